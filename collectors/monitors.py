@@ -95,7 +95,7 @@ FAMILIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class MonitorProcess:
     """Process of such a program; `unit` is '' if it is no system service."""
 
     pid: int
@@ -110,7 +110,7 @@ class Monitors:
     KNOWN that have a controller.
     """
 
-    running: Mapping[str, tuple[Process, ...]]
+    running: Mapping[str, tuple[MonitorProcess, ...]]
     drivers: frozenset[str]
 
 
@@ -161,7 +161,7 @@ def read_monitors(root: Machine) -> Monitors:
     """
     processes = [int(name) for name in root.names(PROC) if name.isascii() and name.isdigit()]
     _require_all_visible(root)
-    running: dict[str, dict[str, Process]] = {}
+    running: dict[str, dict[str, MonitorProcess]] = {}
     for pid in sorted(processes):
         command = _text(root, f"{PROC}/{pid}/comm")
         if command is None or (command != _SHARED_COMMAND and command not in _BY_COMMAND):
@@ -172,7 +172,7 @@ def read_monitors(root: Machine) -> Monitors:
         unit = parse_unit(groups)
         monitor = _BY_COMMAND.get(command) or _BY_UNIT.get(unit)
         if monitor is not None:
-            running.setdefault(monitor.name, {}).setdefault(unit, Process(pid, unit))
+            running.setdefault(monitor.name, {}).setdefault(unit, MonitorProcess(pid, unit))
     return Monitors(
         {name: tuple(by_unit.values()) for name, by_unit in running.items()},
         frozenset(_drivers(root)),

@@ -91,7 +91,7 @@ def attributes(root: Machine, path: str) -> Attributes | None:
         return None
 
 
-def shown(name: str) -> str:
+def printable_name(name: str) -> str:
     """Return a name in printable form: bytes that are no UTF-8 are escaped."""
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
@@ -101,7 +101,7 @@ def device_name(entry: str) -> str:
 
     sysfs writes '!' for '/': 'cciss!c0d0'. Source: kernel, lib/kobject.c, kobject_set_name_vargs.
     """
-    return shown(entry).replace("!", "/")
+    return printable_name(entry).replace("!", "/")
 
 
 def entry_name(device: str) -> str:

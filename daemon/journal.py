@@ -39,37 +39,37 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MessageKind:
     """Kind of a log message; `message_id` is for `journalctl MESSAGE_ID=...` and the catalog."""
 
     name: str
     message_id: str
 
 
-STARTED = Kind("started", "78f3f463f5d74b21aeee451dc3a46ad6")
-STOPPED = Kind("stopped", "bdeb8108e80c4604a5fdf75aa56f453e")
-CONFIGURATION = Kind("configuration", "72e496694fcd4433abf81fbfb7c97c5b")
-ALERT_FIRING = Kind("alert firing", "23c19c892d6148d1a9dfe8f5c2dd5e97")
-ALERT_RESOLVED = Kind("alert resolved", "e30e0631519342ac82ae0986dea2254b")
-ALERT_UNKNOWN = Kind("alert unknown", "58aeb5a5b4f944cd92bd7714ca966ca2")
-INCIDENT_OPENED = Kind("incident opened", "f77a30f11ded4f6bbf6fe48f743ca0e8")
-INCIDENT_ESCALATED = Kind("incident worse", "7c42ba29b22342aabec6f561b1a5058c")
-INCIDENT_CLOSED = Kind("incident closed", "2833354b1c394b6e82d7700a2c266d9e")
-INCIDENT_MAIL = Kind("incident mail", "3c5d49bf058a442f8ab05ef4334c21b6")
-MAIL_DELIVERED = Kind("mail delivered", "5b61da84f9224ec5ae87f2677fdfea82")
-MAIL_FAILED = Kind("mail failed", "9f20b9b0bb264b2ea2c135056183071c")
-SOURCE_FAILED = Kind("source failed", "fbac3d05480249e08876ab1ae73aa44f")
-SOURCE_RECOVERED = Kind("source recovered", "a3dccb6c28ce4eb6b0a02595fa8a5c9b")
-STATE_TROUBLE = Kind("state trouble", "58e5ff873f3c4e4fa04ce727ef580a6b")
-MESSAGES_LOST = Kind("messages lost", "1d56aae707da46ec9e265e155a3969b0")
-DEVICE_CHANGED = Kind("device changed", "5d9a3c1be4c1472a8f0e6b7a2d48c3f1")
-SILENCE = Kind("silence", "2f6f0c3f0c0b4a5ea2b4f3b87d5f6a19")
-ACKNOWLEDGED = Kind("acknowledged", "b6c1c3a9a5d04ff8a8f4f2a1d37e9c52")
-PROGRAM_STUCK = Kind("program stuck", "c0a7d1d8e2f94d7c9b3e5a6f81b2d4e7")
-FLIGHT_SAVED = Kind("flight saved", "d7eebe9cd8cd450da646d52793cc1f86")
-SELF_TEST = Kind("self-test", "a86e1595a0f7408dbf83f574d4ef251c")
-EVENT = Kind("event", "5c0b7a6e0b1f4c3f9d2a8e6b7f1c4d90")
-TROUBLE = Kind("trouble", "e8e50498565241ed8b2ec1ad08c59cc3")
+STARTED = MessageKind("started", "78f3f463f5d74b21aeee451dc3a46ad6")
+STOPPED = MessageKind("stopped", "bdeb8108e80c4604a5fdf75aa56f453e")
+CONFIGURATION = MessageKind("configuration", "72e496694fcd4433abf81fbfb7c97c5b")
+ALERT_FIRING = MessageKind("alert firing", "23c19c892d6148d1a9dfe8f5c2dd5e97")
+ALERT_RESOLVED = MessageKind("alert resolved", "e30e0631519342ac82ae0986dea2254b")
+ALERT_UNKNOWN = MessageKind("alert unknown", "58aeb5a5b4f944cd92bd7714ca966ca2")
+INCIDENT_OPENED = MessageKind("incident opened", "f77a30f11ded4f6bbf6fe48f743ca0e8")
+INCIDENT_ESCALATED = MessageKind("incident worse", "7c42ba29b22342aabec6f561b1a5058c")
+INCIDENT_CLOSED = MessageKind("incident closed", "2833354b1c394b6e82d7700a2c266d9e")
+INCIDENT_MAIL = MessageKind("incident mail", "3c5d49bf058a442f8ab05ef4334c21b6")
+MAIL_DELIVERED = MessageKind("mail delivered", "5b61da84f9224ec5ae87f2677fdfea82")
+MAIL_FAILED = MessageKind("mail failed", "9f20b9b0bb264b2ea2c135056183071c")
+SOURCE_FAILED = MessageKind("source failed", "fbac3d05480249e08876ab1ae73aa44f")
+SOURCE_RECOVERED = MessageKind("source recovered", "a3dccb6c28ce4eb6b0a02595fa8a5c9b")
+STATE_TROUBLE = MessageKind("state trouble", "58e5ff873f3c4e4fa04ce727ef580a6b")
+MESSAGES_LOST = MessageKind("messages lost", "1d56aae707da46ec9e265e155a3969b0")
+DEVICE_CHANGED = MessageKind("device changed", "5d9a3c1be4c1472a8f0e6b7a2d48c3f1")
+SILENCE = MessageKind("silence", "2f6f0c3f0c0b4a5ea2b4f3b87d5f6a19")
+ACKNOWLEDGED = MessageKind("acknowledged", "b6c1c3a9a5d04ff8a8f4f2a1d37e9c52")
+PROGRAM_STUCK = MessageKind("program stuck", "c0a7d1d8e2f94d7c9b3e5a6f81b2d4e7")
+FLIGHT_SAVED = MessageKind("flight saved", "d7eebe9cd8cd450da646d52793cc1f86")
+SELF_TEST = MessageKind("self-test", "a86e1595a0f7408dbf83f574d4ef251c")
+EVENT = MessageKind("event", "5c0b7a6e0b1f4c3f9d2a8e6b7f1c4d90")
+TROUBLE = MessageKind("trouble", "e8e50498565241ed8b2ec1ad08c59cc3")
 
 
 class Log:
@@ -95,15 +95,17 @@ class Log:
         self._level = LEVELS[level]
         self._path = socket_path
         self._socket: socket.socket | None = None
-        self._writer: _Writer | None = None
+        self._writer: _StderrWriter | None = None
         journal = os.path.exists(socket_path)
         if foreground or not journal:
-            self._writer = _Writer(descriptor)
+            self._writer = _StderrWriter(descriptor)
         if journal:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
             self._socket.settimeout(0)
 
-    def send(self, kind: Kind, priority: int, message: str, **fields: str | int | None) -> None:
+    def send(
+        self, kind: MessageKind, priority: int, message: str, **fields: str | int | None
+    ) -> None:
         """Log a message. `fields` have their journal names; empty ones are left out."""
         if priority > self._level:
             return
@@ -131,7 +133,7 @@ class Log:
             self._socket.close()
 
     def _take(
-        self, kind: Kind, priority: int, message: str, fields: dict[str, str | int | None]
+        self, kind: MessageKind, priority: int, message: str, fields: dict[str, str | int | None]
     ) -> bool:
         written = self._writer is None or self._writer.put(priority, message)
         if self._socket is None:
@@ -203,7 +205,7 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "backslashreplace")
 
 
-class _Writer:
+class _StderrWriter:
     """Writes lines to standard error in a thread, because a stopped terminal or full pipe blocks.
 
     O_NONBLOCK is no solution: it would apply to every program that shares the terminal.

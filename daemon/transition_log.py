@@ -52,13 +52,13 @@ _INCIDENT = {
 }
 
 
-class Log(Protocol):
+class LogSink(Protocol):
     """Accepts log messages and never blocks; implemented by journal.Log."""
 
     lost_total: int
 
     def send(
-        self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
+        self, kind: journal.MessageKind, priority: int, message: str, **fields: str | int | None
     ) -> None:
         """Log a message."""
 
@@ -72,7 +72,9 @@ class Log(Protocol):
 class TransitionLog:
     """The log, the errors already logged, and the latest events."""
 
-    def __init__(self, log: Log, realtime: Callable[[], float], now: Callable[[], float]) -> None:
+    def __init__(
+        self, log: LogSink, realtime: Callable[[], float], now: Callable[[], float]
+    ) -> None:
         """`realtime` is the wall clock time shown to users, Unix seconds; `now` never jumps."""
         self.log = log
         self.events: deque[EventLine] = deque(maxlen=MAX_EVENTS)
@@ -82,7 +84,7 @@ class TransitionLog:
         self._once = journal.Deduplicator(now)
 
     def send(
-        self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
+        self, kind: journal.MessageKind, priority: int, message: str, **fields: str | int | None
     ) -> None:
         """Log a message; as journal.Log.send."""
         self.log.send(kind, priority, message, **fields)
@@ -102,7 +104,7 @@ class TransitionLog:
     def storage_event(
         self,
         event: EventLine,
-        kind: journal.Kind,
+        kind: journal.MessageKind,
         priority: int,
         message: str,
         **fields: str | int | None,
@@ -116,14 +118,19 @@ class TransitionLog:
         if self.follow is not None:
             self.follow(event)
 
-    def trouble(self, key: str, text: str, kind: journal.Kind = journal.TROUBLE) -> None:
+    def trouble(self, key: str, text: str, kind: journal.MessageKind = journal.TROUBLE) -> None:
         """Log an error once, then when it changes or ends ('')."""
         line = self._once.report(key, text) if text else self._once.clear(key)
         if line:
             self.send(kind, 4 if text else 5, line)
 
     def hung(
-        self, key: str, since: float | None, limit_seconds: float, text: str, kind: journal.Kind
+        self,
+        key: str,
+        since: float | None,
+        limit_seconds: float,
+        text: str,
+        kind: journal.MessageKind,
     ) -> None:
         """Log that a thread hangs on a disk; `since` is of time.monotonic()."""
         is_hung = since is not None and time.monotonic() - since > limit_seconds

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.rules.matcher import Matcher
 
 
-class Kind(enum.StrEnum):
+class NameKind(enum.StrEnum):
     """What a word names."""
 
     METRIC = "metric"
@@ -54,7 +54,7 @@ class Rename:
     metrics may become one that has a label more.
     """
 
-    kind: Kind
+    kind: NameKind
     old: str
     new: str
     of: str = ""
@@ -64,90 +64,90 @@ class Rename:
 
 RENAMES: tuple[Rename, ...] = (
     Rename(
-        Kind.METRIC,
+        NameKind.METRIC,
         "iowarden_device_stall_notice_seconds",
         "iowarden_device_hang_threshold_seconds",
         labels=(("severity", "notice"),),
     ),
     Rename(
-        Kind.METRIC,
+        NameKind.METRIC,
         "iowarden_device_stall_warning_seconds",
         "iowarden_device_hang_threshold_seconds",
         labels=(("severity", "warning"),),
     ),
     Rename(
-        Kind.METRIC,
+        NameKind.METRIC,
         "iowarden_device_stall_critical_seconds",
         "iowarden_device_hang_threshold_seconds",
         labels=(("severity", "critical"),),
     ),
-    Rename(Kind.CONDITION, "A1", "write_stall"),
-    Rename(Kind.CONDITION, "A2", "dirty_limit_too_large"),
-    Rename(Kind.CONDITION, "A3", "bdi_throttle"),
-    Rename(Kind.CONDITION, "B1", "device_hang"),
-    Rename(Kind.CONDITION, "B2", "writeback_no_progress"),
-    Rename(Kind.CONDITION, "B4", "hung_task"),
-    Rename(Kind.CONDITION, "B5", "command_timeout"),
-    Rename(Kind.CONDITION, "B6", "probe_program_stuck"),
-    Rename(Kind.CONDITION, "C1", "reclaim_stall"),
-    Rename(Kind.CONDITION, "C2", "direct_reclaim"),
-    Rename(Kind.CONDITION, "C3", "page_cache_dropped"),
-    Rename(Kind.CONDITION, "D1", "read_ahead_too_small"),
-    Rename(Kind.CONDITION, "D2", "read_ahead_below_stripe"),
-    Rename(Kind.CONDITION, "E1", "misalignment"),
-    Rename(Kind.CONDITION, "E2", "requests_above_chunk"),
-    Rename(Kind.CONDITION, "E3", "requests_split"),
-    Rename(Kind.CONDITION, "F1", "queue_depth_too_large"),
-    Rename(Kind.CONDITION, "F2", "queue_starvation"),
-    Rename(Kind.CONDITION, "G1", "phantom_reads"),
-    Rename(Kind.CONDITION, "H1", "disk_failing"),
-    Rename(Kind.CONDITION, "H2", "smart_errors"),
-    Rename(Kind.CONDITION, "H3", "interface_crc_errors"),
-    Rename(Kind.CONDITION, "H4", "normalized_drop"),
-    Rename(Kind.CONDITION, "H4b", "normalized_low_at_baseline"),
-    Rename(Kind.CONDITION, "H5", "self_test"),
-    Rename(Kind.CONDITION, "H6", "disk_temperature"),
-    Rename(Kind.CONDITION, "H7", "scsi_health"),
-    Rename(Kind.CONDITION, "H8", "nvme_health"),
-    Rename(Kind.CONDITION, "H9", "health_data_unavailable"),
-    Rename(Kind.CONDITION, "I", "smart_implausible"),
-    Rename(Kind.CONDITION, "J1", "controller_event"),
-    Rename(Kind.CONDITION, "J5", "controller_clock_changed"),
-    Rename(Kind.CONDITION, "K", "io_error"),
-    Rename(Kind.CONDITION, "L1", "dirty_ratio_too_large"),
-    Rename(Kind.CONDITION, "L2", "zone_reclaim_enabled"),
-    Rename(Kind.CONDITION, "L3", "scheduler_unsuitable"),
-    Rename(Kind.CONDITION, "L4", "strictatime"),
-    Rename(Kind.CONDITION, "L5", "swap"),
-    Rename(Kind.CONDITION, "L6", "bdflush"),
-    Rename(Kind.CONDITION, "L7", "space_low"),
-    Rename(Kind.CONDITION, "L9", "memory_setting"),
-    Rename(Kind.CONDITION, "L11", "controller_write_cache"),
-    Rename(Kind.CONDITION, "L12", "multipath_path_lost"),
-    Rename(Kind.CONDITION, "L14", "competing_monitor"),
-    Rename(Kind.CONDITION, "M1", "filesystem_error"),
-    Rename(Kind.CONDITION, "M2", "filesystem_read_only"),
-    Rename(Kind.CONDITION, "M3", "filesystem_shutdown"),
-    Rename(Kind.CONDITION, "M4", "btrfs_error"),
-    Rename(Kind.CONDITION, "M5", "raid_array"),
-    Rename(Kind.CONDITION, "M6", "md_check_overdue"),
-    Rename(Kind.CONDITION, "M7", "device_unavailable"),
-    Rename(Kind.CONDITION, "S1", "collector_stale"),
-    Rename(Kind.CONDITION, "S2", "state_storage"),
-    Rename(Kind.CONDITION, "S3", "notification_unsent"),
-    Rename(Kind.CONDITION, "S4", "rule_evaluation_failing"),
-    Rename(Kind.CONDITION, "S5", "config_reload_failed"),
-    Rename(Kind.CONDITION, "S6", "log_messages_lost"),
-    Rename(Kind.CONDITION, "S7", "uevents_lost"),
-    Rename(Kind.CONDITION, "S8", "probe_down"),
-    Rename(Kind.CONDITION, "S9", "no_disk_monitored"),
+    Rename(NameKind.CONDITION, "A1", "write_stall"),
+    Rename(NameKind.CONDITION, "A2", "dirty_limit_too_large"),
+    Rename(NameKind.CONDITION, "A3", "bdi_throttle"),
+    Rename(NameKind.CONDITION, "B1", "device_hang"),
+    Rename(NameKind.CONDITION, "B2", "writeback_no_progress"),
+    Rename(NameKind.CONDITION, "B4", "hung_task"),
+    Rename(NameKind.CONDITION, "B5", "command_timeout"),
+    Rename(NameKind.CONDITION, "B6", "probe_program_stuck"),
+    Rename(NameKind.CONDITION, "C1", "reclaim_stall"),
+    Rename(NameKind.CONDITION, "C2", "direct_reclaim"),
+    Rename(NameKind.CONDITION, "C3", "page_cache_dropped"),
+    Rename(NameKind.CONDITION, "D1", "read_ahead_too_small"),
+    Rename(NameKind.CONDITION, "D2", "read_ahead_below_stripe"),
+    Rename(NameKind.CONDITION, "E1", "misalignment"),
+    Rename(NameKind.CONDITION, "E2", "requests_above_chunk"),
+    Rename(NameKind.CONDITION, "E3", "requests_split"),
+    Rename(NameKind.CONDITION, "F1", "queue_depth_too_large"),
+    Rename(NameKind.CONDITION, "F2", "queue_starvation"),
+    Rename(NameKind.CONDITION, "G1", "phantom_reads"),
+    Rename(NameKind.CONDITION, "H1", "disk_failing"),
+    Rename(NameKind.CONDITION, "H2", "smart_errors"),
+    Rename(NameKind.CONDITION, "H3", "interface_crc_errors"),
+    Rename(NameKind.CONDITION, "H4", "normalized_drop"),
+    Rename(NameKind.CONDITION, "H4b", "normalized_low_at_baseline"),
+    Rename(NameKind.CONDITION, "H5", "self_test"),
+    Rename(NameKind.CONDITION, "H6", "disk_temperature"),
+    Rename(NameKind.CONDITION, "H7", "scsi_health"),
+    Rename(NameKind.CONDITION, "H8", "nvme_health"),
+    Rename(NameKind.CONDITION, "H9", "health_data_unavailable"),
+    Rename(NameKind.CONDITION, "I", "smart_implausible"),
+    Rename(NameKind.CONDITION, "J1", "controller_event"),
+    Rename(NameKind.CONDITION, "J5", "controller_clock_changed"),
+    Rename(NameKind.CONDITION, "K", "io_error"),
+    Rename(NameKind.CONDITION, "L1", "dirty_ratio_too_large"),
+    Rename(NameKind.CONDITION, "L2", "zone_reclaim_enabled"),
+    Rename(NameKind.CONDITION, "L3", "scheduler_unsuitable"),
+    Rename(NameKind.CONDITION, "L4", "strictatime"),
+    Rename(NameKind.CONDITION, "L5", "swap"),
+    Rename(NameKind.CONDITION, "L6", "bdflush"),
+    Rename(NameKind.CONDITION, "L7", "space_low"),
+    Rename(NameKind.CONDITION, "L9", "memory_setting"),
+    Rename(NameKind.CONDITION, "L11", "controller_write_cache"),
+    Rename(NameKind.CONDITION, "L12", "multipath_path_lost"),
+    Rename(NameKind.CONDITION, "L14", "competing_monitor"),
+    Rename(NameKind.CONDITION, "M1", "filesystem_error"),
+    Rename(NameKind.CONDITION, "M2", "filesystem_read_only"),
+    Rename(NameKind.CONDITION, "M3", "filesystem_shutdown"),
+    Rename(NameKind.CONDITION, "M4", "btrfs_error"),
+    Rename(NameKind.CONDITION, "M5", "raid_array"),
+    Rename(NameKind.CONDITION, "M6", "md_check_overdue"),
+    Rename(NameKind.CONDITION, "M7", "device_unavailable"),
+    Rename(NameKind.CONDITION, "S1", "collector_stale"),
+    Rename(NameKind.CONDITION, "S2", "state_storage"),
+    Rename(NameKind.CONDITION, "S3", "notification_unsent"),
+    Rename(NameKind.CONDITION, "S4", "rule_evaluation_failing"),
+    Rename(NameKind.CONDITION, "S5", "config_reload_failed"),
+    Rename(NameKind.CONDITION, "S6", "log_messages_lost"),
+    Rename(NameKind.CONDITION, "S7", "uevents_lost"),
+    Rename(NameKind.CONDITION, "S8", "probe_down"),
+    Rename(NameKind.CONDITION, "S9", "no_disk_monitored"),
 )
 """All words that were ever renamed, oldest first. A line is never removed: versions may be skipped.
 
 A new name may be renamed again later; it must never have had another meaning before.
 """
-_NARROWING = frozenset({Kind.METRIC, Kind.ALERT, Kind.EVENT, Kind.LABEL})
-_NARROWED = frozenset({Kind.VALUE, Kind.CHOICE})
+_NARROWING = frozenset({NameKind.METRIC, NameKind.ALERT, NameKind.EVENT, NameKind.LABEL})
+_NARROWED = frozenset({NameKind.VALUE, NameKind.CHOICE})
 """What has no meaning without its label, or its option."""
 _ALERT_LABELS = frozenset({"alertname", "rule"})
 """Labels whose value is the name of an alert."""
@@ -164,7 +164,7 @@ class RenameError(ValueError):
 class _Word(NamedTuple):
     """An old word, with what it is narrowed to."""
 
-    kind: Kind
+    kind: NameKind
     of: str
     series: str
     old: str
@@ -181,7 +181,7 @@ class Renames:
         """Labels that a metric got, by its old name."""
         for each in table:
             self._add(each)
-        self._old: dict[tuple[Kind, str], tuple[str, ...]] = {}
+        self._old: dict[tuple[NameKind, str], tuple[str, ...]] = {}
         for word, new in self._new.items():
             self._old[word.kind, new] = (*self._old.get((word.kind, new), ()), word.old)
 
@@ -194,8 +194,8 @@ class Renames:
         word = _Word(each.kind, each.of, each.series, each.old)
         if not each.old or not each.new or (each.kind in _NARROWED and not each.of):
             raise RenameError(f"{own}: expected two names, and of a value its label")
-        if (each.series and each.kind is not Kind.VALUE) or (
-            each.labels and each.kind is not Kind.METRIC
+        if (each.series and each.kind is not NameKind.VALUE) or (
+            each.labels and each.kind is not NameKind.METRIC
         ):
             raise RenameError(f"{own}: expected 'series' of a value, 'labels' of a metric only")
         if word in self._new:
@@ -222,7 +222,7 @@ class Renames:
         if each.labels:
             self._added[each.old] = each.labels
 
-    def current(self, kind: Kind, name: str, of: str = "", series: str = "") -> str:
+    def current(self, kind: NameKind, name: str, of: str = "", series: str = "") -> str:
         """Return the name of today: `name` itself where it was not replaced."""
         for word in ((of, series), (of, ""), ("", "")):
             new = self._new.get(_Word(kind, *word, name))
@@ -230,37 +230,39 @@ class Renames:
                 return new
         return name
 
-    def before(self, kind: Kind, name: str) -> tuple[str, ...]:
+    def before(self, kind: NameKind, name: str) -> tuple[str, ...]:
         """Return the old names of what is called `name` today."""
         return self._old.get((kind, name), ())
 
     def section(self, path: str) -> bool:
         """Return whether keys of the configuration were renamed in a section of this name."""
-        return any(word.kind is Kind.KEY and word.old.startswith(f"{path}.") for word in self._new)
+        return any(
+            word.kind is NameKind.KEY and word.old.startswith(f"{path}.") for word in self._new
+        )
 
     def selector(self, name: str) -> str:
         """Return the PromQL selector for a metric of this name: with the labels that it got."""
         added = ",".join(f'{label}="{value}"' for label, value in self._added.get(name, ()))
-        return self.current(Kind.METRIC, name) + (f"{{{added}}}" if added else "")
+        return self.current(NameKind.METRIC, name) + (f"{{{added}}}" if added else "")
 
     def series(self, name: str, labels: Labels) -> tuple[str, Labels]:
         """Return name and labels of a stored series in the words of today."""
-        new = self.current(Kind.METRIC, name)
+        new = self.current(NameKind.METRIC, name)
         return new, tuple(sorted((*self.labels(labels, new), *self._added.get(name, ()))))
 
     def alert(self, name: str) -> str:
         """Return the name of a rule's alert, or of an event's, which is its class."""
-        found = self.current(Kind.ALERT, name)
-        return self.current(Kind.EVENT, name) if found == name else found
+        found = self.current(NameKind.ALERT, name)
+        return self.current(NameKind.EVENT, name) if found == name else found
 
     def label(self, name: str, value: str, of: str) -> tuple[str, str]:
         """Return a label of a metric or an alert and its value; `of` is that one's new name."""
-        name = self.current(Kind.LABEL, name, of)
+        name = self.current(NameKind.LABEL, name, of)
         if name in _ALERT_LABELS:
             return name, self.alert(value)
         if name == "condition":
-            return name, self.current(Kind.CONDITION, value)
-        return name, self.current(Kind.VALUE, value, name, of)
+            return name, self.current(NameKind.CONDITION, value)
+        return name, self.current(NameKind.VALUE, value, name, of)
 
     def labels(self, labels: Labels, of: str) -> Labels:
         """Return the labels of a metric or an alert; of alerts' series, those of the alert."""
@@ -310,23 +312,23 @@ class Renames:
         text = "|".join(dict.fromkeys((matcher.text, *more)))
         return replace(matcher, label=label, text=text)
 
-    def _values(self, label: str, of: str) -> Iterator[tuple[Kind, str, str]]:
+    def _values(self, label: str, of: str) -> Iterator[tuple[NameKind, str, str]]:
         """Yield kind, old and new value of a label of a metric or an alert."""
         for word, new in self._new.items():
-            if word.kind in {Kind.ALERT, Kind.EVENT} and label in _ALERT_LABELS:
-                yield Kind.ALERT, word.old, new
-            elif word.kind is Kind.CONDITION and label == "condition":
-                yield Kind.CONDITION, word.old, new
-            elif word.kind is Kind.VALUE and word.of == label and word.series in {"", of}:
-                yield Kind.VALUE, word.old, new
+            if word.kind in {NameKind.ALERT, NameKind.EVENT} and label in _ALERT_LABELS:
+                yield NameKind.ALERT, word.old, new
+            elif word.kind is NameKind.CONDITION and label == "condition":
+                yield NameKind.CONDITION, word.old, new
+            elif word.kind is NameKind.VALUE and word.of == label and word.series in {"", of}:
+                yield NameKind.VALUE, word.old, new
 
     def used(self, label: str, operator: str, text: str, of: str) -> list[str]:
         """Return the messages about a matcher in a user's file that has an old word."""
         name, value = self.label(label, text, of)
-        notes = [note(Kind.LABEL, label, name)] if name != label else []
+        notes = [note(NameKind.LABEL, label, name)] if name != label else []
         if operator in {"=", "!="} and value != text:
-            kind = Kind.CONDITION if name == "condition" else Kind.VALUE
-            notes.append(note(Kind.ALERT if name in _ALERT_LABELS else kind, text, value))
+            kind = NameKind.CONDITION if name == "condition" else NameKind.VALUE
+            notes.append(note(NameKind.ALERT if name in _ALERT_LABELS else kind, text, value))
         elif operator in {"=~", "!~"}:
             pattern = compile_anchored(text)
             notes += [
@@ -337,7 +339,7 @@ class Renames:
         return notes
 
 
-def note(kind: Kind, old: str, new: str) -> str:
+def note(kind: NameKind, old: str, new: str) -> str:
     """Return the sentence that names the new word."""
     return f"the {kind} '{old}' is called '{new}' now; write that"
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.md.mdstat import MdArray
     from iowarden.collectors.smart.drive import Disk, Disks, Drive, SelfTest
-    from iowarden.rules.incidents.model import Member
+    from iowarden.rules.incidents.model import IncidentMember
 
 KINDS = ("short", "long", "conveyance")
 EVERY = "*"
@@ -74,7 +74,7 @@ _REFUSED = Family(
 FAMILIES = (_RUNNING, _BEGUN, _PASSED, _OVERDUE, _REFUSED)
 
 
-class Outcome(enum.StrEnum):
+class SelfTestState(enum.StrEnum):
     """Outcome of a self-test."""
 
     NONE = "none"
@@ -100,13 +100,13 @@ INSTEAD = (
     " verify or patrol read of the RAID controller"
 )
 """For a disk that refuses its self-tests, or whose controller does."""
-IN_PROGRESS = frozenset({Outcome.STARTING, Outcome.RUNNING})
-_RETRIED = frozenset({Outcome.INTERRUPTED, Outcome.NOT_BEGUN})
+IN_PROGRESS = frozenset({SelfTestState.STARTING, SelfTestState.RUNNING})
+_RETRIED = frozenset({SelfTestState.INTERRUPTED, SelfTestState.NOT_BEGUN})
 """Not run: tried again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SelfTestRun:
     """The last self-test of one kind on one disk.
 
     Fields: since `seen_seconds` it is scheduled, earlier due dates do not count; `text` is the
@@ -115,7 +115,7 @@ class Run:
     """
 
     seen_seconds: float
-    outcome: Outcome = Outcome.NONE
+    outcome: SelfTestState = SelfTestState.NONE
     begun_seconds: float | None = None
     ended_seconds: float | None = None
     passed_seconds: float | None = None
@@ -127,12 +127,12 @@ class Run:
     log: tuple[str, ...] = ()
 
 
-Runs = dict[str, dict[str, Run]]
+Runs = dict[str, dict[str, SelfTestRun]]
 """By disk and kind; a document of state.db."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ScheduleGroup:
     """The schedule for some disks: those listed by key or class, or all ('*')."""
 
     disks: tuple[str, ...]
@@ -162,7 +162,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueSelfTest:
     """A test that is due since `since_seconds`: to be started now, or `postponed` for a reason."""
 
     disk: str
@@ -177,7 +177,7 @@ class Due:
 def candidates(
     disks: Disks,
     topology: Topology,
-    arrays: Mapping[str, Array],
+    arrays: Mapping[str, MdArray],
     busy: Mapping[str, float] | None,
 ) -> list[Candidate]:
     """Return the disks with all reasons against testing them now; without those never polled.
@@ -267,13 +267,15 @@ def _stacks(topology: Topology) -> dict[str, tuple[str, ...]]:
 # --- due tests
 
 
-def group_of(groups: Sequence[Group], candidate: Candidate) -> Group | None:
+def group_of(groups: Sequence[ScheduleGroup], candidate: Candidate) -> ScheduleGroup | None:
     """Return the first group that contains a disk."""
     names = {EVERY, candidate.disk, *candidate.classes}
     return next((group for group in groups if not names.isdisjoint(group.disks)), None)
 
 
-def meet(runs: Runs, groups: Sequence[Group], found: Iterable[Candidate], now: float) -> Runs:
+def meet(
+    runs: Runs, groups: Sequence[ScheduleGroup], found: Iterable[Candidate], now: float
+) -> Runs:
     """Return the runs with an entry for what is scheduled now; the same object if none is new."""
     new = [
         (candidate.disk, kind)
@@ -283,11 +285,11 @@ def meet(runs: Runs, groups: Sequence[Group], found: Iterable[Candidate], now: f
         if kind not in runs.get(candidate.disk, {})
     ]
     for disk, kind in new:
-        runs = with_run(runs, disk, kind, Run(now))
+        runs = with_run(runs, disk, kind, SelfTestRun(now))
     return runs
 
 
-def with_run(runs: Runs, disk: str, kind: str, run: Run) -> Runs:
+def with_run(runs: Runs, disk: str, kind: str, run: SelfTestRun) -> Runs:
     """Return the runs with one replaced. Beyond MOST_KEPT disks the oldest are dropped."""
     after = {**runs, disk: {**runs.get(disk, {}), kind: run}}
     if len(after) > MAX_KEPT:
@@ -299,21 +301,21 @@ def with_run(runs: Runs, disk: str, kind: str, run: Run) -> Runs:
 
 
 def plan(
-    groups: Sequence[Group],
+    groups: Sequence[ScheduleGroup],
     found: Sequence[Candidate],
     runs: Runs,
     now: float,
     zone: tzinfo,
     *,
     ahead_seconds: float = 0.0,
-) -> list[Due]:
+) -> list[DueSelfTest]:
     """Return the due tests, the longest due first: to be started, or the reason why not yet.
 
     What was due while the host was off is done once, however often it was due.
     """
     by_disk = {candidate.disk: candidate for candidate in found}
     due = [
-        Due(candidate.disk, kind, since)
+        DueSelfTest(candidate.disk, kind, since)
         for candidate in found
         if (group := group_of(groups, candidate)) is not None
         for kind in group.calendars
@@ -349,7 +351,7 @@ def blocked_by(candidate: Candidate, found: Iterable[Candidate], runs: Runs) -> 
 
 
 def _since(
-    group: Group,
+    group: ScheduleGroup,
     kind: str,
     disk: str,
     runs: Runs,
@@ -371,7 +373,7 @@ def _since(
 
 
 def _blocked_by(
-    candidate: Candidate, run: Run, used: Mapping[str, str], now: float, due: Due
+    candidate: Candidate, run: SelfTestRun, used: Mapping[str, str], now: float, due: DueSelfTest
 ) -> str:
     for share in sorted(candidate.shares & used.keys()):
         return f"disk {used[share]} of {share} is being tested"
@@ -396,7 +398,7 @@ def _share(disk: str) -> float:
 
 
 def following(
-    group: Group | None, disk: str, kind: str, realtime_seconds: float, zone: tzinfo
+    group: ScheduleGroup | None, disk: str, kind: str, realtime_seconds: float, zone: tzinfo
 ) -> float | None:
     """Return when a test is due next, in Unix time; None if it is not scheduled."""
     if group is None or kind not in group.calendars:
@@ -409,17 +411,19 @@ def following(
 # --- results
 
 
-def requested(run: Run | None, now: float, who: str, due_seconds: float | None = None) -> Run:
+def requested(
+    run: SelfTestRun | None, now: float, who: str, due_seconds: float | None = None
+) -> SelfTestRun:
     """Return a run that is to start now: requested by `who`, or due since `due_seconds`."""
-    run = run or Run(now)
+    run = run or SelfTestRun(now)
     same = (
         due_seconds is not None
         and run.outcome in _RETRIED
         and (run.begun_seconds or 0) >= due_seconds
     )
-    return Run(
+    return SelfTestRun(
         run.seen_seconds,
-        Outcome.STARTING,
+        SelfTestState.STARTING,
         now,
         passed_seconds=run.passed_seconds,
         who=who,
@@ -427,25 +431,27 @@ def requested(run: Run | None, now: float, who: str, due_seconds: float | None =
     )
 
 
-def begun(run: Run, kind: str, drive: Drive | None, now: float) -> Run:
+def begun(run: SelfTestRun, kind: str, drive: Drive | None, now: float) -> SelfTestRun:
     """Return a run that has started; `drive` has the data of the drive right before."""
     minutes = None if drive is None else drive.self_test_minutes.get(kind)
     minutes = minutes or _USUAL_MINUTES.get(kind)
     log = () if drive is None else tuple(text for text, _ in _ended(drive))
-    return replace(run, outcome=Outcome.RUNNING, begun_seconds=now, minutes=minutes, log=log)
+    return replace(run, outcome=SelfTestState.RUNNING, begun_seconds=now, minutes=minutes, log=log)
 
 
-def ended(run: Run, outcome: Outcome, text: str, now: float, lba: int | None = None) -> Run:
+def ended(
+    run: SelfTestRun, outcome: SelfTestState, text: str, now: float, lba: int | None = None
+) -> SelfTestRun:
     """Return a run that has ended, or did not start."""
-    passed = now if outcome is Outcome.PASSED else run.passed_seconds
+    passed = now if outcome is SelfTestState.PASSED else run.passed_seconds
     return replace(
         run, outcome=outcome, text=text, ended_seconds=now, lba=lba, passed_seconds=passed, log=()
     )
 
 
-def follow(run: Run, kind: str, disk: Disk | None, now: float) -> Run:
+def follow(run: SelfTestRun, kind: str, disk: Disk | None, now: float) -> SelfTestRun:
     """Return the outcome of a running test from the drive's data since; itself while it runs."""
-    if run.outcome is not Outcome.RUNNING or run.begun_seconds is None:
+    if run.outcome is not SelfTestState.RUNNING or run.begun_seconds is None:
         return run
     lasts = now - run.begun_seconds
     drive = None if disk is None else disk.polled.drive
@@ -460,17 +466,25 @@ def follow(run: Run, kind: str, disk: Disk | None, now: float) -> Run:
         new = next(n for n in range(len(texts) + 1) if texts[n:] == list(before[: len(texts) - n]))
         for _, test in entries[:new]:
             if test.kind in (kind, _NAMES[kind]):
-                outcome = {True: Outcome.PASSED, False: Outcome.FAILED, None: Outcome.INTERRUPTED}
+                outcome = {
+                    True: SelfTestState.PASSED,
+                    False: SelfTestState.FAILED,
+                    None: SelfTestState.INTERRUPTED,
+                }
                 return ended(run, outcome[test.passed], test.status, now, test.lba)
         if run.minutes is not None and lasts > 2 * 60 * run.minutes + SETTLE_SECONDS:
-            return ended(run, Outcome.UNKNOWN, "the drive's self-test log has no entry of it", now)
+            return ended(
+                run, SelfTestState.UNKNOWN, "the drive's self-test log has no entry of it", now
+            )
     if lasts > UNKNOWN_SECONDS:
-        return ended(run, Outcome.UNKNOWN, "the drive reported nothing of it for three days", now)
+        return ended(
+            run, SelfTestState.UNKNOWN, "the drive reported nothing of it for three days", now
+        )
     return run
 
 
 def seen_during(
-    runs: Runs, members: Iterable[Member], now: float, date: Callable[[float], str]
+    runs: Runs, members: Iterable[IncidentMember], now: float, date: Callable[[float], str]
 ) -> tuple[str, ...]:
     """Return which alerts of an incident began while iowarden had the disk test itself.
 
@@ -501,7 +515,7 @@ def _ended(drive: Drive) -> Iterator[tuple[str, SelfTest]]:
             yield f"{test.kind} {test.status} {test.hours} {test.lba}", test
 
 
-def remaining_seconds(run: Run, drive: Drive | None, now: float) -> float | None:
+def remaining_seconds(run: SelfTestRun, drive: Drive | None, now: float) -> float | None:
     """Return the remaining time of a running test, if the drive reports it, or None."""
     if run.begun_seconds is None or run.minutes is None:
         return None
@@ -515,8 +529,8 @@ def remaining_seconds(run: Run, drive: Drive | None, now: float) -> float | None
 
 def samples(
     runs: Runs,
-    due: Iterable[Due],
-    groups: Sequence[Group],
+    due: Iterable[DueSelfTest],
+    groups: Sequence[ScheduleGroup],
     found: Iterable[Candidate],
     now: float,
     *,
@@ -530,7 +544,7 @@ def samples(
             labels = (("disk", candidate.disk), ("kind", kind))
             if run.outcome in IN_PROGRESS:
                 result.append((_RUNNING.name, labels, 1.0))
-            if run.outcome is Outcome.REFUSED and not run.who:
+            if run.outcome is SelfTestState.REFUSED and not run.who:
                 result.append((_REFUSED.name, labels, 1.0))
             for family, at in ((_BEGUN, run.begun_seconds), (_PASSED, run.passed_seconds)):
                 if at is not None:
@@ -543,8 +557,8 @@ def samples(
     return result
 
 
-def refused(runs: Mapping[str, Run]) -> tuple[str, ...]:
+def refused(runs: Mapping[str, SelfTestRun]) -> tuple[str, ...]:
     """Return which self-tests a disk refuses, and what reads the disk instead."""
-    kinds = {kind: run.text for kind, run in runs.items() if run.outcome is Outcome.REFUSED}
+    kinds = {kind: run.text for kind, run in runs.items() if run.outcome is SelfTestState.REFUSED}
     texts = [f"{kind} self-test refused: {text}" for kind, text in kinds.items()]
     return (*texts, INSTEAD) if texts else ()

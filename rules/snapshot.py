@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.device_mapper import MappedDevice
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.block.enclosure import Slot
+    from iowarden.collectors.block.enclosure import EnclosureSlot
     from iowarden.collectors.block.hwmon import Temperature
     from iowarden.collectors.block.queue import Queue
-    from iowarden.collectors.block.scsi import Scsi
+    from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.block.udev import UdevDevice
     from iowarden.collectors.filesystem.btrfs import BtrfsDevice
     from iowarden.collectors.filesystem.ext4 import Ext4
     from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.collectors.filesystem.statfs import Filesystems
     from iowarden.collectors.kernel.hung_task import HungTask
-    from iowarden.collectors.kernel.numa import Node
+    from iowarden.collectors.kernel.numa import NumaNode
     from iowarden.collectors.kernel.thp import TransparentHugepage
     from iowarden.collectors.kernel.uname import Uname
     from iowarden.collectors.kmsg.kernel_log import KernelLog
-    from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.md.mdstat import MdArray
     from iowarden.collectors.monitors import Monitors
-    from iowarden.collectors.procfs.clock import Clock
+    from iowarden.collectors.procfs.clock import ClockReading
     from iowarden.collectors.procfs.loadavg import Loadavg
     from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.collectors.procfs.pressure import Pressures
     from iowarden.collectors.procfs.stat import Stat
     from iowarden.collectors.procfs.sysctl_vm import VmSysctl
-    from iowarden.collectors.procfs.tasks import Tasks
+    from iowarden.collectors.procfs.tasks import BlockedTasks
     from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.collectors.raid.controller import Controllers
     from iowarden.collectors.smart.drive import Disks
@@ -53,9 +53,9 @@ class Snapshot:
     pressure: Pressures | None = None
     stat: Stat | None = None
     diskstats: Mapping[str, BlockIo] | None = None
-    clock: Clock | None = None
+    clock: ClockReading | None = None
     vm_sysctl: VmSysctl | None = None
-    numa: tuple[Node, ...] | None = None
+    numa: tuple[NumaNode, ...] | None = None
     hung_task: HungTask | None = None
     loadavg: Loadavg | None = None
     thp: TransparentHugepage | None = None
@@ -63,17 +63,17 @@ class Snapshot:
     udev: Mapping[str, UdevDevice] | None = None
     block: Topology | None = None
     dm: Mapping[str, MappedDevice] | None = None
-    tasks: Tasks | None = None
+    tasks: BlockedTasks | None = None
     monitors: Monitors | None = None
     queue: Mapping[str, Queue] | None = None
-    scsi: Scsi | None = None
-    md: Mapping[str, Array] | None = None
+    scsi: ScsiTopology | None = None
+    md: Mapping[str, MdArray] | None = None
     bdi: Mapping[str, Bdi] | None = None
     mounts: Mounts | None = None
     hwmon: tuple[Temperature, ...] | None = None
     ext4: Mapping[str, Ext4] | None = None
     btrfs: tuple[BtrfsDevice, ...] | None = None
-    enclosure: tuple[Slot, ...] | None = None
+    enclosure: tuple[EnclosureSlot, ...] | None = None
     filesystem: Filesystems | None = None
     smart: Disks | None = None
     kernel_log: KernelLog | None = None

@@ -461,7 +461,7 @@ BAD = [
     (probe, "daemon/probe/server.py", "from iowarden.rules import engine"),
     (probe, "daemon/probe/server.py", "from iowarden.daemon import mail"),
     (probe, "daemon/probe/server.py", "from iowarden.daemon.probe_client.client import Client"),
-    (probe, "daemon/service/loop.py", "from iowarden.daemon.probe.server import Server"),
+    (probe, "daemon/service/loop.py", "from iowarden.daemon.probe.server import ProbeServer"),
     (probe, "daemon/service/loop.py", "from iowarden.daemon.probe import children"),
     (probe, "daemon/probe_client/client.py", "from iowarden.daemon.probe import children"),
     (global_state, "daemon/a.py", "cache = {}"),

@@ -169,7 +169,7 @@ def test_every_message_has_its_entry_in_the_catalog() -> None:
         (TOP / "systemd/iowarden.catalog").read_text(),
         re.MULTILINE,
     )
-    kinds = [kind for kind in vars(journal).values() if isinstance(kind, journal.Kind)]
+    kinds = [kind for kind in vars(journal).values() if isinstance(kind, journal.MessageKind)]
     assert sorted(entries) == sorted(kind.message_id for kind in kinds)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import KIB, Metric, Sample, describe
 from iowarden.collectors.source import Source
-from iowarden.collectors.sysfs import attributes, shown
+from iowarden.collectors.sysfs import attributes, printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def read_bdi(root: Machine) -> dict[str, Bdi]:
         if found is None:
             continue
         bdi = Bdi(
-            name=shown(name),
+            name=printable_name(name),
             read_ahead_bytes=found.count("read_ahead_kb", KIB),
             min_ratio_percent=found.count("min_ratio"),
             max_ratio_percent=found.count("max_ratio"),

@@ -25,7 +25,7 @@ from iowarden.collectors.sysfs import device_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block.udev import Signature
+    from iowarden.collectors.block.udev import BlockSignature
     from iowarden.collectors.filesystem.btrfs_owner import FileSystem
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.procfs.swaps import Swap
@@ -143,7 +143,7 @@ class Topology:
     btrfs: Mapping[str, FileSystem] = field(default_factory=dict)
     """All devices of a mounted btrfs by each of them: the mount table names only one."""
     swaps: tuple[Swap, ...] = ()
-    signatures: Mapping[str, Signature] = field(default_factory=dict)
+    signatures: Mapping[str, BlockSignature] = field(default_factory=dict)
     """Signatures from udev on devices and partitions without a holder in sysfs."""
     pools: Mapping[str, str] = field(default_factory=dict)
     """State of each imported ZFS pool ('ONLINE'); '' not known."""
@@ -367,11 +367,13 @@ def _with_backing(found: Topology) -> Topology:
     return replace(found, devices=devices) if devices != found.devices else found
 
 
-def _signatures(root: Machine, found: Topology, numbers: Mapping[str, str]) -> dict[str, Signature]:
+def _signatures(
+    root: Machine, found: Topology, numbers: Mapping[str, str]
+) -> dict[str, BlockSignature]:
     """Return udev's signatures of devices that are neither held nor partitioned."""
     by_name = {part: number for number, part in numbers.items()}
     held = {part for device in found.devices.values() for part, _ in device.uses}
-    signatures: dict[str, Signature] = {}
+    signatures: dict[str, BlockSignature] = {}
     for device in found.devices.values():
         if _BARE.fullmatch(device.name):
             continue

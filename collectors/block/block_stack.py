@@ -24,7 +24,7 @@ DIRECTORY = "/sys/block"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class StackNode:
     """A block device or a partition. Units: sectors of 512 bytes. None: not reported.
 
     Fields: `number` is '8:17'; `whole` is the device of a partition, '' for a whole one;
@@ -45,21 +45,21 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class KernelStack:
     """All block devices by name, and how the kernel uses them apart from mounts."""
 
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, StackNode]
     swaps: frozenset[str] = frozenset()
     btrfs: Mapping[str, FileSystem] = field(default_factory=dict)
     """By device, all devices of its mounted btrfs: the mount table names only one."""
 
 
-def read_block_stack(root: Machine) -> Stack:
+def read_block_stack(root: Machine) -> KernelStack:
     """Read all devices; one that vanishes meanwhile is left out.
 
     Limits: may hang on a faulty disk. Errors: AbsentError, ReadError, ParseError.
     """
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, StackNode] = {}
     for entry in root.names(DIRECTORY):
         found = attributes(root, f"{DIRECTORY}/{entry}")
         if found is None:
@@ -74,12 +74,12 @@ def read_block_stack(root: Machine) -> Stack:
                     partitions.append(device_name(inner))
                     nodes[device_name(inner)] = _node(root, below, inner, name, start)
         nodes[name] = _whole(root, found, entry, tuple(partitions))
-    return Stack(nodes, _swaps(root), read_file_systems(root))
+    return KernelStack(nodes, _swaps(root), read_file_systems(root))
 
 
-def _whole(root: Machine, found: Attributes, entry: str, partitions: tuple[str, ...]) -> Node:
+def _whole(root: Machine, found: Attributes, entry: str, partitions: tuple[str, ...]) -> StackNode:
     queue = found.below("queue")
-    return Node(
+    return StackNode(
         name=device_name(entry),
         number=found.text("dev") or "",
         whole="",
@@ -98,8 +98,8 @@ def _label(found: Attributes) -> str:
     return "" if mapped is None else mapped.text("name") or ""
 
 
-def _node(root: Machine, found: Attributes, entry: str, whole: str, start: int) -> Node:
-    return Node(
+def _node(root: Machine, found: Attributes, entry: str, whole: str, start: int) -> StackNode:
+    return StackNode(
         name=device_name(entry),
         number=found.text("dev") or "",
         whole=whole,

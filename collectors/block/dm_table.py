@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"(\d{1,10}:\d{1,10})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DmTarget:
     """A line of the table: a range of sectors from `start_sectors` on, and its mapping.
 
     Fields: `kind` is 'linear', 'striped', 'crypt', 'thin' ...; `words` are the rest of the line.
@@ -40,7 +40,7 @@ class Target:
         return frozenset(word for word in self.words if _NUMBER.fullmatch(word))
 
 
-def parse_dm_table(text: str) -> tuple[Target, ...]:
+def parse_dm_table(text: str) -> tuple[DmTarget, ...]:
     """Parse the targets of one device. Errors: ParseError, also for none."""
     targets = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -50,7 +50,7 @@ def parse_dm_table(text: str) -> tuple[Target, ...]:
                 f"'dmsetup table': line {number}: expected '<start> <length> <target> ...', got"
                 f" {line[:120]!r}"
             )
-        targets.append(Target(int(row[1]), int(row[2]), row[3], tuple((row[4] or "").split())))
+        targets.append(DmTarget(int(row[1]), int(row[2]), row[3], tuple((row[4] or "").split())))
         if len(targets) > MAX_TARGETS:
             raise ParseError(f"'dmsetup table': expected at most {MAX_TARGETS} lines, got more")
     if not targets:
@@ -58,7 +58,7 @@ def parse_dm_table(text: str) -> tuple[Target, ...]:
     return tuple(targets)
 
 
-def read_dm_table(root: Machine, number: str, deadline_seconds: float) -> tuple[Target, ...]:
+def read_dm_table(root: Machine, number: str, deadline_seconds: float) -> tuple[DmTarget, ...]:
     """Query the table of a device by its number ('253:0').
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.

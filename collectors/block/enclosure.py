@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.source import Source
-from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
+from iowarden.collectors.sysfs import Attributes, attributes, device_name, printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ _OK = {"OK": 1.0, "critical": 0.0, "non-critical": 0.0, "unrecoverable": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class EnclosureSlot:
     """One slot. None: not reported by the enclosure. Source: kernel, drivers/misc/enclosure.c."""
 
     enclosure: str
@@ -57,7 +57,7 @@ FAMILIES = (
 )
 
 
-def emit(value: Iterable[Slot]) -> list[Sample]:
+def emit(value: Iterable[EnclosureSlot]) -> list[Sample]:
     """Return the samples of FAMILIES; 'device' is empty if a slot has no block device."""
     samples: list[Sample] = []
     for slot in value:
@@ -78,14 +78,14 @@ def emit(value: Iterable[Slot]) -> list[Sample]:
     return samples
 
 
-def unreadable(value: Iterable[Slot]) -> Iterator[tuple[Labels, str]]:
+def unreadable(value: Iterable[EnclosureSlot]) -> Iterator[tuple[Labels, str]]:
     """Yield the slots with an unreadable attribute, and why."""
     for slot in value:
         if slot.read_error:
             yield (("enclosure", slot.enclosure), ("slot", slot.slot)), slot.read_error
 
 
-def read_enclosure(root: Machine) -> tuple[Slot, ...]:
+def read_enclosure(root: Machine) -> tuple[EnclosureSlot, ...]:
     """Read all slots of all enclosures; what vanishes meanwhile is left out.
 
     Limits: the kernel queries the enclosure's processor for each attribute, so it may hang on a
@@ -98,19 +98,19 @@ def read_enclosure(root: Machine) -> tuple[Slot, ...]:
             found = None if entry in _NO_SLOT else attributes(root, f"{DIRECTORY}/{name}/{entry}")
             if found is None or "status" not in found.entries:
                 continue
-            slot = _slot(shown(name), shown(entry), found)
+            slot = _slot(printable_name(name), printable_name(entry), found)
             if not found.vanished():
                 slots.append(slot)
     return tuple(slots)
 
 
-def _slot(enclosure: str, name: str, found: Attributes) -> Slot:
+def _slot(enclosure: str, name: str, found: Attributes) -> EnclosureSlot:
     status = found.text("status")
     block = found.below("device/block")
     fault = _flag(found, "fault")
     # The kernel prints this for a state without a name.
     status = None if status == "(null)" else status
-    return Slot(
+    return EnclosureSlot(
         enclosure=enclosure,
         slot=name,
         status=status,
@@ -129,7 +129,7 @@ def _flag(found: Attributes, name: str) -> bool | None:
     return None if number is None or number < 0 else number != 0
 
 
-SOURCE: Source[tuple[Slot, ...]] = Source(
+SOURCE: Source[tuple[EnclosureSlot, ...]] = Source(
     name="enclosure",
     period_seconds=60,
     period_help="How often slots of enclosures are read.",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import Metric, describe
 from iowarden.collectors.source import Source
-from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
+from iowarden.collectors.sysfs import Attributes, attributes, device_name, printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -93,7 +93,7 @@ def read_hwmon(root: Machine) -> tuple[Temperature, ...]:
             continue
         sensors = [found[1] for entry in chip.entries if (found := _INPUT.fullmatch(entry))]
         device = _block_device(chip) if sensors else None
-        of_chip = [_temperature(chip, shown(name), sensor, device) for sensor in sensors]
+        of_chip = [_temperature(chip, printable_name(name), sensor, device) for sensor in sensors]
         if not chip.vanished():
             temperatures += filter(None, of_chip)
     return tuple(temperatures)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import AbsentError, Family, Metric, ParseError, describe
 from iowarden.collectors.source import Source
-from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
+from iowarden.collectors.sysfs import Attributes, attributes, device_name, printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +112,7 @@ class ScsiDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Scsi:
+class ScsiTopology:
     """All SCSI hosts by name, and devices by address."""
 
     hosts: Mapping[str, ScsiHost]
@@ -151,7 +151,7 @@ def parse_counter(text: str) -> int:
     return number & 0xFFFFFFFF if number & _SIGN_BITS == _SIGN_BITS else number
 
 
-def emit(value: Scsi) -> list[Sample]:
+def emit(value: ScsiTopology) -> list[Sample]:
     """Return the samples of FAMILIES; of devices only those with a block device."""
     samples: list[Sample] = []
     if value.multi_queue is not None:
@@ -177,7 +177,7 @@ def emit(value: Scsi) -> list[Sample]:
     return samples
 
 
-def unreadable(value: Scsi) -> Iterator[tuple[Labels, str]]:
+def unreadable(value: ScsiTopology) -> Iterator[tuple[Labels, str]]:
     """Yield the hosts and block devices with an unreadable attribute, and why."""
     for name, host in value.hosts.items():
         if host.read_error:
@@ -200,12 +200,12 @@ def host_names(hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
     return {other: "".join(names) if len(names) == 1 else "" for other, names in found.items()}
 
 
-def fabrics(value: Scsi) -> frozenset[str]:
+def fabrics(value: ScsiTopology) -> frozenset[str]:
     """Return the hosts whose devices are LUNs of a storage array or another host."""
     return frozenset(name for name, host in value.hosts.items() if host.fabric)
 
 
-def read_scsi(root: Machine) -> Scsi:
+def read_scsi(root: Machine) -> ScsiTopology:
     """Read all host adapters and devices; what vanishes meanwhile is left out.
 
     Limits: may hang on a faulty host adapter.
@@ -235,7 +235,7 @@ def read_scsi(root: Machine) -> Scsi:
             device = _device(address, found)
             if not found.vanished():
                 devices[device.address] = device
-    return Scsi(hosts, devices, _multi_queue(root, multi_queue))
+    return ScsiTopology(hosts, devices, _multi_queue(root, multi_queue))
 
 
 def _is_usb(root: Machine, name: str) -> bool:
@@ -251,7 +251,7 @@ def _host(name: str, found: Attributes, *, fabric: bool) -> ScsiHost:
     driver = None if (text := found.text("proc_name")) in {"(null)", "<NULL>"} else text
     own = found.signed("unique_id")
     return ScsiHost(
-        name=shown(name),
+        name=printable_name(name),
         driver=driver,
         can_queue=_not_negative(found.signed("can_queue")),
         cmd_per_lun=_not_negative(found.signed("cmd_per_lun")),
@@ -280,8 +280,8 @@ def _device(address: str, found: Attributes) -> ScsiDevice:
     block = found.below("block")
     seconds = found.count("timeout")
     return ScsiDevice(
-        address=shown(address),
-        host="host" + shown(address.partition(":")[0]),
+        address=printable_name(address),
+        host="host" + printable_name(address.partition(":")[0]),
         device=device_name(block.entries[0]) if block is not None and block.entries else None,
         kind=found.signed("type"),
         state=found.text("state"),
@@ -320,7 +320,7 @@ def _multi_queue(root: Machine, hosts: Iterable[bool | None]) -> bool | None:
     return text == "Y"
 
 
-SOURCE: Source[Scsi] = Source(
+SOURCE: Source[ScsiTopology] = Source(
     name="scsi",
     period_seconds=15,
     period_help="How often SCSI host adapters and devices are read.",

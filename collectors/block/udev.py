@@ -27,7 +27,7 @@ _VG = ("LVM_VG_NAME_COMPLETE", "LVM_VG_NAME_INCOMPLETE")
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class BlockSignature:
     """Signature on a device, from udev. Source: util-linux, libblkid, superblocks.
 
     Fields: `kind` is 'zfs_member', 'LVM2_member', 'crypto_LUKS', 'ext4' ...; `group` is the name of
@@ -94,7 +94,7 @@ def parse_set_up_seconds(text: str) -> float | None:
     return int(found[1]) / 1e6 if found else None
 
 
-def parse_signature(text: str) -> Signature | None:
+def parse_signature(text: str) -> BlockSignature | None:
     """Parse the signature in a file of the database; None: unknown.
 
     Source: of LVM, lvm2's 69-dm-lvm.rules, 'pvscan --udevoutput' (2.03.15 and later).
@@ -104,7 +104,7 @@ def parse_signature(text: str) -> Signature | None:
     group = next((properties[key].strip("'") for key in _VG if properties.get(key)), "")
     label = properties.get("ID_FS_LABEL_ENC") or properties.get("ID_FS_LABEL", "")
     # Other escapes are not decoded: a label may contain anything.
-    return Signature(kind, group or label.replace("\\x20", " ")) if kind else None
+    return BlockSignature(kind, group or label.replace("\\x20", " ")) if kind else None
 
 
 def parse_zvol(text: str) -> str:

@@ -33,7 +33,7 @@ class Uevent:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class UeventBatch:
     """The uevents since the last read, and whether some were lost."""
 
     events: tuple[Uevent, ...]
@@ -52,14 +52,14 @@ class Uevents:
         """Return the descriptor that is readable when a uevent is available."""
         return int(self._monitor.fileno())
 
-    def wait(self, timeout_seconds: float | None = None) -> Batch:
+    def wait(self, timeout_seconds: float | None = None) -> UeventBatch:
         """Wait for a uevent and return all available ones; none at the time-out.
 
         After an overflow of the queue the monitor returns only errors (pyudev issue 194): it is
         replaced, and the loss is reported.
         """
         if not select.select([self], [], [], timeout_seconds)[0]:
-            return Batch(())
+            return UeventBatch(())
         events: list[Uevent] = []
         try:
             while (
@@ -68,11 +68,11 @@ class Uevents:
                 events.append(_uevent(device))
         except OSError as error:
             self._monitor = _subscribed()
-            return Batch(tuple(events), str(error))
-        return Batch(tuple(events))
+            return UeventBatch(tuple(events), str(error))
+        return UeventBatch(tuple(events))
 
 
-def text(batch: Batch) -> str:
+def text(batch: UeventBatch) -> str:
     """Return a batch as lines: '<action> <device> <diskseq or ->', for a loss 'lost <why>'."""
     lines = [
         f"{e.action} {e.device} {'-' if e.diskseq is None else e.diskseq}" for e in batch.events
@@ -82,7 +82,7 @@ def text(batch: Batch) -> str:
     )
 
 
-def parse_batch(text: str) -> Batch:
+def parse_batch(text: str) -> UeventBatch:
     """Parse the text of `text`. Errors: ParseError."""
     events: list[Uevent] = []
     lost = ""
@@ -97,7 +97,7 @@ def parse_batch(text: str) -> Batch:
             case _:
                 expected = "'<action> <device> <diskseq or ->' or 'lost <why>'"
                 raise ParseError(f"expected {expected}, got {line[:80]!r}")
-    return Batch(tuple(events), lost)
+    return UeventBatch(tuple(events), lost)
 
 
 def _subscribed() -> pyudev.Monitor:

@@ -82,7 +82,7 @@ class FileSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class Superblock:
+class BtrfsSuperblock:
     """Data of a device from 'dump-super'. `size_bytes` is the used size of the device."""
 
     uuid: str
@@ -103,7 +103,7 @@ class Stripe:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class BtrfsChunk:
     """A range of addresses, and the devices it is spread over.
 
     Fields: `contents` is one of CONTENTS, `profile` one of PROFILES; `copies` is for RAID10: how
@@ -129,14 +129,14 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class BtrfsListing:
     """A mounted file system in 'btrfs filesystem show', from the kernel. `present`: devices."""
 
     uuid: str
     present: frozenset[int]
 
 
-def parse_superblock(text: str) -> Superblock:
+def parse_superblock(text: str) -> BtrfsSuperblock:
     """Parse 'dump-super'.
 
     Errors: ParseError; also for a damaged superblock, or features that need another mapping.
@@ -164,7 +164,7 @@ def parse_superblock(text: str) -> Superblock:
         bits = [bit for bit in range(64) if strange >> bit & 1]
         names = ", ".join(_FEATURES.get(bit, f"number {bit}") for bit in bits)
         raise _refused("dump-super", "no feature that changes where data is", names)
-    read = Superblock(
+    read = BtrfsSuperblock(
         uuid,
         number("generation"),
         number("chunk_root"),
@@ -180,13 +180,13 @@ def parse_superblock(text: str) -> Superblock:
     return read
 
 
-def parse_chunks(text: str, superblock: Superblock) -> tuple[Chunk, ...]:
+def parse_chunks(text: str, superblock: BtrfsSuperblock) -> tuple[BtrfsChunk, ...]:
     """Parse the chunks in 'dump-tree -t chunk', if it is the complete chunk tree.
 
     Errors: ParseError, for another text, another tree than the superblock's, or a part.
     """
     expected = {superblock.chunk_root: superblock.chunk_root_generation}
-    chunks: list[Chunk] = []
+    chunks: list[BtrfsChunk] = []
     missing = 0  # items of the current block, or its children
     lines = _Lines(text)
     for line in lines:
@@ -237,7 +237,7 @@ class _Lines:
             yield self._left.pop()
 
 
-def _chunk(start: str, lines: _Lines) -> Chunk:
+def _chunk(start: str, lines: _Lines) -> BtrfsChunk:
     length, stripe_bytes, kind, number, copies = 0, 0, "", -1, 0
     stripes: list[Stripe] = []
     for line in lines.of_item():
@@ -259,7 +259,7 @@ def _chunk(start: str, lines: _Lines) -> Chunk:
         )
     if not contents or profile not in PROFILES or len(words) > len(contents) + 1:
         raise _refused("dump-tree", f"a type of {', '.join(sorted(CONTENTS | PROFILES))}", kind)
-    return Chunk(int(start), length, stripe_bytes, contents, profile, copies, tuple(stripes))
+    return BtrfsChunk(int(start), length, stripe_bytes, contents, profile, copies, tuple(stripes))
 
 
 def parse_references(text: str) -> tuple[Reference, ...] | None:
@@ -306,14 +306,14 @@ def parse_names(text: str, mount_point: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def parse_shown(text: str) -> Shown:
+def parse_listing(text: str) -> BtrfsListing:
     """Parse 'filesystem show' of one file system. Errors: ParseError."""
     uuids = re.findall(rf"^Label: .*  uuid: ({_UUID})$", text, re.MULTILINE)
     if len(uuids) != 1:
         raise _refused("filesystem show", "'Label: ...  uuid: <UUID>', once", complaint(text))
     rows = [row for line in text.splitlines() if (row := _SHOWN.fullmatch(line))]
     present = {int(row[1]) for row in rows if row[2][0] == "/" and not row[2].endswith(" MISSING")}
-    return Shown(uuids[0], frozenset(present))
+    return BtrfsListing(uuids[0], frozenset(present))
 
 
 def read_file_systems(root: Machine) -> dict[str, FileSystem]:
@@ -332,7 +332,7 @@ def read_file_systems(root: Machine) -> dict[str, FileSystem]:
     return found
 
 
-def read_superblock(root: Machine, device: str, deadline_seconds: float) -> Superblock:
+def read_superblock(root: Machine, device: str, deadline_seconds: float) -> BtrfsSuperblock:
     """Query the superblock of a device.
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
@@ -341,8 +341,8 @@ def read_superblock(root: Machine, device: str, deadline_seconds: float) -> Supe
 
 
 def read_chunks(
-    root: Machine, devices: Sequence[str], superblock: Superblock, deadline_seconds: float
-) -> tuple[Chunk, ...]:
+    root: Machine, devices: Sequence[str], superblock: BtrfsSuperblock, deadline_seconds: float
+) -> tuple[BtrfsChunk, ...]:
     """Query the chunks of all devices of the file system. Errors: as `read_superblock`."""
     # '--noscan': otherwise it opens every other disk of the host, and wakes it.
     words = ("dump-tree", "--noscan", "-t", "chunk", *(f"/dev/{device}" for device in devices))
@@ -379,10 +379,10 @@ def read_names(
     return parse_names(text, mount_point)
 
 
-def read_shown(root: Machine, mount_point: str, deadline_seconds: float) -> Shown:
+def read_listing(root: Machine, mount_point: str, deadline_seconds: float) -> BtrfsListing:
     """Query which file system is mounted at a path. Errors: as `read_superblock`."""
     words = ("btrfs", "filesystem", "show", "--raw", mount_point)
-    return parse_shown(run_program(root, deadline_seconds, *words))
+    return parse_listing(run_program(root, deadline_seconds, *words))
 
 
 def _query(root: Machine, deadline_seconds: float, *words: str) -> str:

@@ -38,7 +38,7 @@ _INNER = re.compile(r"\((ETB\d|IND|DIND|TIND)\):(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Superblock:
+class Ext4Superblock:
     """Parsed 'stats -h'. `journal_inode` 0: it has none, or one on another device."""
 
     block_bytes: int
@@ -49,7 +49,7 @@ class Superblock:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class Ext4Extent:
     """Consecutive blocks of a file. `unwritten`: allocated without data."""
 
     first: int
@@ -68,10 +68,10 @@ class Inode:
     size_bytes: int
     links: int
     attributes_block: int
-    extents: tuple[Extent, ...]
+    extents: tuple[Ext4Extent, ...]
     inner: frozenset[int]
 
-    def extent_of(self, block: int) -> Extent | None:
+    def extent_of(self, block: int) -> Ext4Extent | None:
         """Return the extent that contains a block of the file system, if the block has content."""
         for extent in self.extents:
             if extent.physical <= block <= extent.physical + extent.last - extent.first:
@@ -79,7 +79,7 @@ class Inode:
         return None
 
 
-def parse_superblock(text: str) -> Superblock:
+def parse_superblock(text: str) -> Ext4Superblock:
     """Parse 'stats -h'. Errors: ParseError."""
     found: dict[str, str] = {}
     for line in text.splitlines():
@@ -92,7 +92,7 @@ def parse_superblock(text: str) -> Superblock:
             raise _refused("stats -h", f"'{key}: <number>'", value or _complaint(text))
         return int(value)
 
-    read = Superblock(
+    read = Ext4Superblock(
         number("Block size"),
         number("Block count"),
         number("First block"),
@@ -163,7 +163,7 @@ def parse_inode(text: str) -> Inode:
             last = int(row[2] or first)
             if last - first != int(row[4] or physical) - physical:
                 raise _refused("stat", "as many blocks as the extent has", item)
-            extents.append(Extent(first, last, physical, "[u" in item))
+            extents.append(Ext4Extent(first, last, physical, "[u" in item))
         elif row := _INNER.fullmatch(item.strip()):
             inner.add(int(row[2]))
         if len(extents) > MAX_EXTENTS:
@@ -179,7 +179,7 @@ def parse_inode(text: str) -> Inode:
     )
 
 
-def read_superblock(root: Machine, device: str, deadline_seconds: float) -> Superblock:
+def read_superblock(root: Machine, device: str, deadline_seconds: float) -> Ext4Superblock:
     """Query the superblock of the file system. Errors: as `_query`."""
     return parse_superblock(_query(root, device, "stats -h", deadline_seconds))
 

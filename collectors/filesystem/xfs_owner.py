@@ -48,7 +48,7 @@ OWNERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class XfsExtent:
     """Sectors with one owner; those of cloned files have several extents, one each.
 
     Fields: `first` and `last` may exceed the queried range; `inode` None: no file's; `part` is
@@ -72,7 +72,7 @@ class FoundInode:
     path: str
 
 
-def parse_fsmap(text: str) -> tuple[Extent, ...]:
+def parse_fsmap(text: str) -> tuple[XfsExtent, ...]:
     """Parse 'fsmap -d -m'. Errors: ParseError, if it is no such table."""
     lines = text.splitlines()
     if HEADING not in lines:
@@ -84,7 +84,7 @@ def parse_fsmap(text: str) -> tuple[Extent, ...]:
             raise _refused("'<n>,<major>,<minor>,<first>,<last>,<owner>,...'", line)
         inode = _INODE.fullmatch(row[5])
         extents.append(
-            Extent(
+            XfsExtent(
                 int(row[3]),
                 int(row[4]),
                 "file" if inode else OWNERS.get(row[5], "unknown"),
@@ -100,7 +100,7 @@ def parse_fsmap(text: str) -> tuple[Extent, ...]:
 
 def read_fsmap(
     root: Machine, mount_point: str, first: int, last: int, deadline_seconds: float
-) -> tuple[Extent, ...]:
+) -> tuple[XfsExtent, ...]:
     """Query the owners of sectors of the data device.
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.

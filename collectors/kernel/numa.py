@@ -25,7 +25,7 @@ _NAME = re.compile(r"node(\d{1,6})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NumaNode:
     """One node. Source: kernel, drivers/base/node.c ('kB' there means 1024 bytes)."""
 
     node: int
@@ -33,10 +33,10 @@ class Node:
     free_bytes: Annotated[int, Metric("gauge", "Unused memory of a NUMA node.")]
 
 
-FAMILIES, _emit = describe(Node, "iowarden_numa_")
+FAMILIES, _emit = describe(NumaNode, "iowarden_numa_")
 
 
-def parse_node(text: str, node: int) -> Node:
+def parse_node(text: str, node: int) -> NumaNode:
     """Parse a node's 'meminfo', lines 'Node <n> <key>: <n> kB'."""
     found: dict[str, int] = {}
     for line in text.split("\n"):
@@ -52,21 +52,21 @@ def parse_node(text: str, node: int) -> Node:
             f"'{DIRECTORY}/node{node}/meminfo': expected a line 'Node {node} {missing[0]} <n> kB',"
             f" got {text[:80]!r}"
         )
-    return Node(node, found["MemTotal:"], found["MemFree:"])
+    return NumaNode(node, found["MemTotal:"], found["MemFree:"])
 
 
-def emit(value: tuple[Node, ...]) -> list[Sample]:
+def emit(value: tuple[NumaNode, ...]) -> list[Sample]:
     """Return the samples of FAMILIES, labelled by node."""
     return [sample for node in value for sample in _emit(node, (("node", str(node.node)),))]
 
 
-def read_numa(root: Machine) -> tuple[Node, ...]:
+def read_numa(root: Machine) -> tuple[NumaNode, ...]:
     """Read all nodes, by number; one that is removed meanwhile is left out.
 
     Errors: AbsentError (a kernel without NUMA), ReadError, ParseError.
     """
     numbers = [int(found[1]) for name in root.names(DIRECTORY) if (found := _NAME.fullmatch(name))]
-    nodes: list[Node] = []
+    nodes: list[NumaNode] = []
     for number in sorted(numbers):
         try:
             text = root.read(f"{DIRECTORY}/node{number}/meminfo")
@@ -78,7 +78,7 @@ def read_numa(root: Machine) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-SOURCE: Source[tuple[Node, ...]] = Source(
+SOURCE: Source[tuple[NumaNode, ...]] = Source(
     name="numa",
     period_seconds=15,
     period_help="How often the memory of NUMA nodes is read.",

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.kmsg.kernel_journal import Message
-    from iowarden.collectors.kmsg.kernel_line import Line
-    from iowarden.collectors.kmsg.kernel_log import Cursor
+    from iowarden.collectors.kmsg.kernel_line import KernelLine
+    from iowarden.collectors.kmsg.kernel_log import KernelCursor
     from iowarden.collectors.machine import Machine
 
 _SEAM_SECONDS = 1.0
@@ -30,10 +30,10 @@ _SEAM_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class JournalQuery:
     """The query to the journal: lines after `cursor` that are not in the ring."""
 
-    cursor: Cursor | None
+    cursor: KernelCursor | None
     boot_id: str
     first_seconds: float
     """The time stamp of the oldest record of the ring; later lines are in the ring."""
@@ -42,7 +42,7 @@ class Wanted:
     missing: int
     """Number of lines that are known to be between the cursor and the ring."""
 
-    def add(self, line: Line) -> None:
+    def add(self, line: KernelLine) -> None:
         """Add a record from the first read of the ring: the journal may have it as well."""
         at = line.monotonic_seconds or 0.0
         if at <= self.first_seconds + 2 * _SEAM_SECONDS:
@@ -72,7 +72,7 @@ class Wanted:
 
 
 def read_missed(
-    root: Machine, wanted: Wanted, realtime: Callable[[], float]
+    root: Machine, wanted: JournalQuery, realtime: Callable[[], float]
 ) -> Iterator[tuple[list[StorageEvent], str]]:
     """Yield the events that the journal has, and the journal cursor after them.
 

@@ -12,7 +12,7 @@ from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_classifier import Classifier, Taken, added
 
 if TYPE_CHECKING:
-    from iowarden.collectors.kmsg.kernel_line import Line
+    from iowarden.collectors.kmsg.kernel_line import KernelLine
     from iowarden.collectors.kmsg.kernel_patterns import Fields
 
 _ATA = re.compile(r"(?P<device>(?P<port>ata[0-9]+)(?:\.[0-9]+)?): (?P<rest>.*)", re.DOTALL)
@@ -66,7 +66,7 @@ _ATA_SHAPES = tuple(
 )
 
 
-def ata_line(state: Classifier, line: Line, text: str) -> Taken:
+def ata_line(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse 'ata3.00: ...', about a port, link or drive."""
     found = _ATA.match(text)
     if found is None:
@@ -105,7 +105,7 @@ def _ata_link(state: Classifier, device: str, rest: str) -> Taken:
     return state._replace(ata_down=down - {device}), ("ata_link_up", {"device": device})
 
 
-def registers(state: Classifier, _line: Line, text: str) -> Taken:
+def registers(state: Classifier, _line: KernelLine, text: str) -> Taken:
     """Parse 'cmd 60/08:00:68:cb:66/00:00:1f:00:00/40 ...', and the drive's answer, 'res ...'."""
     found = _REGISTERS.match(text)
     if found is None:

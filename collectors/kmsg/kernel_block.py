@@ -13,7 +13,7 @@ from iowarden.collectors.kmsg.kernel_classifier import Classifier, ScsiCommand, 
 from iowarden.collectors.kmsg.kernel_patterns import Fields, number
 
 if TYPE_CHECKING:
-    from iowarden.collectors.kmsg.kernel_line import Line
+    from iowarden.collectors.kmsg.kernel_line import KernelLine
 
 _SECTORS_PER_SEGMENT = 8
 """A segment is a page of 4 KiB or more."""
@@ -47,7 +47,7 @@ _BLOCK_KINDS = {
 _NO_DATA = frozenset({"DISCARD", "SECURE_ERASE", "WRITE_ZEROES"})
 
 
-def request_error(state: Classifier, line: Line, text: str) -> Taken:
+def request_error(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse 'I/O error, dev sda, sector 8 op 0x0:(READ) ...'."""
     head, _, rest = text.partition(" error, dev ")
     found = _BLOCK.match(rest)
@@ -83,7 +83,7 @@ _FIRST = re.compile(
 )
 
 
-def device_first(state: Classifier, _line: Line, text: str) -> Taken:
+def device_first(state: Classifier, _line: KernelLine, text: str) -> Taken:
     """Parse 'dm-3: writeback error on inode 9, offset 0, sector 8': it may begin with any name."""
     found = _FIRST.match(text)
     kind = kernel_drivers.kind_of("block", text)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from iowarden.collectors.kmsg.kernel_line import Line
+from iowarden.collectors.kmsg.kernel_line import KernelLine
 from iowarden.collectors.kmsg.kernel_patterns import KindAndFields, shape
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ class Classifier(NamedTuple):
 
 Taken = tuple[Classifier, KindAndFields | None]
 """The state after a line, and the event in it."""
-Taker = Callable[[Classifier, Line, str], Taken]
+LineReader = Callable[[Classifier, KernelLine, str], Taken]
 """Parser of the lines of one subsystem."""
 
 
-def together(scsi: ScsiCommand, line: Line) -> bool:
+def together(scsi: ScsiCommand, line: KernelLine) -> bool:
     """Whether a line can belong to the lines before it."""
     if scsi.monotonic_seconds is None or line.monotonic_seconds is None:
         return True
@@ -86,7 +86,7 @@ def added(names: frozenset[str], name: str) -> frozenset[str]:
     return names | {name} if len(names) < MAX_PORTS else frozenset({name})
 
 
-def shaped(state: Classifier, line: Line, text: str) -> Taken:
+def shaped(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse a one-line message; and whether a write was lost for lack of space."""
     found = shape(text)
     if found is None:

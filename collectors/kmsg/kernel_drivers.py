@@ -434,7 +434,7 @@ WHY = {
 """Why a pattern means no event; those of QUIET have their own reasons."""
 
 
-class Room(NamedTuple):
+class PrinterRules(NamedTuple):
     """Rules for one family of printers: first words of its lines, its rows, its places."""
 
     leads: str
@@ -443,8 +443,8 @@ class Room(NamedTuple):
 
 
 _NAME = r"(?P<device>[a-z][\w!.-]*?)"
-_ROOMS = (
-    Room(
+_PRINTERS = (
+    PrinterRules(
         # drivers/scsi, drivers/message, drivers/ata and drivers/ufs, by module; '3w' is 3w-9xxx
         "[ 3w AAC MaxRAID MegaRAID libcxgbi acard aacraid aac ahci aic advansys ahc ahd "
         "arcmsr asd BNX be beiscsi bfa bnxfc cciss cpqarray csiostor cxlflash dpt efct elx "
@@ -457,44 +457,44 @@ _ROOMS = (
         _ADAPTER,
         _ADDRESS,
     ),
-    Room("nvme nvmet", _NVME, r"nvme (?P<device>\S+?):|^(?P<named>nvme\d\w*):"),
-    Room(
+    PrinterRules("nvme nvmet", _NVME, r"nvme (?P<device>\S+?):|^(?P<named>nvme\d\w*):"),
+    PrinterRules(
         "EXT ext",
         _FILE_SYSTEM,
         rf"EXT\d-fs[\w ]*\((?:device )?{_NAME}\)(?:.*\bblock (?P<block>\d{{1,20}}))?",
     ),
-    Room("XFS xfs", _FILE_SYSTEM, rf"XFS \({_NAME}\)(?:.*(?:daddr"
+    PrinterRules("XFS xfs", _FILE_SYSTEM, rf"XFS \({_NAME}\)(?:.*(?:daddr"
         rf"|block) 0x(?P<sector_hex>[0-9a-f]{{1,16}}))?"),
-    Room("BTRFS btrfs", _FILE_SYSTEM, rf"\(device {_NAME}(?: [\w ]+)?\)"),
-    Room("F", _FILE_SYSTEM, rf"F2FS-fs \((?:device )?{_NAME}\)"),
-    Room("JBD jbd", _JOURNAL, rf"(?:\b(?:on|for|in) |JBD2: ){_NAME}(?:-\d+)?(?:\.?$|: )"),
-    Room("md raid", _MD, r"(?:on|device|disk|in|dev|kicking non-fresh) (?P<device>[a-z][\w!-]*\d"
+    PrinterRules("BTRFS btrfs", _FILE_SYSTEM, rf"\(device {_NAME}(?: [\w ]+)?\)"),
+    PrinterRules("F", _FILE_SYSTEM, rf"F2FS-fs \((?:device )?{_NAME}\)"),
+    PrinterRules("JBD jbd", _JOURNAL, rf"(?:\b(?:on|for|in) |JBD2: ){_NAME}(?:-\d+)?(?:\.?$|: )"),
+    PrinterRules("md raid", _MD, r"(?:on|device|disk|in|dev|kicking non-fresh) (?P<device>[a-z][\w!-]*\d"
         r"|sd[a-z]+)\b|\b(?P<array>md\w+)[:,]"),
-    Room("device dm", _MAPPED, r"^device-mapper: (?:(?:[\w -]+: |.* from |.*\()"
+    PrinterRules("device dm", _MAPPED, r"^device-mapper: (?:(?:[\w -]+: |.* from |.*\()"
         r"(?P<place>\d+:\d+)\b|.*[(\s](?P<device>(?:sd"
         r"|nvme|md"
         r"|dm-|vd)\w+)\b)"),
-    Room("bcache", _CACHE, r"\b(?P<device>(?:sd|nvme|md|dm-|vd|bcache)\w+)\b"),
-    Room(
+    PrinterRules("bcache", _CACHE, r"\b(?P<device>(?:sd|nvme|md|dm-|vd|bcache)\w+)\b"),
+    PrinterRules(
         "block nbd drbd rbd rnbd xen blkfront xenblk",
         _NETWORK_BLOCK,
         r"\b(?P<device>(?:nbd|drbd|rbd|rnbd|xvd)\w*\d|xvd[a-z]+\d*)\b|drbd (?P<place>[\w/]+):"
         r"(?:.*sector (?P<sector>\d{1,20})s?\b)?",
     ),
-    Room("nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd", _NFS, r"server (?P<place>[^\s,]+)"),
-    Room("CIFS", _SMB, r"(?:\\\\|Server )(?P<place>[^\s\\]+)"),
-    Room("connection session rport", _CONNECTION, r"^(?P<controller>[a-z]+-?\d[\d:-]*?): "),
-    Room(
+    PrinterRules("nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd", _NFS, r"server (?P<place>[^\s,]+)"),
+    PrinterRules("CIFS", _SMB, r"(?:\\\\|Server )(?P<place>[^\s\\]+)"),
+    PrinterRules("connection session rport", _CONNECTION, r"^(?P<controller>[a-z]+-?\d[\d:-]*?): "),
+    PrinterRules(
         "mmc mmcblk sdhci mmcmci dwmmc cqhci memstick",
         _CARD,
         rf"\b(?P<device>mmc(?:blk)?\d+)\b|{_PCI}",
     ),
-    Room(
+    PrinterRules(
         "TARGET iSCSI IBLOCK iblock FILEIO PSCSI TCMU tcmu SPC XCOPY",
         _TARGET,
         r"(?P<controller>(?!))",
     ),
-    Room(
+    PrinterRules(
         "VFS bio Dev GPT Alternate Page Primary Trying blk grow getblk find",
         _BLOCK,
         r"(?:device|Dev) (?P<device>[\w!-]+)|^(?P<named>[a-z][\w!-]*):",
@@ -508,7 +508,7 @@ def _compiled() -> dict[str, tuple[tuple[tuple[re.Pattern[str], str], ...], re.P
             tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in room.rows),
             re.compile(room.place, re.ASCII),
         )
-        for room in _ROOMS
+        for room in _PRINTERS
         for lead in room.leads.split(" ")
     }
 

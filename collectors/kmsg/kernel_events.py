@@ -27,7 +27,7 @@ from iowarden.collectors.kmsg.kernel_classifier import (
     NO_DEVICE,
     TEXT_CHARACTERS,
     Classifier,
-    Taker,
+    LineReader,
     shaped,
 )
 from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS, Fields
@@ -42,7 +42,7 @@ from iowarden.collectors.kmsg.kernel_scsi import (
 )
 
 if TYPE_CHECKING:
-    from iowarden.collectors.kmsg.kernel_line import Line
+    from iowarden.collectors.kmsg.kernel_line import KernelLine
 
 _BY_LEVEL = frozenset({"driver_message", "fs_warning"})
 """Kinds that differ from a driver's ordinary messages only by the level."""
@@ -51,7 +51,7 @@ _WARNING = 4
 _SEEN = 16
 
 
-def classify(state: Classifier, line: Line) -> tuple[Classifier, tuple[StorageEvent, ...]]:
+def classify(state: Classifier, line: KernelLine) -> tuple[Classifier, tuple[StorageEvent, ...]]:
     """Return the state after a line, and its events. Never raises."""
     if line.facility:
         return state, ()
@@ -67,7 +67,7 @@ def classify(state: Classifier, line: Line) -> tuple[Classifier, tuple[StorageEv
 
 def of_storage(text: str) -> bool:
     """Return whether a line begins like lines about storage, whatever its content."""
-    return _taker(text) is not None
+    return _line_reader(text) is not None
 
 
 def finish(state: Classifier) -> tuple[StorageEvent, ...]:
@@ -76,9 +76,9 @@ def finish(state: Classifier) -> tuple[StorageEvent, ...]:
 
 
 def _classify(
-    state: Classifier, line: Line, text: str
+    state: Classifier, line: KernelLine, text: str
 ) -> tuple[Classifier, tuple[StorageEvent, ...]]:
-    take = _taker(text)
+    take = _line_reader(text)
     if take is None and state.scsi.dump is None:
         return state, ()
     after, found = (dumped if take is None else take)(state, line, text[:TEXT_CHARACTERS])
@@ -101,7 +101,7 @@ def _classify(
     return after._replace(pending_sense=(event,), pending_command=own), held
 
 
-def _taker(text: str) -> Taker | None:
+def _line_reader(text: str) -> LineReader | None:
     """Return the parser of a line; most lines have none, and this is all that they cost."""
     if " error, dev " in text:
         return request_error
@@ -117,7 +117,7 @@ def _taker(text: str) -> Taker | None:
     lead = LEAD.match(text)
     if lead is not None:
         word = lead[0]
-        taker = _TAKERS.get(word)
+        taker = _LINE_READERS.get(word)
         if taker is not None:
             return taker
         if word[:2] in _DISKS:
@@ -128,7 +128,7 @@ def _taker(text: str) -> Taker | None:
 
 
 def _event(
-    state: Classifier, line: Line, text: str, kind: str, fields: Fields
+    state: Classifier, line: KernelLine, text: str, kind: str, fields: Fields
 ) -> tuple[Classifier, StorageEvent]:
     text = text[:TEXT_CHARACTERS]
     if not text.isprintable():
@@ -159,7 +159,7 @@ def _event(
 
 _LEVEL = re.compile(r"<[0-9]>")
 _DISKS = frozenset({"sd", "hd"})
-_TAKERS: dict[str, Taker] = {
+_LINE_READERS: dict[str, LineReader] = {
     **dict.fromkeys(LEADS, shaped),
     **dict.fromkeys(("sd", "scsi", "st", "ses", "sr", "osst"), scsi_line),
     **dict.fromkeys(

@@ -60,7 +60,7 @@ _QUOTED = re.compile(r"[\s>`\ufeff]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class KernelLine:
     """One record of the kernel's log. The same record of '/dev/kmsg' and the journal has one time.
 
     Source: kernel, ABI/testing/dev-kmsg. `facility` 0 is the kernel; anything else was written to
@@ -80,7 +80,9 @@ class Line:
     sequence: int = 0
 
 
-def parse_record(record: bytes, boot_id: str = "", realtime_seconds: float | None = None) -> Line:
+def parse_record(
+    record: bytes, boot_id: str = "", realtime_seconds: float | None = None
+) -> KernelLine:
     r"""Parse one record of '/dev/kmsg': '6,1234,567890,-;text\n SUBSYSTEM=scsi\n ...'.
 
     Source: kernel, ABI/testing/dev-kmsg: priority and facility, number, microseconds, flags, then
@@ -94,7 +96,7 @@ def parse_record(record: bytes, boot_id: str = "", realtime_seconds: float | Non
         )
     pairs = dict(each.partition("=")[::2] for each in _plain(found["pairs"]).split("\n "))
     priority = int(found["priority"])
-    return Line(
+    return KernelLine(
         _plain(found["text"])[:TEXT_CHARACTERS],
         priority & 7,
         priority >> 3,
@@ -107,9 +109,9 @@ def parse_record(record: bytes, boot_id: str = "", realtime_seconds: float | Non
     )
 
 
-def from_message(message: Message) -> Line:
+def from_message(message: Message) -> KernelLine:
     """Convert a message of the journal; the probe queries only the kernel's own."""
-    return Line(
+    return KernelLine(
         message.message[:TEXT_CHARACTERS],
         message.priority,
         0,
@@ -121,12 +123,12 @@ def from_message(message: Message) -> Line:
     )
 
 
-def parse_text(text: str) -> tuple[Line, ...]:
+def parse_text(text: str) -> tuple[KernelLine, ...]:
     """Parse the lines of a text file: dmesg in any format, syslog in any language, the journal.
 
     Dates are not parsed: they have no time zone, often no year. `sequence` is the line's number.
     """
-    lines: list[Line] = []
+    lines: list[KernelLine] = []
     for number, whole in enumerate(text.split("\n"), start=1):
         if _FIELD.match(whole):
             continue
@@ -154,7 +156,7 @@ def parse_text(text: str) -> tuple[Line, ...]:
             if told.get("facility", "kern") != "kern" or _PROGRAM.match(rest, begin):
                 facility = facility or _USER
             lines.append(
-                Line(
+                KernelLine(
                     _plain(rest[start:].encode(errors="replace"))
                     if recorded
                     else rest[start:].strip(),

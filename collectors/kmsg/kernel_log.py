@@ -50,7 +50,7 @@ FAMILIES = (_EVENTS, _GAPS, _SUPPRESSED_TOTAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class KernelCursor:
     """Position up to which the log was reported, stored with its events.
 
     Fields: `sequence` and `monotonic_seconds` are those of the last record in boot `boot_id`;
@@ -82,7 +82,7 @@ class KernelLog:
     counts: Mapping[Pair, int] = field(default_factory=lambda: {(kind, ""): 0 for kind in KINDS})
     gaps: int = 0
     suppressed: int = 0
-    cursor: Cursor | None = None
+    cursor: KernelCursor | None = None
     problem: str = ""
     boot_id: str = ""
 

@@ -22,7 +22,7 @@ from iowarden.collectors.kmsg.kernel_classifier import (
 from iowarden.collectors.kmsg.kernel_patterns import Fields, KindAndFields, number, shape
 
 if TYPE_CHECKING:
-    from iowarden.collectors.kmsg.kernel_line import Line
+    from iowarden.collectors.kmsg.kernel_line import KernelLine
 
 _ADDRESS = re.compile(
     r"\w+ (?P<address>[0-9]+:[0-9]+:[0-9]+:[0-9]+):(?: \[(?P<device>\w+)\])?"
@@ -104,7 +104,7 @@ _SCSI_GOING = "Synchronizing SCSI cache"
 _SCSI_COMING = "Attached SCSI disk"
 
 
-def scsi_line(state: Classifier, line: Line, text: str) -> Taken:
+def scsi_line(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse 'sd 0:0:1:0: [sdb] ...'."""
     found = _ADDRESS.match(text)
     if found is None:
@@ -121,7 +121,7 @@ def scsi_line(state: Classifier, line: Line, text: str) -> Taken:
     return _scsi(state, line, rest)
 
 
-def scsi_rest(state: Classifier, line: Line, text: str) -> Taken:
+def scsi_rest(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse a line that continues one that named the device."""
     if (old := _OLD_ERROR.match(text)) is not None:
         device = ":".join(old.groups())
@@ -132,7 +132,7 @@ def scsi_rest(state: Classifier, line: Line, text: str) -> Taken:
     return _scsi(state, line, text)
 
 
-def _scsi(state: Classifier, line: Line, text: str) -> Taken:
+def _scsi(state: Classifier, line: KernelLine, text: str) -> Taken:
     scsi = state.scsi
     if "ense" in text:
         if (found := _SENSE.match(text) or _OLD_SENSE.match(text)) is not None:
@@ -172,7 +172,7 @@ def _scsi_device(state: Classifier, text: str) -> Taken:
     return state, None
 
 
-def _sense_key(state: Classifier, line: Line, words: str) -> tuple[Classifier, KindAndFields]:
+def _sense_key(state: Classifier, line: KernelLine, words: str) -> tuple[Classifier, KindAndFields]:
     word = words.strip().lower()
     if word in sense.KEYS:
         key: int | None = sense.KEYS.index(word)
@@ -255,7 +255,7 @@ def _result(state: Classifier, text: str, host: str) -> Taken:
     return state._replace(scsi=scsi), (kind, fields)
 
 
-def dumped(state: Classifier, line: Line, text: str) -> Taken:
+def dumped(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse the bytes of a sense that the kernel did not decode."""
     scsi = state.scsi
     if _HEX.fullmatch(text) is None or not together(scsi, line) or scsi.dump is None:
@@ -270,7 +270,7 @@ _IDE = re.compile(r"(?P<device>hd[a-z]): \w+: (?:status|error)=0x[0-9a-f]+", re.
 _IDE_SECTOR = re.compile(r"LBA ?sect=([0-9]{1,20})", re.ASCII)
 
 
-def disk_line(state: Classifier, line: Line, text: str) -> Taken:
+def disk_line(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse a line that begins with a disk's name."""
     if (ide := _IDE.match(text)) is not None:
         at = _IDE_SECTOR.search(text)
@@ -286,7 +286,7 @@ def disk_line(state: Classifier, line: Line, text: str) -> Taken:
     return state, shape(text)
 
 
-def old_sense(state: Classifier, line: Line, text: str) -> Taken:
+def old_sense(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse 'Current sdb: sense key Medium Error' (2.6.0 to 2.6.11), also after 'Info fld=...'."""
     found = _OLD_SENSE.match(text)
     if found is None or not found["other"]:

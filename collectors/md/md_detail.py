@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.md.mdstat import Array, Member
+from iowarden.collectors.md.mdstat import ArrayMember, MdArray
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 
@@ -52,7 +52,7 @@ _OTHER_COMMANDS = frozenset({"Magic", "Platform"})
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class DetailRow:
     """A row of the table. `slot` None: none, a spare or faulty; `device` '': missing.
 
     Fields: `states` are mdadm's terms: 'active', 'sync', 'spare', 'rebuilding', 'faulty',
@@ -92,7 +92,7 @@ class Detail:
     uuid: str = ""
     label: str = ""
     metadata: str = ""
-    slots: tuple[Slot, ...] = field(default=(), repr=False)
+    slots: tuple[DetailRow, ...] = field(default=(), repr=False)
     uncounted: tuple[str, ...] = ()
     """Counts that are no numbers, such as 'Failed Devices : one'."""
 
@@ -124,7 +124,7 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
     errors of an array are added to it instead.
     """
     complaints: list[str] = []
-    arrays: list[tuple[str, dict[str, str], list[Slot]]] = []
+    arrays: list[tuple[str, dict[str, str], list[DetailRow]]] = []
     in_table = False
     for number, whole in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         line = whole.rstrip()
@@ -160,7 +160,7 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
     return Details(details, tuple(complaints))
 
 
-def as_array(detail: Detail) -> Array:
+def as_array(detail: Detail) -> MdArray:
     """Return an array that only mdadm reports, in the form of '/proc/mdstat' and sysfs.
 
     Source: mdadm's Detail.c, for the terms of 'State :'.
@@ -175,7 +175,7 @@ def as_array(detail: Detail) -> Array:
     redundant = detail.level not in {"raid0", "linear", "container", ""} or (
         not detail.level and missing > 0
     )
-    return Array(
+    return MdArray(
         name=detail.name,
         level=detail.level or None,
         state=state,
@@ -188,7 +188,7 @@ def as_array(detail: Detail) -> Array:
         chunk_bytes=None,
         size_bytes=None,
         members=tuple(
-            Member(each.device, each.slot, _member_states(each))
+            ArrayMember(each.device, each.slot, _member_states(each))
             for each in detail.slots
             if each.device
         ),
@@ -200,7 +200,7 @@ _RUNNING = ("clean", "active", "active-idle", "read-only", "readonly", "broken")
 _ACTIONS = {"Rebuild": "recover", "Resync": "resync", "Reshape": "reshape", "Check": "check"}
 
 
-def _member_states(slot: Slot) -> tuple[str, ...]:
+def _member_states(slot: DetailRow) -> tuple[str, ...]:
     """Return mdadm's states of a member as the kernel's: 'active sync' is 'in_sync'."""
     if slot.states[:2] == ("active", "sync"):
         return ("in_sync", *slot.states[2:])
@@ -260,7 +260,7 @@ def _refused(number: int, expected: str, line: str, pair: re.Match[str]) -> Pars
     )
 
 
-def _slot(number: int, line: str) -> Slot:
+def _slot(number: int, line: str) -> DetailRow:
     row = _ROW.fullmatch(line)
     if row is None:
         raise ParseError(
@@ -268,12 +268,12 @@ def _slot(number: int, line: str) -> Slot:
             f" <device>', got {line[:120]!r}"
         )
     states = tuple((row[3] or "").split())
-    return Slot(
+    return DetailRow(
         None if row[2] == "-" else int(row[2]), states, (row[4] or "").removeprefix("/dev/")
     )
 
 
-def _detail(name: str, fields: dict[str, str], slots: list[Slot]) -> Detail:
+def _detail(name: str, fields: dict[str, str], slots: list[DetailRow]) -> Detail:
     def count(key: str) -> int | None:
         value = fields.get(key, "")
         return int(value) if value.isdecimal() and len(value) < 10 else None

@@ -15,7 +15,7 @@ from iowarden.collectors.event import StorageEvent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.md.mdstat import Array, Member
+    from iowarden.collectors.md.mdstat import ArrayMember, MdArray
 
 SOURCE = "md"
 KINDS = {
@@ -38,7 +38,7 @@ _SYNCHRONISING = frozenset({"recover", "reshape", "resync", "check", "repair"})
 
 
 def md_events(
-    before: Mapping[str, Array] | None, now: Mapping[str, Array], realtime_seconds: float
+    before: Mapping[str, MdArray] | None, now: Mapping[str, MdArray], realtime_seconds: float
 ) -> tuple[StorageEvent, ...]:
     """Return the changes between two readings; None: first seen, nothing has changed.
 
@@ -80,7 +80,7 @@ def md_events(
 
 
 def _members(
-    former: Mapping[str, Array], running: Mapping[str, Array], name: str
+    former: Mapping[str, MdArray], running: Mapping[str, MdArray], name: str
 ) -> Iterator[tuple[str, str, str, str]]:
     old = {member.device: _role(member) for member in former[name].members}
     new = {member.device: _role(member) for member in running[name].members}
@@ -105,7 +105,7 @@ def _members(
             yield kind, device, name, words
 
 
-def _home(device: str, running: Mapping[str, Array], former: Mapping[str, Array]) -> str:
+def _home(device: str, running: Mapping[str, MdArray], former: Mapping[str, MdArray]) -> str:
     """Return the array to which a device moved, '' for none."""
     for name, array in running.items():
         had = former[name].members if name in former else ()
@@ -116,7 +116,7 @@ def _home(device: str, running: Mapping[str, Array], former: Mapping[str, Array]
     return ""
 
 
-def _array(old: Array, new: Array) -> Iterator[tuple[str, str, str, str]]:
+def _array(old: MdArray, new: MdArray) -> Iterator[tuple[str, str, str, str]]:
     name = new.name
     if old.degraded is not None and new.degraded is not None:
         if new.degraded > old.degraded:
@@ -132,12 +132,12 @@ def _array(old: Array, new: Array) -> Iterator[tuple[str, str, str, str]]:
         yield "md_rebuild_started", name, "", f"{name}: {action} began"
 
 
-def _degraded(array: Array) -> tuple[str, str, str, str]:
+def _degraded(array: MdArray) -> tuple[str, str, str, str]:
     of = "" if array.raid_disks is None else f" of {array.raid_disks}"
     text = f"{array.name} has {array.degraded}{of} members missing"
     return "md_array_degraded", array.name, "", text
 
 
-def _role(member: Member) -> str:
+def _role(member: ArrayMember) -> str:
     """Return 'faulty', 'spare' (also one that is being rebuilt) or 'active'."""
     return next((state for state in ("faulty", "spare") if state in member.states), "active")

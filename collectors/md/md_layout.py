@@ -26,7 +26,7 @@ _TWO = re.compile(r"(\d{1,20}) \((\d{1,20})\)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemberPlace:
     """A member, and the start of the array's data on it. Units: sectors of 512 bytes.
 
     Fields: `device` is 'sdb1'; `slot` is None, and `role` the kernel's term, for a member without
@@ -62,7 +62,7 @@ class Geometry:
     degraded: int | None
     metadata: str
     reshaping: bool
-    members: tuple[Place, ...]
+    members: tuple[MemberPlace, ...]
     read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
 
@@ -104,10 +104,10 @@ def read_md_layout(root: Machine, name: str) -> Geometry | None:
     )
 
 
-def _place(member: Attributes, entry: str) -> Place:
+def _place(member: Attributes, entry: str) -> MemberPlace:
     role = member.text("slot") or ""
     state = member.text("state") or ""
-    return Place(
+    return MemberPlace(
         device=device_name(entry.removeprefix("dev-")),
         slot=int(role) if re.fullmatch(r"\d{1,9}", role, re.ASCII) else None,
         role=role,

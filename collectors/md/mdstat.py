@@ -28,7 +28,7 @@ DIRECTORY = "/sys/block"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ArrayMember:
     """A member of an array. None: not reported.
 
     Source: kernel, admin-guide/md.rst, 'dev-XXX'.
@@ -62,7 +62,7 @@ class MdstatArray:
     level: str | None
     metadata: str
     """In sysfs's form: '1.2', '0.90', 'none', 'external:imsm', 'external:/md127/0'."""
-    members: tuple[Member, ...]
+    members: tuple[ArrayMember, ...]
     size_blocks: int | None
     disks_wanted: int | None
     disks_working: int | None
@@ -75,7 +75,7 @@ class MdstatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class MdArray:
     """An array. None: not reported (an inactive array, a linear one).
 
     Source: kernel, admin-guide/md.rst; '/proc/mdstat' for what sysfs lacks on old kernels.
@@ -99,7 +99,7 @@ class Array:
     """mismatch_cnt, which the kernel counts in sectors, as bytes."""
     chunk_bytes: int | None
     size_bytes: int | None
-    members: tuple[Member, ...]
+    members: tuple[ArrayMember, ...]
     mdstat: MdstatArray | None = field(default=None, repr=False)
     """None: '/proc/mdstat' does not list it."""
     in_sysfs: bool = False
@@ -238,7 +238,7 @@ def _mdstat_array(found: re.Match[str], lines: list[str]) -> MdstatArray:
         level=level,
         metadata="none" if kind == "non-persistent" else kind,
         members=tuple(
-            Member(m[1], None, tuple(_FLAGS[f] for f in m[3][1::3])) for _, m in members if m
+            ArrayMember(m[1], None, tuple(_FLAGS[f] for f in m[3][1::3])) for _, m in members if m
         ),
         size_blocks=int(blocks[1]) if blocks else None,
         disks_wanted=int(working[1]) if working else None,
@@ -328,7 +328,7 @@ def _miscounted(working: re.Match[str], flags: list[str], *, reshaping: bool) ->
     return ""
 
 
-def from_mdstat(stat: MdstatArray) -> Array:
+def from_mdstat(stat: MdstatArray) -> MdArray:
     """Return an array that only '/proc/mdstat' has."""
     active = stat.activity == "active"
     missing = None
@@ -337,7 +337,7 @@ def from_mdstat(stat: MdstatArray) -> Array:
     ratio = None
     if stat.sync_done_blocks is not None and stat.sync_total_blocks:
         ratio = stat.sync_done_blocks / stat.sync_total_blocks
-    return Array(
+    return MdArray(
         name=stat.name,
         level=stat.level,
         state=_ACCESS.get(stat.access, stat.access) if active else stat.activity,
@@ -362,7 +362,7 @@ def parse_completed(text: str) -> float | None:
     return int(found[1]) / int(found[2]) if found and int(found[2]) else None
 
 
-def read_md(root: Machine) -> dict[str, Array]:
+def read_md(root: Machine) -> dict[str, MdArray]:
     """Read '/proc/mdstat' and sysfs of every array; sysfs takes precedence: it has more data.
 
     An attribute that cannot be read is None. Limits: may hang on a faulty array.
@@ -388,7 +388,7 @@ def read_md(root: Machine) -> dict[str, Array]:
     return arrays
 
 
-def _from_sysfs(root: Machine, name: str, entries: list[str], known: Array | None) -> Array:
+def _from_sysfs(root: Machine, name: str, entries: list[str], known: MdArray | None) -> MdArray:
     path = f"{DIRECTORY}/{name}/md/"
 
     def text(attribute: str) -> str | None:
@@ -399,14 +399,14 @@ def _from_sysfs(root: Machine, name: str, entries: list[str], known: Array | Non
         return None if value is None else value * unit
 
     if known is None:
-        known = Array(name, *(None,) * 10, ())
+        known = MdArray(name, *(None,) * 10, ())
     action = text("sync_action")
     completed, speed = text("sync_completed"), number("sync_speed", KIB)
     size = parse_number(_text(root, f"{DIRECTORY}/{name}/size") or "")
     members = tuple(
         _member(root, path + entry, known.members) for entry in entries if entry.startswith("dev-")
     )
-    return Array(
+    return MdArray(
         name=name,
         level=text("level") or known.level,
         # array_state of a broken array that is not clean is 'active' (md.c, array_state_show).
@@ -427,7 +427,7 @@ def _from_sysfs(root: Machine, name: str, entries: list[str], known: Array | Non
     )
 
 
-def _member(root: Machine, path: str, known: tuple[Member, ...]) -> Member:
+def _member(root: Machine, path: str, known: tuple[ArrayMember, ...]) -> ArrayMember:
     device = device_name(path.rpartition("/dev-")[2])
     before = next((m for m in known if m.device == device), None)
     state, errors = _text(root, path + "/state"), _text(root, path + "/errors")
@@ -435,7 +435,7 @@ def _member(root: Machine, path: str, known: tuple[Member, ...]) -> Member:
     # Also for a working member, while its new bad blocks are not yet recorded (state_show).
     if "faulty" in words and {"in_sync", "spare"} & set(words):
         words.remove("faulty")
-    return Member(
+    return ArrayMember(
         device=device,
         slot=parse_number(_text(root, path + "/slot") or ""),
         states=tuple(words) if state is not None else before.states if before else (),
@@ -445,7 +445,7 @@ def _member(root: Machine, path: str, known: tuple[Member, ...]) -> Member:
     )
 
 
-def emit(value: Mapping[str, Array]) -> list[Sample]:
+def emit(value: Mapping[str, MdArray]) -> list[Sample]:
     """Return the samples of FAMILIES."""
     samples: list[Sample] = []
     for name, array in value.items():
@@ -497,7 +497,7 @@ _NODE_STATES = {
 }
 
 
-def node_samples(value: Mapping[str, Array]) -> Iterator[Sample]:
+def node_samples(value: Mapping[str, MdArray]) -> Iterator[Sample]:
     """Yield node_exporter's node_md_* of 1.12.
 
     Most are from '/proc/mdstat', raid_disks and degraded from sysfs. For an array that is reshaped
@@ -552,7 +552,7 @@ def _text(root: Machine, path: str) -> str | None:
     return None if text is None else text.strip()
 
 
-SOURCE: Source[Mapping[str, Array]] = Source(
+SOURCE: Source[Mapping[str, MdArray]] = Source(
     name="md",
     period_seconds=15,
     period_help="How often software RAID arrays are read.",

@@ -23,7 +23,7 @@ _UPTIME = re.compile(r"(\d{1,12}\.\d\d) \d{1,15}\.\d\d\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ClockReading:
     """Source: kernel, filesystems/proc.rst (uptime includes suspend).
 
     Limits: no file contains the time of day. For a recorded machine it is boot time plus uptime, up
@@ -54,7 +54,7 @@ def parse_uptime(text: str) -> float:
     return float(found[1])
 
 
-def emit(value: Clock) -> list[Sample]:
+def emit(value: ClockReading) -> list[Sample]:
     """Return the samples of FAMILIES."""
     samples: list[Sample] = [("iowarden_clock_uptime_seconds", (), value.uptime_seconds)]
     if value.clocksource is not None:
@@ -63,7 +63,7 @@ def emit(value: Clock) -> list[Sample]:
     return samples
 
 
-def node_samples(value: Clock) -> Iterator[Sample]:
+def node_samples(value: ClockReading) -> Iterator[Sample]:
     """Yield node_exporter's series of its collector 'time'."""
     if value.realtime_seconds is not None:
         yield "node_time_seconds", (), value.realtime_seconds
@@ -78,7 +78,7 @@ def node_samples(value: Clock) -> Iterator[Sample]:
         yield "node_time_clocksource_current_info", labels, 1
 
 
-def read_clock(root: Machine) -> Clock:
+def read_clock(root: Machine) -> ClockReading:
     """Read the clocks. Errors: AbsentError (no '/proc/uptime'), ReadError, ParseError."""
     uptime_seconds = parse_uptime(root.read_cached_open(PATH))
     current = _words(root, "current_clocksource")
@@ -88,7 +88,7 @@ def read_clock(root: Machine) -> Clock:
         realtime_seconds = time.time()
         local = time.localtime(realtime_seconds)
         zone = (local.tm_zone, local.tm_gmtoff)
-    return Clock(
+    return ClockReading(
         uptime_seconds=uptime_seconds,
         realtime_seconds=realtime_seconds,
         zone=zone,
@@ -111,7 +111,7 @@ def _words(root: Machine, name: str) -> tuple[str, ...]:
         return ()
 
 
-SOURCE: Source[Clock] = Source(
+SOURCE: Source[ClockReading] = Source(
     name="clock",
     period_seconds=1,
     period_help="How often '/proc/uptime' is read.",

@@ -70,7 +70,7 @@ FAMILIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class BlockedTask:
     """A task in uninterruptible sleep. Units: bytes since its start, None if not known."""
 
     pid: int
@@ -95,7 +95,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class BlockedTasks:
     """Result of one read.
 
     Fields: `tasks` are `MAX_TASKS` at most, those of programs first, oldest first; `count` is
@@ -103,7 +103,7 @@ class Tasks:
     read.
     """
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[BlockedTask, ...]
     count: int = 0
     unseen: str = ""
 
@@ -122,7 +122,7 @@ class _Status:
     start_ticks: int
 
 
-def writeback_channel(task: Task) -> str:
+def writeback_channel(task: BlockedTask) -> str:
     """Return the function of WRITEBACK in which a task waits, or ''.
 
     The innermost function may be a common one ('folio_wait_bit_common'): then the stack decides.
@@ -136,7 +136,7 @@ def writeback_channel(task: Task) -> str:
     return ""
 
 
-def emit(value: Tasks) -> list[Sample]:
+def emit(value: BlockedTasks) -> list[Sample]:
     """Return the samples of FAMILIES: every channel from 0 on, none if tasks could not be read."""
     if value.unseen:
         return []
@@ -150,7 +150,7 @@ def emit(value: Tasks) -> list[Sample]:
     ]
 
 
-def read_tasks(root: Machine) -> Tasks:
+def read_tasks(root: Machine) -> BlockedTasks:
     """Return the blocked tasks; if '/proc/stat' counts none, the probe is not queried.
 
     Limits: tasks that wait without being counted as waiting for I/O (an fsync for a commit of its
@@ -158,16 +158,16 @@ def read_tasks(root: Machine) -> Tasks:
     """
     blocked = stat.parse_stat(root.read_cached_open(stat.PATH)).procs_blocked
     if blocked == 0:
-        return Tasks(())
+        return BlockedTasks(())
     try:
         text = root.query_probe("tasks", deadline_seconds=DEADLINE_SECONDS)
     except AbsentError as error:
         # No probe: neither a stale collector nor a result without waiting tasks.
-        return Tasks((), blocked, str(error))
+        return BlockedTasks((), blocked, str(error))
     return from_json(text)
 
 
-def read_waiting_tasks(root: Machine) -> Tasks:
+def read_waiting_tasks(root: Machine) -> BlockedTasks:
     """Return all tasks and threads in uninterruptible sleep.
 
     To be run as root, in a process that may be killed: a task that executes a program from a
@@ -178,15 +178,15 @@ def read_waiting_tasks(root: Machine) -> Tasks:
     waiting.sort(key=lambda status: (status.kernel, status.start_ticks, status.pid))
     told = [_task(root, status) for status in waiting[:MAX_TASKS]]
     tasks = tuple(task for task in told if task is not None)
-    return Tasks(tasks, len(waiting) - (len(told) - len(tasks)))
+    return BlockedTasks(tasks, len(waiting) - (len(told) - len(tasks)))
 
 
-def to_json(tasks: Tasks) -> dict[str, Any]:
+def to_json(tasks: BlockedTasks) -> dict[str, Any]:
     """Return the answer to the verb 'tasks', to be printed as JSON."""
     return {"tasks": [dataclasses.asdict(task) for task in tasks.tasks], "count": tasks.count}
 
 
-def from_json(text: str) -> Tasks:
+def from_json(text: str) -> BlockedTasks:
     """Parse the JSON of `to_json`. Errors: ParseError."""
     try:
         found = json.loads(text)
@@ -199,16 +199,16 @@ def from_json(text: str) -> Tasks:
             f"probe 'tasks': expected tasks as JSON, got {text[:80]!r}:"
             f" {type(error).__name__}: {error}"
         ) from None
-    return Tasks(tasks, count)
+    return BlockedTasks(tasks, count)
 
 
-def _parsed(found: Any) -> Task:  # noqa: ANN401 - whatever the probe sent
+def _parsed(found: Any) -> BlockedTask:  # noqa: ANN401 - whatever the probe sent
     stack = found["stack"]
     if not isinstance(stack, list) or len(stack) > MAX_FUNCTIONS:
         raise TypeError(f"'stack': expected up to {MAX_FUNCTIONS} names, got {stack!r:.60}")
     if not isinstance(found["kernel"], bool):
         raise TypeError(f"'kernel': expected true or false, got {found['kernel']!r:.60}")
-    return Task(
+    return BlockedTask(
         pid=_count(found["pid"]),
         start_ticks=_count(found["start_ticks"]),
         command=_text(found["command"]),
@@ -289,7 +289,7 @@ def _status(root: Machine, directory: str, process: int) -> _Status | None:
         ) from None
 
 
-def _task(root: Machine, status: _Status) -> Task | None:
+def _task(root: Machine, status: _Status) -> BlockedTask | None:
     """Return a task with what it waits for, None if it has ended or no longer waits."""
     channel = (root.try_read(f"{status.directory}/wchan") or "").strip()
     stack = _functions(root.try_read(f"{status.directory}/stack") or "")
@@ -298,7 +298,7 @@ def _task(root: Machine, status: _Status) -> Task | None:
     again = _status(root, status.directory, status.process)
     if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
         return None  # the data may be of another wait, or of another task
-    return Task(
+    return BlockedTask(
         pid=status.pid,
         start_ticks=status.start_ticks,
         command=status.command,
@@ -365,7 +365,7 @@ def _io(text: str) -> dict[str, int]:
     return values
 
 
-SOURCE: Source[Tasks] = Source(
+SOURCE: Source[BlockedTasks] = Source(
     name="tasks",
     period_seconds=5,
     period_help="How often the tasks that wait for I/O are read, while there are any.",

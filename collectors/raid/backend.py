@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from iowarden.collectors.machine import Machine
-    from iowarden.collectors.raid.controller import Controller, Log
+    from iowarden.collectors.raid.controller import Controller, ControllerLog
 
     Handle = tuple[str, ...]
     _T = TypeVar("_T")
@@ -43,7 +43,7 @@ class Backend:
     programs: tuple[str, ...]
     find: Callable[[Machine, Sequence[str]], Mapping[str, Handle | str]]
     state: Callable[[Machine, str, Handle, Controller | None], Controller]
-    log: Callable[[Machine, str, Handle], Log] | None = None
+    log: Callable[[Machine, str, Handle], ControllerLog] | None = None
     capacity: int | None = None
     adapters: bool = False
     numbered: bool = False

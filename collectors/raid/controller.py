@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.model import Labels
-    from iowarden.collectors.raid.log_alignment import Cursor
+    from iowarden.collectors.raid.log_alignment import LogCursor
 
 
-class Health(enum.StrEnum):
+class ComponentHealth(enum.StrEnum):
     """Classified state of a controller's component. Vendor states that mean `ok` are listed."""
 
     OK = "ok"
@@ -44,13 +44,13 @@ class Health(enum.StrEnum):
 class ComponentState:
     """A state: its class, the vendor's term for it, and the progress of a running task."""
 
-    health: Health
+    health: ComponentHealth
     word: str = ""
     done_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class CachePolicy:
     """Cache policy of an array. `word` is the vendor's term, such as 'RiW'.
 
     `default_write_back` is the configured policy: a controller whose battery fails deviates from
@@ -66,7 +66,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ControllerArray:
     """A RAID set, unit, volume, virtual drive or spare.
 
     Fields: `name` is unique within its controller and persistent ('u0', 'raid set 1', 'volume 2');
@@ -83,7 +83,7 @@ class Array:
     slots: tuple[str, ...] = ()
     address: str = ""
     serial: str = ""
-    policy: Policy | None = None
+    policy: CachePolicy | None = None
     disk_cache: bool | None = None
 
 
@@ -157,7 +157,7 @@ class Controller:
     host: str = ""
     state: ComponentState | None = None
     memory_bytes: int | None = None
-    arrays: tuple[Array, ...] = ()
+    arrays: tuple[ControllerArray, ...] = ()
     disks: tuple[PhysicalDisk, ...] = ()
     batteries: tuple[Battery, ...] = ()
     sensors: tuple[Sensor, ...] = ()
@@ -167,7 +167,7 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class ControllerLog:
     """A listing of an event log. Fields: `events`, oldest first; `cut`: it ends within a line."""
 
     events: tuple[StorageEvent, ...]
@@ -197,7 +197,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class LastListing:
     """Size of a controller's last non-empty listing. Units: the program's clock."""
 
     arrays: int
@@ -221,9 +221,9 @@ class Controllers:
     events: tuple[StorageEvent, ...] = ()
     gaps: tuple[Gap, ...] = ()
     problems: tuple[Problem, ...] = ()
-    cursors: Mapping[str, Cursor] = field(default_factory=dict)
+    cursors: Mapping[str, LogCursor] = field(default_factory=dict)
     baseline: tuple[StorageEvent, ...] = ()
-    listed: Mapping[str, Listed] = field(default_factory=dict)
+    listed: Mapping[str, LastListing] = field(default_factory=dict)
 
 
 def scsi_address(host: str, address: str) -> str:
@@ -351,7 +351,7 @@ def emit(value: Controllers) -> list[Sample]:
             own = at | {"array": array.name}
             about = {"level": array.level, "name": array.label, "parent": array.parent}
             add("array_info", 1.0, **own, **about, address=array.address)
-            policy = array.policy or Policy()
+            policy = array.policy or CachePolicy()
             numbers = {
                 "array_done_ratio": array.state.done_ratio,
                 "array_size_bytes": array.size_bytes,

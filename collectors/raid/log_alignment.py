@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 Entry = tuple[float | None, str]
 """The log's own time, if it has one, and the line. Listings are oldest first."""
 
-Known = tuple[tuple[float | None, str, int], ...]
+NumberedEntries = tuple[tuple[float | None, str, int], ...]
 """A listing, each entry with its number among equal entries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class LogCursor:
     """Position up to which a log was read, stored with its events. `serial` is its controller's."""
 
-    listing: Known
+    listing: NumberedEntries
     serial: str = ""
 
 
@@ -35,7 +35,7 @@ MAX_ENTRIES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Aligned:
+class LogAlignment:
     """New entries of a listing.
 
     Fields: `new` is the number of new entries at its end; `known` is the listing for the next
@@ -43,12 +43,14 @@ class Aligned:
     possible.
     """
 
-    known: Known
+    known: NumberedEntries
     new: int = 0
     gap: str = ""
 
 
-def align(before: Known | None, entries: Sequence[Entry], capacity: int | None = None) -> Aligned:
+def align(
+    before: NumberedEntries | None, entries: Sequence[Entry], capacity: int | None = None
+) -> LogAlignment:
     """Return the entries of `entries` that are new since `before`; None: first seen, none is new.
 
     `capacity` is the size of the ring, if known.
@@ -58,20 +60,20 @@ def align(before: Known | None, entries: Sequence[Entry], capacity: int | None =
     """
     listing = tuple(entries[-MAX_ENTRIES:])
     if before is None:
-        return Aligned(_numbered((), (), listing))
+        return LogAlignment(_numbered((), (), listing))
     former = tuple((each[0], each[1]) for each in before)
     if listing == former:
-        return Aligned(before)
+        return LogAlignment(before)
     if former[: len(listing)] == listing and listing:
         gap = (
             f"its log has the first {len(listing)} of the {len(former)} entries it had: it was"
             " truncated, or refilled with equal entries"
         )
-        return Aligned(before, 0, gap)
+        return LogAlignment(before, 0, gap)
     overlap, ambiguous = _overlap(former, listing)
     kept = before[len(before) - overlap :] if overlap else ()
     known = _numbered(before, kept, listing[overlap:])
-    return Aligned(
+    return LogAlignment(
         known, len(listing) - overlap, _gap(former, listing, overlap, capacity, ambiguous)
     )
 
@@ -80,7 +82,7 @@ _NUMBERS = 2**32
 """Entry numbers restart at 0 beyond it."""
 
 
-def align_numbered(before: Known | None, entries: Known) -> Aligned:
+def align_numbered(before: NumberedEntries | None, entries: NumberedEntries) -> LogAlignment:
     """Return the new entries of a listing of numbered entries, oldest first.
 
     None: first seen, none is new. Numbers that decrease, or that belong to entries of another time
@@ -92,13 +94,13 @@ def align_numbered(before: Known | None, entries: Known) -> Aligned:
     """
     listing = tuple(entries[-MAX_ENTRIES:])
     if before is None:
-        return Aligned(listing)
+        return LogAlignment(listing)
     if not listing:
         gap = f"its log of {len(before)} entries is empty: it was cleared or lost"
-        return Aligned((), 0, gap if before else "")
+        return LogAlignment((), 0, gap if before else "")
     if not before:
         gap = f"its log was empty, and now begins with {listing[0][2]}: entries may be missing"
-        return Aligned(listing, len(listing), gap if listing[0][2] else "")
+        return LogAlignment(listing, len(listing), gap if listing[0][2] else "")
     last, newest = before[-1][2], listing[-1][2]
     former = {number: moment for moment, _, number in before}
     known = [number in former and former[number] == moment for moment, _, number in listing]
@@ -109,12 +111,12 @@ def align_numbered(before: Known | None, entries: Known) -> Aligned:
     if not changed and newest != last and _ahead(newest, last):
         if known[-1]:
             gap = f"its newest entries, {newest + 1} to {last}, are no longer listed"
-            return Aligned(before, 0, gap)
+            return LogAlignment(before, 0, gap)
         changed = True
     if changed:
         gap = f"its numbering restarted, {newest} after {last}: it was cleared, or reset"
         fresh = len(listing) - max((at + 1 for at, old in enumerate(known) if old), default=0)
-        return Aligned(listing, fresh, gap)
+        return LogAlignment(listing, fresh, gap)
     new = sum(_ahead(last, number) for *_, number in listing)
     gap = ""
     if new == len(listing) and listing[0][2] != (last + 1) % _NUMBERS:
@@ -122,7 +124,7 @@ def align_numbered(before: Known | None, entries: Known) -> Aligned:
             f"its entries after {last} are missing, the first listed one is {listing[0][2]}: more"
             " were added than the log holds or lists"
         )
-    return Aligned(listing, new, gap)
+    return LogAlignment(listing, new, gap)
 
 
 def _ahead(one: int, other: int) -> bool:
@@ -130,7 +132,7 @@ def _ahead(one: int, other: int) -> bool:
     return 0 < (other - one) % _NUMBERS < _NUMBERS // 2
 
 
-def recalled(found: Any) -> Cursor:  # noqa: ANN401 - any stored JSON
+def recalled(found: Any) -> LogCursor:  # noqa: ANN401 - any stored JSON
     """Restore what was stored as JSON, [listing, serial]. Errors: ValueError."""
     try:
         entries, serial = found
@@ -142,7 +144,7 @@ def recalled(found: Any) -> Cursor:  # noqa: ANN401 - any stored JSON
         raise ValueError(
             f"expected [[[seconds, text, number] ...], serial], got {found!r:.80}"
         ) from error
-    return Cursor(listing, str(serial))
+    return LogCursor(listing, str(serial))
 
 
 def _gap(
@@ -189,7 +191,9 @@ def _overlap(former: tuple[Entry, ...], listing: tuple[Entry, ...]) -> tuple[int
     return overlap, one_moment or borders[overlap - 1] > 0
 
 
-def _numbered(before: Known, kept: Known, new: Sequence[Entry]) -> Known:
+def _numbered(
+    before: NumberedEntries, kept: NumberedEntries, new: Sequence[Entry]
+) -> NumberedEntries:
     """Return the former and the new entries, each numbered among its equals."""
     highest: Counter[Entry] = Counter()
     for moment, text, number in before:

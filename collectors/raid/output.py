@@ -41,7 +41,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """Return the beginning of a text, safe to print."""
     return printable(text[:_MAX_SHOWN])
 

@@ -50,9 +50,9 @@ def made_by_hp(root: Machine, address: str) -> bool:
 def hiding(root: Machine, hosts: Iterable[str], drivers: Iterable[str]) -> list[str]:
     """Return the hosts of drivers that may hide disks, without those that show only drives."""
     at = {host: driver for driver in drivers for host in addresses_of(root, (driver,), [*hosts])}
-    drives = scsi_hosts.Shown.DRIVES
+    drives = scsi_hosts.HostRole.DRIVES
     return [
         each
         for each in hosts
-        if each not in at or scsi_hosts.shown(root, each, at[each]) is not drives
+        if each not in at or scsi_hosts.host_role(root, each, at[each]) is not drives
     ]

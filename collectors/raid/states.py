@@ -6,24 +6,30 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.collectors.raid.controller import ComponentState, Health
+from iowarden.collectors.raid.controller import ComponentHealth, ComponentState
 from iowarden.collectors.raid.output import EMPTY_WORDS, printable, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iowarden.collectors.raid.controller import Array, Battery, Controller, PhysicalDisk, Sensor
+    from iowarden.collectors.raid.controller import (
+        Battery,
+        Controller,
+        ControllerArray,
+        PhysicalDisk,
+        Sensor,
+    )
 
-_Named = TypeVar("_Named", "Array", "Battery", "Sensor")
+_Named = TypeVar("_Named", "ControllerArray", "Battery", "Sensor")
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%")
 
 
-def _all(health: Health, *words: str) -> dict[str, Health]:
+def _all(health: ComponentHealth, *words: str) -> dict[str, ComponentHealth]:
     return dict.fromkeys(words, health)
 
 
 DEAD = _all(
-    Health.FAILED,
+    ComponentHealth.FAILED,
     *("failed", "failure", "dead", "defunct", "offline", "missing"),
     *("incomplete", "foreign incomplete", "inoperable"),
 )
@@ -35,7 +41,7 @@ drives), 'Dead' from Adaptec's storage manager (2002), 'Offline' and 'Failed' fr
 (disks of a raid set are missing), 'INOPERABLE' from tw_cli(8). 'Foreign incomplete' is unchecked.
 """
 WORKING = _all(
-    Health.BUSY,
+    ComponentHealth.BUSY,
     *("impacted", "verify", "verifying", "verification", "checking", "scrubbing", "media scan"),
     *("consistency check", "check consistency", "background consistency check", "patrol read"),
     *("background init", "background initialization", "background initializing", "bgi"),
@@ -54,13 +60,13 @@ logical drive that migrates is okay), mfireg.h (MFI_LD_PROGRESS_CC, _BGI, _FGI, 
 reconstruction is a change of level), tw_cli(8). 'rebuild' is not among them.
 """
 LEARNING = _all(
-    Health.BUSY,
+    ComponentHealth.BUSY,
     *("learning", "relearning", "relearn", "learn cycle active", "learn cycle in progress"),
     *("calibrating", "calibration", "testing"),
 )
 """States of a battery during its monthly learn cycle: it is discharged and charged again."""
 UNREPORTED = _all(
-    Health.ABSENT,
+    ComponentHealth.ABSENT,
     *("not installed", "not present", "not available", "not reported", "not reportable"),
     *("not supported", "unsupported", "not applicable", "no device", "none", "absent"),
     *("n/a", "n.a.", "na", "-"),
@@ -74,11 +80,11 @@ check_raid, which takes tw_cli's 'NOT-REPORTABLE', 'NOT-INSTALLED' and 'NO-DEVIC
 
 SWITCH = {"enabled": True, "disabled": False}
 """Values of a switch."""
-WELL = frozenset({Health.OK, Health.BUSY})
+WELL = frozenset({ComponentHealth.OK, ComponentHealth.BUSY})
 """Complete, and no failure is predicted."""
 
 
-def classify(word: str, meanings: Mapping[str, Health]) -> ComponentState:
+def classify(word: str, meanings: Mapping[str, ComponentHealth]) -> ComponentState:
     """Classify a vendor state, ignoring case and blanks; a percentage is removed.
 
     An empty state, and one that is not in `meanings`, becomes `attention`, and keeps the vendor's
@@ -87,7 +93,7 @@ def classify(word: str, meanings: Mapping[str, Health]) -> ComponentState:
     told = " ".join(word.split())
     percent = _PERCENT.search(told)
     bare = re.sub(r"\s*\(?\s*[0-9.]{1,8} ?%\s*\)?", "", told) if percent else told
-    health = meanings.get(bare.casefold(), Health.ATTENTION)
+    health = meanings.get(bare.casefold(), ComponentHealth.ATTENTION)
     return ComponentState(health, bare or told, ratio(percent))
 
 
@@ -111,7 +117,7 @@ def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
 
 
 def downgraded(
-    state: ComponentState, odd: Sequence[str], health: Health = Health.ATTENTION
+    state: ComponentState, odd: Sequence[str], health: ComponentHealth = ComponentHealth.ATTENTION
 ) -> ComponentState:
     """Return a good state lowered to `health` because `odd` is reported in addition."""
     if not odd or state.health not in WELL:
@@ -120,14 +126,14 @@ def downgraded(
 
 
 _RANK = (
-    Health.FAILED,
-    Health.FAILING,
-    Health.ATTENTION,
-    Health.DEGRADED,
-    Health.REBUILDING,
-    Health.BUSY,
-    Health.OK,
-    Health.ABSENT,
+    ComponentHealth.FAILED,
+    ComponentHealth.FAILING,
+    ComponentHealth.ATTENTION,
+    ComponentHealth.DEGRADED,
+    ComponentHealth.REBUILDING,
+    ComponentHealth.BUSY,
+    ComponentHealth.OK,
+    ComponentHealth.ABSENT,
 )
 
 
@@ -136,13 +142,13 @@ def worse(one: ComponentState, other: ComponentState) -> ComponentState:
     return min(one, other, key=lambda state: _RANK.index(state.health))
 
 
-def ready(health: Health, word: str) -> bool | None:
+def ready(health: ComponentHealth, word: str) -> bool | None:
     """Return whether the battery of a cache is ready; None: there is none, or it is not reported.
 
     During a learn cycle it protects the cache, or the card is in write-through.
     """
-    unsure = health is Health.ABSENT or word.casefold() in LEARNING
-    return None if unsure else health is Health.OK
+    unsure = health is ComponentHealth.ABSENT or word.casefold() in LEARNING
+    return None if unsure else health is ComponentHealth.OK
 
 
 def once(told: Iterable[_Named]) -> tuple[_Named, ...]:
@@ -156,7 +162,7 @@ def once(told: Iterable[_Named]) -> tuple[_Named, ...]:
     return tuple(found.values())
 
 
-def _own(part: Array | Battery | Sensor) -> ComponentState | None:
+def _own(part: ControllerArray | Battery | Sensor) -> ComponentState | None:
     return part.state
 
 
@@ -178,7 +184,7 @@ def agreed(
     return tuple(found.values()), odd
 
 
-def joined(one: Controller, other: Controller, told: Sequence[str]) -> Controller:
+def combined_reports(one: Controller, other: Controller, told: Sequence[str]) -> Controller:
     """Merge a controller from two outputs: the first takes precedence. `told`: the commands."""
     disks, odd = agreed(one.disks, other.disks, told)
     return replace(
@@ -196,7 +202,7 @@ def joined(one: Controller, other: Controller, told: Sequence[str]) -> Controlle
     )
 
 
-def unknown_caches(arrays: Iterable[Array]) -> tuple[str, ...]:
+def unknown_caches(arrays: Iterable[ControllerArray]) -> tuple[str, ...]:
     """Return why the write cache state of arrays is unknown although a policy is reported."""
     told: dict[str, list[str]] = {}
     for each in arrays:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import PROBE
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
-from iowarden.collectors.raid.controller import LOG_PROBLEM, Controllers, Gap, Listed, Problem
-from iowarden.collectors.raid.log_alignment import MAX_ENTRIES, Cursor, align, align_numbered
+from iowarden.collectors.raid.controller import LOG_PROBLEM, Controllers, Gap, LastListing, Problem
+from iowarden.collectors.raid.log_alignment import MAX_ENTRIES, LogCursor, align, align_numbered
 from iowarden.collectors.raid.states import unknown_caches
 from iowarden.collectors.smart import scsi_hosts
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Backend, Handle
-    from iowarden.collectors.raid.controller import Controller, Log
+    from iowarden.collectors.raid.controller import Controller, ControllerLog
 
 STATE_SECONDS = 900.0
 """Minimum interval: each query is work for the card, and more frequent ones were observed to cost
@@ -40,16 +40,16 @@ _EARLY_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class _Card:
+class _CardState:
     """Stored state of a controller. Units: seconds of the program's clock."""
 
     controller: Controller | None = None
     read_seconds: float = float("-inf")
     tried_seconds: float = float("-inf")
     problem: str = ""
-    cursor: Cursor | None = None
+    cursor: LogCursor | None = None
     gap: str = ""
-    listed: Listed | None = None
+    listed: LastListing | None = None
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class VendorPoller:
 
     backend: Backend
     clock: Callable[[], float]
-    cards: dict[str, _Card] = field(default_factory=dict)
+    cards: dict[str, _CardState] = field(default_factory=dict)
 
     def hosts(self, root: Machine) -> list[str]:
         """Return the SCSI hosts of its drivers by number; in a recording only the queried ones.
@@ -81,8 +81,8 @@ class VendorPoller:
         self,
         root: Machine,
         hosts: Sequence[str],
-        recalled: Mapping[str, Cursor],
-        expected: Mapping[str, Listed],
+        recalled: Mapping[str, LogCursor],
+        expected: Mapping[str, LastListing],
     ) -> Controllers:
         """Poll all controllers and return the result.
 
@@ -94,7 +94,7 @@ class VendorPoller:
         gaps: list[Gap] = []
         baseline: list[StorageEvent] = []
         for name, handle in names.items():
-            card = self.cards.setdefault(name, _Card(cursor=recalled.get(name)))
+            card = self.cards.setdefault(name, _CardState(cursor=recalled.get(name)))
             card.listed = card.listed or expected.get(name)
             host = hosts[0] if len(names) == len(hosts) == 1 else ""
             try:
@@ -133,7 +133,7 @@ class VendorPoller:
         )
 
     def _find(
-        self, root: Machine, hosts: Sequence[str], expected: Mapping[str, Listed]
+        self, root: Machine, hosts: Sequence[str], expected: Mapping[str, LastListing]
     ) -> tuple[Mapping[str, Handle | str], list[Problem]]:
         """Return the controllers with the data for their queries, and why others are missing."""
         backend = self.backend
@@ -180,7 +180,9 @@ def _state(
     return backend.state(root, name, _known(handle), former)
 
 
-def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Controller]) -> None:
+def _read_state(
+    card: _CardState, backend: Backend, host: str, read: Callable[[], Controller]
+) -> None:
     """Read a controller's state. Errors: DeadlineError, StuckError."""
     try:
         found = read()
@@ -189,10 +191,10 @@ def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Con
         if isinstance(error, DeadlineError | StuckError):
             raise
         return
-    before = card.listed or Listed(0, 0, 0.0)
+    before = card.listed or LastListing(0, 0, 0.0)
     another = before.serial and found.serial and before.serial != found.serial
     if another or before.at_seconds + EXPECTED_SECONDS < card.tried_seconds:
-        before = Listed(0, 0, 0.0)
+        before = LastListing(0, 0, 0.0)
     told = f"its last listing had {before.arrays} arrays and {before.disks} disks"
     if (before.arrays or before.disks) and not (found.arrays or found.disks):
         card.problem = f"it answers but lists nothing; {told}"
@@ -201,7 +203,7 @@ def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Con
         found = replace(found, read_errors=(*found.read_errors, f"it lists no disk; {told}"))
     elif found.arrays or found.disks:
         count = len(found.arrays), len(found.disks)
-        card.listed = Listed(*count, card.tried_seconds, found.serial, backend.vendor)
+        card.listed = LastListing(*count, card.tried_seconds, found.serial, backend.vendor)
     unread = (*found.read_errors, *unknown_caches(found.arrays))
     found = replace(found, host=found.host or host, read_errors=unread)
     card.controller, card.read_seconds = found, card.tried_seconds
@@ -209,7 +211,7 @@ def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Con
 
 
 def _new(
-    card: _Card, log: Log, backend: Backend
+    card: _CardState, log: ControllerLog, backend: Backend
 ) -> tuple[list[StorageEvent], list[StorageEvent], str]:
     """Return the new events of a log, those of its first listing, and why there may be others.
 
@@ -230,7 +232,7 @@ def _new(
     else:
         entries = [(event.clock_seconds, event.text) for event in events]
         aligned = align(listing, entries, backend.capacity)
-    card.cursor = Cursor(aligned.known, serial or (before.serial if before else ""))
+    card.cursor = LogCursor(aligned.known, serial or (before.serial if before else ""))
     told, card.gap = card.gap, aligned.gap
     told_apart = list(events)
     if not backend.numbered:

@@ -14,7 +14,7 @@ from iowarden.collectors.recording.recording import (
     Frame,
     Recording,
     RecordingError,
-    Step,
+    RecordingStep,
     frame_path,
 )
 
@@ -31,7 +31,7 @@ class RecordedMachine(Machine):
         self._contents: dict[str, bytes] = {}
         self._listed: dict[str, set[str]] = {"": set()}
 
-    def apply(self, step: Step) -> None:
+    def apply(self, step: RecordingStep) -> None:
         """Apply the next step."""
         for path in step.gone:
             self._remove(path.rstrip("/"))

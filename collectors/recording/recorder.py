@@ -23,7 +23,7 @@ from iowarden.collectors.recording.recording import (
     VERSION,
     Frame,
     RecordingError,
-    Step,
+    RecordingStep,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Changes:
         self._touched |= before.keys() - after.keys()
         self._touched.update(p for p, c in after.items() if p not in told or told[p] != c)
 
-    def step(self, frame: Frame, uevents: str = "") -> Step:
+    def step(self, frame: Frame, uevents: str = "") -> RecordingStep:
         """Return the changes since the last step."""
         files: dict[str, bytes | None] = {}
         gone: list[str] = []
@@ -92,7 +92,7 @@ class Changes:
             files[path] = told[path] = content
         self._touched.clear()
         read, self._read = sorted(self._read), set()
-        return Step(frame, files, gone, uevents, read)
+        return RecordingStep(frame, files, gone, uevents, read)
 
 
 def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
@@ -190,7 +190,7 @@ class Recorder:
         self._sink.add(HEADER, _header(page_size_bytes, note))
         self.frames = 0
 
-    def write(self, step: Step) -> None:
+    def write(self, step: RecordingStep) -> None:
         """Write a frame; its number is the next one."""
         add_step(self._sink, step, self.frames)
         self.frames += 1
@@ -204,7 +204,7 @@ class Recorder:
         self._sink.abandon()
 
 
-def add_step(sink: Sink, step: Step, number: int) -> None:
+def add_step(sink: Sink, step: RecordingStep, number: int) -> None:
     """Write a frame with this number; its clock comes last."""
     base, frame = f"{number:06d}", step.frame
     sink.add(base + "/root", None)

@@ -73,7 +73,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecordingStep:
     """A frame with its changes: contents by path, None for a directory; removed paths."""
 
     frame: Frame
@@ -95,7 +95,7 @@ class Recording:
     def __init__(self, path: str) -> None:
         """Read the header."""
         self._path = path
-        self._packed: Iterator[Step] | None = None
+        self._packed: Iterator[RecordingStep] | None = None
         if os.path.isdir(path) or not os.path.exists(path):
             self.page_size_bytes, self.note = _read_header(path)
         else:
@@ -105,7 +105,7 @@ class Recording:
         self._sizes: dict[str, int] = {}
         self._size_bytes = 0
 
-    def next(self) -> Step | None:
+    def next(self) -> RecordingStep | None:
         """Return the next step; None if it does not exist (yet)."""
         number = 0 if self._last is None else self._last.number + 1
         if self._packed is not None:
@@ -164,7 +164,7 @@ def _packed_header(path: str) -> tuple[int, str]:
     raise RecordingError(f"'{path}': expected a recording with '{HEADER}' in it, got none")
 
 
-def _packed_steps(path: str) -> Iterator[Step]:
+def _packed_steps(path: str) -> Iterator[RecordingStep]:
     """Yield the frames of an archive; of a truncated or damaged one those before the fault."""
     number, headed = "", False
     parts: dict[str, bytes | None] = {}
@@ -201,7 +201,7 @@ def _packed_steps(path: str) -> Iterator[Step]:
         raise RecordingError(f"'{path}/000000': expected a complete frame, got none")
 
 
-def _step(path: str, number: str, parts: dict[str, bytes | None]) -> Step:
+def _step(path: str, number: str, parts: dict[str, bytes | None]) -> RecordingStep:
     place = f"{path}/{number}"
     clock, gone = parts.pop(CLOCK, None), parts.pop(GONE, None)
     if clock is None:
@@ -214,12 +214,12 @@ def _step(path: str, number: str, parts: dict[str, bytes | None]) -> Step:
     return _step_of(frame, files, _parse_gone(f"{place}/{GONE}", gone or b""))
 
 
-def _step_of(frame: Frame, files: dict[str, bytes | None], gone: Sequence[bytes]) -> Step:
+def _step_of(frame: Frame, files: dict[str, bytes | None], gone: Sequence[bytes]) -> RecordingStep:
     """Return a step; what concerns only this frame is separated from what remains."""
     uevents, read = (
         (files.pop(name, None) or b"").decode(errors="backslashreplace") for name in (UEVENTS, READ)
     )
-    return Step(frame, files, [os.fsdecode(line) for line in gone], uevents, read.split())
+    return RecordingStep(frame, files, [os.fsdecode(line) for line in gone], uevents, read.split())
 
 
 def _size_bytes(path: str, content: bytes | None) -> int:
@@ -302,7 +302,7 @@ _CLOCK_TEXT = re.compile(
 )
 
 
-def _read_step(directory: str, number: int) -> Step | None:
+def _read_step(directory: str, number: int) -> RecordingStep | None:
     frame = _read_frame(directory, number)
     if frame is None:
         return None

@@ -75,7 +75,7 @@ class ErrorCounter:
 
 
 @dataclass(frozen=True, slots=True)
-class Scsi:
+class ScsiHealth:
     """Health data that only SCSI and SAS drives report. Source: SPC and SBC log pages."""
 
     error_counters: Mapping[str, ErrorCounter] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Scsi:
 
 
 @dataclass(frozen=True, slots=True)
-class Nvme:
+class NvmeHealth:
     """The health log of an NVMe drive. Source: NVM Express Base Specification, log page 02h."""
 
     critical_warning: int | None = None
@@ -162,8 +162,8 @@ class Drive:
     """Duration of a self-test as reported by the drive, by kind."""
     pending_sectors: int | None = None
     """From the ATA pending defects log or SCSI; attribute 197 is separate."""
-    scsi: Scsi | None = None
-    nvme: Nvme | None = None
+    scsi: ScsiHealth | None = None
+    nvme: NvmeHealth | None = None
     messages: tuple[str, ...] = ()
     """Errors and warnings of smartctl, one line each."""
     refused: tuple[str, ...] = ()

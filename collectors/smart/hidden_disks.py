@@ -10,13 +10,18 @@ from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.smart import members, scsi_hosts
 from iowarden.collectors.smart.drive import AccessMethod, ReadStatus
-from iowarden.collectors.smart.members import Member
+from iowarden.collectors.smart.members import ControllerDisk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.collectors.machine import Machine
-    from iowarden.collectors.smart.scsi_hosts import Host, HostTopology, UnmonitoredDevice, Volume
+    from iowarden.collectors.smart.scsi_hosts import (
+        Host,
+        HostTopology,
+        UnmonitoredDevice,
+        VirtualDrive,
+    )
 
 DEADLINE_SECONDS = 60.0
 MAX_CCISS = 128
@@ -31,7 +36,7 @@ ENTRY = "under 'smart: drives:' in the configuration file"
 
 
 def hidden(
-    root: Machine, machine: HostTopology, volumes: Sequence[Volume]
+    root: Machine, machine: HostTopology, volumes: Sequence[VirtualDrive]
 ) -> tuple[list[AccessMethod], list[UnmonitoredDevice]]:
     """Return the disks that controllers hide, where it is safe to query the controller."""
     listed = []
@@ -39,7 +44,11 @@ def hidden(
         raid = scsi_hosts.RAID.get(host.driver)
         visible = raid.channels if raid else scsi_hosts.MPT_VOLUMES
         listed += [
-            _target(host, Member("sat" if node.vendor == "ATA" else "scsi"), f"/dev/{node.generic}")
+            _target(
+                host,
+                ControllerDisk("sat" if node.vendor == "ATA" else "scsi"),
+                f"/dev/{node.generic}",
+            )
             for node in machine.nodes
             if node.host == host.name and not node.device and node.generic
             if node.kind == scsi_hosts.DISK and node.channel not in visible
@@ -69,11 +78,11 @@ def hidden(
     ]
 
 
-def _target(host: Host, member: Member, path: str) -> AccessMethod:
+def _target(host: Host, member: ControllerDisk, path: str) -> AccessMethod:
     return AccessMethod(path, member.kind, "", host.name, host.driver, member.slot, "controller")
 
 
-def _by_areca(root: Machine, machine: HostTopology, host: Host) -> Sequence[Member]:
+def _by_areca(root: Machine, machine: HostTopology, host: Host) -> Sequence[ControllerDisk]:
     machine.unlisted.add(host.name)
     for program in ("cli64", "areca-cli", "cli32"):
         try:
@@ -90,7 +99,7 @@ def _by_areca(root: Machine, machine: HostTopology, host: Host) -> Sequence[Memb
     return ()
 
 
-def _by_threeware(root: Machine, machine: HostTopology, host: Host) -> Sequence[Member]:
+def _by_threeware(root: Machine, machine: HostTopology, host: Host) -> Sequence[ControllerDisk]:
     """Query only with a single controller: how 'c1' is related to a host is unknown."""
     machine.unlisted.add(host.name)
     try:
@@ -119,7 +128,7 @@ def _counted(root: Machine, machine: HostTopology, host: Host, path: str) -> lis
     found: list[AccessMethod] = []
     silent: list[AccessMethod] = []
     for number in range(MAX_CCISS):
-        target = _target(host, Member(f"cciss,{number}", f"disk {number}"), path)
+        target = _target(host, ControllerDisk(f"cciss,{number}", f"disk {number}"), path)
         command = ("smartctl", "--json=c", "-n", "standby", "-i", "-d", target.kind, path)
         try:
             presence = members.parse_cciss(run_program(root, DEADLINE_SECONDS, *command))
@@ -176,7 +185,10 @@ def threeware(machine: HostTopology, host: scsi_hosts.Host) -> str:
 
 
 def unmonitored_volumes(
-    root: Machine, machine: HostTopology, volumes: Sequence[Volume], targets: Sequence[AccessMethod]
+    root: Machine,
+    machine: HostTopology,
+    volumes: Sequence[VirtualDrive],
+    targets: Sequence[AccessMethod],
 ) -> list[UnmonitoredDevice]:
     """Return the volumes of controllers whose disks are not polled, and how to change that."""
     asked = {t.controller for t in targets if t.behind_raid() or t.origin == "controller"}

@@ -24,7 +24,7 @@ Presence = Literal["disk", "other", "silent", "end"]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ControllerDisk:
     """A disk of a controller.
 
     Fields: `kind` is smartctl's '-d', '' if smartctl cannot read it; `path` may be ''.
@@ -35,7 +35,7 @@ class Member:
     path: str = ""
 
 
-def parse_scan(output: str) -> tuple[Member, ...]:
+def parse_scan(output: str) -> tuple[ControllerDisk, ...]:
     """Parse the disks behind controllers in 'smartctl --scan --json'; others are left out.
 
     Source: smartctl(8): on Linux it queries MegaRAID controllers (sssraid from 7.4 on), and lists
@@ -59,13 +59,13 @@ def parse_scan(output: str) -> tuple[Member, ...]:
             f" {output[:80]!r}: {type(error).__name__}: {error}"
         ) from None
     return tuple(
-        Member(kind, _scan_slot(kind), name)
+        ControllerDisk(kind, _scan_slot(kind), name)
         for name, kind in devices
         if _SCANNED.fullmatch(f"{name} {kind}")
     )
 
 
-def parse_areca_disks(output: str) -> tuple[Member, ...]:
+def parse_areca_disks(output: str) -> tuple[ControllerDisk, ...]:
     """Parse the disks that 'cli64 disk info' lists; empty bays are left out.
 
     Three layouts, identified by the columns before 'ModelName': 'Ch', '# Ch#', '# Enc# Slot#'.
@@ -93,9 +93,11 @@ def parse_areca_disks(output: str) -> tuple[Member, ...]:
         slots[place] += 1
         if not line[at:].startswith("N.A."):
             members.append(
-                Member(f"areca,{slots[place]}/{place}", f"enclosure {place} slot {slots[place]}")
+                ControllerDisk(
+                    f"areca,{slots[place]}/{place}", f"enclosure {place} slot {slots[place]}"
+                )
                 if "Enc#" in columns
-                else Member(f"areca,{place}", f"channel {place}")
+                else ControllerDisk(f"areca,{place}", f"channel {place}")
             )
     return tuple(members)
 
@@ -109,7 +111,7 @@ def parse_threeware_controllers(output: str) -> tuple[str, ...]:
     return tuple(re.findall(r"^(c\d{1,2})\s", output, re.MULTILINE))
 
 
-def parse_threeware_disks(output: str) -> tuple[Member, ...]:
+def parse_threeware_disks(output: str) -> tuple[ControllerDisk, ...]:
     """Parse the disks that 'tw_cli info cN drivestatus' lists; empty ports are left out.
 
     The number of a port is that of smartctl's '-d 3ware,N', for 'VPort' as well (unchecked).
@@ -124,7 +126,7 @@ def parse_threeware_disks(output: str) -> tuple[Member, ...]:
         if (found := re.match(r" p(\d{1,3}) (\S+) ", line)) and found[2] != "NOT-PRESENT":
             place = re.search(r"/e(\d{1,3})/slt(\d{1,3}) ", line)
             slot = f"enclosure {place[1]} slot {place[2]}" if place else f"port {found[1]}"
-            members.append(Member("" if " SAS " in line else f"3ware,{found[1]}", slot))
+            members.append(ControllerDisk("" if " SAS " in line else f"3ware,{found[1]}", slot))
     return tuple(members)
 
 

@@ -41,7 +41,7 @@ and enclosures.
 """
 
 
-class Shown(enum.Enum):
+class HostRole(enum.Enum):
     """Role of a host that may be a plain adapter or a RAID controller, as the kernel shows it."""
 
     NOTHING = enum.auto()
@@ -132,7 +132,7 @@ class UnmonitoredDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class VirtualDrive:
     """A virtual drive of a RAID controller: its health is that of the disks behind it."""
 
     device: str
@@ -156,7 +156,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ScsiNode:
     """A SCSI device at a host that may hide disks."""
 
     host: str
@@ -173,7 +173,7 @@ class HostTopology:
 
     topology: Topology
     hosts: Mapping[str, Host]
-    nodes: tuple[Node, ...]
+    nodes: tuple[ScsiNode, ...]
     nvme: Mapping[str, tuple[str, ...]]
     """Namespaces, and paths to namespaces, by NVMe controller."""
     slots: Mapping[str, str]
@@ -233,7 +233,7 @@ def _adapters(root: Machine, problems: list[str]) -> dict[str, tuple[str, str]]:
     }
 
 
-def _nodes(root: Machine, hosts: Mapping[str, Host], problems: list[str]) -> Iterator[Node]:
+def _nodes(root: Machine, hosts: Mapping[str, Host], problems: list[str]) -> Iterator[ScsiNode]:
     """Yield the devices of hosts that may hide disks; those of others are not listed."""
     hiding = {name[4:] for name, host in hosts.items() if host.driver in {*RAID, *MPT}}
     for address in listed(root, DEVICES, problems) if hiding else ():
@@ -247,7 +247,7 @@ def _nodes(root: Machine, hosts: Mapping[str, Host], problems: list[str]) -> Ite
             listed(root, f"{path}/scsi_generic", problems) if "scsi_generic" in entries else []
         )
         kind = text_of(root, f"{path}/type") if not blocks else str(DISK)
-        yield Node(
+        yield ScsiNode(
             host="host" + parts[0],
             channel=int(parts[1]),
             device=blocks[0] if blocks else "",
@@ -287,10 +287,10 @@ def _slots(root: Machine, problems: list[str]) -> dict[str, str]:
 
 def leaves(
     root: Machine, machine: HostTopology
-) -> tuple[list[AccessMethod], list[Volume], list[UnmonitoredDevice]]:
+) -> tuple[list[AccessMethod], list[VirtualDrive], list[UnmonitoredDevice]]:
     """Sort the leaf devices into drives, volumes and devices that cannot be polled."""
     channels = {node.device: node.channel for node in machine.nodes if node.device}
-    found: list[AccessMethod | Volume | UnmonitoredDevice | None] = []
+    found: list[AccessMethod | VirtualDrive | UnmonitoredDevice | None] = []
     rest = []
     for name in machine.topology.leaves:
         device = machine.topology.devices[name]
@@ -306,14 +306,14 @@ def leaves(
         found += _nvme_drive(root, machine.topology, controller, entries)
     return (
         [each for each in found if isinstance(each, AccessMethod)],
-        [each for each in found if isinstance(each, Volume)],
+        [each for each in found if isinstance(each, VirtualDrive)],
         [each for each in found if isinstance(each, UnmonitoredDevice)],
     )
 
 
 def _nvme_drive(
     root: Machine, topology: Topology, controller: str, entries: tuple[str, ...]
-) -> list[AccessMethod | Volume | UnmonitoredDevice | None]:
+) -> list[AccessMethod | VirtualDrive | UnmonitoredDevice | None]:
     """Return the access method of an NVMe drive: one, however many namespaces it has."""
     leaves = [entry for entry in entries if entry in topology.leaves]
     transport = text_of(root, f"{NVME}/{controller}/transport") or "pcie"
@@ -326,7 +326,7 @@ def _nvme_drive(
 
 def _leaf(
     root: Machine, machine: HostTopology, device: Device, channel: int | None
-) -> AccessMethod | Volume | UnmonitoredDevice | None:
+) -> AccessMethod | VirtualDrive | UnmonitoredDevice | None:
     """Return the kind of a block device but an NVMe namespace; None: none, as without medium."""
     name = device.name
     if (device.size_bytes == 0 and (device.removable or _NETWORK_BLOCK.fullmatch(name))) or (
@@ -334,7 +334,7 @@ def _leaf(
     ):
         return None
     if name.startswith("cciss/"):
-        return Volume(name, f"/dev/{name.partition('d')[0]}d0", "cciss")
+        return VirtualDrive(name, f"/dev/{name.partition('d')[0]}d0", "cciss")
     if _NETWORK_BLOCK.fullmatch(name):
         return UnmonitoredDevice(name, ReadStatus.LUN, "a block device over the network", name)
     if not SD_NAME.fullmatch(name):
@@ -351,7 +351,7 @@ def _leaf(
         return UnmonitoredDevice(name, ReadStatus.LUN, reason, name)
     hidden = device.vendor != "ATA" if channel is None else channel in channels
     if (channels and hidden) or _VOLUME.fullmatch(label):
-        return Volume(name, host.name, host.driver)
+        return VirtualDrive(name, host.name, host.driver)
     if _VIRTUAL.fullmatch(label):
         return UnmonitoredDevice(name, ReadStatus.NO_SMART, f"a virtual disk ('{label}')", name)
     if _USB.fullmatch(host.driver) and (bridge := _refused_bridge(root, device)):
@@ -383,12 +383,12 @@ def _refused_bridge(root: Machine, device: Device) -> str:
     return bridge if _REFUSED_BRIDGES.fullmatch(bridge) else ""
 
 
-def shown(root: Machine, host: str, driver: str) -> Shown:
+def host_role(root: Machine, host: str, driver: str) -> HostRole:
     """Return the role of a host of aacraid, hpsa, smartpqi or mpi3mr, as the kernel shows it.
 
     Limits: mpi3mr and smartpqi hide a failed volume: next to drives its absence is not detected.
     """
-    found = Shown.NOTHING
+    found = HostRole.NOTHING
     for address in listed(root, DEVICES, []):
         parts = address.split(":")
         if len(parts) != 4 or f"host{parts[0]}" != host or not parts[1].isdecimal():
@@ -397,9 +397,9 @@ def shown(root: Machine, host: str, driver: str) -> Shown:
         kind = text_of(root, f"{path}/type")
         if kind in _NO_DRIVES:
             continue
-        found = Shown.DRIVES
+        found = HostRole.DRIVES
         if kind not in _DRIVES and not _is_drive(root, path, int(parts[1]), kind, driver):
-            return Shown.VOLUMES
+            return HostRole.VOLUMES
     return found
 
 

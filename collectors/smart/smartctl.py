@@ -18,12 +18,12 @@ from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.smartctl_drive import MAX_MESSAGES, drive_of
 from iowarden.collectors.smart.smartctl_refusal import (
     ASLEEP,
-    Refused,
+    SmartRefusal,
     identity,
     of_no_disk,
     refusal,
 )
-from iowarden.collectors.smart.smartctl_report import Report, clean
+from iowarden.collectors.smart.smartctl_report import SmartctlReport, clean
 from iowarden.collectors.smart.smartctl_text import read_lines
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MAX_CHARACTERS = 4 * 1024 * 1024
 _MAX_LINES = 10_000
 
 
-def parse(text: str, *, kind: str = "") -> Drive | Refused:
+def parse(text: str, *, kind: str = "") -> Drive | SmartRefusal:
     """Parse an output of smartctl: a drive, or the reason why it has no health data.
 
     `kind` is the '-d' of the query. An invalid field is None, and reported in `messages`. Limits: 4
@@ -46,11 +46,11 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
             " run it by hand on this drive"
         )
     if not text.strip():
-        return Refused(ReadStatus.UNPARSED, "smartctl printed nothing")
+        return SmartRefusal(ReadStatus.UNPARSED, "smartctl printed nothing")
     # smartmontools before 7.3 may print '  Pending defect count:' before the JSON.
     if begin := _OBJECT.search(text):
         document = _document(text[begin.start() :])
-        if isinstance(document, Refused):
+        if isinstance(document, SmartRefusal):
             return document
         lines = _output(document)
         document = _merged(document, read_lines(lines)) if lines else document
@@ -88,10 +88,10 @@ def _compared(drive: Drive, lines: list[str]) -> Drive:
     )
 
 
-def _document(text: str) -> Document | Refused:
+def _document(text: str) -> Document | SmartRefusal:
     """Return the JSON object that begins a text. Errors: ParseError if it is not smartctl's."""
     if is_deep(text):
-        return Refused(
+        return SmartRefusal(
             ReadStatus.UNPARSED,
             f"its JSON of {len(text)} characters is truncated, or nested too deep",
         )
@@ -105,7 +105,7 @@ def _document(text: str) -> Document | Refused:
             document = _SLOW_DECODER.raw_decode(text)[0]
     except json.JSONDecodeError as error:
         where = f"at character {error.pos} of {len(text)}"
-        return Refused(
+        return SmartRefusal(
             ReadStatus.UNPARSED, f"its JSON is truncated or invalid {where}: {error.msg}"
         )
     if not isinstance(document.get("smartctl"), dict) or "devices" in document:
@@ -147,12 +147,12 @@ def _merged(said: Document, text: Document) -> Document:
     return merged
 
 
-def _classified(document: Document, lines: list[str], kind: str) -> Drive | Refused:
-    report = Report(document)
+def _classified(document: Document, lines: list[str], kind: str) -> Drive | SmartRefusal:
+    report = SmartctlReport(document)
     drive = drive_of(report, lines, kind)
     told = "\n".join((*drive.messages, *lines))
     if found := ASLEEP.search(told):
-        return Refused(ReadStatus.ASLEEP, found[0], identity(drive))
+        return SmartRefusal(ReadStatus.ASLEEP, found[0], identity(drive))
     bad = drive.passed is False or any(each.failed == "now" for each in drive.attributes)
     # Others count errors even so; a passed status is an old one then.
     disabled = drive.protocol is Protocol.ATA and drive.smart_enabled is False and not bad

@@ -9,10 +9,10 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.smart.drive import Attribute, Drive, Nvme, Protocol
+from iowarden.collectors.smart.drive import Attribute, Drive, NvmeHealth, Protocol
 from iowarden.collectors.smart.smartctl_logs import HEALTH_LOG, nvme_of, scsi_of
 from iowarden.collectors.smart.smartctl_refusal import ExitStatus, exit_findings
-from iowarden.collectors.smart.smartctl_report import MAX_UINT128, Report, clean, first
+from iowarden.collectors.smart.smartctl_report import MAX_UINT128, SmartctlReport, clean, first
 from iowarden.collectors.smart.smartctl_selftests import (
     kinds,
     minutes_by_kind,
@@ -28,7 +28,7 @@ _NO_LIMIT_CELSIUS = frozenset({0, 25})
 """Trip temperature of a SCSI drive that has none, or whose controller made it up."""
 
 
-def drive_of(report: Report, lines: list[str], kind: str) -> Drive:
+def drive_of(report: SmartctlReport, lines: list[str], kind: str) -> Drive:
     """Return all data in the report, however few."""
     protocol = _protocol(report, kind)
     vendor = report.text("scsi_vendor") or report.text("vendor")
@@ -148,7 +148,7 @@ _UNSUPPORTED = re.compile(r"not supported|does not support|[Uu]nsupported|not im
 _COMPLAINT = re.compile(r"^Warning[!:]|[Ff]ailed(?:: | \[|$)|NOT READY|NO MEDIUM|Terminate command")
 
 
-def _protocol(report: Report, kind: str) -> Protocol:
+def _protocol(report: SmartctlReport, kind: str) -> Protocol:
     said = report.text("device", "protocol")
     if said in set(Protocol):
         return Protocol(said)
@@ -159,14 +159,14 @@ def _protocol(report: Report, kind: str) -> Protocol:
     return Protocol.ATA
 
 
-def _version(report: Report) -> str:
+def _version(report: SmartctlReport) -> str:
     version = report.at("smartctl", "version")
     if isinstance(version, list) and all(isinstance(part, int) for part in version[:2]):
         return ".".join(map(str, version[:2]))
     return ""
 
 
-def _wwn(report: Report) -> str:
+def _wwn(report: SmartctlReport) -> str:
     """Return NAA, OUI and identifier of an ATA drive, the designator of SCSI, EUI-64 of NVMe."""
     if report.at("wwn") is not None:
         naa = report.integer("wwn", "naa", most=2**4 - 1)
@@ -187,7 +187,7 @@ def _wwn(report: Report) -> str:
 _DESIGNATOR = re.compile(r"(?:0x)?([0-9a-f]{32}|[0-9a-f]{16})")
 
 
-def _rotation(report: Report, protocol: Protocol, lines: list[str]) -> int | None:
+def _rotation(report: SmartctlReport, protocol: Protocol, lines: list[str]) -> int | None:
     """Return the rotation rate, 0 for a solid-state drive.
 
     For a SCSI drive that does not report one, smartctl's JSON has 0 as well; its text has no line.
@@ -197,7 +197,7 @@ def _rotation(report: Report, protocol: Protocol, lines: list[str]) -> int | Non
     return None if rate == 0 and protocol is Protocol.SCSI and not told else rate
 
 
-def _passed(report: Report, nvme: Nvme | None) -> bool | None:
+def _passed(report: SmartctlReport, nvme: NvmeHealth | None) -> bool | None:
     passed = report.flag("smart_status", "passed")
     if passed is None and nvme is not None and nvme.critical_warning is not None:
         return nvme.critical_warning == 0
@@ -205,7 +205,7 @@ def _passed(report: Report, nvme: Nvme | None) -> bool | None:
 
 
 def _temperature(
-    report: Report, protocol: Protocol, attributes: tuple[Attribute, ...]
+    report: SmartctlReport, protocol: Protocol, attributes: tuple[Attribute, ...]
 ) -> float | None:
     """Return the temperature; ATA and SCSI devices without a sensor report 0."""
     for path in (
@@ -224,7 +224,7 @@ def _temperature(
     return None
 
 
-def _limit(report: Report, protocol: Protocol, trip: float | None) -> float | None:
+def _limit(report: SmartctlReport, protocol: Protocol, trip: float | None) -> float | None:
     """Return the temperature limit that the drive itself reports."""
     if protocol is Protocol.SCSI:
         return None if trip in _NO_LIMIT_CELSIUS else trip
@@ -239,7 +239,7 @@ def _limit(report: Report, protocol: Protocol, trip: float | None) -> float | No
     return None
 
 
-def _power_on_hours(report: Report, attributes: tuple[Attribute, ...]) -> int | None:
+def _power_on_hours(report: SmartctlReport, attributes: tuple[Attribute, ...]) -> int | None:
     hours = first(report.integer, ("power_on_time", "hours"), (HEALTH_LOG, "power_on_hours"))
     if hours is None:
         # A vendor's format may follow it: '12345 (188 21 0)' or '12345h+17m+03.123s'.
@@ -249,7 +249,7 @@ def _power_on_hours(report: Report, attributes: tuple[Attribute, ...]) -> int | 
     return hours
 
 
-def _power_cycles(report: Report, attributes: tuple[Attribute, ...]) -> int | None:
+def _power_cycles(report: SmartctlReport, attributes: tuple[Attribute, ...]) -> int | None:
     cycles = first(report.integer, ("power_cycle_count",), (HEALTH_LOG, "power_cycles"))
     if cycles is None:
         found = next((each for each in attributes if each.id == 12), None)
@@ -257,7 +257,7 @@ def _power_cycles(report: Report, attributes: tuple[Attribute, ...]) -> int | No
     return cycles
 
 
-def _attributes(report: Report) -> Iterator[Attribute]:
+def _attributes(report: SmartctlReport) -> Iterator[Attribute]:
     """Yield the attributes, each number once, because the number identifies an attribute."""
     known: set[int] = set()
     for row in report.rows("ata_smart_attributes", "table"):

@@ -6,14 +6,14 @@ Health Information.
 
 from __future__ import annotations
 
-from iowarden.collectors.smart.drive import ErrorCounter, Nvme, Scsi
-from iowarden.collectors.smart.smartctl_report import MAX_UINT128, Report, first
+from iowarden.collectors.smart.drive import ErrorCounter, NvmeHealth, ScsiHealth
+from iowarden.collectors.smart.smartctl_report import MAX_UINT128, SmartctlReport, first
 
 _DATA_UNIT_BYTES = 512_000
 """Source: NVM Express Base Specification, 'Data Units Read': thousands of 512 bytes."""
 
 
-def scsi_of(report: Report) -> Scsi:
+def scsi_of(report: SmartctlReport) -> ScsiHealth:
     """Return the counts of the SCSI log pages."""
     counters = {
         name: ErrorCounter(
@@ -29,7 +29,7 @@ def scsi_of(report: Report) -> Scsi:
         ("scsi_percentage_used_endurance_indicator",),
         ("endurance_used", "current_percent"),
     )
-    return Scsi(
+    return ScsiHealth(
         error_counters=counters,
         grown_defects=report.integer("scsi_grown_defect_list"),
         non_medium_errors_total=report.integer("scsi_non_medium_error_count"),
@@ -51,7 +51,7 @@ _START_STOP = "scsi_start_stop_cycle_counter"
 HEALTH_LOG = "nvme_smart_health_information_log"
 
 
-def nvme_of(report: Report) -> Nvme | None:
+def nvme_of(report: SmartctlReport) -> NvmeHealth | None:
     """Return the health log; counters have 128 bits there, times are minutes."""
     if report.at(HEALTH_LOG) is None:
         return None
@@ -60,7 +60,7 @@ def nvme_of(report: Report) -> Nvme | None:
         number = report.integer(HEALTH_LOG, name, most=MAX_UINT128)
         return None if number is None else float(number) * unit
 
-    return Nvme(
+    return NvmeHealth(
         critical_warning=report.integer(HEALTH_LOG, "critical_warning", most=255),
         available_spare_ratio=report.ratio(HEALTH_LOG, "available_spare"),
         available_spare_threshold_ratio=report.ratio(HEALTH_LOG, "available_spare_threshold"),

@@ -49,7 +49,7 @@ def exit_findings(status: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class SmartRefusal:
     """smartctl was run, and read no health data of a drive.
 
     Fields: `cover` is the kind of reason, `reason` is for users, in smartctl's words if it has any;
@@ -119,7 +119,7 @@ def _first(reasons: tuple[tuple[ReadStatus, re.Pattern[str]], ...], told: str) -
     return None
 
 
-def refusal(drive: Drive, told: str, kind: str) -> Refused:
+def refusal(drive: Drive, told: str, kind: str) -> SmartRefusal:
     """Return why there is no health data: from the output, the type of device, the exit status.
 
     `told` is the output and the messages of smartctl, `kind` the '-d' of the query.
@@ -132,7 +132,7 @@ def refusal(drive: Drive, told: str, kind: str) -> Refused:
     )
     if cover is ReadStatus.UNREADABLE and _VIRTUAL.search(drive.model):
         cover = ReadStatus.NO_SMART
-    return Refused(cover, reason, identity(drive))
+    return SmartRefusal(cover, reason, identity(drive))
 
 
 def identity(drive: Drive) -> Drive | None:

@@ -20,7 +20,7 @@ MAX_UINT128 = 2**128 - 1
 _GIGABYTE = 10**9
 
 
-class Report:
+class SmartctlReport:
     """smartctl's report, field by field; invalid fields are reported in `messages`."""
 
     def __init__(self, document: Document) -> None:
@@ -93,7 +93,7 @@ class Report:
             self._wrong(path, "a text", value)
         return ""
 
-    def rows(self, *path: str) -> Iterator[Report]:
+    def rows(self, *path: str) -> Iterator[SmartctlReport]:
         """Yield the rows of a table. A row may be null: smartctl skips unused entries."""
         value = self.at(*path)
         if value is None:
@@ -103,7 +103,7 @@ class Report:
             return
         for row in value[:_MAX_ROWS]:
             if isinstance(row, dict):
-                report = Report(row)
+                report = SmartctlReport(row)
                 report.messages = self.messages
                 yield report
 

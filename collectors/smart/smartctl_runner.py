@@ -55,7 +55,7 @@ _RAN = frozenset({ReadStatus.HUNG, ReadStatus.TIMEOUT, ReadStatus.UNPARSED})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SmartctlResult:
     """Result of one try.
 
     Fields: `ran`: smartctl was started; `late`: and killed at the deadline; `passing`: the failure
@@ -86,64 +86,66 @@ def command(target: AccessMethod, profile: str, *, wake: bool = False) -> tuple[
 
 def run_smartctl(
     root: Machine, target: AccessMethod, words: tuple[str, ...], deadline_seconds: float
-) -> Answer:
+) -> SmartctlResult:
     """Poll a drive, and wait for the result; every outcome is an Answer."""
     name = probe_path("run", words)
     try:
         if other := clash(root, target.driver):
-            answer = Answer(ReadStatus.UNREADABLE, other, ran=False, passing=True)
+            answer = SmartctlResult(ReadStatus.UNREADABLE, other, ran=False, passing=True)
         else:
             content = root.query_probe("run", *words, deadline_seconds=deadline_seconds).encode()
             return classify_output(name, content, target)
     except StuckError as error:
-        answer = Answer(ReadStatus.HUNG, str(error))
+        answer = SmartctlResult(ReadStatus.HUNG, str(error))
     except DeadlineError as error:
-        answer = Answer(ReadStatus.TIMEOUT, str(error), late=True)
+        answer = SmartctlResult(ReadStatus.TIMEOUT, str(error), late=True)
     except ProgramNotFoundError as error:
-        answer = Answer(ReadStatus.NO_SMARTCTL, str(error), ran=False, passing=True)
+        answer = SmartctlResult(ReadStatus.NO_SMARTCTL, str(error), ran=False, passing=True)
     except AbsentError as error:
-        answer = Answer(ReadStatus.NO_PROBE, str(error), ran=False, passing=True)
+        answer = SmartctlResult(ReadStatus.NO_PROBE, str(error), ran=False, passing=True)
     except ReadError as error:
-        answer = Answer(ReadStatus.UNREADABLE, str(error), ran=False, passing=True)
+        answer = SmartctlResult(ReadStatus.UNREADABLE, str(error), ran=False, passing=True)
     except Exception as error:  # noqa: BLE001 - our bug with one drive must not block others
-        answer = Answer(ReadStatus.UNPARSED, f"bug: {trace(error)}")
+        answer = SmartctlResult(ReadStatus.UNPARSED, f"bug: {trace(error)}")
     return replace(answer, text=(name, _recorded(answer.status, answer.reason)))
 
 
-def classify_output(name: str, content: bytes, target: AccessMethod) -> Answer:
+def classify_output(name: str, content: bytes, target: AccessMethod) -> SmartctlResult:
     """Classify a text from the probe, or one that a recording has in its place."""
     text = (name, content)
     try:
         value = json.loads(content)
         if "cover" in value:
             cover, reason = ReadStatus(field(str, value, "cover")), field(str, value, "reason")
-            return Answer(cover, reason, ran=cover in _RAN, text=text)
+            return SmartctlResult(cover, reason, ran=cover in _RAN, text=text)
         status, signal = optional(int, value, "status"), optional(int, value, "signal")
         output, errors = field(str, value, "stdout"), field(str, value, "stderr")
     except (KeyError, TypeError, ValueError) as error:
-        return Answer(ReadStatus.UNPARSED, f"expected the probe's answer, got: {error}", text=text)
+        return SmartctlResult(
+            ReadStatus.UNPARSED, f"expected the probe's answer, got: {error}", text=text
+        )
     if status is None:
         reason = f"expected an exit status of smartctl, got termination by signal {signal}"
-        return Answer(ReadStatus.UNREADABLE, reason, text=text)
+        return SmartctlResult(ReadStatus.UNREADABLE, reason, text=text)
     if not output.strip():
         said = " ".join(errors.split())[:300] or "nothing"
         reason = f"expected output of smartctl, got status {status} and: {said}"
-        return Answer(ReadStatus.UNPARSED, reason, text=text)
+        return SmartctlResult(ReadStatus.UNPARSED, reason, text=text)
     # A byte that is no UTF-8 becomes a lone surrogate, which cannot be written anywhere.
     plain = output.encode(errors="surrogateescape").decode(errors="backslashreplace")
     try:
         found = smartctl.parse(plain, kind=target.kind)
     except ParseError as error:
-        return Answer(ReadStatus.UNPARSED, str(error), text=text)
-    if isinstance(found, smartctl_refusal.Refused):
+        return SmartctlResult(ReadStatus.UNPARSED, str(error), text=text)
+    if isinstance(found, smartctl_refusal.SmartRefusal):
         if found.status is ReadStatus.ASLEEP and _SLEEP in found.reason:
             reason = f"{found.reason}: smartctl also reports this for a disk that fails its query"
-            return Answer(ReadStatus.UNREADABLE, reason, found.drive, text=text)
-        return Answer(found.status, found.reason, found.drive, text=text)
-    return Answer(ReadStatus.READ, "", found, text=text)
+            return SmartctlResult(ReadStatus.UNREADABLE, reason, found.drive, text=text)
+        return SmartctlResult(found.status, found.reason, found.drive, text=text)
+    return SmartctlResult(ReadStatus.READ, "", found, text=text)
 
 
-def usable(root: Machine) -> Answer | None:
+def usable(root: Machine) -> SmartctlResult | None:
     """Return why no drive can be polled on this host, None if they can."""
     name = probe_path("run", _VERSION)
     try:
@@ -174,9 +176,9 @@ def usable(root: Machine) -> Answer | None:
     )
 
 
-def _without(cover: ReadStatus, reason: str) -> Answer:
+def _without(cover: ReadStatus, reason: str) -> SmartctlResult:
     name = probe_path("run", _VERSION)
-    return Answer(cover, reason, ran=False, text=(name, _recorded(cover, reason)))
+    return SmartctlResult(cover, reason, ran=False, text=(name, _recorded(cover, reason)))
 
 
 def _recorded(cover: ReadStatus, reason: str) -> bytes:

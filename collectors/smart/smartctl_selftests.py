@@ -10,25 +10,25 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart.drive import Protocol, SelfTest
-from iowarden.collectors.smart.smartctl_report import Report, first
+from iowarden.collectors.smart.smartctl_report import SmartctlReport, first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def self_tests(report: Report) -> Iterator[SelfTest]:
+def self_tests(report: SmartctlReport) -> Iterator[SelfTest]:
     """Yield the self-test log, newest first: ATA's extended one before the standard one."""
     logs = (
         ("ata_smart_self_test_log", "extended", "table"),
         ("ata_smart_self_test_log", "standard", "table"),
     )
-    rows: list[Report] = next(filter(None, (list(report.rows(*path)) for path in logs)), [])
+    rows: list[SmartctlReport] = next(filter(None, (list(report.rows(*path)) for path in logs)), [])
     rows = rows or list(report.rows("nvme_self_test_log", "table"))
     if not rows:
         for number in range(20):
             name = f"scsi_self_test_{number}"
             if isinstance(report.at(name), dict):
-                row = Report(report.at(name))
+                row = SmartctlReport(report.at(name))
                 row.messages = report.messages
                 rows.append(row)
     for row in rows or list(report.rows("self_tests")):
@@ -67,7 +67,7 @@ def _test_passed(status: str) -> bool | None:
     return None
 
 
-def remaining_ratio(report: Report) -> float | None:
+def remaining_ratio(report: SmartctlReport) -> float | None:
     """Return the remaining part of a running self-test."""
     value = report.integer("ata_smart_data", "self_test", "status", "value", most=255)
     if value is not None and value >> 4 == 0xF:
@@ -84,7 +84,7 @@ def remaining_ratio(report: Report) -> float | None:
     return None if completed is None else max(0.0, 1 - completed)
 
 
-def kinds(report: Report, protocol: Protocol, lines: list[str]) -> tuple[str, ...] | None:
+def kinds(report: SmartctlReport, protocol: Protocol, lines: list[str]) -> tuple[str, ...] | None:
     """Return the self-tests that a drive supports, None if it does not report them."""
     if protocol is Protocol.NVME:
         able = report.flag("nvme_optional_admin_commands", "self_test")
@@ -101,7 +101,7 @@ def kinds(report: Report, protocol: Protocol, lines: list[str]) -> tuple[str, ..
     return (*(("short", "long") if able else ()), *(("conveyance",) if conveyance else ()))
 
 
-def minutes_by_kind(report: Report) -> dict[str, int]:
+def minutes_by_kind(report: SmartctlReport) -> dict[str, int]:
     """Return the duration of each kind of self-test as reported by the drive."""
     minutes = {
         kind: report.integer("ata_smart_data", "self_test", "polling_minutes", name)

@@ -51,7 +51,7 @@ def read_lines(lines: Iterable[str]) -> Document:
     'self_tests'. A health line whose value cannot be parsed is added to 'unread'. An empty
     document: it is no output of smartctl.
     """
-    text = _Text()
+    text = _TextReport()
     for line in lines:
         text.read(line)
     document = text.document
@@ -64,7 +64,7 @@ def read_lines(lines: Iterable[str]) -> Document:
     return document
 
 
-class _Text:
+class _TextReport:
     """What was parsed so far, and the current section."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.tool_output.parsed import Kind, Parsed, UnparsedLine
+from iowarden.collectors.tool_output.parsed import Parsed, Tool, UnparsedLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def parse_mdstat(text: str) -> Parsed:
         except ParseError as error:
             at = _bad_line(str(error), lines, len(begin.splitlines()))
             if at is None:
-                return Parsed(Kind.MDSTAT, unparsed=(*unread, UnparsedLine(str(error))))
+                return Parsed(Tool.MDSTAT, unparsed=(*unread, UnparsedLine(str(error))))
             end = at + 1
             while end < len(lines) and lines[end][:1] in {" ", "\t"}:  # its further lines
                 end += 1
@@ -43,8 +43,8 @@ def parse_mdstat(text: str) -> Parsed:
             continue
         arrays = {name: mdstat.from_mdstat(stat) for name, stat in stats.items()}
         outputs = ("/proc/mdstat",) if arrays or not begin else ()
-        return Parsed(Kind.MDSTAT, arrays=arrays, outputs=outputs, unparsed=tuple(unread))
-    return Parsed(Kind.MDSTAT, unparsed=tuple(unread))
+        return Parsed(Tool.MDSTAT, arrays=arrays, outputs=outputs, unparsed=tuple(unread))
+    return Parsed(Tool.MDSTAT, unparsed=tuple(unread))
 
 
 def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
@@ -77,9 +77,9 @@ def parse_mdadm(text: str) -> Parsed:
     try:
         details = md_detail.parse_detail(text, contradictions)
     except ParseError as error:
-        return Parsed(Kind.MDADM, unparsed=(UnparsedLine(str(error)),))
+        return Parsed(Tool.MDADM, unparsed=(UnparsedLine(str(error)),))
     return Parsed(
-        Kind.MDADM,
+        Tool.MDADM,
         arrays={each.name: md_detail.as_array(each) for each in details.arrays},
         outputs=("mdadm --detail",),
         unparsed=(

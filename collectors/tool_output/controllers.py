@@ -11,7 +11,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.areca import cli64, event_info
-from iowarden.collectors.raid.controller import ComponentState, Controller, Health
+from iowarden.collectors.raid.controller import ComponentHealth, ComponentState, Controller
 from iowarden.collectors.raid.megaraid import (
     megacli,
     storcli,
@@ -27,9 +27,9 @@ from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
     NEXT_JSON,
-    Kind,
     LocatedEvent,
     Parsed,
+    Tool,
     UnparsedLine,
 )
 
@@ -37,10 +37,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.event import StorageEvent
-    from iowarden.collectors.raid.controller import Array, Battery, Log, PhysicalDisk, Sensor
+    from iowarden.collectors.raid.controller import (
+        Battery,
+        ControllerArray,
+        ControllerLog,
+        PhysicalDisk,
+        Sensor,
+    )
 
 
-def parse_controllers(text: str, kind: Kind, *, log: bool) -> Parsed:
+def parse_controllers(text: str, kind: Tool, *, log: bool) -> Parsed:
     """Parse the outputs of a controller's tool; `log`: they are of its log."""
     found = Parsed(kind)
     pieces = _pieces(text, kind)
@@ -84,14 +90,14 @@ def _has_content(controllers: Iterable[Controller]) -> bool:
 
 _T = TypeVar("_T")
 _IRCU_ENDS = ("Command DISPLAY", "Command STATUS", "Utility")
-_ENDS: Mapping[Kind, tuple[re.Pattern[str], str]] = {
-    Kind.MEGACLI: (re.compile(r"^[ \t]*Exit Code: 0x.*$", re.MULTILINE), "Exit Code: 0x00"),
-    Kind.ARCCONF: (
+_ENDS: Mapping[Tool, tuple[re.Pattern[str], str]] = {
+    Tool.MEGACLI: (re.compile(r"^[ \t]*Exit Code: 0x.*$", re.MULTILINE), "Exit Code: 0x00"),
+    Tool.ARCCONF: (
         re.compile(r"^[ \t]*Command (?:completed|aborted|failed).*$", re.MULTILINE),
         "Command completed successfully.",
     ),
-    Kind.CLI64: (re.compile(r"^.*GuiErrMsg<0x.*$", re.MULTILINE), "GuiErrMsg<0x00>: Success."),
-    Kind.SAS2IRCU: (
+    Tool.CLI64: (re.compile(r"^.*GuiErrMsg<0x.*$", re.MULTILINE), "GuiErrMsg<0x00>: Success."),
+    Tool.SAS2IRCU: (
         re.compile(r"^SAS[23]IRCU: Utility Completed.*$", re.MULTILINE),
         "\n".join(f"SAS2IRCU: {what} Completed Successfully." for what in _IRCU_ENDS),
     ),
@@ -108,10 +114,10 @@ _STORCLI_BEGIN = re.compile(
 """Beginning of the answer of one controller."""
 
 
-def _pieces(text: str, kind: Kind) -> Iterator[tuple[str, bool]]:
+def _pieces(text: str, kind: Tool) -> Iterator[tuple[str, bool]]:
     """Yield each output in a text, and whether it is marked as complete."""
     text += "" if text.endswith("\n") else "\n"
-    if kind is Kind.STORCLI:
+    if kind is Tool.STORCLI:
         if '"Controllers"' in text:
             yield from ((piece, True) for piece in NEXT_JSON.split(text))
         else:
@@ -126,7 +132,7 @@ def _pieces(text: str, kind: Kind) -> Iterator[tuple[str, bool]]:
     begin = 0
     for found in end.finditer(text):
         piece = text[begin : found.end()] + "\n"
-        parts = _by_adapter(piece) if kind is Kind.MEGACLI else [piece]
+        parts = _by_adapter(piece) if kind is Tool.MEGACLI else [piece]
         for part in parts[:-1]:
             yield f"{part}{found[0]}\n", True
         yield parts[-1], True
@@ -216,12 +222,12 @@ def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
     found: dict[str, Controller] = {}
     for each in told:
         before = found.get(each.name)
-        found[each.name] = states.joined(before, each, _OUTPUTS) if before else each
+        found[each.name] = states.combined_reports(before, each, _OUTPUTS) if before else each
     return tuple(found.values())
 
 
-def _once(told: Iterable[Array]) -> tuple[Array, ...]:
-    found: dict[str, Array] = {}
+def _once(told: Iterable[ControllerArray]) -> tuple[ControllerArray, ...]:
+    found: dict[str, ControllerArray] = {}
     for each in told:
         found.setdefault(each.name, each)
     return tuple(found.values())
@@ -277,14 +283,18 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     return found
 
 
-def _listed(told: storcli.Listed, answers: Iterable[storcli_answer.Answer]) -> Controller:
+def _listed(
+    told: storcli.ListedController, answers: Iterable[storcli_answer.StorcliAnswer]
+) -> Controller:
     """Return a controller of the overview, with state ok if its column 'Hlth' has it."""
     name = f"megaraid c{told.number}"
     found = Controller(name, storcli.VENDOR, told.model, told.serial)
     for row in (r for a in answers for r in a.data.get("system overview", ()) if "hlth" in r):
         word = str(row["hlth"])
         if str(row.get("ctl")) == str(told.number) and word.casefold() not in {"opt", "optimal"}:
-            found = replace(found, state=ComponentState(Health.ATTENTION, output.printable(word)))
+            found = replace(
+                found, state=ComponentState(ComponentHealth.ATTENTION, output.printable(word))
+            )
     return found
 
 
@@ -309,7 +319,7 @@ def _megacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
 def _part(
     name: str,
     vendor: str,
-    arrays: Sequence[Array] | None,
+    arrays: Sequence[ControllerArray] | None,
     disks: Sequence[PhysicalDisk] | None = None,
     batteries: Sequence[Battery] | None = None,
     sensors: Sequence[Sensor] | None = None,
@@ -332,7 +342,7 @@ def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         return [*_merged((*before, config.controller))]
     if _INACCESSIBLE.search(tries.text):
         tries.outputs.append("arcconf GETCONFIG")
-        state = ComponentState(Health.ATTENTION, "Inaccessible")
+        state = ComponentState(ComponentHealth.ATTENTION, "Inaccessible")
         told = Controller(name, "adaptec", state=state, read_errors=tuple(tries.refusals))
         return [*_merged((*before, told))]
     tasks = tries.take("arcconf GETSTATUS", arcconf_status.parse_tasks) or {}
@@ -391,7 +401,7 @@ def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         if bad:
             found[-1] = replace(
                 found[-1],
-                state=ComponentState(Health.ATTENTION, f"{bad} units not optimal"),
+                state=ComponentState(ComponentHealth.ATTENTION, f"{bad} units not optimal"),
                 read_errors=(f"run 'tw_cli /{each.name} show all' to list them",),
             )
     told = tries.take("tw_cli /cN show all", lambda text: tw_cli.parse_controller(text, name))
@@ -428,23 +438,23 @@ def _mpt_status(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     return []
 
 
-_STATES: Mapping[Kind, Callable[[_Tries, Sequence[Controller]], list[Controller]]] = {
-    Kind.STORCLI: _storcli,
-    Kind.MEGACLI: _megacli,
-    Kind.ARCCONF: _arcconf,
-    Kind.SSACLI: _ssacli,
-    Kind.CCISS: _cciss,
-    Kind.CLI64: _areca,
-    Kind.TW_CLI: _threeware,
-    Kind.SAS2IRCU: _ircu,
-    Kind.MPT_STATUS: _mpt_status,
+_STATES: Mapping[Tool, Callable[[_Tries, Sequence[Controller]], list[Controller]]] = {
+    Tool.STORCLI: _storcli,
+    Tool.MEGACLI: _megacli,
+    Tool.ARCCONF: _arcconf,
+    Tool.SSACLI: _ssacli,
+    Tool.CCISS: _cciss,
+    Tool.CLI64: _areca,
+    Tool.TW_CLI: _threeware,
+    Tool.SAS2IRCU: _ircu,
+    Tool.MPT_STATUS: _mpt_status,
 }
-_ENRICH = frozenset({Kind.STORCLI, Kind.ARCCONF, Kind.SAS2IRCU})
+_ENRICH = frozenset({Tool.STORCLI, Tool.ARCCONF, Tool.SAS2IRCU})
 """Tools of which a later output is merged into the result so far."""
-LOGS: Mapping[Kind, tuple[str, Callable[[str, str], Log], str]] = {
-    Kind.STORCLI: ("storcli /cN show events", storcli_events.parse_events, "megaraid c0"),
-    Kind.MEGACLI: ("MegaCli -AdpEventLog", megacli.parse_log, "megaraid c0"),
-    Kind.CLI64: ("cli64 event info", event_info.parse_events, "areca 1"),
-    Kind.TW_CLI: ("tw_cli /cN show alarms", alarms.parse_alarms, "c0"),
+LOGS: Mapping[Tool, tuple[str, Callable[[str, str], ControllerLog], str]] = {
+    Tool.STORCLI: ("storcli /cN show events", storcli_events.parse_events, "megaraid c0"),
+    Tool.MEGACLI: ("MegaCli -AdpEventLog", megacli.parse_log, "megaraid c0"),
+    Tool.CLI64: ("cli64 event info", event_info.parse_events, "areca 1"),
+    Tool.TW_CLI: ("tw_cli /cN show alarms", alarms.parse_alarms, "c0"),
 }
 """Tools with a log: the command, its parser, the controller that is assumed."""

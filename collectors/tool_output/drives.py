@@ -11,8 +11,8 @@ from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
     NEXT_JSON,
-    Kind,
     Parsed,
+    Tool,
     UnparsedLine,
 )
 
@@ -51,7 +51,7 @@ def parse_smartctl(text: str) -> Parsed:
                 fault = told.status is ReadStatus.UNREADABLE and told.drive is not None
                 unread.append(UnparsedLine(f"smartctl: {told.reason}", fault=fault))
     return Parsed(
-        Kind.SMARTCTL,
+        Tool.SMARTCTL,
         drives=tuple(drives),
         refusals=tuple(refusals),
         outputs=("smartctl",) if drives or refusals else (),

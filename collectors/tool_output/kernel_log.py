@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_line
-from iowarden.collectors.tool_output.parsed import SIGNS, Kind, LocatedEvent, Parsed, UnparsedLine
+from iowarden.collectors.tool_output.parsed import SIGNS, LocatedEvent, Parsed, Tool, UnparsedLine
 
 MAX_UNPARSED = 1000
 """Maximum unparsed lines that are listed."""
@@ -50,11 +50,11 @@ def parse_kernel_log(text: str) -> Parsed:
         if state.pending_sense is not before:
             held_at, asked = line.sequence, True  # also if the pending line is harmless
     events += [LocatedEvent(event, held_at) for event in kernel_events.finish(state)]
-    known = events or unread or asked or SIGNS[Kind.KERNEL].search(text)
+    known = events or unread or asked or SIGNS[Tool.KERNEL].search(text)
     if not known:
         unread.append(UnparsedLine("no line of it was recognized as a line of the kernel log"))
     return Parsed(
-        Kind.KERNEL,
+        Tool.KERNEL,
         events=tuple(events),
         outputs=("kernel log",) if known else (),
         unparsed=tuple(unread),

@@ -16,26 +16,26 @@ from iowarden.collectors.tool_output.arrays import parse_mdadm, parse_mdstat
 from iowarden.collectors.tool_output.controllers import LOGS, parse_controllers
 from iowarden.collectors.tool_output.drives import parse_smartctl
 from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
-from iowarden.collectors.tool_output.parsed import SIGNS, Kind, Parsed
+from iowarden.collectors.tool_output.parsed import SIGNS, Parsed, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def guessed(text: str) -> Kind:
+def guessed(text: str) -> Tool:
     """Return the program that printed a text. Errors: ParseError if uncertain, with the kinds."""
     found = [kind for kind, sign in SIGNS.items() if sign.search(text)]
     if not found and parse_kernel_log(text).events:
-        found = [Kind.KERNEL]  # a line or two of a log, as forums have them
+        found = [Tool.KERNEL]  # a line or two of a log, as forums have them
     if len(found) == 1:
         return found[0]
     got = f"output that may be from {', '.join(found)}" if found else f"{text.strip()[:60]!r}"
     raise ParseError(
-        f"the program that printed it is not certain: got {got}; add '--as' {', '.join(Kind)}"
+        f"the program that printed it is not certain: got {got}; add '--as' {', '.join(Tool)}"
     )
 
 
-def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
+def parse(text: str, kind: Tool, *, log: bool = False) -> Parsed:
     """Parse a text; `log`: it is the log of a controller, and nothing else.
 
     Errors: ParseError: this tool shows no log.
@@ -47,9 +47,9 @@ def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
     return parse_controllers(text, kind, log=log)
 
 
-_OTHERS: Mapping[Kind, Callable[[str], Parsed]] = {
-    Kind.SMARTCTL: parse_smartctl,
-    Kind.MDSTAT: parse_mdstat,
-    Kind.MDADM: parse_mdadm,
-    Kind.KERNEL: parse_kernel_log,
+_OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {
+    Tool.SMARTCTL: parse_smartctl,
+    Tool.MDSTAT: parse_mdstat,
+    Tool.MDADM: parse_mdadm,
+    Tool.KERNEL: parse_kernel_log,
 }

@@ -20,7 +20,7 @@ MAX_OUTPUTS = 200
 """Maximum of one text; further ones are ignored, which is reported."""
 
 
-class Kind(enum.StrEnum):
+class Tool(enum.StrEnum):
     """The program that printed a text."""
 
     STORCLI = "storcli"
@@ -76,11 +76,11 @@ class Parsed:
     are no storage event.
     """
 
-    kind: Kind
+    kind: Tool
     controllers: tuple[Controller, ...] = ()
-    arrays: Mapping[str, mdstat.Array] = field(default_factory=dict)
+    arrays: Mapping[str, mdstat.MdArray] = field(default_factory=dict)
     drives: tuple[Drive, ...] = ()
-    refusals: tuple[smartctl_refusal.Refused, ...] = ()
+    refusals: tuple[smartctl_refusal.SmartRefusal, ...] = ()
     events: tuple[LocatedEvent, ...] = ()
     outputs: tuple[str, ...] = ()
     unparsed: tuple[UnparsedLine, ...] = ()
@@ -90,26 +90,26 @@ class Parsed:
 
 # --- the program that printed it
 
-SIGNS: Mapping[Kind, re.Pattern[str]] = {
+SIGNS: Mapping[Tool, re.Pattern[str]] = {
     kind: re.compile(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
-        Kind.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x)',
-        Kind.MEGACLI: r"^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
+        Tool.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x)',
+        Tool.MEGACLI: r"^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
         r"|Exit Code: 0x|BBU status for Adapter: |PCI information for Controller )",
-        Kind.ARCCONF: r"^Controllers [Ff]ound: \d"
+        Tool.ARCCONF: r"^Controllers [Ff]ound: \d"
         r"|^(?:Logical [Dd]evice|Physical Device) information",
-        Kind.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) ",
-        Kind.CCISS: r"^/dev/\S+: \(.*\) (?:RAID|Volume|Enclosure)|^Controller: (?:Smart|HP|P)",
-        Kind.CLI64: r"GuiErrMsg<0x|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S",
-        Kind.TW_CLI: r"^[ \t]*(?:Unit\s+UnitType\s+Status|V?Port\s+Status\s+Unit|Ctl\s+Model\s"
+        Tool.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) ",
+        Tool.CCISS: r"^/dev/\S+: \(.*\) (?:RAID|Volume|Enclosure)|^Controller: (?:Smart|HP|P)",
+        Tool.CLI64: r"GuiErrMsg<0x|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S",
+        Tool.TW_CLI: r"^[ \t]*(?:Unit\s+UnitType\s+Status|V?Port\s+Status\s+Unit|Ctl\s+Model\s"
         r"|Ctl\s+Date\s|Name\s+OnlineState\s+BBUReady|Encl\s+Status|/c\d{1,3} \w.* = )",
-        Kind.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: ",
-        Kind.MPT_STATUS: r"^ioc\d{1,3} (?:vol_id|phy|phys_id) |^(?:vol|log|phys)_id[: ]\d"
+        Tool.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: ",
+        Tool.MPT_STATUS: r"^ioc\d{1,3} (?:vol_id|phy|phys_id) |^(?:vol|log|phys)_id[: ]\d"
         r"|^Found SCSI id=\d",
-        Kind.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
-        Kind.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
-        Kind.MDADM: r"^/dev/md\S{1,60}:\s*$",
-        Kind.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{6}\]|^\S.{0,40} kernel: "
+        Tool.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
+        Tool.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
+        Tool.MDADM: r"^/dev/md\S{1,60}:\s*$",
+        Tool.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{6}\]|^\S.{0,40} kernel: "
         r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};",
     }.items()
 }

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Reading
 from iowarden.daemon import exporters
 from iowarden.daemon.check import findings, running_service, storage_inventory
-from iowarden.daemon.check.report import Report
+from iowarden.daemon.check.report import CheckReport
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.rules.advice import last_copies
-from iowarden.rules.advice.facts import Facts, known, multipath, slow
+from iowarden.rules.advice.facts import Facts, advice_inputs, multipath, slow
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.engine.engine import Engine
 
@@ -44,7 +44,7 @@ _REPORTED_STATES = (AlertState.FIRING, AlertState.PENDING, AlertState.UNKNOWN)
 
 def observe(
     engine: Engine,
-    readers: Readers,
+    readers: SourceScheduler,
     events: queue.SimpleQueue[object],
     clock: SystemClock,
     look_seconds: float,
@@ -70,7 +70,7 @@ def observe(
 
 def play(
     engine: Engine,
-    readers: Readers,
+    readers: SourceScheduler,
     events: queue.SimpleQueue[object],
     clock: PlayedClock,
     player: RecordingPlayer,
@@ -89,7 +89,7 @@ def play(
 
 
 def _answers(
-    readers: Readers,
+    readers: SourceScheduler,
     events: queue.SimpleQueue[object],
     clock: Callable[[], float],
     end: float,
@@ -131,7 +131,7 @@ def examine(
     player: RecordingPlayer | None = None,
     look_seconds: float = MIN_OBSERVATION_SECONDS,
     step: Callable[[str], None] = lambda _: None,
-) -> Report:
+) -> CheckReport:
     """Return the report on this machine, or on the end of a recording.
 
     Errors: RecordingError.
@@ -140,7 +140,7 @@ def examine(
     asked = pollers.make(settings.smart, clock).sources()
     # Only the service polls drives: their SMART data is not missing from a check.
     sources = [dataclasses.replace(s, unreadable=None) if s.name == "smart" else s for s in asked]
-    readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
+    readers = SourceScheduler(sources, settings.period_seconds, root, clock.now, events.put)
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
     engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)
     if player is None:
@@ -165,11 +165,11 @@ def examine(
         found += findings.of_state_directory(settings.state_directory)
         found += findings.of_self_tests(settings, engine)
     found += findings.slow_group_findings(groups)
-    return Report(tuple(found), tuple(storage_inventory.items(engine)))
+    return CheckReport(tuple(found), tuple(storage_inventory.items(engine)))
 
 
 def _facts(engine: Engine, alerts: Iterable[Alert]) -> Facts:
     """Return the facts that advice depends on."""
     chunks = engine.hub.chunks()
     where, mounts = engine.devices.places(), engine.devices.mounts()
-    return Facts(known(where, mounts, alerts, slow(chunks), multipath(chunks)))
+    return Facts(advice_inputs(where, mounts, alerts, slow(chunks), multipath(chunks)))

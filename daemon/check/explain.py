@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.kmsg import kernel_kinds
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.raid.controller import Controllers, Health
+from iowarden.collectors.raid.controller import ComponentHealth, Controllers
 from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, PollResult, ReadStatus
 from iowarden.daemon.check import findings
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iowarden.collectors.event import StorageEvent
-    from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.md.mdstat import MdArray
     from iowarden.collectors.raid.controller import ComponentState as ControllerState
     from iowarden.collectors.raid.controller import Controller
     from iowarden.collectors.smart.drive import Drive
     from iowarden.collectors.tool_output.parsed import LocatedEvent, Parsed, UnparsedLine
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.events.event_table import Row, Table
+    from iowarden.rules.events.event_table import EventRule, EventTable
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
@@ -68,7 +68,9 @@ _NOW = 4_000_000_000.0
 """Simulated time, in the year 2096: a text has no time of reading, and it must be later than the
 manufacturing date of any drive in it."""
 _NOISE = "noise"
-_WELL = frozenset({Health.OK.value, Health.BUSY.value, Health.ABSENT.value})
+_WELL = frozenset(
+    {ComponentHealth.OK.value, ComponentHealth.BUSY.value, ComponentHealth.ABSENT.value}
+)
 _UNKNOWN = "unknown"
 
 
@@ -86,7 +88,7 @@ class Object:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class EventLine:
+class ExplainedEvent:
     """An event with its meaning and severity. Units as in collectors.event.StorageEvent."""
 
     line: int | None
@@ -110,7 +112,7 @@ class EventLine:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class AlertLine:
+class ExplainedAlert:
     """An alert that fires, or is pending: it would fire if the condition lasts long enough."""
 
     severity: str
@@ -128,9 +130,9 @@ class Explanation:
     kind: str
     outputs: tuple[str, ...]
     objects: tuple[Object, ...]
-    events: tuple[EventLine, ...]
+    events: tuple[ExplainedEvent, ...]
     events_left_out: int
-    alerts: tuple[AlertLine, ...]
+    alerts: tuple[ExplainedAlert, ...]
     unparsed: tuple[UnparsedLine, ...]
     worst: Severity | None
     """Highest severity of the events and alerts that count; None: there are none."""
@@ -186,7 +188,7 @@ class Explanation:
         )
 
 
-def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explanation:
+def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> Explanation:
     """Evaluate the rules and the event table on a parsed text. Errors: none."""
     engine = Engine(
         [dataclasses.replace(group, interval_seconds=1.0) for group in groups], SOURCES, _NOW
@@ -195,14 +197,16 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
         engine.observe(_readings(parsed, at), at, at)
         engine.rules.evaluate(at)
     now = _NOW + SNAPSHOTS - 1
-    batch = event_state.Batch(now, now, tuple(each.event for each in parsed.events))
-    state, _ = event_correlation.step(
+    batch = event_state.EventBatch(now, now, tuple(each.event for each in parsed.events))
+    state, _ = event_correlation.correlate(
         event_state.CorrelationState(), batch, engine.devices.places(), table
     )
     happen = event_alerts.alerts(state, table, now)
     alerts = last_copies.marked([*engine.rules.alerts(), *happen], engine.devices.places())
     waits = findings.required_seconds(groups)
-    here = facts.Facts(facts.known(engine.devices.places(), engine.devices.mounts(), alerts))
+    here = facts.Facts(
+        facts.advice_inputs(engine.devices.places(), engine.devices.mounts(), alerts)
+    )
     told = [_alert(each, waits, here) for each in _ranked(alerts)]
     events = tuple(_event(each, table) for each in parsed.events[:MAX_EVENTS])
     levels = [_weight(table.find(each.event), each.event) for each in parsed.events]
@@ -221,7 +225,7 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     )
 
 
-def _weight(row: Row, event: StorageEvent) -> Severity:
+def _weight(row: EventRule, event: StorageEvent) -> Severity:
     """Return the severity of an event for the exit status; its cause may be missing in the text.
 
     A consequence of an error, and a notice of the kernel, count as a problem; notices in a
@@ -315,11 +319,11 @@ def _is_monitoring_alert(alert: Alert) -> bool:
 _MONITORING_ALERTS = frozenset({"NoDiskRead", "DiskNotCovered", "DiskNeverCovered", "NoSwap"})
 
 
-def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> AlertLine:
+def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> ExplainedAlert:
     text = alert.annotation("summary")
     if alert.state is AlertState.PENDING:
         text += findings.pending(alert, waits)
-    return AlertLine(
+    return ExplainedAlert(
         alert.severity.name.lower(),
         alert.state.value,
         alert.name,
@@ -332,12 +336,12 @@ def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> Alert
 # --- events
 
 
-def _event(found: LocatedEvent, table: Table) -> EventLine:
+def _event(found: LocatedEvent, table: EventTable) -> ExplainedEvent:
     event = found.event
     row = table.find(event)
     severity = row.severity_of(event)
     at = event.monotonic_seconds
-    return EventLine(
+    return ExplainedEvent(
         line=found.line,
         kind=event.kind,
         meaning=row.meaning,
@@ -371,7 +375,7 @@ def _objects(parsed: Parsed) -> Iterator[Object]:
             "disk",
             (known and (known.serial or known.model)) or "-",
             "",
-            Health.OK if well else _UNKNOWN,
+            ComponentHealth.OK if well else _UNKNOWN,
             refused.status,
             model=known.model if known else "",
             reason=refused.reason,
@@ -461,20 +465,20 @@ def _state(state: ControllerState) -> tuple[str, str]:
     return state.health, state.word
 
 
-def _md(array: Array) -> Iterator[Object]:
+def _md(array: MdArray) -> Iterator[Object]:
     faulty = sum("faulty" in member.states for member in array.members)
-    health = Health.OK
+    health = ComponentHealth.OK
     if array.state in {None, "inactive", "broken"} and not array.is_container:
-        health = Health.FAILED
+        health = ComponentHealth.FAILED
     elif array.degraded:
         rebuilds = array.sync_action == "recover"
-        health = Health.REBUILDING if rebuilds else Health.DEGRADED
+        health = ComponentHealth.REBUILDING if rebuilds else ComponentHealth.DEGRADED
     elif faulty:
-        health = Health.ATTENTION
+        health = ComponentHealth.ATTENTION
     elif array.sync_action == "recover":
-        health = Health.REBUILDING
+        health = ComponentHealth.REBUILDING
     elif array.sync_action not in {None, "idle"}:
-        health = Health.BUSY
+        health = ComponentHealth.BUSY
     yield _object(
         "array",
         array.name,
@@ -489,8 +493,8 @@ def _md(array: Array) -> Iterator[Object]:
         done_ratio=array.sync_done_ratio,
     )
     for member in array.members:
-        bad = Health.FAILED if "faulty" in member.states else Health.OK
-        bad = Health.REBUILDING if "rebuilding" in member.states else bad
+        bad = ComponentHealth.FAILED if "faulty" in member.states else ComponentHealth.OK
+        bad = ComponentHealth.REBUILDING if "rebuilding" in member.states else bad
         counts = {"errors": member.errors_total, "bad_blocks": member.bad_blocks}
         states = ", ".join(member.states)
         yield _object("member", member.device, array.name, bad, states, counts, slot=member.slot)
@@ -513,7 +517,7 @@ def _drive(drive: Drive, number: int) -> Object:
         "disk",
         _drive_name(drive, number),
         "",
-        {True: Health.OK, False: Health.FAILED, None: _UNKNOWN}[drive.passed],
+        {True: ComponentHealth.OK, False: ComponentHealth.FAILED, None: _UNKNOWN}[drive.passed],
         {True: "PASSED", False: "FAILED", None: ""}[drive.passed],
         counts,
         model=drive.model,

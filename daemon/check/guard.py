@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
-from iowarden.daemon.check.report import Finding, Level, Report
+from iowarden.daemon.check.report import CheckReport, Finding, Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +26,9 @@ DEADLINE_SECONDS = 75.0
 
 
 def guarded(
-    examine: Callable[[Callable[[str], None]], Report],
+    examine: Callable[[Callable[[str], None]], CheckReport],
     deadline_seconds: float = DEADLINE_SECONDS,
-) -> Report:
+) -> CheckReport:
     """Return the report of `examine`, run in a child process, or a time-out finding.
 
     `examine` calls its argument with the name of each step. A child that hangs is abandoned: not
@@ -52,16 +52,18 @@ def guarded(
 
 
 def answered(
-    examine: Callable[[Callable[[str], None]], Report], step: Callable[[str], None]
-) -> Report:
+    examine: Callable[[Callable[[str], None]], CheckReport], step: Callable[[str], None]
+) -> CheckReport:
     """Return the report of `examine`, or a finding about the exception that ended it."""
     try:
         return examine(step)
     except Exception as error:  # noqa: BLE001 - the user gets a report, not a traceback
-        return Report((Finding(Level.UNKNOWN, "check", "", f"bug: {trace(error)}"),))
+        return CheckReport((Finding(Level.UNKNOWN, "check", "", f"bug: {trace(error)}"),))
 
 
-def _serve(examine: Callable[[Callable[[str], None]], Report], reading: int, writing: int) -> None:
+def _serve(
+    examine: Callable[[Callable[[str], None]], CheckReport], reading: int, writing: int
+) -> None:
     """Run in the child process; exit without the parent's clean-up."""
     try:
         # Ends silently on Ctrl-C, and at the next step once the parent has ended.
@@ -80,7 +82,7 @@ def _serve(examine: Callable[[Callable[[str], None]], Report], reading: int, wri
         os._exit(0)
 
 
-def _awaited(reading: int, end: float) -> Report:
+def _awaited(reading: int, end: float) -> CheckReport:
     received, text = b"", "no answer in time; the root disk may hang"
     while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
         chunk = os.read(reading, 1 << 16)
@@ -89,10 +91,10 @@ def _awaited(reading: int, end: float) -> Report:
             break
         received += chunk
     last = (_unpickled(received) or ["starting"])[-1]
-    if isinstance(last, Report):
+    if isinstance(last, CheckReport):
         return last
     found = Finding(Level.UNKNOWN, "check", "", f"{text}; its last step: {last}")
-    return Report((found,))
+    return CheckReport((found,))
 
 
 def _unpickled(received: bytes) -> list[object]:

@@ -67,7 +67,7 @@ class Item:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """The result of a check."""
 
     findings: tuple[Finding, ...]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.queue import Queue
     from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.collectors.filesystem.statfs import Filesystems
-    from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.md.mdstat import MdArray
     from iowarden.collectors.smart.drive import Disks
     from iowarden.rules.engine.engine import Engine
 
@@ -91,7 +91,7 @@ def _drives(found: Disks) -> Iterator[Item]:
         yield Item("drives", "", problem)
 
 
-def _arrays(arrays: Mapping[str, Array]) -> Iterator[Item]:
+def _arrays(arrays: Mapping[str, MdArray]) -> Iterator[Item]:
     for name, array in arrays.items():
         done = "" if array.sync_done_ratio is None else f" {array.sync_done_ratio * 100:.0f} %"
         runs = array.sync_action not in {None, "idle"}

@@ -14,7 +14,7 @@ from iowarden.collectors.model import UserInputError
 from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon.check import check, guard
 from iowarden.daemon.check.findings import mail_path
-from iowarden.daemon.check.report import WIDTH, Finding, Level, Report
+from iowarden.daemon.check.report import WIDTH, CheckReport, Finding, Level
 from iowarden.daemon.cli import command, exit_status
 from iowarden.daemon.cli.arguments import subcommand
 from iowarden.daemon.config.load import machine_name, read_config, with_password
@@ -123,14 +123,14 @@ def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = 
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    def examine(step: Callable[[str], None]) -> Report:
+    def examine(step: Callable[[str], None]) -> CheckReport:
         step("reading the configuration and the rules")
         settings, groups, problems = _whatever_is_good(arguments)
         try:
             clock, player, root = command.machine(arguments.play)
             report = check.examine(settings, groups, clock, root, player=player, step=step)
         except RecordingError as error:
-            report = Report((_unusable("recording", str(error)),))
+            report = CheckReport((_unusable("recording", str(error)),))
         found = report.findings
         if any(problem.topic == "configuration" for problem in problems):
             # Findings about mail and state would be about the defaults, not the configuration.

@@ -27,7 +27,7 @@ from iowarden.daemon.cli.service_client import (
     command_of,
     decoded,
     requested,
-    shown,
+    show_answer,
 )
 from iowarden.daemon.control.documents import DiskDetail, DiskHistory, DiskLine, DiskList
 from iowarden.rules.quantity import quantity, size
@@ -98,7 +98,9 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    return shown(arguments, "disk show", DiskDetail, detail_sections, {"disk": arguments.disk})
+    return show_answer(
+        arguments, "disk show", DiskDetail, detail_sections, {"disk": arguments.disk}
+    )
 
 
 def _history(arguments: argparse.Namespace) -> int:
@@ -107,7 +109,7 @@ def _history(arguments: argparse.Namespace) -> int:
         return history_sections(found, most, sys.stdout.encoding)
 
     asked = {"disk": arguments.disk, "attribute": arguments.attribute}
-    return shown(arguments, "disk history", DiskHistory, sections, asked)
+    return show_answer(arguments, "disk history", DiskHistory, sections, asked)
 
 
 def _forget(arguments: argparse.Namespace) -> int:

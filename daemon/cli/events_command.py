@@ -25,18 +25,18 @@ from iowarden.daemon.cli.service_client import (
     command_of,
     decoded,
     exchange,
-    shown,
+    show_answer,
     take_json,
 )
 from iowarden.daemon.control.documents import (
     EventLine,
+    EventList,
     EventQuery,
-    Events,
     IncidentDetail,
-    Incidents,
+    IncidentList,
 )
 from iowarden.daemon.sanitize import shorten
-from iowarden.daemon.storage.event_rows import OWN, Wanted
+from iowarden.daemon.storage.event_rows import OWN, EventFilter
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -113,10 +113,10 @@ def _events(arguments: argparse.Namespace) -> int:
         severity=arguments.severity,
     )
     lines = exchange(arguments, "events", asked, follow=arguments.follow)
-    found = decoded(Events, next(lines)["answer"])
+    found = decoded(EventList, next(lines)["answer"])
     # The label that the service uses for the disk.
     disk = (found.disk or asked.disk.removeprefix("/dev/")) if asked.disk else ""
-    wanted = Wanted(dataclasses.replace(asked, disk=disk), found.devices if disk else None)
+    wanted = EventFilter(dataclasses.replace(asked, disk=disk), found.devices if disk else None)
     if found.note:
         sys.stderr.write(f"{printable(found.note)}\n")
     # A service of an older version applies no filter but the number of events.
@@ -127,7 +127,7 @@ def _events(arguments: argparse.Namespace) -> int:
         sys.stderr.write("no matching events\n")
     sys.stdout.flush()
     for line in lines:
-        for event in decoded(Events, {"events": [line["event"]]}).events:
+        for event in decoded(EventList, {"events": [line["event"]]}).events:
             if wanted.matches(event):
                 _print_event(event, arguments)
         sys.stdout.flush()
@@ -135,12 +135,14 @@ def _events(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    return shown(arguments, "incident list", Incidents, list_sections, {"all": arguments.all})
+    return show_answer(
+        arguments, "incident list", IncidentList, list_sections, {"all": arguments.all}
+    )
 
 
 def _show(arguments: argparse.Namespace) -> int:
     asked = {"incident": arguments.incident}
-    return shown(arguments, "incident show", IncidentDetail, detail_sections, asked)
+    return show_answer(arguments, "incident show", IncidentDetail, detail_sections, asked)
 
 
 # --- showing
@@ -175,7 +177,7 @@ def _text(event: EventLine) -> str:
     return printable(event.text) + (f" ({event.count} times)" if event.count > 1 else "")
 
 
-def list_sections(found: Incidents) -> Sections:
+def list_sections(found: IncidentList) -> Sections:
     """Return open incidents, one per line, then recently closed ones."""
     of_incidents = columns.of_incidents(found.now_seconds)
     opened = [i for i in found.incidents if i.closed_seconds is None]

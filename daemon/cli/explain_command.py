@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output.decode import MAX_BYTES, decoded
 from iowarden.collectors.tool_output.parse import guessed, parse
-from iowarden.collectors.tool_output.parsed import Kind
+from iowarden.collectors.tool_output.parsed import Tool
 from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
 from iowarden.daemon.check.report import count
 from iowarden.daemon.cli import command
@@ -30,7 +30,7 @@ from iowarden.rules.quantity import size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iowarden.daemon.check.explain import EventLine, Explanation, Object
+    from iowarden.daemon.check.explain import ExplainedEvent, Explanation, Object
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.cli.console import Columns, Table
 
@@ -61,7 +61,7 @@ def add_commands(add: Add) -> None:
     parser.add_argument(
         "--as",
         dest="kind",
-        choices=[kind.value for kind in Kind],
+        choices=[kind.value for kind in Tool],
         help="the program that printed it; needed if it cannot be recognized",
     )
     parser.add_argument(
@@ -75,7 +75,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     shown = "standard input" if arguments.file == "-" else f"'{arguments.file}'"
     try:
         text = decoded(_content(arguments.file))
-        kind = Kind(arguments.kind) if arguments.kind else guessed(text)
+        kind = Tool(arguments.kind) if arguments.kind else guessed(text)
         parsed = parse(text, kind, log=arguments.log)
     except (OSError, ParseError) as error:
         told = error.strerror if isinstance(error, OSError) else str(error)
@@ -118,7 +118,7 @@ def sections(found: Explanation) -> Iterator[str | Table]:
             "details": _details,
         },
     )
-    of_events: Columns[tuple[EventLine, str]] = {
+    of_events: Columns[tuple[ExplainedEvent, str]] = {
         "line": lambda e: "-" if e[0].line is None else str(e[0].line),
         "severity": lambda e: e[0].severity,
         "class": lambda e: e[0].kind,
@@ -159,7 +159,7 @@ def sections(found: Explanation) -> Iterator[str | Table]:
     yield found.summary()
 
 
-def _shown(events: Sequence[EventLine]) -> Iterator[tuple[EventLine, str]]:
+def _shown(events: Sequence[ExplainedEvent]) -> Iterator[tuple[ExplainedEvent, str]]:
     """Yield events with their texts; of an event storm the first ones, the last, and the number."""
     totals = Counter((each.kind, each.object) for each in events)
     shown: Counter[tuple[str, str]] = Counter()
@@ -173,7 +173,7 @@ def _shown(events: Sequence[EventLine]) -> Iterator[tuple[EventLine, str]]:
             yield each, f"... {more} more of these, the last: {each.text}"
 
 
-def _range(event: EventLine) -> str:
+def _range(event: ExplainedEvent) -> str:
     if event.sector is not None:
         return f"{event.sector}" + (f"+{event.sectors}" if event.sectors else "")
     if event.block is not None:

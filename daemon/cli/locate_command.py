@@ -24,7 +24,7 @@ from iowarden.daemon.cli.service_client import ServiceError, guarded
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.locate.locate import MAX_SECTORS, LocateError, locate
 from iowarden.rules.quantity import size
-from iowarden.rules.topology.file_location import Kind, sentence, steps, unreadable
+from iowarden.rules.topology.file_location import ContentKind, sentence, steps, unreadable
 
 if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
@@ -103,7 +103,7 @@ def _locate(arguments: argparse.Namespace) -> int:
     else:
         for line in lines(found):
             print_line(line)
-    return EXIT_UNKNOWN if any(each.kind is Kind.UNKNOWN for each in found.answers) else 0
+    return EXIT_UNKNOWN if any(each.kind is ContentKind.UNKNOWN for each in found.answers) else 0
 
 
 def as_data(found: Located) -> dict[str, object]:

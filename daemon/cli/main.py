@@ -94,23 +94,23 @@ def _is_known(wanted: str) -> bool:
 def _replaced(wanted: str, names: Renames | None) -> str:
     """Return a note about a renamed command with its new name, '' for any other."""
     # Imported only here: the names of today do not need it.
-    from iowarden.rules.renames import NAMES, Kind, note  # noqa: PLC0415
+    from iowarden.rules.renames import NAMES, NameKind, note  # noqa: PLC0415
 
-    now = (names or NAMES).current(Kind.COMMAND, wanted)
-    return "" if now == wanted else note(Kind.COMMAND, wanted, now)
+    now = (names or NAMES).current(NameKind.COMMAND, wanted)
+    return "" if now == wanted else note(NameKind.COMMAND, wanted, now)
 
 
 def _choices(words: Sequence[str], names: Renames | None) -> list[str]:
     """Return the messages about values of options that were renamed, of words that are refused."""
-    from iowarden.rules.renames import NAMES, Kind, note  # noqa: PLC0415
+    from iowarden.rules.renames import NAMES, NameKind, note  # noqa: PLC0415
 
     known, found = names or NAMES, []
     for word, following in itertools.pairwise((*words, "")):
         option, equals, value = word.partition("=")
         value = value if equals else following
         if option.startswith("-"):
-            now = known.current(Kind.CHOICE, value, f"{words[0]} {option}")
-            found += [] if now == value else [note(Kind.CHOICE, value, now)]
+            now = known.current(NameKind.CHOICE, value, f"{words[0]} {option}")
+            found += [] if now == value else [note(NameKind.CHOICE, value, now)]
     return found
 
 

@@ -187,7 +187,7 @@ def _begin_mails(directory: str) -> str:
     return ""
 
 
-def _write_mails(directory: str, mails: Iterable[replay.Mail]) -> None:
+def _write_mails(directory: str, mails: Iterable[replay.ReplayedMail]) -> None:
     for number, mail in enumerate(mails, 1):
         Path(directory, f"{number:03d}{_MAIL_SUFFIX}").write_bytes(mail.data)
 

@@ -22,11 +22,11 @@ from iowarden.daemon.cli import command, exit_status, mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http.exposition import Exposition
-from iowarden.daemon.http.http_server import App, Server
+from iowarden.daemon.http.http_server import App, HttpServer
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import hotplug, pollers
-from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.polling.smart import MAX_RECORDED_BYTES
 from iowarden.daemon.process_metrics import ProcessMetrics
 from iowarden.daemon.service import flight_recorder
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.probe_client.client import Client
     from iowarden.daemon.service.loop import FrameSource
-    from iowarden.daemon.transition_log import Log
+    from iowarden.daemon.transition_log import LogSink
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 VERSION = importlib.metadata.version("iowarden")
@@ -133,11 +133,11 @@ def assembled(
     groups: Sequence[RuleGroup],
     machine: WatchedMachine,
     events: queue.SimpleQueue[object],
-    log: Log,
+    log: LogSink,
     *,
     probe: Client | None = None,
     listening: socket.socket | None = None,
-) -> tuple[Service, Server]:
+) -> tuple[Service, HttpServer]:
     """Return the main loop and the HTTP server of a service; their threads wait until it runs.
 
     `read` reads the configuration again, for a reload; `listening` is the control socket that
@@ -160,7 +160,7 @@ def assembled(
             str(Path(settings.state_directory) / flight_recorder.DIRECTORY),
             lambda text: events.put(Trouble("flight", text)),
         )
-    readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
+    readers = SourceScheduler(sources, settings.period_seconds, root, clock.now, events.put)
     engine = Engine(
         groups,
         readers.sources,
@@ -230,7 +230,9 @@ def assembled(
     )
     health = service.health
     app = App(VERSION, exposition.render, health.healthy, health.ready, health.landing)
-    server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
+    server = HttpServer(
+        settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t))
+    )
     return service, server
 
 

@@ -29,7 +29,7 @@ from iowarden.daemon.cli.service_client import (
     requested,
     take_json,
 )
-from iowarden.daemon.control.documents import SelfTestRun, SelfTests
+from iowarden.daemon.control.documents import SelfTestList, SelfTestRunLine
 from iowarden.rules.selftest_schedule import KINDS
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _start(arguments: argparse.Namespace) -> int:
     asked = {"disk": arguments.disk, "kind": arguments.kind, "force": arguments.force}
     try:
         answer = requested(arguments, "selftest start", asked)
-        run = _run_of(decoded(SelfTests, answer), arguments.kind)
+        run = _run_of(decoded(SelfTestList, answer), arguments.kind)
         disk = run.disk
         end = time.monotonic() + BEGIN_SECONDS
         while run.outcome == "starting" and time.monotonic() < end:
@@ -109,7 +109,7 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(answer)
         return 0
-    found = decoded(SelfTests, answer)
+    found = decoded(SelfTestList, answer)
     if arguments.follow and any(run.outcome in _IN_PROGRESS for run in found.runs):
         for later in _followed(arguments, arguments.disk):
             found = later
@@ -118,7 +118,7 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _abort(arguments: argparse.Namespace) -> int:
-    found = decoded(SelfTests, requested(arguments, "selftest abort", {"disk": arguments.disk}))
+    found = decoded(SelfTestList, requested(arguments, "selftest abort", {"disk": arguments.disk}))
     own = [run for run in found.runs if run.outcome in _IN_PROGRESS and run.kind]
     if not own:
         print_line(
@@ -134,12 +134,12 @@ def _abort(arguments: argparse.Namespace) -> int:
     return EXIT_COULD_NOT if run.outcome in _IN_PROGRESS else 0
 
 
-def _known(arguments: argparse.Namespace, disk: str | None) -> SelfTests:
+def _known(arguments: argparse.Namespace, disk: str | None) -> SelfTestList:
     asked = {} if disk is None else {"disk": disk}
-    return decoded(SelfTests, requested(arguments, "selftest status", asked))
+    return decoded(SelfTestList, requested(arguments, "selftest status", asked))
 
 
-def _run_of(found: SelfTests, kind: str) -> SelfTestRun:
+def _run_of(found: SelfTestList, kind: str) -> SelfTestRunLine:
     run = next((each for each in found.runs if each.kind == kind), None)
     if run is None:
         raise ServiceError(f"the service no longer has a record of a {kind} self-test of this disk")
@@ -149,7 +149,7 @@ def _run_of(found: SelfTests, kind: str) -> SelfTestRun:
 # --- following
 
 
-def _followed(arguments: argparse.Namespace, disk: str | None) -> Iterator[SelfTests]:
+def _followed(arguments: argparse.Namespace, disk: str | None) -> Iterator[SelfTestList]:
     """Query the self-tests until none runs; show the progress, yield each answer."""
     draw = _bars() if sys.stdout.isatty() else _lines()
     next(draw)
@@ -163,7 +163,7 @@ def _followed(arguments: argparse.Namespace, disk: str | None) -> Iterator[SelfT
         time.sleep(PAUSE_SECONDS)
 
 
-def _lines() -> Generator[None, SelfTests, None]:
+def _lines() -> Generator[None, SelfTestList, None]:
     """Print a line for each test that starts or makes progress."""
     told: dict[tuple[str, str], tuple[str, int | None]] = {}
     while True:
@@ -177,7 +177,7 @@ def _lines() -> Generator[None, SelfTests, None]:
         sys.stdout.flush()
 
 
-def _bars() -> Generator[None, SelfTests, None]:
+def _bars() -> Generator[None, SelfTestList, None]:
     """Draw a progress bar for each running test."""
     # Imported only here: it costs 100 ms, and the service does not need it.
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
@@ -207,14 +207,14 @@ def _bars() -> Generator[None, SelfTests, None]:
 # --- showing
 
 
-def status_sections(found: SelfTests) -> Sections:
+def status_sections(found: SelfTestList) -> Sections:
     """Return the table of self-tests."""
     if not found.runs:
         return [
             "no self-test runs, is scheduled or recorded; start one: iowarden selftest start DISK"
         ]
     now = found.now_seconds
-    of_runs: Columns[SelfTestRun] = {
+    of_runs: Columns[SelfTestRunLine] = {
         "disk": lambda r: r.disk,
         "device": lambda r: r.device,
         "test": lambda r: r.kind or "?",
@@ -235,13 +235,13 @@ def status_sections(found: SelfTests) -> Sections:
     return [*table_of("self-tests", found.runs, of_runs), *none]
 
 
-def line_of(run: SelfTestRun) -> str:
+def line_of(run: SelfTestRunLine) -> str:
     """Return a self-test as one line."""
     place = f" ({run.device})" if run.device else ""
     return f"disk {run.disk}{place}: {run.kind or 'a'} self-test: {_outcome(run)}"
 
 
-def _outcome(run: SelfTestRun) -> str:
+def _outcome(run: SelfTestRunLine) -> str:
     """Return outcome or progress of a self-test, in words."""
     if run.outcome == "none":
         return "never started by iowarden"
@@ -253,11 +253,11 @@ def _outcome(run: SelfTestRun) -> str:
     return f"{run.outcome.replace('_', ' ')}{where}{f': {run.text}' if run.text else ''}"
 
 
-def _percent(run: SelfTestRun) -> int | None:
+def _percent(run: SelfTestRunLine) -> int | None:
     return None if run.remaining_ratio is None else round(100 * (1 - run.remaining_ratio))
 
 
-def _left(run: SelfTestRun) -> str:
+def _left(run: SelfTestRunLine) -> str:
     if run.remaining_seconds is None:
         return ""
     return f"about {span(run.remaining_seconds)} left"

@@ -86,7 +86,7 @@ def requested(arguments: argparse.Namespace, command: str, asked: object = None)
     return answer
 
 
-def shown(
+def show_answer(
     arguments: argparse.Namespace,
     command: str,
     cls: type[Document],

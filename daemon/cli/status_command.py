@@ -10,14 +10,14 @@ from iowarden.daemon.cli import columns
 from iowarden.daemon.cli.arguments import duration, subcommand, time_to_come
 from iowarden.daemon.cli.columns import matchers_text, quoted
 from iowarden.daemon.cli.console import at_text, print_json, print_line, since_text, span, table_of
-from iowarden.daemon.cli.service_client import command_of, decoded, requested, shown
+from iowarden.daemon.cli.service_client import command_of, decoded, requested, show_answer
 from iowarden.daemon.control.documents import (
     Acknowledge,
     AddSilence,
     IncidentLine,
     Result,
     SilenceLine,
-    Silences,
+    SilenceList,
     Status,
 )
 from iowarden.daemon.duration import duration_seconds
@@ -83,7 +83,7 @@ def add_commands(add: Add) -> None:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    return shown(arguments, "status", Status, status_sections)
+    return show_answer(arguments, "status", Status, status_sections)
 
 
 def _silence_add(arguments: argparse.Namespace) -> int:
@@ -101,7 +101,7 @@ def _silence_add(arguments: argparse.Namespace) -> int:
 
 
 def _silence_list(arguments: argparse.Namespace) -> int:
-    return shown(arguments, "silence list", Silences, _silences)
+    return show_answer(arguments, "silence list", SilenceList, _silences)
 
 
 def _silence_expire(arguments: argparse.Namespace) -> int:
@@ -139,7 +139,7 @@ def _query(arguments: argparse.Namespace) -> int:
 # --- showing
 
 
-def _silences(found: Silences) -> Sections:
+def _silences(found: SilenceList) -> Sections:
     silences = table_of("silences", found.silences, columns.of_silences(time.time()))
     return [*silences] or ["no active silences"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class ValueType:
     """Type of a value: the expectation in words, YAML tags of the scalar, and the reader."""
 
     expected: str
@@ -36,7 +36,7 @@ class Kind:
     is_list: bool = False
 
 
-def _duration(least: str, most: str) -> Kind:
+def _duration(least: str, most: str) -> ValueType:
     least_seconds, most_seconds = duration_seconds(least), duration_seconds(most)
 
     def read(text: str) -> float:
@@ -45,23 +45,23 @@ def _duration(least: str, most: str) -> Kind:
             raise ValueError
         return seconds
 
-    return Kind(f"a duration from {least} to {most}", ("str", "int"), read)
+    return ValueType(f"a duration from {least} to {most}", ("str", "int"), read)
 
 
-def _integer(what: str, least: int, most: int) -> Kind:
+def _integer(what: str, least: int, most: int) -> ValueType:
     def read(text: str) -> int:
         if not re.fullmatch(r"0|[1-9][0-9]{0,9}", text, re.ASCII) or not least <= int(text) <= most:
             raise ValueError
         return int(text)
 
-    return Kind(f"{what} {least}-{most}", ("int",), read)
+    return ValueType(f"{what} {least}-{most}", ("int",), read)
 
 
-def _choice(*words: str) -> Kind:
+def _choice(*words: str) -> ValueType:
     return _matching(f"one of {', '.join(words)}", "|".join(words))
 
 
-def _matching(expected: str, pattern: str, *, is_list: bool = False) -> Kind:
+def _matching(expected: str, pattern: str, *, is_list: bool = False) -> ValueType:
     compiled = re.compile(pattern, re.ASCII)
 
     def read(text: str) -> str:
@@ -69,7 +69,7 @@ def _matching(expected: str, pattern: str, *, is_list: bool = False) -> Kind:
             raise ValueError
         return text
 
-    return Kind(expected, ("str",), read, is_list)
+    return ValueType(expected, ("str",), read, is_list)
 
 
 def read_boolean(text: str) -> bool:
@@ -117,19 +117,19 @@ _HOST_NAME = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*\.?"
 _MAILBOX = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}"  # RFC 5322, dot-atom
 _MAIL_ADDRESS = rf"{_MAILBOX}(@({_HOST_NAME}|\[[0-9A-Fa-f:.]+\]))?"
 
-_BOOLEAN = Kind("true or false, without quotes", ("bool",), read_boolean)
-_PATH = Kind("an absolute path", ("str",), _read_directory)
+_BOOLEAN = ValueType("true or false, without quotes", ("bool",), read_boolean)
+_PATH = ValueType("an absolute path", ("str",), _read_directory)
 _HOST = _matching("a host name", _HOST_NAME)
 _SERVER = _matching("a host name or IP address, without a port", rf"{_HOST_NAME}|[0-9A-Fa-f:.]+")
 _SENDER = _matching("one mail address", _MAIL_ADDRESS)
 _RECEIVERS = _matching("mail addresses", _MAIL_ADDRESS, is_list=True)
-_ADDRESSES = Kind("an IP address and a port", ("str", "int"), _read_address, is_list=True)
+_ADDRESSES = ValueType("an IP address and a port", ("str", "int"), _read_address, is_list=True)
 _WORD = _matching("printable text without blanks", r"[!-~]{1,255}")
 _CREDENTIAL = _matching(
     "a name of letters, digits, '.', '_' and '-'", r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 )
 _TEXT = _matching("an expression", r"(?s)\s*\S.{0,9999}")
-_NUMBER = Kind("a number, or a duration as seconds", ("int", "float", "str"), _read_number)
+_NUMBER = ValueType("a number, or a duration as seconds", ("int", "float", "str"), _read_number)
 _SEVERITY = _choice("critical", "warning", "notice", "info")
 _PERIOD = _duration("100ms", "1h")
 _PACE = _duration("1s", "5s")  # the main loop runs once a second; signals treat 5 s as a gap
@@ -144,15 +144,15 @@ class Key:
     """
 
     path: str
-    kind: Kind
+    kind: ValueType
     default: str
     example: str
     explanation: str
     otherwise: str = ""
 
 
-_DRIVES = Kind("a list of drives", (), str, is_list=True)
-_SELF_TESTS = Kind("a list of groups", (), str, is_list=True)
+_DRIVES = ValueType("a list of drives", (), str, is_list=True)
+_SELF_TESTS = ValueType("a list of groups", (), str, is_list=True)
 """Lists whose items are sections: parser.py reads these two kinds."""
 
 
@@ -265,7 +265,7 @@ KEYS = (
     ),
     Key(
         "smart.wake_after",
-        Kind("never, or a duration from 1h to 1y", ("str", "int"), _read_patience),
+        ValueType("never, or a duration from 1h to 1y", ("str", "int"), _read_patience),
         "never", "7d",
         "A drive that has been asleep for this long is woken to be polled.",
     ),

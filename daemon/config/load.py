@@ -6,7 +6,7 @@ import dataclasses
 import os
 import stat
 
-from iowarden.daemon.config.parser import parse_config, shown
+from iowarden.daemon.config.parser import parse_config, quoted_excerpt
 from iowarden.daemon.config.schema import Config, ConfigError
 
 MAX_BYTES = 64 * 1024
@@ -89,7 +89,7 @@ def _read(path: str, limit_bytes: int) -> str:
 
 
 def _password(path: str, file: str) -> str:
-    where = f"'{file}': mail.password_file = {shown(path)}"
+    where = f"'{file}': mail.password_file = {quoted_excerpt(path)}"
     try:
         mode = os.stat(path).st_mode
         text = _read(path, MAX_PASSWORD_BYTES)
@@ -116,7 +116,7 @@ CREDENTIAL_STORES = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore")
 
 def _credential(name: str, file: str) -> str:
     """Return the password from a credential of systemd; a command reads systemd's own store."""
-    where = f"'{file}': mail.password_credential = {shown(name)}"
+    where = f"'{file}': mail.password_credential = {quoted_excerpt(name)}"
     handed = os.environ.get("CREDENTIALS_DIRECTORY")
     for directory in CREDENTIAL_STORES if handed is None else (handed,):
         try:

@@ -15,9 +15,9 @@ from iowarden.collectors.smart import discovery, smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.config.keys import KEYS, OVERRIDE_KEYS, SPREAD, Key, read_boolean
-from iowarden.daemon.config.schema import Config, ConfigError, Http, Mail
+from iowarden.daemon.config.schema import Config, ConfigError, HttpConfig, MailConfig
 from iowarden.rules import calendar, selftest_schedule
-from iowarden.rules.renames import NAMES, Kind, Renames, note
+from iowarden.rules.renames import NAMES, NameKind, Renames, note
 from iowarden.rules.rulefile.overrides import Override
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
@@ -103,8 +103,8 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
         elif path in keys:
             reading.lines[path] = seen[path]
             _read_value(value_node, keys[path], reading)
-        elif (new := reading.names.current(Kind.KEY, path)) != path:
-            reading.report(name_node, note(Kind.KEY, path, new))
+        elif (new := reading.names.current(NameKind.KEY, path)) != path:
+            reading.report(name_node, note(NameKind.KEY, path, new))
         elif reading.names.section(path) and isinstance(value_node, yaml.MappingNode):
             _read_section(value_node, path + ".", reading)
         else:
@@ -189,7 +189,9 @@ def _read_drives(node: yaml.Node, reading: _Reading) -> Iterator[discovery.Confi
         yield drive
 
 
-def _read_self_tests(node: yaml.Node, reading: _Reading) -> Iterator[selftest_schedule.Group]:
+def _read_self_tests(
+    node: yaml.Node, reading: _Reading
+) -> Iterator[selftest_schedule.ScheduleGroup]:
     """Yield the groups of the self-test schedule."""
     for number, item in enumerate(_items(node, "self_tests", "groups", reading), 1):
         path = f"self_tests, group {number}"
@@ -223,7 +225,7 @@ def _read_self_tests(node: yaml.Node, reading: _Reading) -> Iterator[selftest_sc
                 f" {selftest_schedule.SOLID_STATE}, serial numbers, or a list of these, got {got}",
             )
             continue
-        yield selftest_schedule.Group(names, MappingProxyType(calendars), spread_seconds)
+        yield selftest_schedule.ScheduleGroup(names, MappingProxyType(calendars), spread_seconds)
 
 
 _SECTIONS: dict[str, Callable[[yaml.Node, _Reading], Iterator[object]]] = {
@@ -360,7 +362,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
         state_directory=values["state_directory"],
         rules_directory=values["rules_directory"],
         shipped_rules=values["shipped_rules"],
-        mail=Mail(
+        mail=MailConfig(
             server=mail["server"],
             port=mail["port"] or _port(mail["server"], mail["tls"]),
             tls=mail["tls"],
@@ -376,7 +378,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             digest_seconds=mail["digest"],
             heartbeat=mail["heartbeat"],
         ),
-        http=Http(
+        http=HttpConfig(
             channel_timeout_seconds=values["http.channel_timeout"],
             connection_limit=values["http.connection_limit"],
             threads=values["http.threads"],
@@ -440,11 +442,11 @@ def _is_null(node: yaml.Node) -> bool:
 
 def _got(node: yaml.Node) -> str:
     if isinstance(node, yaml.ScalarNode):
-        return "nothing" if _is_null(node) else shown(node.value)
+        return "nothing" if _is_null(node) else quoted_excerpt(node.value)
     return "a list" if isinstance(node, yaml.SequenceNode) else "a section"
 
 
-def shown(value: str) -> str:
+def quoted_excerpt(value: str) -> str:
     """Return a value of a file, cut and quoted for a one-line message."""
     cut = value[:MAX_SHOWN_CHARACTERS] + "..." * (len(value) > MAX_SHOWN_CHARACTERS)
     return json.dumps(cut, ensure_ascii=not cut.isprintable())
@@ -452,4 +454,6 @@ def shown(value: str) -> str:
 
 def _plain(path: str) -> str:
     """Return a key for a one-line message, quoted if it has unprintable characters."""
-    return path if path.isprintable() and len(path) <= MAX_SHOWN_CHARACTERS else shown(path)
+    return (
+        path if path.isprintable() and len(path) <= MAX_SHOWN_CHARACTERS else quoted_excerpt(path)
+    )

@@ -25,7 +25,7 @@ from iowarden.rules.rulefile.rulefile import (
     expression_place,
     parse_rule_file,
 )
-from iowarden.rules.rulefile.unmatched_selectors import Known, renamed, unmatched
+from iowarden.rules.rulefile.unmatched_selectors import Catalog, renamed, unmatched
 from iowarden.rules.signals import table as signals
 from iowarden.rules.topology import device_changes
 from iowarden.rules.yaml_nodes import RuleFileError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.daemon.config.schema import Config
-    from iowarden.rules.events.event_table import Table
+    from iowarden.rules.events.event_table import EventTable
 
 RULE_SUFFIXES = (".yaml", ".yml")
 EVENTS = "events.yaml"
@@ -46,7 +46,7 @@ SHIPPED = "shipped "
 """Prefix of the name of a shipped rule file."""
 
 
-def load_events() -> Table:
+def load_events() -> EventTable:
     """Return the shipped table of events. Errors: RuleFileError."""
     entry = importlib.resources.files("iowarden.rules.events") / EVENTS
     return parse_events_file(entry.read_text(encoding="utf-8"), SHIPPED + EVENTS)
@@ -122,7 +122,7 @@ def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES)
     told = {(id(each.rule), each.position) for each in old}
     found = old + [
         each
-        for each in (unmatched(own, known(settings)) if own else ())
+        for each in (unmatched(own, catalog(settings)) if own else ())
         if (id(each.rule), each.position) not in told
     ]
     texts: dict[str, str] = {}
@@ -139,7 +139,7 @@ def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES)
     return [*lines, f"and {more} more notes"] if more > 0 else lines
 
 
-def known(settings: Config) -> Known:
+def catalog(settings: Config) -> Catalog:
     """Return the names of all series that rules can select."""
     families = (
         *(family for source in registry.SOURCES for family in source.families),
@@ -148,7 +148,7 @@ def known(settings: Config) -> Known:
         *engine.FAMILIES,
         *metrics.FAMILIES,
     )
-    return Known(
+    return Catalog(
         frozenset(family.name for family in families),
         tuple(prefix for source in registry.SOURCES for prefix in source.node_prefixes),
         settings.targets,

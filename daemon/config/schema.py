@@ -29,7 +29,7 @@ class ConfigError(UserInputError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Mail:
+class MailConfig:
     """Mail settings; without a server mails are stored in a Maildir in the state directory."""
 
     server: str | None
@@ -50,7 +50,7 @@ class Mail:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Http:
+class HttpConfig:
     """Limits of the HTTP server."""
 
     channel_timeout_seconds: float
@@ -71,15 +71,15 @@ class Config:
     """Whether the probe, the helper that runs as root, is used."""
     flight_recorder: bool
     """Whether the data of the last ten minutes is in memory, saved at a critical incident."""
-    mail: Mail
-    http: Http
+    mail: MailConfig
+    http: HttpConfig
     expose_node: bool
     """Whether '/metrics' also has series under node_exporter's names."""
     expose_smartctl: bool
     """Whether '/metrics' also has series under smartctl_exporter's names."""
     smart: Options
     """How drives are polled."""
-    self_tests: tuple[selftest_schedule.Group, ...]
+    self_tests: tuple[selftest_schedule.ScheduleGroup, ...]
     """Schedule of the drives' self-tests."""
     targets: Mapping[str, Labels]
     """Labels of other exporters' series in rules, by the prefix of the metric's name."""

@@ -1,6 +1,6 @@
 """Server of the control socket '/run/iowarden/control.sock': requests and answers as JSON lines.
 
-A thread of its own reads and writes; it passes each request to the main loop as a `Command`, and
+A thread of its own reads and writes; it passes each request to the main loop as a `ControlCommand`, and
 the loop answers by calling `reply`. The kernel identifies the user (unix(7), SO_PEERCRED).
 
     {"command": "query", "expression": "up"}     {"answer": {...}}  or  {"error": "..."}
@@ -65,7 +65,7 @@ Reply = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ControlCommand:
     """A request of a client. `reply` may be called from any thread, never blocks, takes one object.
 
     Fields: `name`, of COMMANDS, `arguments` as in the line, `who` as 'alice (uid 1000)'.
@@ -122,7 +122,7 @@ class Control:
     def __init__(
         self,
         listener: socket.socket,
-        post: Callable[[Command], object],
+        post: Callable[[ControlCommand], object],
         on_trouble: Callable[[str], object],
         *,
         group: str = GROUP,
@@ -357,7 +357,7 @@ class Control:
         connection.pending_command, connection.pending_since = self._sequence, time.monotonic()
         connection.wants_events = name == "events" and arguments.get("follow") is True
         reply = partial(self._reply, self._sequence, connection)
-        self._post(Command(name, arguments, who, reply))
+        self._post(ControlCommand(name, arguments, who, reply))
 
     def _answer(self, number: int, connection: _Connection, reply: Reply) -> None:
         if connection.pending_command != number:

@@ -17,9 +17,9 @@ has a default, so that clients and services of different versions work together.
     disk show       {"disk": SERIAL, its beginning or a device}   DiskDetail
     disk history    {"disk": as above, "attribute": TEXT}         DiskHistory
     disk forget     {"disk": as above}                            DiskLine, as it was
-    selftest start  {"disk": as above, "kind": TEXT, "force": false}  SelfTests, of that disk
-    selftest status {"disk": as above, or none: all}              SelfTests
-    selftest abort  {"disk": as above}                            SelfTests, of that disk
+    selftest start  {"disk": as above, "kind": TEXT, "force": false}  SelfTestList, of that disk
+    selftest status {"disk": as above, or none: all}              SelfTestList
+    selftest abort  {"disk": as above}                            SelfTestList, of that disk
 
 Units: times are Unix time in seconds; None where there is none. Severities are values of the
 label `severity`: 'critical', 'warning', 'notice', 'info'.
@@ -177,7 +177,7 @@ class SilenceLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Silences:
+class SilenceList:
     """All active silences; the one that ends first comes first."""
 
     silences: tuple[SilenceLine, ...] = ()
@@ -266,7 +266,7 @@ class EventLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class EventList:
     """The last events, the oldest first."""
 
     events: tuple[EventLine, ...] = ()
@@ -278,7 +278,7 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
-class Incidents:
+class IncidentList:
     """Open incidents, the worst first, then on request the recently closed ones."""
 
     now_seconds: float = 0.0
@@ -460,10 +460,10 @@ class DiskHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfTestRun:
+class SelfTestRunLine:
     """The last self-test of a kind of a disk. Units: Unix time.
 
-    `outcome` is of rules.selftest_schedule.Outcome; it waits since `due_seconds` for the reason in
+    `outcome` is of rules.selftest_schedule.SelfTestState; it waits since `due_seconds` for the reason in
     `postponed`; `kind` '': it was not started by iowarden.
     """
 
@@ -484,10 +484,10 @@ class SelfTestRun:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfTests:
+class SelfTestList:
     """The self-tests of all disks, or of one."""
 
     now_seconds: float = 0.0
     scheduled: bool = False
     """Whether the configuration has a schedule."""
-    runs: tuple[SelfTestRun, ...] = ()
+    runs: tuple[SelfTestRunLine, ...] = ()

@@ -27,7 +27,7 @@ FAILURES = Family(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Snapshot:
+class MetricsSnapshot:
     """All data of /metrics; a family is in one chunk only."""
 
     chunks: tuple[Chunk, ...]
@@ -69,15 +69,15 @@ class Exposition:
     def __init__(self, on_error: Callable[[str], None]) -> None:
         """Start with an empty snapshot."""
         self._on_error = on_error
-        self._published = Snapshot(())
+        self._published = MetricsSnapshot(())
         self._lock = threading.Lock()  # two scrapes at once must not render the same twice
-        self._shown: Snapshot | None = None
+        self._shown: MetricsSnapshot | None = None
         self._text = b""
         self._rendered: dict[str, _Rendered] = {}
         self._failures_total = 0
         self._logged: set[str] = set()
 
-    def publish(self, snapshot: Snapshot) -> None:
+    def publish(self, snapshot: MetricsSnapshot) -> None:
         """Show this snapshot from now on; it is rendered at the next scrape."""
         self._published = snapshot
 
@@ -90,7 +90,7 @@ class Exposition:
                 self._shown = snapshot
             return self._text
 
-    def _render(self, snapshot: Snapshot) -> bytes:
+    def _render(self, snapshot: MetricsSnapshot) -> bytes:
         rendered = {}
         owners: dict[str, str] = {FAILURES.name: "exposition"}
         parts: list[bytes] = []

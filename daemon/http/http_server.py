@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-    from iowarden.daemon.config.schema import Address, Http
+    from iowarden.daemon.config.schema import Address, HttpConfig
 
 TEXT = "text/plain; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -217,7 +217,7 @@ class _Running:
     stop: threading.Event
 
 
-class Server:
+class HttpServer:
     """waitress on some addresses, in a daemon thread; for use by one thread.
 
     A connection carries one request and is closed after `channel_timeout_seconds` at the latest,
@@ -229,7 +229,7 @@ class Server:
         self,
         addresses: tuple[Address, ...],
         app: App,
-        settings: Http,
+        settings: HttpConfig,
         on_error: Callable[[str], None],
     ) -> None:
         """Do not listen yet. `on_error` is called with later errors, in any thread."""

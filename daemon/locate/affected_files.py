@@ -20,8 +20,8 @@ from iowarden.rules.notice import Evidence
 from iowarden.rules.quantity import size
 from iowarden.rules.topology.file_location import (
     SECTOR_BYTES,
-    Answer,
-    Kind,
+    ContentKind,
+    SectorContent,
     narrowed,
     sentence,
     steps,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.machine import Machine
-    from iowarden.rules.incidents.model import Member
+    from iowarden.rules.incidents.model import IncidentMember
 
 KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error"})
 """Event classes whose sector counts from the start of the whole device."""
@@ -52,11 +52,19 @@ MAX_WRITTEN = 100
 """Results that are stored across a restart."""
 MAX_NAMED = 20
 """Answers of one range in a mail."""
-_CERTAIN = frozenset({Kind.FILE, Kind.FREE, Kind.METADATA, Kind.JOURNAL, Kind.PARITY})
+_CERTAIN = frozenset(
+    {
+        ContentKind.FILE,
+        ContentKind.FREE,
+        ContentKind.METADATA,
+        ContentKind.JOURNAL,
+        ContentKind.PARITY,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SectorQuery:
     """A range of sectors to locate. `subject` is the key of the disk's incident.
 
     `read_ahead`: as in the event; `erred_seconds`: time of the event, in seconds since boot.
@@ -99,7 +107,7 @@ class SectorLookup:
         return self.start + self.count
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[SectorContent]:
         """The owners of the unreadable sectors."""
         if self.located is None:
             return []
@@ -125,7 +133,7 @@ class SectorLookup:
         same = self.located is not None and self.located == other.located
         return same and self.read_ahead == other.read_ahead
 
-    def of(self, question: Wanted) -> bool:
+    def of(self, question: SectorQuery) -> bool:
         """Whether this result answers a query."""
         mine = self.subject == question.subject and self.device == question.device
         first, end = (
@@ -136,7 +144,7 @@ class SectorLookup:
         return mine and first <= question.start and question.end <= end
 
 
-def wanted(event: StorageEvent, subject: str) -> Wanted | None:
+def sector_query(event: StorageEvent, subject: str) -> SectorQuery | None:
     """Return the query for an event; None if it names no sectors of a device."""
     if event.source != "kernel" or event.kind not in KINDS or event.sector is None:
         return None
@@ -148,7 +156,7 @@ def wanted(event: StorageEvent, subject: str) -> Wanted | None:
         # The kernel counted segments as whole pages. A range that starts within a page ends with a
         # page: the next page may belong to another file, which is not affected.
         end = max(end // REQUEST_SECTORS * REQUEST_SECTORS, start + 1)
-    return Wanted(
+    return SectorQuery(
         subject, event.device, start, end - start, event.read_ahead, event.monotonic_seconds
     )
 
@@ -167,15 +175,15 @@ class AffectedFiles:
         self._clock = clock
         self._post = post
         self._lookups: dict[str, tuple[SectorLookup, ...]] = {}
-        self._ahead: dict[Wanted, float] = {}
+        self._ahead: dict[SectorQuery, float] = {}
         """Read-ahead ranges, and since when they wait."""
         # Used by both threads, under the lock:
         self._lock = threading.Lock()
         self._answered: deque[SectorLookup] = deque(maxlen=MAX_REMEMBERED)
-        self._waiting: deque[Wanted] = deque()
+        self._waiting: deque[SectorQuery] = deque()
         self._running = False
 
-    def request(self, question: Wanted) -> None:
+    def request(self, question: SectorQuery) -> None:
         """Start a query, unless it was answered within a day or too many are waiting."""
         if question.read_ahead:
             own = self._lookups.get(question.subject, ())
@@ -241,7 +249,7 @@ class AffectedFiles:
             with self._lock:
                 self._answered.append(hit)
 
-    def _resolve(self, question: Wanted) -> None:
+    def _resolve(self, question: SectorQuery) -> None:
         with self._lock:
             last = self._last(question)
             if last is None:
@@ -263,7 +271,7 @@ class AffectedFiles:
             else:
                 self._post(hit)
 
-    def _last(self, question: Wanted) -> SectorLookup | None:
+    def _last(self, question: SectorQuery) -> SectorLookup | None:
         """Return a valid cached result: of today, or a failure of the last hour. Needs the lock."""
         # The latest one: a failed query may have succeeded since.
         last = next((hit for hit in reversed(self._answered) if hit.of(question)), None)
@@ -272,7 +280,7 @@ class AffectedFiles:
         age = self._clock() - last.requested_seconds
         return last if age < (DAY_SECONDS if last.certain else RETRY_INTERVAL_SECONDS) else None
 
-    def _repeated(self, question: Wanted, last: SectorLookup) -> SectorLookup:
+    def _repeated(self, question: SectorQuery, last: SectorLookup) -> SectorLookup:
         return replace(
             last,
             at_seconds=self._clock(),
@@ -299,7 +307,7 @@ class AffectedFiles:
                     self._answered.append(hit)
             self._post(hit)
 
-    def _answer(self, question: Wanted) -> SectorLookup:
+    def _answer(self, question: SectorQuery) -> SectorLookup:
         """Query the whole pages of a range: the next error is often in the same ones."""
         found, problem, root = None, "", None
         asked = self._clock()
@@ -346,7 +354,7 @@ def evidence(
 
 
 def seen_during(
-    hits: Iterable[SectorLookup], members: Iterable[Member], date: Callable[[float], str]
+    hits: Iterable[SectorLookup], members: Iterable[IncidentMember], date: Callable[[float], str]
 ) -> tuple[str, ...]:
     """Return notes on events that occurred while iowarden itself read the disk to locate files.
 
@@ -403,7 +411,7 @@ def affected(hits: Iterable[SectorLookup]) -> tuple[str, ...]:
         files = [
             (path, _spared(answer) or doubt)
             for answer in hit.answers
-            if answer.kind is Kind.FILE and answer.path
+            if answer.kind is ContentKind.FILE and answer.path
             for path in (
                 answer.path,
                 *(answer.other_paths if answer.file_system == "btrfs" else ()),
@@ -417,7 +425,7 @@ def affected(hits: Iterable[SectorLookup]) -> tuple[str, ...]:
     )
 
 
-def _spared(answer: Answer) -> str:
+def _spared(answer: SectorContent) -> str:
     if answer.array:
         return f", which {answer.array} can still read from other members"
     copies = answer.copies
@@ -440,23 +448,23 @@ def _lines(hit: SectorLookup) -> Iterator[str]:
         yield f"{hit.device}: and {len(answers) - MAX_NAMED} more owners of sectors"
 
 
-def _overlap(one: SectorLookup | Wanted, other: SectorLookup | Wanted) -> bool:
+def _overlap(one: SectorLookup | SectorQuery, other: SectorLookup | SectorQuery) -> bool:
     """Whether two ranges overlap on one device."""
     return _touch(one, other) and one.start != other.end and other.start != one.end
 
 
-def _touch(one: SectorLookup | Wanted, other: SectorLookup | Wanted) -> bool:
+def _touch(one: SectorLookup | SectorQuery, other: SectorLookup | SectorQuery) -> bool:
     """Whether two ranges overlap or are adjacent on one device."""
     same = (one.subject, one.device) == (other.subject, other.device)
     return same and one.start <= other.end and other.start <= one.end
 
 
-def _answers(one: Wanted, other: Wanted) -> bool:
+def _answers(one: SectorQuery, other: SectorQuery) -> bool:
     """Whether the answer to one query also answers another one."""
     return _within(other, one) and (other.read_ahead or not one.read_ahead)
 
 
-def _within(one: SectorLookup | Wanted, other: SectorLookup | Wanted) -> bool:
+def _within(one: SectorLookup | SectorQuery, other: SectorLookup | SectorQuery) -> bool:
     same = (one.subject, one.device) == (other.subject, other.device)
     return same and other.start <= one.start and one.end <= other.end
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.filesystem import btrfs_owner
 from iowarden.collectors.model import SECTOR_BYTES, ParseError, ReadError
-from iowarden.daemon.locate.extents import FAILED, HUNG, answer, joined, unknown
+from iowarden.daemon.locate.extents import FAILED, HUNG, answer, host_path, unknown
 from iowarden.rules.topology import btrfs_chunks, sector_map
-from iowarden.rules.topology.file_location import SUPERBLOCK, Kind
+from iowarden.rules.topology.file_location import SUPERBLOCK, ContentKind
 from iowarden.rules.topology.sector_map import LayoutError, Use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from iowarden.collectors.filesystem.btrfs_owner import FileSystem, Reference, Superblock
+    from iowarden.collectors.filesystem.btrfs_owner import BtrfsSuperblock, FileSystem, Reference
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.machine import Machine
     from iowarden.daemon.locate.extents import SectorExtent
-    from iowarden.rules.topology.btrfs_chunks import Piece
-    from iowarden.rules.topology.file_location import Answer
+    from iowarden.rules.topology.btrfs_chunks import BtrfsPiece
+    from iowarden.rules.topology.file_location import SectorContent
 
 MAX_BLOCKS = 240
 """Blocks whose owner is queried: each takes up to four runs of a program."""
@@ -48,7 +48,7 @@ _FIRST_INTERNAL = 1 << 63
 
 
 @dataclass(slots=True)
-class Btrfs:
+class BtrfsOwners:
     """Locates sectors of a device of the mounted btrfs `system`. `mounts`: all mounts of the host.
 
     `left` returns the time-out of the next program, or raises a LateError; `labels` are the
@@ -69,7 +69,7 @@ class Btrfs:
     subvolumes: dict[int, str] = field(default_factory=dict)
     inodes: int = 0
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[SectorContent]:
         """Return the sectors' owners. Errors: LayoutError, AbsentError, ReadError, ParseError."""
         device = self.extent.device
         end = (self.extent.sector + self.extent.count) * SECTOR_BYTES
@@ -78,7 +78,7 @@ class Btrfs:
             return list(self._fixed(btrfs_chunks.MAX_BYTES, []))
         superblock = self._superblock()
         for _ in range(MAX_TRIES):
-            found: list[Answer] | ParseError
+            found: list[SectorContent] | ParseError
             try:
                 found = list(self._answers(superblock))
             except ParseError as error:  # the chunk tree may have been rewritten meanwhile
@@ -91,7 +91,7 @@ class Btrfs:
             self.references.clear()
         raise ReadError(f"btrfs moves data on {device} during the query (a balance?); retry later")
 
-    def _superblock(self) -> Superblock:
+    def _superblock(self) -> BtrfsSuperblock:
         superblock = btrfs_owner.read_superblock(self.machine, self.extent.device, self.time_left())
         if superblock.uuid != self.system.uuid:
             raise ReadError(
@@ -100,7 +100,7 @@ class Btrfs:
             )
         return superblock
 
-    def _answers(self, superblock: Superblock) -> Iterator[Answer]:
+    def _answers(self, superblock: BtrfsSuperblock) -> Iterator[SectorContent]:
         spot, system = self.extent, self.system
         self.block_bytes = superblock.sector_bytes
         start, count = spot.sector * SECTOR_BYTES, spot.count * SECTOR_BYTES
@@ -139,29 +139,31 @@ class Btrfs:
             for gap in sector_map.gaps(first, length, taken):
                 if gap[1]:
                     text = "not part of a file: btrfs has not allocated it"
-                    yield self._answer(self._part(*gap), Kind.FREE, text)
+                    yield self._answer(self._part(*gap), ContentKind.FREE, text)
 
-    def _fixed(self, size: int, covered: list[tuple[int, int]]) -> Iterator[Answer]:
+    def _fixed(self, size: int, covered: list[tuple[int, int]]) -> Iterator[SectorContent]:
         """Yield the owners at fixed positions, such as superblocks, and add them to `covered`."""
         start, count = self.extent.sector * SECTOR_BYTES, self.extent.count * SECTOR_BYTES
         for first, length, use, text in btrfs_chunks.fixed(start, count, size):
             covered.append((first, length))
-            kind = {Use.DATA: Kind.METADATA, Use.RESERVED: Kind.RESERVED}.get(use, Kind.FREE)
+            kind = {Use.DATA: ContentKind.METADATA, Use.RESERVED: ContentKind.RESERVED}.get(
+                use, ContentKind.FREE
+            )
             found = self._answer(self._part(first, length), kind, text)
-            yield replace(found, copies=SUPERBLOCK) if kind is Kind.METADATA else found
+            yield replace(found, copies=SUPERBLOCK) if kind is ContentKind.METADATA else found
 
     def _part(self, start: int, count: int) -> SectorExtent:
         """Return bytes of the device as sectors; both ends are at a sector boundary."""
         return self.extent.part(start // SECTOR_BYTES, count // SECTOR_BYTES)
 
-    def _answer(self, part: SectorExtent, kind: Kind, text: str) -> Answer:
+    def _answer(self, part: SectorExtent, kind: ContentKind, text: str) -> SectorContent:
         return replace(answer(part, kind, text), file_system="btrfs", block_bytes=self.block_bytes)
 
-    def _of_piece(self, piece: Piece, kind: Kind, text: str) -> Answer:
+    def _of_piece(self, piece: BtrfsPiece, kind: ContentKind, text: str) -> SectorContent:
         found = self._answer(self._part(piece.start, piece.count), kind, text)
         # A scrub reads only used blocks.
         profile = piece.chunk.profile
-        if kind is not Kind.FREE and self.present and profile not in {"single", "RAID0"}:
+        if kind is not ContentKind.FREE and self.present and profile not in {"single", "RAID0"}:
             if btrfs_chunks.redundant(piece.chunk, piece.stripe, self.present):
                 found = replace(found, copies=profile)
             else:
@@ -170,16 +172,16 @@ class Btrfs:
             found = replace(found, chain=(*found.chain, f"btrfs address {piece.address}"))
         return found
 
-    def _of_system(self, piece: Piece) -> Answer:
+    def _of_system(self, piece: BtrfsPiece) -> SectorContent:
         profile = piece.chunk.profile
         if piece.address is None:
             text = f"of btrfs ({profile}), on {self.extent.device}"
-            return self._of_piece(piece, Kind.PARITY, text)
+            return self._of_piece(piece, ContentKind.PARITY, text)
         what = " and ".join(sorted(piece.chunk.contents)).lower()
         text = f"of btrfs: {what} ({profile}), or room for it"
-        return self._of_piece(piece, Kind.METADATA, text)
+        return self._of_piece(piece, ContentKind.METADATA, text)
 
-    def _late(self, block: Piece, piece: Piece) -> Answer:
+    def _late(self, block: BtrfsPiece, piece: BtrfsPiece) -> SectorContent:
         first = self._part(block.start, SECTOR_BYTES).origin
         rest = self._part(block.start, piece.start + piece.count - block.start)
         text = f"limit of {MAX_BLOCKS} blocks; locate the rest from {first} on"
@@ -208,7 +210,7 @@ class Btrfs:
                 why.append(f"it is mounted at '{name}', a path with unsupported characters")
                 continue
             try:
-                shown = btrfs_owner.read_shown(self.machine, point, self.time_left())
+                shown = btrfs_owner.read_listing(self.machine, point, self.time_left())
             except HUNG:
                 raise
             except FAILED as error:
@@ -227,7 +229,7 @@ class Btrfs:
 
     # --- whose a block is
 
-    def _blocks(self, piece: Piece) -> Iterator[Piece]:
+    def _blocks(self, piece: BtrfsPiece) -> Iterator[BtrfsPiece]:
         """Yield a piece of data block by block."""
         at = piece.start
         while at < piece.start + piece.count:
@@ -237,7 +239,7 @@ class Btrfs:
             yield replace(piece, start=at, count=size, address=address)
             at += size
 
-    def _block(self, piece: Piece) -> Answer:
+    def _block(self, piece: BtrfsPiece) -> SectorContent:
         """Return the owner of bytes of one block. Errors: LateError, StuckError."""
         address = piece.address or 0
         block = address - address % self.block_bytes
@@ -246,8 +248,10 @@ class Btrfs:
             if references is None:
                 if "METADATA" in piece.chunk.contents:
                     text = "of btrfs: metadata, mixed with data, or free space"
-                    return self._of_piece(piece, Kind.METADATA, text)
-                return self._of_piece(piece, Kind.FREE, "not part of a file: free space of btrfs")
+                    return self._of_piece(piece, ContentKind.METADATA, text)
+                return self._of_piece(
+                    piece, ContentKind.FREE, "not part of a file: free space of btrfs"
+                )
             return self._used(piece, block, references)
         except HUNG:
             raise
@@ -261,7 +265,9 @@ class Btrfs:
             )
         return self.references[block]
 
-    def _used(self, piece: Piece, block: int, references: Sequence[Reference]) -> Answer:
+    def _used(
+        self, piece: BtrfsPiece, block: int, references: Sequence[Reference]
+    ) -> SectorContent:
         files = [
             each
             for each in references
@@ -270,11 +276,11 @@ class Btrfs:
         ]
         if not references:
             text = "no longer part of a file: unused part of an extent that files still use"
-            return self._of_piece(piece, Kind.FREE, text)
+            return self._of_piece(piece, ContentKind.FREE, text)
         if not files:
             moved = any(each.root >= _FIRST_INTERNAL for each in references)
             text = "a copy made by a running balance" if moved else "free space cache"
-            return self._of_piece(piece, Kind.METADATA, f"of btrfs: {text}")
+            return self._of_piece(piece, ContentKind.METADATA, f"of btrfs: {text}")
         named, unnamed = self._named(files)
         first, mounted = named[0][1:] if named else ("", False)
         reference = named[0][0] if named else unnamed[0][0]
@@ -299,7 +305,7 @@ class Btrfs:
         if len(files) > 1:
             texts.append("shared by clones or snapshots: each of them is affected")
         return replace(
-            self._of_piece(piece, Kind.FILE, "; ".join(texts)),
+            self._of_piece(piece, ContentKind.FILE, "; ".join(texts)),
             inode=reference.inode,
             path=first,
             mounted=mounted,
@@ -309,7 +315,7 @@ class Btrfs:
         )
 
     def _compressed(
-        self, piece: Piece, block: int, references: Sequence[Reference], reference: Reference
+        self, piece: BtrfsPiece, block: int, references: Sequence[Reference], reference: Reference
     ) -> bool | None:
         """Whether an extent is compressed; None: unknown, for a single block.
 
@@ -351,7 +357,7 @@ class Btrfs:
             if not paths:
                 text = f"inode {each.inode} has no name: deleted, and perhaps still open"
                 unnamed.append((each, text))
-            named += [(each, *joined(self.here, path)) for path in paths]
+            named += [(each, *host_path(self.here, path)) for path in paths]
         return named, list({text: (each, text) for each, text in unnamed}.values())
 
     def _paths(self, reference: Reference) -> tuple[str, ...] | str:
@@ -388,7 +394,7 @@ class Btrfs:
             None,
         )
         if point is None:
-            path, reached = joined(self.here, place or "/")
+            path, reached = host_path(self.here, place or "/")
             text = f"subvolume {number} ('{name}'), which is not mounted by itself"
             if not reached:
                 return text
@@ -402,7 +408,7 @@ class Btrfs:
         return tuple(place + path for path in paths)
 
 
-def _tree(superblock: Superblock) -> tuple[int, int]:
+def _tree(superblock: BtrfsSuperblock) -> tuple[int, int]:
     return superblock.chunk_root, superblock.chunk_root_generation
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
-from iowarden.rules.topology.file_location import Answer, Kind
+from iowarden.rules.topology.file_location import ContentKind, SectorContent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,9 +53,9 @@ class SectorExtent:
         return replace(self, path=(*self.path, (device, sector)))
 
 
-def answer(spot: SectorExtent, kind: Kind, text: str) -> Answer:
+def answer(spot: SectorExtent, kind: ContentKind, text: str) -> SectorContent:
     """Return the answer for a range: its owner's kind and a description."""
-    return Answer(
+    return SectorContent(
         start=spot.origin,
         count=spot.count,
         kind=kind,
@@ -67,12 +67,12 @@ def answer(spot: SectorExtent, kind: Kind, text: str) -> Answer:
     )
 
 
-def unknown(spot: SectorExtent, reason: str) -> Answer:
+def unknown(spot: SectorExtent, reason: str) -> SectorContent:
     """Return the answer for a range whose owner is unknown, with the reason."""
-    return answer(spot, Kind.UNKNOWN, reason)
+    return answer(spot, ContentKind.UNKNOWN, reason)
 
 
-def joined(here: Sequence[Mount], inside: str) -> tuple[str, bool]:
+def host_path(here: Sequence[Mount], inside: str) -> tuple[str, bool]:
     """Return the path on this host of a path in a file system; False: that part is not mounted."""
     for mount in here:
         below = mount.root.rstrip("/")

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.filesystem import ext4_owner, xfs_owner
 from iowarden.collectors.model import SECTOR_BYTES
-from iowarden.daemon.locate.extents import FAILED, HUNG, answer, joined, unknown
+from iowarden.daemon.locate.extents import FAILED, HUNG, answer, host_path, unknown
 from iowarden.rules.topology import sector_map
-from iowarden.rules.topology.file_location import Kind
+from iowarden.rules.topology.file_location import ContentKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.filesystem.ext4_owner import Inode, Superblock
+    from iowarden.collectors.filesystem.ext4_owner import Ext4Superblock, Inode
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.filesystem.xfs_owner import FoundInode
     from iowarden.collectors.machine import Machine
     from iowarden.daemon.locate.extents import SectorExtent
-    from iowarden.rules.topology.file_location import Answer
+    from iowarden.rules.topology.file_location import SectorContent
 
 MAX_BLOCKS = 240
 """Used blocks whose owner is queried: each sixty of them take a pass through all inodes."""
@@ -43,7 +43,7 @@ _BLOCK_BYTES = 4096
 
 
 @dataclass(slots=True)
-class Ext4:
+class Ext4Owners:
     """Locates sectors of an ext2, ext3 or ext4 (`kind`), mounted at `mounts` or nowhere.
 
     `left` returns the time-out of the next program, or raises a LateError.
@@ -59,7 +59,7 @@ class Ext4:
     unnamed: str = ""
     inodes: dict[int, Inode | str] = field(default_factory=dict)
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[SectorContent]:
         """Yield the owner of each block. Errors: AbsentError, ReadError, ParseError."""
         spot = self.extent
         root, device, left = self.machine, self.extent.device, self.time_left
@@ -95,7 +95,7 @@ class Ext4:
                 file_system=self.kind,
                 block=block,
                 block_bytes=superblock.block_bytes,
-                in_place=found.kind is Kind.FILE,
+                in_place=found.kind is ContentKind.FILE,
             )
 
     def _used(self, blocks: Sequence[int]) -> Mapping[int, bool]:
@@ -115,7 +115,7 @@ class Ext4:
             self.untested = str(error)
             return {}
 
-    def _describe(self, superblock: Superblock, owners: Sequence[int]) -> None:
+    def _describe(self, superblock: Ext4Superblock, owners: Sequence[int]) -> None:
         """Read the inodes and their names; errors are reported with each of them."""
         root, device, left = self.machine, self.extent.device, self.time_left
         inodes = [
@@ -139,49 +139,57 @@ class Ext4:
         self,
         part: SectorExtent,
         block: int,
-        superblock: Superblock,
+        superblock: Ext4Superblock,
         used: bool | None,  # noqa: FBT001 - None: unknown
         owners: Mapping[int, int | None],
-    ) -> Answer:
+    ) -> SectorContent:
         inode = owners.get(block)
         if inode is None:
             return self._unowned(part, block, superblock, used)
         if inode == superblock.journal_inode:
-            return answer(part, Kind.JOURNAL, f"of {self.kind} on {self.extent.device}")
+            return answer(part, ContentKind.JOURNAL, f"of {self.kind} on {self.extent.device}")
         if inode == _BAD_BLOCKS_INODE:
             text = "on the bad block list of the file system: nothing uses it"
-            return answer(part, Kind.RESERVED, text)
+            return answer(part, ContentKind.RESERVED, text)
         if inode not in self.inodes:
             if inode < superblock.first_inode:
                 what = "resize inode" if inode == _RESIZE_INODE else f"internal inode {inode}"
-                return answer(part, Kind.METADATA, f"of {self.kind}: {what}")
+                return answer(part, ContentKind.METADATA, f"of {self.kind}: {what}")
             text = f"inode {inode}; only {MAX_INODES} inodes are read: locate fewer sectors"
-            return replace(answer(part, Kind.FILE, text), inode=inode)
+            return replace(answer(part, ContentKind.FILE, text), inode=inode)
         return self._of_inode(part, block, superblock.block_bytes, inode)
 
     def _unowned(
         self,
         part: SectorExtent,
         block: int,
-        superblock: Superblock,
+        superblock: Ext4Superblock,
         used: bool | None,  # noqa: FBT001 - None: unknown
-    ) -> Answer:
+    ) -> SectorContent:
         if block >= superblock.blocks:
-            return answer(part, Kind.FREE, "beyond the end of the file system")
+            return answer(part, ContentKind.FREE, "beyond the end of the file system")
         if block < superblock.first_block:
-            return answer(part, Kind.RESERVED, "before the start of the file system: a boot sector")
+            return answer(
+                part, ContentKind.RESERVED, "before the start of the file system: a boot sector"
+            )
         if block == 0:
-            return answer(part, Kind.METADATA, f"the superblock of {self.kind}, or a boot sector")
+            return answer(
+                part, ContentKind.METADATA, f"the superblock of {self.kind}, or a boot sector"
+            )
         if used is False:
-            return answer(part, Kind.FREE, f"not part of a file: a free block of {self.kind}")
+            return answer(
+                part, ContentKind.FREE, f"not part of a file: a free block of {self.kind}"
+            )
         if used is None:
             text = "no file owns it; unknown whether it is free or metadata: "
             return unknown(part, text + self.untested)
         text = f"of {self.kind}: superblock, group descriptors, bitmaps or inodes"
-        return answer(part, Kind.METADATA, text)
+        return answer(part, ContentKind.METADATA, text)
 
-    def _of_inode(self, part: SectorExtent, block: int, block_bytes: int, inode: int) -> Answer:
-        names = [joined(self.mounts, name) for name in self.names.get(inode, ())]
+    def _of_inode(
+        self, part: SectorExtent, block: int, block_bytes: int, inode: int
+    ) -> SectorContent:
+        names = [host_path(self.mounts, name) for name in self.names.get(inode, ())]
         path, mounted = names[0] if names else ("", False)
         named = partial(
             replace,
@@ -193,19 +201,19 @@ class Ext4:
         found = self.inodes[inode]
         if isinstance(found, str):
             text = f"position in the file unknown: {found}"
-            return named(answer(part, Kind.FILE, text))
+            return named(answer(part, ContentKind.FILE, text))
         name = path or f"inode {inode}"
         extent = found.extent_of(block)
         if block in found.inner:
             text = f"block list of {name}; more of the file may be unreadable"
-            return named(answer(part, Kind.METADATA, text))
+            return named(answer(part, ContentKind.METADATA, text))
         if block == found.attributes_block:
-            return named(answer(part, Kind.METADATA, f"extended attributes of {name}"))
+            return named(answer(part, ContentKind.METADATA, f"extended attributes of {name}"))
         if found.kind in _DIRECTORY:
             text = f"directory {name}: its entries may be lost"
-            return named(answer(part, Kind.METADATA, text))
+            return named(answer(part, ContentKind.METADATA, text))
         if found.kind not in _CONTENT:
-            return named(answer(part, Kind.METADATA, f"{found.kind} {name}"))
+            return named(answer(part, ContentKind.METADATA, f"{found.kind} {name}"))
         if extent is None:
             return named(unknown(part, f"{name} owned the block, but no longer does"))
         within = part.sector * SECTOR_BYTES - block * block_bytes
@@ -221,7 +229,7 @@ class Ext4:
         elif not held:
             text = "beyond the end of the file: no data is lost"
         return named(
-            answer(part, Kind.FILE, text),
+            answer(part, ContentKind.FILE, text),
             offset_bytes=offset,
             bytes=held,
             size_bytes=found.size_bytes,
@@ -232,8 +240,8 @@ class Ext4:
 
 
 @dataclass(slots=True)
-class Xfs:
-    """Locates sectors of an XFS, mounted at `mounts`. `left`: as in Ext4."""
+class XfsOwners:
+    """Locates sectors of an XFS, mounted at `mounts`. `left`: as in Ext4Owners."""
 
     machine: Machine
     time_left: Callable[[], float]
@@ -241,7 +249,7 @@ class Xfs:
     mounts: Sequence[Mount]
     inodes: dict[int, FoundInode | str | None] = field(default_factory=dict)
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[SectorContent]:
         """Yield the owners of the sectors. Errors: AbsentError, ReadError, ParseError."""
         spot, mount = self.extent, self.mounts[0]
         if mount.root != "/":
@@ -253,7 +261,7 @@ class Xfs:
         last = spot.sector + spot.count - 1
         point = mount.mount_point
         extents = xfs_owner.read_fsmap(self.machine, point, spot.sector, last, self.time_left())
-        owners: dict[tuple[int, int], list[xfs_owner.Extent]] = {}
+        owners: dict[tuple[int, int], list[xfs_owner.XfsExtent]] = {}
         for extent in extents:
             sectors = extent.last - extent.first + 1
             if met := sector_map.overlap(spot.sector, spot.count, extent.first, sectors):
@@ -266,16 +274,18 @@ class Xfs:
             text = "beyond the end of the file system, or not listed by the kernel"
             yield unknown(spot.part(first, count), text)
 
-    def _extent(self, part: SectorExtent, extent: xfs_owner.Extent, *, shared: bool) -> Answer:
+    def _extent(
+        self, part: SectorExtent, extent: xfs_owner.XfsExtent, *, shared: bool
+    ) -> SectorContent:
         if extent.inode is not None:
             return self._of_inode(part, extent, extent.inode, shared=shared)
         match extent.owner:
             case "free":
-                return answer(part, Kind.FREE, "not part of a file: free space of XFS")
+                return answer(part, ContentKind.FREE, "not part of a file: free space of XFS")
             case "journal":
-                return answer(part, Kind.JOURNAL, f"of XFS on {part.device}")
+                return answer(part, ContentKind.JOURNAL, f"of XFS on {part.device}")
             case "block known to be bad":
-                return answer(part, Kind.RESERVED, "marked as bad in XFS: nothing uses it")
+                return answer(part, ContentKind.RESERVED, "marked as bad in XFS: nothing uses it")
             case "unknown":
                 return unknown(
                     part,
@@ -283,11 +293,11 @@ class Xfs:
                     ' to find the owner; unmounted, use \'xfs_db -r -c "blockget -n" -c "daddr'
                     f' {part.sector}" -c "blockuse -n" /dev/{part.device}\'',
                 )
-        return answer(part, Kind.METADATA, f"of XFS: {extent.owner}")
+        return answer(part, ContentKind.METADATA, f"of XFS: {extent.owner}")
 
     def _of_inode(
-        self, part: SectorExtent, extent: xfs_owner.Extent, inode: int, *, shared: bool
-    ) -> Answer:
+        self, part: SectorExtent, extent: xfs_owner.XfsExtent, inode: int, *, shared: bool
+    ) -> SectorContent:
         point = self.mounts[0].mount_point
         if inode not in self.inodes:
             try:
@@ -303,19 +313,25 @@ class Xfs:
         named = partial(replace, inode=inode, path=path, mounted=bool(path))
         if extent.part != "data":
             what = "extended attributes" if extent.part.startswith("attr") else "list of extents"
-            return named(answer(part, Kind.METADATA, f"{what} of {name}"))
+            return named(answer(part, ContentKind.METADATA, f"{what} of {name}"))
         if known is not None and known.kind in _DIRECTORY:
             text = f"directory {name}: its entries may be lost"
-            return named(answer(part, Kind.METADATA, text))
+            return named(answer(part, ContentKind.METADATA, text))
         if known is not None and known.kind not in _CONTENT:
-            return named(answer(part, Kind.METADATA, f"of {name}, which is not a regular file"))
+            return named(
+                answer(part, ContentKind.METADATA, f"of {name}, which is not a regular file")
+            )
         if known is None:
             command = f"'find {point} -xdev -inum {inode}'"
             why = f"{found}; " if isinstance(found, str) else "no name found; "
-            return named(answer(part, Kind.FILE, f"{why}see {command}"))
+            return named(answer(part, ContentKind.FILE, f"{why}see {command}"))
         if extent.offset_sectors is None:
             return named(
-                answer(part, Kind.FILE, "position in the file unknown: not reported by the kernel")
+                answer(
+                    part,
+                    ContentKind.FILE,
+                    "position in the file unknown: not reported by the kernel",
+                )
             )
         offset = (extent.offset_sectors + part.sector - extent.first) * SECTOR_BYTES
         held = max(min(part.count * SECTOR_BYTES, known.size_bytes - offset), 0)
@@ -323,7 +339,7 @@ class Xfs:
         if shared:
             text = "shared with other files: each of them is affected"
         return named(
-            answer(part, Kind.FILE, text),
+            answer(part, ContentKind.FILE, text),
             offset_bytes=offset,
             bytes=held,
             size_bytes=known.size_bytes,

@@ -20,14 +20,14 @@ from iowarden.collectors.block.dm_table import read_dm_table
 from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.md.md_layout import read_md_layout
 from iowarden.collectors.model import DeadlineError
-from iowarden.daemon.locate.btrfs_owners import Btrfs
+from iowarden.daemon.locate.btrfs_owners import BtrfsOwners
 from iowarden.daemon.locate.extents import FAILED, SectorExtent, answer, unknown
-from iowarden.daemon.locate.file_owners import Ext4, Xfs
+from iowarden.daemon.locate.file_owners import Ext4Owners, XfsOwners
 from iowarden.rules.quantity import duration
 from iowarden.rules.topology import dm_map, md_map, sector_map
 from iowarden.rules.topology.file_location import (  # Answer: kept, read at run time
-    Answer,
-    Kind,
+    ContentKind,
+    SectorContent,
     merged,
 )
 from iowarden.rules.topology.sector_map import LayoutError, Use
@@ -35,8 +35,8 @@ from iowarden.rules.topology.sector_map import LayoutError, Use
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iowarden.collectors.block.block_stack import Node, Stack
-    from iowarden.collectors.block.dm_table import Target
+    from iowarden.collectors.block.block_stack import KernelStack, StackNode
+    from iowarden.collectors.block.dm_table import DmTarget
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.md.md_layout import Geometry
@@ -73,7 +73,7 @@ class Located:
     device: str
     start: int
     count: int
-    answers: tuple[Answer, ...]
+    answers: tuple[SectorContent, ...]
     disk: str = ""
     sector_bytes: int | None = None
 
@@ -141,15 +141,15 @@ class _Walk:
     """
 
     machine: Machine
-    stack: Stack
+    stack: KernelStack
     time_left: Callable[[], float]
     requested_seconds: float
     erred_seconds: float | None = None
     geometries: dict[str, Geometry | None] = field(default_factory=dict)
-    tables: dict[str, tuple[Target, ...]] = field(default_factory=dict)
+    tables: dict[str, tuple[DmTarget, ...]] = field(default_factory=dict)
     mounts: tuple[Mount, ...] | None = None
 
-    def climb(self, spot: SectorExtent) -> Iterator[Answer]:
+    def climb(self, spot: SectorExtent) -> Iterator[SectorContent]:
         """Yield the owners of a range of sectors."""
         node = self.stack.nodes.get(spot.device)
         if node is None:
@@ -176,13 +176,13 @@ class _Walk:
         for first, sectors in sector_map.gaps(spot.sector, spot.count, covered):
             if node.partitions:
                 text = f"outside of the partitions of {node.name}: partition table, boot loader,"
-                yield answer(spot.part(first, sectors), Kind.RESERVED, f"{text} or unused")
+                yield answer(spot.part(first, sectors), ContentKind.RESERVED, f"{text} or unused")
             else:
                 yield from self._content(spot.part(first, sectors), node)
 
     # --- devices on top of a device
 
-    def _via_holders(self, spot: SectorExtent, node: Node) -> Iterator[Answer]:
+    def _via_holders(self, spot: SectorExtent, node: StackNode) -> Iterator[SectorContent]:
         covered: list[tuple[int, int]] = []
         for holder in node.holders:
             above = self.stack.nodes.get(holder)
@@ -201,7 +201,7 @@ class _Walk:
         for first, sectors in sector_map.gaps(spot.sector, spot.count, covered):
             yield self._between(spot.part(first, sectors), node)
 
-    def _in_array(self, spot: SectorExtent, node: Node, name: str) -> Iterator[Answer]:
+    def _in_array(self, spot: SectorExtent, node: StackNode, name: str) -> Iterator[SectorContent]:
         """Errors: LayoutError, ReadError, ParseError."""
         if name not in self.geometries:
             self.geometries[name] = read_md_layout(self.machine, name)
@@ -220,19 +220,21 @@ class _Walk:
             if piece.above is not None:
                 yield from self.climb(part.up(name, piece.above))
             elif piece.use is Use.PARITY:
-                yield answer(part, Kind.PARITY, f"of {name} ({geometry.level}), on {node.name}")
+                yield answer(
+                    part, ContentKind.PARITY, f"of {name} ({geometry.level}), on {node.name}"
+                )
             elif piece.use is Use.RESERVED:
                 what = (
                     f"before the data of {name} on {node.name}: superblock, bitmap, bad block list,"
                 )
-                yield answer(replace(part, array=""), Kind.RESERVED, f"{what} or log")
+                yield answer(replace(part, array=""), ContentKind.RESERVED, f"{what} or log")
             else:
                 what = f"not used by {name}: the end of {node.name}"
-                yield answer(replace(part, array=""), Kind.FREE, what)
+                yield answer(replace(part, array=""), ContentKind.FREE, what)
 
     def _in_mapped(
-        self, spot: SectorExtent, node: Node, above: Node, covered: list[tuple[int, int]]
-    ) -> Iterator[Answer]:
+        self, spot: SectorExtent, node: StackNode, above: StackNode, covered: list[tuple[int, int]]
+    ) -> Iterator[SectorContent]:
         """Errors: LayoutError, AbsentError, ReadError, ParseError."""
         if above.name not in self.tables:
             self.tables[above.name] = read_dm_table(self.machine, above.number, self.time_left())
@@ -252,12 +254,14 @@ class _Walk:
                 " which sectors cannot be traced"
             )
 
-    def _between(self, spot: SectorExtent, node: Node) -> Answer:
+    def _between(self, spot: SectorExtent, node: StackNode) -> SectorContent:
         kind = self._kind(node)
         if kind == "crypto_LUKS":
             text = f"the LUKS header of {node.name}: without it all data is lost; back it up"
             return answer(
-                spot, Kind.RESERVED, f"{text} now: 'cryptsetup luksHeaderBackup /dev/{node.name}'"
+                spot,
+                ContentKind.RESERVED,
+                f"{text} now: 'cryptsetup luksHeaderBackup /dev/{node.name}'",
             )
         return unknown(
             spot,
@@ -267,37 +271,37 @@ class _Walk:
 
     # --- content of a device without holders
 
-    def _content(self, spot: SectorExtent, node: Node) -> Iterator[Answer]:
+    def _content(self, spot: SectorExtent, node: StackNode) -> Iterator[SectorContent]:
         try:
             here = self._mounts(node)
             kind = here[0].kind if here else self._kind(node)
             if node.name in self.stack.btrfs:
                 yield from self._of_btrfs(spot)
             elif kind in _EXT:
-                yield from Ext4(self.machine, self.time_left, spot, kind, here).answers()
+                yield from Ext4Owners(self.machine, self.time_left, spot, kind, here).answers()
             elif kind == "xfs" and here:
-                yield from Xfs(self.machine, self.time_left, spot, here).answers()
+                yield from XfsOwners(self.machine, self.time_left, spot, here).answers()
             elif kind == "swap" or node.name in self.stack.swaps:
                 text = "swap space: memory that was swapped out there is lost"
-                yield answer(spot, Kind.RESERVED, text)
+                yield answer(spot, ContentKind.RESERVED, text)
             elif kind == "jbd":
-                yield answer(spot, Kind.JOURNAL, "of an ext4 file system on another device")
+                yield answer(spot, ContentKind.JOURNAL, "of an ext4 file system on another device")
             else:
                 yield unknown(spot, _reason(kind, spot))
         except (LayoutError, *FAILED) as error:
             yield unknown(spot, str(error))
 
-    def _of_btrfs(self, spot: SectorExtent) -> list[Answer]:
+    def _of_btrfs(self, spot: SectorExtent) -> list[SectorContent]:
         """Errors: LayoutError, AbsentError, ReadError, ParseError."""
         nodes = self.stack.nodes
         labels = {nodes[name].label for name in self.stack.btrfs if name in nodes} - {""}
         everything = self._read_mounts()
         system = self.stack.btrfs[spot.device]
-        return Btrfs(
+        return BtrfsOwners(
             self.machine, self.time_left, spot, system, everything, frozenset(labels)
         ).answers()
 
-    def _later(self, node: Node) -> str:
+    def _later(self, node: StackNode) -> str:
         """Return why a device may be a different one than at the time of the error, or ''."""
         if self.erred_seconds is None:
             return ""
@@ -315,14 +319,14 @@ class _Walk:
             " the error: it may be a different device"
         )
 
-    def _kind(self, node: Node) -> str:
+    def _kind(self, node: StackNode) -> str:
         """Return the content type that udev found on a device, '' if none or no udev."""
         return udev.parse_properties(self._udev(node)).get("ID_FS_TYPE", "")
 
-    def _udev(self, node: Node) -> str:
+    def _udev(self, node: StackNode) -> str:
         return self.machine.try_read(f"{udev.DIRECTORY}/b{node.number}") or ""
 
-    def _mounts(self, node: Node) -> list[Mount]:
+    def _mounts(self, node: StackNode) -> list[Mount]:
         """Return where a device is mounted, whole file systems first.
 
         Errors: AbsentError, ReadError, ParseError.

@@ -20,7 +20,7 @@ class OutboundMail:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DialogueLine:
     """A line of `iowarden test-mail`."""
 
     text: str
@@ -48,7 +48,7 @@ class SendResult:
     answer: str = ""
 
 
-Attempt = Generator[Line, None, SendResult]
+Attempt = Generator[DialogueLine, None, SendResult]
 """Makes an attempt: yields its important lines, returns its result."""
 
 

@@ -13,7 +13,7 @@ from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.outbox import Outbox
-from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
+from iowarden.daemon.storage.state_db import Committed, OutboxRow, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ RECEIVER = (("receiver", "mail"),)
 HUNG_SECONDS = 10.0
 
 
-class Store(Protocol):
+class MailStore(Protocol):
     """Persists changes and never blocks; as state_db.State."""
 
     working_since: float | None
@@ -35,14 +35,14 @@ class Store(Protocol):
     def load(self) -> None:
         """Request the stored state."""
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: StateChanges) -> None:
         """Request that a batch is written."""
 
     def retry(self) -> None:
         """Retry failed writes now."""
 
 
-class Sender(Protocol):
+class MailSender(Protocol):
     """Makes a delivery attempt and never blocks; as sender.Sender."""
 
     working_since: float | None
@@ -62,8 +62,8 @@ class Delivery:
 
     def __init__(
         self,
-        state: Store,
-        sender: Sender,
+        state: MailStore,
+        sender: MailSender,
         log: TransitionLog,
     ) -> None:
         """Start with an empty outbox."""
@@ -118,7 +118,7 @@ class Delivery:
         )
         remove = tuple(each for ids in gone.values() for each in ids)
         self._state.commit(
-            Batch(
+            StateChanges(
                 self._commits, put=put, delete=delete, add=added, remove=remove, aside=aside or {}
             )
         )
@@ -240,6 +240,6 @@ class Delivery:
             error=self._problem,
         )
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: StateChanges) -> None:
         self._commits += 1
         self._state.commit(batch)

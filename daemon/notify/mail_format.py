@@ -46,7 +46,7 @@ class _Identifiers(_AsGiven):
         return f"{self.name}: {f'{policy.linesep} '.join(self.split())}{policy.linesep}"
 
 
-class _Text(_AsGiven):
+class _FreeText(_AsGiven):
     """A header of free text, folded by the older of the library's two encoders.
 
     The newer encoder loses spaces between encoded words.
@@ -63,7 +63,7 @@ def _policy() -> EmailPolicy[EmailMessage]:
     headers = HeaderRegistry()
     for name in ("message-id", "in-reply-to", "references"):
         headers.map_to_type(name, _Identifiers)
-    headers.map_to_type("subject", _Text)
+    headers.map_to_type("subject", _FreeText)
     return SMTP.clone(header_factory=headers, cte_type="7bit")
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.notify.attempt import Line, OutboundMail, SendResult
+from iowarden.daemon.notify.attempt import DialogueLine, OutboundMail, SendResult
 from iowarden.daemon.storage import durable_file
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def deliver(directory: str, mail: OutboundMail) -> Attempt:
         durable_file.sync_directory(f"{directory}/new")
     except OSError as problem:
         error = f"mail: '{directory}': expected a writable Maildir, got '{problem}'"
-        yield Line(f"{error}; repair the directory or set 'mail.server'", good=False)
+        yield DialogueLine(f"{error}; repair the directory or set 'mail.server'", good=False)
         return SendResult(mail.message_id, error=error, maybe_taken=maybe_there)
-    yield Line(f"written to '{path}', not sent: no mail server configured")
+    yield DialogueLine(f"written to '{path}', not sent: no mail server configured")
     return SendResult(mail.message_id, delivered=mail.recipients, answer=f"written to '{path}'")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.notify import digest
-from iowarden.daemon.storage.state_db import Batch, OutboxRow
+from iowarden.daemon.storage.state_db import OutboxRow, StateChanges
 from iowarden.rules.incidents.due import REPLACED_SECONDS
 from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
@@ -196,7 +196,7 @@ class Outbox:
         if self._marking is not None and self._marking[0] <= committed.sequence:
             self._marking = None
 
-    def retry_refused(self, recipients: tuple[str, ...], now: float, sequence: int) -> Batch:
+    def retry_refused(self, recipients: tuple[str, ...], now: float, sequence: int) -> StateChanges:
         """Retry permanently refused mails now; return the batch to store.
 
         They go to those of `recipients` (the ones configured now) who have not received them.
@@ -217,9 +217,9 @@ class Outbox:
                 add.append(entry.row)
             else:
                 remove += self._forget(entry)
-        return Batch(sequence, add=tuple(add), remove=tuple(remove))
+        return StateChanges(sequence, add=tuple(add), remove=tuple(remove))
 
-    def drop_refused(self, now: float, sequence: int) -> tuple[Batch, tuple[str, ...]]:
+    def drop_refused(self, now: float, sequence: int) -> tuple[StateChanges, tuple[str, ...]]:
         """Discard permanently refused mails older than 30 days; return a log line for each."""
         lines: list[str] = []
         remove: list[str] = []
@@ -232,11 +232,11 @@ class Outbox:
                     f" {', '.join(row.recipients_refused)}: {row.last_error}"
                 )
                 remove += self._forget(entry)
-        return Batch(sequence, remove=tuple(remove)), tuple(lines)
+        return StateChanges(sequence, remove=tuple(remove)), tuple(lines)
 
     # --- out
 
-    def begin(self, now: float, sequence: int) -> Batch | None:
+    def begin(self, now: float, sequence: int) -> StateChanges | None:
         """Choose what `next` returns; return what state.db must store before, or None."""
         if self._flying is not None or self._chosen is not None or now < self._not_before():
             return None
@@ -250,7 +250,7 @@ class Outbox:
             return None
         entry.row = replace(entry.row, maybe_taken=True)
         self._marking = (sequence, now + COMMIT_WAIT_SECONDS) if sequence else None
-        return Batch(sequence, add=(entry.row,))
+        return StateChanges(sequence, add=(entry.row,))
 
     def next(self, now: float) -> OutboxRow | None:
         """Return the mail to send now, in progress until `sent`; None if none is due.
@@ -276,7 +276,7 @@ class Outbox:
             return None
         return max(self._not_before(), min(c.due_seconds for c in candidates))
 
-    def sent(self, result: SendResult, now: float, sequence: int = 0) -> tuple[Batch, str]:
+    def sent(self, result: SendResult, now: float, sequence: int = 0) -> tuple[StateChanges, str]:
         """Return the batch `sequence` to store after an attempt, and its error text, or ''.
 
         The same fault gives the same text, so that it can be logged once.
@@ -285,7 +285,7 @@ class Outbox:
         if self._flying == result.message_id:
             self._flying = None
         if entry is None:
-            return Batch(sequence), ""
+            return StateChanges(sequence), ""
         if sequence:
             self._settling = sequence, now + COMMIT_WAIT_SECONDS
         entry.row = replace(entry.row, attempts=entry.row.attempts + 1)
@@ -294,7 +294,7 @@ class Outbox:
         self._failures, self._server_due_seconds = 0, float("-inf")
         return self._answered(entry, result, now, sequence)
 
-    def _failed(self, entry: _Entry, result: SendResult, now: float, sequence: int) -> Batch:
+    def _failed(self, entry: _Entry, result: SendResult, now: float, sequence: int) -> StateChanges:
         """Process an attempt that the server did not reply to."""
         self._failures += 1
         self._server_due_seconds = now + backoff_seconds(self._failures)
@@ -312,11 +312,11 @@ class Outbox:
                 add[other.row.message_id] = other
         for other in add.values():
             other.row = replace(other.row, maybe_taken=other.maybe_taken)
-        return Batch(sequence, add=tuple(other.row for other in add.values()), remove=remove)
+        return StateChanges(sequence, add=tuple(other.row for other in add.values()), remove=remove)
 
     def _answered(
         self, entry: _Entry, result: SendResult, now: float, sequence: int
-    ) -> tuple[Batch, str]:
+    ) -> tuple[StateChanges, str]:
         """Process the server's replies for each recipient."""
         row = entry.row
         refused = dict(result.refused)
@@ -326,7 +326,7 @@ class Outbox:
             if row.parts and not result.delivered and self._untouched(row):
                 entry.row = replace(row, last_error=result.error)
                 remove = self._dissolve(entry, alone=True)
-                return Batch(sequence, remove=remove), f"{result.error}; {_ONE_BY_ONE}"
+                return StateChanges(sequence, remove=remove), f"{result.error}; {_ONE_BY_ONE}"
         words = "; ".join(dict.fromkeys({**result.deferred, **refused}.values()))
         gone = {*result.delivered, *refused}
         entry.whole = False if gone else entry.whole
@@ -341,16 +341,16 @@ class Outbox:
                 other.overtaken = other.overtaken or other.row.attempts > 0
         problem = _problem(refused, result.deferred)
         if not row.recipients_pending and not row.recipients_refused:
-            return Batch(sequence, remove=self._forget(entry)), problem
+            return StateChanges(sequence, remove=self._forget(entry)), problem
         entry.answered, entry.due_seconds = True, now + backoff_seconds(row.attempts)
         if row.parts and not (entry.maybe_taken or gone):
             for part in row.parts:
                 self._entries[part].due_seconds = entry.due_seconds
-            return Batch(sequence, remove=self._dissolve(entry, alone=False)), problem
+            return StateChanges(sequence, remove=self._dissolve(entry, alone=False)), problem
         # A digest that a recipient received or refused is sent to the others unchanged.
         entry.maybe_taken = entry.maybe_taken or bool(row.parts)
         entry.row = replace(row, maybe_taken=entry.maybe_taken)
-        return Batch(sequence, add=(entry.row,)), problem
+        return StateChanges(sequence, add=(entry.row,)), problem
 
     # --- waiting times
 

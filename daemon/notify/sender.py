@@ -16,7 +16,7 @@ from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iowarden.daemon.notify.attempt import Attempt, Line
+    from iowarden.daemon.notify.attempt import Attempt, DialogueLine
     from iowarden.daemon.notify.maildir import MaildirSettings
     from iowarden.daemon.notify.smtp import MailSettings
 
@@ -63,7 +63,7 @@ class Sender:
 
 def test_mail(
     settings: MailSettings | MaildirSettings, data: bytes, recipients: tuple[str, ...]
-) -> Iterator[Line]:
+) -> Iterator[DialogueLine]:
     """Send a mail now and yield the important lines of the dialogue; not `good` is a failure."""
     found = re.search(rb"^Message-ID:\s*(<[^>]*>)", data, re.IGNORECASE | re.MULTILINE)
     name = found[1].decode("ascii", "replace") if found else "<test>"

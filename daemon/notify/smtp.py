@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from email.utils import parseaddr
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.notify.attempt import DialogueError, Line, SendResult
+from iowarden.daemon.notify.attempt import DialogueError, DialogueLine, SendResult
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def deliver(
     except (DialogueError, smtplib.SMTPException, OSError, ValueError) as problem:
         names.refresh()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
-        yield Line(error, good=False)
+        yield DialogueLine(error, good=False)
         return SendResult(mail.message_id, error=error, maybe_taken=talk.step == "end of data")
     finally:
         talk.close()
@@ -291,16 +291,16 @@ def deliver(
 
 def _opening(
     settings: MailSettings, names: AddressLookup, tls: ssl.SSLContext, talk: _Conversation
-) -> Generator[Line, None, None]:
+) -> Generator[DialogueLine, None, None]:
     """Connect, encrypt as configured, log in."""
     address = talk.connect(names)
     mode = settings.tls
     if mode == "auto":
         mode = "none" if talk.local else "tls" if settings.port == 465 else "starttls"
-    yield Line(f"connected to '{settings.server}' ({address}) port {settings.port}")
+    yield DialogueLine(f"connected to '{settings.server}' ({address}) port {settings.port}")
     if mode == "tls":
-        yield Line(talk.encrypt(tls))
-    yield Line(f"greeting: {talk.greeting()}")
+        yield DialogueLine(talk.encrypt(tls))
+    yield DialogueLine(f"greeting: {talk.greeting()}")
     talk.hello()
     if mode == "starttls" or (mode == "opportunistic" and talk.offers("starttls")):
         if not talk.offers("starttls"):
@@ -309,13 +309,13 @@ def _opening(
                 "no support; if the network to it is secure, set 'mail.tls: opportunistic'"
             )
         talk.starttls()
-        yield Line(talk.encrypt(tls))
+        yield DialogueLine(talk.encrypt(tls))
         talk.hello()
     if not talk.encrypted:
-        yield Line("not encrypted" + (", on this machine" if talk.local else ""))
+        yield DialogueLine("not encrypted" + (", on this machine" if talk.local else ""))
     if settings.user is not None:
         talk.login(settings.user, settings.password or "")
-        yield Line(f"logged in as '{settings.user}'")
+        yield DialogueLine(f"logged in as '{settings.user}'")
 
 
 def _handing_over(
@@ -323,7 +323,7 @@ def _handing_over(
 ) -> Attempt:
     """Name sender and recipients, hand the message over."""
     code, text = talk.mail(parseaddr(settings.sender)[1], len(mail.data))
-    yield Line(f"sender {settings.sender}: {text}", good=code == 250)
+    yield DialogueLine(f"sender {settings.sender}: {text}", good=code == 250)
     if code != 250:
         said = f"{place}: {talk.step}: {text}"
         if code >= 500:
@@ -334,7 +334,7 @@ def _handing_over(
     deferred: dict[str, str] = {}
     for recipient in mail.recipients:
         code, text = talk.recipient(recipient)
-        yield Line(f"recipient {recipient}: {text}", good=code in (250, 251))
+        yield DialogueLine(f"recipient {recipient}: {text}", good=code in (250, 251))
         if code in (250, 251):
             accepted.append(recipient)
         else:
@@ -343,7 +343,7 @@ def _handing_over(
     result = SendResult(mail.message_id, refused=refused, deferred=deferred)
     if accepted:
         code, text = talk.data(mail.data)
-        yield Line(f"message: {text}", good=code == 250)
+        yield DialogueLine(f"message: {text}", good=code == 250)
         if code == 250:
             result = replace(result, delivered=tuple(accepted), answer=text)
         else:

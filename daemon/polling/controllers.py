@@ -16,8 +16,8 @@ from iowarden.collectors.model import (
     AbsentError,
     trace,
 )
-from iowarden.collectors.raid.controller import Controllers, Listed, Problem
-from iowarden.collectors.raid.log_alignment import Cursor
+from iowarden.collectors.raid.controller import Controllers, LastListing, Problem
+from iowarden.collectors.raid.log_alignment import LogCursor
 from iowarden.collectors.raid.vendor_poll import STATE_SECONDS, VendorPoller
 from iowarden.collectors.smart import scsi_hosts
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Backend
-    from iowarden.collectors.raid.controller import Listed
-    from iowarden.collectors.raid.log_alignment import Cursor
+    from iowarden.collectors.raid.controller import LastListing
+    from iowarden.collectors.raid.log_alignment import LogCursor
 
 EVENT_SECONDS = 300.0
 MIN_POLL_INTERVAL_SECONDS = 60.0
@@ -67,15 +67,15 @@ class ControllerPoller:
         self._runs = [_Run(VendorPoller(backend, clock)) for backend in backends]
         self._first = True
         self._last = Controllers()
-        self._recalled: dict[str, Cursor] = {}
-        self.expected: Mapping[str, Listed] = {}
+        self._recalled: dict[str, LogCursor] = {}
+        self.expected: Mapping[str, LastListing] = {}
         """What controllers listed in a previous run of the program."""
 
-    def recall(self, cursors: Mapping[str, Cursor]) -> None:
+    def recall(self, cursors: Mapping[str, LogCursor]) -> None:
         """Restore the cursors of a previous run of the program, before the first read."""
         self._recalled = dict(cursors)
 
-    def expect(self, listed: Mapping[str, Listed]) -> None:
+    def expect(self, listed: Mapping[str, LastListing]) -> None:
         """Restore what controllers listed in a previous run of the program, at any time."""
         self.expected = dict(listed)
 

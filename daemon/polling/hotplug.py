@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.block.uevents import Batch, Uevents
+from iowarden.collectors.block.uevents import UeventBatch, Uevents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 RETRY_INTERVAL_SECONDS = 60.0
 
 
-def listen(post: Callable[[Batch], object]) -> None:
+def listen(post: Callable[[UeventBatch], object]) -> None:
     """Start the thread; `post` gets every batch, including one that only reports an error."""
     threading.Thread(target=_run, args=(post,), name="uevents", daemon=True).start()
 
 
-def _run(post: Callable[[Batch], object]) -> None:
+def _run(post: Callable[[UeventBatch], object]) -> None:
     pause = threading.Event()
     while True:
         try:
@@ -27,7 +27,7 @@ def _run(post: Callable[[Batch], object]) -> None:
                 post(uevents.wait())
         except (OSError, ImportError) as error:  # pyudev reports a missing libudev only here
             post(
-                Batch(
+                UeventBatch(
                     (),
                     f"cannot open the uevent socket: {error}; will retry in {RETRY_INTERVAL_SECONDS:.0f} s",
                 )

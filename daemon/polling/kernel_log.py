@@ -29,15 +29,15 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.kmsg.catch_up import Wanted, read_missed
+from iowarden.collectors.kmsg.catch_up import JournalQuery, read_missed
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_line import parse_record
 from iowarden.collectors.kmsg.kernel_log import (
     FIRST_SIGHT_SECONDS,
     MAX_PAIRS,
-    Cursor,
     Fold,
+    KernelCursor,
     KernelLog,
     log_gap,
 )
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from iowarden.collectors.event import StorageEvent
-    from iowarden.collectors.kmsg.kernel_line import Line
+    from iowarden.collectors.kmsg.kernel_line import KernelLine
     from iowarden.collectors.kmsg.kernel_log import Pair
     from iowarden.collectors.kmsg.ring import Open
     from iowarden.collectors.machine import Machine
@@ -73,7 +73,7 @@ class _CatchUp:
         self._problem = ""
         self.texts: dict[str, bytes] = {}
 
-    def begin(self, root: Machine, wanted: Wanted) -> None:
+    def begin(self, root: Machine, wanted: JournalQuery) -> None:
         """Start reading; for a recorded machine wait until it is done."""
         self.busy, self.baseline = True, wanted.cursor is None
         if root.path:
@@ -92,7 +92,7 @@ class _CatchUp:
 
         threading.Thread(target=work, name="journal", daemon=True).start()
 
-    def _query(self, root: Machine, wanted: Wanted) -> None:
+    def _query(self, root: Machine, wanted: JournalQuery) -> None:
         """Read all that is wanted; every outcome is reported."""
         problem = at = ""
         try:
@@ -143,10 +143,10 @@ class KernelLogPoller:
         self._boot_id = ""
         self._arrived = False
         self._position: int | None = None
-        self._at: Cursor | Line | None = None
+        self._at: KernelCursor | KernelLine | None = None
         """The last reported line; one that waits for its next line is not reported yet."""
         self._state = Classifier()
-        self._waiting: Line | None = None
+        self._waiting: KernelLine | None = None
         self._read_seconds: float | None = None
         self._emptied: float | None = None
         """When the ring buffer was last read to its end: later records came after that."""
@@ -154,13 +154,13 @@ class KernelLogPoller:
         # Started by one poll, completed by the next one if an error came in between:
         self._fold = Fold()
         self._first_sight = True
-        self._wanted: Wanted | None = None
+        self._wanted: JournalQuery | None = None
         # The current result:
         self._totals: Counter[Pair] = Counter()
         self._suppressed = 0
         self._value = KernelLog()
 
-    def recall(self, cursor: Cursor | None) -> None:
+    def recall(self, cursor: KernelCursor | None) -> None:
         """Restore the cursor of a previous run, before the first read; None: there was none."""
         if cursor is not None:
             self._at, self._catch_up.journal, self._first_sight = cursor, cursor.journal, False
@@ -208,7 +208,7 @@ class KernelLogPoller:
 
     # --- ring buffer
 
-    def _take(self, lines: Iterator[Line], now: float) -> None:
+    def _take(self, lines: Iterator[KernelLine], now: float) -> None:
         """Process the records of the ring buffer. Errors: ReadError, for live ones."""
         fresh, last = not self._arrived, None
         for line in lines:
@@ -230,7 +230,7 @@ class KernelLogPoller:
             self._fold.add(*finish(self._state))
             self._state, self._at = self._state._replace(pending_sense=()), self._waiting
 
-    def _live(self) -> Iterator[Line]:
+    def _live(self) -> Iterator[KernelLine]:
         """Yield the records available now. Errors: ReadError."""
         for record in self._ring.records(all_there=not self._arrived):
             try:
@@ -240,7 +240,7 @@ class KernelLogPoller:
                 continue
             yield line
 
-    def _played(self, root: Machine) -> Iterator[Line]:
+    def _played(self, root: Machine) -> Iterator[KernelLine]:
         """Return the records of a recording. Errors: AbsentError, ReadError, ParseError."""
         text = root.read(PATH)
         if text == self._played_text and self._arrived:
@@ -250,7 +250,7 @@ class KernelLogPoller:
         self._played_text = text
         return iter(lines)
 
-    def _begin(self, line: Line) -> None:
+    def _begin(self, line: KernelLine) -> None:
         """Note a record of the first poll, which the journal has as well."""
         if not self._arrived:
             self._arrive(line.sequence, line.monotonic_seconds or 0.0)
@@ -267,18 +267,18 @@ class KernelLogPoller:
         self._position = None if sequence is None else sequence - 1
         cursor = None if self._first_sight or at is None else self._cursor(at, self._read_seconds)
         missing = sequence - at.sequence - 1 if at and there and sequence is not None else 0
-        self._wanted = Wanted(cursor, self._boot_id, first_seconds, set(), missing)
+        self._wanted = JournalQuery(cursor, self._boot_id, first_seconds, set(), missing)
 
-    def _cursor(self, at: Cursor | Line, looked: float | None) -> Cursor:
-        return Cursor(
+    def _cursor(self, at: KernelCursor | KernelLine, looked: float | None) -> KernelCursor:
+        return KernelCursor(
             self._catch_up.journal,
             at.boot_id,
             at.sequence,
             at.monotonic_seconds or 0.0,
-            at.realtime_seconds if isinstance(at, Cursor) else looked,
+            at.realtime_seconds if isinstance(at, KernelCursor) else looked,
         )
 
-    def _is_next(self, line: Line) -> bool:
+    def _is_next(self, line: KernelLine) -> bool:
         """Return whether a record is new; records lost before it become an event."""
         position, number = self._position, line.sequence
         if position is not None and number != position + 1:

@@ -87,7 +87,7 @@ class _StuckParts:
             return worker.left
 
 
-class Readers:
+class SourceScheduler:
     """All collectors of one machine. For the loop's thread only; other threads call `post`."""
 
     def __init__(

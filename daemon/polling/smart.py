@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.smart.drive import AccessMethod
     from iowarden.collectors.smart.options import Options
-    from iowarden.collectors.smart.smartctl_runner import Answer
+    from iowarden.collectors.smart.smartctl_runner import SmartctlResult
     from iowarden.daemon.polling.smart_discovery import DiscoveryResult, Find
     from iowarden.daemon.polling.smart_schedule import PolledTarget
 
@@ -192,13 +192,15 @@ class SmartPoller:
                 self._lock.notify_all()
             return way
 
-    def _without(self, way: PolledTarget, now: float) -> Answer | None:
+    def _without(self, way: PolledTarget, now: float) -> SmartctlResult | None:
         """Return why smartctl is skipped now, None if it is not."""
         with self._lock:
             unusable = self._discovery.result.unusable
             return way.refusal(now) if unusable is None else replace(unusable, text=("", b""))
 
-    def _finish(self, way: PolledTarget, answer: Answer, began: float, *, wake: bool) -> None:
+    def _finish(
+        self, way: PolledTarget, answer: SmartctlResult, began: float, *, wake: bool
+    ) -> None:
         now, self._changed = self._clock(), True
         way.finish(answer, began, now, self._options, wake=wake)
         self._discovery.recheck(answer, now)

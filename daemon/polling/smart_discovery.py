@@ -18,7 +18,7 @@ from iowarden.collectors.smart.drive import ReadStatus
 
 if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import AccessMethod
-    from iowarden.collectors.smart.smartctl_runner import Answer
+    from iowarden.collectors.smart.smartctl_runner import SmartctlResult
 
 Find = Callable[[Machine, Topology, Sequence[ConfiguredDrive]], Discovered]
 
@@ -40,7 +40,7 @@ class DiscoveryResult:
     discovered: Discovered | None = None
     topology: Topology | None = None
     problem: str = ""
-    unusable: Answer | None = None
+    unusable: SmartctlResult | None = None
     """Why smartctl cannot be run on this machine."""
     read_texts: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -76,7 +76,7 @@ class Discovery:
         """Discover drives at once, because the configuration changed."""
         self._due, self._only_program = float("-inf"), False
 
-    def recheck(self, answer: Answer, now: float) -> None:
+    def recheck(self, answer: SmartctlResult, now: float) -> None:
         """Take a result that may apply to all drives: check that once."""
         missing = answer.status in {ReadStatus.NO_PROBE, ReadStatus.NO_SMARTCTL}
         if missing and self.result.unusable is None:

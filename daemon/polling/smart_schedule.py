@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Drive
     from iowarden.collectors.smart.options import Options
     from iowarden.collectors.smart.scsi_hosts import UnmonitoredDevice
-    from iowarden.collectors.smart.smartctl_runner import Answer
+    from iowarden.collectors.smart.smartctl_runner import SmartctlResult
 
 OTHER_METHOD_SECONDS = 86_400.0
 """How often another access method is tried while a better one works."""
@@ -59,7 +59,7 @@ class PolledTarget:
     text: tuple[str, bytes] = ("", b"")
     beside: tuple[tuple[str, bytes], ...] = ()
     """Output of another program that was run as well."""
-    refused: Answer | None = None
+    refused: SmartctlResult | None = None
     """A time-out of smartctl while another program worked: smartctl is skipped for a day."""
     refused_seconds: float = 0.0
 
@@ -80,7 +80,7 @@ class PolledTarget:
         return smartctl_runner.command(self.target, _PROFILES[self.profile], wake=wake), wake
 
     def finish(
-        self, answer: Answer, began: float, now: float, options: Options, *, wake: bool
+        self, answer: SmartctlResult, began: float, now: float, options: Options, *, wake: bool
     ) -> None:
         """Take the result of a poll, and schedule the next one."""
         spent = now - began
@@ -117,7 +117,7 @@ class PolledTarget:
             retry = RETRY_INTERVAL_SECONDS * 2 ** min(max(self.failures - 1, 0), 10)
             self.due = min(self.due, now + retry)
 
-    def note_refusal(self, said: Answer, answer: Answer, now: float) -> None:
+    def note_refusal(self, said: SmartctlResult, answer: SmartctlResult, now: float) -> None:
         """Skip smartctl for a while if it times out even with the fewest options.
 
         Only if another program works. Behind a controller without such commands smartctl may hang
@@ -129,11 +129,11 @@ class PolledTarget:
         elif not read or said is not self.refused:
             self.refused = None
 
-    def refusal(self, now: float) -> Answer | None:
+    def refusal(self, now: float) -> SmartctlResult | None:
         """Return why smartctl is skipped, None if it is not."""
         return self.refused if now - self.refused_seconds < OTHER_METHOD_SECONDS else None
 
-    def _mind_lateness(self, answer: Answer) -> None:
+    def _mind_lateness(self, answer: SmartctlResult) -> None:
         """Raise the deadline, then use fewer options: some bridges hang on certain options."""
         self.lates = self.lates + 1 if answer.late else 0
         if not answer.late:

@@ -16,7 +16,7 @@ import sys
 from systemd.daemon import listen_fds, notify
 
 from iowarden.daemon.journal import LEVELS, STARTED, STOPPED, TROUBLE, Log
-from iowarden.daemon.probe.server import Server
+from iowarden.daemon.probe.server import ProbeServer
 
 IDENTIFIER = "iowarden-probe"
 USER = "iowarden"
@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
         users.add(pwd.getpwnam(options.user).pw_uid)
     try:
         os.makedirs(options.runtime_directory, 0o700, exist_ok=True)  # systemd has made its own
-        server = Server(
+        server = ProbeServer(
             directory=options.runtime_directory,
             users=users,
             log=log,

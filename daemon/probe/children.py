@@ -38,7 +38,7 @@ _FAULT, _GATE, _FIRST_OTHER = 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ChildProcess:
     """A process as in '/proc/PID/stat'. `start_ticks`: field 22, since boot."""
 
     pid: int
@@ -285,7 +285,7 @@ def ended(pid: int) -> int | None:
     return status if found else None
 
 
-def read_process(pid: int) -> Process | None:
+def read_process(pid: int) -> ChildProcess | None:
     """Return a process by its number, or None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -294,7 +294,7 @@ def read_process(pid: int) -> Process | None:
         return None
     # The name is in parentheses and may contain any of them.
     words = text[text.rindex(b")") + 1 :].split()
-    return Process(pid, words[0].decode("ascii"), int(words[2]), int(words[3]), int(words[19]))
+    return ChildProcess(pid, words[0].decode("ascii"), int(words[2]), int(words[3]), int(words[19]))
 
 
 def children(pid: int) -> list[int]:

@@ -17,7 +17,7 @@ from iowarden.daemon.probe import children, protocol, stuck, verbs
 from iowarden.daemon.probe.limited_log import MAX_REQUESTS_LOGGED
 from iowarden.daemon.probe.orphans import KILL_SECONDS, Orphans
 from iowarden.daemon.probe.programs import NotInstalledError, RefusedError
-from iowarden.daemon.probe.protocol import Answer, Outcome, Request, Stuck
+from iowarden.daemon.probe.protocol import ProbeReply, ReplyStatus, Request, Stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class Job:
     child: Child | None = None
     since_seconds: float = 0.0
     """When it was started; once it was killed, when that was. Unix time."""
-    killed: tuple[Outcome, str] | None = None
+    killed: tuple[ReplyStatus, str] | None = None
 
     def record(self) -> Stuck:
         """Return its entry in the register."""
@@ -144,12 +144,12 @@ class Jobs:
         self._waiting.append(job)
         self._begin()
 
-    def refused(self, each: Connection, request: Request, error: RefusedError) -> Outcome:
+    def refused(self, each: Connection, request: Request, error: RefusedError) -> ReplyStatus:
         """Return the outcome of a request that is not run; log it if it is not allowed."""
         if isinstance(error, NotInstalledError):
-            return Outcome.MISSING
+            return ReplyStatus.MISSING
         self._log.refuse(f"'{request.verb}' from user {each.peer()}: {error}", MAX_REQUESTS_LOGGED)
-        return Outcome.REFUSED
+        return ReplyStatus.REFUSED
 
     def next_at(self) -> float:
         """Return when something is due, by the monotonic clock; inf: nothing is."""
@@ -159,7 +159,7 @@ class Jobs:
         """End what is past its deadline."""
         for job in tuple(self._waiting):
             if now >= job.until:
-                self.end(job, self._busy(job), Outcome.BUSY)
+                self.end(job, self._busy(job), ReplyStatus.BUSY)
         for job in tuple(self._running.values()):
             if job.child is not None and now >= job.until:
                 self._late(job, job.child)
@@ -190,7 +190,7 @@ class Jobs:
                 continue
             if hanging := self._hanging(job):
                 self._waiting.remove(job)
-                self._reply(job, Outcome.STUCK, hanging)
+                self._reply(job, ReplyStatus.STUCK, hanging)
                 continue
             if len(self._running) < MAX_CHILDREN and not job.controllers & used:
                 if not self._allowed_still(job):
@@ -230,7 +230,7 @@ class Jobs:
         try:
             child = children.start(job.work, f"{self._directory}/{children.SCRATCH}{self._number}")
         except OSError as error:
-            self._reply(job, Outcome.FAILED, f"cannot start a process: {error}")
+            self._reply(job, ReplyStatus.FAILED, f"cannot start a process: {error}")
             return
         job.child = child
         self._running[child.pid] = job
@@ -238,11 +238,11 @@ class Jobs:
         for pipe in child.pipes():
             self._watch(pipe.descriptor, partial(self._read, job, child, pipe))
         if problem := self.orphans.register():
-            self._kill(job, child, Outcome.FAILED, problem)
+            self._kill(job, child, ReplyStatus.FAILED, problem)
         else:
             child.release()
 
-    def end(self, job: Job, reason: str, outcome: Outcome = Outcome.CANCELLED) -> None:
+    def end(self, job: Job, reason: str, outcome: ReplyStatus = ReplyStatus.CANCELLED) -> None:
         """Answer a waiting request; kill the program of a running one."""
         if job.child is not None:
             self._kill(job, job.child, outcome, reason)
@@ -251,15 +251,15 @@ class Jobs:
             self._reply(job, outcome, reason)
 
     def _reply(
-        self, job: Job, outcome: Outcome, reason: str, value: dict[str, Any] | None = None
+        self, job: Job, outcome: ReplyStatus, reason: str, value: dict[str, Any] | None = None
     ) -> None:
         spent = time.monotonic() - job.begun
-        answer = Answer(job.request.identifier, outcome, reason, value or {}, spent)
+        answer = ProbeReply(job.request.identifier, outcome, reason, value or {}, spent)
         if job.connection.closed:
             return
         frame = protocol.encode(answer)
         if value and len(frame) - protocol.LENGTH_BYTES > job.request.limit_bytes:
-            self._reply(job, Outcome.OVERFLOW, _too_much(job))
+            self._reply(job, ReplyStatus.OVERFLOW, _too_much(job))
             return
         self._send(job.connection, frame)
 
@@ -270,9 +270,9 @@ class Jobs:
             self._selector.unregister(pipe.descriptor)
             pipe.close()
         elif pipe is child.output and pipe.seen_bytes > job.request.limit_bytes:
-            self._kill(job, child, Outcome.OVERFLOW, _too_much(job))
+            self._kill(job, child, ReplyStatus.OVERFLOW, _too_much(job))
 
-    def _kill(self, job: Job, child: Child, outcome: Outcome, reason: str) -> None:
+    def _kill(self, job: Job, child: Child, outcome: ReplyStatus, reason: str) -> None:
         """Kill the program of a request, whose outcome is `outcome` once it has ended."""
         if job.killed is None:
             job.killed = (outcome, reason)
@@ -299,15 +299,15 @@ class Jobs:
 
     def _result(
         self, job: Job, child: Child, status: int
-    ) -> tuple[Outcome, str, dict[str, Any] | None]:
+    ) -> tuple[ReplyStatus, str, dict[str, Any] | None]:
         """Return the outcome of a program. `status`: negative if a signal ended it."""
         content = child.output.content
         if job.killed is not None:
             return *job.killed, None
         if child.output.seen_bytes > job.request.limit_bytes:
-            return Outcome.OVERFLOW, _too_much(job), None
+            return ReplyStatus.OVERFLOW, _too_much(job), None
         if child.fault.content:
-            return Outcome.FAILED, child.fault.content.decode("utf-8", "replace"), None
+            return ReplyStatus.FAILED, child.fault.content.decode("utf-8", "replace"), None
         if job.request.verb == "run":
             value = {
                 "status": status if status >= 0 else None,
@@ -315,12 +315,12 @@ class Jobs:
                 "stdout": content.decode("utf-8", "surrogateescape"),
                 "stderr": child.error.content.decode("utf-8", "surrogateescape"),
             }
-            return Outcome.DONE, "", value
+            return ReplyStatus.DONE, "", value
         try:
             value = json.loads(content)
         except ValueError:
-            return Outcome.FAILED, f"its process ended early with status {status}", None
-        return Outcome.DONE, "", value
+            return ReplyStatus.FAILED, f"its process ended early with status {status}", None
+        return ReplyStatus.DONE, "", value
 
     def _let_go(self, child: Child) -> None:
         for pipe in child.pipes():
@@ -334,7 +334,7 @@ class Jobs:
             self._kill(
                 job,
                 child,
-                Outcome.TIMEOUT,
+                ReplyStatus.TIMEOUT,
                 f"{stuck.name(job.record())} was killed at the deadline",
             )
             return
@@ -342,7 +342,7 @@ class Jobs:
         del self._running[child.pid]
         self._let_go(child)
         self.orphans.adopt(program, child.pidfd)
-        self._reply(job, Outcome.STUCK, stuck.hangs(program))
+        self._reply(job, ReplyStatus.STUCK, stuck.hangs(program))
         self.orphans.hang(program)
 
     def _busy(self, job: Job) -> str:

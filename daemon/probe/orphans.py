@@ -156,8 +156,10 @@ class Orphans:
 
     def register(self) -> str:
         """Write the running and hung programs to the register; return '', or the error."""
-        entries = [stuck.Entry(program) for program in self._running().values()]
-        entries += [stuck.Entry(left.program, left.reported) for left in self._left.values()]
+        entries = [stuck.StartedProgram(program) for program in self._running().values()]
+        entries += [
+            stuck.StartedProgram(left.program, left.reported) for left in self._left.values()
+        ]
         try:
             stuck.write(self._directory, entries, self._boot)
         except OSError as error:

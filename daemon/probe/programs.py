@@ -54,7 +54,7 @@ class _UnsafeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ProgramCommand:
     """A program to be started, in a clean environment.
 
     Fields: `arguments` begin with its name; `controllers` are those at which no second program may
@@ -103,7 +103,7 @@ class Programs:
         changes, self._changes = self._changes, []
         return changes
 
-    def resolve(self, arguments: Iterable[str]) -> Command:
+    def resolve(self, arguments: Iterable[str]) -> ProgramCommand:
         """Return how to run a command line that begins with a program's name.
 
         Errors: RefusedError; NotInstalledError, if only the program is missing.
@@ -124,7 +124,7 @@ class Programs:
         controllers = self._controllers(matched)
         if rival := self._rival(matched, controllers):
             raise RefusedError(rival)
-        return Command(
+        return ProgramCommand(
             self._machine + path,
             given,
             controllers,

@@ -37,7 +37,7 @@ MAX_ARGUMENTS = 64
 _MAX_INTEGER = 2**63
 
 
-class Outcome(enum.StrEnum):
+class ReplyStatus(enum.StrEnum):
     """Outcome of a request; only `done` has a value."""
 
     DONE = "done"
@@ -82,11 +82,11 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeReply:
     """Outcome of a request. `value` depends on the verb."""
 
     identifier: int
-    outcome: Outcome
+    outcome: ReplyStatus
     error: str = ""
     value: dict[str, Any] = field(default_factory=dict)
     duration_seconds: float = 0.0
@@ -125,7 +125,7 @@ class StuckNow:
     stuck: tuple[Stuck, ...]
 
 
-Message = Hello | Request | Cancel | Answer | StuckNow
+Message = Hello | Request | Cancel | ProbeReply | StuckNow
 
 
 def encode(message: Message) -> bytes:
@@ -221,9 +221,9 @@ def _message(found: Any) -> Message:  # noqa: ANN401 - whatever the other side s
         return Request(
             _field(found, "id", int), _field(found, "verb", str), arguments, deadline, limit
         )
-    return Answer(
+    return ProbeReply(
         _field(found, "id", int),
-        Outcome(_field(found, "outcome", str)),
+        ReplyStatus(_field(found, "outcome", str)),
         _field(found, "error", str, ""),
         _field(found, "value", dict, {}),
         _number(found, "duration_seconds", 0.0),
@@ -263,7 +263,7 @@ def _plain(message: Message) -> dict[str, Any]:
             return {"cancel": identifier}
         case StuckNow(stuck):
             return {"stuck": _dicts(stuck)}
-        case Answer(identifier, outcome, error, value, duration_seconds):
+        case ProbeReply(identifier, outcome, error, value, duration_seconds):
             return {
                 "id": identifier,
                 "outcome": outcome,

@@ -20,7 +20,7 @@ from iowarden.daemon.probe.connection import Connection
 from iowarden.daemon.probe.jobs import Jobs
 from iowarden.daemon.probe.limited_log import LimitedLog
 from iowarden.daemon.probe.programs import Programs, RefusedError
-from iowarden.daemon.probe.protocol import Answer, Cancel, Hello, Outcome, Request, StuckNow
+from iowarden.daemon.probe.protocol import Cancel, Hello, ProbeReply, ReplyStatus, Request, StuckNow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ _KMSG = "/dev/kmsg"
 _AT_ONCE = frozenset({"kmsg", "programs"})
 
 
-class Server:
+class ProbeServer:
     """The probe's loop. Errors at construction: OSError, if it cannot work on this machine."""
 
     def __init__(
@@ -229,7 +229,7 @@ class Server:
                 self._jobs.add(each, request)
         except RefusedError as error:
             outcome = self._jobs.refused(each, request, error)
-            self._send(each, Answer(request.identifier, outcome, str(error)))
+            self._send(each, ProbeReply(request.identifier, outcome, str(error)))
 
     def _at_once(self, each: Connection, request: Request) -> None:
         """Answer what needs no child: the programs, or the kernel log as a descriptor."""
@@ -237,16 +237,16 @@ class Server:
             raise RefusedError("expected no argument")
         if request.verb == "programs":
             value = {"programs": self._jobs.programs(anew=True)}
-            self._send(each, Answer(request.identifier, Outcome.DONE, value=value))
+            self._send(each, ProbeReply(request.identifier, ReplyStatus.DONE, value=value))
             return
         if each.descriptors() >= connection.MAX_DESCRIPTORS:
             raise RefusedError("earlier descriptors were not received yet")
         try:
             descriptor = os.open(_KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            self._send(each, Answer(request.identifier, Outcome.FAILED, str(error)))
+            self._send(each, ProbeReply(request.identifier, ReplyStatus.FAILED, str(error)))
             return
-        self._send(each, Answer(request.identifier, Outcome.DONE), descriptor)
+        self._send(each, ProbeReply(request.identifier, ReplyStatus.DONE), descriptor)
 
     def _broadcast_stuck(self) -> None:
         """Send the stuck programs to all clients, because they changed."""

@@ -29,14 +29,14 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StartedProgram:
     """A program that was started; `told`: it survived SIGKILL, and that was reported."""
 
     program: Stuck
     reported: bool = False
 
 
-def write(directory: str, entries: Iterable[Entry], boot: str) -> None:
+def write(directory: str, entries: Iterable[StartedProgram], boot: str) -> None:
     """Replace the register atomically. Errors: OSError."""
     kept = tuple(entries)
     document = {
@@ -52,7 +52,7 @@ def write(directory: str, entries: Iterable[Entry], boot: str) -> None:
     os.rename(draft, path)
 
 
-def read(directory: str, boot: str) -> list[Entry]:
+def read(directory: str, boot: str) -> list[StartedProgram]:
     """Return the register of this boot; nothing if there is none, or it is of another boot.
 
     Errors: OSError; ValueError for one that is damaged.
@@ -71,7 +71,7 @@ def read(directory: str, boot: str) -> list[Entry]:
         message = protocol.decode(json.dumps({"stuck": document["stuck"]}).encode("ascii"))
         if not isinstance(message, protocol.StuckNow):
             raise TypeError("expected a list of programs")
-        return [Entry(each, each.pid in told) for each in message.stuck if each.pid > 1]
+        return [StartedProgram(each, each.pid in told) for each in message.stuck if each.pid > 1]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(
             f"'{path}': expected the register of programs, got {content[:80]!r}"
@@ -85,7 +85,9 @@ def boot_identifier() -> str:
         return file.read().strip()
 
 
-def survivors(entries: Iterable[Entry], directory: str) -> list[tuple[Entry, int]]:
+def survivors(
+    entries: Iterable[StartedProgram], directory: str
+) -> list[tuple[StartedProgram, int]]:
     """Return which of these still run, and what they left running, each with its pidfd.
 
     What a program started is identified by its session, whose number no other process gets while a
@@ -105,7 +107,7 @@ def survivors(entries: Iterable[Entry], directory: str) -> list[tuple[Entry, int
         if at.startswith(os.path.join(os.path.realpath(directory), children.SCRATCH)):
             origin = kept[process.session].program
             left = dataclasses.replace(origin, pid=process.pid, start_ticks=process.start_ticks)
-            found.append((Entry(left), alive(left)))
+            found.append((StartedProgram(left), alive(left)))
     return [(each, pidfd) for each, pidfd in found if pidfd is not None]
 
 

@@ -26,12 +26,12 @@ from iowarden.daemon.probe.protocol import (
     MAX_REPLY_BYTES,
     MAX_REQUEST_BYTES,
     VERSION,
-    Answer,
     Cancel,
     Hello,
     Message,
-    Outcome,
+    ProbeReply,
     ProtocolError,
+    ReplyStatus,
     Request,
     Stuck,
     StuckNow,
@@ -50,30 +50,30 @@ MAX_WAITING = 48
 """The probe accepts at most 64 per connection, including those that it has not killed yet."""
 
 _TEXTS = {
-    Outcome.REFUSED: "the probe refused the request",
-    Outcome.BUSY: "the controller was busy until the deadline",
-    Outcome.TIMEOUT: "timed out",
-    Outcome.STUCK: "hangs in the kernel after SIGKILL",
-    Outcome.OVERFLOW: f"expected at most {MAX_REPLY_BYTES} bytes of output, got more; discarded",
-    Outcome.FAILED: "failed",
-    Outcome.CANCELLED: "was cancelled",
-    Outcome.MISSING: "the program is not installed",
+    ReplyStatus.REFUSED: "the probe refused the request",
+    ReplyStatus.BUSY: "the controller was busy until the deadline",
+    ReplyStatus.TIMEOUT: "timed out",
+    ReplyStatus.STUCK: "hangs in the kernel after SIGKILL",
+    ReplyStatus.OVERFLOW: f"expected at most {MAX_REPLY_BYTES} bytes of output, got more; discarded",
+    ReplyStatus.FAILED: "failed",
+    ReplyStatus.CANCELLED: "was cancelled",
+    ReplyStatus.MISSING: "the program is not installed",
 }
 _STEPS = {
-    Outcome.STUCK: "no program is started there until it ends; check the disk and its cables",
-    Outcome.OVERFLOW: "run the command by hand",
-    Outcome.MISSING: "install it to use this",
+    ReplyStatus.STUCK: "no program is started there until it ends; check the disk and its cables",
+    ReplyStatus.OVERFLOW: "run the command by hand",
+    ReplyStatus.MISSING: "install it to use this",
 }
-_ERRORS: Mapping[Outcome, type[Exception]] = {
-    Outcome.MISSING: ProgramNotFoundError,
-    Outcome.STUCK: StuckError,
-    Outcome.TIMEOUT: DeadlineError,
+_ERRORS: Mapping[ReplyStatus, type[Exception]] = {
+    ReplyStatus.MISSING: ProgramNotFoundError,
+    ReplyStatus.STUCK: StuckError,
+    ReplyStatus.TIMEOUT: DeadlineError,
 }
 _RETRY_TEXT = "will retry at the next poll"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Timeouts:
     """Time limits, in seconds."""
 
     hello_seconds: float = 15.0
@@ -89,7 +89,7 @@ class Limits:
     max_pause_seconds: float = 60.0
 
 
-LIMITS = Limits()
+TIMEOUTS = Timeouts()
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class _Call:
     deadline: float
     done: threading.Event = field(default_factory=threading.Event)
     sent_at: float | None = None
-    answer: Answer | None = None
+    answer: ProbeReply | None = None
     error: Exception | None = None
     descriptor: int = -1
 
@@ -115,7 +115,7 @@ class Client:
     """
 
     def __init__(
-        self, connect: Connect, clock: Callable[[], float], limits: Limits = LIMITS
+        self, connect: Connect, clock: Callable[[], float], limits: Timeouts = TIMEOUTS
     ) -> None:
         """Start idle. `clock` is monotonic; `connect` may block only this client's thread."""
         self.stuck: tuple[Stuck, ...] = ()
@@ -202,7 +202,7 @@ class Client:
 
     def _answer(
         self, verb: str, arguments: tuple[str, ...], deadline_seconds: float
-    ) -> tuple[Answer, int]:
+    ) -> tuple[ProbeReply, int]:
         if not 0 < deadline_seconds <= MAX_DEADLINE_SECONDS or len(arguments) > MAX_ARGUMENTS:
             raise ValueError(
                 f"'{verb}': expected a deadline up to {MAX_DEADLINE_SECONDS:.0f} s and up to"
@@ -214,13 +214,13 @@ class Client:
             if not call.done.wait(deadline_seconds + self._limits.grace_seconds):
                 self._give_up(call)
         except ReadError:
-            self._count(verb, Outcome.BUSY, start)
+            self._count(verb, ReplyStatus.BUSY, start)
             raise
         if call.error is not None:
             self._count(verb, UNREACHABLE, start)
             raise call.error
         if call.answer is None:
-            self._count(verb, Outcome.CANCELLED, start)
+            self._count(verb, ReplyStatus.CANCELLED, start)
             where = (
                 "the request was not sent" if call.sent_at is None else "the request is cancelled"
             )
@@ -229,7 +229,7 @@ class Client:
                 f" {where}; {_RETRY_TEXT}"
             )
         self._count(verb, call.answer.outcome, start)
-        if call.answer.outcome is Outcome.DONE:
+        if call.answer.outcome is ReplyStatus.DONE:
             return call.answer, call.descriptor
         said = f": {printable(call.answer.error)}" if call.answer.error else ""
         raise _ERRORS.get(call.answer.outcome, ReadError)(
@@ -426,7 +426,7 @@ class Client:
                 self._busy_at = self._clock()
             case StuckNow(stuck):
                 self.stuck = stuck
-            case Answer():
+            case ProbeReply():
                 self._pause_seconds = self._limits.pause_seconds
                 self._busy_at = self._clock()
                 if not 0 < message.identifier < self._next:
@@ -439,7 +439,7 @@ class Client:
                 raise ProtocolError(f"expected an answer, got a {type(message).__name__} message")
 
     def _end(
-        self, identifier: int, answer: Answer | None = None, error: Exception | None = None
+        self, identifier: int, answer: ProbeReply | None = None, error: Exception | None = None
     ) -> None:
         with self._lock:
             call = self._calls.pop(identifier, None)
@@ -450,7 +450,7 @@ class Client:
                 self._transport
                 and answer
                 and call.verb == "kmsg"
-                and answer.outcome is Outcome.DONE
+                and answer.outcome is ReplyStatus.DONE
             ):
                 call.descriptor = self._transport.take_descriptor()
         call.done.set()

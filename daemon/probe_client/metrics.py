@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
-from iowarden.daemon.probe.protocol import Outcome
+from iowarden.daemon.probe.protocol import ReplyStatus
 
 if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
@@ -16,7 +16,7 @@ VERBS = ("run", "tasks", "journal", "newest", "statvfs", "kmsg")
 UNREACHABLE = "unreachable"
 """Used instead of an outcome: there was no connection, or it broke before the answer."""
 _MAX_CHARACTERS = 500
-_OUTCOMES = (*(outcome.value for outcome in Outcome), UNREACHABLE)
+_OUTCOMES = (*(outcome.value for outcome in ReplyStatus), UNREACHABLE)
 
 _UP = Family(
     "iowarden_probe_up",

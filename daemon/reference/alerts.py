@@ -14,7 +14,7 @@ from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iowarden.rules.events.event_table import Row
+    from iowarden.rules.events.event_table import EventRule
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 _INTRODUCTION = """\
@@ -122,7 +122,7 @@ def _thresholds(rule: Rule) -> list[str]:
 
 
 def _events() -> Iterator[str]:
-    by_condition: dict[str, list[Row]] = {}
+    by_condition: dict[str, list[EventRule]] = {}
     for row in load_events().rows.values():
         by_condition.setdefault(row.condition, []).append(row)
     for word, rows in sorted(by_condition.items()):
@@ -136,7 +136,7 @@ def _events() -> Iterator[str]:
         yield f"Sources: {'; '.join(dict.fromkeys(row.source for row in rows if row.source))}."
 
 
-def _severity_of(row: Row) -> str:
+def _severity_of(row: EventRule) -> str:
     if row.severity is None:
         return "none"
     own = row.severity.name.lower()

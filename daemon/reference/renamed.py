@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.reference.markdown import literal, page, table
-from iowarden.rules.renames import RENAMES, Kind
+from iowarden.rules.renames import RENAMES, NameKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ _NONE = "No name was changed so far."
 
 def text(renames: Iterable[Rename] = RENAMES) -> str:
     """Return the page."""
-    by_kind = {kind: [each for each in renames if each.kind is kind] for kind in Kind}
+    by_kind = {kind: [each for each in renames if each.kind is kind] for kind in NameKind}
     parts = [
         part
         for kind, found in by_kind.items()

@@ -9,13 +9,13 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon.reference.markdown import code, literal, page, table
-from iowarden.daemon.service.stored_documents import DOCUMENTS, RECORDS, Kind
+from iowarden.daemon.service.stored_documents import DOCUMENTS, RECORDS, NumberKind
 from iowarden.daemon.storage import history_db, state_db
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.daemon.storage.sqlite import Kind as File
+    from iowarden.daemon.storage.sqlite import DatabaseKind as File
 
 _INTRODUCTION = """\
 For people who change the code, or who read the state with `sqlite3`. The declaration is in
@@ -104,11 +104,11 @@ def _tables(file: File) -> Iterator[str]:
     yield code(file.tables.replace(";CREATE", ";\n\nCREATE").replace(";\nCREATE", ";\n\nCREATE"))
 
 
-def _type(hint: Any, kind: Kind = Kind.PLAIN) -> str:  # noqa: ANN401 - any type
+def _type(hint: Any, kind: NumberKind = NumberKind.PLAIN) -> str:  # noqa: ANN401 - any type
     """Return a type in words; a record as a link."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return f"[{_name(hint)}](#{_name(hint).lower().replace('.', '')})"
-    if kind is Kind.PERSISTENT:
+    if kind is NumberKind.PERSISTENT:
         return "object of observations by signal, then by object: a list of pairs of numbers"
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
@@ -125,6 +125,6 @@ def _type(hint: Any, kind: Kind = Kind.PLAIN) -> str:  # noqa: ANN401 - any type
     names = {str: "text", bool: "true or false", int: "integer", float: "number"}
     return (
         f"{names[hint]} ({kind})"
-        if kind is not Kind.PLAIN and hint in (int, float)
+        if kind is not NumberKind.PLAIN and hint in (int, float)
         else names[hint]
     )

@@ -26,7 +26,7 @@ import yaml
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import IncidentChangeKind
-from iowarden.rules.renames import NAMES, Kind, Renames, note
+from iowarden.rules.renames import NAMES, NameKind, Renames, note
 from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
@@ -104,7 +104,7 @@ def parse(text: str, file: str, names: Renames = NAMES) -> Expectation:
         raise ExpectationError(f"'{file}':{error.line}:{error.column}: {error}") from error
     if root is None:
         raise ExpectationError(f"'{file}': expected {' or '.join(SECTIONS)}, got nothing")
-    reader = _Reader(file, names)
+    reader = _ExpectationReader(file, names)
     least = Severity.INFO
     sections: dict[str, tuple[Expected, ...]] = {}
     for key, node in reader.pairs(root, ("least", *SECTIONS)):
@@ -117,7 +117,7 @@ def parse(text: str, file: str, names: Renames = NAMES) -> Expectation:
     return Expectation(least, sections, tuple(reader.notes))
 
 
-class _Reader:
+class _ExpectationReader:
     """Reads the YAML nodes. Errors: ExpectationError."""
 
     def __init__(self, file: str, names: Renames) -> None:
@@ -173,10 +173,10 @@ class _Reader:
                 fields[key] = self.severity(value).name.lower()
             elif key == "state" and section == "incidents":
                 fields[key] = self._today(
-                    value, Kind.CHANGE, self._names.current(Kind.CHANGE, word)
+                    value, NameKind.CHANGE, self._names.current(NameKind.CHANGE, word)
                 )
             elif key == "alert":
-                fields[key] = self._today(value, Kind.ALERT, self._names.alert(word))
+                fields[key] = self._today(value, NameKind.ALERT, self._names.alert(word))
             else:
                 fields[key] = word
             if key == "state" and fields[key] not in _STATES[section]:
@@ -185,7 +185,7 @@ class _Reader:
             raise self.wrong(node, f"at least one of {', '.join(SECTIONS[section])}")
         return Expected(begin, end, fields, tuple(patterns), ", ".join(shown))
 
-    def _today(self, node: yaml.Node, kind: Kind, new: str) -> str:
+    def _today(self, node: yaml.Node, kind: NameKind, new: str) -> str:
         """Return the current name, with a note where the file has an old one."""
         old, mark = self.word(node), node.start_mark
         if new != old:

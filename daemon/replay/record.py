@@ -13,7 +13,7 @@ from iowarden.collectors.recording.recorder import Changes, Recorder, watched
 from iowarden.collectors.recording.recording import Frame
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES, TICK_SECONDS, Readers
+from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES, TICK_SECONDS, SourceScheduler
 from iowarden.daemon.service.messages import Stop
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def record(
         return outcome
     asked = asked or pollers.make(Options(), clock)
     sources = [watched(source, take) for source in asked.sources()]
-    readers = Readers(sources, periods_seconds, root, clock.now, events.put)
+    readers = SourceScheduler(sources, periods_seconds, root, clock.now, events.put)
     began = due = clock.now()
     try:
         while True:
@@ -96,7 +96,7 @@ def record(
 
 
 def _until(
-    due: float, readers: Readers, clock: SystemClock, events: queue.SimpleQueue[object]
+    due: float, readers: SourceScheduler, clock: SystemClock, events: queue.SimpleQueue[object]
 ) -> str | None:
     """Handle events until a time; return the kernel's uevents, or None for a Stop."""
     announced = ""
@@ -110,14 +110,14 @@ def _until(
                 return None
             case Reading():
                 readers.finished(event)
-            case uevents.Batch():
+            case uevents.UeventBatch():
                 announced += uevents.text(event)
                 readers.read_now(HOTPLUG_SOURCES)
     return announced
 
 
 def _settle(
-    end: float, readers: Readers, clock: SystemClock, events: queue.SimpleQueue[object]
+    end: float, readers: SourceScheduler, clock: SystemClock, events: queue.SimpleQueue[object]
 ) -> None:
     later: list[object] = []  # for the next turn
     while readers.waiting() and (left := end - clock.now()) > 0:

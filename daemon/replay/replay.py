@@ -24,12 +24,12 @@ from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.replay.expectation import ReplayEvent, moment
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
-from iowarden.daemon.storage.state_db import Batch, Committed, StateLoaded
+from iowarden.daemon.storage.state_db import Committed, StateChanges, StateLoaded
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.severity import Severity
@@ -55,7 +55,7 @@ _SECTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class ReplayedMail:
     """A mail as it would have been sent."""
 
     at_seconds: float
@@ -70,7 +70,7 @@ class Replayed:
     """Result of a replay."""
 
     events: tuple[ReplayEvent, ...]
-    mails: tuple[Mail, ...]
+    mails: tuple[ReplayedMail, ...]
     frames: int
     seconds: float
     """From the first frame to the last."""
@@ -160,7 +160,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     # Nothing hangs in a replay: the data sources are read one after the other, without threads.
     asked = pollers.make(config.smart, clock)
     sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
-    readers = Readers(sources, config.period_seconds, lambda: root, clock.now, events.put)
+    readers = SourceScheduler(sources, config.period_seconds, lambda: root, clock.now, events.put)
     engine = Engine(
         groups,
         readers.sources,
@@ -206,7 +206,7 @@ class _Frames:
         recording: Recording,
         root: RecordedMachine,
         engine: Engine,
-        readers: Readers,
+        readers: SourceScheduler,
         journal_: _Journal,
         post: Callable[[object], object],
     ) -> None:
@@ -271,7 +271,7 @@ class _Journal:
         return max(0.0, self._clock.uptime() - self._first.monotonic_seconds)
 
     def send(
-        self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
+        self, kind: journal.MessageKind, priority: int, message: str, **fields: str | int | None
     ) -> None:
         if kind in _SILENT:
             return
@@ -326,7 +326,7 @@ class _NullStateDatabase:
     def load(self) -> None:
         self._post(StateLoaded({"install": json_codec.encode("replay")}, ()))
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: StateChanges) -> None:
         self._post(Committed(batch.sequence))
 
     def retry(self) -> None:
@@ -338,7 +338,7 @@ class _Sender:
 
     def __init__(self, now: Callable[[], float], post: Callable[[object], object]) -> None:
         self.working_since: float | None = None
-        self.mails: list[Mail] = []
+        self.mails: list[ReplayedMail] = []
         self._now = now
         self._post = post
 
@@ -346,7 +346,7 @@ class _Sender:
         message = email.message_from_bytes(mail.data, policy=email.policy.default)
         body = message.get_body(("plain",))
         self.mails.append(
-            Mail(
+            ReplayedMail(
                 at_seconds=self._now(),
                 subject=str(message["Subject"]),
                 date=str(message["Date"]),

@@ -16,7 +16,7 @@ from iowarden.daemon.service import persisted_state
 from iowarden.daemon.storage.sqlite import beside
 from iowarden.daemon.storage.state_db import StateLoaded, version_of
 from iowarden.rules.quantity import duration
-from iowarden.rules.topology.topology import NOTHING, Standing, Stood, restacked
+from iowarden.rules.topology.topology import NO_DEPENDENTS, Dependents, StoredDependents, restacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.locate.affected_files import AffectedFiles
-    from iowarden.daemon.notify.delivery import Delivery, Store
+    from iowarden.daemon.notify.delivery import Delivery, MailStore
     from iowarden.daemon.service.commands import CommandHandler
     from iowarden.daemon.service.event_pipeline import EventPipeline
     from iowarden.daemon.service.incident_tracker import IncidentTracker
     from iowarden.daemon.service.probe_watch import ProbeWatch
-    from iowarden.daemon.service.selftest_runner import SelfTests
+    from iowarden.daemon.service.selftest_runner import SelfTestRunner
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.daemon.service.summaries import Summaries
     from iowarden.daemon.storage.state_db import OutboxRow
@@ -50,7 +50,7 @@ this much between two ticks."""
 class Checkpoint:
     """The last written state, and the parts of state.db that could not be read."""
 
-    store: Store
+    store: MailStore
     mails: Delivery
     schema: Schema
     log: TransitionLog
@@ -60,7 +60,7 @@ class Checkpoint:
     summaries: Summaries
     events: EventPipeline
     commands: CommandHandler
-    self_tests: SelfTests
+    self_tests: SelfTestRunner
     probe: ProbeWatch
     files: AffectedFiles | None
     texts: tuple[str, ...] = ()
@@ -76,9 +76,9 @@ class Checkpoint:
     _newer: frozenset[str] = frozenset()
     """Documents of state.db that only a newer version can read."""
     _written: dict[str, str] = field(default_factory=dict)
-    _stood: Standing = NOTHING
+    _stored_dependents: Dependents = NO_DEPENDENTS
     """The device stack as last written."""
-    _stacked: Standing = NOTHING
+    _stacked: Dependents = NO_DEPENDENTS
     """The device stack in the previous tick."""
     _met: frozenset[str] = frozenset()
     """The disks that state.db remembers."""
@@ -114,7 +114,7 @@ class Checkpoint:
         tracker.install = before.install or tracker.install or secrets.token_hex(6)
         gone = self.engine.rules.restore(before.alerts)
         tracker.incidents = persisted_state.merged(tracker.incidents, before, now)
-        self.engine.recall(before.signals, before.devices, before.stood)
+        self.engine.recall(before.signals, before.devices, before.dependents)
         self._met = frozenset(self.engine.signals.inventory().seen)
         self.summaries.restore(before.digest)
         self.commands.restore(before.silences)
@@ -159,8 +159,8 @@ class Checkpoint:
         now = self.clock.now()
         changed: dict[str, str] = {}
         if self.restored:  # otherwise it would overwrite data that may become readable later
-            standing = self.engine.devices.standing
-            stands, self._stood = standing != self._stood, standing
+            standing = self.engine.devices.dependents
+            stands, self._stored_dependents = standing != self._stored_dependents, standing
             happened, cursors = self.events.stored
             incidents = self.tracker.incidents
             texts = persisted_state.documents(
@@ -171,7 +171,9 @@ class Checkpoint:
                     sequences=dict(incidents.sequences),
                     signals=self.engine.signals.remember(),
                     devices=self.engine.devices.devices,
-                    stood=self.engine.devices.stood(now) if stands else Stood(),
+                    dependents=self.engine.devices.stored_dependents(now)
+                    if stands
+                    else StoredDependents(),
                     digest=self.summaries.state,
                     silences=self.commands.silences,
                     self_tests=self.self_tests.runs,
@@ -191,9 +193,9 @@ class Checkpoint:
 
     def restacked(self) -> bool:
         """Return whether the device stack changed since the last call, and from the stored one."""
-        standing = self.engine.devices.standing
+        standing = self.engine.devices.dependents
         before, self._stacked = self._stacked, standing
-        return standing is not before and restacked(self._stood, standing)
+        return standing is not before and restacked(self._stored_dependents, standing)
 
     def store_new_disk(self) -> None:
         """Persist a new disk at once, so that it is reported as missing even after a power loss."""

@@ -16,7 +16,7 @@ from iowarden.collectors.model import trace
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage import event_rows
-from iowarden.daemon.storage.event_rows import OWN, Wanted
+from iowarden.daemon.storage.event_rows import OWN, EventFilter
 from iowarden.daemon.storage.history_reader import HistoryReader
 from iowarden.daemon.views import answers, disk_answers, incident_answers
 from iowarden.rules.incidents import silences
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Sample
-    from iowarden.daemon.control.control_socket import Command
+    from iowarden.daemon.control.control_socket import ControlCommand
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.events.event_table import Table
+    from iowarden.rules.events.event_table import EventTable
     from iowarden.rules.promql import evaluator
     from iowarden.rules.topology.inventory import InventoryDisk
 
@@ -57,13 +57,13 @@ class CommandHandler:
         self,
         engine: Engine,
         telling: TransitionLog,
-        known: Callable[[float], answers.Known],
+        known: Callable[[float], answers.ViewInputs],
         keep: Callable[[], object],
         topology: Callable[[], Topology | None],
         *,
         keep_learnt: Callable[[], object],
         history_path: str,
-        table: Table | None = None,
+        table: EventTable | None = None,
         names: Renames = NAMES,
     ) -> None:
         """`known` returns the current state, `keep` persists silences and acknowledgements.
@@ -92,7 +92,7 @@ class CommandHandler:
         self._budget = Budget(QUERY_WORK)
         self._budget_since = -math.inf
 
-    def answer(self, command: Command, now: float) -> None:
+    def answer(self, command: ControlCommand, now: float) -> None:
         """Execute a command and reply."""
         try:
             if command.name == "disk history":
@@ -140,7 +140,7 @@ class CommandHandler:
         """Return the samples of silences.FAMILIES."""
         return silences.samples(self.silences, self._engine.rules.alerts(), self.silence_of, now)
 
-    def _answered(self, command: Command, now: float) -> object:
+    def _answered(self, command: ControlCommand, now: float) -> object:
         """Return the reply. Errors: ValueError, those of the rule language; users see them."""
         realtime = self._known(now).realtime
         match command.name:
@@ -153,7 +153,7 @@ class CommandHandler:
                 said = (*self._replaced(asked.matchers), self._note(added, now))
                 return replace(line, note="; ".join(said))
             case "silence list":
-                return documents.Silences(answers.in_force(self.silences, now, realtime))
+                return documents.SilenceList(answers.in_force(self.silences, now, realtime))
             case "silence expire":
                 wanted = json_codec.text(command.arguments, "identifier")
                 after, ended = silences.expire(self.silences, wanted, now)
@@ -180,12 +180,12 @@ class CommandHandler:
                 return answers.result(self._query(text, now), realtime(now))
         raise ValueError(f"unknown command '{command.name:.60}'")
 
-    def _disk(self, command: Command) -> InventoryDisk:
+    def _disk(self, command: ControlCommand) -> InventoryDisk:
         """Return the disk that a command names. Errors: ValueError, CodecError."""
         wanted = json_codec.text(command.arguments, "disk")
         return inventory.find(answers.inventory_disks(self._engine), wanted)
 
-    def _forget(self, command: Command, now: float) -> documents.DiskLine:
+    def _forget(self, command: ControlCommand, now: float) -> documents.DiskLine:
         """Mark a missing disk as removed: it is no longer reported. Errors: ValueError."""
         found = self._disk(command)
         if found.expected_by != ("memory",):
@@ -200,7 +200,7 @@ class CommandHandler:
         self._transitions.send(journal.DEVICE_CHANGED, 5, text)
         return disk_answers.line(self._known(now), found)
 
-    def _history(self, command: Command) -> None:
+    def _history(self, command: ControlCommand) -> None:
         """Query history.db in a thread, since its disk may hang; the result is the reply."""
         wanted = json_codec.text(command.arguments, "disk")
         attribute = json_codec.text(command.arguments, "attribute")
@@ -219,7 +219,7 @@ class CommandHandler:
             )
         self._past.read_first(disk, names, command.reply)
 
-    def _events(self, command: Command) -> None:
+    def _events(self, command: ControlCommand) -> None:
         """Return stored and recent events; only recent ones if history.db is not read in time."""
         asked = command.read(documents.EventQuery)
         try:
@@ -230,7 +230,7 @@ class CommandHandler:
             )
         except ValueError:  # A disk of the past, an array, or an ambiguous prefix.
             found = None
-        wanted = incident_answers.wanted(asked, found)
+        wanted = incident_answers.event_filter(asked, found)
         more = (
             f"only the last {wanted.query.last} are shown" if wanted.query.last < asked.last else ""
         )
@@ -254,12 +254,12 @@ class CommandHandler:
             said = tuple(self._transitions.events)
             self._past.prefetch(partial(event_rows.read, wanted=wanted), partial(then, said=said))
 
-    def _incident(self, command: Command, now: float) -> None:
+    def _incident(self, command: ControlCommand, now: float) -> None:
         """Return all data of an incident and its stored events. Errors: ValueError, CodecError."""
         known = self._known(now)
         found = incident_answers.find(known, json_codec.text(command.arguments, "incident"))
         whole = incident_answers.detail(known, found, self._transitions.events)
-        wanted = Wanted(
+        wanted = EventFilter(
             documents.EventQuery(incident_answers.SHOWN_EVENTS, incident=found.identifier)
         )
 
@@ -277,7 +277,7 @@ class CommandHandler:
         return self._engine.queries.query_all(text, self._engine.rules.alerts(), now, self._budget)
 
     def _silence(
-        self, command: Command, wanted: documents.AddSilence, now: float
+        self, command: ControlCommand, wanted: documents.AddSilence, now: float
     ) -> silences.Silence:
         said = tuple(parse_matcher(text) for text in wanted.matchers)
         matchers = self._names.matchers(said)
@@ -314,7 +314,9 @@ class CommandHandler:
         expected = [*self._engine.rules.expected(), *self._events_expected]
         return silences.note(added, expected, matched)
 
-    def _acknowledge(self, command: Command, wanted: documents.Acknowledge, now: float) -> str:
+    def _acknowledge(
+        self, command: ControlCommand, wanted: documents.Acknowledge, now: float
+    ) -> str:
         """Return the incident that is now acknowledged, or whose acknowledgement was removed."""
         if wanted.undo:
             after, name = silences.undo(self.silences, wanted.incident)

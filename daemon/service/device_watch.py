@@ -12,7 +12,7 @@ from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
 if TYPE_CHECKING:
     from iowarden.collectors.model import Reading, Sample
     from iowarden.daemon.locate.affected_files import AffectedFiles
-    from iowarden.daemon.polling.scheduler import Readers
+    from iowarden.daemon.polling.scheduler import SourceScheduler
     from iowarden.daemon.service.flight_recorder import FlightRecorder
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
@@ -26,14 +26,14 @@ class DeviceWatch:
     """Reacts to block devices that appear or disappear. For the loop's thread only."""
 
     engine: Engine
-    readers: Readers
+    readers: SourceScheduler
     log: TransitionLog
     files: AffectedFiles | None
     flight: FlightRecorder | None
     _announced_total: int = 0
     _losses_total: int = 0
 
-    def take(self, batch: uevents.Batch) -> None:
+    def take(self, batch: uevents.UeventBatch) -> None:
         """Poll the devices now; if uevents were lost, the poll finds the changes all the same."""
         self._announced_total += len(batch.events)
         self._losses_total += bool(batch.lost)

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.kmsg.kernel_log import Cursor as KernelCursor  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.kmsg.kernel_log import KernelCursor  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.collectors.md.md_events import md_events
-from iowarden.collectors.raid.controller import Health, Listed
-from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
-from iowarden.collectors.raid.log_alignment import align, align_numbered
+from iowarden.collectors.raid.controller import ComponentHealth, LastListing
+from iowarden.collectors.raid.log_alignment import LogCursor, align, align_numbered
 from iowarden.collectors.raid.megaraid.storcli_events import SOURCE as NUMBERED
 from iowarden.daemon import journal
 from iowarden.daemon.control.documents import EventLine
-from iowarden.daemon.locate.affected_files import wanted
+from iowarden.daemon.locate.affected_files import sector_query
 from iowarden.daemon.transition_log import PRIORITY
 from iowarden.rules.events import (
     event_alerts,
@@ -29,9 +28,9 @@ from iowarden.rules.events import (
     event_evidence,
     event_state,
 )
-from iowarden.rules.events.event_state import Batch, CorrelationState, EventUpdate
+from iowarden.rules.events.event_state import CorrelationState, EventBatch, EventUpdate
 from iowarden.rules.events.event_table import WINDOW_SECONDS
-from iowarden.rules.incidents.causes import Around
+from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes
 from iowarden.rules.topology.event_location import at_controller
@@ -44,18 +43,18 @@ if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.model import Reading, Sample
     from iowarden.collectors.raid.controller import Controller, Controllers
-    from iowarden.daemon.locate.affected_files import Wanted
+    from iowarden.daemon.locate.affected_files import SectorQuery
     from iowarden.daemon.polling.controllers import ControllerPoller
     from iowarden.daemon.polling.kernel_log import KernelLogPoller
-    from iowarden.daemon.service.sample_persistence import Store
+    from iowarden.daemon.service.sample_persistence import SampleStore
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.events.event_table import Table
+    from iowarden.rules.events.event_table import EventTable
     from iowarden.rules.incidents.model import Incident
     from iowarden.rules.notice import Evidence
     from iowarden.rules.topology.device_identity import Identity
-    from iowarden.rules.topology.topology import Standing
+    from iowarden.rules.topology.topology import Dependents
 
 KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
 SOURCES = (KERNEL, CONTROLLERS, MD)
@@ -71,7 +70,7 @@ class Cursors:
 
     kernel: KernelCursor | None = None
     controllers: dict[str, LogCursor] = field(default_factory=dict)
-    listed: dict[str, Listed] = field(default_factory=dict)
+    listed: dict[str, LastListing] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Callbacks:
     controllers: ControllerPoller | None = None
     drives: Callable[[Sequence[str]], object] = lambda _: None
     arrays: Callable[[], object] = lambda: None
-    locate: Callable[[Wanted], object] = lambda _: None
+    locate: Callable[[SectorQuery], object] = lambda _: None
 
 
 class EventPipeline:
@@ -92,11 +91,11 @@ class EventPipeline:
         self,
         engine: Engine,
         telling: TransitionLog,
-        table: Table,
+        table: EventTable,
         realtime: Callable[[float], float],
         *,
         asked: Callbacks,
-        store: Store | None = None,
+        store: SampleStore | None = None,
     ) -> None:
         """Start without events. `realtime` converts the program's clock to Unix time."""
         self.state = CorrelationState()
@@ -121,12 +120,12 @@ class EventPipeline:
         self._totals = event_counters.no_totals(EVENT_SOURCES)
         self._of_disks: dict[tuple[str, str], int] = {}
         self._restored = False
-        self._waiting: list[Batch] = []
+        self._waiting: list[EventBatch] = []
         self._refreshed_seconds = float("-inf")
         self._boot_id = ""
         self._before: Mapping[str, Identity] = {}
-        self._around = Around()
-        self._around_of: tuple[Standing | None, CorrelationState, tuple[Controller, ...]]
+        self._around = CauseContext()
+        self._around_of: tuple[Dependents | None, CorrelationState, tuple[Controller, ...]]
         self._around_of = None, self.state, ()
         self._unnamed: tuple[StorageEvent, ...] = ()
         """Log lines without a device name, which wait for the lines that follow them."""
@@ -182,7 +181,7 @@ class EventPipeline:
                 self._take_controllers(value, now, realtime)
             case _:
                 found = md_events(before, value, realtime)
-                self._step(Batch(now, realtime, found))
+                self._step(EventBatch(now, realtime, found))
 
     def _take_kernel(self, value: KernelLog, now: float, realtime: float) -> None:
         if value.cursor is not None:
@@ -199,7 +198,7 @@ class EventPipeline:
         booted = None if stat is None else stat.boot_time_seconds
         self._take(event_state.of_controllers(value, now, realtime, booted))
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: EventBatch) -> None:
         if self._restored or not batch.baseline:
             self._step(batch)
             return
@@ -208,7 +207,7 @@ class EventPipeline:
             self._waiting.append(replace(batch, events=(), left_out={}))
         self._step(replace(batch, baseline=()))
 
-    def _step(self, batch: Batch) -> None:
+    def _step(self, batch: EventBatch) -> None:
         unnamed = tuple(filter(event_correlation.is_nameless, batch.events))
         if unnamed and not self._unnamed:
             self._unnamed_seconds = batch.now_seconds
@@ -225,7 +224,7 @@ class EventPipeline:
             before=self._before,
             ahead_seconds=batch.realtime_seconds - batch.now_seconds,
         )
-        self.state, news = event_correlation.step(self.state, batch, known, self._table)
+        self.state, news = event_correlation.correlate(self.state, batch, known, self._table)
         self.changed = True
         self._updates += news
         self._totals = event_counters.counted(self._totals, news)
@@ -245,7 +244,7 @@ class EventPipeline:
             subject = "" if each.group is None else each.group.subject
             # The sdb of another boot may be a different disk now, with other files.
             here = each.event.boot_id == self._boot_id
-            if here and (question := wanted(each.event, subject)):
+            if here and (question := sector_query(each.event, subject)):
                 self._locate(question)
         if self._controllers is not None and any(n.event.source == "kernel" for n in told):
             self._controllers.poll_soon()
@@ -253,7 +252,7 @@ class EventPipeline:
     def step(self, now: float) -> None:
         """Update from the controllers' disk lists; release lines whose next line never came."""
         if self._unnamed:
-            self._step(Batch(now, self._realtime(now)))
+            self._step(EventBatch(now, self._realtime(now)))
         if now - self._refreshed_seconds >= SLOT_REFRESH_SECONDS:
             self._refreshed_seconds = now
             self.state = event_correlation.update_slots(
@@ -272,9 +271,9 @@ class EventPipeline:
         """Return active events as alerts that fire for `for_seconds`."""
         return event_alerts.alerts(self.state, self._table, now, for_seconds)
 
-    def around(self, now: float) -> Around:
+    def around(self, now: float) -> CauseContext:
         """Return the device stack: which devices depend on which, now or a moment ago."""
-        standing = self._engine.devices.standing
+        standing = self._engine.devices.dependents
         where = self._engine.devices.places()
         of = standing, self.state, where.controllers
         if any(a is not b for a, b in zip(of, self._around_of, strict=True)):
@@ -293,11 +292,11 @@ class EventPipeline:
             at_controller(card.name, disk.slot, where)
             for card in where.controllers
             for disk in card.disks
-            if disk.state.health not in {Health.OK, Health.ABSENT}
+            if disk.state.health not in {ComponentHealth.OK, ComponentHealth.ABSENT}
         ]
         above = event_correlation.carries(self.state, standing, now, behind)
         drivers = {host: other for other, host in where.hosts.items() if ":" not in other}
-        self._around = Around(above, disks, seen, maps, drivers)
+        self._around = CauseContext(above, disks, seen, maps, drivers)
         return self._around
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:
@@ -315,7 +314,7 @@ class EventPipeline:
     # --- reporting
 
     def log_and_store(
-        self, incidents: Mapping[str, Incident], around: Around, now: float
+        self, incidents: Mapping[str, Incident], around: CauseContext, now: float
     ) -> list[Transition]:
         """Log new events, each with its incident, and store them for `iowarden events`.
 
@@ -371,7 +370,7 @@ class EventPipeline:
         )
 
 
-def _incident(news: EventUpdate, incidents: Mapping[str, Incident], around: Around) -> str:
+def _incident(news: EventUpdate, incidents: Mapping[str, Incident], around: CauseContext) -> str:
     """Return the identifier of the open incident that an event belongs to, '' for none."""
     if news.group is None:
         return ""
@@ -399,7 +398,7 @@ def _merged(ours: CorrelationState, kept: CorrelationState) -> CorrelationState:
     )
 
 
-def _unknown_before(batch: Batch, cursors: Cursors) -> Batch:
+def _unknown_before(batch: EventBatch, cursors: Cursors) -> EventBatch:
     """Split the events of a first poll by the stored cursors: new, or reported before."""
     news: list[StorageEvent] = []
     first: list[StorageEvent] = []

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
 from iowarden.collectors.recording.recorder import Changes, Recorder
-from iowarden.collectors.recording.recording import Frame, RecordingError, Step
+from iowarden.collectors.recording.recording import Frame, RecordingError, RecordingStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
@@ -56,13 +56,13 @@ class _Block:
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Snapshot:
+class FlightSnapshot:
     """A snapshot of the recorder's memory; making it copies no text."""
 
     machine: Mapping[str, bytes | None]
     blocks: tuple[bytes, ...]
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[RecordingStep]:
         """Yield the frames; the first one has the complete machine."""
         machine = dict(self.machine)
         first = True
@@ -73,7 +73,7 @@ class Snapshot:
                     continue
                 first = False
                 _apply(machine, step)
-                yield Step(step.frame, machine, (), step.uevents, step.read)
+                yield RecordingStep(step.frame, machine, (), step.uevents, step.read)
 
 
 class FlightRecorder:
@@ -96,7 +96,7 @@ class FlightRecorder:
         self._machine_bytes = 0
         self._blocks: deque[_Block] = deque()
         self._blocks_bytes = 0
-        self._lent: weakref.WeakSet[Snapshot] = weakref.WeakSet()
+        self._lent: weakref.WeakSet[FlightSnapshot] = weakref.WeakSet()
         """Blocks that a snapshot still references: a hung disk must not double the memory use."""
         self._begin_block()
 
@@ -126,12 +126,12 @@ class FlightRecorder:
             self._begin_block()
             self._forget(monotonic_seconds - self._retention_seconds)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> FlightSnapshot:
         """Return a snapshot of the current content."""
         with self._lock:
             now = bytes(self._packed) + self._packer.copy().flush()
             blocks = (*(block.data for block in self._blocks), now)
-            snapshot = Snapshot(dict(self._machine), blocks)
+            snapshot = FlightSnapshot(dict(self._machine), blocks)
             self._lent.add(snapshot)
             return snapshot
 
@@ -182,7 +182,7 @@ class FlightArchive:
         self.flight = flight
         self.directory = directory
         self._post = post
-        self._waiting: queue.Queue[tuple[str, Snapshot]] = queue.Queue(1)
+        self._waiting: queue.Queue[tuple[str, FlightSnapshot]] = queue.Queue(1)
         self._saved: dict[str, tuple[float, str]] = {}
         threading.Thread(target=self._run, name="flight", daemon=True).start()
 
@@ -224,7 +224,7 @@ class FlightArchive:
         while True:
             self._post(self._written(*self._waiting.get()))  # keep no reference afterwards
 
-    def _written(self, path: str, snapshot: Snapshot) -> str:
+    def _written(self, path: str, snapshot: FlightSnapshot) -> str:
         """Write a file; return the error, or ''."""
         try:
             _save(self.directory, path, snapshot, self.flight.page_size_bytes)
@@ -238,7 +238,7 @@ class FlightArchive:
         return ""
 
 
-def _save(directory: str, path: str, snapshot: Snapshot, page_size_bytes: int) -> None:
+def _save(directory: str, path: str, snapshot: FlightSnapshot, page_size_bytes: int) -> None:
     """Write a file atomically, then remove the oldest beyond the limits."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     draft = os.path.join(directory, _DRAFT)
@@ -283,13 +283,13 @@ def _prune(directory: str, path: str) -> None:
             os.unlink(other)
 
 
-def _apply(machine: dict[str, bytes | None], step: Step) -> None:
+def _apply(machine: dict[str, bytes | None], step: RecordingStep) -> None:
     for path in step.gone:
         machine.pop(path, None)
     machine.update(step.files)
 
 
-def _packed(step: Step) -> bytes:
+def _packed(step: RecordingStep) -> bytes:
     frame = step.frame
     gone = os.fsencode("\n".join(step.gone))
     uevents = step.uevents.encode()
@@ -317,7 +317,7 @@ def _packed(step: Step) -> bytes:
     return b"".join(parts)
 
 
-def _unpacked(block: bytes) -> Iterator[Step]:
+def _unpacked(block: bytes) -> Iterator[RecordingStep]:
     data = zlib.decompress(block)
     at = 0
 
@@ -336,4 +336,4 @@ def _unpacked(block: bytes) -> Iterator[Step]:
             contents[path] = None if content_bytes < 0 else take(content_bytes)
         vanished = os.fsdecode(gone).split("\n") if gone else ()
         frame = Frame(0, monotonic, realtime)
-        yield Step(frame, contents, vanished, uevents.decode(), read.decode().split())
+        yield RecordingStep(frame, contents, vanished, uevents.decode(), read.decode().split())

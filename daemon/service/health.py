@@ -23,7 +23,7 @@ FIRST_ROUND_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Health:
+class ServiceHealth:
     """Health, updated by the loop's thread; HTTP threads call `healthy`, `ready` and `landing`."""
 
     engine: Engine

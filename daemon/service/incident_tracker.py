@@ -17,7 +17,7 @@ from iowarden.rules.advice import advice
 from iowarden.rules.alerting.alerts import AlertState, Transition
 from iowarden.rules.incidents import incidents, model, recurring
 from iowarden.rules.incidents.model import (
-    Due,
+    DueNotice,
     Incident,
     IncidentChange,
     IncidentChangeKind,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.service.event_pipeline import EventPipeline
     from iowarden.daemon.service.flight_recorder import FlightArchive
     from iowarden.daemon.service.notifier import Notifier
-    from iowarden.daemon.service.situation import Situation
+    from iowarden.daemon.service.situation import IncidentContext
     from iowarden.daemon.service.summaries import Summaries
     from iowarden.daemon.storage.state_db import OutboxRow
     from iowarden.daemon.transition_log import TransitionLog
@@ -53,7 +53,7 @@ _BEGINS = (IncidentChangeKind.OPENED, IncidentChangeKind.ESCALATED, IncidentChan
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepResult:
     """The result of a step, to be written."""
 
     rows: list[OutboxRow]
@@ -73,7 +73,7 @@ class IncidentTracker:
 
     engine: Engine
     events: EventPipeline
-    situation: Situation
+    situation: IncidentContext
     commands: CommandHandler
     notifier: Notifier
     summaries: Summaries
@@ -89,7 +89,7 @@ class IncidentTracker:
     _came_back: dict[str, str] = field(default_factory=dict)
     """Per incident, the reason of its next mail: a disk that came back."""
 
-    def step(self, now: float, unwatched_seconds: float, running_seconds: float) -> Step:
+    def step(self, now: float, unwatched_seconds: float, running_seconds: float) -> StepResult:
         """Evaluate the rules that are due, and apply the results.
 
         `unwatched_seconds` is the time since the last tick, `running_seconds` since the first one.
@@ -102,8 +102,8 @@ class IncidentTracker:
         changes = self.engine.rules.evaluate(now)
         around = self.events.around(now)
         alerts = self.situation.alerts(now)
-        self.habits = recurring.step(self.habits, alerts, now, self.clock.wall_seconds)
-        self.incidents, dues, events = incidents.step(
+        self.habits = recurring.next_recurrences(self.habits, alerts, now, self.clock.wall_seconds)
+        self.incidents, dues, events = incidents.next_incidents(
             self.incidents,
             alerts,
             now,
@@ -151,7 +151,7 @@ class IncidentTracker:
             rows.append(self.notifier.row(together))
         self._log_rule_failures()
         happened, self.events.changed = self.events.changed, False
-        return Step(
+        return StepResult(
             rows,
             replaced,
             # The alert keeps firing if the program is killed in the middle of the stall.
@@ -173,7 +173,7 @@ class IncidentTracker:
             if key.startswith("rule "):
                 self.log.trouble(key, "")
 
-    def _compose(self, due: Due, now: float) -> OutboxRow:
+    def _compose(self, due: DueNotice, now: float) -> OutboxRow:
         """Render the mail that is due for the outbox; note its advice as given."""
         incident = due.incident
         notice = self.notifier.notice(due, now)
@@ -278,8 +278,8 @@ class IncidentTracker:
         ]
 
 
-def _policy(config: Config) -> model.Policy:
-    return model.Policy(
+def _policy(config: Config) -> model.NotificationPolicy:
+    return model.NotificationPolicy(
         grouping_seconds=config.warning_grouping_seconds,
         all_clear_seconds=config.all_clear_after_seconds,
         close_seconds=config.close_after_seconds,

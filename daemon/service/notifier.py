@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.service.flight_recorder import FlightArchive
-    from iowarden.daemon.service.situation import Situation
+    from iowarden.daemon.service.situation import IncidentContext
     from iowarden.daemon.transition_log import TransitionLog
-    from iowarden.rules.incidents.model import Due
+    from iowarden.rules.incidents.model import DueNotice
     from iowarden.rules.notice import Notice
     from iowarden.rules.selftest_schedule import Runs
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Notifier:
     """Describes incidents in text; when a mail is due is decided elsewhere."""
 
-    situation: Situation
+    situation: IncidentContext
     log: TransitionLog
     clock: SystemClock
     config: Callable[[], Config]
@@ -43,7 +43,7 @@ class Notifier:
     files: AffectedFiles | None
     flights: FlightArchive | None
 
-    def notice(self, due: Due, now: float) -> Notice:
+    def notice(self, due: DueNotice, now: float) -> Notice:
         """Return the notification of an incident, in text."""
         incident, situation, engine = due.incident, self.situation, self.situation.engine
         realtime, date = self.clock.realtime, self.clock.date
@@ -57,7 +57,7 @@ class Notifier:
                 *situation.measured(alerts, now),
             ),
             engine.last.block,
-            engine.devices.standing,
+            engine.devices.dependents,
             situation.busy(),
             engine.waiting(now),
             said=advice.text_of_member(alerts, lambda: situation.facts(now)),

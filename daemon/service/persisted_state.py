@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from iowarden.daemon.json_codec import CodecError
 from iowarden.daemon.service import stored_documents
 from iowarden.daemon.service.event_pipeline import Cursors
-from iowarden.daemon.service.stored_documents import SCHEMA, Reader
+from iowarden.daemon.service.stored_documents import SCHEMA, DocumentReader
 from iowarden.daemon.storage.state_db import version_of, versioned
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.event_state import CorrelationState
 from iowarden.rules.incidents import silences
 from iowarden.rules.incidents.incidents import unwatched
-from iowarden.rules.incidents.model import Incident, Incidents, Member
+from iowarden.rules.incidents.model import Incident, IncidentMember, Incidents
 from iowarden.rules.incidents.silences import Silences
 from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest
-from iowarden.rules.renames import Kind
-from iowarden.rules.signals.table import Memory
+from iowarden.rules.renames import NameKind
+from iowarden.rules.signals.table import PersistentSignals
 from iowarden.rules.topology.device_changes import Devices
-from iowarden.rules.topology.topology import Stood
+from iowarden.rules.topology.topology import StoredDependents
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -51,9 +51,9 @@ class PersistedState:
     alerts: tuple[Alert, ...] = ()
     incidents: dict[str, Incident] = field(default_factory=dict)
     sequences: dict[str, int] = field(default_factory=dict)
-    signals: Memory = field(default_factory=Memory)
+    signals: PersistentSignals = field(default_factory=PersistentSignals)
     devices: Devices = field(default_factory=Devices)
-    stood: Stood = field(default_factory=Stood)
+    dependents: StoredDependents = field(default_factory=StoredDependents)
     digest: Digest = field(default_factory=Digest)
     silences: Silences = field(default_factory=Silences)
     self_tests: Runs = field(default_factory=dict)
@@ -87,7 +87,7 @@ def documents(
 ) -> dict[str, str]:
     """Return each field as JSON text, by the name of its row, except those in `without`."""
     return {
-        versioned(name, each.version): stored_documents.encode(getattr(kept, name))
+        versioned(name, each.version): stored_documents.encode(getattr(kept, each.field or name))
         for name, each in schema.documents.items()
         if name not in without
     }
@@ -100,6 +100,11 @@ def outdated(rows: Iterable[str], schema: Schema = SCHEMA) -> tuple[str, ...]:
     return tuple(row for row, name, version in found if version < versions.get(name, 0))
 
 
+def _by_field(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by the field of `PersistedState`, given them by the name of the document."""
+    return {schema.documents[name].field or name: value for name, value in values.items()}
+
+
 def read(
     texts: Mapping[str, str], now: float, schema: Schema = SCHEMA
 ) -> tuple[PersistedState, dict[str, UnusedRow]]:
@@ -110,14 +115,16 @@ def read(
     of them was written last, after an upgrade and a downgrade. They are merged where possible.
     """
     rows = _Rows(texts, schema)
-    reader = Reader(0.0, now, schema.renames)
+    reader = DocumentReader(0.0, now, schema.renames)
     ahead = rows.values(reader, "wall_ahead_seconds")
-    reader = Reader(ahead[0] if ahead else 0.0, now, schema.renames)
+    reader = DocumentReader(ahead[0] if ahead else 0.0, now, schema.renames)
     found = {name: rows.values(reader, name) for name in schema.documents}
-    last = PersistedState(**{name: values[0] for name, values in found.items() if values})
+    last = PersistedState(
+        **_by_field(schema, {name: values[0] for name, values in found.items() if values})
+    )
     earlier = {name: values[1] for name, values in found.items() if len(values) > 1}
     if earlier:
-        last = _joined(last, PersistedState(**earlier), now)
+        last = _joined(last, PersistedState(**_by_field(schema, earlier)), now)
     lost = {version_of(row)[0] for row in rows.unused}
     if "sequences" in lost or ("digest" in lost and not found["digest"]):
         # Mails are numbered from 1 again, and none may reuse the identifier of an earlier one.
@@ -151,7 +158,7 @@ class _Rows:
             else:
                 self._versions.setdefault(name, {})[version] = row
 
-    def values(self, reader: Reader, name: str) -> list[Any]:
+    def values(self, reader: DocumentReader, name: str) -> list[Any]:
         """Return the values of a document's rows, the last written first: at most two."""
         found: list[Any] = []
         for version, row in sorted(self._versions.get(name, {}).items()):
@@ -216,7 +223,7 @@ def _joined(last: PersistedState, before: PersistedState, now: float) -> Persist
 
 # --- renamed words
 
-_Labelled = TypeVar("_Labelled", Alert, Member)
+_Labelled = TypeVar("_Labelled", Alert, IncidentMember)
 
 
 def _renamed(kept: PersistedState, names: Renames) -> PersistedState:
@@ -277,14 +284,14 @@ def _incident(incident: Incident, names: Renames) -> Incident:
 def _burst(burst: Burst, names: Renames) -> Burst:
     return replace(
         burst,
-        kind=names.current(Kind.EVENT, burst.kind),
+        kind=names.current(NameKind.EVENT, burst.kind),
         first=_event(burst.first, names),
         last=_event(burst.last, names),
     )
 
 
 def _event(event: StorageEvent, names: Renames) -> StorageEvent:
-    return replace(event, kind=names.current(Kind.EVENT, event.kind))
+    return replace(event, kind=names.current(NameKind.EVENT, event.kind))
 
 
 # --- a file that is read late

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.notify.delivery import Sender
+    from iowarden.daemon.notify.delivery import MailSender
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
@@ -34,7 +34,7 @@ MAX_PROBLEMS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class ReloadDone:
     """A valid configuration and its rules.
 
     Fields: `config` has the old values of settings that need a restart, `kept_back` names those
@@ -44,11 +44,11 @@ class Loaded:
     config: Config
     groups: tuple[RuleGroup, ...]
     needs_restart: tuple[str, ...]
-    sender: Sender | None
+    sender: MailSender | None
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ReloadRefused:
     """A refused configuration: one line for each problem."""
 
     problems: tuple[str, ...]
@@ -63,11 +63,11 @@ class Reloader:
         clock: SystemClock,
         log: TransitionLog,
         notify: Callable[[str], object],
-        post: Callable[[Loaded | Refused], object],
+        post: Callable[[ReloadDone | ReloadRefused], object],
         *,
         load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None,
-        sender_for: Callable[[Config], Sender] | None,
-        put_in_force: Callable[[Loaded, float], int],
+        sender_for: Callable[[Config], MailSender] | None,
+        put_in_force: Callable[[ReloadDone, float], int],
     ) -> None:
         """`load` reads the files and may hang, None: reload is not possible; `notify` is sd_notify.
 
@@ -109,9 +109,9 @@ class Reloader:
         """Whether a reload is in progress that was not given up."""
         return self._reading_since is not None and not self.refusal
 
-    def take(self, event: Loaded | Refused) -> None:
+    def take(self, event: ReloadDone | ReloadRefused) -> None:
         """Apply a valid configuration; log why an invalid one is refused."""
-        if isinstance(event, Loaded):
+        if isinstance(event, ReloadDone):
             now = self._clock.now()
             self.config = event.config
             rules = self._put_in_force(event, now)
@@ -169,9 +169,9 @@ class Reloader:
 
 def _loaded(
     load: Callable[[], tuple[Config, Sequence[RuleGroup]]],
-    sender_for: Callable[[Config], Sender] | None,
+    sender_for: Callable[[Config], MailSender] | None,
     before: Config,
-) -> Loaded | Refused:
+) -> ReloadDone | ReloadRefused:
     try:
         config, groups = load()
         kept = {key: getattr(before, key) for key in NEEDS_RESTART}
@@ -181,11 +181,11 @@ def _loaded(
         # Reads certificates, so it is made in this thread.
         sender = sender_for(config) if sender_for is not None and other else None
     except ConfigError as error:
-        return Refused(error.problems)
+        return ReloadRefused(error.problems)
     except RuleFileError as error:
-        return Refused(error.errors)
+        return ReloadRefused(error.errors)
     except OSError as error:
-        return Refused((f"reload: cannot read a file: {error}",))
+        return ReloadRefused((f"reload: cannot read a file: {error}",))
     except Exception as error:  # noqa: BLE001 - whatever it is, the running configuration stays
-        return Refused((f"reload: bug: {trace(error)}",))
-    return Loaded(config, tuple(groups), kept_back, sender)
+        return ReloadRefused((f"reload: bug: {trace(error)}",))
+    return ReloadDone(config, tuple(groups), kept_back, sender)

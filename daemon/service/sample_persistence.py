@@ -32,7 +32,7 @@ MAX_SECONDS = 600.0
 HUNG_SECONDS = 10.0
 
 
-class Store(Protocol):
+class SampleStore(Protocol):
     """Stores samples without ever blocking; implemented by history.History."""
 
     working_since: float | None
@@ -60,7 +60,7 @@ class Store(Protocol):
 class SamplePersistence:
     """Tracks which samples are stored in history.db."""
 
-    def __init__(self, store: Store | None, engine: Engine, telling: TransitionLog) -> None:
+    def __init__(self, store: SampleStore | None, engine: Engine, telling: TransitionLog) -> None:
         """Start idle; without a store nothing is stored."""
         self.known = store is None
         """Whether the stored samples are loaded, or there are none to load."""

@@ -20,7 +20,14 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import documents
 from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
-from iowarden.rules.selftest_schedule import IN_PROGRESS, Candidate, Due, Outcome, Run, Runs
+from iowarden.rules.selftest_schedule import (
+    IN_PROGRESS,
+    Candidate,
+    DueSelfTest,
+    Runs,
+    SelfTestRun,
+    SelfTestState,
+)
 from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Sample
     from iowarden.collectors.smart.drive import AccessMethod, Drive
-    from iowarden.daemon.control.control_socket import Command
+    from iowarden.daemon.control.control_socket import ControlCommand
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
 
@@ -45,7 +52,7 @@ POLL_TIMEOUT_SECONDS = 60.0
 _BUSY_MILLISECONDS = 9
 """Index of the time with requests in flight. Source: kernel, admin-guide/iostats.rst, field 10."""
 _SHORT_MINUTES = 10
-_PRIORITY = {Outcome.FAILED: 4, Outcome.PASSED: 6, Outcome.ABORTED: 6}
+_PRIORITY = {SelfTestState.FAILED: 4, SelfTestState.PASSED: 6, SelfTestState.ABORTED: 6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class SelfTestAnswer:
     asleep: bool = False
 
 
-class SelfTests:
+class SelfTestRunner:
     """All self-tests of this machine; `runs` is their persisted state."""
 
     def __init__(
@@ -84,7 +91,7 @@ class SelfTests:
         with these keys now; `keep` persists `runs`.
         """
         self.runs: Runs = {}
-        self.groups: tuple[selftest_schedule.Group, ...] = ()
+        self.groups: tuple[selftest_schedule.ScheduleGroup, ...] = ()
         self._engine = engine
         self._transitions = telling
         self._machine = root
@@ -94,12 +101,12 @@ class SelfTests:
         self._zone = zone
         self._store = keep
         self._restored = False
-        self._due: list[Due] = []
+        self._due: list[DueSelfTest] = []
         self._candidates: list[Candidate] = []
         self._samples: list[Sample] | None = None
         self._next = float("-inf")
         self._requested: dict[str, float] = {}
-        self._before: dict[tuple[str, str], Run] = {}
+        self._before: dict[tuple[str, str], SelfTestRun] = {}
         self._surveys: deque[tuple[float, dict[str, int]]] = deque()
 
     # --- called by the loop
@@ -115,8 +122,10 @@ class SelfTests:
             for kind, run in by_kind.items():
                 if kind in self.runs.get(disk, {}):
                     continue
-                lost = run.outcome is Outcome.STARTING
-                known = selftest_schedule.ended(run, Outcome.NOT_BEGUN, "iowarden was stopped", now)
+                lost = run.outcome is SelfTestState.STARTING
+                known = selftest_schedule.ended(
+                    run, SelfTestState.NOT_BEGUN, "iowarden was stopped", now
+                )
                 self.runs = selftest_schedule.with_run(
                     self.runs, disk, kind, known if lost else run
                 )
@@ -142,7 +151,7 @@ class SelfTests:
     def _answer_of(self, told: SelfTestAnswer, now: float) -> None:
         run = self.runs.get(told.disk, {}).get(told.action)
         before = self._before.pop((told.disk, told.action), None)
-        if run is None or run.outcome is not Outcome.STARTING:
+        if run is None or run.outcome is not SelfTestState.STARTING:
             return
         reply = told.reply
         if reply.outcome is SelfTestOutcome.DONE:
@@ -157,7 +166,7 @@ class SelfTests:
             return
         else:
             refused = reply.outcome is SelfTestOutcome.REFUSED
-            outcome = Outcome.REFUSED if refused else Outcome.NOT_BEGUN
+            outcome = SelfTestState.REFUSED if refused else SelfTestState.NOT_BEGUN
             after = selftest_schedule.ended(run, outcome, reply.text, now)
         self._set(told.disk, told.action, after)
         self._report_outcome(told.disk, told.action, after)
@@ -175,14 +184,14 @@ class SelfTests:
 
     # --- commands
 
-    def answer(self, command: Command, now: float) -> None:
+    def answer(self, command: ControlCommand, now: float) -> None:
         """Execute a command and reply."""
         try:
             command.reply({"answer": self._answered(command, now)})
         except ValueError as error:  # a CodecError is one
             command.reply({"error": str(error)})
 
-    def _answered(self, command: Command, now: float) -> object:
+    def _answered(self, command: ControlCommand, now: float) -> object:
         """Return the reply. Errors: ValueError, CodecError."""
         wanted = command.arguments.get("disk")
         disk = "" if wanted is None else self._disk(json_codec.text(command.arguments, "disk"))
@@ -235,9 +244,9 @@ class SelfTests:
                 self.runs = selftest_schedule.with_run(self.runs, disk, kind, replace(run, text=""))
         self._start(disk, "abort", who)
 
-    def _status(self, now: float, wanted: str) -> documents.SelfTests:
+    def _status(self, now: float, wanted: str) -> documents.SelfTestList:
         known = self._engine.last.smart
-        runs: list[documents.SelfTestRun] = []
+        runs: list[documents.SelfTestRunLine] = []
         postponed = {(each.disk, each.kind): each for each in self._due}
         for candidate in self._candidates:
             disk = candidate.disk
@@ -252,7 +261,7 @@ class SelfTests:
             if foreign:
                 ratio = None if drive is None else drive.self_test_remaining_ratio
                 runs.append(
-                    documents.SelfTestRun(
+                    documents.SelfTestRunLine(
                         disk,
                         device,
                         "",
@@ -262,32 +271,32 @@ class SelfTests:
                     )
                 )
             for kind in kinds:
-                run = self.runs.get(disk, {}).get(kind) or Run(now)
+                run = self.runs.get(disk, {}).get(kind) or SelfTestRun(now)
                 due = postponed.get((disk, kind))
                 following = selftest_schedule.following(
                     group, disk, kind, self._realtime(now), self._zone
                 )
                 runs.append(self._line(disk, device, kind, run, drive, due, following, now))
-        return documents.SelfTests(self._realtime(now), bool(self.groups), tuple(runs))
+        return documents.SelfTestList(self._realtime(now), bool(self.groups), tuple(runs))
 
     def _line(
         self,
         disk: str,
         device: str,
         kind: str,
-        run: Run,
+        run: SelfTestRun,
         drive: Drive | None,
-        due: Due | None,
+        due: DueSelfTest | None,
         following: float | None,
         now: float,
-    ) -> documents.SelfTestRun:
-        runs = run.outcome is Outcome.RUNNING
+    ) -> documents.SelfTestRunLine:
+        runs = run.outcome is SelfTestState.RUNNING
         ratio = None if drive is None or not runs else drive.self_test_remaining_ratio
         remaining = selftest_schedule.remaining_seconds(run, drive, now) if runs else None
         if ratio is None and remaining is not None and run.minutes:
             ratio = remaining / (60 * run.minutes)
         begun, ended = run.begun_seconds, run.ended_seconds
-        return documents.SelfTestRun(
+        return documents.SelfTestRunLine(
             disk=disk,
             device=device,
             kind=kind,
@@ -350,7 +359,7 @@ class SelfTests:
         soon = []
         for disk, by_kind in list(self.runs.items()):
             for kind, run in by_kind.items():
-                if run.outcome is not Outcome.RUNNING:
+                if run.outcome is not SelfTestState.RUNNING:
                     continue
                 known = None if disks is None else disks.by_key.get(disk)
                 after = selftest_schedule.follow(run, kind, known, now)
@@ -394,34 +403,41 @@ class SelfTests:
             if run.outcome not in IN_PROGRESS:
                 continue
             if told.reply.outcome is SelfTestOutcome.DONE:
-                after = selftest_schedule.ended(run, Outcome.ABORTED, f"aborted by {told.who}", now)
+                after = selftest_schedule.ended(
+                    run, SelfTestState.ABORTED, f"aborted by {told.who}", now
+                )
                 self._report_outcome(told.disk, kind, after)
             else:
                 after = replace(run, text=f"could not be aborted: {told.reply.text}")
             self._set(told.disk, kind, after)
         self._poll_soon([told.disk])
 
-    def _report_outcome(self, disk: str, kind: str, run: Run) -> None:
+    def _report_outcome(self, disk: str, kind: str, run: SelfTestRun) -> None:
         """Log the outcome of a test."""
         name = f"disk {disk}: {kind} self-test"
         by = f", requested by {run.who}" if run.who else ""
         match run.outcome:
-            case Outcome.RUNNING:
+            case SelfTestState.RUNNING:
                 lasts = f", takes about {run.minutes} min" if run.minutes else ""
                 text = f"{name} started{lasts}{by}"
-            case Outcome.REFUSED:
+            case SelfTestState.REFUSED:
                 text = f"{name} refused: {run.text}; {selftest_schedule.INSTEAD}"
-            case Outcome.PASSED | Outcome.FAILED:
+            case SelfTestState.PASSED | SelfTestState.FAILED:
                 where = "" if run.lba is None else f", first bad sector {run.lba}"
                 text = f"{name} {run.outcome}: {run.text}{where}"
-            case Outcome.INTERRUPTED | Outcome.ABORTED | Outcome.NOT_BEGUN | Outcome.UNKNOWN:
+            case (
+                SelfTestState.INTERRUPTED
+                | SelfTestState.ABORTED
+                | SelfTestState.NOT_BEGUN
+                | SelfTestState.UNKNOWN
+            ):
                 text = f"{name} {run.outcome.value.replace('_', ' ')}: {run.text}"
             case _:
                 return
-        priority = 6 if run.outcome is Outcome.RUNNING else _PRIORITY.get(run.outcome, 5)
+        priority = 6 if run.outcome is SelfTestState.RUNNING else _PRIORITY.get(run.outcome, 5)
         self._transitions.send(journal.SELF_TEST, priority, text)
 
-    def _set(self, disk: str, kind: str, run: Run) -> None:
+    def _set(self, disk: str, kind: str, run: SelfTestRun) -> None:
         self.runs = selftest_schedule.with_run(self.runs, disk, kind, run)
         self._samples = None
         self._store()

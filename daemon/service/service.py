@@ -10,8 +10,8 @@ from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Outcome, Reading, Sample
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.clock import local_zone
-from iowarden.daemon.control.control_socket import Command
-from iowarden.daemon.http.exposition import Snapshot
+from iowarden.daemon.control.control_socket import ControlCommand
+from iowarden.daemon.http.exposition import MetricsSnapshot
 from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
 from iowarden.daemon.notify import delivery
 from iowarden.daemon.notify.attempt import SendResult
@@ -22,7 +22,7 @@ from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.service.device_watch import DeviceWatch
 from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Callbacks, EventPipeline
-from iowarden.daemon.service.health import Health
+from iowarden.daemon.service.health import ServiceHealth
 from iowarden.daemon.service.incident_tracker import IncidentTracker
 from iowarden.daemon.service.loop import Loop
 from iowarden.daemon.service.messages import Reload, Trouble
@@ -30,7 +30,7 @@ from iowarden.daemon.service.notifier import Notifier
 from iowarden.daemon.service.probe_watch import ProbeWatch
 from iowarden.daemon.service.reload import Reloader
 from iowarden.daemon.service.sample_persistence import SamplePersistence
-from iowarden.daemon.service.situation import Situation
+from iowarden.daemon.service.situation import IncidentContext
 from iowarden.daemon.service.stored_documents import SCHEMA, Schema
 from iowarden.daemon.service.summaries import Summaries
 from iowarden.daemon.storage.history_db import SamplesLoaded, Written
@@ -40,9 +40,9 @@ from iowarden.daemon.storage.state_db import (
     StateLoaded,
     Texts,
 )
-from iowarden.daemon.transition_log import Log, TransitionLog
+from iowarden.daemon.transition_log import LogSink, TransitionLog
 from iowarden.daemon.views import answers
-from iowarden.rules.events.event_table import Table
+from iowarden.rules.events.event_table import EventTable
 
 if TYPE_CHECKING:
     import queue
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.control.control_socket import Control
     from iowarden.daemon.http.exposition import Exposition
-    from iowarden.daemon.http.http_server import Server
+    from iowarden.daemon.http.http_server import HttpServer
     from iowarden.daemon.polling.pollers import Pollers
-    from iowarden.daemon.polling.scheduler import Readers
+    from iowarden.daemon.polling.scheduler import SourceScheduler
     from iowarden.daemon.probe_client.client import Client
     from iowarden.daemon.process_metrics import Content
     from iowarden.daemon.service.loop import Duty, FrameSource
@@ -80,12 +80,12 @@ class Dependencies:
     config: Config
     clock: SystemClock
     engine: Engine
-    readers: Readers
+    readers: SourceScheduler
     pollers: Pollers
     events: queue.SimpleQueue[object]
-    log: Log
-    state: delivery.Store
-    sender: delivery.Sender
+    log: LogSink
+    state: delivery.MailStore
+    sender: delivery.MailSender
     exposition: Exposition
     notify: Callable[[str], object]
     """sd_notify: takes the text of the datagram."""
@@ -96,7 +96,7 @@ class Dependencies:
     """Saves the text of a reading that could not be parsed; the time is Unix time."""
     load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None = None
     """Reads configuration and rules again; may hang."""
-    sender_for: Callable[[Config], delivery.Sender] | None = None
+    sender_for: Callable[[Config], delivery.MailSender] | None = None
     """Makes the mail sender for a changed configuration."""
     probe: Client | None = None
     """Client of the privileged probe, which runs as root."""
@@ -104,13 +104,13 @@ class Dependencies:
     """Makes the access for self-tests; None: self-tests are not possible."""
     make_locate_machine: Callable[[], Machine] | None = None
     """Makes the access for locating affected files; None: not possible."""
-    table: Table | None = None
+    table: EventTable | None = None
     """The event table; None: no storage events."""
     flights: flight_recorder.FlightArchive | None = None
     """Saves flight recordings."""
     control: Control | None = None
     """The control socket for commands."""
-    history: sample_persistence.Store | None = None
+    history: sample_persistence.SampleStore | None = None
     """Stores the samples of range-based rules."""
     version: str = ""
     schema: Schema = SCHEMA
@@ -123,7 +123,7 @@ class Service:
     def __init__(self, parts: Dependencies) -> None:
         """Connect the parts; nothing runs yet."""
         self._dependencies = parts
-        self._server: Server | None = None
+        self._server: HttpServer | None = None
         self._pending: list[Reading[object]] = []
         """Readings from threads since the last tick."""
         self._readings: list[Reading[object]] = []
@@ -152,7 +152,7 @@ class Service:
             log.follow = parts.control.publish
         self._mails = delivery.Delivery(parts.state, parts.sender, log)
         self._tails = SamplePersistence(parts.history, engine, log)
-        self.health = Health(engine, clock, log, parts.notify)
+        self.health = ServiceHealth(engine, clock, log, parts.notify)
         self._reloader = Reloader(
             parts.config,
             clock,
@@ -171,7 +171,7 @@ class Service:
         self._happenings = EventPipeline(
             engine,
             log,
-            parts.table or Table({}),
+            parts.table or EventTable({}),
             clock.realtime,
             asked=Callbacks(
                 parts.pollers.kernel_log,
@@ -182,7 +182,7 @@ class Service:
             ),
             store=parts.history,
         )
-        self._situation = Situation(engine, self._happenings, clock, self._config)
+        self._situation = IncidentContext(engine, self._happenings, clock, self._config)
         self._desk = CommandHandler(
             engine,
             log,
@@ -194,7 +194,7 @@ class Service:
             table=parts.table,
             names=parts.schema.renames,
         )
-        self._self_tests = self_test_runs.SelfTests(
+        self._self_tests = self_test_runs.SelfTestRunner(
             engine,
             log,
             parts.make_selftest_machine,
@@ -304,7 +304,7 @@ class Service:
 
     # --- start to stop
 
-    def run(self, server: Server | None) -> int:
+    def run(self, server: HttpServer | None) -> int:
         """Run until a signal requests a stop; return the exit status."""
         self.begin(server)
         while self.loop.stopping is None:
@@ -312,7 +312,7 @@ class Service:
         self.stop()
         return 0
 
-    def begin(self, server: Server | None) -> None:
+    def begin(self, server: HttpServer | None) -> None:
         """Request the persisted state; a recording starts only when it is loaded."""
         self._server = server
         self._dependencies.state.load()
@@ -380,7 +380,7 @@ class Service:
                 if self._files is not None and self._files.take(event):
                     self._checkpoint.commit()
                     self._tracker.add_affected_files(event)
-            case reload.Loaded() | reload.Refused():
+            case reload.ReloadDone() | reload.ReloadRefused():
                 self._reloader.take(event)
             case self_test_runs.SelfTestAnswer():
                 self._self_tests.take(event, now)
@@ -392,9 +392,9 @@ class Service:
         match event:
             case Trouble():
                 self._log.trouble(event.key, event.text)
-            case uevents.Batch():
+            case uevents.UeventBatch():
                 self._devices.take(event)
-            case Command():
+            case ControlCommand():
                 own = event.name in self_test_runs.COMMANDS
                 (self._self_tests if own else self._desk).answer(event, now)
             case Reload():
@@ -495,11 +495,11 @@ class Service:
     def _publish(self, now: float) -> None:
         """Publish the current metrics; they are rendered when scraped."""
         own = Chunk("process", int(now), tuple(self._dependencies.own_metrics()))
-        self._dependencies.exposition.publish(Snapshot((*self._engine.hub.chunks(), own)))
+        self._dependencies.exposition.publish(MetricsSnapshot((*self._engine.hub.chunks(), own)))
 
     # --- commands
 
-    def _known(self, now: float) -> answers.Known:
+    def _known(self, now: float) -> answers.ViewInputs:
         """Return the current state, for commands."""
         config, started = self._reloader.config, self.health.started_seconds
         where = (
@@ -507,7 +507,7 @@ class Service:
             if config.mail.server
             else f"Maildir {config.state_directory}/Maildir"
         )
-        return answers.Known(
+        return answers.ViewInputs(
             version=self._dependencies.version,
             host=config.host,
             now=now,
@@ -532,7 +532,7 @@ class Service:
 
     # --- configuration reload
 
-    def _put_in_force(self, loaded: reload.Loaded, now: float) -> int:
+    def _put_in_force(self, loaded: reload.ReloadDone, now: float) -> int:
         """Apply a valid configuration to each part; return the number of rules."""
         config = loaded.config
         self._self_tests.groups = config.self_tests

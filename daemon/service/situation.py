@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.incidents.model import Incident
     from iowarden.rules.notice import Evidence
-    from iowarden.rules.topology.device_changes import Returned
+    from iowarden.rules.topology.device_changes import ReturnedDisk
 
 
 @dataclass(slots=True)
-class Situation:
+class IncidentContext:
     """Reads state and changes nothing."""
 
     engine: Engine
@@ -47,7 +47,7 @@ class Situation:
 
     def facts(self, now: float) -> Facts:
         """Return the facts that advice is based on."""
-        known = facts.known(
+        known = facts.advice_inputs(
             self.engine.devices.places(),
             self.engine.devices.mounts(),
             self.alerts(now),
@@ -82,7 +82,7 @@ class Situation:
         samples = dict.fromkeys(s for alert in alerts for s in self.engine.rules.current(alert))
         return report.evidence(samples, self.clock.realtime(now))
 
-    def returned(self, incident: Incident) -> list[Returned]:
+    def returned(self, incident: Incident) -> list[ReturnedDisk]:
         """Return the disks that came back during an incident of theirs, or of their array."""
         about = {incident.key, *(m.subject for m in incident.members)}
         return [

@@ -32,30 +32,30 @@ from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.events.controller_clock import Clock
+from iowarden.rules.events.controller_clock import ControllerClock
 from iowarden.rules.events.event_state import CorrelationState, EventGroup
 from iowarden.rules.events.event_table import Burst
-from iowarden.rules.incidents.model import Incident, Member
+from iowarden.rules.incidents.model import Incident, IncidentMember
 from iowarden.rules.incidents.recurring import Occurrence, Recurrence, Recurrences
 from iowarden.rules.incidents.silences import Acknowledgement, Silence, Silences, finder
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence, Reason
-from iowarden.rules.notices.digest import Digest, Entry
-from iowarden.rules.renames import Kind as Word
+from iowarden.rules.notices.digest import Digest, DigestEntry
+from iowarden.rules.renames import NameKind as Word
 from iowarden.rules.renames import Renames
-from iowarden.rules.selftest_schedule import Run, Runs
-from iowarden.rules.signals.table import GROUPS, Memory
-from iowarden.rules.topology.device_changes import Devices, Gone, Returned
+from iowarden.rules.selftest_schedule import Runs, SelfTestRun
+from iowarden.rules.signals.table import GROUPS, PersistentSignals
+from iowarden.rules.topology.device_changes import Devices, ReturnedDisk, VanishedDisk
 from iowarden.rules.topology.device_identity import Identity
-from iowarden.rules.topology.file_location import Answer
-from iowarden.rules.topology.slot_map import Slotted
-from iowarden.rules.topology.topology import Above, Stood
+from iowarden.rules.topology.file_location import SectorContent
+from iowarden.rules.topology.slot_map import SlotContent
+from iowarden.rules.topology.topology import Dependent, StoredDependents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class Kind(enum.StrEnum):
+class NumberKind(enum.StrEnum):
     """What kind of number a field holds."""
 
     PLAIN = "plain"
@@ -78,7 +78,7 @@ class Field:
 
     stored: str
     attribute: str
-    kind: Kind
+    kind: NumberKind
 
 
 def _record(
@@ -94,7 +94,9 @@ def _record(
     """
     renamed = attributes or {}
     found = {
-        renamed.get(stored, stored): Field(stored, renamed.get(stored, stored), Kind[kind.upper()])
+        renamed.get(stored, stored): Field(
+            stored, renamed.get(stored, stored), NumberKind[kind.upper()]
+        )
         for kind, names in {"plain": plain, **kinds}.items()
         for stored in names.split()
     }
@@ -125,7 +127,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             attributes={"learnt": "has_new_facts"},
         ),
         _record(
-            Member,
+            IncidentMember,
             "labels name severity state summary advice unknown evidence subject silenced value"
             " known_value count urgent redundancy usual",
             program="since_seconds missed_seconds cleared_seconds told_seconds heard_seconds"
@@ -139,30 +141,32 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Evidence, "source text", wall="realtime_seconds"),
         # The numbers in 'best_rates' are minutes of the program's clock: after a clock step they do
         # not match, and expire like old ones.
-        _record(Memory, "bandwidths best_rates", persistent="groups"),
+        _record(PersistentSignals, "bandwidths best_rates", persistent="groups"),
         _record(Devices, "gone names totals returned"),
         _record(
-            Gone,
+            VanishedDisk,
             "name object carried left adapter held",
             program="at_seconds taken_seconds",
-            attributes={"held": "members"},
+            attributes={"left": "twins", "held": "members"},
         ),
         _record(
-            Returned,
+            ReturnedDisk,
             "was name object held",
             program="at_seconds",
             attributes={"held": "members"},
         ),
         _record(Identity, "key object adapter"),
-        _record(Stood, "above now", program="at_seconds until"),
-        _record(Above, "key name shown on mount"),
+        _record(StoredDependents, "above now", program="at_seconds until"),
+        _record(Dependent, "key name shown on mount"),
         _record(
             Digest,
             "arrived number entries events events_total told",
             program="begun_seconds arrived_seconds",
             attributes={"told": "advised"},
         ),
-        _record(Entry, "name severity object summary advice times firing", program="first_seconds"),
+        _record(
+            DigestEntry, "name severity object summary advice times firing", program="first_seconds"
+        ),
         _record(
             Recurrence,
             "occurrences told",
@@ -186,7 +190,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             Acknowledgement, "incident severity reason who subjects", program="created_seconds"
         ),
         _record(
-            Run,
+            SelfTestRun,
             "outcome text who lba minutes tries log",
             program="seen_seconds begun_seconds ended_seconds passed_seconds",
         ),
@@ -214,22 +218,22 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             wall="realtime_seconds",
         ),
         _record(
-            Clock,
+            ControllerClock,
             "serial way matches told reason",
             source="errors power_on",
             duration="offset drift",
             attributes={"told": "reported", "way": "method"},
         ),
-        _record(Slotted, "serial model array"),
+        _record(SlotContent, "serial model array"),
         _record(Cursors, "kernel controllers listed"),
         _record(
-            kernel_log.Cursor,
+            kernel_log.KernelCursor,
             "journal boot_id sequence",
             monotonic="monotonic_seconds",
             wall="realtime_seconds",
         ),
-        _record(log_alignment.Cursor, "serial", source="listing"),
-        _record(controller.Listed, "arrays disks serial vendor", program="at_seconds"),
+        _record(log_alignment.LogCursor, "serial", source="listing"),
+        _record(controller.LastListing, "arrays disks serial vendor", program="at_seconds"),
         _record(
             SectorLookup,
             "subject device start count found problem read_ahead",
@@ -238,7 +242,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         ),
         _record(Located, "device start count answers disk sector_bytes"),
         _record(
-            Answer,
+            SectorContent,
             "start count kind text chain device file_system block block_bytes inode path"
             " other_paths mounted offset_bytes bytes size_bytes in_place array degraded copies",
         ),
@@ -262,6 +266,8 @@ class Document:
     type: Any
     digests: tuple[str, ...]
     migrations: tuple[Callable[[Any], Any], ...] = ()
+    field: str = ""
+    """What `PersistedState` calls it, where that is another name."""
 
     @property
     def version(self) -> int:
@@ -345,20 +351,22 @@ DOCUMENTS: Mapping[str, Document] = {
         (_with_returns, _with_redundancy, _with_habits),
     ),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
-    "signals": Document(Memory, ("d277ff12b69160be",)),
+    "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
     "devices": Document(
         Devices,
         ("66daf5c9f21f4b79", "994a9c901ba2c30f", "3e61eff998a853f2"),
         (_not_taken, _not_returned),
     ),
-    "stood": Document(Stood, ("a85a41082275e070",)),
+    "stood": Document(StoredDependents, ("a85a41082275e070",), field="dependents"),
     "digest": Document(Digest, ("1db201d093494814",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),
-    "happened": Document(CorrelationState, ("34304c00c797d5ca", "ee81739f9249d8e3"), (_not_ended,)),
+    "happened": Document(
+        CorrelationState, ("34304c00c797d5ca", "ee81739f9249d8e3"), (_not_ended,), "correlation"
+    ),
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
-    "hits": Document(tuple[SectorLookup, ...], ("965d8f3852d7c7d4",)),
+    "hits": Document(tuple[SectorLookup, ...], ("965d8f3852d7c7d4",), field="lookups"),
     "recurring": Document(Recurrences, ("f129b604f7421345",)),
     "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
 }
@@ -407,7 +415,7 @@ def _plain(value: object) -> object:
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class UnreadableItem:
     """An unreadable item of a collection: its place, the reason, and its JSON."""
 
     place: str
@@ -415,7 +423,7 @@ class Bad:
     item: Any
 
 
-class Reader:
+class DocumentReader:
     """Reads documents: shifts times of the program's clock by `ahead`, limits them to `now`.
 
     A time after `now` becomes now: the clock was set back since, and a time in the future would not
@@ -426,7 +434,7 @@ class Reader:
     def __init__(self, ahead: float, now: float, renames: Renames) -> None:
         """Start; `ahead` is how far the wall clock was ahead of the program's clock."""
         self._renames = renames
-        self.bad: list[Bad] = []
+        self.bad: list[UnreadableItem] = []
         """The unreadable items of the document that was read last."""
         self._ahead = ahead
         self._now = now
@@ -444,17 +452,17 @@ class Reader:
                 value = migrate(value)
             fields = RECORDS.get(document.type)
             if fields is None:
-                return self._items(document.type, value, "$", Kind.PLAIN)
+                return self._items(document.type, value, "$", NumberKind.PLAIN)
             return self._record(document.type, fields, value, "$", self._items)
         except Exception as error:  # A bug in a migration costs its document only.
             is_told = isinstance(error, TypeError | ValueError)
             reason = str(error) if is_told else f"{type(error).__name__}: {error}"
             raise CodecError(f"got {text[:80]!r}: {reason}") from error
 
-    def _items(self, hint: Any, value: Any, place: str, kind: Kind) -> Any:  # noqa: ANN401
+    def _items(self, hint: Any, value: Any, place: str, kind: NumberKind) -> Any:  # noqa: ANN401
         """Return a value; of a collection all items that can be read."""
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-        if kind is Kind.PERSISTENT:
+        if kind is NumberKind.PERSISTENT:
             _expect(value, dict, place)
             groups = {self._renames.current(Word.GROUP, name): item for name, item in value.items()}
             return dict(self._good(groups.items(), place, self._persistent))
@@ -483,12 +491,14 @@ class Reader:
             try:
                 yield key, read(key, item, at)
             except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
-                self.bad.append(Bad(at, str(error), item))
+                self.bad.append(UnreadableItem(at, str(error), item))
 
     def _persistent(self, group: str, value: Any, place: str) -> Any:  # noqa: ANN401 - JSON
         if group not in _UNTIMED:
             raise ValueError(f"'{place}': expected one of {', '.join(_UNTIMED)}")
-        read = self._typed(dict[str, tuple[tuple[float, float], ...]], value, place, Kind.PLAIN)
+        read = self._typed(
+            dict[str, tuple[tuple[float, float], ...]], value, place, NumberKind.PLAIN
+        )
         return {name: self._moved(pairs, _UNTIMED[group]) for name, pairs in read.items()}
 
     def _moved(
@@ -512,7 +522,7 @@ class Reader:
         fields: tuple[Field, ...],
         value: Any,  # noqa: ANN401 - JSON
         place: str,
-        read: Callable[[Any, Any, str, Kind], Any],
+        read: Callable[[Any, Any, str, NumberKind], Any],
     ) -> Any:  # noqa: ANN401 - of `cls`
         _expect(value, dict, place)
         names = {each.stored for each in fields}
@@ -535,13 +545,13 @@ class Reader:
             finder(Silences((found,)))  # Otherwise it could not be used.
         return found
 
-    def _typed(self, hint: Any, value: Any, place: str, kind: Kind) -> Any:  # noqa: ANN401
+    def _typed(self, hint: Any, value: Any, place: str, kind: NumberKind) -> Any:  # noqa: ANN401
         fields = RECORDS.get(hint)
         if fields is not None:
             return self._record(hint, fields, value, place, self._typed)
         if hint is float:
             _expect(value, int | float, place)
-            return self._moment(float(value)) if kind is Kind.PROGRAM else float(value)
+            return self._moment(float(value)) if kind is NumberKind.PROGRAM else float(value)
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin in (types.UnionType, typing.Union):
             if value is None:
@@ -594,14 +604,14 @@ def digest(hint: Any) -> str:  # noqa: ANN401 - the type of a document
     return hashlib.sha256(described(hint).encode()).hexdigest()[:16]
 
 
-def described(hint: Any, kind: Kind = Kind.PLAIN) -> str:  # noqa: ANN401 - any type
+def described(hint: Any, kind: NumberKind = NumberKind.PLAIN) -> str:  # noqa: ANN401 - any type
     """Return names, types and kinds of a document, independent of names in Python."""
     fields = RECORDS.get(hint)
     if fields is not None:
         hints = _hints(hint)
         own = sorted(f"{f.stored}: {described(hints[f.attribute], f.kind)}" for f in fields)
         return "{" + ", ".join(own) + "}"
-    if kind is Kind.PERSISTENT:  # A new group affects no other one.
+    if kind is NumberKind.PERSISTENT:  # A new group affects no other one.
         return f"{kind} {json.dumps({name: n for name, n in _UNTIMED.items() if n})}"
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
@@ -615,5 +625,5 @@ def described(hint: Any, kind: Kind = Kind.PLAIN) -> str:  # noqa: ANN401 - any 
     if issubclass(hint, enum.Enum):
         return f"one of {json.dumps(sorted(each.value for each in hint))}"
     names = {str: "text", bool: "truth", int: "integer", float: "number"}
-    timed = hint in (int, float) and kind is not Kind.PLAIN
+    timed = hint in (int, float) and kind is not NumberKind.PLAIN
     return f"{names[hint]} ({kind})" if timed else names[hint]

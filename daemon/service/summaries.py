@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
-    from iowarden.daemon.service.situation import Situation
+    from iowarden.daemon.service.situation import IncidentContext
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.notice import Notice
     from iowarden.rules.topology import device_changes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Summaries:
     """The content of the next digest, and whether this machine has had its initial report."""
 
-    situation: Situation
+    situation: IncidentContext
     clock: SystemClock
     config: Callable[[], Config]
     silenced: Callable[[Alert, float], bool]
@@ -62,7 +62,7 @@ class Summaries:
 
         An alert that recurs regularly appears in the digest only: `usual` returns why.
         """
-        self.state = digest.step(
+        self.state = digest.next_digest(
             self.state,
             self._settled([self._usual(each, usual) for each in changes], now),
             seen,
@@ -73,7 +73,7 @@ class Summaries:
 
     def part_with(self, changes: Sequence[Transition], now: float) -> None:
         """Add alerts that ended because their rule was removed."""
-        self.state = digest.step(self.state, changes, (), now, self.clock.date)
+        self.state = digest.next_digest(self.state, changes, (), now, self.clock.date)
 
     def _settled(self, changes: list[Transition], now: float) -> list[Transition]:
         """Return changes with the advice of those for the digest rendered."""

@@ -68,7 +68,7 @@ def unpack(name: str, chunk: bytes) -> list[Row]:
     return rows
 
 
-def joined(parts: Iterable[Sequence[Row]]) -> list[Row]:
+def merged(parts: Iterable[Sequence[Row]]) -> list[Row]:
     """Merge parts in order of time; return each series once, without duplicate samples."""
     whole: dict[tuple[str, Labels], tuple[array[float], array[float]]] = {}
     for rows in parts:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control.documents import EventLine, EventQuery
 from iowarden.daemon.storage import sqlite
-from iowarden.rules.renames import NAMES, Kind, Renames
+from iowarden.rules.renames import NAMES, NameKind, Renames
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ CREATE TABLE event (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EventFilter:
     """A filter for events: the requested fields; '' and None match anything.
 
     `asked.disk` is a serial number or its beginning, a device or an object; if `devices` is given
@@ -108,7 +108,7 @@ _OF_ANY = _SELECT + _NEWEST
 _OF_INCIDENT = _SELECT + " AND incident >= ? AND incident < ?" + _NEWEST
 
 
-class Table:
+class EventRows:
     """The table while its file is open. Errors: sqlite.FAULTS."""
 
     def __init__(self, file: sqlite.Database) -> None:
@@ -163,7 +163,7 @@ class Table:
         ).rowcount
 
 
-def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventLine]:
+def read(path: str, wanted: EventFilter, names: Renames = NAMES) -> list[EventLine]:
     """Return the stored events that match, the newest last. Errors: sqlite.FAULTS."""
     asked = wanted.query
     values: list[object] = [
@@ -179,7 +179,7 @@ def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventLine]:
         rows = connection.execute(_OF_INCIDENT if asked.incident else _OF_ANY, values)
         found = (row for row in starmap(EventLine, rows) if wanted.matches(row))
         told = list(islice(found, asked.last))[::-1]
-    return [replace(row, kind=names.current(Kind.EVENT, row.kind)) for row in told]
+    return [replace(row, kind=names.current(NameKind.EVENT, row.kind)) for row in told]
 
 
 def _values(row: EventLine) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.storage import chunks, event_rows, sqlite
 from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.promql.store import LONG_SECONDS, MAX_SAMPLES, WHOLE_SECONDS, Row, thin
-from iowarden.rules.renames import NAMES, Kind, Renames
+from iowarden.rules.renames import NAMES, NameKind, Renames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ CREATE TABLE changed (
 # next to each other.
 _SCHEMA_VERSION = 2
 """Raise it with the tables, and convert the version before; like state.SCHEMA_VERSION."""
-KIND = sqlite.Kind(
+KIND = sqlite.DatabaseKind(
     "history",
     _SCHEMA_VERSION,
     _TABLES + ";".join((*event_rows.TABLES, "")),
@@ -203,7 +203,7 @@ class History:
         self._loaded = False
         self._troubled = False
         self._retention: Mapping[str, float] = {}
-        self._file: _File | None = None
+        self._file: _HistoryFile | None = None
         self._known = False
         """Whether it was open once."""
         self._anew = False
@@ -327,7 +327,7 @@ class History:
             copied = self._use(self._file, asked)
         return said or copied
 
-    def _use(self, file: _File, asked: _Request) -> str:
+    def _use(self, file: _HistoryFile, asked: _Request) -> str:
         """Read and write; return a message about a copy."""
         copied = ""
         retention = self._retention or (asked.batch and asked.batch.retention_seconds)
@@ -351,7 +351,7 @@ class History:
         if not create and not os.path.exists(self._path):
             return ""
         file, said = sqlite.opened(self._path, KIND)
-        self._file = _File(file, self._names)
+        self._file = _HistoryFile(file, self._names)
         self._anew = self._anew or (file.empty and self._known)
         self._known = True
         return said
@@ -374,7 +374,7 @@ class History:
         )
 
 
-class _File:
+class _HistoryFile:
     """history.db while it is open. Errors: database.FAULTS."""
 
     def __init__(self, file: sqlite.Database, names: Renames) -> None:
@@ -385,7 +385,7 @@ class _File:
         self._attributes: dict[str, int] = {}
         self._last: dict[tuple[int, int], float] = {}
         """Values of which every change is stored."""
-        self._events = event_rows.Table(file)
+        self._events = event_rows.EventRows(file)
 
     # --- samples
 
@@ -412,7 +412,7 @@ class _File:
             "SELECT run, name, last_seconds, thinned, samples, data FROM chunk ORDER BY rowid DESC"
         )
         for run, stored, last, thinned, samples, data in self._run(query):
-            name = self._names.current(Kind.METRIC, stored)
+            name = self._names.current(NameKind.METRIC, stored)
             kept = retention.get(name, retention.get("", 0.0))
             if run not in runs or kept <= 0 or last + runs[run][1] < latest - kept:
                 continue
@@ -422,7 +422,7 @@ class _File:
             old = kept > LONG_SECONDS and last + runs[run][1] < latest - WHOLE_SECONDS
             found.append((stored, data, runs[run][1], old and not thinned))
         damaged: list[str] = []
-        rows = chunks.joined(_unpacked(reversed(found), damaged, self._names))
+        rows = chunks.merged(_unpacked(reversed(found), damaged, self._names))
         return SamplesLoaded(rows, None if damaged else watched), "; ".join(damaged[:1])
 
     def copy(self) -> str:
@@ -487,7 +487,7 @@ class _File:
         """Thin out old samples and delete those beyond their retention, like the engine does."""
         query = "SELECT DISTINCT name, run, ahead_seconds FROM chunk JOIN run USING (run)"
         for name, run, ahead in self._run(query).fetchall():
-            kept = retention.get(self._names.current(Kind.METRIC, name), retention.get("", 0.0))
+            kept = retention.get(self._names.current(NameKind.METRIC, name), retention.get("", 0.0))
             key = (name, run)
             self._run(
                 "DELETE FROM chunk WHERE name = ? AND run = ? AND last_seconds < ?",
@@ -662,7 +662,7 @@ def read(path: str, identity: str, name: str, names: Renames = NAMES) -> list[tu
         ORDER BY at_seconds
     """
     with closing(sqlite.reading(path)) as connection:
-        known = json.dumps([name, *names.before(Kind.FIGURE, name)])
+        known = json.dumps([name, *names.before(NameKind.FIGURE, name)])
         rows = connection.execute(query, (sqlite.encodable(identity), known)).fetchall()
     return [(float(at), float(value)) for at, value in rows]
 
@@ -680,7 +680,7 @@ def _watched(text: str, ahead: float, names: Renames) -> Watched | None:
             stored,
             at,
         ) in since.items():  # several may be one metric now: all since the last of them
-            name = names.current(Kind.METRIC, str(stored))
+            name = names.current(NameKind.METRIC, str(stored))
             found[name] = max(float(at) + ahead, found.get(name, -math.inf))
         return Watched(
             found,

@@ -34,7 +34,7 @@ _LOCK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DatabaseKind:
     """The purpose and tables of a file.
 
     `version` is stored as SQLite's user_version; raise it with the tables.
@@ -56,7 +56,7 @@ class Kind:
 class Database:
     """An open file. Errors: FAULTS."""
 
-    def __init__(self, path: str, kind: Kind) -> None:
+    def __init__(self, path: str, kind: DatabaseKind) -> None:
         """Open it; an empty one is made if there is none."""
         self.path = path
         self._kind = kind
@@ -198,7 +198,7 @@ class Database:
         self._connection.close()
 
 
-def opened(path: str, kind: Kind) -> tuple[Database, str]:
+def opened(path: str, kind: DatabaseKind) -> tuple[Database, str]:
     """Return the file at `path`, and '' or a message about an unusable file that was replaced.
 
     A corrupt file is renamed and replaced by an empty one; so is one of a later version whose
@@ -236,7 +236,7 @@ def reading(path: str) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, timeout=_LOCK_SECONDS, isolation_level=None)
 
 
-def set_aside(path: str, kind: Kind, reason: str, what: str = "corrupt") -> tuple[str, str]:
+def set_aside(path: str, kind: DatabaseKind, reason: str, what: str = "corrupt") -> tuple[str, str]:
     """Rename an unusable file; return a message about it, and its new path.
 
     Errors: OSError.

@@ -57,7 +57,7 @@ _FROM_VERSION_1 = (
 )
 """Version 1 did not store whether a mail may have been accepted: so it may."""
 # Exclusive: a second daemon on the same directory must not send every mail twice.
-KIND = sqlite.Kind(
+KIND = sqlite.DatabaseKind(
     "state",
     SCHEMA_VERSION,
     _SCHEMA,
@@ -118,7 +118,7 @@ def version_of(row: str) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class StateChanges:
     """What changes together. `put`: name to JSON text; `add` also replaces a row of that id.
 
     `aside`: texts by name that are saved as files next to state.db, before anything else is done.
@@ -200,12 +200,12 @@ class StateDatabase:
         self._changed = threading.Condition()
         self._wanted = False
         self._closing = False
-        self._memory = _Memory()
+        self._memory = _Pending()
         self._reported_trouble = False
         self._loaded = False
         self._versions = versions or {}
         self._texts: tuple[str, ...] = ()
-        self._file: _File | None = None
+        self._file: _StateFile | None = None
         self._thread = threading.Thread(target=self._run, name="state", daemon=True)
         self._thread.start()
 
@@ -213,7 +213,7 @@ class StateDatabase:
         """Request the content; the reply is a StateLoaded."""
         self.retry()
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: StateChanges) -> None:
         """Queue a batch for writing; the reply is a Committed of its or a later sequence."""
         with self._changed:
             self._memory.take(batch)
@@ -302,7 +302,7 @@ class StateDatabase:
                 self._texts = texts
                 self._post(Texts(texts))
 
-    def _copy(self, file: _File) -> None:
+    def _copy(self, file: _StateFile) -> None:
         """Copy a file of an earlier version; a failure does not prevent writing."""
         version = SCHEMA_VERSION + sum(each - 1 for each in self._versions.values())
         file.is_older = False
@@ -325,7 +325,7 @@ class StateDatabase:
                 )
             )
 
-    def _opened(self) -> _File:
+    def _opened(self) -> _StateFile:
         """Return the open file, opened again if it was removed, with its content loaded."""
         if self._file is not None and self._file.in_place():
             return self._file
@@ -399,7 +399,7 @@ class _Change:
     is_row: bool
 
 
-class _Memory:
+class _Pending:
     """All documents and rows, and which of them are not in the file yet."""
 
     def __init__(self) -> None:
@@ -410,7 +410,7 @@ class _Memory:
         """Texts to be saved next to the file."""
         self._values: dict[tuple[bool, str], str | OutboxRow] = {}
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: StateChanges) -> None:
         self.sequence = max(self.sequence, batch.sequence)
         self.unconfirmed = True
         for name, text in batch.put.items():
@@ -473,7 +473,7 @@ def _content_of(
     }
 
 
-class _File:
+class _StateFile:
     """state.db while it is open. Errors: database.FAULTS."""
 
     def __init__(self, file: sqlite.Database) -> None:
@@ -527,13 +527,13 @@ class _File:
                         run("DELETE FROM document WHERE name = ?", (name,))
 
 
-def open_file(path: str) -> tuple[_File, str]:
+def open_file(path: str) -> tuple[_StateFile, str]:
     """Return the file at `path`, and '' or a message about an unusable file that was replaced.
 
     Errors: database.FAULTS.
     """
     file, set_aside = sqlite.opened(path, KIND)
-    return _File(file), set_aside
+    return _StateFile(file), set_aside
 
 
 def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:

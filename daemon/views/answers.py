@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from iowarden.rules import selftest_schedule
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.incidents.causes import Key
-    from iowarden.rules.incidents.model import Due, Incident
+    from iowarden.rules.incidents.model import DueNotice, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.promql.evaluator import Sample
     from iowarden.rules.topology.inventory import InventoryDisk
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ViewInputs:
     """The loop's state at `now`; `realtime` converts the program's clock to Unix time."""
 
     version: str
@@ -52,7 +52,7 @@ class Known:
     troubles: tuple[str, ...]
     alerts: tuple[Alert, ...]
     """Alerts of the rules and of events."""
-    notice: Callable[[Due], Notice]
+    notice: Callable[[DueNotice], Notice]
     """Renders an incident as a notice, as for a mail."""
     self_tests: selftest_schedule.Runs = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ class Known:
         return None if at is None else self.realtime(at)
 
 
-def answer(known: Known) -> documents.Status:
+def answer(known: ViewInputs) -> documents.Status:
     """Return the document of 'iowarden status', the most severe first."""
     open_now = _open(known)
     kept_back = _silenced_by(known)
@@ -96,18 +96,18 @@ def answer(known: Known) -> documents.Status:
     )
 
 
-def alerts(known: Known, wanted: Callable[[Alert], bool]) -> tuple[documents.AlertLine, ...]:
+def alerts(known: ViewInputs, wanted: Callable[[Alert], bool]) -> tuple[documents.AlertLine, ...]:
     """Return the wanted alerts that are pending, firing or unknown."""
     kept_back = _silenced_by(known)
     return _alerts(known, filter(wanted, _shown(known, kept_back)), kept_back)
 
 
-def notices(known: Known) -> list[Alert]:
+def notices(known: ViewInputs) -> list[Alert]:
     """Return the alerts without events below warning: those are no present fault."""
     return [a for a in known.alerts if not a.count or a.severity >= Severity.WARNING]
 
 
-def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
+def _shown(known: ViewInputs, kept_back: Mapping[Key, str]) -> list[Alert]:
     """Return the alerts to show, the most severe first.
 
     Of an alert and object with several severities, such as a warning and a critical limit, only the
@@ -140,7 +140,7 @@ def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
 
 
 def _alerts(
-    known: Known, found: Iterable[Alert], kept_back: Mapping[Key, str]
+    known: ViewInputs, found: Iterable[Alert], kept_back: Mapping[Key, str]
 ) -> tuple[documents.AlertLine, ...]:
     homes = {m.key: i.identifier for i in _open(known) for m in i.members}
     return tuple(
@@ -148,19 +148,19 @@ def _alerts(
     )
 
 
-def _open(known: Known) -> list[Incident]:
+def _open(known: ViewInputs) -> list[Incident]:
     """Return the open incidents, the most severe first."""
     found = [i for i in known.incidents.values() if i.closed_seconds is None]
     return sorted(found, key=lambda i: (not i.firing, -i.severity, i.opened_seconds))
 
 
-def open_incidents(known: Known) -> tuple[documents.IncidentLine, ...]:
+def open_incidents(known: ViewInputs) -> tuple[documents.IncidentLine, ...]:
     """Return the open incidents, the most severe first."""
     kept_back = _silenced_by(known)
     return tuple(_incident(known, each, kept_back) for each in _open(known))
 
 
-def incident(known: Known, identifier: str) -> documents.IncidentLine:
+def incident(known: ViewInputs, identifier: str) -> documents.IncidentLine:
     """Return an incident as a line; of a deleted one only its identifier."""
     for found in known.incidents.values():
         if found.identifier == identifier:
@@ -169,7 +169,7 @@ def incident(known: Known, identifier: str) -> documents.IncidentLine:
 
 
 def _incident(
-    known: Known, found: Incident, kept_back: Mapping[Key, str]
+    known: ViewInputs, found: Incident, kept_back: Mapping[Key, str]
 ) -> documents.IncidentLine:
     active = [m for m in found.members if m.cleared_seconds is None]
     ended = [
@@ -292,7 +292,7 @@ def stuck(found: Iterable[Stuck]) -> tuple[documents.StuckLine, ...]:
     )
 
 
-def _silenced_by(known: Known) -> dict[Key, str]:
+def _silenced_by(known: ViewInputs) -> dict[Key, str]:
     """Return the active silence of each alert that matches one."""
     found: dict[Key, str] = {}
     find = silences.finder(known.silences)
@@ -303,7 +303,9 @@ def _silenced_by(known: Known) -> dict[Key, str]:
     return found
 
 
-def _alert(known: Known, alert: Alert, incident: str, silence: str | None) -> documents.AlertLine:
+def _alert(
+    known: ViewInputs, alert: Alert, incident: str, silence: str | None
+) -> documents.AlertLine:
     since = alert.unknown_seconds if alert.state is AlertState.UNKNOWN else alert.active_seconds
     return documents.AlertLine(
         name=alert.name,

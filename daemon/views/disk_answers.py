@@ -12,19 +12,19 @@ from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
 from iowarden.rules.quantity import size
 from iowarden.rules.topology import inventory
-from iowarden.rules.topology.stack import Stack
+from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from iowarden.collectors.smart.drive import Drive
-    from iowarden.daemon.views.answers import Known
+    from iowarden.daemon.views.answers import ViewInputs
     from iowarden.rules.topology.inventory import InventoryDisk
 
 _HEALTH = {True: "passed", False: "FAILED", None: ""}
 
 
-def answer(known: Known) -> documents.DiskList:
+def answer(known: ViewInputs) -> documents.DiskList:
     """Return the document of 'iowarden coverage'."""
     found = answers.inventory_disks(known.engine)
     alerts = _alerts(known)
@@ -42,19 +42,19 @@ def answer(known: Known) -> documents.DiskList:
     )
 
 
-def line(known: Known, found: InventoryDisk) -> documents.DiskLine:
+def line(known: ViewInputs, found: InventoryDisk) -> documents.DiskLine:
     """Return a disk as a line."""
     return _line(found, known, _alerts(known))
 
 
-def detail(known: Known, found: InventoryDisk) -> documents.DiskDetail:
+def detail(known: ViewInputs, found: InventoryDisk) -> documents.DiskDetail:
     """Return the details of a disk."""
     drive, polled = found.drive, found.polled
     smart, topology = known.engine.last.smart, known.engine.last.block
     own = None if smart is None else smart.by_key.get(found.disk)
     carries: dict[str, None] = {}
     if topology is not None:
-        stack = Stack(topology, known.engine.devices.mounts())
+        stack = DeviceStack(topology, known.engine.devices.mounts())
         carries = dict.fromkeys(each for name in found.leaves for each in stack.shown_on(name))
     facts = [] if polled is None else list(_polled_by(found))
     if own is not None and own.duplicate:
@@ -74,7 +74,7 @@ def detail(known: Known, found: InventoryDisk) -> documents.DiskDetail:
     )
 
 
-def _alerts(known: Known) -> Mapping[str, list[str]]:
+def _alerts(known: ViewInputs) -> Mapping[str, list[str]]:
     """Return the names of the firing alerts by their subject."""
     found: dict[str, list[str]] = defaultdict(list)
     for alert in sorted(answers.notices(known), key=lambda a: (-a.severity, a.name)):
@@ -85,7 +85,7 @@ def _alerts(known: Known) -> Mapping[str, list[str]]:
 
 
 def _line(
-    found: InventoryDisk, known: Known, alerts: Mapping[str, list[str]]
+    found: InventoryDisk, known: ViewInputs, alerts: Mapping[str, list[str]]
 ) -> documents.DiskLine:
     drive = found.drive
     own = dict.fromkeys(

@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.control import documents
-from iowarden.daemon.storage.event_rows import Wanted
+from iowarden.daemon.storage.event_rows import EventFilter
 from iowarden.daemon.views import answers
-from iowarden.rules.incidents.model import CLOSED_QUIETLY, Due
+from iowarden.rules.incidents.model import CLOSED_QUIETLY, DueNotice
 from iowarden.rules.notice import Reason
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.daemon.views.answers import Known
-    from iowarden.rules.incidents.model import Incident, Member
+    from iowarden.daemon.views.answers import ViewInputs
+    from iowarden.rules.incidents.model import Incident, IncidentMember
     from iowarden.rules.topology.inventory import InventoryDisk
 
 MAX_EVENTS = 5000
@@ -26,7 +26,7 @@ SHOWN_EVENTS = 20
 MAX_NAMED = 24
 
 
-def wanted(asked: documents.EventQuery, found: InventoryDisk | None) -> Wanted:
+def event_filter(asked: documents.EventQuery, found: InventoryDisk | None) -> EventFilter:
     """Return which events are requested; `found` is the disk, if it is a present one.
 
     Errors: ValueError.
@@ -40,22 +40,24 @@ def wanted(asked: documents.EventQuery, found: InventoryDisk | None) -> Wanted:
     if found is not None:
         about = found.disk
         devices = tuple(dict.fromkeys(name for name in (found.device, *found.leaves) if name))
-    return Wanted(replace(asked, last=min(max(asked.last, 0), MAX_EVENTS), disk=about), devices)
+    return EventFilter(
+        replace(asked, last=min(max(asked.last, 0), MAX_EVENTS), disk=about), devices
+    )
 
 
 def events(
     rows: Iterable[documents.EventLine],
     said: Iterable[documents.EventLine],
-    wanted: Wanted,
+    wanted: EventFilter,
     note: str,
-) -> documents.Events:
+) -> documents.EventList:
     """Return the last stored and recent events, deduplicated."""
     disk = wanted.query.disk if wanted.devices is not None else ""
-    return documents.Events(_merged(rows, said, wanted), note, disk, wanted.devices)
+    return documents.EventList(_merged(rows, said, wanted), note, disk, wanted.devices)
 
 
 def _merged(
-    rows: Iterable[documents.EventLine], said: Iterable[documents.EventLine], wanted: Wanted
+    rows: Iterable[documents.EventLine], said: Iterable[documents.EventLine], wanted: EventFilter
 ) -> tuple[documents.EventLine, ...]:
     lines = [*rows]
     kept = {line.key for line in lines}
@@ -64,17 +66,17 @@ def _merged(
     return tuple(lines[-wanted.query.last :] if wanted.query.last else ())
 
 
-def incidents(known: Known, *, closed: bool) -> documents.Incidents:
+def incidents(known: ViewInputs, *, closed: bool) -> documents.IncidentList:
     """Return the open incidents, the most severe first, then closed ones, the latest first."""
     over = [i for i in known.incidents.values() if i.closed_seconds is not None]
     over.sort(key=lambda i: -(i.closed_seconds or 0.0))
-    return documents.Incidents(
+    return documents.IncidentList(
         known.realtime(known.now),
         (*answers.open_incidents(known), *(_closed(known, i) for i in over if closed)),
     )
 
 
-def find(known: Known, said: str) -> Incident:
+def find(known: ViewInputs, said: str) -> Incident:
     """Return an open or recently closed incident by its identifier or the beginning of it.
 
     Errors: ValueError, which lists the incidents.
@@ -99,7 +101,7 @@ def find(known: Known, said: str) -> Incident:
 
 
 def detail(
-    known: Known, found: Incident, said: Iterable[documents.EventLine]
+    known: ViewInputs, found: Incident, said: Iterable[documents.EventLine]
 ) -> documents.IncidentDetail:
     """Return the details of an incident, with the texts of a mail that would be written now.
 
@@ -107,7 +109,7 @@ def detail(
     Of its events it has the recent ones in `said`.
     """
     notice = known.notice(
-        Due(found.last_reason or Reason.OPENED, replace(found, advised=(), mails=1))
+        DueNotice(found.last_reason or Reason.OPENED, replace(found, advised=(), mails=1))
     )
     closed = found.closed_seconds is not None
     line = _closed(known, found) if closed else answers.incident(known, found.identifier)
@@ -137,20 +139,23 @@ def detail(
 
 
 def with_events(
-    whole: documents.IncidentDetail, rows: Iterable[documents.EventLine], wanted: Wanted, why: str
+    whole: documents.IncidentDetail,
+    rows: Iterable[documents.EventLine],
+    wanted: EventFilter,
+    why: str,
 ) -> documents.IncidentDetail:
     """Return an incident with its stored events, or the reason why these are missing."""
     note = f"only recent events are shown: {why}" if why else ""
     return replace(whole, events=_merged(rows, whole.events, wanted), note=note)
 
 
-def _closed(known: Known, found: Incident) -> documents.IncidentLine:
+def _closed(known: ViewInputs, found: Incident) -> documents.IncidentLine:
     """Return a closed incident as a line: its severity and summary are no longer stored."""
     line = answers.incident(known, found.identifier)
     return replace(line, severity="", summary="", firing=False)
 
 
-def _member(known: Known, member: Member) -> documents.MemberLine:
+def _member(known: ViewInputs, member: IncidentMember) -> documents.MemberLine:
     cleared = member.cleared_seconds
     return documents.MemberLine(
         name=member.name,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.advice import advice_steps
-from iowarden.rules.advice.step import About, Step
+from iowarden.rules.advice.step import About, StepContext
 from iowarden.rules.topology import returned
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.incidents.model import Member
-    from iowarden.rules.topology.device_changes import Returned
+    from iowarden.rules.incidents.model import IncidentMember
+    from iowarden.rules.topology.device_changes import ReturnedDisk
 
 STEPS = "advice_steps"
 """Annotation: the names of the steps, in their order."""
@@ -89,7 +89,7 @@ class MemberText:
 
 def text_of_member(
     alerts: Iterable[Alert], facts: Callable[[], Facts]
-) -> Callable[[Member], MemberText]:
+) -> Callable[[IncidentMember], MemberText]:
     """Return what gives the mail texts of an incident's member, for its device as it is now.
 
     A member whose alert no longer exists has its own texts. `facts` is called at most once.
@@ -98,7 +98,7 @@ def text_of_member(
     asked = functools.cache(facts)
     failing = {a.label("disk") for a in by_key.values() if a.name == "DiskFailing" and a.active}
 
-    def said(member: Member) -> MemberText:
+    def said(member: IncidentMember) -> MemberText:
         alert = by_key.get(member.key)
         if alert is None:
             about = About(dict(member.labels), member.subject, over=True)
@@ -130,7 +130,7 @@ def settled(alert: Alert, facts: Facts) -> Alert:
     return replace(alert, annotations=(*others, ("advice", text)) if text else others)
 
 
-def taking_back(back: Returned, facts: Facts) -> tuple[str, ...]:
+def taking_back(back: ReturnedDisk, facts: Facts) -> tuple[str, ...]:
     """Return how to add a returned disk again to what lost it; () if nothing is left to do.
 
     A disk that is offline, failed or unreadable is not added.
@@ -156,7 +156,7 @@ def unknown_steps(text: str) -> list[str]:
 
 def filled(text: str, about: About, facts: Facts) -> str:
     """Return a text with its steps expanded for the device that it is about."""
-    step = Step(facts, about)
+    step = StepContext(facts, about)
     lines: list[str] = []
     for line in text.splitlines():
         found = _STEP.fullmatch(line)

@@ -35,9 +35,9 @@ from iowarden.rules.advice.map_steps import paths, resume
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from iowarden.rules.advice.step import Step
+    from iowarden.rules.advice.step import StepContext
 
-STEPS: Mapping[str, Callable[[Step], list[str]]] = {
+STEPS: Mapping[str, Callable[[StepContext], list[str]]] = {
     "array": show_array,
     "below": stands_on,
     "btrfs": btrfs,

@@ -8,18 +8,18 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from iowarden.rules.advice.facts import Facts, Kind, Membership
+from iowarden.rules.advice.facts import DeviceKind, Facts, Membership
 from iowarden.rules.advice.map_steps import paths
-from iowarden.rules.advice.step import MAX_DISKS, Step, counted
+from iowarden.rules.advice.step import MAX_DISKS, StepContext, counted
 from iowarden.rules.topology.redundancy import BUILDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def take_out(step: Step) -> list[str]:
+def take_out(step: StepContext) -> list[str]:
     """Whether the device may be removed from its array; only if that does no harm."""
-    if step.kind is Kind.PATH:
+    if step.kind is DeviceKind.PATH:
         return paths(step)
     if step.about.over:
         return []
@@ -44,7 +44,7 @@ def take_out(step: Step) -> list[str]:
     return lines
 
 
-def _distinct_members(step: Step) -> list[Membership]:
+def _distinct_members(step: StepContext) -> list[Membership]:
     """Return its memberships, or those of all disks of an adapter, each refusal once."""
     names = [step.name or step.whole()]
     if step.adapter:
@@ -56,7 +56,7 @@ def _distinct_members(step: Step) -> list[Membership]:
     return list(found.values())
 
 
-def scrub(step: Step) -> list[str]:
+def scrub(step: StepContext) -> list[str]:
     """How an array rewrites the unreadable sectors of a member; a check changes nothing else.
 
     Source: md(4), 'scrubbing and mismatches': a read error during a check is corrected.
@@ -79,7 +79,7 @@ def scrub(step: Step) -> list[str]:
     return lines
 
 
-def last_copy(step: Step) -> list[str]:
+def last_copy(step: StepContext) -> list[str]:
     """What to do first if a disk with errors holds the last copy of data."""
     return [line for each in _distinct_members(step) if each.last for line in _copied_off(each)]
 
@@ -98,14 +98,14 @@ def _copied_off(each: Membership) -> list[str]:
     ]
 
 
-def replace_member(step: Step) -> list[str]:
+def replace_member(step: StepContext) -> list[str]:
     """How to replace a failing member while it still answers."""
     lines = []
     for each in _distinct_members(step):
         node, array = step.facts.node(each.member.device), each.array
         if each.faulty and array.level in {"raid0", "linear"}:
             continue  # the kernel removes no member of these
-        known = step.facts.atlas.devices  # without a topology it is not known what is missing
+        known = step.facts.index.devices  # without a topology it is not known what is missing
         if each.faulty and known and step.facts.device(each.member.device) is None:
             lines += [
                 f"{array.name} no longer uses {node}, and the device is missing. Remove it:",
@@ -139,10 +139,10 @@ def _is_spare(states: Iterable[str]) -> bool:
     return "spare" in states and not {"faulty", "in_sync"} & set(states)
 
 
-def give_up_sooner(step: Step) -> list[str]:
+def give_up_sooner(step: StepContext) -> list[str]:
     """How to limit the error recovery of a disk (SCT ERC) below the kernel's time-out."""
     safe = [m for m in step.memberships() if not m.refusal and not m.faulty and m.bears]
-    if step.kind is not Kind.ATA or step.device is None or not safe:
+    if step.kind is not DeviceKind.ATA or step.device is None or not safe:
         return []
     return [
         (
@@ -153,7 +153,7 @@ def give_up_sooner(step: Step) -> list[str]:
     ]
 
 
-def show_array(step: Step) -> list[str]:
+def show_array(step: StepContext) -> list[str]:
     """Which members an array has, on which disks."""
     lines: list[str] = []
     for name in step.arrays():
@@ -182,13 +182,13 @@ def _shown_member(facts: Facts, name: str, states: Sequence[str]) -> str:
     device = facts.device(name)
     below = () if device is None else facts.leaves(device)
     state = " ".join(states)
-    if not facts.atlas.devices:  # without a topology its disks are not known
+    if not facts.index.devices:  # without a topology its disks are not known
         return f"{name} {state}".strip()
     on = ", ".join(facts.shown(each) for each in below[:4]) or "a missing disk"
     return f"{name} {state or 'in an unknown state'}, on {on}"
 
 
-def examine(step: Step) -> list[str]:
+def examine(step: StepContext) -> list[str]:
     """The superblocks of the members of an array that does not run; this only reads."""
     lines: list[str] = []
     for name in step.arrays():
@@ -203,7 +203,7 @@ def examine(step: Step) -> list[str]:
     return lines
 
 
-def take_back(step: Step) -> list[str]:
+def take_back(step: StepContext) -> list[str]:
     """How to re-add a failed member, or remove it."""
     lines: list[str] = []
     for name in step.arrays():

@@ -10,12 +10,12 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from iowarden.rules.advice.controller_programs import query_commands
-from iowarden.rules.advice.facts import DISKS, MAPPED, Facts, Kind
+from iowarden.rules.advice.facts import DISKS, MAPPED, DeviceKind, Facts
 from iowarden.rules.advice.map_steps import paths
-from iowarden.rules.advice.step import MAX_DISKS, Step, listed
+from iowarden.rules.advice.step import MAX_DISKS, StepContext, listed
 from iowarden.rules.topology.device_identity import Identity
 from iowarden.rules.topology.event_location import smartctl_command
-from iowarden.rules.topology.slot_map import Place
+from iowarden.rules.topology.slot_map import EventPlace
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
@@ -24,7 +24,7 @@ MAX_THROTTLED = 2
 """Devices that are limited for each slow disk."""
 
 
-def kernel_log(step: Step) -> list[str]:
+def kernel_log(step: StepContext) -> list[str]:
     """Kernel messages about the device, by every name that the kernel may use."""
     step = step.widened()
     names: dict[str, None] = {}
@@ -38,7 +38,7 @@ def kernel_log(step: Step) -> list[str]:
         names[_pattern(step.name)] = None
     for array in step.arrays():
         names[array] = None
-    if step.kind is Kind.MD:  # messages about lost members name its disks
+    if step.kind is DeviceKind.MD:  # messages about lost members name its disks
         for device in step.disks():
             names |= dict.fromkeys(_logged(step.facts, device))
     shown = list(names)[:MAX_DISKS]
@@ -68,7 +68,7 @@ def _pattern(name: str) -> str:
     return re.sub(r"([.+*?^$|()\[\]{}\\])", r"\\\1", name)
 
 
-def kernel_state(step: Step) -> list[str]:
+def kernel_state(step: StepContext) -> list[str]:
     """The state of the device in the kernel; this does not access the disk."""
     step = step.widened()
     if step.adapter:
@@ -82,9 +82,9 @@ def kernel_state(step: Step) -> list[str]:
     device = step.device
     if device is None:
         return []
-    if step.kind is Kind.MD:
+    if step.kind is DeviceKind.MD:
         return ["Its state:", "  cat /proc/mdstat"]
-    if step.kind is Kind.MAP:
+    if step.kind is DeviceKind.MAP:
         return paths(step)
     if step.kind in MAPPED and device.dm_name:
         return [
@@ -92,7 +92,7 @@ def kernel_state(step: Step) -> list[str]:
             f"  dmsetup info {quote(device.dm_name)}",
             f"  lsblk -s {quote(step.facts.node(device.name))}",
         ]
-    if step.kind is Kind.LOOP:
+    if step.kind is DeviceKind.LOOP:
         return ["Its backing file:", f"  losetup -l /dev/{device.name}"]
     files = _state_files(step.facts, device)
     return [
@@ -111,18 +111,18 @@ def _state_files(facts: Facts, device: Device) -> list[str]:
     ]
 
 
-def smart_data(step: Step) -> list[str]:
+def smart_data(step: StepContext) -> list[str]:
     """The SMART data of the disk as last read; then the command that reads it now."""
     facts, device = step.facts, step.device
     label = step.own.get("disk") or (facts.disk(device) if device else "")
     covered = facts.of.map.disks.get(label)
     lines = []
-    if covered is not None and step.kind not in {Kind.VIRTUAL, Kind.LUN}:
+    if covered is not None and step.kind not in {DeviceKind.VIRTUAL, DeviceKind.LUN}:
         lines = [
             "The SMART data as last read; this does not access the disk:",
             f"  iowarden disk show {quote(label)}",
         ]
-    where = Place(Identity("", ""), disk=label, device=device.name if device else "")
+    where = EventPlace(Identity("", ""), disk=label, device=device.name if device else "")
     if way := smartctl_command(where, facts.of.map):
         if way.startswith("smartctl -x"):
             return [*lines, "Query the disk itself, behind its controller:", f"  {way}"]
@@ -131,22 +131,22 @@ def smart_data(step: Step) -> list[str]:
         behind = step.own.get("controller") and not lines
         return ["The health of the disks:", "  iowarden disk list"] if behind else lines
     match step.kind:
-        case Kind.VIRTUAL:
+        case DeviceKind.VIRTUAL:
             return [
                 f"{device.name} is a virtual disk: only its hypervisor has the health of the disks."
             ]
-        case Kind.LUN:
+        case DeviceKind.LUN:
             return [f"{device.name} is a LUN: only the storage array has the health of its disks."]
-        case Kind.ATA | Kind.SCSI | Kind.NVME:
+        case DeviceKind.ATA | DeviceKind.SCSI | DeviceKind.NVME:
             return [*lines, "Query it now, if it answers:", f"  smartctl -x /dev/{device.name}"]
-    below = [d.name for d in step.disks() if facts.kind(d) in {*DISKS, Kind.VOLUME}]
+    below = [d.name for d in step.disks() if facts.kind(d) in {*DISKS, DeviceKind.VOLUME}]
     if not below:
         return lines
     of = "" if below == [device.name] else f" below {step.shown()} ({listed(below)})"
     return [f"The health of the disks{of}:", "  iowarden disk list"]
 
 
-def cable(step: Step) -> list[str]:
+def cable(step: StepContext) -> list[str]:
     """What to check next, by hand."""
     step = step.widened()
     if step.adapter:
@@ -160,23 +160,23 @@ def cable(step: Step) -> list[str]:
     if step.device is None:
         return ["Then check its cable, power supply, backplane and slot."] if step.name else []
     match step.kind:
-        case Kind.VIRTUAL:
+        case DeviceKind.VIRTUAL:
             return ["Then check the storage of the hypervisor that this host runs on."]
-        case Kind.LUN | Kind.MAP | Kind.PATH:
+        case DeviceKind.LUN | DeviceKind.MAP | DeviceKind.PATH:
             return [
                 "Then check the adapter, the cables and switches, and the storage array itself."
             ]
-        case Kind.NVME:
+        case DeviceKind.NVME:
             return ["Then check its slot or riser, its temperature, and its firmware."]
-        case Kind.ATA | Kind.SCSI:
+        case DeviceKind.ATA | DeviceKind.SCSI:
             return ["Then check its cable, its power supply, and its bay, port or USB bridge."]
-        case Kind.VOLUME:
+        case DeviceKind.VOLUME:
             return ["Then check the event log of its controller, which has more about its disks."]
     below = [d.name for d in step.disks() if d.name != step.device.name]
     return [f"Then check the devices below it: {listed(below)}."] if below else []
 
 
-def rescan(step: Step) -> list[str]:
+def rescan(step: StepContext) -> list[str]:
     """How to rescan for a disk that was put back: on its own adapter, not on all of them."""
     name = step.name
     gone = next((g for g in step.facts.of.map.devices.gone.values() if g.name == name), None)
@@ -195,7 +195,7 @@ def rescan(step: Step) -> list[str]:
     return []
 
 
-def hold_back(step: Step) -> list[str]:
+def hold_back(step: StepContext) -> list[str]:
     """How to throttle only the writers of a slow disk, on the device of its file system.
 
     Source: kernel, ABI/testing/sysfs-class-bdi, max_ratio: a share of the host's dirty limit.
@@ -212,10 +212,16 @@ def hold_back(step: Step) -> list[str]:
     return lines
 
 
-def stands_on(step: Step) -> list[str]:
+def stands_on(step: StepContext) -> list[str]:
     """The disks below a device, with what is on their labels."""
     device = step.device
-    if device is None or step.kind in {*DISKS, Kind.VIRTUAL, Kind.LUN, Kind.VOLUME, Kind.PATH}:
+    if device is None or step.kind in {
+        *DISKS,
+        DeviceKind.VIRTUAL,
+        DeviceKind.LUN,
+        DeviceKind.VOLUME,
+        DeviceKind.PATH,
+    }:
         return []
     below = [each for each in step.disks() if each.name != device.name]
     if not below:
@@ -227,12 +233,12 @@ def stands_on(step: Step) -> list[str]:
     ]
 
 
-def controller_program(step: Step) -> list[str]:
+def controller_program(step: StepContext) -> list[str]:
     """Commands that query a RAID controller, its arrays and its disks."""
     name = step.own.get("controller", "")
     if not name and step.device is not None:
         name = step.facts.controller_of(step.device)
-    card = step.facts.atlas.card(name)
+    card = step.facts.index.card(name)
     commands = query_commands(name, "" if card is None else card.program)
     if commands:
         return ["Arrays and disks, as the controller reports them:", *commands]

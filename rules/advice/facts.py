@@ -24,8 +24,8 @@ from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import ADAPTER, is_part
 from iowarden.rules.topology.redundancy import bears, in_use, last_holders, runs
-from iowarden.rules.topology.slot_map import Atlas, Map
-from iowarden.rules.topology.stack import Stack
+from iowarden.rules.topology.slot_map import DeviceIndex, DeviceMap
+from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ _SD_NAME = re.compile(r"sd[a-z]+")
 _NVME = re.compile(r"nvme(\d+)n\d+", re.ASCII)
 
 
-class Kind(enum.StrEnum):
+class DeviceKind(enum.StrEnum):
     """What a block device is."""
 
     ATA = "SATA disk"
@@ -62,9 +62,9 @@ class Kind(enum.StrEnum):
     OTHER = "block device"
 
 
-DISKS = frozenset({Kind.ATA, Kind.SCSI, Kind.NVME})
+DISKS = frozenset({DeviceKind.ATA, DeviceKind.SCSI, DeviceKind.NVME})
 """Kinds that are one physical disk each."""
-MAPPED = frozenset({Kind.MAP, Kind.LV, Kind.CRYPT, Kind.MAPPED})
+MAPPED = frozenset({DeviceKind.MAP, DeviceKind.LV, DeviceKind.CRYPT, DeviceKind.MAPPED})
 
 
 UNREADABLE = frozenset(
@@ -77,7 +77,7 @@ UNREADABLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AdviceInputs:
     """The input of advice.
 
     Fields: `troubled` are the disks, paths and volumes that alerts are about now, `adapters` the
@@ -86,7 +86,7 @@ class Known:
     free space, `unfit` the disks that are offline, failed or unreadable.
     """
 
-    map: Map = field(default_factory=Map)
+    map: DeviceMap = field(default_factory=DeviceMap)
     mounts: tuple[Mount, ...] = ()
     troubled: frozenset[str] = frozenset()
     adapters: frozenset[str] = frozenset()
@@ -105,8 +105,8 @@ class Membership:
     this one must not be removed, '' if it may be; `last`: it holds data that no other member has.
     """
 
-    array: mdstat.Array
-    member: mdstat.Member
+    array: mdstat.MdArray
+    member: mdstat.ArrayMember
     bears: int | None
     troubled: tuple[str, ...]
     refusal: str
@@ -123,15 +123,15 @@ class Membership:
         return in_use(self.member)
 
 
-def known(
-    where: Map,
+def advice_inputs(
+    where: DeviceMap,
     mounts: Iterable[Mount],
     alerts: Iterable[Alert],
     slow: Iterable[str] = (),
     paths: Mapping[str, Mapping[str, int]] | None = None,
-) -> Known:
+) -> AdviceInputs:
     """Return the input of advice, with the devices that these alerts are about."""
-    facts = Facts(Known(where))
+    facts = Facts(AdviceInputs(where))
     troubled: set[str] = set()
     unfit: set[str] = set()
     adapters: set[str] = set()
@@ -161,14 +161,14 @@ def known(
                 if alert.name in UNREADABLE or meaning.fault in {Fault.FAILED, Fault.READ_ONLY}:
                     unfit.add(name if device is None else device.name)
     hosts: dict[str, list[str]] = {}
-    for device in facts.atlas.devices:
+    for device in facts.index.devices:
         if device.leaf:
             hosts.setdefault(device.host or "", []).append(device.name)
     for host, leaves in hosts.items():
         bad = sum(leaf in troubled for leaf in leaves)
         if host and len(leaves) > 1 and bad >= min(causes.TOGETHER_DISKS, len(leaves)):
             adapters.add(host)
-    return Known(
+    return AdviceInputs(
         where,
         tuple(mounts),
         frozenset(troubled),
@@ -207,18 +207,18 @@ def multipath(chunks: Iterable[Chunk]) -> dict[str, dict[str, int]]:
 class Facts:
     """Facts by the names that are used in labels."""
 
-    def __init__(self, of: Known) -> None:
+    def __init__(self, of: AdviceInputs) -> None:
         """Index the facts; they do not change meanwhile."""
         self.of = of
-        self.atlas = Atlas(of.map)
-        self._stack = Stack(of.map.topology or Topology({}), of.mounts)
+        self.index = DeviceIndex(of.map)
+        self._stack = DeviceStack(of.map.topology or Topology({}), of.mounts)
         self._disks = {leaf: each for each in of.map.disks.values() for leaf in each.leaves}
 
     # names
 
     def device(self, name: str) -> Device | None:
         """Return a device by any of its names; of a partition its disk."""
-        return self.atlas.whole(name)
+        return self.index.whole(name)
 
     def node(self, name: str) -> str:
         """Return the '/dev/...' of a device or partition, by its common name."""
@@ -238,7 +238,7 @@ class Facts:
             if not each.slaves:
                 found[each.name] = each
             for name in each.slaves:
-                below = self.atlas.whole(name)
+                below = self.index.whole(name)
                 if below is not None and below.name not in seen:
                     seen.add(below.name)
                     todo.append(below)
@@ -255,7 +255,7 @@ class Facts:
             for each in self._stack.on(device)
             if isinstance(each.what, Mount) and not each.what.anonymous
         )
-        tops = (self.atlas.whole(name) for name in mounted)
+        tops = (self.index.whole(name) for name in mounted)
         found = {each.name: each for each in tops if each and not each.name.startswith("loop")}
         return list(found.values())
 
@@ -276,50 +276,50 @@ class Facts:
 
     # what it is
 
-    def kind(self, device: Device) -> Kind:
+    def kind(self, device: Device) -> DeviceKind:
         """Return the kind of a device."""
         if device.md is not None or device.name in self.of.map.arrays:
-            return Kind.MD
+            return DeviceKind.MD
         if device.dm_name is not None or device.name.startswith("dm-"):
             return self._mapped_kind(device)
         if device.name.startswith("loop"):
-            return Kind.LOOP
+            return DeviceKind.LOOP
         if self.map_of(device) is not None or NVME_PATH.fullmatch(device.name):
-            return Kind.PATH
+            return DeviceKind.PATH
         if device.name.startswith("nvme"):
-            return Kind.NVME
+            return DeviceKind.NVME
         covered = self._disks.get(device.name)
         remote = device.host in self.of.map.fabrics
         if remote or (covered is not None and covered.status is ReadStatus.LUN):
-            return Kind.LUN
+            return DeviceKind.LUN
         unasked = covered is not None and covered.status is ReadStatus.NO_SMART
         if unasked or plausibility.virtual_device(device):
-            return Kind.VIRTUAL
+            return DeviceKind.VIRTUAL
         if not device.address and not _SD_NAME.fullmatch(device.name):
-            return Kind.OTHER
+            return DeviceKind.OTHER
         if self.controller_of(device):
-            return Kind.VOLUME
-        return Kind.ATA if device.vendor == "ATA" or device.port else Kind.SCSI
+            return DeviceKind.VOLUME
+        return DeviceKind.ATA if device.vendor == "ATA" or device.port else DeviceKind.SCSI
 
-    def _mapped_kind(self, device: Device) -> Kind:
+    def _mapped_kind(self, device: Device) -> DeviceKind:
         if self._is_map(device):
-            return Kind.MAP
-        for prefix, kind in (("LVM-", Kind.LV), ("CRYPT-", Kind.CRYPT)):
+            return DeviceKind.MAP
+        for prefix, kind in (("LVM-", DeviceKind.LV), ("CRYPT-", DeviceKind.CRYPT)):
             if (device.dm_uuid or "").startswith(prefix):
                 return kind
-        return Kind.MAPPED
+        return DeviceKind.MAPPED
 
     def _is_map(self, device: Device) -> bool:
         """Whether a device is a multipath map; without its UUID, whether all below is one disk."""
         if device.dm_uuid is not None or not device.dm_name:
             return (device.dm_uuid or "").startswith("mpath-")
-        below = {self.atlas.subject(name).key for name in device.slaves}
+        below = {self.index.subject(name).key for name in device.slaves}
         return len(device.slaves) > 1 and len(below) == 1
 
     def map_of(self, device: Device) -> Device | None:
         """Return the multipath map that a device is a path of."""
         for name in device.holders:
-            holder = self.atlas.whole(name)
+            holder = self.index.whole(name)
             if holder is not None and self._is_map(holder):
                 return holder
         return None
@@ -327,7 +327,7 @@ class Facts:
     def controller_of(self, device: Device) -> str:
         """Return the name of the RAID controller that presents a device as a volume, or ''."""
         for card in self.of.map.controllers:
-            if device.host and self.atlas.host(card) == device.host:
+            if device.host and self.index.host(card) == device.host:
                 passed = any(d.serial and d.serial == device.serial for d in card.disks)
                 return "" if passed else card.name
         hidden = (
@@ -356,17 +356,17 @@ class Facts:
         every = max(sum(states.values()), len(of_map.slaves))
         return working, every, good if working == len(good) else []
 
-    def geometry(self, array: mdstat.Array) -> Md | None:
+    def geometry(self, array: mdstat.MdArray) -> Md | None:
         """Return the geometry of an array, if it is known."""
-        holder = self.atlas.whole(array.name)
+        holder = self.index.whole(array.name)
         return None if holder is None else holder.md
 
-    def bears(self, array: mdstat.Array) -> int | None:
+    def bears(self, array: mdstat.MdArray) -> int | None:
         """Return how many further members an array can lose for certain; None: not known."""
         geometry = self.geometry(array)
         return bears(array, None if geometry is None else geometry.copies)
 
-    def last_copies_in_trouble(self, array: mdstat.Array) -> bool:
+    def last_copies_in_trouble(self, array: mdstat.MdArray) -> bool:
         """Return whether a disk is in trouble that holds what no other one of an array has."""
         return any(map(self._is_troubled, last_holders(array, self.geometry(array))))
 
@@ -391,7 +391,7 @@ class Facts:
                     found.append(self._membership(array, member))
         return found
 
-    def _membership(self, array: mdstat.Array, member: mdstat.Member) -> Membership:
+    def _membership(self, array: mdstat.MdArray, member: mdstat.ArrayMember) -> Membership:
         left = self.bears(array)
         used = [m for m in array.members if in_use(m)]
         troubled = tuple(m.device for m in used if m is member or self._is_troubled(m.device))
@@ -401,8 +401,8 @@ class Facts:
 
     def _refusal(
         self,
-        array: mdstat.Array,
-        member: mdstat.Member,
+        array: mdstat.MdArray,
+        member: mdstat.ArrayMember,
         left: int | None,
         troubled: tuple[str, ...],
     ) -> str:
@@ -431,6 +431,6 @@ class Facts:
         if device is None:
             return True  # it is no longer there
         leaves = self.leaves(device)
-        if self.kind(device) is Kind.MAP:  # one path of several is no fault of its map
+        if self.kind(device) is DeviceKind.MAP:  # one path of several is no fault of its map
             return all(leaf.name in self.of.troubled for leaf in leaves)
         return any(leaf.name in self.of.troubled for leaf in leaves)

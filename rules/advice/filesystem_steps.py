@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from shlex import quote
 
-from iowarden.rules.advice.facts import Kind
-from iowarden.rules.advice.step import Step, listed
+from iowarden.rules.advice.facts import DeviceKind
+from iowarden.rules.advice.step import StepContext, listed
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.redundancy import runs
 from iowarden.rules.topology.stack import POOL
 
 
-def fsck(step: Step) -> list[str]:
+def fsck(step: StepContext) -> list[str]:
     """How to check and repair a file system, once the devices below it are in order."""
     name = step.name or step.own.get("device", "").removeprefix("/dev/")
     if step.device is not None and step.about.part in step.device.partitions:
@@ -79,7 +79,7 @@ def fsck(step: Step) -> list[str]:
     return []
 
 
-def btrfs(step: Step) -> list[str]:
+def btrfs(step: StepContext) -> list[str]:
     """How to show the error counts of a btrfs, and scrub it; by its mount point."""
     points = {m.source: m.mount_point for m in reversed(step.facts.of.mounts) if m.kind == "btrfs"}
     if len(points) != 1:  # sysfs does not show which of several
@@ -113,13 +113,13 @@ def _btrfs_at(point: str) -> list[str]:
     ]
 
 
-def pool_status(step: Step) -> list[str]:
+def pool_status(step: StepContext) -> list[str]:
     """The state of a ZFS pool after losing a disk. Source: zpool-status(8), zpool-online(8)."""
     known = step.facts.of.map
     key = step.about.subject
     if not key and step.device is not None:
         key = identity(known.topology, step.device.name).key
-    above = (*known.standing.now.get(key, ()), *known.standing.until.get(key, ()))
+    above = (*known.dependents.now.get(key, ()), *known.dependents.until.get(key, ()))
     names = (each.name.removeprefix(POOL) for each in above if each.name.startswith(POOL))
     pools = [name for name in names if known.topology and name in known.topology.pools]
     lines = [f"  zpool status -v {quote(name)}" for name in dict.fromkeys(pools)]
@@ -132,7 +132,7 @@ def pool_status(step: Step) -> list[str]:
     return [text, *lines]
 
 
-def _bad_below(step: Step) -> list[str]:
+def _bad_below(step: StepContext) -> list[str]:
     """Return the faults below a file system: of arrays, pools and disks."""
     facts, device = step.facts, step.device
     if device is None:
@@ -148,12 +148,12 @@ def _bad_below(step: Step) -> list[str]:
             found[f"{each.name} does not run"] = None
         elif array is not None and array.level not in {"raid0", "linear"}:
             borne.add(each.name)
-        elif facts.kind(each) is Kind.MAP and facts.paths(each)[0]:
+        elif facts.kind(each) is DeviceKind.MAP and facts.paths(each)[0]:
             borne.add(each.dm_name or each.name)
         if each.name in facts.of.full:
             found[f"{each.dm_name or each.name} has no space left"] = None
         for name in each.slaves:
-            below = facts.atlas.whole(name)
+            below = facts.index.whole(name)
             if below is None:
                 found[f"{name} is missing"] = None
             elif name not in seen:
@@ -170,7 +170,7 @@ def _bad_below(step: Step) -> list[str]:
     return list(found)
 
 
-def space(step: Step) -> list[str]:
+def space(step: StepContext) -> list[str]:
     """What uses the space of a file system; if that is not known, which one is full."""
     points = step.facts.mounts_of(step.about.part or step.name)
     if not points:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.advice.advice import STEPS, TEXT
-from iowarden.rules.advice.facts import UNREADABLE, Facts, Known
+from iowarden.rules.advice.facts import UNREADABLE, AdviceInputs, Facts
 from iowarden.rules.alerting.alerts import REDUNDANCY
 from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
 from iowarden.rules.severity import Severity
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.topology.slot_map import Map
+    from iowarden.rules.topology.slot_map import DeviceMap
 
 _OF_DISKS = UNREADABLE | {"block_io_error"}
 _ONE_SPARE = frozenset(("1", "1e", "1+0", "10", "4", "5", "5+0", "50"))
@@ -34,7 +34,7 @@ their parts.
 _NO_LEVEL = re.compile(r"raid|[\s_-]")
 
 
-def marked(alerts: Iterable[Alert], where: Map) -> list[Alert]:
+def marked(alerts: Iterable[Alert], where: DeviceMap) -> list[Alert]:
     """Return the alerts; those that concern redundancy with the annotation REDUNDANCY.
 
     An error of a disk that holds a last copy is critical, shows that in its summary, and its
@@ -44,7 +44,7 @@ def marked(alerts: Iterable[Alert], where: Map) -> list[Alert]:
     matter = [a for a in known if a.active and a.name in SHORT | _OF_DISKS]
     if not matter:
         return known
-    facts = Facts(Known(where))
+    facts = Facts(AdviceInputs(where))
     found = {alert.key: _marked(alert, facts) for alert in matter}
     return [found.get(alert.key, alert) for alert in known]
 
@@ -83,7 +83,7 @@ def _left(alert: Alert, facts: Facts) -> bool | None:
         geometry = facts.geometry(array)
         spare = spared(array, None if geometry is None else geometry.copies)
         return None if spare is None else alert.value < spare  # the array may be read anew already
-    card = facts.atlas.card(alert.label("controller"))
+    card = facts.index.card(alert.label("controller"))
     arrays = () if card is None else card.arrays
     level = next((each.level for each in arrays if each.name == alert.label("array")), "")
     return False if _NO_LEVEL.sub("", level.casefold()) in _ONE_SPARE else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from iowarden.rules.advice.facts import Kind
-from iowarden.rules.advice.step import About, Step, counted, listed
+from iowarden.rules.advice.facts import DeviceKind
+from iowarden.rules.advice.step import About, StepContext, counted, listed
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
@@ -18,7 +18,7 @@ MAX_MAPS = 8
 """Multipath maps whose paths are shown one by one."""
 
 
-def paths(step: Step) -> list[str]:
+def paths(step: StepContext) -> list[str]:
     """How many paths of a map still work, and which other maps have faults as well."""
     of_map = _map_of(step, step.device)
     if of_map is None:
@@ -43,25 +43,25 @@ def paths(step: Step) -> list[str]:
     return [*found, *(f"  multipath -ll {quote(other)}" for other in others)]
 
 
-def _map_of(step: Step, device: Device | None) -> Device | None:
+def _map_of(step: StepContext, device: Device | None) -> Device | None:
     """Return the multipath map that a device is, or is a path of."""
     if device is None:
         return None
-    return device if step.facts.kind(device) is Kind.MAP else step.facts.map_of(device)
+    return device if step.facts.kind(device) is DeviceKind.MAP else step.facts.map_of(device)
 
 
-def resume(step: Step) -> list[str]:
+def resume(step: StepContext) -> list[str]:
     """How to resume a suspended device-mapper device."""
     name = step.own.get("name") or (step.device.dm_name if step.device else "")
     if not name:
         return []
     lines = []
-    if step.kind is Kind.CRYPT:
+    if step.kind is DeviceKind.CRYPT:
         lines = [
             "If it was locked by 'cryptsetup luksSuspend', it needs its passphrase:",
             f"  cryptsetup luksResume {quote(name)}",
         ]
-    if step.kind is Kind.MAP:
+    if step.kind is DeviceKind.MAP:
         return [
             *paths(step),
             "multipathd resumes it when it has finished; only if multipathd is stopped:",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.advice.facts import Facts, Kind, Membership
+from iowarden.rules.advice.facts import DeviceKind, Facts, Membership
 from iowarden.rules.topology.device_identity import ADAPTER, named_now
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class About:
         return found.removeprefix("/dev/")
 
 
-class Step:
+class StepContext:
     """The input of the steps of one advice."""
 
     def __init__(self, facts: Facts, about: About) -> None:
@@ -64,12 +64,16 @@ class Step:
             return self.about.subject.removeprefix(ADAPTER)
         return self.own.get("host", "")
 
-    def widened(self) -> Step:
+    def widened(self) -> StepContext:
         """Return the step for the adapter of its disk, if that is faulty as a whole."""
-        host = self.device.host if self.device and self.kind in {Kind.ATA, Kind.SCSI} else None
+        host = (
+            self.device.host
+            if self.device and self.kind in {DeviceKind.ATA, DeviceKind.SCSI}
+            else None
+        )
         if self.adapter or not host or host not in self.facts.of.adapters:
             return self
-        return Step(self.facts, replace(self.about, subject=f"{ADAPTER}{host}"))
+        return StepContext(self.facts, replace(self.about, subject=f"{ADAPTER}{host}"))
 
     def whole(self) -> str:
         """Return the name to search in the log and in arrays: of the disk, else of the label."""
@@ -80,7 +84,7 @@ class Step:
         if self.adapter:
             named = (About(each).name for each in (self.own, *self.about.others))
             found = {d.name: d for name in named if name and (d := self.facts.device(name))}
-            everything = (d for d in self.facts.atlas.devices if d.leaf and d.host == self.adapter)
+            everything = (d for d in self.facts.index.devices if d.leaf and d.host == self.adapter)
             return list(found.values()) or list(everything)
         return [] if self.device is None else list(self.facts.leaves(self.device))
 
@@ -100,7 +104,7 @@ class Step:
 
     def memberships(self) -> list[Membership]:
         """Return its array memberships; a path belongs only to its map."""
-        if self.kind is Kind.PATH or not self.whole():
+        if self.kind is DeviceKind.PATH or not self.whole():
             return []
         return self.facts.memberships(self.name or self.whole())
 

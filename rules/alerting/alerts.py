@@ -188,7 +188,7 @@ def matched(
     return found
 
 
-def step(
+def next_alerts(
     rule: Rule,
     alerts: Mapping[Labels, Alert],
     found: Mapping[Labels, tuple[float, tuple[tuple[str, str], ...]]],

@@ -22,7 +22,7 @@ from iowarden.rules.promql import notation
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.evaluator import Sample, compile_expression
 from iowarden.rules.promql.format import quoted, shortest
-from iowarden.rules.promql.store import Store
+from iowarden.rules.promql.store import SeriesStore
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.yaml_nodes import Nodes, compose, start
 
@@ -63,7 +63,7 @@ class ExpressionTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class InputSeries:
     """The samples of one input series, one each interval."""
 
     name: str
@@ -79,7 +79,7 @@ class Case:
     interval_seconds: float
     start_seconds: float
     """Unix time at which the series begin."""
-    series: tuple[Series, ...]
+    series: tuple[InputSeries, ...]
     alerts: tuple[AlertTest, ...]
     expressions: tuple[ExpressionTest, ...]
     external_labels: tuple[tuple[str, str], ...]
@@ -129,12 +129,12 @@ def parse_unit_tests(text: str, file: str) -> UnitTests:
     """
     root = compose(text, file)
     nodes = Nodes(text, file)
-    found = _Reader(nodes).file(root) if root is not None else _NOTHING
+    found = _TestFileReader(nodes).file(root) if root is not None else _NOTHING
     nodes.finish()
     return found
 
 
-class _Reader:
+class _TestFileReader:
     """Reads the YAML nodes of a test file."""
 
     def __init__(self, nodes: Nodes) -> None:
@@ -210,7 +210,7 @@ class _Reader:
             return 0.0
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
-    def _series(self, node: yaml.Node, what: str) -> Series | None:
+    def _series(self, node: yaml.Node, what: str) -> InputSeries | None:
         fields = self._nodes.mapping(node, what, ("series", "values"))
         try:
             name, labels = notation.series(self._text(fields, "series", what))
@@ -218,7 +218,7 @@ class _Reader:
         except PromqlError as error:
             self._nodes.wrong(start(node), f"{what}: {error.message}, in column {error.column}")
             return None
-        return Series(name, labels, tuple(values))
+        return InputSeries(name, labels, tuple(values))
 
     def _alert_test(self, node: yaml.Node, what: str) -> AlertTest:
         fields = self._nodes.mapping(node, what, ("eval_time", "alertname", "exp_alerts"))
@@ -300,7 +300,7 @@ class _Machine:
         self._test = test
         self._rules = [rule for group in groups for rule in group.rules]
         self._limits = [group.limit for group in groups for _ in group.rules]
-        self._store = Store(any_retention_seconds=FOREVER_SECONDS)
+        self._store = SeriesStore(any_retention_seconds=FOREVER_SECONDS)
         self._loaded = 0
         self._alerts: dict[int, life.Alerts] = {index: {} for index in range(len(self._rules))}
         self._queries: dict[str, Expression] = {}
@@ -371,7 +371,7 @@ class _Machine:
             dict(self._test.external_labels),
             self._test.external_url,
         )
-        self._alerts[index], _ = life.step(rule, self._alerts[index], found, at)
+        self._alerts[index], _ = life.next_alerts(rule, self._alerts[index], found, at)
         told = life.series(self._alerts[index].values())
         results.within(limit, sum(name == "ALERTS" for name, _, _ in told), "alerts")
         return told

@@ -19,13 +19,13 @@ from iowarden.rules.topology import (
     slot_map,
 )
 from iowarden.rules.topology.topology import (
-    NOTHING,
-    Standing,
-    Stood,
+    NO_DEPENDENTS,
+    Dependents,
+    StoredDependents,
     recalled,
     remember,
     to_stored,
-    with_held,
+    with_dependents,
     without_old,
 )
 
@@ -49,9 +49,9 @@ class DeviceTracker:
         """Last contents of '/sys/block'."""
         self.devices = device_changes.Devices()
         """History of the disks, stored over a restart."""
-        self.standing: Standing = NOTHING
+        self.dependents: Dependents = NO_DEPENDENTS
         """What is stacked on what, and was until lately."""
-        self.slots: Mapping[str, slot_map.Slotted] = {}
+        self.slots: Mapping[str, slot_map.SlotContent] = {}
         """Contents of the controllers' slots as last reported."""
         self.taken_out: frozenset[str] = frozenset()
         """Keys of disks that an administrator reported as removed: their unknown alerts are
@@ -61,7 +61,7 @@ class DeviceTracker:
         """When '/sys/block' was last read."""
         self._last_seen: tuple[Topology, tuple[Mount, ...]] | None = None
         """Topology and mounts from which `standing` was computed."""
-        self._stood: Stood | None = None
+        self._stored_dependents: StoredDependents | None = None
         """What was stacked on what before a restart, until the host's uptime is known."""
         self._fabrics: frozenset[str] = frozenset()
         self._hosts: dict[str, str] = {}
@@ -73,9 +73,9 @@ class DeviceTracker:
 
     def resume(self, booted: float, now: float) -> None:
         """Restore what was stacked on what before a restart; `booted`: when the host booted."""
-        if self._stood is not None:
-            self.standing = recalled(self.standing, self._stood, booted, now)
-            self._stood = None
+        if self._stored_dependents is not None:
+            self.dependents = recalled(self.dependents, self._stored_dependents, booted, now)
+            self._stored_dependents = None
 
     def take(self, last: Snapshot, fresh: Container[str], now: float) -> None:
         """Update from the last data of the data sources; `fresh` were read in this tick."""
@@ -96,26 +96,26 @@ class DeviceTracker:
         if before is not None and topology == before:  # the results are still valid
             topology = before
             if self.devices.gone or self.devices.returned:  # some of these may be outdated now
-                self.devices = device_changes.step(self.devices, (), topology, now)
+                self.devices = device_changes.next_devices(self.devices, (), topology, now)
         else:
             events = []
             if before is not None:
                 found = device_changes.changes(before, topology, (*mounted, *self._unmounted))
                 events = [
-                    with_held(self.standing, before, each, now)
+                    with_dependents(self.dependents, before, each, now)
                     for each in device_changes.recognised(self.devices, found)
                 ]
             self._events += events
-            self.devices = device_changes.step(
+            self.devices = device_changes.next_devices(
                 self.devices, events, topology, now, self._updated_seconds
             )
             self.topology = topology
         self._unmounted, self._updated_seconds = (), now
         if self._last_seen != (topology, mounted):
-            self.standing = remember(self.standing, topology, mounted, now)
+            self.dependents = remember(self.dependents, topology, mounted, now)
             self._last_seen = topology, mounted
         else:
-            self.standing = without_old(self.standing, now)
+            self.dependents = without_old(self.dependents, now)
 
     def _remount(self, before: Mounts, after: Mounts) -> None:
         """Remember until the next device update what was unmounted and should be mounted.
@@ -156,10 +156,10 @@ class DeviceTracker:
         """Return the mounts as last read."""
         return () if self._last.mounts is None else tuple(self._last.mounts.mounts)
 
-    def places(self) -> slot_map.Map:
+    def places(self) -> slot_map.DeviceMap:
         """Return the map of slots, disks and devices."""
         controllers = self._last.controllers
-        return slot_map.Map(
+        return slot_map.DeviceMap(
             topology=self.topology,
             devices=self.devices,
             disks=self._signals.inventory().disks,
@@ -168,7 +168,7 @@ class DeviceTracker:
             arrays=self._last.md or {},
             hosts=self._hosts,
             fabrics=self._fabrics,
-            standing=self.standing,
+            dependents=self.dependents,
         )
 
     def present(self, subject: str) -> bool:
@@ -199,12 +199,18 @@ class DeviceTracker:
 
     # --- stored over a restart
 
-    def stood(self, now: float) -> Stood:
+    def stored_dependents(self, now: float) -> StoredDependents:
         """Return what is stacked on what, for storage over a restart."""
-        return to_stored(self.standing, now) if self._stood is None else self._stood
+        return (
+            to_stored(self.dependents, now)
+            if self._stored_dependents is None
+            else self._stored_dependents
+        )
 
-    def recall(self, known: device_changes.Devices, stood: Stood | None = None) -> None:
+    def recall(self, known: device_changes.Devices, stood: StoredDependents | None = None) -> None:
         """Restore what `devices` and `stood` were before a restart."""
-        self._stood = stood
+        self._stored_dependents = stood
         topology = self.topology
-        self.devices = known if topology is None else device_changes.step(known, (), topology, 0.0)
+        self.devices = (
+            known if topology is None else device_changes.next_devices(known, (), topology, 0.0)
+        )

@@ -29,10 +29,10 @@ from iowarden.rules.topology import device_changes
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.procfs.tasks import Tasks
+    from iowarden.collectors.procfs.tasks import BlockedTasks
     from iowarden.collectors.source import Source
     from iowarden.rules.rulefile.rulefile import RuleGroup
-    from iowarden.rules.topology.topology import Stood
+    from iowarden.rules.topology.topology import StoredDependents
 
 T = TypeVar("T")
 
@@ -141,7 +141,10 @@ class Engine:
                 self.hub.hide(name)
 
     def recall(
-        self, memory: signals.Memory, known: device_changes.Devices, stood: Stood | None = None
+        self,
+        memory: signals.PersistentSignals,
+        known: device_changes.Devices,
+        stood: StoredDependents | None = None,
     ) -> None:
         """Restore the state of signals and devices from before a restart."""
         self.signals.recall(memory)
@@ -151,7 +154,7 @@ class Engine:
         """Return the status of a data source, or None when there is no such data source."""
         return self.sources.get(source.name)
 
-    def waiting(self, now: float) -> Tasks | None:
+    def waiting(self, now: float) -> BlockedTasks | None:
         """Return which tasks wait, or None when that is not known (any longer)."""
         status = self.status(tasks.SOURCE)
         if status is None or status.outcome() is not Outcome.OK or not status.is_valid(now):

@@ -11,7 +11,7 @@ from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.selectors import selects
-from iowarden.rules.promql.store import Store
+from iowarden.rules.promql.store import SeriesStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,7 +52,7 @@ class Queries:
         store = hub.store
         if not all(map(hub.wants, expression.names)):
             # No rule reads all of it, so the store does not have it: the last samples are enough.
-            store = Store()
+            store = SeriesStore()
             for name in expression.names:
                 if hub.wants(name):
                     store.share(hub.store, name)
@@ -73,7 +73,7 @@ class Queries:
         hub = self._hub
         if expression.names <= hub.wanted and not expression.reads_any:
             return expression.evaluate(hub.store, now, budget=budget)
-        store = Store()
+        store = SeriesStore()
         for chunk in hub.chunks():
             for family, samples in chunk.families if not chunk.name.startswith("node_") else ():
                 if expression.reads_any or family.name in expression.names:

@@ -279,7 +279,7 @@ class RuleEvaluator:
         present = {k: alert for k, alert in loaded.alerts.items() if k not in gone}
         if self._visibility.unwatched(loaded, now):
             rule = replace(rule, for_seconds=math.inf)  # pending until the window is filled
-        stepped, further = life.step(rule, present, found, now)
+        stepped, further = life.next_alerts(rule, present, found, now)
         loaded.alerts = {**{k: alert for k, alert in gone.items() if alert.active}, **stepped}
         return [*changes, *more, *self._named(loaded, further)]
 

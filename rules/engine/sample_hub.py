@@ -12,7 +12,7 @@ from iowarden.collectors import node_series
 from iowarden.collectors.model import Chunk, Family, Labels, Sample
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting.staleness import Watched, resumed
-from iowarden.rules.promql.store import Row, Store
+from iowarden.rules.promql.store import Row, SeriesStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ class SampleHub:
             for name, status in sources.items()
             if any(prefix.startswith(expose) for prefix in status.source.node_prefixes)
         )
-        self.store = Store(thins=True)
+        self.store = SeriesStore(thins=True)
         self._chunks: dict[str, Chunk] = {}
         self._published: dict[str, Sequence[Sample]] = {}
         self.version = 0

@@ -96,7 +96,7 @@ class SignalGroups:
             self.errors_logged,
         )
         derived = self._derived if "block" in values else None
-        self._state, result = signals.step(self._state, inputs, derived, self._slow)
+        self._state, result = signals.step_all(self._state, inputs, derived, self._slow)
         # A stale data source has a metric of its own; this is about signals that need more than
         # data.
         self.blind = (self.blind - result.keys()) | {
@@ -139,11 +139,11 @@ class SignalGroups:
         after = disk_cover.forget(self.inventory(), disk)
         self._state = replace(self._state, groups={**self._state.groups, "disk_cover": after})
 
-    def remember(self) -> signals.Memory:
+    def remember(self) -> signals.PersistentSignals:
         """Return what the signals store over a restart."""
         return signals.remember(self._state)
 
-    def recall(self, memory: signals.Memory) -> None:
+    def recall(self, memory: signals.PersistentSignals) -> None:
         """Restore what `remember` returned before a restart."""
         self._state = signals.recall(self._state, memory)
 

@@ -86,7 +86,7 @@ UNKNOWN = Offset(None, OffsetMethod.NONE, reason="no data show its time")
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ControllerClock:
     """State of a controller's clock.
 
     Fields: `serial` is the controller's; `errors` are the times of its latest errors by its clock,
@@ -103,7 +103,7 @@ class Clock:
     reported: int = 0
     reason: str = ""
 
-    def known(self) -> Offset:
+    def current(self) -> Offset:
         """Return the current offset."""
         return Offset(
             self.offset, self.method, self.drift, self.matches, self.reported, reason=self.reason
@@ -261,18 +261,18 @@ def _drift(told: Sequence[float], kernel: Sequence[float], offset: float) -> flo
     return median(beside[begin:end])
 
 
-def known(clocks: Mapping[str, Clock], controller: str) -> Offset:
+def current_offset(clocks: Mapping[str, ControllerClock], controller: str) -> Offset:
     """Return the current offset of a controller's clock."""
     clock = clocks.get(controller)
-    return UNKNOWN if clock is None else clock.known()
+    return UNKNOWN if clock is None else clock.current()
 
 
 def estimated(
-    clock: Clock,
+    clock: ControllerClock,
     kernel_errors: Sequence[float],
     booted: float | None,
     ahead_seconds: float | None = None,
-) -> Clock:
+) -> ControllerClock:
     """Return a controller's clock with its best estimate of the offset.
 
     `booted` is the boot time of the kernel; `ahead_seconds` is the offset that the controller
@@ -286,7 +286,7 @@ def estimated(
     best = surest(*found)
     if best.seconds is None and clock.offset is not None:
         return clock  # the offset was known before, and no newer data contradict it
-    if not best.verified and clock.known().verified:
+    if not best.verified and clock.current().verified:
         return clock
     return replace(
         clock,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.collectors.event import StorageEvent
-    from iowarden.rules.events.event_table import Row, Table
+    from iowarden.rules.events.event_table import EventRule, EventTable
 
 LOGGED_SECONDS = 360.0
 """After this time the controller's log has been polled again."""
@@ -62,7 +62,7 @@ SMART = (
 
 
 def alerts(
-    state: CorrelationState, table: Table, now: float, for_seconds: float = WINDOW_SECONDS
+    state: CorrelationState, table: EventTable, now: float, for_seconds: float = WINDOW_SECONDS
 ) -> list[Alert]:
     """Return each burst of at least warning severity as an alert.
 
@@ -96,7 +96,7 @@ def below_warning(state: CorrelationState, news: Iterable[EventUpdate]) -> list[
     return found
 
 
-def _alert(state: CorrelationState, h: EventGroup, row: Row, now: float) -> Alert:
+def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -> Alert:
     times = "" if h.count == 1 else f" ({h.count} times)"
     labels = {
         "alertname": row.kind,
@@ -184,7 +184,7 @@ def _unseen(state: CorrelationState, h: EventGroup) -> str:
     """Return what is unknown of a controller's event: its exact time, and whether data are lost."""
     if h.source in OWN:
         return ""
-    offset = controller_clock.known(state.clocks, h.controller)
+    offset = controller_clock.current_offset(state.clocks, h.controller)
     if not offset.verified:
         clock = controller_clock.describe(offset, f"the clock of {h.controller}")
         when = f"the exact time of the event: {clock}"

@@ -20,7 +20,7 @@ from iowarden.collectors.event import StorageEvent
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.events import controller_clock, event_table
-from iowarden.rules.events.controller_clock import Clock, estimated
+from iowarden.rules.events.controller_clock import ControllerClock, estimated
 from iowarden.rules.events.event_counters import MAX_DISKS, MEDIUM
 from iowarden.rules.events.event_state import (
     AMID_SECONDS,
@@ -28,8 +28,8 @@ from iowarden.rules.events.event_state import (
     GAPS,
     KICKED,
     OWN,
-    Batch,
     CorrelationState,
+    EventBatch,
     EventGroup,
     EventUpdate,
 )
@@ -38,14 +38,14 @@ from iowarden.rules.faults import Layer
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER, Identity
 from iowarden.rules.topology.event_location import place, remember, smartctl_command
-from iowarden.rules.topology.slot_map import Map, Place
-from iowarden.rules.topology.topology import carried, paths
+from iowarden.rules.topology.slot_map import DeviceMap, EventPlace
+from iowarden.rules.topology.topology import dependents_of, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iowarden.rules.events.event_table import Row, Table
-    from iowarden.rules.topology.topology import Standing
+    from iowarden.rules.events.event_table import EventRule, EventTable
+    from iowarden.rules.topology.topology import Dependents
 
 ZONE_SECONDS = 14 * 3600.0
 """Largest offset from UTC of a controller's clock that has not been compared yet."""
@@ -91,8 +91,8 @@ KINDS = {
 """Events that are derived here."""
 
 
-def step(
-    state: CorrelationState, batch: Batch, known: Map, table: Table
+def correlate(
+    state: CorrelationState, batch: EventBatch, known: DeviceMap, table: EventTable
 ) -> tuple[CorrelationState, tuple[EventUpdate, ...]]:
     """Return the state after a batch of events, and the updates to report.
 
@@ -102,7 +102,7 @@ def step(
     return _Correlation(state, batch, replace(known, slots=slots), table).run()
 
 
-def update_slots(state: CorrelationState, known: Map, now: float) -> CorrelationState:
+def update_slots(state: CorrelationState, known: DeviceMap, now: float) -> CorrelationState:
     """Return the state with the controllers' present slots, without bursts older than a day."""
     slots = remember(state.slots, known.controllers, known.topology)
     live = tuple(h for h in state.groups if now - h.received_seconds <= DAY_SECONDS)
@@ -114,7 +114,9 @@ def update_slots(state: CorrelationState, known: Map, now: float) -> Correlation
 class _Correlation:
     """One correlation step and its working state."""
 
-    def __init__(self, state: CorrelationState, batch: Batch, known: Map, table: Table) -> None:
+    def __init__(
+        self, state: CorrelationState, batch: EventBatch, known: DeviceMap, table: EventTable
+    ) -> None:
         self.batch, self.known, self.table = batch, known, table
         self.before = state
         self.groups = {(h.source, h.burst.kind, h.subject): h for h in state.groups}
@@ -125,7 +127,7 @@ class _Correlation:
         self.media = Counter(state.media)
         self.updates: list[EventUpdate] = []
         self.concluded: list[StorageEvent] = []
-        self.places: dict[tuple[str | int, ...], Place] = {}
+        self.places: dict[tuple[str | int, ...], EventPlace] = {}
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
         self.reached: Mapping[str, Mapping[str, frozenset[str]]] | None = None
         """As topology.paths; None: not needed so far."""
@@ -181,7 +183,7 @@ class _Correlation:
             serial = serials.get(name, "")
             clock = self.clocks.get(name)
             if clock is None or (serial and clock.serial and serial != clock.serial):
-                clock = Clock()
+                clock = ControllerClock()
             dated = (e for e in own if e.clock_seconds is not None)
             times = [e.clock_seconds or 0.0 for e in dated if self._is_error(e)]
             starts = [e.clock_seconds for e in own if e.kind.endswith("powered_on")]
@@ -192,7 +194,7 @@ class _Correlation:
                 power_on=starts[-1] if starts else clock.power_on,
             )
             self.clocks[name] = after = self._estimated(name, clock)
-            if said := controller_clock.moved(clock.known(), after.known()):
+            if said := controller_clock.moved(clock.current(), after.current()):
                 self.concluded.append(
                     StorageEvent(
                         GAPS,
@@ -204,7 +206,7 @@ class _Correlation:
                     )
                 )
 
-    def _estimated(self, name: str, clock: Clock) -> Clock:
+    def _estimated(self, name: str, clock: ControllerClock) -> ControllerClock:
         ahead = (c.clock_offset_seconds for c in self.known.controllers if c.name == name)
         asked = next(ahead, None)
         host, booted = self.hosts.get(name, ""), self.batch.booted_seconds
@@ -236,7 +238,7 @@ class _Correlation:
         """Return an event with its Unix time, if that can be determined."""
         if event.realtime_seconds is not None or event.clock_seconds is None:
             return event
-        offset = controller_clock.known(self.clocks, event.controller)
+        offset = controller_clock.current_offset(self.clocks, event.controller)
         at = controller_clock.utc(event.clock_seconds, offset)
         if at is None:
             return event
@@ -366,7 +368,7 @@ class _Correlation:
             h = replace(h, ended_seconds=at, received_seconds=self.batch.now_seconds)
         self.groups[key] = h
 
-    def _place(self, event: StorageEvent) -> Place:
+    def _place(self, event: StorageEvent) -> EventPlace:
         """Return the location of an event; in a storm each is looked up once."""
         own = event.controller, event.place
         at = (event.source, event.kind, event.boot_id, event.device, *own, self._era(event))
@@ -380,7 +382,7 @@ class _Correlation:
         taken = (each.taken_seconds for each in self.known.devices.gone.values())
         return sum(at is None or each + ahead <= at for each in taken if each is not None)
 
-    def _has_other_path(self, row: Row, where: Place) -> bool:
+    def _has_other_path(self, row: EventRule, where: EventPlace) -> bool:
         """Whether a path failed and others are left, for all maps that use a failed adapter.
 
         For a lost connection the multipath rules set the severity, also if it was the last path.
@@ -389,11 +391,11 @@ class _Correlation:
             return False
         known, now, key = self.known, self.batch.now_seconds, where.identity.key
         if self.reached is None:
-            self.reached = paths(known.standing, known.topology, now)
+            self.reached = paths(known.dependents, known.topology, now)
         reached, keys = self.reached, {key}
         if key.startswith(ADAPTER):
             adapter = key.removeprefix(ADAPTER)
-            keys = {a.key for a in carried(known.standing, key, now) if a.on == adapter}
+            keys = {a.key for a in dependents_of(known.dependents, key, now) if a.on == adapter}
         return bool(keys) and all(
             each in reached and all(_is_redundant(row, own) for own in reached[each].values())
             for each in keys
@@ -402,9 +404,9 @@ class _Correlation:
     def _unused(self, key: str) -> bool:
         """Whether nothing is on a device, so that no data are lost with it."""
         known, now = self.known, self.batch.now_seconds
-        return known.topology is not None and not carried(known.standing, key, now)
+        return known.topology is not None and not dependents_of(known.dependents, key, now)
 
-    def _amid(self, at: float) -> Place | None:
+    def _amid(self, at: float) -> EventPlace | None:
         """Return the disk of a line without a disk name: the only one with errors at that time."""
         near = {
             h.subject: h
@@ -415,14 +417,16 @@ class _Correlation:
             and abs(h.last_seconds - at) <= AMID_SECONDS
         }
         # The next line may report the array on the disk as well.
-        on = {key for own in near for key in self.known.standing.above(at).get(own, ())}
+        on = {key for own in near for key in self.known.dependents.above(at).get(own, ())}
         bottom = [h for key, h in near.items() if key not in on]
         if len(bottom) != 1:
             return None
         (h,) = bottom
-        return Place(Identity(h.subject, h.object, h.adapter), h.disk, h.device)
+        return EventPlace(Identity(h.subject, h.object, h.adapter), h.disk, h.device)
 
-    def _where(self, event: StorageEvent, row: Row, at: float) -> tuple[StorageEvent, Place | None]:
+    def _where(
+        self, event: StorageEvent, row: EventRule, at: float
+    ) -> tuple[StorageEvent, EventPlace | None]:
         """Return an event with the array that it means, and its location.
 
         None: a device that nothing is on, so that no data are lost with it.
@@ -450,10 +454,10 @@ class _Correlation:
         after, array = min(short, default=(math.inf, ""))
         return replace(event, place=array) if after <= NEIGHBOUR_SECONDS else event
 
-    def _mounted(self, where: Place, event: StorageEvent) -> Place:
+    def _mounted(self, where: EventPlace, event: StorageEvent) -> EventPlace:
         """Return the mounted file system of a device, named as in its rules."""
         known, key = self.known, where.identity.key
-        for each in carried(known.standing, key, self.batch.now_seconds):
+        for each in dependents_of(known.dependents, key, self.batch.now_seconds):
             if each.mount and each.on == event.device:
                 return replace(
                     where, identity=Identity(f"file system {each.name}", each.name), disk=""
@@ -495,7 +499,7 @@ def _without(places: Iterable[str], place: str) -> tuple[str, ...]:
 
 
 def carries(
-    state: CorrelationState, standing: Standing, now: float, behind: Iterable[Place] = ()
+    state: CorrelationState, standing: Dependents, now: float, behind: Iterable[EventPlace] = ()
 ) -> dict[str, frozenset[str]]:
     """Return the objects on top of each object, by its key; with RAID volumes of controllers.
 
@@ -518,7 +522,7 @@ def to_be_stored(news: EventUpdate) -> bool:
     return news.announced or news.group is None or news.group.count <= STORED_EVENTS
 
 
-def _is_redundant(row: Row, own: frozenset[str]) -> bool:
+def _is_redundant(row: EventRule, own: frozenset[str]) -> bool:
     """Whether a map with these paths has another one, or its rules alert that it has none."""
     lost = faults.meaning(row.kind, row.condition, event=True).layer is Layer.PATH
     return lost or len(own) > 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Sample
     from iowarden.rules.events.event_state import CorrelationState, EventUpdate
-    from iowarden.rules.events.event_table import Row
+    from iowarden.rules.events.event_table import EventRule
 
 MAX_DISKS = 2000
 MEDIUM = frozenset(
@@ -76,7 +76,7 @@ def samples(
     """
     found: list[Sample] = []
     for name, clock in state.clocks.items():
-        offset = clock.known()
+        offset = clock.current()
         if offset.verified and offset.seconds is not None:
             own = (("controller", name),)
             found.append((CLOCK.name, own, offset.seconds))
@@ -123,7 +123,7 @@ def counted_disks(
     return dict(after)
 
 
-def _class(row: Row) -> str:
+def _class(row: EventRule) -> str:
     return "medium" if row.kind in MEDIUM else _OF_CONDITIONS.get(row.condition, "other")
 
 

@@ -96,7 +96,7 @@ def _line(
     source = event.controller if h.source not in OWN and event.controller else h.source
     at, text = event.realtime_seconds, event.text
     if h.source not in OWN:
-        offset = controller_clock.known(state.clocks, h.controller)
+        offset = controller_clock.current_offset(state.clocks, h.controller)
         told = "" if not first else f" ({controller_clock.describe(offset)})"
         text += told if offset.verified else " (time unverified)"
     return Evidence(realtime if at is None else at, source, text)

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import StorageEvent
-from iowarden.rules.events.controller_clock import Clock  # noqa: TC001 - stored, so evaluated
+from iowarden.rules.events.controller_clock import ControllerClock  # noqa: TC001 - stored, so evaluated
 from iowarden.rules.events.event_table import Burst  # noqa: TC001 - stored, so evaluated
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.slot_map import Slotted  # noqa: TC001 - stored, so evaluated
+from iowarden.rules.topology.slot_map import SlotContent  # noqa: TC001 - stored, so evaluated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.raid.controller import Controllers
-    from iowarden.rules.events.event_table import Row
+    from iowarden.rules.events.event_table import EventRule
 
 DAY_SECONDS = 86_400.0
 OWN = ("kernel", "md")
@@ -89,9 +89,9 @@ class CorrelationState:
     """Events of the kernel log and of controllers: for duplicates and members failed by hand."""
     errors: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Unix times of the kernel's latest disk errors, by host adapter."""
-    clocks: dict[str, Clock] = field(default_factory=dict)
+    clocks: dict[str, ControllerClock] = field(default_factory=dict)
     """By controller; a controller that is in it was seen before."""
-    slots: dict[str, Slotted] = field(default_factory=dict)
+    slots: dict[str, SlotContent] = field(default_factory=dict)
     media: dict[str, int] = field(default_factory=dict)
     """Medium errors by disk: SMART data that count none are implausible."""
 
@@ -106,7 +106,7 @@ class EventUpdate:
     """
 
     event: StorageEvent
-    row: Row
+    row: EventRule
     group: EventGroup | None
     severity: Severity
     object: str
@@ -116,7 +116,7 @@ class EventUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """The new events of the data sources since the last step.
 
     Fields: `baseline` are the events of the first read; `left_out` counts further events that were
@@ -132,12 +132,14 @@ class Batch:
     booted_seconds: float | None = None
 
 
-def of_kernel(value: KernelLog, now: float, realtime: float) -> Batch:
+def of_kernel(value: KernelLog, now: float, realtime: float) -> EventBatch:
     """Return the new events of the kernel log."""
-    return Batch(now, realtime, value.events, value.baseline, value.left_out)
+    return EventBatch(now, realtime, value.events, value.baseline, value.left_out)
 
 
-def of_controllers(value: Controllers, now: float, realtime: float, booted: float | None) -> Batch:
+def of_controllers(
+    value: Controllers, now: float, realtime: float, booted: float | None
+) -> EventBatch:
     """Return the new events of controllers, and an event for each gap of their logs."""
     gaps = (
         StorageEvent(
@@ -151,4 +153,4 @@ def of_controllers(value: Controllers, now: float, realtime: float, booted: floa
         for gap in value.gaps
     )
     told = (*value.events, *gaps)
-    return Batch(now, realtime, told, value.baseline, booted_seconds=booted)
+    return EventBatch(now, realtime, told, value.baseline, booted_seconds=booted)

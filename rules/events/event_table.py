@@ -62,7 +62,7 @@ class Storm:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EventRule:
     """Severity, meaning and advice of a kind of event.
 
     Fields: `severity` None is noise: ignored; `condition` is that of the rules; `source` is the
@@ -92,7 +92,7 @@ class Row:
         return SENT.get(event.word.upper(), self.severity) if self.sent else self.severity
 
 
-UNKNOWN = Row(
+UNKNOWN = EventRule(
     "unknown",
     Severity.WARNING,
     "an unknown kind of event, which needs attention",
@@ -102,17 +102,17 @@ UNKNOWN = Row(
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class EventTable:
     """Rows by kind."""
 
-    rows: Mapping[str, Row]
+    rows: Mapping[str, EventRule]
 
     @property
     def lasting(self) -> frozenset[str]:
         """Return the kinds whose end is an event."""
         return frozenset(kind for row in self.rows.values() for kind in row.ends)
 
-    def find(self, event: StorageEvent) -> Row:
+    def find(self, event: StorageEvent) -> EventRule:
         """Return the row of an event; UNKNOWN if the table has none.
 
         A 3ware event of the kernel log has the same kind as in the log of the tool: by its code, or
@@ -124,7 +124,7 @@ class Table:
         row = row or self.rows.get(event.kind) or self.rows.get(f"{event.source}_other")
         return row or UNKNOWN
 
-    def row(self, kind: str) -> Row:
+    def row(self, kind: str) -> EventRule:
         """Return the row of a kind that `find` returned; a reloaded table may not have it."""
         return self.rows.get(kind, UNKNOWN)
 
@@ -140,24 +140,24 @@ def _aen_kind(code: str) -> str:
     return _AEN_KINDS.get(code.casefold(), alarms.OTHER)
 
 
-def parse_events_file(text: str, file: str) -> Table:
+def parse_events_file(text: str, file: str) -> EventTable:
     """Return the table in a file; `file` is its name, for messages.
 
     Errors: RuleFileError with all faults, each with line and column.
     """
     root = compose(text, file)
     nodes = Nodes(text, file)
-    reader = _Reader(nodes)
+    reader = _TableReader(nodes)
     rows = reader.rows(root) if root is not None else []
     reader.check_ends(rows)
     nodes.finish()
-    return Table({row.kind: row for row in rows})
+    return EventTable({row.kind: row for row in rows})
 
 
 Fields = dict[str, tuple[yaml.Node, yaml.Node]]
 
 
-class _Reader:
+class _TableReader:
     """Reads the YAML nodes and collects all errors, to report them at once."""
 
     def __init__(self, nodes: Nodes) -> None:
@@ -166,7 +166,7 @@ class _Reader:
         self._seen: set[str] = set()
         self._ends: list[tuple[yaml.Node, tuple[str, ...]]] = []
 
-    def rows(self, root: yaml.Node) -> list[Row]:
+    def rows(self, root: yaml.Node) -> list[EventRule]:
         fields = self._nodes.mapping(root, "file", _FILE_KEYS)
         if "advice" in fields:
             for name, (_, node) in self._nodes.mapping(fields["advice"][1], "advice", None).items():
@@ -178,7 +178,7 @@ class _Reader:
         groups = self._nodes.sequence(fields["groups"][1], "groups") if "groups" in fields else []
         return [row for group in groups for row in self._group(group)]
 
-    def _group(self, node: yaml.Node) -> list[Row]:
+    def _group(self, node: yaml.Node) -> list[EventRule]:
         fields = self._nodes.mapping(node, "group", _GROUP_KEYS)
         name = self._nodes.string(fields["name"][1], "group: name") if "name" in fields else ""
         if not name:
@@ -188,7 +188,7 @@ class _Reader:
         rows = self._nodes.mapping(fields["events"][1], f"group {name!r}: events", None)
         return [self._row(kind, *both, fields) for kind, both in rows.items()]
 
-    def _row(self, kind: str, key: yaml.Node, node: yaml.Node, shared: Fields) -> Row:
+    def _row(self, kind: str, key: yaml.Node, node: yaml.Node, shared: Fields) -> EventRule:
         what = f"event {kind!r}"
         if not _KIND.fullmatch(kind):
             self._nodes.wrong(start(key), f"{what}: expected lower-case letters, digits and _")
@@ -224,7 +224,7 @@ class _Reader:
         ends = tuple(text("ends").split())
         self._ends.append((key, ends))
         line = self._nodes.line(key)
-        return Row(
+        return EventRule(
             kind,
             severity,
             text("meaning"),
@@ -240,7 +240,7 @@ class _Reader:
             line,
         )
 
-    def check_ends(self, rows: Sequence[Row]) -> None:
+    def check_ends(self, rows: Sequence[EventRule]) -> None:
         """Check that the events that rows end exist."""
         kinds = {row.kind for row in rows}
         for key, ends in self._ends:
@@ -320,7 +320,7 @@ def object_of(event: StorageEvent) -> str:
     return event.device or " ".join(filter(None, (event.controller, event.place)))
 
 
-def grown(burst: Burst | None, row: Row, event: StorageEvent) -> Burst:
+def grown(burst: Burst | None, row: EventRule, event: StorageEvent) -> Burst:
     """Return a burst with one more event, or a new burst: 100,000 lines may be one burst.
 
     Its severity only rises. Events are in the order of their data source.
@@ -363,7 +363,7 @@ def _arguments(event: StorageEvent) -> frozenset[tuple[str, str]]:
 
 
 def twins(
-    events: Sequence[StorageEvent], known: Table, hosts: Mapping[str, str] | None = None
+    events: Sequence[StorageEvent], known: EventTable, hosts: Mapping[str, str] | None = None
 ) -> tuple[tuple[StorageEvent, ...], ...]:
     """Return the events with duplicates grouped, in order of the first event of each group.
 
@@ -411,7 +411,7 @@ def _paired(
     own: Sequence[int],
     told: Mapping[EventSignature, Sequence[int]],
     host: str,
-    known: Table,
+    known: EventTable,
     taken: set[int],
 ) -> dict[int, int]:
     """Return the pairs of tool and kernel events, at the time zone with most pairs."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.collectors.procfs.tasks import Task, Tasks
+    from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
     from iowarden.rules.alerting.alerts import Alert
 
 EVENT, COUNTER = "hung_task", "HungTask"
@@ -63,7 +63,7 @@ def summary(text: str) -> tuple[str, str] | None:
     return f"{name} (pid {pid}) blocked for over {seconds} s", pid
 
 
-def named(alerts: Iterable[Alert], tasks: Tasks | None) -> list[Alert]:
+def named(alerts: Iterable[Alert], tasks: BlockedTasks | None) -> list[Alert]:
     """Return the alerts; those of hung tasks with what the tasks wait for, if that is known.
 
     The alert of the kernel's counter gets the text of the kernel log.
@@ -83,14 +83,14 @@ def named(alerts: Iterable[Alert], tasks: Tasks | None) -> list[Alert]:
     ]
 
 
-def _with_cause(alert: Alert, tasks: Iterable[Task]) -> Alert:
+def _with_cause(alert: Alert, tasks: Iterable[BlockedTask]) -> Alert:
     number = alert.annotation(TASK)
     own = next((task for task in tasks if number in {str(task.pid), str(task.process)}), None)
     what = "" if own is None else _cause(own)
     return _with_summary(alert, f"{alert.summary}, waiting for {what}") if what else alert
 
 
-def _of_server(alert: Alert, tasks: Iterable[Task], server: str) -> Alert:
+def _of_server(alert: Alert, tasks: Iterable[BlockedTask], server: str) -> Alert:
     """Return the alert of an NFS server with the programs that wait for it, as the probe sees them.
 
     If several servers do not respond, it is unknown which of them each program waits for.
@@ -106,7 +106,7 @@ def _of_server(alert: Alert, tasks: Iterable[Task], server: str) -> Alert:
     )
 
 
-def _counted(alert: Alert, line: Alert | None, tasks: Iterable[Task]) -> Alert:
+def _counted(alert: Alert, line: Alert | None, tasks: Iterable[BlockedTask]) -> Alert:
     if line is not None and line.annotation(TASK):
         return _with_summary(alert, line.summary)
     programs = [task for task in tasks if not task.kernel]
@@ -125,7 +125,7 @@ def _with_summary(alert: Alert, text: str) -> Alert:
     return replace(alert, annotations=(("summary", text), *others))
 
 
-def _cause(task: Task) -> str:
+def _cause(task: BlockedTask) -> str:
     """Return what a task waits for, by the kernel functions that it is in; '' if unknown."""
     for function in (task.wait_channel, *task.stack):
         own = function.lstrip("_")

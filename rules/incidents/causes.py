@@ -72,7 +72,7 @@ def layer_of(subject: str) -> Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class CauseContext:
     """The topology of the host, for correlation.
 
     Fields: `above` is by object what it carries, or carried a moment ago; `disks` is the number of
@@ -165,7 +165,7 @@ def fact(
     )
 
 
-def explained(facts: Iterable[Fact], around: Around) -> dict[Key, Fact]:
+def explained(facts: Iterable[Fact], around: CauseContext) -> dict[Key, Fact]:
     """Return for each alert that another one explains the deepest known cause.
 
     The cause of disks that fail together may be one without an alert: their adapter.
@@ -184,7 +184,7 @@ def explained(facts: Iterable[Fact], around: Around) -> dict[Key, Fact]:
 class _Causes:
     """Causes in order, indexed by what they may explain: a thousand disks may fail at once."""
 
-    def __init__(self, facts: Iterable[Fact], around: Around) -> None:
+    def __init__(self, facts: Iterable[Fact], around: CauseContext) -> None:
         causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
         self._holding = [each for each in causes if each.what.blocks_programs]
         self._by_object: dict[str, list[Fact]] = {}
@@ -219,7 +219,7 @@ def _deepest(cause: Fact, found: Mapping[Key, Fact]) -> Fact:
     return cause
 
 
-def explains(a: Fact, b: Fact, around: Around) -> bool:
+def explains(a: Fact, b: Fact, around: CauseContext) -> bool:
     """Whether a cause explains the alert of another object."""
     if a.subject == b.subject or not a.is_cause or b.what.fault not in _EXPLAINED:
         return False
@@ -245,7 +245,7 @@ def explains(a: Fact, b: Fact, around: Around) -> bool:
     return b.subject in around.above.get(a.subject, ())
 
 
-def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], list[Fact]]:
+def _together(facts: Iterable[Fact], around: CauseContext) -> tuple[dict[Key, Fact], list[Fact]]:
     """Return the causes of disks of one adapter that fail together, and these adapters.
 
     The adapter is the cause if three of its disks began within a minute (both of two), unless one

@@ -23,7 +23,7 @@ from iowarden.rules.severity import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from iowarden.rules.incidents.model import Incident, Member, Policy
+    from iowarden.rules.incidents.model import Incident, IncidentMember, NotificationPolicy
 
 NEW_SECONDS = 86_400.0
 """After this time the same fault of the same object is reported again as new."""
@@ -43,7 +43,7 @@ COMES_AND_GOES = 2
 """Recurrences within a day after which one mail reports that it recurs."""
 
 
-def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
+def reason(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
     """Return why a mail is due now about an incident that is not acknowledged, or None."""
     active = [m for m in incident.members if (m.cleared_seconds is None) is incident.firing]
     if all(m.silenced for m in active) and (incident.firing or not incident.mails):
@@ -81,7 +81,7 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     return None
 
 
-def _first(incident: Incident, now: float, policy: Policy) -> Reason | None:
+def _first(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
     """Return whether the first mail is due."""
     if all(m.count and m.absent_seconds is not None for m in incident.members):
         return None  # its log reported its end before a mail was due
@@ -92,7 +92,7 @@ def _first(incident: Incident, now: float, policy: Policy) -> Reason | None:
     return Reason.OPENED if soon and incident.closed_seconds is None else None
 
 
-def _silent(active: Iterable[Member], now: float) -> Iterator[Member]:
+def _silent(active: Iterable[IncidentMember], now: float) -> Iterator[IncidentMember]:
     """Yield members without current data, except those of a disk that is reported missing."""
     known = list(active)
     gone = {
@@ -128,12 +128,12 @@ def _rebuilt(incident: Incident, now: float) -> bool:
     )
 
 
-def urgent(member: Member) -> bool:
+def urgent(member: IncidentMember) -> bool:
     """Whether programs are blocked because of it, or data is at risk."""
     return member.urgent == "true" or (member.what.urgent and member.urgent != "false")
 
 
-def clear_seconds(incident: Incident, policy: Policy) -> float:
+def clear_seconds(incident: Incident, policy: NotificationPolicy) -> float:
     """Return the quiet time after which an incident is reported as resolved."""
     last = [m for m in incident.members if (m.cleared_seconds or 0.0) >= incident.started_seconds]
     soon = any(urgent(m) and not m.count for m in last)
@@ -142,7 +142,7 @@ def clear_seconds(incident: Incident, policy: Policy) -> float:
     return max(least or policy.all_clear_seconds, returned)
 
 
-def _reopened(incident: Incident, now: float, policy: Policy) -> Reason | None:
+def _reopened(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
     """Return whether a mail reports that it recurs; events are never reported as resolved."""
     if not any(reportable(incident, now)):
         return None
@@ -151,7 +151,7 @@ def _reopened(incident: Incident, now: float, policy: Policy) -> Reason | None:
     return Reason.REOPENED if told or now - mailed >= policy.reopen_interval_seconds else None
 
 
-def reportable(incident: Incident, now: float) -> Iterator[Member]:
+def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
     """Yield the members that a mail may be due for: active now, and no symptom of others."""
     known = [
         m
@@ -166,7 +166,7 @@ def reportable(incident: Incident, now: float) -> Iterator[Member]:
             yield member
 
 
-def _is_counted(line: Member, counter: Member) -> bool:
+def _is_counted(line: IncidentMember, counter: IncidentMember) -> bool:
     """Whether a counter of a file system only counts a logged event of its device."""
     own, other = line.what, counter.what
     return (
@@ -178,7 +178,7 @@ def _is_counted(line: Member, counter: Member) -> bool:
     )
 
 
-def _brings(cause: Member, symptom: Member) -> bool:
+def _brings(cause: IncidentMember, symptom: IncidentMember) -> bool:
     """Whether a symptom has a given cause in its incident."""
     if cause.since_seconds > symptom.since_seconds + AFTER_SECONDS:
         return False
@@ -217,22 +217,22 @@ def _is_escalation(incident: Incident, now: float) -> bool:
     return new and soon  # an entry in the initial report has woken nobody
 
 
-def _brings_more(member: Member, now: float) -> bool:
+def _brings_more(member: IncidentMember, now: float) -> bool:
     """Whether a disk was lost, or logged an error, so lately that its effects are not known."""
     lost = member.what.fault is Fault.GONE or member.count
     return bool(lost) and member.layer is Layer.DISK and now - _began(member) < SETTLED_SECONDS
 
 
-def _is_new(member: Member) -> bool:
+def _is_new(member: IncidentMember) -> bool:
     told = member.notified_seconds
     return told is None or _began(member) - told >= NEW_SECONDS
 
 
-def _began(member: Member) -> float:
+def _began(member: IncidentMember) -> float:
     return member.joined_seconds if member.count else member.since_seconds
 
 
-def reported(incident: Incident, now: float) -> tuple[Member, ...]:
+def reported(incident: Incident, now: float) -> tuple[IncidentMember, ...]:
     """Return the members once a mail has reported them."""
     return tuple(
         m
@@ -281,7 +281,7 @@ def _has_changed(incident: Incident, since: float) -> bool:
     return not same or any(at is not None and at > since for at in times)
 
 
-def _after_rebuild(members: tuple[Member, ...]) -> tuple[Member, ...]:
+def _after_rebuild(members: tuple[IncidentMember, ...]) -> tuple[IncidentMember, ...]:
     """Return the members after a mail about a rebuilt array: its next loss is news."""
     return tuple(
         replace(m, notified_seconds=None)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.rules.incidents.causes import Fact, Key
-    from iowarden.rules.incidents.model import Incident, Member
+    from iowarden.rules.incidents.model import Incident, IncidentMember
 
 _SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
 _OF_DISK = CAUSES - BLOCKS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
 
 
-def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, Member]]:
+def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, IncidentMember]]:
     """Return each active member by its key, with the key of its incident."""
     return {
         member.key: (key, member)

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes, due, folding
-from iowarden.rules.incidents.causes import HOST, Around
+from iowarden.rules.incidents.causes import HOST, CauseContext
 from iowarden.rules.incidents.members import refreshed, vouched, with_known_value
 from iowarden.rules.incidents.model import (
     Arrival,
-    Due,
+    DueNotice,
     Incident,
     IncidentChange,
     IncidentChangeKind,
     Incidents,
-    Policy,
+    NotificationPolicy,
 )
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.device_identity import Identity
 
 
-def step(  # noqa: PLR0913 - all but two are named where it is called
+def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
     state: Incidents,
     alerts: Iterable[Alert],
     now: float,
     *,
     install: str,
-    policy: Policy,
+    policy: NotificationPolicy,
     observe: Callable[[Alert], tuple[Evidence, ...]],
     judged: Callable[[Labels, str], bool],
     arrival: Arrival | None = None,
     silenced: Callable[[Alert], bool] = lambda _: False,
     usual: Callable[[Alert], str] = lambda _: "",
     acknowledged: Mapping[str, Acknowledgement] | None = None,
-    around: Around | None = None,
-) -> tuple[Incidents, list[Due], list[IncidentChange]]:
+    around: CauseContext | None = None,
+) -> tuple[Incidents, list[DueNotice], list[IncidentChange]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
     `install` is the random identifier of this installation: with the key and a count it makes an
@@ -72,7 +72,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     everything = list(alerts)
     active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
     active = folding.one_of_a_kind(book.incidents, active)
-    around = around or Around()
+    around = around or CauseContext()
     habits = {a.key: usual(a) for a in active}
     facts = {
         a.key: causes.fact(a, now, silent=silenced(a) or bool(habits[a.key]), seen=around.seen)
@@ -95,7 +95,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     for alert in sorted(active, key=lambda a: (a.key in quiet, -a.severity)):
         shown = Severity.INFO if alert.key in quiet else alert.severity
         book.open(targets[alert.key], shown, now, policy)
-    dues: list[Due] = []
+    dues: list[DueNotice] = []
     stalled = any(f.what.fault in {Fault.STALL, Fault.HUNG} for f in facts.values())
     for key, incident in list(book.incidents.items()):
         if stalled and key == HOST and incident.awaits_all_clear:
@@ -126,7 +126,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         if reason is not None:
             renamed = after.mailed_object not in {"", after.object}
             after = due.mailed(after, reason, now)
-            dues.append(Due(reason, after, renamed))
+            dues.append(DueNotice(reason, after, renamed))
         after = _close(book, after, now, policy)
         book.put(key, after, now, policy)
     left = {incident.identifier for incident in book.incidents.values()}
@@ -140,11 +140,11 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
 
 def replacing(
     state: Incidents,
-    dues: Iterable[Due],
+    dues: Iterable[DueNotice],
     waiting: Mapping[str, tuple[int, ...]],
     now: float,
     known: Container[str] = (),
-) -> tuple[Incidents, list[Due]]:
+) -> tuple[Incidents, list[DueNotice]]:
     """Return the mails that are due, with those that they replace, and the incidents then.
 
     `waiting` has by an incident's identifier the numbers of its undelivered mails. If it has
@@ -160,7 +160,7 @@ def replacing(
         reason = due.replacing(incident, numbers, now)
         if reason is not None:
             by_key[key] = after = due.mailed(incident, reason, now)
-            found.append(Due(reason, after, replaces=numbers))
+            found.append(DueNotice(reason, after, replaces=numbers))
     return replace(state, by_key=by_key), found
 
 
@@ -187,7 +187,9 @@ class _Book:
         self.events: list[IncidentChange] = []
         self._install = install
 
-    def open(self, identity: Identity, severity: Severity, now: float, policy: Policy) -> None:
+    def open(
+        self, identity: Identity, severity: Severity, now: float, policy: NotificationPolicy
+    ) -> None:
         """Make sure that an incident of this key is open."""
         incident = self.incidents.get(identity.key)
         if incident is not None:
@@ -215,7 +217,7 @@ class _Book:
         self.incidents[identity.key] = opened
         self.events.append(IncidentChange(IncidentChangeKind.OPENED, opened))
 
-    def put(self, key: str, incident: Incident, now: float, policy: Policy) -> None:
+    def put(self, key: str, incident: Incident, now: float, policy: NotificationPolicy) -> None:
         closed = incident.closed_seconds
         if closed is not None and now - closed > policy.reopen_seconds:
             del self.incidents[key]
@@ -257,7 +259,7 @@ def _exceeds_ack(incident: Incident, acknowledgement: Acknowledgement, now: floa
     )
 
 
-def _forgotten_seconds(incident: Incident, policy: Policy) -> float:
+def _forgotten_seconds(incident: Incident, policy: NotificationPolicy) -> float:
     """Return the quiet time after which an acknowledged incident is over.
 
     Longer for events: the next read error of a disk that is to be replaced is no news.
@@ -309,7 +311,7 @@ def _counted_as_mailed(
     )
 
 
-def _close(book: _Book, incident: Incident, now: float, policy: Policy) -> Incident:
+def _close(book: _Book, incident: Incident, now: float, policy: NotificationPolicy) -> Incident:
     if incident.closed_seconds is not None or incident.firing:
         return incident
     if now - incident.active_seconds < policy.close_seconds:

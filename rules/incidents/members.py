@@ -12,7 +12,7 @@ from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
 from iowarden.rules.faults import NONE_LEFT, WINDOWED
 from iowarden.rules.incidents import causes
-from iowarden.rules.incidents.model import ESCALATE_WHEN_DOUBLED, URGENT, Incident, Member
+from iowarden.rules.incidents.model import ESCALATE_WHEN_DOUBLED, URGENT, Incident, IncidentMember
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
 
@@ -86,7 +86,7 @@ def refreshed(
     )
 
 
-def _keeping_open(members: Iterable[Member]) -> list[Member]:
+def _keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
     """Return the members that keep an incident open.
 
     A count of events in a window lasts longer than their fault: while a lasting member has or had
@@ -94,7 +94,7 @@ def _keeping_open(members: Iterable[Member]) -> list[Member]:
     """
     lasting = [m for m in members if _lasts(m)]
 
-    def covered(member: Member) -> bool:
+    def covered(member: IncidentMember) -> bool:
         return any(
             each.since_seconds <= member.since_seconds + causes.BEFORE_SECONDS
             and member.since_seconds <= (each.over_seconds or member.since_seconds)
@@ -104,15 +104,15 @@ def _keeping_open(members: Iterable[Member]) -> list[Member]:
     return [m for m in members if m.cleared_seconds is None and (_lasts(m) or not covered(m))]
 
 
-def _lasts(member: Member) -> bool:
+def _lasts(member: IncidentMember) -> bool:
     """Whether a member lasts as long as its fault."""
     return not member.count and member.what.fault not in WINDOWED
 
 
-def _last(holding: Iterable[Member], now: float) -> float:
+def _last(holding: Iterable[IncidentMember], now: float) -> float:
     """Return when a member was last active: an event is only a moment."""
 
-    def moment(member: Member) -> float:
+    def moment(member: IncidentMember) -> float:
         if member.count:
             return max(member.last_seconds or now, member.absent_seconds or 0.0)
         return now if member.absent_seconds is None else member.absent_seconds
@@ -150,10 +150,10 @@ def began(alert: Alert, now: float) -> float:
 
 def _member(
     alert: Alert,
-    before: Member | None,
+    before: IncidentMember | None,
     now: float,
     observe: Callable[[Alert], tuple[Evidence, ...]],
-) -> Member:
+) -> IncidentMember:
     unknown = alert.annotation("unknown")
     if alert.state is AlertState.UNKNOWN:
         unknown = alert.unknown_reason
@@ -167,7 +167,7 @@ def _member(
     redundancy = alert.annotation(REDUNDANCY) or known
     # That is news, whatever was reported before.
     exhausted = redundancy == NONE_LEFT and known not in {NONE_LEFT, None}
-    return Member(
+    return IncidentMember(
         labels=alert.labels,
         name=alert.name,
         severity=alert.severity,
@@ -194,12 +194,12 @@ def _member(
     )
 
 
-def with_known_value(member: Member) -> Member:
+def with_known_value(member: IncidentMember) -> IncidentMember:
     """Return a member whose value is known, if it was not before."""
     return replace(member, known_value=member.value) if member.known_value is None else member
 
 
-def _with_silence(member: Member, now: float, quiet: Mapping[Key, str]) -> Member:
+def _with_silence(member: IncidentMember, now: float, quiet: Mapping[Key, str]) -> IncidentMember:
     """Return a member with its silence updated: once that ends, unreported alerts are news."""
     silenced = member.key in quiet
     ends = member.silenced and not silenced

@@ -33,7 +33,7 @@ CLOSED_QUIETLY = "nothing reported its end, so no mail reports it as resolved"
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class NotificationPolicy:
     """When mails are due. Units: seconds."""
 
     grouping_seconds: float = 60.0
@@ -45,7 +45,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class IncidentMember:
     """An alert in an incident: its worst state and its present one."""
 
     labels: Labels
@@ -145,7 +145,7 @@ class Incident:
     opened_seconds: float
     severity: Severity
     """The highest severity of members that were not silenced; INFO while all are."""
-    members: tuple[Member, ...] = ()
+    members: tuple[IncidentMember, ...] = ()
     mails: int = 0
     references: tuple[str, ...] = ()
     """'identifier.number' of the first mail of this thread and of those folded into it."""
@@ -250,7 +250,7 @@ class IncidentChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueNotice:
     """A mail that is due, with the incident as it is once the mail is counted."""
 
     reason: Reason

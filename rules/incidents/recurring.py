@@ -73,7 +73,7 @@ class Recurrence:
 Recurrences = dict[str, Recurrence]
 
 
-def step(
+def next_recurrences(
     habits: Mapping[str, Recurrence],
     alerts: Iterable[Alert],
     now: float,

@@ -35,7 +35,7 @@ MAX_ADVISED = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DigestEntry:
     """An alert of this week without a mail of its own."""
 
     name: str
@@ -58,14 +58,14 @@ class Digest:
     """When the initial report was written, if it was."""
     number: int = 0
     """Digests mailed so far."""
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, DigestEntry] = field(default_factory=dict)
     events: tuple[str, ...] = ()
     events_total: int = 0
     advised: tuple[str, ...] = ()
     """Findings whose advice has been given."""
 
 
-def step(
+def next_digest(
     state: Digest,
     transitions: Iterable[Transition],
     events: Iterable[DeviceChange],
@@ -86,7 +86,7 @@ def step(
             continue
         known = entries.get(key)
         if alert.state is AlertState.FIRING and change.before is not AlertState.UNKNOWN:
-            entries[key] = Entry(
+            entries[key] = DigestEntry(
                 name=alert.name,
                 severity=alert.severity,
                 object=alert.object or "host",
@@ -157,7 +157,7 @@ def arrival(
     )
     worst = max((a.severity for a in found), default=Severity.INFO)
     # One rule per severity: the most severe one that fires is the finding.
-    findings: dict[object, Entry] = {}
+    findings: dict[object, DigestEntry] = {}
     for alert in found:
         findings.setdefault(_finding(alert), _entry(alert, now))
     entries = tuple(findings.values())
@@ -302,7 +302,7 @@ def _some(names: Sequence[str]) -> str:
     return f"{shown} and {left} more" if left > 0 else shown
 
 
-def _lines(entries: Sequence[Entry], now: float | None = None) -> list[str]:
+def _lines(entries: Sequence[DigestEntry], now: float | None = None) -> list[str]:
     """Return a line for each alert name: its summary, and the other objects that it fires for.
 
     With `now`, for how long.
@@ -323,7 +323,7 @@ def _lines(entries: Sequence[Entry], now: float | None = None) -> list[str]:
     return lines
 
 
-def _advice(entries: Sequence[Entry]) -> tuple[str, ...]:
+def _advice(entries: Sequence[DigestEntry]) -> tuple[str, ...]:
     texts = []
     for same in _by_name(entries).values():
         if not same[0].advice.strip():
@@ -334,21 +334,21 @@ def _advice(entries: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _others(same: Sequence[Entry]) -> list[str]:
+def _others(same: Sequence[DigestEntry]) -> list[str]:
     """Return the objects other than the first one, each once."""
     return [name for name in dict.fromkeys(e.object for e in same) if name != same[0].object]
 
 
-def _by_name(entries: Sequence[Entry]) -> Mapping[str, list[Entry]]:
-    found: dict[str, list[Entry]] = {}
+def _by_name(entries: Sequence[DigestEntry]) -> Mapping[str, list[DigestEntry]]:
+    found: dict[str, list[DigestEntry]] = {}
     for entry in entries:
         found.setdefault(entry.name, []).append(entry)
     return found
 
 
-def _entry(alert: Alert, now: float) -> Entry:
+def _entry(alert: Alert, now: float) -> DigestEntry:
     since = now if alert.fired_seconds is None else alert.fired_seconds
-    return Entry(
+    return DigestEntry(
         name=alert.name,
         severity=alert.severity,
         object=alert.object or "host",

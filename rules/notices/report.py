@@ -24,17 +24,17 @@ from iowarden.rules.topology.device_identity import (
     identity,
     named_now,
 )
-from iowarden.rules.topology.topology import NOTHING, carried
+from iowarden.rules.topology.topology import NO_DEPENDENTS, dependents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels, Sample
-    from iowarden.collectors.procfs.tasks import Task, Tasks
+    from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.incidents.model import Due, Incident, Member
-    from iowarden.rules.topology.topology import Above, Standing
+    from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
+    from iowarden.rules.topology.topology import Dependent, Dependents
 
 _T = TypeVar("_T")
 
@@ -64,15 +64,15 @@ def evidence(samples: Iterable[Sample], realtime_seconds: float) -> tuple[Eviden
 
 
 def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is called
-    due: Due,
+    due: DueNotice,
     realtime: Callable[[float], float],
     now: float,
     current: Sequence[Evidence],
     topology: Topology | None,
-    standing: Standing = NOTHING,
+    standing: Dependents = NO_DEPENDENTS,
     busy: Sequence[str] = (),
-    tasks: Tasks | None = None,
-    said: Callable[[Member], MemberText] = lambda member: MemberText(member.advice),
+    tasks: BlockedTasks | None = None,
+    said: Callable[[IncidentMember], MemberText] = lambda member: MemberText(member.advice),
 ) -> Notice:
     """Return the mail that is due.
 
@@ -178,7 +178,7 @@ def _begun(incident: Incident) -> float:
     return min((start, *this))
 
 
-def _order(member: Member) -> tuple[bool, bool, bool, Layer, bool, int, float]:
+def _order(member: IncidentMember) -> tuple[bool, bool, bool, Layer, bool, int, float]:
     """Sort key of members: active, causes before symptoms, the deepest first, then severity."""
     vague = member.what.fault in {Fault.ERRORS, Fault.OTHER}
     sums_up = member.name in SUMS_UP and member.severity < Severity.CRITICAL
@@ -199,13 +199,13 @@ def _severity(reason: Reason, incident: Incident) -> Severity:
     return max(left) if reason is Reason.REBUILT and left else incident.severity
 
 
-def _has_become_critical(member: Member, incident: Incident) -> bool:
+def _has_become_critical(member: IncidentMember, incident: Incident) -> bool:
     """Whether this mail is the first to report it as critical: it repeats the advice."""
     rose = member.severity is Severity.CRITICAL and not member.count
     return rose and member.notified_seconds == incident.mailed_seconds is not None
 
 
-def _advising(members: Sequence[Member]) -> list[Member]:
+def _advising(members: Sequence[IncidentMember]) -> list[IncidentMember]:
     """Return the members whose advice may be followed in the present state.
 
     Advice for a disk or a file system may destroy an array that has stopped; for an array without
@@ -228,17 +228,19 @@ def _advising(members: Sequence[Member]) -> list[Member]:
     ]
 
 
-def _lost_a_disk(member: Member) -> bool:
+def _lost_a_disk(member: IncidentMember) -> bool:
     """Whether an adapter reports a lost disk, but not which one."""
     return member.what == LOST_A_DISK and member.subject.startswith(ADAPTER)
 
 
-def _is_read_only(member: Member) -> bool:
+def _is_read_only(member: IncidentMember) -> bool:
     """Whether the advice for a member is safe whatever other faults there are."""
     return _lost_a_disk(member) or member.name == "hba_aen"
 
 
-def _retracted(due: Due, members: Sequence[Member], valid: Sequence[Member]) -> Iterator[str]:
+def _retracted(
+    due: DueNotice, members: Sequence[IncidentMember], valid: Sequence[IncidentMember]
+) -> Iterator[str]:
     """Yield which advice of earlier mails is dangerous now, and why."""
     incident = due.incident
     given = [m for m in members if m.name in incident.advised and 1 not in due.replaces]
@@ -263,7 +265,9 @@ def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
     return tuple(sorted(_distinct(lines)[:MAX_EVIDENCE], key=lambda line: line.realtime_seconds))
 
 
-def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> tuple[str, str]:
+def _summary(
+    reason: Reason, members: Sequence[IncidentMember], incident: Incident
+) -> tuple[str, str]:
     """Return the summary of a mail, and the disk that it is about, '' if none."""
     if not members:
         return "no alert is left", ""
@@ -298,22 +302,22 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
     return f"cleared; was: {worst.summary}" if over else worst.summary, _disk(worst)
 
 
-def _facts(members: Iterable[Member]) -> list[Member]:
+def _facts(members: Iterable[IncidentMember]) -> list[IncidentMember]:
     """Return for each alert and object the first of its severities: they are one fact."""
-    facts: dict[tuple[str, str, Labels], Member] = {}
+    facts: dict[tuple[str, str, Labels], IncidentMember] = {}
     for member in members:
         labels = tuple(pair for pair in member.labels if pair[0] != "severity")
         facts.setdefault((member.name, member.subject, labels), member)
     return list(facts.values())
 
 
-def _named(member: Member) -> str:
+def _named(member: IncidentMember) -> str:
     """Return the device that a line is about, if its summary does not name it."""
     device = _disk(member)
     return "" if not device or device in member.summary else f"{device}: "
 
 
-def _sentences(member: Member, now: float) -> str:
+def _sentences(member: IncidentMember, now: float) -> str:
     since = f"{quantity('_seconds', now - member.since_seconds)} ago"
     if member.count:
         last = now - (member.last_seconds or now)
@@ -335,19 +339,19 @@ def _sentences(member: Member, now: float) -> str:
     return text
 
 
-def _of_many(member: Member) -> Member:
+def _of_many(member: IncidentMember) -> IncidentMember:
     """Return a member whose summary does not begin with its disk: it represents several."""
     own = dict(member.labels).get("object", "")
     return replace(member, summary=member.summary.removeprefix(f"{own} ")) if own else member
 
 
-def _quiet(member: Member) -> str:
+def _quiet(member: IncidentMember) -> str:
     return f"{member.usual}: no mail" if member.usual else "silenced"
 
 
-def _adapter_sentences(members: Sequence[Member], now: float) -> list[str]:
+def _adapter_sentences(members: Sequence[IncidentMember], now: float) -> list[str]:
     """Return one line for all disks of an adapter that have the same fault."""
-    same: dict[tuple[str, Severity, AlertState, bool], list[Member]] = {}
+    same: dict[tuple[str, Severity, AlertState, bool], list[IncidentMember]] = {}
     for member in members:
         over = member.cleared_seconds is not None
         same.setdefault((member.name, member.severity, member.state, over), []).append(member)
@@ -362,14 +366,14 @@ def _adapter_sentences(members: Sequence[Member], now: float) -> list[str]:
     return lines
 
 
-def _stalls(members: Sequence[Member]) -> bool:
+def _stalls(members: Sequence[IncidentMember]) -> bool:
     """Whether tasks wait because of an active alert."""
     return any(member.cleared_seconds is None and member.what.fault in WAITS for member in members)
 
 
 def observed(
     alert: Alert,
-    tasks: Tasks | None,
+    tasks: BlockedTasks | None,
     busy: Sequence[str],
     topology: Topology | None,
     realtime_seconds: float,
@@ -381,7 +385,10 @@ def observed(
 
 
 def _waits_for(
-    tasks: Tasks | None, busy: Sequence[str], topology: Topology | None, realtime_seconds: float
+    tasks: BlockedTasks | None,
+    busy: Sequence[str],
+    topology: Topology | None,
+    realtime_seconds: float,
 ) -> Iterator[Evidence]:
     """Yield lines about disks with requests in flight, and about waiting tasks."""
     if busy:
@@ -393,7 +400,7 @@ def _waits_for(
         yield from _waiting(tasks, realtime_seconds)
 
 
-def _waiting(tasks: Tasks, realtime_seconds: float) -> Iterator[Evidence]:
+def _waiting(tasks: BlockedTasks, realtime_seconds: float) -> Iterator[Evidence]:
     """Yield lines about waiting tasks: programs first, sorted by the bytes they wrote."""
     ranked = sorted(tasks.tasks, key=lambda task: (task.kernel, -(task.write_bytes or 0)))
     for task in ranked[:MAX_WAITING]:
@@ -403,7 +410,7 @@ def _waiting(tasks: Tasks, realtime_seconds: float) -> Iterator[Evidence]:
         yield Evidence(realtime_seconds, TASKS, f"{left} more tasks wait")
 
 
-def _waits(task: Task) -> str:
+def _waits(task: BlockedTask) -> str:
     thread = f", thread {task.pid}" if task.process else ""
     kind = ", kernel thread" if task.kernel else ""
     stack = task.stack[0] if task.stack else "the kernel"
@@ -416,9 +423,9 @@ def _waits(task: Task) -> str:
 
 def _affected(
     incident: Incident,
-    members: Sequence[Member],
+    members: Sequence[IncidentMember],
     topology: Topology | None,
-    standing: Standing,
+    standing: Dependents,
     now: float,
 ) -> tuple[str, ...]:
     """Return what the object of an incident carries, or carried until lately.
@@ -456,12 +463,12 @@ def _affected(
     return ("Not known: it is not in '/sys/block', and was not in the last 5 minutes.",)
 
 
-def _carried_lines(own: Iterable[str], standing: Standing, now: float) -> Iterator[str]:
+def _carried_lines(own: Iterable[str], standing: Dependents, now: float) -> Iterator[str]:
     """Yield a line for each array, volume or mount on objects, or formerly, with its carriers."""
     there = {above for each in standing.now.values() for above in each}
     found: dict[tuple[str, str], dict[str, bool]] = {}
     for each in own:
-        for above in carried(standing, each, now):
+        for above in dependents_of(standing, each, now):
             below = found.setdefault((above.shown, _placed(each, above)), {})
             below[above.on] = below.get(above.on, False) or above in there
     for (shown, placed), below in found.items():
@@ -478,13 +485,13 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_DISKS]) + (", ..." if names[MAX_DISKS:] else "")
 
 
-def _placed(key: str, above: Above) -> str:
+def _placed(key: str, above: Dependent) -> str:
     if key.startswith(ADAPTER) and above.on == key.removeprefix(ADAPTER):
         return "attached to"
     return "on" if above.mount else "built on"
 
 
-def _key(member: Member, topology: Topology | None) -> str:
+def _key(member: IncidentMember, topology: Topology | None) -> str:
     """Return the key of the object of a member.
 
     A disk whose serial number an old kernel does not report has the key of its device name.
@@ -495,7 +502,7 @@ def _key(member: Member, topology: Topology | None) -> str:
     return (member.subject if known else "") or named
 
 
-def _disk(member: Member) -> str:
+def _disk(member: IncidentMember) -> str:
     own = dict(member.labels)
     return own.get("device") or own.get("disk", "")
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Matcher:
+class LabelMatcher:
     """One `label operator "value"` of a selector; operator is =, !=, =~ or !~."""
 
     label: str
@@ -46,7 +46,7 @@ class Selector:
     """
 
     name: str
-    matchers: tuple[Matcher, ...]
+    matchers: tuple[LabelMatcher, ...]
     """Without the one that fixes the name."""
     position: int
     range_seconds: float | None = None

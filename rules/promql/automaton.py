@@ -76,14 +76,14 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CaptureGroup:
     """A part whose text can be read by its number, from 1."""
 
     item: Tree
     number: int
 
 
-Tree = Atom | Chain | Choice | Repeat | Group
+Tree = Atom | Chain | Choice | Repeat | CaptureGroup
 
 
 def nullable(tree: Tree) -> bool:
@@ -97,7 +97,7 @@ def nullable(tree: Tree) -> bool:
             return any(map(nullable, tree.items))
         case Repeat():
             return not tree.low or nullable(tree.item)
-        case Group():
+        case CaptureGroup():
             return nullable(tree.item)
 
 
@@ -160,7 +160,7 @@ class Automaton:
         self._states: list[tuple[re.Pattern[str] | None, bool, int, tuple[int, ...]]] = []
         self._nothing = (-1,) * (2 * groups + 2)
         self._end = self._add()
-        self._start = self._build(Group(tree, 0), self._end)
+        self._start = self._build(CaptureGroup(tree, 0), self._end)
         self.size = len(self._states)
 
     def _add(self, *targets: int, atom: Atom | None = None, span: int = -1) -> int:
@@ -184,7 +184,7 @@ class Automaton:
                 return following
             case Choice():
                 return self._add(*[self._build(item, following) for item in tree.items])
-            case Group():
+            case CaptureGroup():
                 end = self._add(following, span=2 * tree.number + 1)
                 return self._add(self._build(tree.item, end), span=2 * tree.number)
             case Repeat():

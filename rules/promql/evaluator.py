@@ -36,7 +36,7 @@ from iowarden.rules.promql.functions import (
     sort,
 )
 from iowarden.rules.promql.lexer import position_error
-from iowarden.rules.promql.operators import TESTS, computation, joined
+from iowarden.rules.promql.operators import TESTS, computation, vector_matcher
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.run import (
     ELEMENT_COST,
@@ -45,16 +45,16 @@ from iowarden.rules.promql.run import (
     ROW_COST,
     STEP_COST,
     Budget,
+    EvaluationRun,
     Row,
     RowsFunction,
-    Run,
     ScalarFunction,
     Vector,
     VectorFunction,
 )
 from iowarden.rules.promql.selectors import before, moment_of, newest, series_of
 from iowarden.rules.promql.signatures import COMPARISONS, METRIC_NAME, result_type
-from iowarden.rules.promql.store import LOOKBACK_SECONDS, MAX_SAMPLES, Labels, Store
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, MAX_SAMPLES, Labels, SeriesStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -95,7 +95,7 @@ class Expression:
 
     def evaluate(
         self,
-        store: Store,
+        store: SeriesStore,
         at: float,
         *,
         step_seconds: float = SUBQUERY_STEP_SECONDS,
@@ -112,14 +112,14 @@ class Expression:
             self._check_history(store)
         budget = budget or Budget()
         first, last = at if start is None else start, at if end is None else end
-        run = Run(store, first, last, step_seconds, budget)
+        run = EvaluationRun(store, first, last, step_seconds, budget)
         try:
             result = self._function(run, at)
         finally:
             budget.left -= run.budget_units - run.left
         return [Sample(*item) for item in result] if isinstance(result, list) else result
 
-    def _check_history(self, store: Store) -> None:
+    def _check_history(self, store: SeriesStore) -> None:
         asked = {name for name, seconds in self.retention_seconds.items() if seconds}
         lost = store.overfull if self.any_retention_seconds else store.overfull & asked
         if lost:
@@ -210,7 +210,7 @@ def _scalar(node: Node) -> ScalarFunction:
         case Call(function="scalar"):
             vector = _vector(node.arguments[0])
 
-            def only(run: Run, at: float) -> float:
+            def only(run: EvaluationRun, at: float) -> float:
                 items = vector(run, at)
                 return items[0][2] if len(items) == 1 else math.nan
 
@@ -229,7 +229,7 @@ def _vector(node: Node) -> VectorFunction:
     """Return the function of a node that returns a vector; its elements are counted as cost."""
     evaluate = _operation(node)
 
-    def counted(run: Run, at: float) -> Vector:
+    def counted(run: EvaluationRun, at: float) -> Vector:
         items = evaluate(run, at)
         run.spend(len(items) * ELEMENT_COST)
         return items
@@ -252,7 +252,7 @@ def _operation(node: Node) -> VectorFunction:
             scalar_right = result_type(node.right) == "scalar"
             if scalar_left or scalar_right:
                 return _with_scalar(node, scalar_left=scalar_left)
-            left, right, join = _vector(node.left), _vector(node.right), joined(node)
+            left, right, join = _vector(node.left), _vector(node.right), vector_matcher(node)
             return lambda run, at: join(left(run, at), right(run, at))
     _refuse(node, f"expected an instant vector, got {_describe(node)}")
 
@@ -263,7 +263,7 @@ def _timestamp(argument: Node) -> VectorFunction:
         return _mapped(argument, lambda _run, at: lambda _value: at)
     find, moment = series_of(argument), moment_of(argument)
 
-    def timestamps(run: Run, at: float) -> Vector:
+    def timestamps(run: EvaluationRun, at: float) -> Vector:
         at = moment(run, at)
         found = [(series.labels, series.sample(at)) for _, series in find(run)]
         result = [("", labels, sample[0]) for labels, sample in found if sample]
@@ -281,7 +281,7 @@ def _rows(node: Node) -> RowsFunction:
         case Selector(range_seconds=float(range_seconds)):
             find = series_of(node)
 
-            def select(run: Run, end: float) -> Iterator[Row]:
+            def select(run: EvaluationRun, end: float) -> Iterator[Row]:
                 begin = before(end, range_seconds)
                 for name, series in find(run):
                     timestamps, values = series.window(begin, end)
@@ -302,7 +302,7 @@ def _subquery(node: Subquery) -> RowsFunction:
     """
     vector, cost = _vector(node.expression), _size(node.expression) * STEP_COST
 
-    def evaluate(run: Run, end: float) -> Iterator[Row]:
+    def evaluate(run: EvaluationRun, end: float) -> Iterator[Row]:
         step = max(1, _milliseconds(node.step_seconds or run.step_seconds))
         first = _milliseconds(before(end, node.range_seconds)) // step + 1
         last = _milliseconds(end) // step
@@ -329,7 +329,7 @@ def _milliseconds(seconds: float) -> int:
 
 def _over_range(
     argument: Node,
-    function_at: Callable[[Run, float], ranges.Function],
+    function_at: Callable[[EvaluationRun, float], ranges.Function],
     *,
     keeps_name: bool = False,
 ) -> VectorFunction:
@@ -337,7 +337,7 @@ def _over_range(
     rows, (moment, range_seconds) = _rows(argument), _window(argument)
     mixed = not keeps_name and _mixes_names(argument)
 
-    def computed(run: Run, at: float) -> Vector:
+    def computed(run: EvaluationRun, at: float) -> Vector:
         function, end = function_at(run, at), moment(run, at)
         result: Vector = []
         for metric, labels, timestamps, values in rows(run, end):
@@ -362,7 +362,7 @@ def _line(argument: Node, ahead: ScalarFunction | None) -> VectorFunction:
     Source: Prometheus: ahead of the time of the query, whatever `offset` and `@` are.
     """
 
-    def line_at(run: Run, at: float) -> ranges.Function:
+    def line_at(run: EvaluationRun, at: float) -> ranges.Function:
         seconds = 0.0 if ahead is None else ahead(run, at)
         known: dict[bytes, ranges.Moments] = {}  # series of one source have the same timestamps
 
@@ -385,7 +385,7 @@ def _line(argument: Node, ahead: ScalarFunction | None) -> VectorFunction:
 
 
 def _quantile_over_time(rank: ScalarFunction, argument: Node) -> VectorFunction:
-    def quantile_at(run: Run, at: float) -> ranges.Function:
+    def quantile_at(run: EvaluationRun, at: float) -> ranges.Function:
         number = rank(run, at)
         return lambda _timestamps, values, _end, _range: quantile(number, values)
 
@@ -410,12 +410,12 @@ def _mixes_names(node: Node) -> bool:
 
 
 def _mapped(
-    argument: Node, function_at: Callable[[Run, float], Callable[[float], float]]
+    argument: Node, function_at: Callable[[EvaluationRun, float], Callable[[float], float]]
 ) -> VectorFunction:
     """Return the vector with a function of a time applied to the values; names are dropped."""
     vector, mixed = _vector(argument), _mixes_names(argument)
 
-    def mapped(run: Run, at: float) -> Vector:
+    def mapped(run: EvaluationRun, at: float) -> Vector:
         function = function_at(run, at)
         result = [("", labels, function(value)) for _, labels, value in vector(run, at)]
         return distinct(result) if mixed else result
@@ -431,7 +431,7 @@ def _with_scalar(node: Binary, *, scalar_left: bool) -> VectorFunction:
     compute = computation(node.operator)
     mixed = _mixes_names(node)
 
-    def computed(run: Run, at: float) -> Vector:
+    def computed(run: EvaluationRun, at: float) -> Vector:
         constant, items = scalar(run, at), vector(run, at)
         if scalar_left:
             result = [("", labels, compute(constant, value)) for _, labels, value in items]
@@ -451,11 +451,11 @@ def _filtered(
 ) -> VectorFunction:
     """Return the elements for which the comparison with a scalar on either side is true."""
 
-    def above(run: Run, at: float) -> Vector:
+    def above(run: EvaluationRun, at: float) -> Vector:
         limit = scalar(run, at)
         return [item for item in vector(run, at) if test(limit, item[2])]
 
-    def below(run: Run, at: float) -> Vector:
+    def below(run: EvaluationRun, at: float) -> Vector:
         limit = scalar(run, at)
         return [item for item in vector(run, at) if test(item[2], limit)]
 
@@ -506,7 +506,7 @@ def _sorted(argument: Node, *, descending: bool) -> VectorFunction:
 
 
 def _rounded(argument: Node, nearest: ScalarFunction) -> VectorFunction:
-    def rounded(run: Run, at: float) -> Callable[[float], float]:
+    def rounded(run: EvaluationRun, at: float) -> Callable[[float], float]:
         to = nearest(run, at)
         return lambda value: round_to(value, to)
 
@@ -525,7 +525,7 @@ def _clamped(node: Call) -> VectorFunction:
             high = _scalar(first)
     vector, mixed = _vector(node.arguments[0]), _mixes_names(node.arguments[0])
 
-    def clamped(run: Run, at: float) -> Vector:
+    def clamped(run: EvaluationRun, at: float) -> Vector:
         bottom, top, items = low(run, at), high(run, at), vector(run, at)
         if bottom > top:  # every error of the vector is reported as well
             return []
@@ -558,7 +558,7 @@ def _aggregation(node: Aggregation) -> VectorFunction:
     cost = RELABELLED_COST if name == "count_values" else 0
     cost += GROUPED_COST if labels or without else 0
 
-    def elements(run: Run, at: float) -> Vector:
+    def elements(run: EvaluationRun, at: float) -> Vector:
         items = vector(run, at)
         run.spend(len(items) * cost)
         return items

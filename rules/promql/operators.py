@@ -99,7 +99,7 @@ def _key(matching: Matching) -> _Key:
     return lambda item: tuple([pair for pair in item[1] if pair[0] in wanted])
 
 
-def joined(node: Binary) -> Join:
+def vector_matcher(node: Binary) -> Join:
     """Return the function that joins the two vectors of an operator."""
     return _set_operation(node) if node.operator in SET_OPERATORS else _matched(node)
 

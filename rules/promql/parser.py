@@ -16,7 +16,7 @@ from iowarden.rules.promql.ast import (
     Aggregation,
     Binary,
     Call,
-    Matcher,
+    LabelMatcher,
     Matching,
     Negation,
     Number,
@@ -491,11 +491,11 @@ class _Parser:
                 return Selector(matcher.value, rest, position)
         return Selector("", tuple(matchers), position)
 
-    def _matchers(self) -> list[Matcher]:
+    def _matchers(self) -> list[LabelMatcher]:
         self._advance()
         if self._at("{"):
             self._fail(self._token.position, "native histograms are not supported")
-        matchers: list[Matcher] = []
+        matchers: list[LabelMatcher] = []
         while not self._at("}"):
             matchers.append(self._matcher())
             if self._at(","):
@@ -505,7 +505,7 @@ class _Parser:
         self._advance()
         return matchers
 
-    def _matcher(self) -> Matcher:
+    def _matcher(self) -> LabelMatcher:
         context = "label matching"
         if self._is("string"):
             self._refuse_quoted_name()
@@ -519,7 +519,7 @@ class _Parser:
         if not self._is("string"):
             self._unexpected(context, "string")
         value = str(self._advance().value)
-        return Matcher(label.text, operator, value, label.position)
+        return LabelMatcher(label.text, operator, value, label.position)
 
 
 def _moved(node: Node, position: int) -> Node:

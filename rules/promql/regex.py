@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from iowarden.rules.promql.automaton import (
     Atom,
     Automaton,
+    CaptureGroup,
     Chain,
     Choice,
-    Group,
     Match,
     RegexError,
     Repeat,
@@ -372,7 +372,7 @@ class _Translator:
         self._groups += 1
         number = self._groups
         piece = self._close(opening)
-        return replace(piece, tree=Group(piece.tree, number))
+        return replace(piece, tree=CaptureGroup(piece.tree, number))
 
     def _close(self, opening: str) -> _Piece:
         body = self._alternatives()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from iowarden.rules.promql.errors import TooExpensiveError
-from iowarden.rules.promql.store import Labels, Series, Store, VectorItem
+from iowarden.rules.promql.store import Labels, Series, SeriesStore, VectorItem
 
 if TYPE_CHECKING:
     from array import array
@@ -39,13 +39,13 @@ class Budget:
         self.left = most
 
 
-class Run:
+class EvaluationRun:
     """One evaluation: its store, the times for `@`, and its remaining budget."""
 
     __slots__ = ("end", "selected", "left", "budget_units", "start", "step_seconds", "store")
 
     def __init__(
-        self, store: Store, start: float, end: float, step_seconds: float, budget: Budget
+        self, store: SeriesStore, start: float, end: float, step_seconds: float, budget: Budget
     ) -> None:
         """Start with the remaining budget."""
         self.store = store
@@ -85,7 +85,7 @@ NamedSeries = list[tuple[str, Series]]
 Vector = list[VectorItem]
 Row = tuple[str, Labels, "array[float]", "array[float]"]
 """Name, labels, timestamps and values of a series in a window."""
-VectorFunction = Callable[[Run, float], Vector]
-ScalarFunction = Callable[[Run, float], float]
-SeriesFunction = Callable[[Run], NamedSeries]
-RowsFunction = Callable[[Run, float], Iterator[Row]]
+VectorFunction = Callable[[EvaluationRun, float], Vector]
+ScalarFunction = Callable[[EvaluationRun, float], float]
+SeriesFunction = Callable[[EvaluationRun], NamedSeries]
+RowsFunction = Callable[[EvaluationRun, float], Iterator[Row]]

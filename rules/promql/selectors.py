@@ -11,8 +11,8 @@ from iowarden.rules.promql.regex import compile_anchored
 from iowarden.rules.promql.run import (
     SERIES_COST,
     STATE_COST,
+    EvaluationRun,
     NamedSeries,
-    Run,
     ScalarFunction,
     SeriesFunction,
     Vector,
@@ -24,10 +24,10 @@ from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from iowarden.rules.promql.ast import Matcher, Selector, Subquery
+    from iowarden.rules.promql.ast import LabelMatcher, Selector, Subquery
 
 
-def _matches(matcher: Matcher) -> tuple[Callable[[Labels], bool], int]:
+def _matches(matcher: LabelMatcher) -> tuple[Callable[[Labels], bool], int]:
     """Return the test of one matcher, and its cost if that is high.
 
     A missing label counts as empty.
@@ -86,7 +86,7 @@ def series_of(node: Selector) -> SeriesFunction:
     if node.name:
         fixed = (node.name,) if name_matches(node.name) else ()
 
-    def find(run: Run) -> NamedSeries:
+    def find(run: EvaluationRun) -> NamedSeries:
         found = run.selected.get(id(node))
         if found is not None:
             run.spend(len(found) * SERIES_COST)
@@ -134,7 +134,7 @@ def newest(node: Selector) -> VectorFunction:
     """Return the function that finds the newest samples of a selector's series."""
     find, moment = series_of(node), moment_of(node)
 
-    def select(run: Run, at: float) -> Vector:
+    def select(run: EvaluationRun, at: float) -> Vector:
         at = moment(run, at)
         oldest = at - LOOKBACK_SECONDS
         items: Vector = []

@@ -12,7 +12,7 @@ from iowarden.rules.promql.ast import (
     Aggregation,
     Binary,
     Call,
-    Matcher,
+    LabelMatcher,
     Negation,
     Number,
     Selector,
@@ -40,7 +40,7 @@ Type = Literal["scalar", "string", "instant vector", "range vector"]
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class FunctionSignature:
     """Types of a function's arguments and of its result."""
 
     arguments: tuple[Type, ...]
@@ -49,10 +49,10 @@ class Signature:
     """How often the last argument occurs: once, at most once, any number of times."""
 
 
-_OF_VECTOR = Signature(("instant vector",))
-_OF_TIMES = Signature(("instant vector",), last="optional")
-_OF_RANGE = Signature(("range vector",))
-FUNCTIONS: Mapping[str, Signature] = {
+_OF_VECTOR = FunctionSignature(("instant vector",))
+_OF_TIMES = FunctionSignature(("instant vector",), last="optional")
+_OF_RANGE = FunctionSignature(("range vector",))
+FUNCTIONS: Mapping[str, FunctionSignature] = {
     **dict.fromkeys(
         """abs absent acos acosh asin asinh atan atanh ceil cos cosh deg exp floor ln log10 log2 rad
         sgn sin sinh sort sort_desc sqrt tan tanh timestamp""".split(),
@@ -68,18 +68,20 @@ FUNCTIONS: Mapping[str, Signature] = {
         stdvar_over_time sum_over_time""".split(),
         _OF_RANGE,
     ),
-    "clamp": Signature(("instant vector", "scalar", "scalar")),
-    "clamp_max": Signature(("instant vector", "scalar")),
-    "clamp_min": Signature(("instant vector", "scalar")),
-    "label_join": Signature(("instant vector", "string", "string", "string"), last="repeated"),
-    "label_replace": Signature(("instant vector", "string", "string", "string", "string")),
-    "pi": Signature((), "scalar"),
-    "predict_linear": Signature(("range vector", "scalar")),
-    "quantile_over_time": Signature(("scalar", "range vector")),
-    "round": Signature(("instant vector", "scalar"), last="optional"),
-    "scalar": Signature(("instant vector",), "scalar"),
-    "time": Signature((), "scalar"),
-    "vector": Signature(("scalar",)),
+    "clamp": FunctionSignature(("instant vector", "scalar", "scalar")),
+    "clamp_max": FunctionSignature(("instant vector", "scalar")),
+    "clamp_min": FunctionSignature(("instant vector", "scalar")),
+    "label_join": FunctionSignature(
+        ("instant vector", "string", "string", "string"), last="repeated"
+    ),
+    "label_replace": FunctionSignature(("instant vector", "string", "string", "string", "string")),
+    "pi": FunctionSignature((), "scalar"),
+    "predict_linear": FunctionSignature(("range vector", "scalar")),
+    "quantile_over_time": FunctionSignature(("scalar", "range vector")),
+    "round": FunctionSignature(("instant vector", "scalar"), last="optional"),
+    "scalar": FunctionSignature(("instant vector",), "scalar"),
+    "time": FunctionSignature((), "scalar"),
+    "vector": FunctionSignature(("scalar",)),
 }
 EXPERIMENTAL_FUNCTIONS = frozenset(
     """double_exponential_smoothing end first_over_time histogram_quantiles holt_winters info
@@ -121,7 +123,7 @@ def result_type(node: Node) -> Type:
     return "scalar" if scalars else "instant vector"
 
 
-def matches_empty(matcher: Matcher) -> bool:
+def matches_empty(matcher: LabelMatcher) -> bool:
     """Return whether a series without the label matches."""
     match matcher.operator:
         case "=":

@@ -153,7 +153,7 @@ def thin(timestamps: array[float], values: array[float], first: int, last: int) 
         values[first:last] = array("d", [values[index] for index in kept])
 
 
-class Store:
+class SeriesStore:
     """Series by metric name and labels.
 
     Limits: a metric without retention has only its newest sample, so it cannot be evaluated at an
@@ -215,7 +215,7 @@ class Store:
             return 0.0
         return self._retention_seconds.get(name, self._any_retention_seconds)
 
-    def share(self, other: Store, name: str) -> None:
+    def share(self, other: SeriesStore, name: str) -> None:
         """Read a metric from another store from now on.
 
         Limits: it must not be appended to here.

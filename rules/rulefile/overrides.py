@@ -17,7 +17,7 @@ from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.lexer import Lexer
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.signatures import COMPARISONS
-from iowarden.rules.renames import NAMES, Kind, Renames, note
+from iowarden.rules.renames import NAMES, NameKind, Renames, note
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.rulefile.template import compile_template
 from iowarden.rules.yaml_nodes import RuleFileError
@@ -72,12 +72,12 @@ def replaced(overrides: Iterable[Override], names: Renames = NAMES) -> list[tupl
     found = []
     for each in overrides:
         now, place = _renamed(each, names), f"{each.place}:{each.column}"
-        pairs = [(Kind.ALERT, each.rule, now.rule)]
-        pairs += [(Kind.METRIC, old, names.selector(old)) for old, _ in each.thresholds]
+        pairs = [(NameKind.ALERT, each.rule, now.rule)]
+        pairs += [(NameKind.METRIC, old, names.selector(old)) for old, _ in each.thresholds]
         found += [(place, note(kind, old, new)) for kind, old, new in pairs if old != new]
         if names and each.expression is not None:
             found += [
-                (place, f"expr: {note(Kind.METRIC, name, new)}")
+                (place, f"expr: {note(NameKind.METRIC, name, new)}")
                 for name in dict.fromkeys(_metrics(parse(each.expression)))
                 if (new := names.selector(name)) != name
             ]
@@ -91,11 +91,11 @@ def _renamed(override: Override, names: Renames) -> Override:
     return replace(
         override,
         # A recording rule is named by the metric that it records.
-        rule=(names.current(Kind.METRIC, name) if of_alert == name else of_alert)
+        rule=(names.current(NameKind.METRIC, name) if of_alert == name else of_alert)
         + slash
         + severity_,
         thresholds=tuple(
-            (names.current(Kind.METRIC, metric), value) for metric, value in override.thresholds
+            (names.current(NameKind.METRIC, metric), value) for metric, value in override.thresholds
         ),
     )
 

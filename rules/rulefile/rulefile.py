@@ -94,7 +94,7 @@ def parse_rule_file(text: str, file: str) -> tuple[RuleGroup, ...]:
     """
     root = compose(text, file)
     nodes = Nodes(text, file)
-    groups = _Reader(nodes).groups(root) if root is not None else ()
+    groups = _RuleFileReader(nodes).groups(root) if root is not None else ()
     nodes.finish()
     return groups
 
@@ -122,7 +122,7 @@ def expression_place(text: str, rule: Rule | RecordingRule, offset: int) -> tupl
     return rule.line, 1
 
 
-class _Reader:
+class _RuleFileReader:
     """Walks the nodes and collects all errors, so that they are reported at once."""
 
     def __init__(self, nodes: Nodes) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules.promql.ast import Selector, children
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.regex import compile_anchored
-from iowarden.rules.renames import NAMES, Kind, Renames, note
+from iowarden.rules.renames import NAMES, NameKind, Renames, note
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.scrape_labels import UP, exporter
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from iowarden.collectors.model import Labels
-    from iowarden.rules.promql.ast import Matcher, Node
+    from iowarden.rules.promql.ast import LabelMatcher, Node
 
 _OF_ALERTS = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
 _TARGET_LABELS = ("instance", "job")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Catalog:
     """What can exist: names, the name prefixes of other exporters, and their `scraped` labels."""
 
     names: frozenset[str]
@@ -58,9 +58,9 @@ def renamed(groups: Iterable[RuleGroup], names: Renames = NAMES) -> list[Unmatch
 
 
 def _replaced(selector: Selector, names: Renames) -> Iterator[str]:
-    name = names.current(Kind.METRIC, selector.name)
+    name = names.current(NameKind.METRIC, selector.name)
     if name != selector.name:
-        yield note(Kind.METRIC, selector.name, names.selector(selector.name))
+        yield note(NameKind.METRIC, selector.name, names.selector(selector.name))
     of = name
     if name in _OF_ALERTS:
         exact = (m.value for m in selector.matchers if (m.label, m.operator) == ("alertname", "="))
@@ -69,7 +69,7 @@ def _replaced(selector: Selector, names: Renames) -> Iterator[str]:
         yield from names.used(each.label, each.operator, each.value, of)
 
 
-def unmatched(groups: Iterable[RuleGroup], known: Known) -> list[Unmatched]:
+def unmatched(groups: Iterable[RuleGroup], known: Catalog) -> list[Unmatched]:
     """Return the selectors by name that can never match a series."""
     rules = [rule for group in groups for rule in group.rules]
     records = {rule.record for rule in rules if isinstance(rule, RecordingRule)}
@@ -90,12 +90,12 @@ def _selectors(node: Node) -> Iterator[Selector]:
         yield from _selectors(child)
 
 
-def _doubtful(name: str, known: Known, records: set[str]) -> bool:
+def _doubtful(name: str, known: Catalog, records: set[str]) -> bool:
     there = name in known.names or name in records or name in _OF_ALERTS or name == UP
     return not there and not name.startswith(known.prefixes)
 
 
-def _reason(selector: Selector, known: Known, records: set[str]) -> str:
+def _reason(selector: Selector, known: Catalog, records: set[str]) -> str:
     name = selector.name
     if not name or name in records or name in _OF_ALERTS:
         return ""
@@ -121,7 +121,7 @@ def _reason(selector: Selector, known: Known, records: set[str]) -> str:
     return f"'{name}' never has {shown}, so this never matches; {hint}"
 
 
-def _fits(matcher: Matcher, labels: Mapping[str, str]) -> bool:
+def _fits(matcher: LabelMatcher, labels: Mapping[str, str]) -> bool:
     text = labels.get(matcher.label, "")
     match matcher.operator:
         case "=":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import SECTOR_BYTES, Metric, Sample, describe
-from iowarden.rules.signals.signal import GAP_SECONDS, Group
+from iowarden.rules.signals.signal import GAP_SECONDS, SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -192,7 +192,7 @@ def between(before: BlockIo, after: BlockIo, elapsed: float) -> Activity | None:
     )
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="activity",
     sources=("diskstats", "block"),
     families=FAMILIES,

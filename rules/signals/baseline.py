@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +29,7 @@ Remembered = dict[str, "Pairs"]
 T = TypeVar("T")
 
 
-class Count(NamedTuple):
+class ErrorCount(NamedTuple):
     """One error count. Units: seconds of the program's clock."""
 
     at_seconds: float
@@ -56,28 +56,28 @@ def seen(kept: Remembered, key: str, value: float, now: float) -> None:
     kept[key] = ((stamp(at, now), value),)
 
 
-def count(pairs: Pairs | None, value: float, now: float) -> Count:
+def count(pairs: Pairs | None, value: float, now: float) -> ErrorCount:
     """Return the count after a reading of `value`."""
     value = float(value)
     match pairs:
         case ((at, last), (grew, baseline)):
             if value < last:
-                return Count(now, value, now, 0.0)
+                return ErrorCount(now, value, now, 0.0)
             if value > last:
-                return Count(now, value, now, baseline)
-            return Count(stamp(at, now), value, min(grew, now), baseline)
+                return ErrorCount(now, value, now, baseline)
+            return ErrorCount(stamp(at, now), value, min(grew, now), baseline)
         case _:
-            return Count(now, value, now, value)
+            return ErrorCount(now, value, now, value)
 
 
-def recent(pairs: Pairs | None, value: float, now: float) -> Count:
+def recent(pairs: Pairs | None, value: float, now: float) -> ErrorCount:
     """Return the count, with its baseline moved up to `value` after a day without an increase."""
     counted = count(pairs, value, now)
     over = now - counted.grew_seconds > RECENT_SECONDS
     return counted._replace(baseline=counted.last) if over else counted
 
 
-def pairs(counted: Count) -> Pairs:
+def pairs(counted: ErrorCount) -> Pairs:
     """Return a count in the form in which it is stored."""
     return (counted.at_seconds, counted.last), (counted.grew_seconds, counted.baseline)
 
@@ -97,7 +97,7 @@ def group(
     value_of: Callable[[View], T | None],
     judged: Callable[[Remembered, T, View], Iterable[Sample]],
     remember: Callable[[Mapping[str, Pairs]], Mapping[str, Pairs]] = lambda state: state,
-) -> Group[Mapping[str, Pairs]]:
+) -> SignalGroup[Mapping[str, Pairs]]:
     """Return a group whose whole state is stored; `judged` updates the state and yields samples.
 
     After a restart the stored baselines replace the new ones, because they are older.
@@ -110,7 +110,7 @@ def group(
         samples = None if value is None else list(judged(kept, value, view))
         return kept if samples is None else bounded(kept), samples
 
-    return Group(
+    return SignalGroup(
         name=name,
         sources=sources,
         families=families,

@@ -72,7 +72,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Generic[S]):
+class SignalGroup(Generic[S]):
     """Signals computed together: all are stale when one of their data sources is.
 
     `step` returns the state after this second and the samples, or None where they cannot be

@@ -18,7 +18,7 @@ from iowarden.rules.signals.queue import (
     scheduler,
 )
 from iowarden.rules.signals.raid import controller_state, md_state
-from iowarden.rules.signals.signal import Derived, Group, Inputs, Pairs, View
+from iowarden.rules.signals.signal import Derived, Inputs, Pairs, SignalGroup, View
 from iowarden.rules.signals.smart import disk_cover, smart
 from iowarden.rules.signals.writeback import (
     bandwidth,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Sample
 
-GROUPS: tuple[Group[Any], ...] = (
+GROUPS: tuple[SignalGroup[Any], ...] = (
     writeback.GROUP,
     device.GROUP,
     bandwidth.GROUP,
@@ -88,7 +88,7 @@ class SignalStates:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class PersistentSignals:
     """What signals store over a restart, because usual values take long to learn.
 
     The rates of `bandwidth` and `lull` are not pairs and are stored under their own names.
@@ -100,16 +100,16 @@ class Memory:
     """By group and object."""
 
 
-def remember(state: SignalStates) -> Memory:
+def remember(state: SignalStates) -> PersistentSignals:
     """Return what is stored of the states."""
     groups = {
         g.name: dict(g.remember(g.state(state.groups))) for g in GROUPS if g.remember is not None
     }
     usual = bandwidth.GROUP.state(state.groups).usual
-    return Memory(dict(usual.windows), dict(lull.GROUP.state(state.groups).best), groups)
+    return PersistentSignals(dict(usual.windows), dict(lull.GROUP.state(state.groups).best), groups)
 
 
-def recall(state: SignalStates, memory: Memory) -> SignalStates:
+def recall(state: SignalStates, memory: PersistentSignals) -> SignalStates:
     """Return the states combined with what was stored before the restart."""
     groups = {
         g.name: g.recall(g.state(state.groups), memory.groups[g.name])
@@ -127,7 +127,7 @@ def derive(topology: Topology) -> Derived:
     return Derived(topology.leaves, amplifications(topology), topology)
 
 
-def step(
+def step_all(
     state: SignalStates, inputs: Inputs, derived: Derived | None, slow: frozenset[str] = frozenset()
 ) -> tuple[SignalStates, dict[str, list[Sample]]]:
     """Return the states after this second and the samples of every group that could be computed.

@@ -19,7 +19,7 @@ from iowarden.rules.topology.sector_map import LayoutError, Use, gaps, overlap
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from iowarden.collectors.filesystem.btrfs_owner import Chunk
+    from iowarden.collectors.filesystem.btrfs_owner import BtrfsChunk
 
 RESERVED_BYTES = 1 << 20
 """No chunk lies in this range at the start of each device."""
@@ -34,12 +34,12 @@ WHOLE = frozenset({"single", "DUP", "RAID1", "RAID1C3", "RAID1C4"})
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BtrfsPiece:
     """Bytes of a device in one stripe of a chunk; `address` is None for parity."""
 
     start: int
     count: int
-    chunk: Chunk
+    chunk: BtrfsChunk
     stripe: int
     address: int | None
 
@@ -65,12 +65,12 @@ def fixed(start: int, count: int, size: int) -> list[tuple[int, int, Use, str]]:
     return sorted(found, key=lambda each: each[0])
 
 
-def reverse(chunks: Iterable[Chunk], device: int, start: int, count: int) -> list[Piece]:
+def reverse(chunks: Iterable[BtrfsChunk], device: int, start: int, count: int) -> list[BtrfsPiece]:
     """Return how bytes of a device map to chunks, in its order; the rest is not allocated.
 
     Errors: LayoutError.
     """
-    found: list[Piece] = []
+    found: list[BtrfsPiece] = []
     for chunk in chunks:
         here = [number for number, each in enumerate(chunk.stripes) if each.device == device]
         if not here:
@@ -89,10 +89,10 @@ def reverse(chunks: Iterable[Chunk], device: int, start: int, count: int) -> lis
     return found
 
 
-def _pieces(chunk: Chunk, number: int, start: int, count: int) -> Iterator[Piece]:
+def _pieces(chunk: BtrfsChunk, number: int, start: int, count: int) -> Iterator[BtrfsPiece]:
     offset = chunk.stripes[number].offset
     if chunk.profile in WHOLE:
-        yield Piece(start, count, chunk, number, chunk.start + start - offset)
+        yield BtrfsPiece(start, count, chunk, number, chunk.start + start - offset)
         return
     at = start
     while at < start + count:
@@ -102,11 +102,11 @@ def _pieces(chunk: Chunk, number: int, start: int, count: int) -> Iterator[Piece
         address = None
         if turn is not None:
             address = chunk.start + (row * data_stripes(chunk) + turn) * chunk.stripe_bytes + within
-        yield Piece(at, size, chunk, number, address)
+        yield BtrfsPiece(at, size, chunk, number, address)
         at += size
 
 
-def _turn(chunk: Chunk, number: int, row: int) -> int | None:
+def _turn(chunk: BtrfsChunk, number: int, row: int) -> int | None:
     """Return the number of the data piece of a row in a stripe; None: parity."""
     if chunk.profile == "RAID10":
         return number // chunk.copies
@@ -116,7 +116,7 @@ def _turn(chunk: Chunk, number: int, row: int) -> int | None:
     return turn if turn < data_stripes(chunk) else None
 
 
-def data_stripes(chunk: Chunk) -> int:
+def data_stripes(chunk: BtrfsChunk) -> int:
     """Return the number of data pieces in a row."""
     if chunk.profile in WHOLE:
         return 1
@@ -128,7 +128,7 @@ def data_stripes(chunk: Chunk) -> int:
     )
 
 
-def stripe_length(chunk: Chunk) -> int:
+def stripe_length(chunk: BtrfsChunk) -> int:
     """Return the bytes of a device in one stripe of a chunk. Errors: LayoutError."""
     profile, count = chunk.profile, len(chunk.stripes)
     copies = {"single": 1, "DUP": 2, "RAID1": 2, "RAID1C3": 3, "RAID1C4": 4}
@@ -148,7 +148,7 @@ def stripe_length(chunk: Chunk) -> int:
     return chunk.length // data_stripes(chunk)
 
 
-def redundant(chunk: Chunk, number: int, present: Collection[int]) -> bool:
+def redundant(chunk: BtrfsChunk, number: int, present: Collection[int]) -> bool:
     """Whether the contents of one stripe can be reconstructed from others, on present devices."""
     count = len(chunk.stripes)
     others = [other for other in range(count) if other != number]

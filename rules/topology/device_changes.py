@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.topology.device_identity import Identity, identity
-from iowarden.rules.topology.stack import Stack
+from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +70,7 @@ class DeviceChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class VanishedDisk:
     """A removed disk. Units: seconds of the program's clock."""
 
     name: str
@@ -78,7 +78,7 @@ class Gone:
     at_seconds: float
     """When it was last present."""
     carried: tuple[str, ...] = ()
-    left: int = 0
+    twins: int = 0
     """How many others of its identity were present: some vendors give all disks one serial
     number."""
     adapter: str = ""
@@ -88,7 +88,7 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ReturnedDisk:
     """A disk that has returned, or has another name. Units: seconds of the program's clock.
 
     Fields: `was` is its earlier name, `name` the current one; `held` is as in Event.
@@ -105,18 +105,18 @@ class Returned:
 class Devices:
     """History of the disks; `gone` by identity. Stored over restarts."""
 
-    gone: dict[str, Gone] = field(default_factory=dict)
+    gone: dict[str, VanishedDisk] = field(default_factory=dict)
     names: dict[str, Identity] = field(default_factory=dict)
     """The last identity that each name had."""
     totals: dict[str, int] = field(default_factory=dict)
     """Number of events so far, by change."""
-    returned: dict[str, Returned] = field(default_factory=dict)
+    returned: dict[str, ReturnedDisk] = field(default_factory=dict)
     """Disks that returned within GONE_SECONDS, by identity."""
 
 
 def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> list[DeviceChange]:
     """Return the changes of disks between two readings of '/sys/block'."""
-    stack = Stack(before, mounts)
+    stack = DeviceStack(before, mounts)
     old = {name: identity(before, name) for name in before.leaves}
     new = {name: identity(after, name) for name in after.leaves}
     fresh = {
@@ -171,7 +171,7 @@ def recognised(state: Devices, events: Iterable[DeviceChange]) -> list[DeviceCha
     ]
 
 
-def step(
+def next_devices(
     state: Devices,
     events: Iterable[DeviceChange],
     after: Topology,
@@ -188,7 +188,7 @@ def step(
     gone = {
         key: missed
         for key, missed in state.gone.items()
-        if present[key] <= missed.left and now - missed.at_seconds < GONE_SECONDS
+        if present[key] <= missed.twins and now - missed.at_seconds < GONE_SECONDS
     }
     returned = {
         key: back
@@ -199,11 +199,11 @@ def step(
         totals[event.change.value] = totals.get(event.change.value, 0) + 1
         if event.change in (DeviceChangeKind.RETURNED, DeviceChangeKind.RENAMED):
             own = event.identity
-            back = Returned(event.was, event.name, own.object, now, event.members)
+            back = ReturnedDisk(event.was, event.name, own.object, now, event.members)
             returned[own.key] = back
         if event.change in (DeviceChangeKind.REMOVED, DeviceChangeKind.REPLACED) and not event.path:
             key = event.identity.key
-            gone[key] = Gone(
+            gone[key] = VanishedDisk(
                 event.name,
                 event.identity.object,
                 now if looked is None else looked,
@@ -223,7 +223,7 @@ def step(
     return replace(state, gone=gone, names=kept, totals=totals, returned=returned)
 
 
-def lately_gone(state: Devices, now: float) -> dict[str, Gone]:
+def lately_gone(state: Devices, now: float) -> dict[str, VanishedDisk]:
     """Return by identity the disks that were removed within LATELY_SECONDS."""
     return {k: each for k, each in state.gone.items() if now - each.at_seconds <= LATELY_SECONDS}
 

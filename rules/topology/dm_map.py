@@ -13,7 +13,7 @@ from iowarden.rules.topology.sector_map import (
     MAX_DISKS,
     MAX_PIECES,
     LayoutError,
-    Piece,
+    SectorRun,
     Use,
     add,
     overlap,
@@ -22,19 +22,19 @@ from iowarden.rules.topology.sector_map import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iowarden.collectors.block.dm_table import Target
+    from iowarden.collectors.block.dm_table import DmTarget
 
 
 def through_table(
-    targets: Iterable[Target], number: str, start: int, count: int
-) -> tuple[list[Piece], list[str]]:
+    targets: Iterable[DmTarget], number: str, start: int, count: int
+) -> tuple[list[SectorRun], list[str]]:
     """Return how sectors of the device `number` ('8:17') map to a device-mapper device.
 
     Only pieces that it maps, in the order of its table; and the types of targets that use the
     device in a way that is not supported here ('thin-pool', 'raid', 'cache' ...). Errors:
     LayoutError, for an inconsistent target.
     """
-    pieces: list[Piece] = []
+    pieces: list[SectorRun] = []
     unknown: list[str] = []
     for target in targets:
         if number not in target.devices:
@@ -49,13 +49,13 @@ def through_table(
     return pieces, list(dict.fromkeys(unknown))
 
 
-def _linear(target: Target, number: str, start: int, end: int) -> list[Piece]:
+def _linear(target: DmTarget, number: str, start: int, end: int) -> list[SectorRun]:
     """Arguments: device, start. Source: admin-guide/device-mapper/linear.rst."""
     device, begin = _words(target, 2)
     return _mapped(target, device, begin, number, start, end)
 
 
-def _crypt(target: Target, number: str, start: int, end: int) -> list[Piece]:
+def _crypt(target: DmTarget, number: str, start: int, end: int) -> list[SectorRun]:
     """Arguments: cipher, key, offset of the IV, device, start, options; no change of length.
 
     Source: admin-guide/device-mapper/dm-crypt.rst.
@@ -64,7 +64,7 @@ def _crypt(target: Target, number: str, start: int, end: int) -> list[Piece]:
     return _mapped(target, device, begin, number, start, end)
 
 
-def _striped(target: Target, number: str, start: int, end: int) -> list[Piece]:
+def _striped(target: DmTarget, number: str, start: int, end: int) -> list[SectorRun]:
     """Arguments: stripes, chunk, and of each stripe device and start.
 
     Source: admin-guide/device-mapper/striped.rst; dm-stripe.c, stripe_map_sector.
@@ -76,7 +76,7 @@ def _striped(target: Target, number: str, start: int, end: int) -> list[Piece]:
     width, left = divmod(target.sectors, stripes)
     if left or width % chunk:
         raise _odd(target)
-    pieces: list[Piece] = []
+    pieces: list[SectorRun] = []
     for stripe in range(stripes):
         begin = _number(target, words[2 * stripe + 1])
         met = overlap(start, end - start, begin, width)
@@ -87,14 +87,14 @@ def _striped(target: Target, number: str, start: int, end: int) -> list[Piece]:
             row, inside = divmod(at - begin, chunk)
             run = min(chunk - inside, stop - at)
             above = target.start_sectors + (row * stripes + stripe) * chunk + inside
-            add(pieces, Piece(at, run, Use.DATA, above))
+            add(pieces, SectorRun(at, run, Use.DATA, above))
             at += run
             if len(pieces) > MAX_PIECES:
                 raise LayoutError(f"the range has more than {MAX_PIECES} pieces")
     return pieces
 
 
-def _multipath(target: Target, number: str, start: int, end: int) -> list[Piece]:
+def _multipath(target: DmTarget, number: str, start: int, end: int) -> list[SectorRun]:
     """Arguments: counts, and the paths among them: each path is the whole device, sector by sector.
 
     Source: dm-mpath.c, __multipath_map_bio: only the device changes. multipathd makes one target
@@ -105,10 +105,10 @@ def _multipath(target: Target, number: str, start: int, end: int) -> list[Piece]
     met = overlap(start, end - start, 0, target.sectors)
     if number not in target.devices or met is None:
         return []
-    return [Piece(met[0], met[1], Use.DATA, met[0])]
+    return [SectorRun(met[0], met[1], Use.DATA, met[0])]
 
 
-_TARGETS: dict[str, Callable[[Target, str, int, int], list[Piece]]] = {
+_TARGETS: dict[str, Callable[[DmTarget, str, int, int], list[SectorRun]]] = {
     "linear": _linear,
     "multipath": _multipath,
     "crypt": _crypt,
@@ -117,28 +117,28 @@ _TARGETS: dict[str, Callable[[Target, str, int, int], list[Piece]]] = {
 
 
 def _mapped(
-    target: Target, device: str, begin: str, number: str, start: int, end: int
-) -> list[Piece]:
+    target: DmTarget, device: str, begin: str, number: str, start: int, end: int
+) -> list[SectorRun]:
     first = _number(target, begin)
     met = overlap(start, end - start, first, target.sectors)
     if device != number or met is None:
         return []
-    return [Piece(met[0], met[1], Use.DATA, target.start_sectors + met[0] - first)]
+    return [SectorRun(met[0], met[1], Use.DATA, target.start_sectors + met[0] - first)]
 
 
-def _words(target: Target, least: int) -> Sequence[str]:
+def _words(target: DmTarget, least: int) -> Sequence[str]:
     if len(target.words) < least:
         raise _odd(target)
     return target.words[:least]
 
 
-def _number(target: Target, word: str) -> int:
+def _number(target: DmTarget, word: str) -> int:
     if not re.fullmatch(r"\d{1,18}", word, re.ASCII):
         raise _odd(target)
     return int(word)
 
 
-def _odd(target: Target) -> LayoutError:
+def _odd(target: DmTarget) -> LayoutError:
     return LayoutError(
         f"device-mapper target '{target.kind}' at {target.start_sectors}: its {len(target.words)}"
         " arguments do not match the kernel's documentation"

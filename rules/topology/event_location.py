@@ -20,8 +20,15 @@ from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity, slots
 from iowarden.rules.topology.device_identity import Identity
-from iowarden.rules.topology.slot_map import Atlas, Map, Place, Slotted, joined, placed
-from iowarden.rules.topology.stack import Stack
+from iowarden.rules.topology.slot_map import (
+    DeviceIndex,
+    DeviceMap,
+    EventPlace,
+    SlotContent,
+    placed,
+    unique,
+)
+from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,10 +58,10 @@ _CONNECTION = re.compile(r"connection([0-9]{1,9}):[0-9]{1,9}", re.ASCII)
 
 
 def remember(
-    before: Mapping[str, Slotted],
+    before: Mapping[str, SlotContent],
     controllers: Sequence[Controller],
     topology: Topology | None = None,
-) -> Mapping[str, Slotted]:
+) -> Mapping[str, SlotContent]:
     """Return the last known disk in each slot; `before` itself if nothing changed.
 
     A failing disk may disappear from the list, and an ATA disk from its port: its identity is
@@ -69,23 +76,23 @@ def remember(
     for device in () if topology is None else topology.devices.values():
         if device.port_number is not None and device.serial:
             model = f"{device.vendor or ''} {device.model or ''}"
-            now[f"{device.port}.{device.port_number:02}"] = Slotted(device.serial, model)
+            now[f"{device.port}.{device.port_number:02}"] = SlotContent(device.serial, model)
     here = {each.serial for each in now.values()} - {""}
     kept = {key: was for key, was in before.items() if key not in now and was.serial not in here}
     after = dict(islice({**now, **kept}.items(), MAX_SLOTS))
     return before if after == before else after
 
 
-def place(event: StorageEvent, known: Map) -> Place:
+def place(event: StorageEvent, known: DeviceMap) -> EventPlace:
     """Return the location of an event."""
-    atlas = Atlas(known)
+    atlas = DeviceIndex(known)
     if event.device:
         name = event.device.removeprefix("/dev/").replace("!", "/")
         earlier = event.boot_id and known.boot_id and event.boot_id != known.boot_id
         was = _before(atlas, name) if earlier else _predecessor(atlas, name, event)
         found = was or _at_name(atlas, name)
         array = event.place if event.place in known.arrays else ""
-        return replace(found, around=joined(found.around, [array])) if array else found
+        return replace(found, around=unique(found.around, [array])) if array else found
     if event.source not in {"kernel", "md"}:
         return slots.at_controller(atlas, event.controller, event.place, event.kind)
     if event.controller:
@@ -93,31 +100,31 @@ def place(event: StorageEvent, known: Map) -> Place:
     if event.place:
         number = _NUMBER.fullmatch(event.place)
         if number is not None and atlas.whole(number[1]) is None:
-            return Place(Identity("", ""))
+            return EventPlace(Identity("", ""))
         return _at_name(atlas, number[1] if number else event.place)
-    return Place(Identity("", ""))
+    return EventPlace(Identity("", ""))
 
 
-def at_controller(name: str, where: str, known: Map) -> Place:
+def at_controller(name: str, where: str, known: DeviceMap) -> EventPlace:
     """Return a controller's disk or array by its name there; itself if `where` is ''."""
-    return slots.at_controller(Atlas(known), name, where)
+    return slots.at_controller(DeviceIndex(known), name, where)
 
 
-def carried(where: Place, known: Map, mounts: Iterable[Mount]) -> tuple[str, ...]:
+def carried(where: EventPlace, known: DeviceMap, mounts: Iterable[Mount]) -> tuple[str, ...]:
     """Return everything stacked on a location, up to the mount points."""
     topology = known.topology
     if topology is None:
         return where.around
-    stack = Stack(topology, mounts)
+    stack = DeviceStack(topology, mounts)
     above = (
         stack.shown_on(name)
         for name in topology.devices
         if name == where.device or device_identity.identity(topology, name).key in where.volumes
     )
-    return joined(where.around, *above)
+    return unique(where.around, *above)
 
 
-def smartctl_command(where: Place, known: Map) -> str:
+def smartctl_command(where: EventPlace, known: DeviceMap) -> str:
     """Return the smartctl command for a disk hidden by its controller; else ''.
 
     Data of the block device that such a controller shows are made up by the controller.
@@ -133,19 +140,19 @@ def smartctl_command(where: Place, known: Map) -> str:
     return plausibility.access_hint(AccessMethod("", driver=driver))
 
 
-def _before(atlas: Atlas, name: str) -> Place | None:
+def _before(atlas: DeviceIndex, name: str) -> EventPlace | None:
     """Return what had a name in an earlier boot, when it may have been another's, or None."""
     if _ADDRESS.fullmatch(name):
-        return Place(Identity(f"device {name}", f"{name} (SCSI device, before the last boot)"))
-    names = [each for each in atlas.known.before if _is_of(name, each)]
+        return EventPlace(Identity(f"device {name}", f"{name} (SCSI device, before the last boot)"))
+    names = [each for each in atlas.map.before if _is_of(name, each)]
     if not names:
         return None
-    own = atlas.known.before[max(names, key=len)]
+    own = atlas.map.before[max(names, key=len)]
     now = next((d.name for d in atlas.devices if atlas.subject(d.name).key == own.key), None)
-    return _at_device(atlas, now) if now is not None else Place(own, atlas.label(own, ""))
+    return _at_device(atlas, now) if now is not None else EventPlace(own, atlas.label(own, ""))
 
 
-def _predecessor(atlas: Atlas, name: str, event: StorageEvent) -> Place | None:
+def _predecessor(atlas: DeviceIndex, name: str, event: StorageEvent) -> EventPlace | None:
     """Return the disk that had a name when a line was logged, if another disk has it now.
 
     Only a disk that was in use can still fail after its removal: file systems and arrays write to
@@ -153,11 +160,11 @@ def _predecessor(atlas: Atlas, name: str, event: StorageEvent) -> Place | None:
     """
     if event.realtime_seconds is None:
         return None
-    at = event.realtime_seconds - atlas.known.ahead_seconds
-    for key, gone in atlas.known.devices.gone.items():
+    at = event.realtime_seconds - atlas.map.ahead_seconds
+    for key, gone in atlas.map.devices.gone.items():
         if gone.carried and _is_of(name, gone.name) and at < (gone.taken_seconds or 0.0):
             own = Identity(key, gone.object, gone.adapter)
-            return Place(own, atlas.label(own, ""), around=gone.carried)
+            return EventPlace(own, atlas.label(own, ""), around=gone.carried)
     return None
 
 
@@ -167,7 +174,7 @@ def _is_of(name: str, whole: str) -> bool:
     return rest == "" or (rest != name and rest.removeprefix("p").isdecimal())
 
 
-def _at_name(atlas: Atlas, name: str) -> Place:
+def _at_name(atlas: DeviceIndex, name: str) -> EventPlace:
     """Return the location of a device, a port or an address, by the kernel's name."""
     if port := _PORT.fullmatch(name):
         return _at_port(atlas, port[1], port[2])
@@ -177,27 +184,27 @@ def _at_name(atlas: Atlas, name: str) -> Place:
         device = atlas.addressed(name)
         if device is None:
             own = Identity(f"device {name}", f"{name} (SCSI device)", f"host{address[1]}")
-            return Place(own)
+            return EventPlace(own)
         name = device.name
     return _at_device(atlas, name)
 
 
-def _at_device(atlas: Atlas, name: str) -> Place:
+def _at_device(atlas: DeviceIndex, name: str) -> EventPlace:
     own = atlas.subject(name)
     device = atlas.whole(name)
-    array = atlas.known.arrays.get(name if device is None else device.name)
+    array = atlas.map.arrays.get(name if device is None else device.name)
     level = array.level if array is not None else device.md.level if device and device.md else ""
     own = placed(own, level or "")
     if device is None:
-        return Place(own, atlas.label(own, ""), name)
-    covered = atlas.covered_device(device.name)
+        return EventPlace(own, atlas.label(own, ""), name)
+    covered = atlas.disk_of(device.name)
     slot, label = (covered.slot, covered.disk) if covered else ("", "")
     own = placed(own, slot)
-    here = Place(own, label, device.name, slot=slot, around=atlas.above(device))
+    here = EventPlace(own, label, device.name, slot=slot, around=atlas.above(device))
     return slots.of_device(atlas, device, here)
 
 
-def _at_port(atlas: Atlas, port: str, number: str | None) -> Place:
+def _at_port(atlas: DeviceIndex, port: str, number: str | None) -> EventPlace:
     """Return the disk that is or was at an ATA port; of 'ata3' the only one, if there is one."""
     name = port if number is None else f"{port}.{number}"
     there = [d for d in atlas.devices if d.port == port]
@@ -205,23 +212,23 @@ def _at_port(atlas: Atlas, port: str, number: str | None) -> Place:
         there = [d for d in there if d.port_number == int(number)]
     if len(there) == 1:
         return _at_device(atlas, there[0].name)
-    keys = [] if there else [k for k in atlas.known.slots if name in (k, k.partition(".")[0])]
-    was = atlas.known.slots[keys[0]] if len(keys) == 1 else Slotted()
+    keys = [] if there else [k for k in atlas.map.slots if name in (k, k.partition(".")[0])]
+    was = atlas.map.slots[keys[0]] if len(keys) == 1 else SlotContent()
     if was.serial and not atlas.of_serial(was.serial):
         shown = f"{was.model.strip()}, serial {was.serial}"
         own = atlas.last(was.serial) or Identity(f"disk {was.model} {was.serial}", shown)
-        return Place(placed(own, f"at {name}"), atlas.label(own, was.serial))
+        return EventPlace(placed(own, f"at {name}"), atlas.label(own, was.serial))
     adapter = next((d.host or "" for d in there), "")
-    return Place(Identity(f"device {name}", f"{name} (ATA port)", adapter))
+    return EventPlace(Identity(f"device {name}", f"{name} (ATA port)", adapter))
 
 
-def _at_nvme(atlas: Atlas, number: str) -> Place:
+def _at_nvme(atlas: DeviceIndex, number: str) -> EventPlace:
     """Return the drive of an NVMe controller, by its first namespace.
 
     The path by which it is polled identifies it; without that, the name does, although the number
     in 'nvme1n1' is that of a subsystem.
     """
-    known = atlas.known
+    known = atlas.map
     for covered in known.disks.values():
         path = covered.polled.target.path if covered.polled else ""
         if covered.leaves and path == f"/dev/nvme{number}":
@@ -234,10 +241,10 @@ def _at_nvme(atlas: Atlas, number: str) -> Place:
     return _at_device(atlas, f"nvme{number}")
 
 
-def _at_adapter(atlas: Atlas, event: StorageEvent) -> Place:
+def _at_adapter(atlas: DeviceIndex, event: StorageEvent) -> EventPlace:
     """Return the location in an adapter driver's report: 'host6', 'port 3', 'id 0 lun 1'."""
     host = _host(atlas, event.controller)
-    known, known_hosts = atlas.known.controllers, atlas.known.hosts
+    known, known_hosts = atlas.map.controllers, atlas.map.hosts
     cards = [card.name for card in known if host and atlas.host(card) == host]
     if event.controller == "arcmsr":  # an old driver does not report which
         cards = [card.name for card in known if card.vendor == "areca"]
@@ -252,15 +259,15 @@ def _at_adapter(atlas: Atlas, event: StorageEvent) -> Place:
         return slots.itself(atlas, name)
     own = device_identity.adapter_identity(host or event.controller)
     if not host or _HOST.fullmatch(event.controller):
-        return Place(own)
+        return EventPlace(own)
     called = event.controller
     if _PCI.fullmatch(called):  # its address alone does not identify it
         names = (n for n, other in known_hosts.items() if other == host and ":" not in n)
         called = " ".join(filter(None, (next(names, ""), called)))
-    return Place(placed(own, called))
+    return EventPlace(placed(own, called))
 
 
-def _host(atlas: Atlas, name: str) -> str:
+def _host(atlas: DeviceIndex, name: str) -> str:
     """Return the SCSI host of a driver's line, by the driver's name for it; '' if unknown."""
     if number := _HOST.fullmatch(name):
         return f"host{number[1]}"
@@ -269,5 +276,5 @@ def _host(atlas: Atlas, name: str) -> str:
     if number := _CONNECTION.fullmatch(name):
         name = f"session{number[1]}"
     address = _PCI.search(name)
-    hosts = atlas.known.hosts
+    hosts = atlas.map.hosts
     return hosts.get(name) or (hosts.get(address[0], "") if address else "")

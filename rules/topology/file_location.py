@@ -22,7 +22,7 @@ _SET = "set BACKUP to the path of its copy first"
 """If BACKUP is not set, a command that uses it fails and changes nothing."""
 
 
-class Kind(enum.StrEnum):
+class ContentKind(enum.StrEnum):
     """Kinds of contents."""
 
     FILE = "file"
@@ -37,7 +37,7 @@ class Kind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SectorContent:
     """The contents of some sectors of the device in the query.
 
     Fields: `chain` is the way up through the stack, for users: 'sdb sector 363296', 'sdb1 sector
@@ -52,7 +52,7 @@ class Answer:
 
     start: int
     count: int
-    kind: Kind
+    kind: ContentKind
     text: str
     chain: tuple[str, ...] = ()
     device: str = ""
@@ -78,7 +78,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RepairStep:
     """A step to take. `command` may be ''; `destroys` is '' for a step that destroys nothing."""
 
     text: str
@@ -86,9 +86,9 @@ class Step:
     destroys: str = ""
 
 
-def merged(answers: Iterable[Answer]) -> list[Answer]:
+def merged(answers: Iterable[SectorContent]) -> list[SectorContent]:
     """Return answers in the order of the device, with contiguous ones merged."""
-    found: list[Answer] = []
+    found: list[SectorContent] = []
     for answer in sorted(answers, key=lambda each: each.start):
         if found and _goes_on(found[-1], answer):
             last = found[-1]
@@ -102,7 +102,7 @@ def merged(answers: Iterable[Answer]) -> list[Answer]:
     return found
 
 
-def _goes_on(last: Answer, answer: Answer) -> bool:
+def _goes_on(last: SectorContent, answer: SectorContent) -> bool:
     if answer.start != last.end or answer.kind is not last.kind:
         return False
     if last.offset_bytes is not None and answer.offset_bytes is not None:
@@ -125,7 +125,7 @@ def _goes_on(last: Answer, answer: Answer) -> bool:
     return all(getattr(last, name) == getattr(answer, name) for name in same)
 
 
-def narrowed(answers: Iterable[Answer], start: int, end: int) -> list[Answer]:
+def narrowed(answers: Iterable[SectorContent], start: int, end: int) -> list[SectorContent]:
     """Return the parts of answers that lie in these sectors; `end` is not among them."""
     found = []
     for answer in answers:
@@ -147,9 +147,9 @@ def narrowed(answers: Iterable[Answer], start: int, end: int) -> list[Answer]:
     return found
 
 
-def sentence(answer: Answer) -> str:
+def sentence(answer: SectorContent) -> str:
     """Return an answer as one line, without the chain."""
-    if answer.kind is Kind.FILE:
+    if answer.kind is ContentKind.FILE:
         name = answer.path or f"inode {answer.inode} on {answer.device}"
         where = ""
         if answer.offset_bytes is not None and answer.bytes:
@@ -157,13 +157,13 @@ def sentence(answer: Answer) -> str:
             where = f", bytes {answer.offset_bytes} to {last}"
         more = f" ({answer.text})" if answer.text else ""
         return f"file {name}{where}{more}"
-    word = "cannot be determined:" if answer.kind is Kind.UNKNOWN else f"{answer.kind}:"
+    word = "cannot be determined:" if answer.kind is ContentKind.UNKNOWN else f"{answer.kind}:"
     return f"{word} {answer.text}"
 
 
 def steps(
-    answer: Answer, disk: str = "", sector_bytes: int | None = None, *, sure: bool = True
-) -> list[Step]:
+    answer: SectorContent, disk: str = "", sector_bytes: int | None = None, *, sure: bool = True
+) -> list[RepairStep]:
     """Return what to do, the least destructive step first.
 
     `disk` is the drive itself ('sdb') if the query named it, '' for a partition or an array;
@@ -173,7 +173,7 @@ def steps(
     if answer.array:
         path = f"/sys/block/{answer.array}/md/sync_action"
         return [
-            Step(
+            RepairStep(
                 f"{answer.array} reads it from its other members and rewrites it by itself when it"
                 " encounters the error; a check of the whole array triggers that now",
                 f"echo check > {path}",
@@ -181,7 +181,7 @@ def steps(
         ]
     if answer.copies == SUPERBLOCK:
         return [
-            Step(
+            RepairStep(
                 "while the file system is mounted, btrfs rewrites it with the next change, and"
                 " the drive"
                 " then replaces the sector; do not unmount it before the sector can be read again",
@@ -191,7 +191,7 @@ def steps(
     if answer.copies:
         where = "on the same drive" if answer.copies == "DUP" else "on other devices"
         return [
-            Step(
+            RepairStep(
                 f"btrfs has a second copy {where} ({answer.copies}), and rewrites it by itself"
                 " when it"
                 " encounters the error; a scrub of this device triggers that now",
@@ -200,9 +200,9 @@ def steps(
         ]
     found = _blocks(answer, sure=sure)
     found.append(_restore(answer, again=bool(found), sure=sure))
-    if answer.kind is Kind.FILE and answer.file_system == "btrfs":
+    if answer.kind is ContentKind.FILE and answer.file_system == "btrfs":
         found.append(
-            Step(
+            RepairStep(
                 "then delete the damaged file, with its clones and in its snapshots: btrfs writes"
                 " the restored file to other blocks, and the old ones become free only by that;"
                 " then"
@@ -210,13 +210,15 @@ def steps(
                 destroys="what of the damaged file can still be read, and those snapshots of it",
             )
         )
-    if disk and answer.kind is not Kind.FILE:
+    if disk and answer.kind is not ContentKind.FILE:
         found += _reallocate(answer, disk, sector_bytes)
-    if answer.kind in {Kind.FREE, Kind.FILE, Kind.METADATA} and answer.file_system.startswith(
-        "ext"
-    ):
+    if answer.kind in {
+        ContentKind.FREE,
+        ContentKind.FILE,
+        ContentKind.METADATA,
+    } and answer.file_system.startswith("ext"):
         found.append(
-            Step(
+            RepairStep(
                 "to mark the block as bad in the file system, permanently; unmounts it and reads"
                 " the"
                 " whole device, which takes hours",
@@ -227,78 +229,84 @@ def steps(
     return [step for step in found if step.text]
 
 
-def unreadable(device: str, start: int, end: int, sector_bytes: int | None = None) -> Step:
+def unreadable(device: str, start: int, end: int, sector_bytes: int | None = None) -> RepairStep:
     """Return how to find out which of many sectors are unreadable, `end` not among them."""
     unit = sector_bytes or SECTOR_BYTES
     per = unit // SECTOR_BYTES
     first, last = start // per, (end - 1) // per
     number = "$N" if per == 1 else f"$((N * {per}))"
     read = f"dd if=/dev/{device} of=/dev/null bs={unit} skip=$N count=1 iflag=direct status=none"
-    return Step(
+    return RepairStep(
         "this prints the unreadable sectors; for each, 'iowarden locate"
         f" {device} SECTOR' shows what it belongs to, and what to do",
         f"for N in $(seq {first} {last}); do {read} 2>/dev/null || echo {number}; done",
     )
 
 
-def _restore(answer: Answer, *, again: bool, sure: bool) -> Step:
+def _restore(answer: SectorContent, *, again: bool, sure: bool) -> RepairStep:
     """`again`: an earlier step rewrites its damaged blocks."""
     lost = ("" if sure else "if this is what cannot be read: ") + _lost(answer)
     match answer.kind:
-        case Kind.FILE:
+        case ContentKind.FILE:
             return _restore_file(answer, "then " if again else lost)
-        case Kind.FREE:
-            return Step("nothing is lost: the drive replaces the sector when it is next written")
-        case Kind.METADATA if answer.file_system == "btrfs":
-            return Step(
+        case ContentKind.FREE:
+            return RepairStep(
+                "nothing is lost: the drive replaces the sector when it is next written"
+            )
+        case ContentKind.METADATA if answer.file_system == "btrfs":
+            return RepairStep(
                 f"{lost}copy what can still be read, then check {answer.device} while it is not"
                 " mounted; never use '--repair' before that",
                 f"btrfs check --readonly /dev/{answer.device}",
             )
-        case Kind.METADATA | Kind.JOURNAL:
-            return Step(
+        case ContentKind.METADATA | ContentKind.JOURNAL:
+            return RepairStep(
                 f"{lost}copy what can still be read, then check {answer.device} while it is not"
                 " mounted; first without repairs",
                 f"fsck -n /dev/{answer.device}",
             )
-        case Kind.PARITY:
+        case ContentKind.PARITY:
             if answer.degraded:
-                return Step(
+                return RepairStep(
                     f"{answer.degraded} has lost a member whose data are computed from this sector:"
                     " its part of this stripe is lost"
                 )
-            return Step("no file is lost while the other members can be read")
-        case Kind.RESERVED:
-            return Step("no file is lost; find out what it is before you write anything there")
-    return Step("find out what is stored there before you write anything")
+            return RepairStep("no file is lost while the other members can be read")
+        case ContentKind.RESERVED:
+            return RepairStep(
+                "no file is lost; find out what it is before you write anything there"
+            )
+    return RepairStep("find out what is stored there before you write anything")
 
 
-def _restore_file(answer: Answer, begin: str) -> Step:
+def _restore_file(answer: SectorContent, begin: str) -> RepairStep:
     if answer.bytes == 0:
-        return Step("nothing is lost: the drive replaces the sector when it is next written")
+        return RepairStep("nothing is lost: the drive replaces the sector when it is next written")
     name = answer.path or f"inode {answer.inode} on {answer.device}"
     rest = "; the rest of it can still be read"
     if not (answer.mounted and answer.path and copyable(answer.path)):
-        return Step(f"{begin}restore {name} from a backup{rest}")
+        return RepairStep(f"{begin}restore {name} from a backup{rest}")
     path = shlex.quote(answer.path)
     if answer.file_system == "btrfs":
         beside = shlex.quote(f"{answer.path}.restored")
         text = f"{begin}restore {name} from a backup, to a new file next to it ({_SET}){rest}"
-        return Step(text, f'cp -p -- "$BACKUP" {beside}')
+        return RepairStep(text, f'cp -p -- "$BACKUP" {beside}')
     # After its blocks: zeros would overwrite what is restored before.
     text = f"{begin}restore {name} from a backup ({_SET}){rest}"
-    return Step(text, f'cp -p -- "$BACKUP" {path}', f"what {path} holds now")
+    return RepairStep(text, f'cp -p -- "$BACKUP" {path}', f"what {path} holds now")
 
 
-def _lost(answer: Answer) -> str:
+def _lost(answer: SectorContent) -> str:
     if not answer.degraded:
         return ""
     return f"{answer.degraded} has lost a member: nothing else holds these data; "
 
 
-def _blocks(answer: Answer, *, sure: bool) -> list[Step]:
+def _blocks(answer: SectorContent, *, sure: bool) -> list[RepairStep]:
     """Return how to rewrite the blocks of a file in place, only those that cannot be read."""
-    if answer.kind is not Kind.FILE or not (answer.mounted and answer.path and answer.in_place):
+    if answer.kind is not ContentKind.FILE or not (
+        answer.mounted and answer.path and answer.in_place
+    ):
         return []
     if answer.offset_bytes is None or not answer.bytes or answer.size_bytes is None:
         return []
@@ -320,21 +328,21 @@ def _blocks(answer: Answer, *, sure: bool) -> list[Step]:
         # A request fails as a whole: only one of its sectors may be unreadable.
         read = f"dd if={path} of=/dev/null bs={size} skip=$N count=1 iflag=direct status=none"
         found.append(
-            Step(
+            RepairStep(
                 "most of these blocks may be readable: this prints those that are not",
                 f"for N in $(seq {first} {last}); do {read} || echo $N; done",
             )
         )
     this = "this block" if one else "such a block, N,"
     found += [
-        Step(
+        RepairStep(
             f"{_lost(answer)}with a backup of exactly this version of the file"
             f" ({_SET}): rewrite {this} from it, and the drive replaces the sectors;"
             " no program may use the file meanwhile",
             f'dd if="$BACKUP" of={path} skip={which} {write},sync oflag=direct{cut}',
             f"{block} of the file, as far as they can still be read",
         ),
-        Step(
+        RepairStep(
             f"without a backup: force the drive to replace the sectors by overwriting {this} of the"
             " file; no program may use the file meanwhile",
             f"dd if=/dev/zero of={path} {write} oflag=direct{cut}",
@@ -344,7 +352,7 @@ def _blocks(answer: Answer, *, sure: bool) -> list[Step]:
     return found
 
 
-def _reallocate(answer: Answer, disk: str, sector_bytes: int | None) -> list[Step]:
+def _reallocate(answer: SectorContent, disk: str, sector_bytes: int | None) -> list[RepairStep]:
     """Return how to write the sectors of an ATA drive itself, one command for the first of them."""
     if sector_bytes is None or sector_bytes % SECTOR_BYTES or not disk.startswith(("sd", "hd")):
         return []
@@ -352,7 +360,7 @@ def _reallocate(answer: Answer, disk: str, sector_bytes: int | None) -> list[Ste
     first, last = answer.start // per, (answer.end - 1) // per
     number = f"{first}" if first == last else f"{first}, and so on to {last}"
     return [
-        Step(
+        RepairStep(
             "only if it stays unreadable and its contents are not in use: make an ATA drive"
             f" replace the sector, number {number} in the drive's count; first verify that it is"
             f" unreadable ('hdparm --read-sector {first} /dev/{disk}'); on a drive with physical"

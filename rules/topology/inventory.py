@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.block.enclosure import Slot
+    from iowarden.collectors.block.enclosure import EnclosureSlot
     from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, Drive, PollResult
-    from iowarden.rules.topology.device_changes import Gone
+    from iowarden.rules.topology.device_changes import VanishedDisk
 
 _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
 """Disks of hypervisors, networks and memory cards by the names that their drivers give them."""
@@ -84,7 +84,7 @@ CURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenDisk:
     """A disk that was read at least once. Stored over restarts.
 
     `device` is its block device, '' behind a controller; `missing_seconds` since when it is
@@ -142,8 +142,8 @@ class InventoryDisk:
 def inventory(
     disks: Disks | None,
     topology: Topology | None,
-    slots: Sequence[Slot] = (),
-    seen: Mapping[str, Seen] | None = None,
+    slots: Sequence[EnclosureSlot] = (),
+    seen: Mapping[str, SeenDisk] | None = None,
     untrusted: Mapping[str, str] | None = None,
     absent: str = "",
 ) -> dict[str, InventoryDisk]:
@@ -180,7 +180,7 @@ def inventory(
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 
 
-def vanished(gone: Mapping[str, Gone]) -> dict[str, InventoryDisk]:
+def vanished(gone: Mapping[str, VanishedDisk]) -> dict[str, InventoryDisk]:
     """Return the disks removed while iowarden was running, with what was stacked on them."""
     return {
         (disk := key.rpartition(" ")[2]): InventoryDisk(
@@ -389,7 +389,7 @@ def _not_polled(name: str, index: _Leaves, *, made: bool, absent: str) -> Invent
     )
 
 
-def _is_overdue(key: str, known: Seen) -> InventoryDisk:
+def _is_overdue(key: str, known: SeenDisk) -> InventoryDisk:
     return InventoryDisk(
         disk=key,
         identity=known.identity,
@@ -404,7 +404,9 @@ def _is_overdue(key: str, known: Seen) -> InventoryDisk:
     )
 
 
-def _with_slots(found: dict[str, InventoryDisk], slots: Sequence[Slot]) -> dict[str, InventoryDisk]:
+def _with_slots(
+    found: dict[str, InventoryDisk], slots: Sequence[EnclosureSlot]
+) -> dict[str, InventoryDisk]:
     places = {s.device: f"enclosure {s.enclosure} {s.slot}" for s in slots if s.device}
     result = {}
     for key, covered in found.items():

@@ -23,7 +23,7 @@ class Zone:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayLayout:
     """An array with all its parameters. `offsets` and `sizes` are the members' by slot.
 
     Fields: `chunk` is 1 where the level has none; `component` is the used size of each member.
@@ -41,7 +41,7 @@ class Array:
     zones: tuple[Zone, ...] = field(default=(), repr=False)
 
 
-def copies(known: Array, sector: int) -> list[tuple[int, int]]:
+def copies(known: ArrayLayout, sector: int) -> list[tuple[int, int]]:
     """Return slot and own sector of each copy of a sector of the array."""
     match known.level:
         case "raid1":
@@ -56,7 +56,7 @@ def copies(known: Array, sector: int) -> list[tuple[int, int]]:
     return [(slots[data], row * known.chunk + inside)]
 
 
-def array_sector(known: Array, slot: int, own: int) -> int | Use:
+def array_sector(known: ArrayLayout, slot: int, own: int) -> int | Use:
     """Return the sector of the array for a member's own sector, or its other use."""
     match known.level:
         case "raid1":
@@ -75,7 +75,7 @@ def array_sector(known: Array, slot: int, own: int) -> int | Use:
     return (row * data + slots.index(slot)) * known.chunk + inside
 
 
-def run_length(known: Array, slot: int, own: int) -> int:
+def run_length(known: ArrayLayout, slot: int, own: int) -> int:
     """Return how many sectors from here are contiguous: up to the end of chunk, copy or zone."""
     if known.level == "raid1":
         return max(known.sectors - own, 0) or MAX_PIECES * known.chunk
@@ -88,7 +88,7 @@ def run_length(known: Array, slot: int, own: int) -> int:
 # --- raid0 and linear
 
 
-def zones_of(known: Array) -> tuple[Zone, ...]:
+def zones_of(known: ArrayLayout) -> tuple[Zone, ...]:
     """Return the zones: of a linear array one for each member. Errors: LayoutError.
 
     Source: raid0.c, create_strip_zones: members are taken in whole chunks; each zone ends where its
@@ -120,7 +120,7 @@ def zones_of(known: Array) -> tuple[Zone, ...]:
     return tuple(zones)
 
 
-def _turn(known: Array, zone: Zone) -> int:
+def _turn(known: ArrayLayout, zone: Zone) -> int:
     """Return which of a zone's members has its first chunk.
 
     Source: raid0.c, raid0_make_request: layout 1 counts chunks from the beginning of the array,
@@ -129,7 +129,7 @@ def _turn(known: Array, zone: Zone) -> int:
     return zone.start // known.chunk % len(zone.slots) if known.layout == 1 else 0
 
 
-def _raid0_forward(known: Array, sector: int) -> tuple[int, int]:
+def _raid0_forward(known: ArrayLayout, sector: int) -> tuple[int, int]:
     zone = next(zone for zone in known.zones if sector < zone.end)
     if known.level == "linear":
         return zone.slots[0], sector - zone.start
@@ -139,7 +139,7 @@ def _raid0_forward(known: Array, sector: int) -> tuple[int, int]:
     return slot, zone.member_start + row * known.chunk + inside
 
 
-def _raid0_reverse(known: Array, slot: int, own: int) -> int | Use:
+def _raid0_reverse(known: ArrayLayout, slot: int, own: int) -> int | Use:
     for zone in known.zones:
         width = (zone.end - zone.start) // len(zone.slots)
         if slot not in zone.slots or not 0 <= own - zone.member_start < width:
@@ -155,12 +155,12 @@ def _raid0_reverse(known: Array, slot: int, own: int) -> int | Use:
 # --- raid4, raid5, raid6
 
 
-def data_disks(known: Array) -> int:
+def data_disks(known: ArrayLayout) -> int:
     """Return how many members of a raid4, raid5 or raid6 have data in each row."""
     return known.disks - (2 if known.level == "raid6" else 1)
 
 
-def stripe(known: Array, row: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def stripe(known: ArrayLayout, row: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the slots of parity, P ahead of Q, and those of data in the order of the array.
 
     Source: raid5.c, raid5_compute_sector; the numbers: raid5.h, ALGORITHM_*. Errors: LayoutError.
@@ -197,7 +197,7 @@ def stripe(known: Array, row: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _raid5_stripe(
-    known: Array, layout: int, disks: int, row: int
+    known: ArrayLayout, layout: int, disks: int, row: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     turn = row % disks
     match layout:
@@ -241,7 +241,7 @@ class _Far:
     stride: int
 
 
-def far_layout(known: Array) -> _Far:
+def far_layout(known: ArrayLayout) -> _Far:
     """Return the meaning of the layout of a raid10. Errors: LayoutError."""
     near, far = known.layout & 255, known.layout >> 8 & 255
     offset, sets = bool(known.layout >> 16 & 1), known.layout >> 17
@@ -253,7 +253,7 @@ def far_layout(known: Array) -> _Far:
     return _Far(near, far, offset, size, stride)
 
 
-def _far_set(known: Array, far: _Far, slot: int) -> tuple[int, int]:
+def _far_set(known: ArrayLayout, far: _Far, slot: int) -> tuple[int, int]:
     """Return where the set of a member begins, and its size: the last one takes what is left."""
     left = known.disks % far.set_size
     last = (known.disks // far.set_size - 1) * far.set_size
@@ -262,7 +262,7 @@ def _far_set(known: Array, far: _Far, slot: int) -> tuple[int, int]:
     return slot // far.set_size * far.set_size, far.set_size
 
 
-def _raid10_forward(known: Array, sector: int) -> list[tuple[int, int]]:
+def _raid10_forward(known: ArrayLayout, sector: int) -> list[tuple[int, int]]:
     far = far_layout(known)
     number, inside = divmod(sector, known.chunk)
     row, slot = divmod(number * far.near, known.disks)
@@ -280,7 +280,7 @@ def _raid10_forward(known: Array, sector: int) -> list[tuple[int, int]]:
     return copies
 
 
-def _next_far(known: Array, far: _Far, slot: int) -> int:
+def _next_far(known: ArrayLayout, far: _Far, slot: int) -> int:
     """Return the member with the next far copy. Source: raid10.c, __raid10_find_phys.
 
     What decides whether it is in the last set is the member it would be without sets.
@@ -293,7 +293,7 @@ def _next_far(known: Array, far: _Far, slot: int) -> int:
     return onward % far.set_size + slot // far.set_size * far.set_size
 
 
-def _raid10_reverse(known: Array, slot: int, own: int) -> int | Use:
+def _raid10_reverse(known: ArrayLayout, slot: int, own: int) -> int | Use:
     """Source: raid10.c, raid10_find_virt."""
     far = far_layout(known)
     begin, size = _far_set(known, far, slot)

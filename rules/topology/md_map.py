@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.topology.md_levels import (
-    Array,
+    ArrayLayout,
     array_sector,
     copies,
     far_layout,
@@ -20,10 +20,17 @@ from iowarden.rules.topology.md_levels import (
     stripe,
     zones_of,
 )
-from iowarden.rules.topology.sector_map import MAX_DISKS, MAX_PIECES, LayoutError, Piece, Use, add
+from iowarden.rules.topology.sector_map import (
+    MAX_DISKS,
+    MAX_PIECES,
+    LayoutError,
+    SectorRun,
+    Use,
+    add,
+)
 
 if TYPE_CHECKING:
-    from iowarden.collectors.md.md_layout import Geometry, Place
+    from iowarden.collectors.md.md_layout import Geometry, MemberPlace
 
 _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
 """Values of array_state. Source: kernel, admin-guide/md.rst."""
@@ -32,7 +39,7 @@ _LEVELS = _REDUNDANT_LEVELS | {"raid0", "linear"}
 _OWN_METADATA = re.compile(r"0\.9\d|1\.[0-2]", re.ASCII)
 
 
-def array(geometry: Geometry) -> Array:
+def array(geometry: Geometry) -> ArrayLayout:
     """Return an array for calculations. Errors: LayoutError."""
     name, level = geometry.name, geometry.level
     if geometry.read_error:
@@ -62,7 +69,7 @@ def array(geometry: Geometry) -> Array:
     if level == "raid10" and not geometry.component_sectors:
         raise LayoutError(f"{name}: the kernel does not report how much of its members is used")
     offsets, sizes = _members(geometry, disks)
-    known = Array(
+    known = ArrayLayout(
         name=name,
         level=level,
         disks=disks,
@@ -97,19 +104,19 @@ def redundant(geometry: Geometry) -> bool | None:
     return lost <= (1 if geometry.level == "raid6" else 0)
 
 
-def reverse(known: Array, slot: int, start: int, count: int) -> list[Piece]:
+def reverse(known: ArrayLayout, slot: int, start: int, count: int) -> list[SectorRun]:
     """Return how sectors of a member map to its array, in order and without a gap.
 
     Errors: LayoutError.
     """
     if not 0 <= slot < known.disks:
         raise LayoutError(f"{known.name}: expected a slot below {known.disks}, got {slot}")
-    pieces: list[Piece] = []
+    pieces: list[SectorRun] = []
     at, end = start, start + count
     while at < end:
         own = at - known.offsets[slot]
         if own < 0:
-            piece = Piece(at, min(end, known.offsets[slot]) - at, Use.RESERVED)
+            piece = SectorRun(at, min(end, known.offsets[slot]) - at, Use.RESERVED)
         else:
             run = min(end - at, run_length(known, slot, own))
             piece = _piece(known, slot, at, own, run)
@@ -145,7 +152,7 @@ def _members(geometry: Geometry, disks: int) -> tuple[tuple[int, ...], tuple[int
     return tuple(offsets), tuple(sizes)
 
 
-def of_member(geometry: Geometry, device: str) -> tuple[Array, int]:
+def of_member(geometry: Geometry, device: str) -> tuple[ArrayLayout, int]:
     """Return the array as seen by one member, and the member's slot. Errors: LayoutError."""
     member = next((each for each in geometry.members if each.device == device), None)
     if member is None:
@@ -161,11 +168,11 @@ def of_member(geometry: Geometry, device: str) -> tuple[Array, int]:
     return replace(known, offsets=tuple(offsets), sizes=tuple(sizes)), member.slot
 
 
-def _replaces(member: Place) -> bool:
+def _replaces(member: MemberPlace) -> bool:
     return "replacement" in member.states
 
 
-def _extent(geometry: Geometry, member: Place) -> tuple[int, int]:
+def _extent(geometry: Geometry, member: MemberPlace) -> tuple[int, int]:
     """Return where the data on a member begin, and how many sectors. Errors: LayoutError."""
     if member.offset_sectors is None or member.size_sectors is None:
         raise LayoutError(
@@ -179,16 +186,16 @@ def _extent(geometry: Geometry, member: Place) -> tuple[int, int]:
     return member.offset_sectors, member.size_sectors
 
 
-def _piece(known: Array, slot: int, at: int, own: int, run: int) -> Piece:
+def _piece(known: ArrayLayout, slot: int, at: int, own: int, run: int) -> SectorRun:
     above = array_sector(known, slot, own)
     if isinstance(above, Use):
-        return Piece(at, run, above)
+        return SectorRun(at, run, above)
     if above >= known.sectors:
-        return Piece(at, run, Use.UNUSED)
+        return SectorRun(at, run, Use.UNUSED)
     # As in the kernel's compute_blocknr: a result that does not map back is rejected.
     if (slot, own) not in copies(known, above):
         raise LayoutError(
             f"{known.name}: sector {own} of slot {slot} and sector {above} of the array do not"
             " lead to each other; the layout is not understood"
         )
-    return Piece(at, min(run, known.sectors - above), Use.DATA, above)
+    return SectorRun(at, min(run, known.sectors - above), Use.DATA, above)

@@ -21,17 +21,17 @@ _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readon
 """Values of array_state."""
 
 
-def runs(array: mdstat.Array) -> bool:
+def runs(array: mdstat.MdArray) -> bool:
     """Return whether an array takes reads."""
     return array.state in _RUNNING
 
 
-def in_use(member: mdstat.Member) -> bool:
+def in_use(member: mdstat.ArrayMember) -> bool:
     """Return whether an array uses a member; an old kernel reports no state for one in use."""
     return "in_sync" in member.states or (not member.states and member.slot is not None)
 
 
-def spared(array: mdstat.Array, copies: int | None) -> int | None:
+def spared(array: mdstat.MdArray, copies: int | None) -> int | None:
     """Return how many members an array can certainly lose in total; None: not known.
 
     `copies` is that of a raid10.
@@ -45,7 +45,7 @@ def spared(array: mdstat.Array, copies: int | None) -> int | None:
     return PARITY.get(array.level or "")
 
 
-def bears(array: mdstat.Array, copies: int | None = None) -> int | None:
+def bears(array: mdstat.MdArray, copies: int | None = None) -> int | None:
     """Return how many further members an array can certainly lose; None: not known.
 
     Of a raid10 that lost a member it is not checked which copies that member had.
@@ -56,7 +56,7 @@ def bears(array: mdstat.Array, copies: int | None = None) -> int | None:
     return None if array.degraded is None else max(spare - array.degraded, 0)
 
 
-def last_holders(array: mdstat.Array, geometry: Md | None) -> tuple[str, ...]:
+def last_holders(array: mdstat.MdArray, geometry: Md | None) -> tuple[str, ...]:
     """Return the members, by device, whose loss would lose data of a running array.
 
     Of a raid10 those that share copies with an empty slot; only the 'near' layouts are supported.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.md.mdstat import Array
-    from iowarden.rules.topology.device_changes import Returned
+    from iowarden.collectors.md.mdstat import MdArray
+    from iowarden.rules.topology.device_changes import ReturnedDisk
 
 _PART_OF = re.compile(
     r"(?:_(?:[rm]image_[0-9]+|rmeta_[0-9]+|mlog|[tc]data|[tc]meta|corig|cvol|vdata))+$", re.ASCII
@@ -32,7 +32,9 @@ def sentence(was: str, name: str, shown: str) -> str:
     return f"{shown} is back" if name == was else f"{was} is back: it is /dev/{name} now, {shown}"
 
 
-def advice(back: Returned, topology: Topology, arrays: Mapping[str, Array]) -> tuple[str, ...]:
+def advice(
+    back: ReturnedDisk, topology: Topology, arrays: Mapping[str, MdArray]
+) -> tuple[str, ...]:
     """Return how to add a disk again to the arrays and volumes that lost it; () if none did."""
     device = topology.devices.get(back.name)
     if device is None:
@@ -61,7 +63,7 @@ def advice(back: Returned, topology: Topology, arrays: Mapping[str, Array]) -> t
     return tuple(found)
 
 
-def _into(array: Array, topology: Topology, own: str, part: str) -> Iterator[str]:
+def _into(array: MdArray, topology: Topology, own: str, part: str) -> Iterator[str]:
     """Yield how to add a member again; never where that would lose its slot in the array."""
     name = array.name
     device = topology.devices.get(name)
@@ -88,7 +90,7 @@ def _into(array: Array, topology: Topology, own: str, part: str) -> Iterator[str
     )
 
 
-def _logical_volumes(back: Returned, topology: Topology) -> Iterator[tuple[str, str]]:
+def _logical_volumes(back: ReturnedDisk, topology: Topology) -> Iterator[tuple[str, str]]:
     """Yield volume group and name of each volume that still uses a disk as before its removal."""
     new = topology.devices[back.name]
     for _, holder in back.members:

@@ -35,7 +35,7 @@ class Use(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SectorRun:
     """A range of sectors and its position one level up: from `above` on, for DATA only."""
 
     start: int
@@ -69,7 +69,7 @@ def gaps(start: int, count: int, covered: Iterable[tuple[int, int]]) -> list[tup
     return found
 
 
-def add(pieces: list[Piece], piece: Piece) -> None:
+def add(pieces: list[SectorRun], piece: SectorRun) -> None:
     """Add a piece; merge it with the last one if it continues that."""
     last = pieces[-1] if pieces and pieces[-1].use is piece.use else None
     if last and (last.above is None or last.above + last.count == piece.above):

@@ -13,20 +13,20 @@ from iowarden.collectors.raid import controller
 from iowarden.rules.topology import alert_subject
 from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.device_identity import Identity
-from iowarden.rules.topology.stack import Stack
-from iowarden.rules.topology.topology import NOTHING, Standing
+from iowarden.rules.topology.stack import DeviceStack
+from iowarden.rules.topology.topology import NO_DEPENDENTS, Dependents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.md import mdstat
-    from iowarden.collectors.raid.controller import Array, Controller
+    from iowarden.collectors.raid.controller import Controller, ControllerArray
     from iowarden.rules.topology.inventory import InventoryDisk
 
 
 @dataclass(frozen=True, slots=True)
-class Slotted:
+class SlotContent:
     """The last known contents of a slot. `array` is the name of its array there."""
 
     serial: str = ""
@@ -35,7 +35,7 @@ class Slotted:
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class DeviceMap:
     """All that is known about locations.
 
     Fields: `covered` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
@@ -50,18 +50,18 @@ class Map:
     devices: Devices = field(default_factory=Devices)
     disks: Mapping[str, InventoryDisk] = field(default_factory=dict)
     controllers: tuple[Controller, ...] = ()
-    slots: Mapping[str, Slotted] = field(default_factory=dict)
-    arrays: Mapping[str, mdstat.Array] = field(default_factory=dict)
+    slots: Mapping[str, SlotContent] = field(default_factory=dict)
+    arrays: Mapping[str, mdstat.MdArray] = field(default_factory=dict)
     boot_id: str = ""
     before: Mapping[str, Identity] = field(default_factory=dict)
     ahead_seconds: float = 0.0
     hosts: Mapping[str, str] = field(default_factory=dict)
     fabrics: frozenset[str] = frozenset()
-    standing: Standing = NOTHING
+    dependents: Dependents = NO_DEPENDENTS
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EventPlace:
     """Location of an event.
 
     Fields: `identity` is that of its incident, its key '' the host's; `disk` is the label of the
@@ -80,12 +80,12 @@ class Place:
     around: tuple[str, ...] = ()
 
 
-class Atlas:
+class DeviceIndex:
     """Lookup tables over a Map, by name, address and serial number."""
 
-    def __init__(self, known: Map) -> None:
+    def __init__(self, known: DeviceMap) -> None:
         """Build the tables; the map does not change meanwhile."""
-        self.known = known
+        self.map = known
         found = () if known.topology is None else known.topology.devices.values()
         self.devices: tuple[Device, ...] = tuple(found)
         self._whole = {part: each for each in self.devices for part in each.partitions}
@@ -96,7 +96,7 @@ class Atlas:
             if each.leaf and each.serial:
                 self._serials.setdefault(each.serial, []).append(each)
         self._leaves = {leaf: each for each in known.disks.values() for leaf in each.leaves}
-        self._stack = None if known.topology is None else Stack(known.topology)
+        self._stack = None if known.topology is None else DeviceStack(known.topology)
         self._hosts: dict[str, str] = {}
         self._slots: dict[str, dict[str, frozenset[str]]] = {}
         self._made: dict[str, dict[str, Device]] = {}
@@ -105,7 +105,7 @@ class Atlas:
 
     def whole(self, name: str) -> Device | None:
         """Return a device by any of its names; of a partition its disk."""
-        topology = self.known.topology
+        topology = self.map.topology
         return None if topology is None else self._whole.get(topology.kernel_name(name))
 
     def addressed(self, address: str) -> Device | None:
@@ -119,7 +119,7 @@ class Atlas:
 
     def subject(self, name: str) -> Identity:
         """Return the subject of alerts with this label 'device'."""
-        return alert_subject.subject(self.known.topology, self.known.devices, (("device", name),))
+        return alert_subject.subject(self.map.topology, self.map.devices, (("device", name),))
 
     def above(self, device: Device) -> tuple[str, ...]:
         """Return the arrays and volumes stacked on a device."""
@@ -131,7 +131,7 @@ class Atlas:
 
     # Disks
 
-    def covered_device(self, name: str) -> InventoryDisk | None:
+    def disk_of(self, name: str) -> InventoryDisk | None:
         """Return the disk of a block device."""
         return self._leaves.get(name)
 
@@ -139,7 +139,7 @@ class Atlas:
         """Return the identity of the block device with a serial number, present or removed."""
         if there := self.of_serial(serial):
             return self.subject(there[0].name)
-        end, state = f" {serial}", self.known.devices
+        end, state = f" {serial}", self.map.devices
         for own in state.names.values():
             if own.key.startswith("disk ") and own.key.endswith(end):
                 return own
@@ -150,14 +150,14 @@ class Atlas:
 
     def label(self, own: Identity, otherwise: str) -> str:
         """Return the label 'disk' of an identity."""
-        same = (c.disk for c in self.known.disks.values() if c.identity.key == own.key)
+        same = (c.disk for c in self.map.disks.values() if c.identity.key == own.key)
         return next(same, otherwise)
 
     # Controllers
 
     def card(self, name: str) -> Controller | None:
         """Return the data of a controller."""
-        return next((card for card in self.known.controllers if card.name == name), None)
+        return next((card for card in self.map.controllers if card.name == name), None)
 
     def host(self, card: Controller) -> str:
         """Return the SCSI host of a controller: reported, or by a common serial number."""
@@ -169,7 +169,7 @@ class Atlas:
             found = {each.host for serial in serials for each in self.of_serial(serial)}
             found |= {
                 c.polled.target.controller
-                for c in self.known.disks.values()
+                for c in self.map.disks.values()
                 if c.polled and c.polled.target.behind_raid() and has_serial(c, serials)
             }
             hosts = [each for each in found if each]
@@ -185,7 +185,7 @@ class Atlas:
         """Return the current and last known slots of disks, by serial number."""
         if card.name not in self._slots:
             start = f"{card.name} "
-            kept = self.known.slots.items()
+            kept = self.map.slots.items()
             found = [(was.serial, key[len(start) :]) for key, was in kept if key.startswith(start)]
             found += [(disk.serial, disk.slot) for disk in card.disks]
             slots: dict[str, frozenset[str]] = {}
@@ -212,7 +212,7 @@ class Atlas:
         }
         return list(found.values())
 
-    def _device_of(self, array: Array, host: str) -> Device | None:
+    def _device_of(self, array: ControllerArray, host: str) -> Device | None:
         """Return the block device of an array: by serial number, else by address."""
         if array.serial and len(found := self.of_serial(array.serial)) == 1:
             return found[0]
@@ -235,6 +235,6 @@ def placed(own: Identity, words: str) -> Identity:
     return replace(own, object=shown)
 
 
-def joined(*parts: Sequence[str]) -> tuple[str, ...]:
+def unique(*parts: Sequence[str]) -> tuple[str, ...]:
     """Return texts one after the other, without duplicates."""
     return tuple(dict.fromkeys(text for part in parts for text in part))

@@ -13,16 +13,16 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid.areca import cli64
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import Identity
-from iowarden.rules.topology.slot_map import Place, Slotted, has_serial, joined, placed
+from iowarden.rules.topology.slot_map import EventPlace, SlotContent, has_serial, placed, unique
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
-    from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
+    from iowarden.collectors.raid.controller import Controller, ControllerArray, PhysicalDisk
     from iowarden.rules.topology.inventory import InventoryDisk
-    from iowarden.rules.topology.slot_map import Atlas
+    from iowarden.rules.topology.slot_map import DeviceIndex
 
 _PART = r"(?:enclosure|encl|slot|channel|device|port|box|bay|phy|connector) [0-9A-Z]{1,9}"
 _SLOT = re.compile(rf"{_PART}(?: {_PART}){{0,3}}", re.ASCII)
@@ -41,26 +41,26 @@ _PASSED_SET = "passthroughdisk"
 """Areca's name for the raid set of such disks."""
 
 
-def slotted(before: Slotted | None, disk: PhysicalDisk) -> Slotted:
+def slotted(before: SlotContent | None, disk: PhysicalDisk) -> SlotContent:
     """Return what is in a slot; a failed disk may be listed with fewer details than before."""
-    now = Slotted(disk.serial, disk.model, disk.array)
+    now = SlotContent(disk.serial, disk.model, disk.array)
     if before is None or before == now:
         return now
     if any(a and b and a != b for a, b in zip(_who(before), _who(now), strict=True)):
         return now
-    failed = disk.state.health is not Health.OK
-    return Slotted(
+    failed = disk.state.health is not ComponentHealth.OK
+    return SlotContent(
         disk.serial or before.serial,
         disk.model or before.model,
         disk.array or (before.array if failed else ""),
     )
 
 
-def _who(one: Slotted) -> tuple[str, str]:
+def _who(one: SlotContent) -> tuple[str, str]:
     return one.serial, one.model
 
 
-def at_controller(atlas: Atlas, name: str, where: str, kind: str = "") -> Place:
+def at_controller(atlas: DeviceIndex, name: str, where: str, kind: str = "") -> EventPlace:
     """Return a controller's disk or array, or itself; `where` and `kind` as in its events."""
     card = atlas.card(name)
     where = _normal(where)
@@ -75,31 +75,31 @@ def at_controller(atlas: Atlas, name: str, where: str, kind: str = "") -> Place:
     if where and (_ARRAY.fullmatch(where) or named):
         unit = re.sub(r"^unit (?=[0-9])", "u", where)
         own = Identity(_array_key(name, unit), f"{where} of {name}", atlas.adapter(name))
-        return Place(own, controller=name)
+        return EventPlace(own, controller=name)
     return itself(atlas, name)
 
 
-def itself(atlas: Atlas, name: str) -> Place:
+def itself(atlas: DeviceIndex, name: str) -> EventPlace:
     """Return the location of a controller: its adapter."""
     card = atlas.card(name)
     host = atlas.host(card) if card else ""
     if not host:
-        return Place(
+        return EventPlace(
             device_identity.adapter_identity(name) if name else Identity("", ""), controller=name
         )
     words = ", ".join(word for word in (card.model if card else "", host) if word)
     own = Identity(device_identity.adapter_identity(host).key, f"{name} ({words})")
-    return Place(own, controller=name)
+    return EventPlace(own, controller=name)
 
 
-def of_device(atlas: Atlas, device: Device, here: Place) -> Place:
+def of_device(atlas: DeviceIndex, device: Device, here: EventPlace) -> EventPlace:
     """Return the location of a block device with the data of its controller, if it has one."""
-    for card in atlas.known.controllers:
+    for card in atlas.map.controllers:
         if slot := _shown(atlas, card, device):
             return in_slot(atlas, card.name, slot, device)
         array = _array_of(atlas, card, device)
         if array is not None:
-            return Place(
+            return EventPlace(
                 placed(here.identity, _called(array, card)),
                 here.disk,
                 here.device,
@@ -126,7 +126,7 @@ def _normal(where: str) -> str:
     return next((f"{word} {told[word]}" for word in ("port", "phy", "unit") if word in told), where)
 
 
-def _slot(atlas: Atlas, card: Controller | None, name: str, where: str) -> str:
+def _slot(atlas: DeviceIndex, card: Controller | None, name: str, where: str) -> str:
     """Return the slot of a location, as the controller lists or listed it; '' for none."""
     if card is not None and where:
         kind = f"3ware,{where[5:]}" if where.startswith("port ") else " "
@@ -136,18 +136,18 @@ def _slot(atlas: Atlas, card: Controller | None, name: str, where: str) -> str:
         ends = [disk.slot for disk in card.disks if disk.slot.endswith(f" {where}")]
         if where.startswith("slot ") and len(ends) == 1:
             return ends[0]
-    return where if f"{name} {where}" in atlas.known.slots else ""
+    return where if f"{name} {where}" in atlas.map.slots else ""
 
 
-def in_slot(atlas: Atlas, name: str, slot: str, shown: Device | None = None) -> Place:
+def in_slot(atlas: DeviceIndex, name: str, slot: str, shown: Device | None = None) -> EventPlace:
     """Return the disk that is in a slot, or the last one that was.
 
     `shown` is its block device, if that is known.
     """
     card = atlas.card(name)
     listed = next((d for d in card.disks if d.slot == slot), None) if card else None
-    was = atlas.known.slots.get(f"{name} {slot}")
-    one = slotted(was, listed) if listed is not None else was or Slotted()
+    was = atlas.map.slots.get(f"{name} {slot}")
+    one = slotted(was, listed) if listed is not None else was or SlotContent()
     serial = one.serial if _is_one(atlas, one.serial, name, slot) else ""
     if card is not None and shown is None:
         shown = _shown_as(atlas, card, slot, one.serial, listed)
@@ -166,7 +166,7 @@ def in_slot(atlas: Atlas, name: str, slot: str, shown: Device | None = None) -> 
     arrays = [a for a in card.arrays if a.name in names or a.parent in names] if card else []
     told = (model, f"serial {serial}" if serial else "", f"{slot} of {name}")
     words = ", ".join(word for word in told if word)
-    return Place(
+    return EventPlace(
         Identity(
             own.key,
             words if shown is None else f"{shown.name} ({words})",
@@ -176,8 +176,8 @@ def in_slot(atlas: Atlas, name: str, slot: str, shown: Device | None = None) -> 
         "" if shown is None else shown.name,
         name,
         slot,
-        joined(atlas.keys(made), [_array_key(name, each.name) for each in arrays]),
-        joined(
+        unique(atlas.keys(made), [_array_key(name, each.name) for each in arrays]),
+        unique(
             [f"{each.name} of {name}" for each in inside],
             [device.name for device in made if device is not shown],
             *(atlas.above(device) for device in made),
@@ -186,7 +186,7 @@ def in_slot(atlas: Atlas, name: str, slot: str, shown: Device | None = None) -> 
 
 
 def _identity(
-    atlas: Atlas,
+    atlas: DeviceIndex,
     where: str,
     serial: str,
     model: str,
@@ -211,17 +211,17 @@ def _identity(
     return Identity(f"disk {where}", ""), ""
 
 
-def _is_one(atlas: Atlas, serial: str, name: str, slot: str) -> bool:
+def _is_one(atlas: DeviceIndex, serial: str, name: str, slot: str) -> bool:
     """Whether a serial number belongs to one disk only: some vendors give all disks the same."""
     return bool(serial) and not any(
         disk.serial == serial and (card.name, disk.slot) != (name, slot)
-        for card in atlas.known.controllers
+        for card in atlas.map.controllers
         for disk in card.disks
     )
 
 
 def _inventory_disk(
-    atlas: Atlas, serial: str, slot: str, card: Controller | None, listed: PhysicalDisk | None
+    atlas: DeviceIndex, serial: str, slot: str, card: Controller | None, listed: PhysicalDisk | None
 ) -> tuple[InventoryDisk | None, bool]:
     """Return the disk in a slot as known by SMART, and whether it is polled there at all.
 
@@ -230,7 +230,7 @@ def _inventory_disk(
     """
     host = atlas.host(card) if card else ""
     kinds = {listed.kind} - {""} if listed is not None else set()
-    everything = atlas.known.disks.values()
+    everything = atlas.map.disks.values()
     there = [
         c
         for c in everything
@@ -245,7 +245,7 @@ def _inventory_disk(
     return (found[0] if len(found) == 1 else None), bool(there)
 
 
-def _alone(card: Controller, slot: str, inside: list[Array]) -> bool:
+def _alone(card: Controller, slot: str, inside: list[ControllerArray]) -> bool:
     """Whether these arrays consist of the disk in one slot only."""
     names = {array.name for array in inside}
     others = {disk.slot for disk in card.disks if disk.array in names}
@@ -257,7 +257,7 @@ def _alone(card: Controller, slot: str, inside: list[Array]) -> bool:
 
 
 def _shown_as(
-    atlas: Atlas, card: Controller, slot: str, serial: str, listed: PhysicalDisk | None
+    atlas: DeviceIndex, card: Controller, slot: str, serial: str, listed: PhysicalDisk | None
 ) -> Device | None:
     """Return the block device of the disk in a slot."""
     if not serial and (listed is None or not _is_passed(listed)):
@@ -265,7 +265,7 @@ def _shown_as(
     return next((d for d in atlas.devices if d.leaf and _shown(atlas, card, d) == slot), None)
 
 
-def _shown(atlas: Atlas, card: Controller, device: Device) -> str:
+def _shown(atlas: DeviceIndex, card: Controller, device: Device) -> str:
     """Return the slot of the disk with this block device; '' if there is none."""
     host = atlas.host(card)
     if host and device.host and host != device.host:
@@ -289,7 +289,7 @@ def _shown(atlas: Atlas, card: Controller, device: Device) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def _areca_slots(atlas: Atlas, device: Device) -> set[str]:
+def _areca_slots(atlas: DeviceIndex, device: Device) -> set[str]:
     """Return the channels that a disk at this SCSI address may be on.
 
     Source: `areca.pass_through_drive`. An ARC-1210 whose disks were all JBOD showed that of channel
@@ -325,21 +325,21 @@ def _may_be(disk: PhysicalDisk, device: Device) -> bool:
 # Arrays
 
 
-def _in_array(atlas: Atlas, card: Controller, array: Array) -> Place:
+def _in_array(atlas: DeviceIndex, card: Controller, array: ControllerArray) -> EventPlace:
     """Return the location of a controller's array: its block device, if there is one."""
     made = atlas.volumes(card, (array.name,))
     keys, words = atlas.keys(made), _called(array, card)
     if len(made) == 1:
         own = placed(atlas.subject(made[0].name), words)
         above = atlas.above(made[0])
-        return Place(own, "", made[0].name, card.name, volumes=keys, around=above)
+        return EventPlace(own, "", made[0].name, card.name, volumes=keys, around=above)
     own = Identity(_array_key(card.name, array.name), words, atlas.adapter(card.name))
     names = [device.name for device in made]
-    around = joined(names, *(atlas.above(device) for device in made))
-    return Place(own, controller=card.name, volumes=keys, around=around)
+    around = unique(names, *(atlas.above(device) for device in made))
+    return EventPlace(own, controller=card.name, volumes=keys, around=around)
 
 
-def _array(card: Controller, where: str, kind: str) -> Array | None:
+def _array(card: Controller, where: str, kind: str) -> ControllerArray | None:
     """Return the array of an event, by its number or its user-defined name."""
     name = re.sub(r"^unit (?=[0-9])", "u", where)
     for array in card.arrays:
@@ -351,7 +351,7 @@ def _array(card: Controller, where: str, kind: str) -> Array | None:
     return next((a for a in called if a.name.startswith(word)), called[0] if called else None)
 
 
-def _array_of(atlas: Atlas, card: Controller, device: Device) -> Array | None:
+def _array_of(atlas: DeviceIndex, card: Controller, device: Device) -> ControllerArray | None:
     made = atlas.made(card)
     return next((a for a in card.arrays if made.get(a.name) is device), None)
 
@@ -361,7 +361,7 @@ def _array_key(controller: str, array: str) -> str:
     return f"{device_identity.ARRAY}{controller} {array}"
 
 
-def _called(array: Array, card: Controller) -> str:
+def _called(array: ControllerArray, card: Controller) -> str:
     label = f" ({array.label})" if array.label else ""
     return f"{array.name}{label} of {card.name}"
 

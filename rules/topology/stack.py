@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from iowarden.collectors.block.block_devices import Device, Topology
-    from iowarden.collectors.block.udev import Signature
+    from iowarden.collectors.block.udev import BlockSignature
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.procfs.swaps import Swap
 
@@ -52,7 +52,7 @@ superblocks. File systems are not among these: a file system is in use where it 
 _NVME_PATH = re.compile(r"nvme\d+c\d+n\d+", re.ASCII)
 
 
-class Carried(NamedTuple):
+class CarriedItem(NamedTuple):
     """Something stacked on a device, with its name and description; `on`: what is below it.
 
     Fields: `what` is None for a pool and for a device that sysfs names without listing it; `used`:
@@ -66,7 +66,7 @@ class Carried(NamedTuple):
     used: bool = True
 
 
-class Stack:
+class DeviceStack:
     """All block devices with the mounts; neither changes meanwhile."""
 
     def __init__(self, topology: Topology, mounts: Iterable[Mount] = ()) -> None:
@@ -91,14 +91,14 @@ class Stack:
             below = topology.kernel_name(swap.path) if swap.block else point
             self._swaps.setdefault(below, []).append(swap)
 
-    def on(self, device: Device) -> list[Carried]:
+    def on(self, device: Device) -> list[CarriedItem]:
         """Return what is stacked on a device: arrays and volumes, then their mount points.
 
         Swap comes last.
         """
-        found: dict[str, Carried] = {}
-        points: dict[str, Carried] = {}
-        swaps: dict[str, Carried] = {}
+        found: dict[str, CarriedItem] = {}
+        points: dict[str, CarriedItem] = {}
+        swaps: dict[str, CarriedItem] = {}
         todo = [(device.name, "")]
         while todo:
             name, below = todo.pop(0)
@@ -107,11 +107,11 @@ class Stack:
             own = self._topology.devices.get(name)
             shown = own.dm_name or name if own is not None else self._shown(name)
             used = not name.startswith(POOL) or self._is_imported(name)
-            found[name] = Carried(name, shown, below, own, used)
+            found[name] = CarriedItem(name, shown, below, own, used)
             for part in (name, *(own.partitions if own is not None else ())):
                 for mount in self._mounts.get(part, ()):
                     point = mount.mount_point
-                    points.setdefault(point, Carried(point, point, part, mount))
+                    points.setdefault(point, CarriedItem(point, point, part, mount))
                     todo += ((loop, point) for loop in self._loops.get(point, ()))
                     swaps |= self._swapped(point)
                 swaps |= self._swapped(part)
@@ -119,11 +119,11 @@ class Stack:
                 if signature is not None and signature.kind == ZFS:
                     todo.append((_pool(signature.group), part))
                 elif signature is not None and (unused := _unused(signature, part)):
-                    found[unused] = Carried(unused, unused, part, None, used=False)
+                    found[unused] = CarriedItem(unused, unused, part, None, used=False)
                 elif part in self._topology.btrfs and part not in self._mounts:
                     uuid = self._topology.btrfs[part].uuid
                     system = f"{FILE_SYSTEM}{uuid}"
-                    found[system] = Carried(system, f"btrfs {uuid}", part, None)
+                    found[system] = CarriedItem(system, f"btrfs {uuid}", part, None)
             if name.startswith(POOL):
                 todo += ((volume, name) for volume in self._loops.get(name, ()))
             if own is not None:
@@ -132,12 +132,12 @@ class Stack:
         del found[device.name]
         return [*found.values(), *points.values(), *swaps.values()]
 
-    def within(self, point: str) -> list[Carried]:
+    def within(self, point: str) -> list[CarriedItem]:
         """Return what is stored in files of a mount: loop devices with what is on them, swap."""
-        found: dict[str, Carried] = {}
+        found: dict[str, CarriedItem] = {}
         for name in self._loops.get(point, ()):
             own = self._topology.devices[name]
-            found[name] = Carried(name, name, point, own)
+            found[name] = CarriedItem(name, name, point, own)
             found |= {each.name: each for each in self.on(own)}
         return [*found.values(), *self._swapped(point).values()]
 
@@ -155,10 +155,10 @@ class Stack:
         device = self._topology.devices.get(name)
         return () if device is None else tuple(e.shown for e in self.on(device) if e.used)
 
-    def _swapped(self, below: str) -> dict[str, Carried]:
+    def _swapped(self, below: str) -> dict[str, CarriedItem]:
         """Return the swap areas on a device, or in a file system."""
         return {
-            f"swap {each.path}": Carried(
+            f"swap {each.path}": CarriedItem(
                 each.path, f"swap ({quantity('_bytes', each.used_bytes)} used)", below, each
             )
             for each in self._swaps.get(below, ())
@@ -203,7 +203,7 @@ def _pool(dataset: str) -> str:
     return POOL + re.split("[/@#]", dataset, maxsplit=1)[0]
 
 
-def _unused(signature: Signature, part: str) -> str:
+def _unused(signature: BlockSignature, part: str) -> str:
     """Return the text for what is on a device that nothing holds; '' if unknown."""
     words = _UNUSED.get(signature.kind, "")
     return words.format(signature.group or f"data of {part}") if words else ""

@@ -15,14 +15,14 @@ from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.procfs.swaps import Swap
 from iowarden.rules.topology.device_changes import DeviceChangeKind
 from iowarden.rules.topology.device_identity import ADAPTER, adapter_identity, identity
-from iowarden.rules.topology.stack import FILE_SYSTEM, POOL, Stack, path_maps
+from iowarden.rules.topology.stack import FILE_SYSTEM, POOL, DeviceStack, path_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.topology.device_changes import DeviceChange
-    from iowarden.rules.topology.stack import Carried
+    from iowarden.rules.topology.stack import CarriedItem
 
 REMEMBERED_SECONDS = 300.0
 """For so long something that ended still counts as a cause for what was stacked on it."""
@@ -34,7 +34,7 @@ MAX_KEPT = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
+class Dependent:
     """Something that is stacked on an object.
 
     Fields: `key` is that of its incidents; `name` is the kernel's, or a mount point; `shown` is for
@@ -50,22 +50,23 @@ class Above:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Dependents:
     """The stack now, and what was stacked `until` lately; both by the key of the lower object."""
 
-    now: Mapping[str, tuple[Above, ...]] = field(default_factory=dict)
-    until: Mapping[str, Mapping[Above, float]] = field(default_factory=dict)
+    now: Mapping[str, tuple[Dependent, ...]] = field(default_factory=dict)
+    until: Mapping[str, Mapping[Dependent, float]] = field(default_factory=dict)
 
     def above(self, now: float) -> dict[str, frozenset[str]]:
         """Return by key of each object the keys of what is stacked on it, or was until lately."""
         keys = dict.fromkeys((*self.now, *self.until))
         return {
-            key: frozenset(each.key for each in carried(self, key, now)) - {key} for key in keys
+            key: frozenset(each.key for each in dependents_of(self, key, now)) - {key}
+            for key in keys
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Stood:
+class StoredDependents:
     """The stack as stored over a restart; adapters are derived from their disks.
 
     Fields: `at_seconds` is when that was, None: never; `above` are all that are stacked on
@@ -74,23 +75,25 @@ class Stood:
     """
 
     at_seconds: float | None = None
-    above: dict[str, Above] = field(default_factory=dict)
+    above: dict[str, Dependent] = field(default_factory=dict)
     now: dict[str, tuple[str, ...]] = field(default_factory=dict)
     until: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
-NOTHING = Standing()
+NO_DEPENDENTS = Dependents()
 
 
-def remember(state: Standing, topology: Topology, mounts: Iterable[Mount], now: float) -> Standing:
+def remember(
+    state: Dependents, topology: Topology, mounts: Iterable[Mount], now: float
+) -> Dependents:
     """Return the stack after an update, with what has ended since the last one."""
-    stack = Stack(topology, mounts)
-    found: dict[str, dict[Above, None]] = {}
-    known: dict[tuple[str, str], Above] = {}
+    stack = DeviceStack(topology, mounts)
+    found: dict[str, dict[Dependent, None]] = {}
+    known: dict[tuple[str, str], Dependent] = {}
     """By name and lower object: many disks have the same above them."""
     for device in topology.devices.values():
         own = identity(topology, device.name)
-        above: dict[Above, None] = {}
+        above: dict[Dependent, None] = {}
         for each in stack.on(device):
             place = each.name, each.on
             if place not in known:
@@ -98,12 +101,12 @@ def remember(state: Standing, topology: Topology, mounts: Iterable[Mount], now: 
             above[known[place]] = None
         found.setdefault(own.key, {}).update(above)
         if own.adapter:
-            itself = Above(own.key, device.name, own.object, own.adapter)
+            itself = Dependent(own.key, device.name, own.object, own.adapter)
             found.setdefault(adapter_identity(own.adapter).key, {}).update({itself: None, **above})
     for mount in mounts:
         if server := _server(mount):
             key, shown = f"{FILE_SYSTEM}{mount.mount_point}", f"{mount.mount_point} ({mount.kind})"
-            of_it = Above(key, mount.mount_point, shown, server, mount=True)
+            of_it = Dependent(key, mount.mount_point, shown, server, mount=True)
             images = (_above(topology, each) for each in stack.within(mount.mount_point))
             held = found.setdefault(identity(None, server).key, {})
             held |= dict.fromkeys((of_it, *images))
@@ -116,16 +119,16 @@ def _server(mount: Mount) -> str:
     return (server[1] or server[2]) if server else ""
 
 
-def without_old(state: Standing, now: float) -> Standing:
+def without_old(state: Dependents, now: float) -> Dependents:
     """Return the stack without what ended more than 300 s ago; itself if nothing did."""
     if all(_is_late(at, now) for ended in state.until.values() for at in ended.values()):
         return state
     return _since(state, state.now, now)
 
 
-def _since(state: Standing, there: Mapping[str, tuple[Above, ...]], now: float) -> Standing:
+def _since(state: Dependents, there: Mapping[str, tuple[Dependent, ...]], now: float) -> Dependents:
     """Return `there` as the current stack, with what has ended."""
-    until: dict[str, dict[Above, float]] = {}
+    until: dict[str, dict[Dependent, float]] = {}
     for key in dict.fromkeys((*state.until, *state.now)):
         before, own = state.now.get(key, ()), there.get(key, ())
         if before == own and key not in state.until:
@@ -134,22 +137,22 @@ def _since(state: Standing, there: Mapping[str, tuple[Above, ...]], now: float) 
         lately = {a: at for a, at in ended.items() if a not in own and _is_late(at, now)}
         if lately:
             until[key] = lately
-    return Standing(there, until)
+    return Dependents(there, until)
 
 
-def restacked(before: Standing, after: Standing) -> bool:
+def restacked(before: Dependents, after: Dependents) -> bool:
     """Whether anything but mounts and swap changed: containers mount all day."""
     return _devices(before) != _devices(after)
 
 
-def _devices(state: Standing) -> dict[str, list[Above]]:
+def _devices(state: Dependents) -> dict[str, list[Dependent]]:
     found = ((key, [a for a in above if not a.mount]) for key, above in state.now.items())
     return {key: above for key, above in found if above}
 
 
-def to_stored(state: Standing, now: float) -> Stood:
+def to_stored(state: Dependents, now: float) -> StoredDependents:
     """Return what is stored over a restart, at most MOST_KEPT pairs, what ended lately first."""
-    numbers: dict[Above, str] = {}
+    numbers: dict[Dependent, str] = {}
     left = MAX_KEPT
     ended: dict[str, dict[str, float]] = {}
     there: dict[str, tuple[str, ...]] = {}
@@ -166,10 +169,10 @@ def to_stored(state: Standing, now: float) -> Stood:
             names = tuple(numbers.setdefault(e, str(len(numbers))) for e in above[:left])
             there |= {key: names} if names else {}
             left -= len(names)
-    return Stood(now, {number: each for each, number in numbers.items()}, there, ended)
+    return StoredDependents(now, {number: each for each, number in numbers.items()}, there, ended)
 
 
-def recalled(state: Standing, before: Stood, booted: float, now: float) -> Standing:
+def recalled(state: Dependents, before: StoredDependents, booted: float, now: float) -> Dependents:
     """Return the stack combined with that before a restart of the program.
 
     What is missing now ended during the restart: it counts for 300 s from now on. The stack of an
@@ -183,20 +186,20 @@ def recalled(state: Standing, before: Stood, booted: float, now: float) -> Stand
         key: {above[n]: at for n, at in own.items() if n in above}
         for key, own in before.until.items()
     }
-    last = Standing(stood, ended)
-    if state is NOTHING:  # no update since
+    last = Dependents(stood, ended)
+    if state is NO_DEPENDENTS:  # no update since
         return last
     return _since(replace(last, until={**ended, **state.until}), state.now, now)
 
 
-def carried(state: Standing, key: str, now: float) -> tuple[Above, ...]:
+def dependents_of(state: Dependents, key: str, now: float) -> tuple[Dependent, ...]:
     """Return what is stacked on an object, and what was in the last 300 s."""
     ended = state.until.get(key, {}).items()
     return (*state.now.get(key, ()), *(above for above, at in ended if _is_late(at, now)))
 
 
 def paths(
-    state: Standing, topology: Topology | None, now: float
+    state: Dependents, topology: Topology | None, now: float
 ) -> dict[str, dict[str, frozenset[str]]]:
     """Return by key of each disk or LUN its multipath maps with their current and recent paths.
 
@@ -208,7 +211,7 @@ def paths(
     maps = {identity(topology, name).key: name for name in path_maps(topology)}
     one = {name for name in maps.values() if name.startswith("nvme")}  # may have only one path
     for lower in dict.fromkeys((*state.now, *state.until)) if maps else ():
-        for above in carried(state, lower, now):
+        for above in dependents_of(state, lower, now):
             if above.name == maps.get(above.key):
                 own = found.setdefault(lower, {})
                 own[above.key] = own.get(above.key, frozenset()) | {above.on}
@@ -220,13 +223,15 @@ def paths(
     }
 
 
-def with_held(state: Standing, before: Topology, event: DeviceChange, now: float) -> DeviceChange:
+def with_dependents(
+    state: Dependents, before: Topology, event: DeviceChange, now: float
+) -> DeviceChange:
     """Return the event of a removed or renamed disk, with the arrays and volumes that held it."""
     name = event.was if event.change is DeviceChangeKind.RENAMED else event.name
     device = before.devices.get(name)
     if event.members or device is None or event.change is DeviceChangeKind.ADDED:
         return event
-    above = carried(state, event.identity.key, now)
+    above = dependents_of(state, event.identity.key, now)
     parts, there = {name, *device.partitions}, before.devices
     return replace(
         event, members=tuple((a.on, a.name) for a in above if a.on in parts and a.name in there)
@@ -237,17 +242,19 @@ def _is_late(at: float, now: float) -> bool:
     return now - at <= REMEMBERED_SECONDS
 
 
-def _above(topology: Topology, each: Carried) -> Above:
+def _above(topology: Topology, each: CarriedItem) -> Dependent:
     """Return what is stacked on something, with the key that its alerts have."""
     if isinstance(each.what, Mount):
         system = topology.btrfs.get(each.on)
         key = f"{FILE_SYSTEM}{system.uuid}" if system else identity(topology, each.on).key
         if each.on.startswith(POOL):  # an alert identifies it by its dataset
             key = identity(topology, each.what.source).key
-        return Above(key, each.name, f"{each.shown} ({each.what.kind})", each.on, mount=True)
+        return Dependent(key, each.name, f"{each.shown} ({each.what.kind})", each.on, mount=True)
     if isinstance(each.what, Swap):
-        return Above(identity(topology, each.on).key, each.name, each.shown, each.on, mount=True)
+        return Dependent(
+            identity(topology, each.on).key, each.name, each.shown, each.on, mount=True
+        )
     if each.name.startswith((POOL, FILE_SYSTEM)) or not each.used:
-        return Above(each.name, each.name, each.shown, each.on)
+        return Dependent(each.name, each.name, each.shown, each.on)
     level = f" ({each.what.md.level})" if each.what is not None and each.what.md else ""
-    return Above(identity(topology, each.name).key, each.name, f"{each.shown}{level}", each.on)
+    return Dependent(identity(topology, each.name).key, each.name, f"{each.shown}{level}", each.on)

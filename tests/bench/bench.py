@@ -46,12 +46,12 @@ from iowarden.daemon import journal
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules
-from iowarden.daemon.http.exposition import Exposition, Snapshot
-from iowarden.daemon.http.http_server import App, Server
+from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
+from iowarden.daemon.http.http_server import App, HttpServer
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.process_metrics import ProcessMetrics
 from iowarden.daemon.replay import replay
 from iowarden.daemon.service import flight_recorder
@@ -60,7 +60,7 @@ from iowarden.daemon.storage import history_db
 from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.promql.evaluator import compile_expression
-from iowarden.rules.promql.store import Store
+from iowarden.rules.promql.store import SeriesStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -112,7 +112,7 @@ class FakeMachine:
         # In the loop's own thread, all of them: then their processor time is the turn's.
         asked = pollers.make(self.settings.smart, self.clock)
         sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
-        self.readers = Readers(
+        self.readers = SourceScheduler(
             sources,
             self.settings.period_seconds,
             lambda: Machine(str(self.root_directory)),
@@ -220,7 +220,9 @@ def bench_replay(seconds: int) -> None:
     sources = [
         dataclasses.replace(watched(s, take), may_hang=False) for s in machine.readers.sources
     ]
-    readers = Readers(sources, {}, lambda: Machine(str(machine.root_directory)), time.time, print)
+    readers = SourceScheduler(
+        sources, {}, lambda: Machine(str(machine.root_directory)), time.time, print
+    )
     path = str(Path(machine.directory, "recorded.tar.xz"))
     recorder = Recorder(path, 4096)
     for second in range(seconds):
@@ -340,7 +342,7 @@ def bench_scrape(scrapes: int) -> None:
     still = tuple(chunk(f"still{i}", 1000, 1) for i in range((SERIES - CHANGED) // 1000))
     settings = parse_config("", "bench").http
     app = App("bench", exposition.render, lambda: "", lambda: "", lambda: "")
-    server = Server((("127.0.0.1", free_port()),), app, settings, print)
+    server = HttpServer((("127.0.0.1", free_port()),), app, settings, print)
     problem = server.start()
     if problem:
         row("scrape", problem)
@@ -348,7 +350,7 @@ def bench_scrape(scrapes: int) -> None:
     address = server.bound[0]
 
     def scrape(version: int) -> float:
-        exposition.publish(Snapshot((*still, chunk("moving", CHANGED, version))))
+        exposition.publish(MetricsSnapshot((*still, chunk("moving", CHANGED, version))))
         began = time.perf_counter()
         connection = http.client.HTTPConnection(*address)
         connection.request("GET", "/metrics")
@@ -400,7 +402,7 @@ def bench_rules() -> None:
     now, metrics = 1.8e9 + 3600, [f"node_disk_{number}_total" for number in range(20)]
     labels = [(("device", f"sd{i}"), ("enclosure", str(i // 12))) for i in range(50)]
     tracemalloc.start()  # what the process holds also has what earlier rows gave back
-    store = Store(dict.fromkeys(metrics, 3900.0))
+    store = SeriesStore(dict.fromkeys(metrics, 3900.0))
     for at in range(0, 3601, 15):
         samples = [(m, own, at * 1e3 + i) for m in metrics for i, own in enumerate(labels)]
         store.append_many(1.8e9 + at, samples)
@@ -416,7 +418,7 @@ def bench_rules() -> None:
     took = cpu_milliseconds(lambda: [rule.evaluate(store, now) for rule in mixed], 9)
     row("100 mixed rules over 1,000 series, ms per round", f"{took:.2f}", "< 20")
     all_of_them = compile_expression('predict_linear({device!=""}[1h], 14400)')
-    wide = Store({"m": 3900.0})
+    wide = SeriesStore({"m": 3900.0})
     for at in range(0, 3601, 15):
         wide.append_many(1.8e9 + at, [("m", (("device", str(i)),), at * i) for i in range(1000)])
     took = cpu_milliseconds(lambda: all_of_them.evaluate(wide, now), 9)
@@ -506,7 +508,7 @@ def bench_smart(rounds: int) -> None:
             changed.append(turn(found.speak()))
             found.seconds += 15
             still.append(turn(found.disks))
-            exposition.publish(Snapshot(engine.hub.chunks()))
+            exposition.publish(MetricsSnapshot(engine.hub.chunks()))
             scraped.append(cpu_milliseconds(exposition.render, 1))
         series = sum(len(s) for chunk in engine.hub.chunks() for _, s in chunk.families)
         worst = max(statistics.median(changed), statistics.median(still))

@@ -21,7 +21,7 @@ from support.tiers import examples
 from iowarden.collectors.machine import MAX_BYTES, Machine
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.recording.player import RecordedMachine
-from iowarden.collectors.recording.recording import Frame, Step
+from iowarden.collectors.recording.recording import Frame, RecordingStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +53,7 @@ class Recorded(RecordedMachine):
     def write(self, files: Mapping[str, Content]) -> None:
         """Apply files as the next step."""
         contents = {p: os.fsencode(c) if isinstance(c, str) else c for p, c in files.items()}
-        self.apply(Step(Frame(0, 0.0, 0.0), contents))
+        self.apply(RecordingStep(Frame(0, 0.0, 0.0), contents))
 
 
 Made = Directory | Memory

@@ -15,8 +15,8 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.monitors import (
     KNOWN,
+    MonitorProcess,
     Monitors,
-    Process,
     emit,
     parse_unit,
     read_monitors,
@@ -45,7 +45,7 @@ def samples(value: Monitors) -> dict[tuple[str, ...], float]:
     }
 
 
-def running(value: Monitors) -> Mapping[str, tuple[Process, ...]]:
+def running(value: Monitors) -> Mapping[str, tuple[MonitorProcess, ...]]:
     """Return the running programs of a read without a controller."""
     assert value.drivers == frozenset()
     return value.running
@@ -65,7 +65,9 @@ def named() -> Iterator[subprocess.Popen[bytes]]:
 def test_smartd_as_debian_starts_it(machine: MachineMaker) -> None:
     """Its unit is what systemctl stops; a shell with that name in its arguments is not smartd."""
     root = machine(INIT | process(812, "smartd", SMARTD) | process(900, "bash"))
-    assert running(read_monitors(root)) == {"smartd": (Process(812, "smartmontools.service"),)}
+    assert running(read_monitors(root)) == {
+        "smartd": (MonitorProcess(812, "smartmontools.service"),)
+    }
 
 
 def test_where_nothing_runs_each_program_is_known_not_to_run(machine: MachineMaker) -> None:
@@ -79,7 +81,7 @@ def test_of_three_processes_the_oldest_is_named_once_for_each_unit(machine: Mach
     files = INIT | {k: v for pid in (1001, 999, 1000) for k, v in process(pid, "3dm2").items()}
     files |= process(77_000, "3dm2", "0::/system.slice/3dm2.service\n")
     assert running(read_monitors(machine(files))) == {
-        "3dm2": (Process(999, ""), Process(77_000, "3dm2.service"))
+        "3dm2": (MonitorProcess(999, ""), MonitorProcess(77_000, "3dm2.service"))
     }
 
 
@@ -94,8 +96,8 @@ def test_a_java_is_what_its_unit_says(machine: MachineMaker) -> None:
         | process(704, "java", "0::/system.slice/stor_tomcat.service\n")
     )
     assert running(read_monitors(machine(files))) == {
-        "megaraid-storage-manager": (Process(700, "vivaldiframeworkd.service"),),
-        "adaptec-storage-manager": (Process(704, "stor_tomcat.service"),),
+        "megaraid-storage-manager": (MonitorProcess(700, "vivaldiframeworkd.service"),),
+        "adaptec-storage-manager": (MonitorProcess(704, "stor_tomcat.service"),),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iowarden.collectors.node_series import chunk, family
-from iowarden.daemon.http.exposition import Exposition, Snapshot
+from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_chunk_is_valid_on_metrics() -> None:
     ]
     problems: list[str] = []
     exposition = Exposition(problems.append)
-    exposition.publish(Snapshot((chunk("stat", samples, 1),)))
+    exposition.publish(MetricsSnapshot((chunk("stat", samples, 1),)))
     lines = exposition.render().decode().splitlines()
     assert problems == []
     assert lines[:6] == [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.journald import DEADLINE_SECONDS, private_journald
 
 from iowarden.daemon import journal
-from iowarden.daemon.journal import Deduplicator, Kind, Log
+from iowarden.daemon.journal import Deduplicator, Log, MessageKind
 
 
 @contextmanager
@@ -230,7 +230,7 @@ def test_a_standard_error_that_does_not_take_costs_lines_but_no_time(tmp_path: P
 
 def test_message_ids_are_fixed_and_distinct() -> None:
     """Users search the journal by them, and the catalog explains them by them."""
-    kinds = [value for value in vars(journal).values() if isinstance(value, Kind)]
+    kinds = [value for value in vars(journal).values() if isinstance(value, MessageKind)]
     assert (
         len(kinds) == len({kind.message_id for kind in kinds}) == len({kind.name for kind in kinds})
     )

@@ -9,11 +9,11 @@ import pytest
 from support.host import shipped_rules
 
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import known, load_events
+from iowarden.daemon.config.rule_files import catalog, load_events
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.conditions.definition import parse_definitions
-from iowarden.rules.renames import RENAMES, Kind
+from iowarden.rules.renames import RENAMES, NameKind
 from iowarden.rules.rulefile.rulefile import Rule
 from iowarden.rules.yaml_nodes import RuleFileError
 
@@ -21,7 +21,7 @@ ALERTS = [rule for group in shipped_rules() for rule in group.rules if isinstanc
 EVENTS = load_events().rows.values()
 FILE = importlib.resources.files("iowarden.rules.conditions") / "definitions.yaml"
 TEXT = FILE.read_text(encoding="utf-8")
-METRICS = known(parse_config("", "iowarden.yaml")).names
+METRICS = catalog(parse_config("", "iowarden.yaml")).names
 DEFINITIONS = parse_definitions(TEXT, "definitions.yaml")
 
 
@@ -53,7 +53,7 @@ def test_alerts_of_one_name_have_one_condition() -> None:
 
 def test_each_condition_has_its_code_of_before_in_the_table_of_renames() -> None:
     """One code, one word, else silences of stored state could not be read."""
-    words = [each.new for each in RENAMES if each.kind is Kind.CONDITION]
+    words = [each.new for each in RENAMES if each.kind is NameKind.CONDITION]
     assert sorted(words) == sorted(Condition)
 
 

@@ -10,14 +10,21 @@ import pytest
 from iowarden.rules.incidents.silences import Silence, matches
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notices.digest import entry_key
-from iowarden.rules.renames import NAMES, RENAMES, Kind, Rename, RenameError, Renames
+from iowarden.rules.renames import NAMES, RENAMES, NameKind, Rename, RenameError, Renames
 from iowarden.rules.rulefile.overrides import Override, apply, replaced
 from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
 
 if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
-A, M, L, V, E, C = Kind.ALERT, Kind.METRIC, Kind.LABEL, Kind.VALUE, Kind.EVENT, Kind.CONDITION
+A, M, L, V, E, C = (
+    NameKind.ALERT,
+    NameKind.METRIC,
+    NameKind.LABEL,
+    NameKind.VALUE,
+    NameKind.EVENT,
+    NameKind.CONDITION,
+)
 
 
 def test_the_table_contradicts_nothing() -> None:
@@ -53,7 +60,7 @@ def test_a_name_that_was_replaced_twice_is_the_last_one() -> None:
         (Rename(M, "a", "b", labels=(("l", "1"),)), Rename(M, "c", "b", labels=(("l", "1"),))),
         (Rename(A, "a", "b", labels=(("l", "1"),)),),
         (Rename(L, "a", "b", series="m"),),
-        (Rename(Kind.CHOICE, "a", "b"),),
+        (Rename(NameKind.CHOICE, "a", "b"),),
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused(table: tuple[Rename, ...]) -> None:
@@ -141,7 +148,7 @@ SPLIT = Renames(
         Rename(L, "cover", "state"),
         Rename(V, "failed", "unreadable", of="state", series="disk_state"),
         Rename(V, "told", "noted", of="state"),
-        Rename(Kind.KEY, "periods.block", "intervals.block"),
+        Rename(NameKind.KEY, "periods.block", "intervals.block"),
     )
 )
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.block.block_devices import Device, Md, Topology
-from iowarden.collectors.md.mdstat import Array
+from iowarden.collectors.md.mdstat import MdArray
 from iowarden.collectors.smart.drive import (
     AccessMethod,
     Disk,
@@ -28,8 +28,14 @@ from iowarden.collectors.smart.drive import (
 )
 from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.incidents.model import Member
-from iowarden.rules.selftest_schedule import Candidate, Group, Outcome, Run, Runs
+from iowarden.rules.incidents.model import IncidentMember
+from iowarden.rules.selftest_schedule import (
+    Candidate,
+    Runs,
+    ScheduleGroup,
+    SelfTestRun,
+    SelfTestState,
+)
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR, DAY = 3600.0, 86_400.0
-WEEKLY = Group(("*",), {"long": calendar.parse("Sun 03:00")})
+WEEKLY = ScheduleGroup(("*",), {"long": calendar.parse("Sun 03:00")})
 
 
 def moment(text: str) -> float:
@@ -50,11 +56,11 @@ SATURDAY, SUNDAY = moment("2026-11-21T12:00"), moment("2026-11-22T03:00")
 
 def known(*disks: str, at: float = SATURDAY, kind: str = "long") -> Runs:
     """Disks first seen at a time, and never tested."""
-    return {disk: {kind: Run(at)} for disk in disks}
+    return {disk: {kind: SelfTestRun(at)} for disk in disks}
 
 
 def planned(
-    found: Sequence[Candidate], runs: Runs, now: float, *groups: Group
+    found: Sequence[Candidate], runs: Runs, now: float, *groups: ScheduleGroup
 ) -> dict[tuple[str, str], str]:
     """What is due, and why it is postponed; '' when it is to begin."""
     due = selftest_schedule.plan(groups or (WEEKLY,), found, runs, now, BERLIN)
@@ -69,7 +75,7 @@ def test_a_test_begins_when_it_is_due_and_not_before() -> None:
     run = selftest_schedule.begun(
         selftest_schedule.requested(runs["S1"]["long"], SUNDAY, ""), "long", None, SUNDAY
     )
-    passed = selftest_schedule.ended(run, Outcome.PASSED, "Completed", SUNDAY + HOUR)
+    passed = selftest_schedule.ended(run, SelfTestState.PASSED, "Completed", SUNDAY + HOUR)
     assert planned([Candidate("S1")], {"S1": {"long": passed}}, SUNDAY + DAY) == {}
 
 
@@ -130,10 +136,10 @@ def test_of_an_array_one_disk_at_a_time_is_tested() -> None:
 
 def test_of_two_kinds_that_are_due_at_once_the_one_that_finds_more_goes_first() -> None:
     """Short and long at one time: the short one waits."""
-    both = Group(
+    both = ScheduleGroup(
         ("*",), {"short": calendar.parse("Sun 03:00"), "long": calendar.parse("Sun 03:00")}
     )
-    runs: Runs = {"S1": {"short": Run(SATURDAY), "long": Run(SATURDAY)}}
+    runs: Runs = {"S1": {"short": SelfTestRun(SATURDAY), "long": SelfTestRun(SATURDAY)}}
     assert planned([Candidate("S1")], runs, SUNDAY, both) == {
         ("S1", "long"): "",
         ("S1", "short"): "a test runs in it",
@@ -143,9 +149,9 @@ def test_of_two_kinds_that_are_due_at_once_the_one_that_finds_more_goes_first() 
 def test_the_first_group_that_has_a_disk_counts() -> None:
     """By serial number, by class, all; a test that a drive does not support is not requested."""
     groups = (
-        Group(("S1",), {}),
-        Group(("rotational",), {"long": calendar.parse("Sun 03:00")}),
-        Group(("*",), {"short": calendar.parse("Sun 03:00")}),
+        ScheduleGroup(("S1",), {}),
+        ScheduleGroup(("rotational",), {"long": calendar.parse("Sun 03:00")}),
+        ScheduleGroup(("*",), {"short": calendar.parse("Sun 03:00")}),
     )
     spins = frozenset({"rotational"})
     found = [
@@ -167,7 +173,7 @@ def test_an_interrupted_test_is_tried_again_and_not_for_ever() -> None:
             selftest_schedule.requested(run, now, "", SUNDAY), "long", None, now
         )
         run = selftest_schedule.ended(
-            run, Outcome.INTERRUPTED, "Interrupted (host reset)", now + 60
+            run, SelfTestState.INTERRUPTED, "Interrupted (host reset)", now + 60
         )
         assert run.tries == number
         again = planned([Candidate("S1")], {"S1": {"long": run}}, now + HOUR)
@@ -179,7 +185,12 @@ def test_an_interrupted_test_is_tried_again_and_not_for_ever() -> None:
 
 def test_what_is_refused_or_aborted_by_somebody_waits_for_the_next_date() -> None:
     """Another request at once would be refused again."""
-    for outcome in (Outcome.REFUSED, Outcome.ABORTED, Outcome.FAILED, Outcome.UNKNOWN):
+    for outcome in (
+        SelfTestState.REFUSED,
+        SelfTestState.ABORTED,
+        SelfTestState.FAILED,
+        SelfTestState.UNKNOWN,
+    ):
         run = selftest_schedule.ended(
             selftest_schedule.requested(None, SUNDAY, ""), outcome, "", SUNDAY
         )
@@ -219,21 +230,21 @@ RUNS = st.dictionaries(
     st.dictionaries(
         st.sampled_from(["short", "long"]),
         st.builds(
-            Run,
+            SelfTestRun,
             st.floats(SATURDAY - 30 * DAY, SUNDAY + 30 * DAY),
-            st.sampled_from(Outcome),
+            st.sampled_from(SelfTestState),
             st.none() | st.floats(SATURDAY - 30 * DAY, SUNDAY + 30 * DAY),
             tries=st.integers(0, 5),
         ),
     ),
 )
 GROUPS = (
-    Group(
+    ScheduleGroup(
         ("S1", "rotational"),
         {"short": calendar.parse("02:00"), "long": calendar.parse("Sat *-*-1..7 01:00")},
         2 * HOUR,
     ),
-    Group(("*",), {"long": calendar.parse("Sun 03:00")}, HOUR),
+    ScheduleGroup(("*",), {"long": calendar.parse("Sun 03:00")}, HOUR),
 )
 
 
@@ -283,7 +294,9 @@ class FakeMachine:
             for key in [k for k, end in ends.items() if end <= self.now]:
                 disk, kind = key
                 del ends[key]
-                run = selftest_schedule.ended(self.runs[disk][kind], Outcome.PASSED, "", self.now)
+                run = selftest_schedule.ended(
+                    self.runs[disk][kind], SelfTestState.PASSED, "", self.now
+                )
                 self.runs = selftest_schedule.with_run(self.runs, disk, kind, run)
             if off:
                 continue
@@ -304,7 +317,7 @@ class FakeMachine:
 
 
 GROUPS_OF_A_YEAR = (
-    Group(
+    ScheduleGroup(
         ("*",),
         {"short": calendar.parse("Wed 02:30"), "long": calendar.parse("Sat *-*-1..7 01:00")},
         HOUR,
@@ -396,7 +409,7 @@ DISKS = Disks(
         "F": disk("F", "vda", cover=ReadStatus.NO_SMART, reason="a virtual disk"),
     }
 )
-RESYNC = Array("md0", "raid1", "clean", 2, 0, "resync", 0.5, None, None, None, None, ())
+RESYNC = MdArray("md0", "raid1", "clean", 2, 0, "resync", 0.5, None, None, None, None, ())
 
 
 def test_what_speaks_against_testing_a_disk_follows_from_what_is_known() -> None:
@@ -440,7 +453,7 @@ OLD = SelfTest("short", "Completed without error", passed=True, hours=100)
 
 def follow(
     *entries: SelfTest, before: tuple[SelfTest, ...] = (OLD,), read: float = 60.0, **changes: object
-) -> Run:
+) -> SelfTestRun:
     """What becomes of a long test begun at 0 when the drive's log has these entries."""
     drive = Drive(Protocol.ATA, self_tests=before, self_test_minutes={"long": 60})
     run = selftest_schedule.begun(selftest_schedule.requested(None, 0.0, ""), "long", drive, 0.0)
@@ -451,42 +464,42 @@ def follow(
 def test_what_the_log_has_anew_is_the_result() -> None:
     """Passed, failed with its sector, reset; while it runs nothing; the old entry is no news."""
     for status, passed, lba, outcome in (
-        ("Completed without error", True, None, Outcome.PASSED),
-        ("Completed: read failure", False, 4711, Outcome.FAILED),
-        ("Interrupted (host reset)", None, None, Outcome.INTERRUPTED),
+        ("Completed without error", True, None, SelfTestState.PASSED),
+        ("Completed: read failure", False, 4711, SelfTestState.FAILED),
+        ("Interrupted (host reset)", None, None, SelfTestState.INTERRUPTED),
     ):
         run = follow(SelfTest("extended", status, passed, 101, lba), OLD)
         assert (run.outcome, run.lba, run.text) == (outcome, lba, status)
         assert run.passed_seconds == (60.0 if passed else None)
-    assert follow(OLD).outcome is Outcome.RUNNING
+    assert follow(OLD).outcome is SelfTestState.RUNNING
     running = SelfTest("extended", "Self-test routine in progress", passed=None)
-    assert follow(running, OLD, self_test_remaining_ratio=0.9).outcome is Outcome.RUNNING
+    assert follow(running, OLD, self_test_remaining_ratio=0.9).outcome is SelfTestState.RUNNING
     assert follow(SelfTest("extended", "Completed", passed=True), OLD, read=-1.0).outcome is (
-        Outcome.RUNNING
+        SelfTestState.RUNNING
     )
 
 
 def test_a_result_equal_to_the_one_before_counts() -> None:
     """Two tests in one hour of the drive's clock: the log is longer by one."""
     same = SelfTest("extended", "Completed without error", passed=True, hours=100)
-    assert follow(same, OLD, before=(same, OLD)).outcome is Outcome.RUNNING
-    assert follow(same, same, OLD, before=(same, OLD)).outcome is Outcome.PASSED
+    assert follow(same, OLD, before=(same, OLD)).outcome is SelfTestState.RUNNING
+    assert follow(same, same, OLD, before=(same, OLD)).outcome is SelfTestState.PASSED
 
 
 def test_a_test_of_another_kind_in_the_log_is_not_the_result() -> None:
     """A short one was started by hand; that it ended ours is seen when ours has no result."""
     other = SelfTest("short", "Completed without error", passed=True, hours=101)
-    assert follow(other, OLD).outcome is Outcome.RUNNING
+    assert follow(other, OLD).outcome is SelfTestState.RUNNING
     late = 2 * 3600 + selftest_schedule.SETTLE_SECONDS + 1
-    assert follow(other, OLD, read=late).outcome is Outcome.UNKNOWN
-    run = Run(0.0, Outcome.RUNNING, 0.0)
-    assert selftest_schedule.follow(run, "long", None, DAY).outcome is Outcome.RUNNING
-    assert selftest_schedule.follow(run, "long", None, 4 * DAY).outcome is Outcome.UNKNOWN
+    assert follow(other, OLD, read=late).outcome is SelfTestState.UNKNOWN
+    run = SelfTestRun(0.0, SelfTestState.RUNNING, 0.0)
+    assert selftest_schedule.follow(run, "long", None, DAY).outcome is SelfTestState.RUNNING
+    assert selftest_schedule.follow(run, "long", None, 4 * DAY).outcome is SelfTestState.UNKNOWN
 
 
 def test_how_long_it_takes_yet_is_by_the_drive() -> None:
     """By the clock, and by the drive's progress where it is slower than it reported."""
-    run = Run(0.0, Outcome.RUNNING, 0.0, minutes=100)
+    run = SelfTestRun(0.0, SelfTestState.RUNNING, 0.0, minutes=100)
     drive = Drive(Protocol.ATA, self_test_remaining_ratio=0.5)
     assert selftest_schedule.remaining_seconds(run, None, 600.0) == 5400.0
     assert selftest_schedule.remaining_seconds(run, drive, 3000.0) == 3000.0
@@ -498,11 +511,11 @@ def test_how_long_it_takes_yet_is_by_the_drive() -> None:
 def test_the_series_say_what_runs_waits_and_is_refused() -> None:
     """One disk of each; a test requested by a user and refused is not reported later."""
     runs: Runs = {
-        "S1": {"long": Run(0.0, Outcome.RUNNING, SUNDAY, passed_seconds=SATURDAY)},
-        "S2": {"long": Run(0.0, Outcome.REFUSED, SUNDAY)},
-        "S3": {"long": Run(0.0, Outcome.REFUSED, SUNDAY, who="alice")},
-        "S4": {"long": Run(SATURDAY)},
-        "S5": {"long": Run(SATURDAY, Outcome.RUNNING)},
+        "S1": {"long": SelfTestRun(0.0, SelfTestState.RUNNING, SUNDAY, passed_seconds=SATURDAY)},
+        "S2": {"long": SelfTestRun(0.0, SelfTestState.REFUSED, SUNDAY)},
+        "S3": {"long": SelfTestRun(0.0, SelfTestState.REFUSED, SUNDAY, who="alice")},
+        "S4": {"long": SelfTestRun(SATURDAY)},
+        "S5": {"long": SelfTestRun(SATURDAY, SelfTestState.RUNNING)},
     }
     found = [Candidate(f"S{n}", against="sda is 90% busy") for n in range(1, 5)]
     due = selftest_schedule.plan((WEEKLY,), found, runs, SUNDAY + DAY, BERLIN)
@@ -526,17 +539,17 @@ def test_the_series_say_what_runs_waits_and_is_refused() -> None:
     assert {metric for metric, _, _ in told} == {f.name for f in selftest_schedule.FAMILIES}
 
 
-def line(name: str, at: float, disk: str = "A", subject: str = "disk A") -> Member:
+def line(name: str, at: float, disk: str = "A", subject: str = "disk A") -> IncidentMember:
     """What an incident has of a line of the kernel's log."""
     labels = (("alertname", name), ("disk", disk)) if disk else (("alertname", name),)
-    return Member(
+    return IncidentMember(
         labels, name, Severity.WARNING, AlertState.FIRING, at, "", "", "", subject=subject, count=1
     )
 
 
 def test_what_a_disk_says_during_a_self_test_that_we_began_is_said_to_be_of_it() -> None:
     """A reset and an unreadable sector in the middle of the long test; one line before it."""
-    run = Run(0.0, Outcome.RUNNING, SATURDAY)
+    run = SelfTestRun(0.0, SelfTestState.RUNNING, SATURDAY)
     runs = {"A": {"long": run}}
     members = [
         line("ata_timeout", SATURDAY - 1.0),
@@ -545,7 +558,7 @@ def test_what_a_disk_says_during_a_self_test_that_we_began_is_said_to_be_of_it()
         line("block_medium_error", SATURDAY + 60.0, "B", "disk B"),
     ]
 
-    def seen(runs: Runs, *own: Member) -> tuple[str, ...]:
+    def seen(runs: Runs, *own: IncidentMember) -> tuple[str, ...]:
         return selftest_schedule.seen_during(
             runs, own, SATURDAY + 120.0, lambda at: f"{at - SATURDAY:.0f} s"
         )
@@ -555,11 +568,11 @@ def test_what_a_disk_says_during_a_self_test_that_we_began_is_said_to_be_of_it()
         "seen during the long self-test that iowarden began at 0 s and that still runs:"
         " block_medium_error, DeviceStall"
     )
-    over = replace(run, outcome=Outcome.FAILED, ended_seconds=SATURDAY + 70.0)
+    over = replace(run, outcome=SelfTestState.FAILED, ended_seconds=SATURDAY + 70.0)
     (said,) = seen({"A": {"long": over}}, *members)
     assert said == (
         "seen during the long self-test that iowarden began at 0 s and that ended by 70 s:"
         " block_medium_error"
     )
-    never = replace(run, outcome=Outcome.REFUSED, begun_seconds=None)
+    never = replace(run, outcome=SelfTestState.REFUSED, begun_seconds=None)
     assert seen({"A": {"long": never}}, *members) == ()

@@ -117,18 +117,18 @@ class FakeMachine:
             ]
             self.engine.observe(readings, self.now, self.now - START + UPTIME)
             self.engine.rules.evaluate(self.now)
-            self.incidents, dues, _ = incidents.step(
+            self.incidents, dues, _ = incidents.next_incidents(
                 self.incidents,
                 self.engine.rules.alerts(),
                 self.now,
                 install="test",
-                policy=model.Policy(),
+                policy=model.NotificationPolicy(),
                 observe=lambda alert: report.evidence(self.engine.rules.current(alert), 0.0),
                 judged=self.engine.rules.is_observable,
             )
             self.mails += [
                 report.notice(
-                    due, lambda at: at, self.now, (), self.topology, self.engine.devices.standing
+                    due, lambda at: at, self.now, (), self.topology, self.engine.devices.dependents
                 )
                 for due in dues
             ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.collectors.filesystem.btrfs_owner import Chunk
+    from iowarden.collectors.filesystem.btrfs_owner import BtrfsChunk
 
 UUID = "5e1f0c9a-77aa-4b3c-9d2e-0123456789ab"
 DEVICE_UUID = "11112222-3333-4444-8555-666677778888"
@@ -42,12 +42,12 @@ def superblock(**changed: str) -> str:
     )
 
 
-def tree(*chunks: Chunk) -> str:
+def tree(*chunks: BtrfsChunk) -> str:
     """Return 'dump-tree -t chunk' of a tree of one leaf."""
     return "btrfs-progs v6.2\nchunk tree\n" + _leaf(CHUNK_ROOT, GENERATION, chunks, devices=1)
 
 
-def deep(leaves: Sequence[Sequence[Chunk]]) -> str:
+def deep(leaves: Sequence[Sequence[BtrfsChunk]]) -> str:
     """Return 'dump-tree -t chunk' of a tree of several leaves."""
     text = "btrfs-progs v6.2\nchunk tree\n"
     text += f"node {CHUNK_ROOT} level 1 items {len(leaves)} free space 119 generation {GENERATION}"
@@ -75,7 +75,7 @@ def _uuids(kind: str, address: int) -> str:
     return flags + f"fs uuid {UUID}\nchunk uuid {DEVICE_UUID}\n"
 
 
-def _leaf(address: int, generation: int, chunks: Sequence[Chunk], devices: int) -> str:
+def _leaf(address: int, generation: int, chunks: Sequence[BtrfsChunk], devices: int) -> str:
     items = len(chunks) + devices
     text = f"leaf {address} items {items} free space 900 generation {generation} owner CHUNK_TREE\n"
     text += _uuids("leaf", address)

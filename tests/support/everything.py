@@ -16,10 +16,10 @@ from iowarden.collectors.md import mdstat
 from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.smart.drive import AccessMethod, PollResult, ReadStatus
 from iowarden.rules.advice.advice import PACKAGED, PACKAGES, programs
-from iowarden.rules.advice.facts import DISKS, Facts, Known
+from iowarden.rules.advice.facts import DISKS, AdviceInputs, Facts
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.inventory import InventoryDisk
-from iowarden.rules.topology.slot_map import Map
+from iowarden.rules.topology.slot_map import DeviceMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,13 +53,15 @@ def scsi(name: str, address: str, serial: str, **fields: object) -> Device:
     return replace(own, host=host, address=address, partitions=(f"{name}1",), **fields)
 
 
-def array(name: str, level: str, members: Iterable[str], disks: int | None = None) -> mdstat.Array:
+def array(
+    name: str, level: str, members: Iterable[str], disks: int | None = None
+) -> mdstat.MdArray:
     """Return an array that runs; `disks`: so many it has when it is whole."""
     own = tuple(members)
     wanted = disks or len(own)
-    slots = tuple(mdstat.Member(each, slot, IN_SYNC) for slot, each in enumerate(own))
+    slots = tuple(mdstat.ArrayMember(each, slot, IN_SYNC) for slot, each in enumerate(own))
     degraded = wanted - len(own)
-    return mdstat.Array(
+    return mdstat.MdArray(
         name, level, "active", wanted, degraded, "idle", None, None, 0, None, None, slots
     )
 
@@ -163,7 +165,7 @@ def everything(
     *,
     troubled: Iterable[str] = (),
     adapters: Iterable[str] = (),
-    arrays: dict[str, mdstat.Array] | None = None,
+    arrays: dict[str, mdstat.MdArray] | None = None,
     without: Iterable[str] = (),
     slow: Iterable[str] = (),
 ) -> Facts:
@@ -179,13 +181,13 @@ def everything(
         ),
         leaves=(),
     )
-    where = Map(
+    where = DeviceMap(
         topology=topology(*there),
         disks={each.disk: each for each in (*asked, hidden)},
         controllers=(Controller("areca 1", "areca", host="host5"),),
         arrays=ARRAYS if arrays is None else arrays,
     )
-    return Facts(Known(where, MOUNTS, frozenset(troubled), frozenset(adapters), tuple(slow)))
+    return Facts(AdviceInputs(where, MOUNTS, frozenset(troubled), frozenset(adapters), tuple(slow)))
 
 
 def told_to_do(mail: bytes) -> str:
@@ -233,7 +235,7 @@ def wrong(text: str, facts: Facts) -> Iterator[str]:
 def _wrong_path(name: str, below: str, facts: Facts) -> Iterator[str]:
     if name == "*":
         return
-    device = facts.atlas.whole(name.replace("!", "/"))
+    device = facts.index.whole(name.replace("!", "/"))
     if device is None or device.name != name:
         yield f"/sys/block/{name} is not there"
     elif below.startswith("/device/") and not device.address:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.tool_output.decode import decoded
 from iowarden.collectors.tool_output.parse import guessed, parse
-from iowarden.collectors.tool_output.parsed import Kind
+from iowarden.collectors.tool_output.parsed import Tool
 from iowarden.daemon.check.explain import Explanation, explain
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
 
 if TYPE_CHECKING:
-    from iowarden.rules.events.event_table import Table
+    from iowarden.rules.events.event_table import EventTable
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 
 @functools.cache
-def rules() -> tuple[list[RuleGroup], Table]:
+def rules() -> tuple[list[RuleGroup], EventTable]:
     """The shipped rules and events; reading them takes longer than all that is asked of them."""
     return load_shipped(parse_config("", "defaults", "text")), load_events()
 
@@ -26,5 +26,5 @@ def rules() -> tuple[list[RuleGroup], Table]:
 def read(text: str | bytes, kind: str = "", *, log: bool = False) -> Explanation:
     """What iowarden makes of a text."""
     found = decoded(text.encode() if isinstance(text, str) else text)
-    told = Kind(kind) if kind else guessed(found)
+    told = Tool(kind) if kind else guessed(found)
     return explain(parse(found, told, log=log), *rules())

@@ -20,8 +20,8 @@ from iowarden.rules.advice import advice, facts
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents
-from iowarden.rules.incidents.causes import Around
-from iowarden.rules.incidents.model import Due, Incidents, Policy
+from iowarden.rules.incidents.causes import CauseContext
+from iowarden.rules.incidents.model import DueNotice, Incidents, NotificationPolicy
 from iowarden.rules.notices import report
 from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Reading
-    from iowarden.collectors.recording.recording import Frame, Step
+    from iowarden.collectors.recording.recording import Frame, RecordingStep
     from iowarden.rules.alerting.alerts import Alert
 
 
@@ -55,7 +55,7 @@ class Mail:
     """A mail that was due."""
 
     uptime: float
-    due: Due
+    due: DueNotice
     advice: str
     """What it says to do."""
 
@@ -104,25 +104,25 @@ class Host:
         for change in self.engine.rules.evaluate(now):
             if change.alert.state.value == "firing" and change.before.value != "unknown":
                 self.fired.append((uptime, change.alert.name, change.alert.label("severity")))
-        self.incidents, dues, _ = incidents.step(
+        self.incidents, dues, _ = incidents.next_incidents(
             self.incidents,
             self.engine.rules.alerts(),
             now,
             install="test",
-            policy=Policy(),
+            policy=NotificationPolicy(),
             observe=self._measured,
             judged=self.engine.rules.is_observable,
-            around=Around(self.engine.devices.standing.above(now)),
+            around=CauseContext(self.engine.devices.dependents.above(now)),
         )
         self.mails += [Mail(uptime, due, self._advice(due, now)) for due in dues]
         self.history.append((uptime, self.signals(self._follow)))
 
-    def _advice(self, due: Due, now: float) -> str:
+    def _advice(self, due: DueNotice, now: float) -> str:
         """Return what a mail says to do; none may name what is not there, whatever it is about."""
         assert self.engine is not None
         places, alerts = self.engine.devices.places(), self.engine.rules.alerts()
         slow = facts.slow(self.engine.hub.chunks())
-        here = Facts(facts.known(places, self.engine.devices.mounts(), alerts, slow))
+        here = Facts(facts.advice_inputs(places, self.engine.devices.mounts(), alerts, slow))
         said = advice.text_of_member(alerts, lambda: here)
         notice = report.notice(due, float, now, (), places.topology, said=said)
         texts = (*notice.sentences, *notice.meaning, *notice.unknown, notice.summary)
@@ -155,7 +155,7 @@ class Host:
             for name, labels, value in samples
         }
 
-    def play(self, steps: Iterable[Step], *, idle: int = 0) -> None:
+    def play(self, steps: Iterable[RecordingStep], *, idle: int = 0) -> None:
         """Play a recording to its end, and so many seconds in which the machine does nothing."""
         last: Frame | None = None
         for step in steps:
@@ -168,7 +168,7 @@ class Host:
         for step in quiet:
             self._step(step)
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: RecordingStep) -> None:
         self.memory.apply(step)
         self.tick(step.frame.monotonic_seconds, step.frame.realtime_seconds)
 

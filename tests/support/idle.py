@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from support.recordings import recorded, write_frame
 
-from iowarden.collectors.recording.recording import Frame, RecordingError, Step
+from iowarden.collectors.recording.recording import Frame, RecordingError, RecordingStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ def idle_frames(directory: str, count: int, step_seconds: float = 1.0) -> None:
 
 def idle_steps(
     last: Frame, texts: Mapping[str, bytes], count: int, step_seconds: float = 1.0
-) -> Iterator[Step]:
+) -> Iterator[RecordingStep]:
     """Yield steps in which a machine does nothing; `texts`: the last of those of `IDLE`."""
     said = {path: text.decode(errors="surrogateescape") for path, text in texts.items()}
     files = {path: _substituted(text, IDLE[path]) for path, text in said.items()}
@@ -42,7 +42,7 @@ def idle_steps(
         frame = Frame(
             last.number + step, last.monotonic_seconds + elapsed, last.realtime_seconds + elapsed
         )
-        yield Step(
+        yield RecordingStep(
             frame, {path: text.encode(errors="surrogateescape") for path, text in files.items()}
         )
         files = {path: text for path, text in files.items() if path == _UPTIME}

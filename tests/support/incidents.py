@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from support.memory import Files
 
-    from iowarden.collectors.recording.recording import Step
+    from iowarden.collectors.recording.recording import RecordingStep
 
 KIB, MB = 1024, 1_000_000
 FRAME_SECONDS = 4
@@ -205,7 +205,7 @@ class Story:
             self._pending = {}
             self.now += FRAME_SECONDS
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[RecordingStep]:
         """Return all of it as a recording."""
         return steps(self.frames)
 

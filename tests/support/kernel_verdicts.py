@@ -20,7 +20,7 @@ from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_drivers import FAULT, QUIET
 from iowarden.collectors.kmsg.kernel_events import classify, finish
-from iowarden.collectors.kmsg.kernel_line import Line
+from iowarden.collectors.kmsg.kernel_line import KernelLine
 from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def events(message: Message) -> tuple[StorageEvent, ...]:
     """Return what iowarden understands of a message."""
     state, found = Classifier(), ()
     for part in line(message).split("\n"):
-        state, more = classify(state, Line(part, priority=message.level))
+        state, more = classify(state, KernelLine(part, priority=message.level))
         found += more
     return (*found, *finish(state))
 

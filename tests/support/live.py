@@ -14,7 +14,7 @@ from support.program import Feed, Played, Program
 from support.recordings import BOOTED_SECONDS
 from support.smtp import smtp_server
 
-from iowarden.collectors.recording.recording import Frame, Step
+from iowarden.collectors.recording.recording import Frame, RecordingStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -188,7 +188,7 @@ class Live(Feed):
         contents = {
             path: text.encode() if isinstance(text, str) else text for path, text in files.items()
         }
-        self.steps.append(Step(frame, contents, vanished))
+        self.steps.append(RecordingStep(frame, contents, vanished))
         self.give(1)
 
 

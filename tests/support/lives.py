@@ -18,22 +18,22 @@ from iowarden.daemon.config.rule_files import load_events, load_rules
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
-from iowarden.daemon.storage.state_db import Batch, Committed, StateDatabase
+from iowarden.daemon.storage.state_db import Committed, StateChanges, StateDatabase
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.recording.recording import Frame, Step
+    from iowarden.collectors.recording.recording import Frame, RecordingStep
     from iowarden.daemon import journal
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.notify.attempt import OutboundMail
     from iowarden.daemon.service.stored_documents import Schema
-    from iowarden.rules.events.event_table import Table
+    from iowarden.rules.events.event_table import EventTable
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 DEADLINE_SECONDS = 60.0
@@ -47,7 +47,7 @@ def _rules() -> list[RuleGroup]:
 
 
 @functools.cache
-def _events() -> Table:
+def _events() -> EventTable:
     return load_events()
 
 
@@ -76,13 +76,15 @@ class Life:
         self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._written: queue.SimpleQueue[int] = queue.SimpleQueue()
 
-    def play(self, steps: Sequence[Step]) -> bool:
+    def play(self, steps: Sequence[RecordingStep]) -> bool:
         """Live on a recording; return whether it was killed."""
         config, clock = self._config, PlayedClock()
         root = RecordedMachine(PAGE_SIZE_BYTES)
         asked = pollers.make(config.smart, clock)
         sources = [dataclasses.replace(source, may_hang=False) for source in asked.sources()]
-        readers = Readers(sources, config.period_seconds, lambda: root, clock.now, self._events.put)
+        readers = SourceScheduler(
+            sources, config.period_seconds, lambda: root, clock.now, self._events.put
+        )
         engine = Engine(
             _rules(),
             readers.sources,
@@ -151,7 +153,7 @@ class Life:
         """Try again."""
         self._state.retry()
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: StateChanges) -> None:
         """Write, and wait until it is: a kill in between is either of the two."""
         self.step()
         self._state.commit(batch)
@@ -186,9 +188,9 @@ class _Frames:
 
     def __init__(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[RecordingStep],
         root: RecordedMachine,
-        readers: Readers,
+        readers: SourceScheduler,
         post: Callable[[object], object],
     ) -> None:
         self._steps = iter(steps)
@@ -215,7 +217,7 @@ class _Log:
         self._said = said
 
     def send(
-        self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
+        self, kind: journal.MessageKind, priority: int, message: str, **fields: str | int | None
     ) -> None:
         """Keep a line."""
         self._said.append(message)

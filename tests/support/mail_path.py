@@ -19,7 +19,13 @@ from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.outbox import Outbox
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.notify.smtp import MailSettings
-from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, StateDatabase, StateLoaded
+from iowarden.daemon.storage.state_db import (
+    Committed,
+    OutboxRow,
+    StateChanges,
+    StateDatabase,
+    StateLoaded,
+)
 from iowarden.rules.severity import Severity
 
 DEADLINE_SECONDS = 60
@@ -94,7 +100,7 @@ class Life:
         written = [w for row in rows for w in self.outbox.add(row, NOW, self.asked)]
         text = str(self.version)
         put = {"alerts": text, "incidents": text} if self.restored else {}
-        self.state.commit(Batch(self.asked, put=put, add=tuple(written)))
+        self.state.commit(StateChanges(self.asked, put=put, add=tuple(written)))
 
     def settle(self, *, sending: bool = True) -> None:
         """Go on until nothing is under way."""

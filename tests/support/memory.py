@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from iowarden.collectors.machine import translated
 from iowarden.collectors.recording.player import RecordedMachine
-from iowarden.collectors.recording.recording import Frame, Step
+from iowarden.collectors.recording.recording import Frame, RecordingStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -57,7 +57,7 @@ class Memory(RecordedMachine):
                 if above in self._contents or above in self._links:
                     raise NotADirectoryError(f"'{path}': '{above}' is a file or a link")
                 above = os.path.dirname(above)
-        self.apply(Step(Frame(0, 0.0, 0.0), contents))
+        self.apply(RecordingStep(Frame(0, 0.0, 0.0), contents))
 
     def remove(self, *paths: str) -> None:
         """Let files, or directories with all that is in them, vanish."""

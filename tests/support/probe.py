@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon.probe.protocol import (
     MAX_REPLY_BYTES,
-    Answer,
     Decoder,
     Hello,
     Message,
+    ProbeReply,
     Request,
     StuckNow,
     encode,
@@ -35,11 +35,11 @@ _SCRIPT = """
 import os, socket, sys
 from iowarden.daemon.journal import Log
 from iowarden.daemon.probe.programs import Programs
-from iowarden.daemon.probe.server import Server
+from iowarden.daemon.probe.server import ProbeServer
 directory, root, kind, descriptor, idle = sys.argv[1:]
 stream = socket.socket(fileno=int(descriptor))
 log = Log(foreground=True, socket_path="/nonexistent")
-server = Server(
+server = ProbeServer(
     directory=directory, users={os.geteuid()}, log=log, find=lambda: Programs(root, os.geteuid()),
     listener=stream if kind == "listener" else None,
     connected=[stream] if kind == "connected" else [], idle_seconds=float(idle),
@@ -84,9 +84,9 @@ class Talk:
             self._messages += self._decoder.feed(data)
         return self._messages.pop(0)
 
-    def answer(self) -> Answer:
+    def answer(self) -> ProbeReply:
         """Return the next answer, and keep what comes unasked."""
-        while not isinstance(message := self.receive(), Answer):
+        while not isinstance(message := self.receive(), ProbeReply):
             assert isinstance(message, StuckNow)
             self.stuck.append(message)
         return message

@@ -26,7 +26,7 @@ from support.smtp import DEADLINE_SECONDS, free_port
 
 from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recorder import Recorder
-from iowarden.collectors.recording.recording import Frame, Recording, Step
+from iowarden.collectors.recording.recording import Frame, Recording, RecordingStep
 from iowarden.daemon.cli import check_command, main, run_command
 from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import rule_files
@@ -52,12 +52,14 @@ PAGE_SIZE_BYTES = 4096
 
 
 @functools.cache
-def recorded(name: str) -> tuple[Step, ...]:
+def recorded(name: str) -> tuple[RecordingStep, ...]:
     """Return the frames of 'tests/fixtures/<name>.tar.xz', read once."""
     return tuple(iter(Recording(str(FIXTURES / f"{name}.tar.xz")).next, None))
 
 
-def then_idle(steps: Iterable[Step], seconds: float, step_seconds: float = 1.0) -> list[Step]:
+def then_idle(
+    steps: Iterable[RecordingStep], seconds: float, step_seconds: float = 1.0
+) -> list[RecordingStep]:
     """Return the frames, and such a time after them in which the machine does nothing."""
     frames = list(steps)
     texts = {path: text for path, text in whole(frames).files.items() if path in IDLE and text}
@@ -65,7 +67,7 @@ def then_idle(steps: Iterable[Step], seconds: float, step_seconds: float = 1.0) 
     return [*frames, *idle_steps(frames[-1].frame, texts, count, step_seconds)]
 
 
-def whole(steps: Sequence[Step]) -> Step:
+def whole(steps: Sequence[RecordingStep]) -> RecordingStep:
     """Return one frame with all that is there after the last of these."""
     files: dict[str, bytes | None] = {}
     for step in steps:
@@ -73,13 +75,13 @@ def whole(steps: Sequence[Step]) -> Step:
             for path in [p for p in files if p == gone or p.startswith(f"{gone}/")]:
                 del files[path]
         files |= step.files
-    return Step(replace(steps[-1].frame, number=0), files)
+    return RecordingStep(replace(steps[-1].frame, number=0), files)
 
 
 class Feed:
     """A recording that grows: the program's clock stands still until it is given a frame."""
 
-    def __init__(self, steps: Iterable[Step], place: Path) -> None:
+    def __init__(self, steps: Iterable[RecordingStep], place: Path) -> None:
         """Begin with no frame; `place` is for a program that needs them as files."""
         self.steps = list(steps)
         self.given = 0
@@ -109,7 +111,7 @@ class Feed:
         frames, self.given = self.steps[self.given : end], end
         self._write(frames)
 
-    def _write(self, frames: Sequence[Step]) -> None:
+    def _write(self, frames: Sequence[RecordingStep]) -> None:
         if self._recorder is not None:
             for step in frames:
                 self._recorder.write(step)

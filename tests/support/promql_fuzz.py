@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.lexer import unquote
-from iowarden.rules.promql.store import Labels, Store
+from iowarden.rules.promql.store import Labels, SeriesStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -152,9 +152,9 @@ def _counter_with_gaps(rng: random.Random) -> tuple[str, ...]:
     return tuple(values[:SAMPLES])
 
 
-def store(series: Sequence[Series]) -> Store:
+def store(series: Sequence[Series]) -> SeriesStore:
     """Return the samples with all their history."""
-    result = Store({one.name: FOREVER_SECONDS for one in series})
+    result = SeriesStore({one.name: FOREVER_SECONDS for one in series})
     for number in range(SAMPLES):
         at = round(number * INTERVAL_SECONDS, 3)
         for one in series:

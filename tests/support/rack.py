@@ -144,12 +144,12 @@ class Rack:
             self.now += every
 
     def _mail(self) -> None:
-        self.incidents, dues, events = incidents.step(
+        self.incidents, dues, events = incidents.next_incidents(
             self.incidents,
             self.engine.rules.alerts(),
             self.now,
             install="test",
-            policy=model.Policy(),
+            policy=model.NotificationPolicy(),
             observe=lambda _: (),
             judged=self.engine.rules.is_observable,
             acknowledged=self.said.by_incident(),

@@ -12,7 +12,7 @@ import pytest
 from support.memory import as_bytes
 
 from iowarden.collectors.recording.recorder import Directory, Recorder, add_step
-from iowarden.collectors.recording.recording import Frame, Recording, Step
+from iowarden.collectors.recording.recording import Frame, Recording, RecordingStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def fixture(name: str) -> str:
     return str(FIXTURES / f"{name}.tar.xz")
 
 
-def recorded(path: str) -> Iterator[Step]:
+def recorded(path: str) -> Iterator[RecordingStep]:
     """Return the steps of a recording: a directory or an archive."""
     return iter(Recording(path).next, None)
 
@@ -73,14 +73,16 @@ def open_fixture(name: str, directory: Path) -> str:
     return str(headers[0].parent)
 
 
-def steps(frames: Iterable[tuple[float, Mapping[str, str | bytes | None]]]) -> Iterator[Step]:
+def steps(
+    frames: Iterable[tuple[float, Mapping[str, str | bytes | None]]],
+) -> Iterator[RecordingStep]:
     """Return a recording of (monotonic seconds, files that change)."""
     for number, (monotonic, files) in enumerate(frames):
         contents = {path: as_bytes(content) for path, content in files.items()}
-        yield Step(Frame(number, monotonic, BOOTED_SECONDS + monotonic), contents)
+        yield RecordingStep(Frame(number, monotonic, BOOTED_SECONDS + monotonic), contents)
 
 
-def write_steps(directory: Path, steps: Iterable[Step], note: str) -> str:
+def write_steps(directory: Path, steps: Iterable[RecordingStep], note: str) -> str:
     """Write a recording as a directory and return its path."""
     recorder = Recorder(str(directory), 4096, note)
     for step in steps:
@@ -90,7 +92,7 @@ def write_steps(directory: Path, steps: Iterable[Step], note: str) -> str:
 
 def write_frame(directory: str, frame: Frame, files: Mapping[str, bytes | None]) -> None:
     """Append one frame to a recording: path and content, None for a directory."""
-    add_step(Directory(directory), Step(frame, files), frame.number)
+    add_step(Directory(directory), RecordingStep(frame, files), frame.number)
 
 
 def write_recording(
@@ -108,7 +110,7 @@ def stall_from_corpus(corpus_file: Path, directory: Path) -> str:
     return write_steps(directory, stall(corpus_file), note)
 
 
-def stall(corpus_file: Path) -> Iterator[Step]:
+def stall(corpus_file: Path) -> Iterator[RecordingStep]:
     """Return the write stall that was recorded as 100 snapshots in one text.
 
     The snapshots have no '/sys/block' but for counters, and no kernel release: both are added as
@@ -126,7 +128,7 @@ def stall(corpus_file: Path) -> Iterator[Step]:
         }
         if number == 0:
             changed |= _STALL_TOPOLOGY
-        yield Step(Frame(number, monotonic, realtime), changed)
+        yield RecordingStep(Frame(number, monotonic, realtime), changed)
         before = kept
 
 

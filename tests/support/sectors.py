@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.rules.topology.btrfs_chunks import WHOLE, data_stripes, stripe_length
-from iowarden.rules.topology.md_levels import Array, copies, data_disks, stripe
+from iowarden.rules.topology.md_levels import ArrayLayout, copies, data_disks, stripe
 from iowarden.rules.topology.sector_map import LayoutError
 
 if TYPE_CHECKING:
-    from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
+    from iowarden.collectors.filesystem.btrfs_owner import BtrfsChunk, Stripe
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class Position:
     sector: int
 
 
-def forward(known: Array, sector: int) -> tuple[Position, ...]:
+def forward(known: ArrayLayout, sector: int) -> tuple[Position, ...]:
     """Return where a sector of the array lies, each copy. Errors: LayoutError, beyond its end."""
     if not 0 <= sector < known.sectors:
         raise LayoutError(f"{known.name}: expected a sector below {known.sectors}, got {sector}")
     return tuple(Position(slot, known.offsets[slot] + own) for slot, own in copies(known, sector))
 
 
-def parity(known: Array, sector: int) -> tuple[Position, ...]:
+def parity(known: ArrayLayout, sector: int) -> tuple[Position, ...]:
     """Return where the parity is that covers a sector of the array: P, and Q of a raid6."""
     if known.level not in {"raid4", "raid5", "raid6"}:
         return ()
@@ -39,7 +39,7 @@ def parity(known: Array, sector: int) -> tuple[Position, ...]:
     return tuple(Position(slot, known.offsets[slot] + own) for slot in redundant)
 
 
-def btrfs_forward(chunk: Chunk, address: int) -> list[tuple[Stripe, int]]:
+def btrfs_forward(chunk: BtrfsChunk, address: int) -> list[tuple[Stripe, int]]:
     """Return where an address of a chunk lies: the stripes that hold it, and the devices' bytes."""
     stripe_length(chunk)
     inside = address - chunk.start

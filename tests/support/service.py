@@ -30,13 +30,13 @@ class Service:
         self.directory = directory
         self.path = str(directory / listen.FILE_NAME)
         self.answers: dict[str, dict[str, Any]] = {}
-        self.asked: list[control_socket.Command] = []
+        self.asked: list[control_socket.ControlCommand] = []
         self.came = threading.Event()
         self.control = control_socket.Control(
             listen.bind(self.path), self._post, print, remove=self.path
         )
 
-    def _post(self, command: control_socket.Command) -> None:
+    def _post(self, command: control_socket.ControlCommand) -> None:
         self.asked.append(command)
         command.reply(self.answers.get(command.name, {"error": "not now"}))
         self.came.set()

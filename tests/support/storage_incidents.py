@@ -18,7 +18,7 @@ from support.program import Played
 from support.recordings import BOOTED_SECONDS, FIXTURES
 from support.storage import SECTORS, Server
 
-from iowarden.collectors.block.uevents import Batch, Uevent
+from iowarden.collectors.block.uevents import Uevent, UeventBatch
 from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod
@@ -101,7 +101,7 @@ class FakeMachine(Server):
             program = self.host.program
             assert isinstance(program, Played)
             program.caught_up()
-            program._post(Batch(tuple(Uevent(action, name, None) for name in names)))
+            program._post(UeventBatch(tuple(Uevent(action, name, None) for name in names)))
 
     def sas(self, host: int, driver: str, *names: str, **more: Any) -> None:  # noqa: ANN401 - as disk takes them
         """Add disks behind one adapter."""

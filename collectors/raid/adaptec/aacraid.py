@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.collectors.machine import Machine
-    from iowarden.collectors.raid.adaptec.arcconf import Config
+    from iowarden.collectors.raid.adaptec.arcconf import ArcconfConfig
     from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Controller
 
@@ -101,7 +101,7 @@ _MIN_COUNTS = 2
 """Where a disk reports only 'S.M.A.R.T. warnings', its error log has details."""
 
 
-def _at_host(root: Machine, config: Config, hosts: Sequence[str]) -> Controller:
+def _at_host(root: Machine, config: ArcconfConfig, hosts: Sequence[str]) -> Controller:
     """Return the controller with its host: matched by PCI address, else by serial number.
 
     Source: the driver shows the number that arcconf prints, or its last digits (linit.c,

@@ -32,11 +32,11 @@ from iowarden.collectors.raid.adaptec.arcconf_output import (
     titled,
 )
 from iowarden.collectors.raid.controller import (
-    Array,
     Battery,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
+    ControllerArray,
     PhysicalDisk,
     Sensor,
 )
@@ -46,41 +46,41 @@ if TYPE_CHECKING:
 
 _CONTROLLER_WORDS = {
     **states.DEAD,
-    "optimal": Health.OK,
-    "okay": Health.OK,
-    "ok": Health.OK,
-    "degraded": Health.DEGRADED,
-    "down/offline": Health.FAILED,
-    "controller lockup error": Health.FAILED,
+    "optimal": ComponentHealth.OK,
+    "okay": ComponentHealth.OK,
+    "ok": ComponentHealth.OK,
+    "degraded": ComponentHealth.DEGRADED,
+    "down/offline": ComponentHealth.FAILED,
+    "controller lockup error": ComponentHealth.FAILED,
 }
 """'Inaccessible' is refused: what is listed below it, mostly nothing, is not reliable."""
 _BATTERY_WORDS = {
     **states.LEARNING,
-    "optimal": Health.OK,
-    "okay": Health.OK,
-    "ok": Health.OK,
-    "ready": Health.OK,
-    "fully charged": Health.OK,
-    "charging": Health.BUSY,
-    "recharging": Health.BUSY,
-    "not ready": Health.DEGRADED,
-    "failed": Health.FAILED,
-    "not installed": Health.ABSENT,
-    "not present": Health.ABSENT,
+    "optimal": ComponentHealth.OK,
+    "okay": ComponentHealth.OK,
+    "ok": ComponentHealth.OK,
+    "ready": ComponentHealth.OK,
+    "fully charged": ComponentHealth.OK,
+    "charging": ComponentHealth.BUSY,
+    "recharging": ComponentHealth.BUSY,
+    "not ready": ComponentHealth.DEGRADED,
+    "failed": ComponentHealth.FAILED,
+    "not installed": ComponentHealth.ABSENT,
+    "not present": ComponentHealth.ABSENT,
 }
 _CACHE_WORDS = {
-    "ok": Health.OK,
-    "not configured": Health.ABSENT,
-    "not present": Health.ABSENT,
-    "temporarily disabled": Health.DEGRADED,
-    "permanently disabled": Health.FAILED,
+    "ok": ComponentHealth.OK,
+    "not configured": ComponentHealth.ABSENT,
+    "not present": ComponentHealth.ABSENT,
+    "temporarily disabled": ComponentHealth.DEGRADED,
+    "permanently disabled": ComponentHealth.FAILED,
 }
 _SENSOR_WORDS = {
     **states.UNREPORTED,
-    "normal": Health.OK,
-    "optimal": Health.OK,
-    "ok": Health.OK,
-    "failed": Health.FAILED,
+    "normal": ComponentHealth.OK,
+    "optimal": ComponentHealth.OK,
+    "ok": ComponentHealth.OK,
+    "failed": ComponentHealth.FAILED,
 }
 _NO_WORD = frozenset({"unknown", "not supported"})
 """State of a sensor that cannot be read. Observed for fans of hosts without a fault."""
@@ -93,7 +93,7 @@ _MAX_HEADINGS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class ArcconfConfig:
     """Parsed output of 'GETCONFIG'.
 
     Fields: `slots`, by channel and device as 'GETLOGS' names disks; `pci_address` as in sysfs, ''
@@ -118,7 +118,7 @@ def parse_count(text: str) -> int:
     return int(found[1])
 
 
-def parse_config(text: str, name: str) -> Config:
+def parse_config(text: str, name: str) -> ArcconfConfig:
     """Parse 'GETCONFIG n AL', or a part of it: 'AD', 'LD', 'PD', 'AR'.
 
     Limits: only some versions report the error counts of a disk; for others 'GETLOGS' has them.
@@ -148,9 +148,9 @@ def parse_config(text: str, name: str) -> Config:
     found = Controller(
         name=name,
         vendor="adaptec",
-        model=output.shown(about.get("controller model")),
+        model=output.excerpt(about.get("controller model")),
         serial=serial_of(about.get("controller serial number")),
-        firmware=output.shown(titled(blocks, "controller version information").get("firmware")),
+        firmware=output.excerpt(titled(blocks, "controller version information").get("firmware")),
         state=_controller_state(about, blocks, arrays, disks),
         memory_bytes=megabytes(memory),
         arrays=tuple(arrays),
@@ -160,7 +160,7 @@ def parse_config(text: str, name: str) -> Config:
         read_errors=(*output.few(unread), *_unlisted(about, blocks, arrays)),
     )
     address = _PCI.fullmatch(about.get(*(key for key, _ in about.pairs if "pci address" in key)))
-    return Config(
+    return ArcconfConfig(
         found,
         slots,
         f"{address[1]:0>4}:{address[2]:0>2}:{address[3]:0>2}.{address[4]}".lower()
@@ -170,7 +170,7 @@ def parse_config(text: str, name: str) -> Config:
     )
 
 
-def at_host(config: Config, host: str) -> Controller:
+def at_host(config: ArcconfConfig, host: str) -> Controller:
     """Return the controller at 'host2', its disks with smartctl's device type for that host.
 
     Source: smartmontools, os_linux.cpp: '-d aacraid,H,L,ID' is the host, the logical unit and the
@@ -186,7 +186,7 @@ def at_host(config: Config, host: str) -> Controller:
 
 
 def _controller_state(
-    about: Block, blocks: list[Block], arrays: list[Array], disks: list[PhysicalDisk]
+    about: Block, blocks: list[Block], arrays: list[ControllerArray], disks: list[PhysicalDisk]
 ) -> ComponentState | None:
     """Return a controller's state: attention if it counts faults that nothing else reports.
 
@@ -195,28 +195,30 @@ def _controller_state(
     word = about.get("controller status")
     if not word:
         return None
-    state = states.classify(output.shown(word), _CONTROLLER_WORDS)
+    state = states.classify(output.excerpt(word), _CONTROLLER_WORDS)
     told = _counts(about, blocks)
     ill = re.fullmatch(r"\d{1,6}/(\d{1,6})/(\d{1,6})", told, re.ASCII)
     odd = []
     if told and not ill:
-        odd.append(f"logical devices/failed/degraded: expected counts, got {output.shown(told)}")
+        odd.append(f"logical devices/failed/degraded: expected counts, got {output.excerpt(told)}")
     known = sum(each.state.health not in states.WELL for each in arrays)
     if ill and int(ill[1]) + int(ill[2]) > known:
         odd.append(f"{int(ill[1])} failed and {int(ill[2])} degraded logical devices")
     defunct = about.get("defunct disk drive count")
-    known = sum(each.state.health in {Health.FAILED, Health.ATTENTION} for each in disks)
+    known = sum(
+        each.state.health in {ComponentHealth.FAILED, ComponentHealth.ATTENTION} for each in disks
+    )
     if re.fullmatch(r"\d{1,6}", defunct, re.ASCII) and int(defunct) > known:
         odd.append(f"{int(defunct)} defunct disks")
     elif defunct and not re.fullmatch(r"\d{1,6}", defunct, re.ASCII):
-        odd.append(f"defunct disks: expected a count, got {output.shown(defunct)}")
+        odd.append(f"defunct disks: expected a count, got {output.excerpt(defunct)}")
     checksum = about.get("nvram checksum status")
     if checksum and checksum.casefold() not in {"passed", "not applicable", "not available"}:
-        odd.append(f"NVRAM checksum {output.shown(checksum)}")
+        odd.append(f"NVRAM checksum {output.excerpt(checksum)}")
     return states.downgraded(state, odd)
 
 
-def _unlisted(about: Block, blocks: list[Block], arrays: list[Array]) -> tuple[str, ...]:
+def _unlisted(about: Block, blocks: list[Block], arrays: list[ControllerArray]) -> tuple[str, ...]:
     """Return the reason if the controller counts logical devices but lists none.
 
     Limits: one of a few may be missing in the list; this was observed for a controller without a
@@ -262,7 +264,7 @@ def _merged(blocks: list[Block]) -> list[str]:
     ]
     for block in blocks:
         if block.section != "controller" and (told := block.get(*_OF_CONTROLLER)):
-            odd = f"expected 'Controller information' before '{output.shown(told)}', got none"
+            odd = f"expected 'Controller information' before '{output.excerpt(told)}', got none"
             lost.append(f"'arcconf GETCONFIG': {odd}")
         if DEVICE.fullmatch(block.title) and block.section != "physical":
             odd = "expected 'Physical Device information' before 'Device #<n>', got none"
@@ -288,13 +290,13 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
         block = titled(blocks, title)
         if not block.title:
             continue
-        word = output.shown(block.get(key))
+        word = output.excerpt(block.get(key))
         state = states.classify(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_WORDS)
         state = replace(state, word=word)
         for part in ("supercap status", "non-volatile storage status"):
             state = _with_part(state, part.removesuffix(" status"), block.get(part))
         odd = [
-            f"{told} {output.shown(block.get(told))}"
+            f"{told} {output.excerpt(block.get(told))}"
             for told, fine in (("over temperature", "no"), ("hardware error", "no error"))
             if block.get(told).casefold() not in {fine, ""}
         ]
@@ -312,9 +314,11 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
 def _with_part(state: ComponentState, name: str, told: str) -> ComponentState:
     """Return the state of an otherwise ready unit, lowered to the state of one of its parts."""
     part = states.classify(told, _BATTERY_WORDS)
-    odd = [f"{name} {output.shown(told)}"] if told and part.health is not Health.OK else []
+    odd = (
+        [f"{name} {output.excerpt(told)}"] if told and part.health is not ComponentHealth.OK else []
+    )
     return states.downgraded(
-        state, odd, Health.FAILED if part.health is Health.ABSENT else part.health
+        state, odd, ComponentHealth.FAILED if part.health is ComponentHealth.ABSENT else part.health
     )
 
 
@@ -322,13 +326,13 @@ def _controller_sensors(about: Block, blocks: list[Block]) -> Iterator[Sensor]:
     if temperature := about.get("temperature"):
         yield _sensor("controller temperature", temperature)
     if cache := titled(blocks, "cache properties").get("cache status"):
-        yield Sensor("cache", states.classify(output.shown(cache), _CACHE_WORDS))
+        yield Sensor("cache", states.classify(output.excerpt(cache), _CACHE_WORDS))
     values: dict[str, str] = {}
     for key, value in titled(blocks, "temperature sensors information").pairs:
         values[key] = value
         if key == "location":
             degrees = output.leading(DEGREES, values.get("current value", ""))
-            yield Sensor(output.shown(f"temperature {value}"), temperature_celsius=degrees)
+            yield Sensor(output.excerpt(f"temperature {value}"), temperature_celsius=degrees)
             values = {}
 
 
@@ -350,7 +354,7 @@ def _enclosure_sensors(blocks: list[Block]) -> tuple[Sensor, ...]:
                 re.ASCII,
             )
             if part:
-                name = output.shown(" ".join(["enclosure", where, *filter(None, part.groups())]))
+                name = output.excerpt(" ".join(["enclosure", where, *filter(None, part.groups())]))
                 found.setdefault(name, _sensor(name, value))
     return tuple(found.values())
 
@@ -360,10 +364,10 @@ def _sensor(name: str, told: str) -> Sensor:
     inner = re.search(r"\(([^()]{0,60})\)", told)
     degrees, speed = output.leading(DEGREES, told), output.leading(_SPINNING, told)
     word = inner[1] if inner else "" if degrees is not None or speed is not None else told
-    state = states.classify(output.shown(word), _SENSOR_WORDS)
+    state = states.classify(output.excerpt(word), _SENSOR_WORDS)
     # A fan without a readable state reports 0 rpm.
     unknown = word.casefold() in _NO_WORD
-    there = state.health is not Health.ABSENT and not unknown
+    there = state.health is not ComponentHealth.ABSENT and not unknown
     return Sensor(
         name,
         state if word and not unknown else None,

@@ -17,7 +17,12 @@ from iowarden.collectors.raid.adaptec.arcconf_output import (
     switch,
     titled,
 )
-from iowarden.collectors.raid.controller import Array, ComponentState, Health, Policy
+from iowarden.collectors.raid.controller import (
+    CachePolicy,
+    ComponentHealth,
+    ComponentState,
+    ControllerArray,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,56 +30,56 @@ if TYPE_CHECKING:
 _ARRAY_WORDS = {
     **states.DEAD,
     **states.WORKING,
-    "optimal": Health.OK,
-    "okay": Health.OK,
-    "ok": Health.OK,
-    "pending": Health.BUSY,
-    "rapid parity initialization in progress": Health.BUSY,
-    "rapid parity initialization pending": Health.BUSY,
-    "queued for expansion": Health.BUSY,
-    "sed qual in progress": Health.BUSY,
-    "transforming": Health.BUSY,
-    "has initializing logical device": Health.BUSY,
-    "has erasing drive": Health.BUSY,
-    "logical devices not contiguous": Health.OK,
-    "rebuilding": Health.REBUILDING,
-    "recovering": Health.REBUILDING,
-    "degraded, rebuilding": Health.REBUILDING,
-    "suboptimal, rebuilding": Health.REBUILDING,
-    "degraded": Health.DEGRADED,
-    "sub-optimal": Health.DEGRADED,
-    "suboptimal": Health.DEGRADED,
-    "suboptimal, fault tolerant": Health.DEGRADED,
-    "critical": Health.DEGRADED,
-    "interim recovery": Health.DEGRADED,
-    "interim recovery mode": Health.DEGRADED,
-    "ready for recovery": Health.DEGRADED,
-    "ready for rebuild": Health.DEGRADED,
-    "has failed physical device": Health.DEGRADED,
-    "has failed logical device": Health.FAILED,
+    "optimal": ComponentHealth.OK,
+    "okay": ComponentHealth.OK,
+    "ok": ComponentHealth.OK,
+    "pending": ComponentHealth.BUSY,
+    "rapid parity initialization in progress": ComponentHealth.BUSY,
+    "rapid parity initialization pending": ComponentHealth.BUSY,
+    "queued for expansion": ComponentHealth.BUSY,
+    "sed qual in progress": ComponentHealth.BUSY,
+    "transforming": ComponentHealth.BUSY,
+    "has initializing logical device": ComponentHealth.BUSY,
+    "has erasing drive": ComponentHealth.BUSY,
+    "logical devices not contiguous": ComponentHealth.OK,
+    "rebuilding": ComponentHealth.REBUILDING,
+    "recovering": ComponentHealth.REBUILDING,
+    "degraded, rebuilding": ComponentHealth.REBUILDING,
+    "suboptimal, rebuilding": ComponentHealth.REBUILDING,
+    "degraded": ComponentHealth.DEGRADED,
+    "sub-optimal": ComponentHealth.DEGRADED,
+    "suboptimal": ComponentHealth.DEGRADED,
+    "suboptimal, fault tolerant": ComponentHealth.DEGRADED,
+    "critical": ComponentHealth.DEGRADED,
+    "interim recovery": ComponentHealth.DEGRADED,
+    "interim recovery mode": ComponentHealth.DEGRADED,
+    "ready for recovery": ComponentHealth.DEGRADED,
+    "ready for rebuild": ComponentHealth.DEGRADED,
+    "has failed physical device": ComponentHealth.DEGRADED,
+    "has failed logical device": ComponentHealth.FAILED,
 }
 """States of logical devices and arrays. 'Impacted' is a logical device that is being verified or
 built in the background: with an unknown task it needs attention. 'Pending': the build is queued.
 'SED Qual' is from Microchip's guide (SED support, 5.6). Only 'Optimal', 'Okay', 'Ok' and 'Degraded'
 were seen in captures.
 """
-_ARRAY_GROUP_WORDS = _ARRAY_WORDS | {"failed": Health.ATTENTION}
+_ARRAY_GROUP_WORDS = _ARRAY_WORDS | {"failed": ComponentHealth.ATTENTION}
 """States of an array that contains logical devices: by the guide 'Failed' means that it lost a disk
 or a logical device, whose own states are more precise.
 """
 TASK_WORDS = {
     **states.WORKING,
-    "rebuild": Health.REBUILDING,
-    "rebuilding": Health.REBUILDING,
-    "build": Health.BUSY,
-    "build/verify": Health.BUSY,
-    "build/clear": Health.BUSY,
-    "clear": Health.BUSY,
-    "zero": Health.BUSY,
-    "verify/fix": Health.BUSY,
-    "verify with fix": Health.BUSY,
-    "verify_fix": Health.BUSY,
-    "copyback": Health.BUSY,
+    "rebuild": ComponentHealth.REBUILDING,
+    "rebuilding": ComponentHealth.REBUILDING,
+    "build": ComponentHealth.BUSY,
+    "build/verify": ComponentHealth.BUSY,
+    "build/clear": ComponentHealth.BUSY,
+    "clear": ComponentHealth.BUSY,
+    "zero": ComponentHealth.BUSY,
+    "verify/fix": ComponentHealth.BUSY,
+    "verify with fix": ComponentHealth.BUSY,
+    "verify_fix": ComponentHealth.BUSY,
+    "copyback": ComponentHealth.BUSY,
 }
 ENTITY = re.compile(
     r"(logical device|logical drive|maxcache device|array) number (\d{1,6})", re.ASCII
@@ -87,10 +92,10 @@ def arrays_of(
     blocks: list[Block],
     slots: Mapping[tuple[int, int], str],
     serials: Mapping[str, str],
-) -> tuple[list[Array], dict[str, str]]:
+) -> tuple[list[ControllerArray], dict[str, str]]:
     """Return the arrays, and for each slot the name of the first array that its disk belongs to."""
     cache = titled(blocks, "cache properties")
-    found: dict[str, Array] = {}
+    found: dict[str, ControllerArray] = {}
     members: dict[str, str] = {}
     entity: tuple[str, Block] | None = None
     parts: list[Block] = []
@@ -125,7 +130,7 @@ def _array(
     cache: Block,
     slots: Mapping[tuple[int, int], str],
     serials: Mapping[str, str],
-) -> Array:
+) -> ControllerArray:
     group = name.startswith("array ")
     word = main.get(
         "status of logical device", "status of logical drive", "status of maxcache", "status"
@@ -152,11 +157,11 @@ def _array(
     parent = main.get("array")
     unique = main.get("volume unique identifier", "unique identifier")
     aacraid = not group and not main.get("volume unique identifier", "disk name")
-    return Array(
+    return ControllerArray(
         name=name,
         state=state,
-        level=output.shown(main.get("raid level")),
-        label=output.shown(
+        level=output.excerpt(main.get("raid level")),
+        label=output.excerpt(
             main.get("name", "logical device name", "logical drive name", "maxcache device name")
         ),
         parent=f"array {int(parent)}" if re.fullmatch(r"\d{1,6}", parent, re.ASCII) else "",
@@ -174,27 +179,29 @@ def _array(
     )
 
 
-def _array_state(word: str, meanings: Mapping[str, Health]) -> ComponentState:
+def _array_state(word: str, meanings: Mapping[str, ComponentHealth]) -> ComponentState:
     """Parse a state such as 'Degraded, Rebuilding ( Rebuild : 38 % )'."""
     task = _TASK.search(word)
     if task is None:
-        return states.classify(output.shown(word), meanings)
-    bare = output.shown(" ".join(word.replace(task[0], " ").split()))
+        return states.classify(output.excerpt(word), meanings)
+    bare = output.excerpt(" ".join(word.replace(task[0], " ").split()))
     done = min(int(task[2]), 100) / 100
     if bare.casefold() == "impacted":
-        health = TASK_WORDS.get(task[1].casefold(), Health.ATTENTION)
+        health = TASK_WORDS.get(task[1].casefold(), ComponentHealth.ATTENTION)
     else:
-        health = meanings.get(bare.casefold(), Health.ATTENTION)
+        health = meanings.get(bare.casefold(), ComponentHealth.ATTENTION)
         runs = TASK_WORDS.get(task[1].casefold())
-        rebuilt = health is Health.DEGRADED and runs is Health.REBUILDING
-        health = runs if runs and (health is Health.OK or rebuilt) else health
+        rebuilt = health is ComponentHealth.DEGRADED and runs is ComponentHealth.REBUILDING
+        health = runs if runs and (health is ComponentHealth.OK or rebuilt) else health
     return ComponentState(health, f"{bare}, {task[1]}", done)
 
 
 def _with_member(state: ComponentState, segment: str, word: str) -> ComponentState:
     """Return the state of an array with a missing member, where its own state does not show it."""
-    odd = [] if word.casefold() == "present" else [f"{segment} {output.shown(word)}"]
-    health = Health.REBUILDING if word.casefold() == "rebuilding" else Health.DEGRADED
+    odd = [] if word.casefold() == "present" else [f"{segment} {output.excerpt(word)}"]
+    health = (
+        ComponentHealth.REBUILDING if word.casefold() == "rebuilding" else ComponentHealth.DEGRADED
+    )
     return states.downgraded(state, odd, health)
 
 
@@ -212,7 +219,7 @@ def _slot(
     return known or location(told)
 
 
-def _policy(main: Block, cache: Block) -> Policy | None:
+def _policy(main: Block, cache: Block) -> CachePolicy | None:
     """Return the cache policy of an array; new cards report the write share for all arrays."""
     caching = main.get("caching")
     if caching:
@@ -220,10 +227,10 @@ def _policy(main: Block, cache: Block) -> Policy | None:
         share = re.match(r"(\d{1,3}) percent", cache.get("write cache percentage"), re.ASCII)
         wanted = (bool(int(share[1])) if share else None) if on else on
         works = cache.get("cache status").casefold() == "ok"
-        return Policy(
+        return CachePolicy(
             wanted and works,
             on if on is False else None,
-            f"caching {output.shown(caching)}",
+            f"caching {output.excerpt(caching)}",
             wanted,
             switch(cache.get("no-battery write cache")),
         )
@@ -234,13 +241,13 @@ def _policy(main: Block, cache: Block) -> Policy | None:
     )
     if not (status or mode or reads or setting):
         return None
-    word = output.shown(setting or status or mode)
+    word = output.excerpt(setting or status or mode)
     forced = "when protected" not in setting.casefold() if switch(setting) else None
-    return Policy(switch(status or mode), switch(reads), word, switch(setting), forced)
+    return CachePolicy(switch(status or mode), switch(reads), word, switch(setting), forced)
 
 
 def disk_cache_of(
-    array: Array, caches: Mapping[str, bool | None], blocks: list[Block]
+    array: ControllerArray, caches: Mapping[str, bool | None], blocks: list[Block]
 ) -> bool | None:
     """Return whether the write cache of any disk of an array is enabled.
 

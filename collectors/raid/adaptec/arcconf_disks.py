@@ -17,31 +17,31 @@ from iowarden.collectors.raid.adaptec.arcconf_output import (
     serial_of,
     switch,
 )
-from iowarden.collectors.raid.controller import Health, PhysicalDisk
+from iowarden.collectors.raid.controller import ComponentHealth, PhysicalDisk
 
 _DISK_WORDS = {
     **states.DEAD,
-    "online": Health.OK,
-    "online (jbod)": Health.OK,
-    "ready": Health.OK,
-    "raw": Health.OK,
-    "raw (pass through)": Health.OK,
-    "jbod": Health.OK,
-    "hot spare": Health.OK,
-    "hot-spare": Health.OK,
-    "global hot-spare": Health.OK,
-    "dedicated hot-spare": Health.OK,
-    "pooled hot-spare": Health.OK,
-    "standby hot-spare": Health.OK,
-    "standby hot spare": Health.OK,
-    "initializing": Health.BUSY,
-    "zeroing": Health.BUSY,
-    "erasing": Health.BUSY,
-    "rebuilding": Health.REBUILDING,
-    "predictive failure": Health.FAILING,
-    "removed": Health.FAILED,
-    "defunct hot-spare": Health.FAILED,
-    "defunct hot spare": Health.FAILED,
+    "online": ComponentHealth.OK,
+    "online (jbod)": ComponentHealth.OK,
+    "ready": ComponentHealth.OK,
+    "raw": ComponentHealth.OK,
+    "raw (pass through)": ComponentHealth.OK,
+    "jbod": ComponentHealth.OK,
+    "hot spare": ComponentHealth.OK,
+    "hot-spare": ComponentHealth.OK,
+    "global hot-spare": ComponentHealth.OK,
+    "dedicated hot-spare": ComponentHealth.OK,
+    "pooled hot-spare": ComponentHealth.OK,
+    "standby hot-spare": ComponentHealth.OK,
+    "standby hot spare": ComponentHealth.OK,
+    "initializing": ComponentHealth.BUSY,
+    "zeroing": ComponentHealth.BUSY,
+    "erasing": ComponentHealth.BUSY,
+    "rebuilding": ComponentHealth.REBUILDING,
+    "predictive failure": ComponentHealth.FAILING,
+    "removed": ComponentHealth.FAILED,
+    "defunct hot-spare": ComponentHealth.FAILED,
+    "defunct hot spare": ComponentHealth.FAILED,
 }
 """The spares and 'Defunct' are also in IBM's ServeRAID guide: SHS, DHS."""
 _FOREBODING = (
@@ -100,7 +100,7 @@ def disks_of(blocks: list[Block], unread: list[str]) -> _Disks:
         if record.get("state") or "device is a hard drive" in record.title:
             place = location(record.get("reported location"))
             key = reported(record), record.get("serial number"), place
-            well = key in listed and _disk(listed[key]).state.health is Health.OK
+            well = key in listed and _disk(listed[key]).state.health is ComponentHealth.OK
             if key not in listed or well:
                 listed[key] = record
     often = Counter(place for *_, place in listed)
@@ -150,24 +150,24 @@ def devices_of(blocks: list[Block]) -> list[Block]:
 
 
 def _disk(record: Block) -> PhysicalDisk:
-    word = output.shown(record.get("state"))
+    word = output.excerpt(record.get("state"))
     state = states.classify(word, _DISK_WORDS)
     for key in _FOREBODING:
         if (told := record.get(key)).casefold() not in _NOT_FOREBODING:
-            odd = [f"{key.upper()} {output.shown(told)}"]
-            state = states.downgraded(state, odd, Health.FAILING)
+            odd = [f"{key.upper()} {output.excerpt(told)}"]
+            state = states.downgraded(state, odd, ComponentHealth.FAILING)
     counters, odd = _counters(record)
     state = states.downgraded(state, odd)
     parent = record.get("array")
-    vendor, model = output.shown(record.get("vendor")), output.shown(record.get("model"))
+    vendor, model = output.excerpt(record.get("vendor")), output.excerpt(record.get("model"))
     return PhysicalDisk(
         slot="",
         state=state,
         model=model if vendor.casefold() in {"ata", ""} else f"{vendor} {model}".strip(),
         serial=serial_of(record.get("serial number")),
-        firmware=output.shown(record.get("firmware")),
+        firmware=output.excerpt(record.get("firmware")),
         size_bytes=megabytes(record.get("total size", "size")),
-        usage=output.shown(record.get("drive configuration type") or word),
+        usage=output.excerpt(record.get("drive configuration type") or word),
         array=f"array {int(parent)}" if re.fullmatch(r"\d{1,6}", parent, re.ASCII) else "",
         temperature_celsius=output.leading(
             DEGREES, record.get("current temperature") or record.get("temperature")

@@ -95,7 +95,7 @@ def serial_of(text: str) -> str:
     return (
         ""
         if text.casefold() in {"not applicable", "not available", "unknown"}
-        else output.shown(text)
+        else output.excerpt(text)
     )
 
 

@@ -18,12 +18,17 @@ from iowarden.collectors.raid.adaptec.arcconf_output import (
     completed,
     serial_of,
 )
-from iowarden.collectors.raid.controller import ComponentState, Controller, Health, PhysicalDisk
+from iowarden.collectors.raid.controller import (
+    ComponentHealth,
+    ComponentState,
+    Controller,
+    PhysicalDisk,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.raid.adaptec.arcconf import Config
+    from iowarden.collectors.raid.adaptec.arcconf import ArcconfConfig
 
 _LOGGED = (
     *("numParityErrors", "linkFailures", "hwErrors", "abortedCmds", "mediumErrors"),
@@ -32,7 +37,7 @@ _LOGGED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ArcconfTask:
     """A running task of a logical device, from 'GETSTATUS'. `done_ratio` None: not reported."""
 
     operation: str
@@ -57,10 +62,10 @@ class DeviceLog:
     complete: bool = False
 
 
-def parse_tasks(text: str) -> dict[str, Task]:
+def parse_tasks(text: str) -> dict[str, ArcconfTask]:
     """Parse 'GETSTATUS n': the running task of each array, by name. Errors: ParseError."""
     plain = completed("GETSTATUS", text)
-    found: dict[str, Task] = {}
+    found: dict[str, ArcconfTask] = {}
     told = False
     for block in blocks_of(plain):
         operation = block.get("current operation")
@@ -68,9 +73,9 @@ def parse_tasks(text: str) -> dict[str, Task]:
         number = block.get("logical device", "logical drive")
         if operation and operation.casefold() != "none" and re.fullmatch(r"\d{1,6}", number):
             percent = output.number(block.get("percentage complete").rstrip("% "))
-            found[f"logical device {int(number)}"] = Task(
-                output.shown(operation),
-                output.shown(block.get("status")),
+            found[f"logical device {int(number)}"] = ArcconfTask(
+                output.excerpt(operation),
+                output.excerpt(block.get("status")),
                 None if percent is None else min(max(percent, 0.0), 100.0) / 100,
             )
     if not told:
@@ -78,7 +83,7 @@ def parse_tasks(text: str) -> dict[str, Task]:
     return found
 
 
-def with_tasks(found: Controller, tasks: Mapping[str, Task]) -> Controller:
+def with_tasks(found: Controller, tasks: Mapping[str, ArcconfTask]) -> Controller:
     """Return the controller with the running tasks of its arrays.
 
     A task makes an optimal array busy, and a degraded one rebuilding; an unknown task, or one
@@ -95,14 +100,14 @@ def with_tasks(found: Controller, tasks: Mapping[str, Task]) -> Controller:
     )
 
 
-def _at_work(state: ComponentState, task: Task) -> ComponentState:
+def _at_work(state: ComponentState, task: ArcconfTask) -> ComponentState:
     runs = task.status.casefold() == "in progress"
-    health = TASK_WORDS.get(task.operation.casefold(), Health.ATTENTION)
+    health = TASK_WORDS.get(task.operation.casefold(), ComponentHealth.ATTENTION)
     done = state.done_ratio if task.done_ratio is None else task.done_ratio
     if state.health in states.WELL:
-        health = health if runs else Health.ATTENTION
+        health = health if runs else ComponentHealth.ATTENTION
         return ComponentState(health, f"{state.word}, {task.operation}: {task.status}", done)
-    if state.health is Health.DEGRADED and runs and health is Health.REBUILDING:
+    if state.health is ComponentHealth.DEGRADED and runs and health is ComponentHealth.REBUILDING:
         return ComponentState(health, f"{state.word}, {task.operation}: {task.status}", done)
     return replace(state, done_ratio=done)
 
@@ -142,7 +147,7 @@ def parse_device_log(text: str) -> DeviceLog:
     return DeviceLog(by_serial, by_channel, frozenset(failing), full == "true", full == "false")
 
 
-def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller:
+def with_errors(found: Controller, log: DeviceLog, config: ArcconfConfig) -> Controller:
     """Return the controller, its disks with the error counts of the log.
 
     If the log lost no entry and each entry belongs to a present disk, a disk without an entry has
@@ -159,7 +164,7 @@ def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller
         if totals is None and place is not None:
             totals = log.by_channel.get(place)
         odd = ["smartError"] if each.serial in log.failing else []
-        state = states.downgraded(each.state, odd, Health.FAILING)
+        state = states.downgraded(each.state, odd, ComponentHealth.FAILING)
         return replace(
             each, state=state, errors_total={**each.errors_total, **(totals or no_errors)}
         )

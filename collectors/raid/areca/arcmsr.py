@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
-    from iowarden.collectors.raid.controller import Log, PhysicalDisk
+    from iowarden.collectors.raid.controller import ControllerLog, PhysicalDisk
 
 
 _PROGRAMS = ("cli64", "areca-cli", "cli32")
@@ -119,7 +119,7 @@ def _identified(
     )
 
 
-def _log(root: Machine, name: str, which: Handle) -> Log:
+def _log(root: Machine, name: str, which: Handle) -> ControllerLog:
     return event_info.parse_events(run_cli64(root, which, "event", "info"), name)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.controller import PhysicalDisk
     from iowarden.collectors.smart.drive import AccessMethod
-    from iowarden.collectors.smart.smartctl_runner import Answer
+    from iowarden.collectors.smart.smartctl_runner import SmartctlResult
 
     Texts = tuple[tuple[str, bytes], ...]
 
@@ -56,7 +56,7 @@ def is_supported(target: AccessMethod) -> bool:
     return target.driver == _DRIVER and _KIND.fullmatch(target.kind) is not None
 
 
-def otherwise(root: Machine, target: AccessMethod, answer: Answer) -> Answer:
+def otherwise(root: Machine, target: AccessMethod, answer: SmartctlResult) -> SmartctlResult:
     """Return the data from the controller vendor's program where smartctl could not read the drive.
 
     If that program returns no data either, smartctl's answer is returned with both reasons. `late`

@@ -15,11 +15,11 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.areca.event_info import FAILURE
 from iowarden.collectors.raid.controller import (
-    Array,
     Battery,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
+    ControllerArray,
     PhysicalDisk,
     Sensor,
 )
@@ -38,46 +38,50 @@ _RULE = re.compile(r"\s*(?:={10,}|-{10,})\s*")
 _ARRAY_WORDS = {
     **states.DEAD,
     **states.WORKING,
-    "normal": Health.OK,
-    "rebuilding": Health.REBUILDING,
-    "rebuild": Health.REBUILDING,
-    "rebuild...": Health.REBUILDING,
-    "degraded": Health.DEGRADED,
-    "degrade": Health.DEGRADED,
+    "normal": ComponentHealth.OK,
+    "rebuilding": ComponentHealth.REBUILDING,
+    "rebuild": ComponentHealth.REBUILDING,
+    "rebuild...": ComponentHealth.REBUILDING,
+    "degraded": ComponentHealth.DEGRADED,
+    "degrade": ComponentHealth.DEGRADED,
 }
 """States of RAID sets and volumes. 'Need Init' is not among them: it needs attention."""
 _USAGE_WORDS = {
     **states.DEAD,
-    "hotspare": Health.OK,
-    "hot spare": Health.OK,
-    "pass through": Health.OK,
-    "passthrough": Health.OK,
-    "jbod": Health.OK,
-    "free": Health.OK,
-    "rebuilding": Health.REBUILDING,
+    "hotspare": ComponentHealth.OK,
+    "hot spare": ComponentHealth.OK,
+    "pass through": ComponentHealth.OK,
+    "passthrough": ComponentHealth.OK,
+    "jbod": ComponentHealth.OK,
+    "free": ComponentHealth.OK,
+    "rebuilding": ComponentHealth.REBUILDING,
 }
 _CELSIUS = re.compile(r"(\d{1,3})(?:\s*(?:\(?C|º|°)|\s*$)")
 _MEMBER = re.compile(r"Raid ?Set Member ?\(?(\d{1,3})\)?|Raid Set # ?\d{1,3}", re.IGNORECASE)
 """Use of a member where the name of its RAID set is not printed: old firmware, or a default name.
 """
-_DISK_WORDS = {**states.DEAD, "normal": Health.OK, "rebuilding": Health.REBUILDING}
+_DISK_WORDS = {
+    **states.DEAD,
+    "normal": ComponentHealth.OK,
+    "rebuilding": ComponentHealth.REBUILDING,
+}
 _BATTERY_WORDS = {
     **states.LEARNING,
-    "": Health.OK,
-    "charged": Health.OK,
-    "full": Health.OK,
-    "charging": Health.BUSY,
-    "not installed": Health.ABSENT,
-    "failed": Health.FAILED,
-    "low": Health.DEGRADED,
+    "": ComponentHealth.OK,
+    "charged": ComponentHealth.OK,
+    "full": ComponentHealth.OK,
+    "charging": ComponentHealth.BUSY,
+    "not installed": ComponentHealth.ABSENT,
+    "failed": ComponentHealth.FAILED,
+    "low": ComponentHealth.DEGRADED,
 }
 """'': only a percentage. All but 'Not Installed' are unchecked: no capture has a battery."""
-_SUPPLY_WORDS = {**states.UNREPORTED, "ok": Health.OK, "failed": Health.FAILED}
+_SUPPLY_WORDS = {**states.UNREPORTED, "ok": ComponentHealth.OK, "failed": ComponentHealth.FAILED}
 _CHANNELS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """In 'DiskChannels' each character is a channel: 'A' is 10, 'G' is 16."""
 
 
-def parse_raid_sets(text: str, unread: list[str] | None = None) -> tuple[Array, ...]:
+def parse_raid_sets(text: str, unread: list[str] | None = None) -> tuple[ControllerArray, ...]:
     """Parse the RAID sets of 'rsf info'. Errors and `unread`: see `output.readable`.
 
     Limits: 'Normal' hides a failed disk that a hot spare has replaced.
@@ -87,7 +91,7 @@ def parse_raid_sets(text: str, unread: list[str] | None = None) -> tuple[Array, 
     return tuple(output.readable(rows, lambda row: _raid_set(row, channels), unread))
 
 
-def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - header
+def _raid_set(row: str, channels: bool) -> ControllerArray:  # noqa: FBT001 - header
     found = re.fullmatch(
         rf"\s*(\d{{1,3}})\s+(\S.*?)\s+(\d{{1,3}})\s+({_SIZE})\s+({_SIZE})\s+(\S+)(?:\s+(\S.*?))?\s*",
         row,
@@ -95,7 +99,7 @@ def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - header
     if found is None:
         raise output.refused("cli64 rsf info", "'<#> <name> <disks> <sizes> <state>'", row)
     members = (c for c in found[6].upper() if c in _CHANNELS[1:]) if channels else ()
-    return Array(
+    return ControllerArray(
         name=f"raid set {found[1]}",
         state=states.classify(found[7] or "", _ARRAY_WORDS),
         label=output.printable(found[2]),
@@ -105,8 +109,8 @@ def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - header
 
 
 def parse_volumes(
-    text: str, raid_sets: Sequence[Array] = (), unread: list[str] | None = None
-) -> tuple[Array, ...]:
+    text: str, raid_sets: Sequence[ControllerArray] = (), unread: list[str] | None = None
+) -> tuple[ControllerArray, ...]:
     """Parse the volumes of 'vsf info'. Errors and `unread`: see `output.readable`.
 
     `address` is the SCSI address that the driver uses: channel, target, logical unit.
@@ -116,7 +120,7 @@ def parse_volumes(
     return tuple(output.readable(rows, lambda row: _volume(row, header, parents), unread))
 
 
-def _volume(row: str, header: str, parents: Mapping[str, str]) -> Array:
+def _volume(row: str, header: str, parents: Mapping[str, str]) -> ControllerArray:
     found = re.fullmatch(
         rf"\s*(\d{{1,3}})\s+(\S.*?)\s+(\S+)\s+({_SIZE})\s+(\d+)/(\d+)/(\d+)(?:\s+(\S.*?))?\s*", row
     )
@@ -131,7 +135,7 @@ def _volume(row: str, header: str, parents: Mapping[str, str]) -> Array:
         first, *rest = re.split(r"\s{2,}", found[2])
         cells = first, rest[-1] if rest else "", found[3]
     name, parent, level = (output.printable(cell.strip()) for cell in cells)
-    return Array(
+    return ControllerArray(
         name=f"volume {found[1]}",
         state=states.classify(found[8] or "", _ARRAY_WORDS),
         level=level,
@@ -153,7 +157,7 @@ class Bay:
 
 
 def parse_bays(
-    text: str, raid_sets: Sequence[Array] = (), unread: list[str] | None = None
+    text: str, raid_sets: Sequence[ControllerArray] = (), unread: list[str] | None = None
 ) -> tuple[Bay, ...]:
     """Return the bays of 'disk info', in its three layouts.
 
@@ -197,7 +201,9 @@ def parse_bays(
     return tuple(output.readable(rows, bay, unread))
 
 
-def _disk(row: str, header: str, at: int, raid_sets: Sequence[Array]) -> PhysicalDisk | None:
+def _disk(
+    row: str, header: str, at: int, raid_sets: Sequence[ControllerArray]
+) -> PhysicalDisk | None:
     ends = header.index("Capacity") + len("Capacity") if "Capacity" in header else -1
     sizes = list(re.finditer(rf"(?<=\s){_SIZE}(?=\s|$)", row))
     size = next((s for s in sizes if s.end() == ends), sizes[0] if sizes else None)
@@ -225,12 +231,12 @@ def _disk(row: str, header: str, at: int, raid_sets: Sequence[Array]) -> Physica
     )
 
 
-def _used(usage: str, raid_sets: Sequence[Array]) -> tuple[ComponentState, str]:
+def _used(usage: str, raid_sets: Sequence[ControllerArray]) -> tuple[ComponentState, str]:
     for each in raid_sets:
         if usage and each.label == output.printable(usage):
-            return ComponentState(Health.OK, usage), each.name
+            return ComponentState(ComponentHealth.OK, usage), each.name
     if (found := _MEMBER.fullmatch(usage)) and (found[1] or not raid_sets):
-        return ComponentState(Health.OK, usage), f"raid set {found[1]}" if found[1] else ""
+        return ComponentState(ComponentHealth.OK, usage), f"raid set {found[1]}" if found[1] else ""
     bare = re.sub(r"\[[^\]]*\]$", "", usage)
     return replace(states.classify(bare, _USAGE_WORDS), word=output.printable(usage)), ""
 
@@ -312,7 +318,7 @@ def parse_hardware(text: str) -> Hardware:
 def _battery(value: str) -> Battery:
     state = states.classify(value, _BATTERY_WORDS)
     if state.done_ratio is not None and state.word.casefold() in {"", value.casefold()}:
-        state = replace(state, health=Health.OK, word=output.printable(value))
+        state = replace(state, health=ComponentHealth.OK, word=output.printable(value))
     return Battery(
         name="battery",
         state=replace(state, done_ratio=None),

@@ -11,7 +11,7 @@ import re
 
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.raid import output
-from iowarden.collectors.raid.controller import Log
+from iowarden.collectors.raid.controller import ControllerLog
 
 SOURCE = "areca"
 OTHER = "areca_other"
@@ -141,7 +141,7 @@ _WHOLE = re.compile(
 _DEVICE_CHARACTERS = 20
 
 
-def parse_events(text: str, name: str) -> Log:
+def parse_events(text: str, name: str) -> ControllerLog:
     """Parse the events of 'event info', listed newest first, of the controller `name`.
 
     A line that is no event, between events, becomes an event of unknown kind: nothing is dropped.
@@ -162,7 +162,7 @@ def parse_events(text: str, name: str) -> Log:
     begin = first or 0 if header is None else header + 1
     rows = lines[begin : -1 if cut else None]
     events = [_event(row, name) for row in rows if not _CHROME.fullmatch(row)]
-    return Log(tuple(reversed(events)), cut)
+    return ControllerLog(tuple(reversed(events)), cut)
 
 
 def _event(row: str, name: str) -> StorageEvent:

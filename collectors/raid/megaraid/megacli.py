@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
-    Array,
     Battery,
+    CachePolicy,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
+    ControllerArray,
     PhysicalDisk,
-    Policy,
     Sensor,
 )
 from iowarden.collectors.raid.megaraid import storcli_events
@@ -31,26 +31,26 @@ from iowarden.collectors.raid.megaraid.storcli_volumes import volume_address, vo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.raid.controller import Log
+    from iowarden.collectors.raid.controller import ControllerLog
 
     Pair = tuple[str, str]
 
 _ARRAY_WORDS = {
     **states.DEAD,
-    "optimal": Health.OK,
-    "degraded": Health.DEGRADED,
-    "partially degraded": Health.DEGRADED,
+    "optimal": ComponentHealth.OK,
+    "degraded": ComponentHealth.DEGRADED,
+    "partially degraded": ComponentHealth.DEGRADED,
 }
 """All but 'Optimal' are from the vendor's list of states; no capture has them."""
 _DISK_WORDS = {
     **states.DEAD,
-    "online": Health.OK,
-    "hotspare": Health.OK,
-    "jbod": Health.OK,
-    "unconfigured(good)": Health.OK,
-    "copyback": Health.REBUILDING,
-    "rebuild": Health.REBUILDING,
-    "unconfigured(bad)": Health.FAILED,
+    "online": ComponentHealth.OK,
+    "hotspare": ComponentHealth.OK,
+    "jbod": ComponentHealth.OK,
+    "unconfigured(good)": ComponentHealth.OK,
+    "copyback": ComponentHealth.REBUILDING,
+    "rebuild": ComponentHealth.REBUILDING,
+    "unconfigured(bad)": ComponentHealth.FAILED,
 }
 """'Copyback', 'Failed', 'Offline' and 'Missing' are from manuals. An offline disk belongs to an
 array, and its data are stale.
@@ -66,14 +66,14 @@ _SPINDLE_WORDS = frozenset({"", "spun up", "spun down"})
 """Suffixes of a state."""
 _BATTERY_WORDS = {
     **states.LEARNING,
-    "optimal": Health.OK,
-    "operational": Health.OK,
-    "degraded": Health.DEGRADED,
-    "degraded(charging)": Health.DEGRADED,
-    "non operational": Health.FAILED,
-    "missing": Health.FAILED,
-    "failed": Health.FAILED,
-    "faulty": Health.FAILED,
+    "optimal": ComponentHealth.OK,
+    "operational": ComponentHealth.OK,
+    "degraded": ComponentHealth.DEGRADED,
+    "degraded(charging)": ComponentHealth.DEGRADED,
+    "non operational": ComponentHealth.FAILED,
+    "missing": ComponentHealth.FAILED,
+    "failed": ComponentHealth.FAILED,
+    "faulty": ComponentHealth.FAILED,
 }
 """The first two were seen in captures; 'Learning', 'Missing' and 'Failed' are from memory."""
 _LEARNS = {"degraded", "degraded(charging)", "non operational", "remaining capacity low: yes"}
@@ -82,25 +82,25 @@ _LEARNS = {"degraded", "degraded(charging)", "non operational", "remaining capac
 Source: check_raid, which treats any battery that charges or discharges in a learn cycle so.
 """
 _BATTERY_FLAGS = {
-    "battery pack missing": Health.FAILED,
-    "battery replacement required": Health.FAILED,
-    "pack is about to fail & should be replaced": Health.FAILING,
-    "remaining capacity low": Health.DEGRADED,
-    "learn cycle active": Health.BUSY,
-    "learn cycle requested": Health.OK,
-    "periodic learn required": Health.OK,
-    "transparent learn": Health.OK,
+    "battery pack missing": ComponentHealth.FAILED,
+    "battery replacement required": ComponentHealth.FAILED,
+    "pack is about to fail & should be replaced": ComponentHealth.FAILING,
+    "remaining capacity low": ComponentHealth.DEGRADED,
+    "learn cycle active": ComponentHealth.BUSY,
+    "learn cycle requested": ComponentHealth.OK,
+    "periodic learn required": ComponentHealth.OK,
+    "transparent learn": ComponentHealth.OK,
 }
 """State if the battery's firmware answers Yes; for other questions it needs attention."""
 _WELL = frozenset({"no", "ok", ""})
 _CHARGING = frozenset({"none", "charging", "discharging"})
 _WORST = (
-    Health.FAILED,
-    Health.FAILING,
-    Health.DEGRADED,
-    Health.ATTENTION,
-    Health.REBUILDING,
-    Health.BUSY,
+    ComponentHealth.FAILED,
+    ComponentHealth.FAILING,
+    ComponentHealth.DEGRADED,
+    ComponentHealth.ATTENTION,
+    ComponentHealth.REBUILDING,
+    ComponentHealth.BUSY,
 )
 COUNTS = {
     "media error count": "media error",
@@ -202,7 +202,8 @@ def _adapter(pairs: Mapping[str, str]) -> Adapter:
             serial=output.printable(pairs.get("serial no", "")),
             firmware=output.printable(pairs.get("fw package build", "")),
             state=ComponentState(
-                Health.ATTENTION if odd else Health.OK, output.printable(", ".join(odd))
+                ComponentHealth.ATTENTION if odd else ComponentHealth.OK,
+                output.printable(", ".join(odd)),
             ),
             memory_bytes=output.size_bytes(pairs.get("memory size", ""), 1024),
             sensors=tuple(sensors),
@@ -219,7 +220,7 @@ def _adapter(pairs: Mapping[str, str]) -> Adapter:
 
 
 def uncounted(
-    adapter: Adapter, arrays: Sequence[Array], disks: Sequence[PhysicalDisk]
+    adapter: Adapter, arrays: Sequence[ControllerArray], disks: Sequence[PhysicalDisk]
 ) -> tuple[str, ...]:
     """Return faults that an adapter counts but does not list, or lists without a fault.
 
@@ -303,7 +304,7 @@ def merged(text: str) -> list[str]:
     return output.few(found)
 
 
-def parse_volumes(text: str) -> tuple[Array, ...]:
+def parse_volumes(text: str) -> tuple[ControllerArray, ...]:
     """Parse the virtual drives of '-LdPdInfo', '-LDInfo' or '-CfgDsply' of one adapter.
 
     `slots` are the disks listed below each. A drive that is not 'Optimal' keeps its state during a
@@ -323,25 +324,25 @@ def parse_members(text: str) -> tuple[PhysicalDisk, ...]:
     return tuple({disk.slot: disk for disk in reversed(list(_disks(pairs)))}.values())
 
 
-def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
+def _volume(head: re.Match[str], lines: Sequence[str]) -> ControllerArray:
     below = next((at for at, line in enumerate(lines) if _DISK.match(line)), len(lines))
     own = _first(_pairs(lines[:below]))
     word = own.get("state", "")
     state = states.classify(output.printable(word), _ARRAY_WORDS)
     if head[1] and not word:
         state = ComponentState(
-            Health.OK, "CacheCade"
+            ComponentHealth.OK, "CacheCade"
         )  # a cache on flash, whose state is not printed
     bad = own.get("bad blocks exist", "No")
     odd = [] if bad == "No" else [output.printable(f"Bad Blocks Exist: {bad}")]
     state = states.downgraded(state, odd)
-    if state.health is Health.OK and (running := _running(lines[:below])):
-        state = ComponentState(Health.BUSY, f"{state.word}, {running[0]}", running[1])
+    if state.health is ComponentHealth.OK and (running := _running(lines[:below])):
+        state = ComponentState(ComponentHealth.BUSY, f"{state.word}, {running[0]}", running[1])
     slots = tuple(dict.fromkeys(disk.slot for disk in _disks(list(_pairs(lines[below:])))))
     drives = own.get("number of drives", "")
     if slots and re.fullmatch(r"[0-9]{1,4}", drives) and int(drives) > len(slots):
         state = states.downgraded(state, [f"Number Of Drives: {drives}, {len(slots)} listed"])
-    return Array(
+    return ControllerArray(
         name=volume_name(int(head[2])),
         state=state,
         level="CacheCade" if head[1] else _level(own),
@@ -365,7 +366,7 @@ def _level(pairs: Mapping[str, str]) -> str:
     return level + ("" if pairs.get("span depth", "1") in {"0", "1"} else "0")
 
 
-def _policy(pairs: Mapping[str, str]) -> Policy | None:
+def _policy(pairs: Mapping[str, str]) -> CachePolicy | None:
     """Return the cache policy of an array."""
     now, wanted = (pairs.get(f"{which} cache policy", "") for which in ("current", "default"))
     words = now.split(", ")
@@ -374,7 +375,7 @@ def _policy(pairs: Mapping[str, str]) -> Policy | None:
         return None
     read = {"ReadAheadNone": False, "ReadAhead": True, "ReadAdaptive": True}
     reads = [read[word] for word in words if word in read]
-    return Policy(
+    return CachePolicy(
         writes.get(words[0]),
         reads[0] if reads else None,
         output.printable(now),
@@ -464,18 +465,21 @@ def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) ->
     state = ComponentState(judged.health, output.printable(word), done)
     said = []
     if motor.strip().casefold() not in _SPINDLE_WORDS:
-        said.append((Health.ATTENTION, ""))
+        said.append((ComponentHealth.ATTENTION, ""))
     if block.get("foreign state", "None") != "None":
         foreign = block["foreign state"]
         lost = "incomplete" in foreign.casefold()
         said.append(
-            (Health.FAILED if lost else Health.ATTENTION, f"Foreign State: {foreign}"),
+            (
+                ComponentHealth.FAILED if lost else ComponentHealth.ATTENTION,
+                f"Foreign State: {foreign}",
+            ),
         )
     if (alert := block.get("drive has flagged a s.m.a.r.t alert", "No")) != "No":
-        said.append((Health.FAILING, f"S.M.A.R.T alert: {alert}"))
+        said.append((ComponentHealth.FAILING, f"S.M.A.R.T alert: {alert}"))
     if predicted:
-        said.append((Health.FAILING, f"Predictive Failure Count: {predicted}"))
-    said += [(Health.ATTENTION, told) for told in odd]
+        said.append((ComponentHealth.FAILING, f"Predictive Failure Count: {predicted}"))
+    said += [(ComponentHealth.ATTENTION, told) for told in odd]
     healths = [state.health, *(health for health, _ in said)]
     words = [state.word, *(text for _, text in said if text)]
     return ComponentState(
@@ -528,7 +532,7 @@ def parse_battery(text: str) -> Battery:
     """
     plain = output.plain(text)
     if _NOT_THERE.search(plain):
-        return Battery("battery", ComponentState(Health.ABSENT, "not present"))
+        return Battery("battery", ComponentState(ComponentHealth.ABSENT, "not present"))
     lines = _lines("-AdpBbuCmd", text)
     begin = next((at for at, line in enumerate(lines) if "BBU status for Adapter" in line), None)
     if begin is None:
@@ -537,7 +541,7 @@ def parse_battery(text: str) -> Battery:
     flags = next((at for at, line in enumerate(lines) if "BBU Firmware Status" in line), len(lines))
     own, all_of_it = _first(_pairs(lines[:flags])), _first(_pairs(lines))
     word = own.get("battery state", all_of_it.get("battery state"))
-    said: list[tuple[Health, str]] = []
+    said: list[tuple[ComponentHealth, str]] = []
     if word:
         state = states.classify(output.printable(word), _BATTERY_WORDS)
         said.append((state.health, state.word))
@@ -546,33 +550,34 @@ def parse_battery(text: str) -> Battery:
     said += _battery_flags(_pairs(asked))
     if all_of_it.get("learn cycle active", "").casefold() == "yes":
         said = [
-            (Health.BUSY if each.casefold() in _LEARNS else health, each) for health, each in said
+            (ComponentHealth.BUSY if each.casefold() in _LEARNS else health, each)
+            for health, each in said
         ]
     if (good := all_of_it.get("issohgood", "Yes")) != "Yes":
-        said.append((Health.ATTENTION, f"isSOHGood: {good}"))
+        said.append((ComponentHealth.ATTENTION, f"isSOHGood: {good}"))
     if not said and flags == len(lines) and "issohgood" not in all_of_it:
         raise output.refused("MegaCli -AdpBbuCmd -GetBbuStatus", "'Battery State: <word>'", text)
-    health = next((each for each in _WORST if each in {h for h, _ in said}), Health.OK)
+    health = next((each for each in _WORST if each in {h for h, _ in said}), ComponentHealth.OK)
     charge = re.fullmatch(r"([0-9]{1,3}) ?%", all_of_it.get("relative state of charge", ""))
     return Battery(
         name="battery",
         state=ComponentState(
             health, output.printable(", ".join(filter(None, (w for _, w in said))))
         ),
-        ready=None if health is Health.BUSY else health is Health.OK,
+        ready=None if health is ComponentHealth.BUSY else health is ComponentHealth.OK,
         charge_ratio=output.ratio(charge),
         temperature_celsius=output.leading(_CELSIUS, own.get("temperature", "")),
     )
 
 
-def _battery_flags(pairs: Iterable[Pair]) -> list[tuple[Health, str]]:
-    said: list[tuple[Health, str]] = []
+def _battery_flags(pairs: Iterable[Pair]) -> list[tuple[ComponentHealth, str]]:
+    said: list[tuple[ComponentHealth, str]] = []
     for key, value in pairs:
         answer = value.casefold()
         if answer in _WELL or key in _GAUGES or (key == "charging status" and answer in _CHARGING):
             continue
         known = _BATTERY_FLAGS if answer == "yes" else {}
-        if (health := known.get(key, Health.ATTENTION)) is not Health.OK:
+        if (health := known.get(key, ComponentHealth.ATTENTION)) is not ComponentHealth.OK:
             said.append((health, f"{key}: {value}"))
     return said
 
@@ -605,7 +610,7 @@ def parse_rebuilds(text: str) -> dict[str, float]:
     return found
 
 
-def parse_log(text: str, name: str) -> Log:
+def parse_log(text: str, name: str) -> ControllerLog:
     """Parse '-AdpEventLog -GetLatest' of the controller `name`: events by their numbers.
 
     The entries have storcli's format. Errors: ParseError.

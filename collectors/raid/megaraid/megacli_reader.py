@@ -18,7 +18,7 @@ from iowarden.collectors.model import ParseError, ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.backend import PartReader, first_installed
-from iowarden.collectors.raid.controller import Battery, ComponentState, Controller, Health
+from iowarden.collectors.raid.controller import Battery, ComponentHealth, ComponentState, Controller
 from iowarden.collectors.raid.megaraid import megacli
 from iowarden.collectors.raid.pci_hosts import adapters_of
 from iowarden.collectors.smart import scsi_hosts
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
-    from iowarden.collectors.raid.controller import Array, Log, PhysicalDisk
+    from iowarden.collectors.raid.controller import ControllerArray, ControllerLog, PhysicalDisk
 
     _T = TypeVar("_T")
 
@@ -119,13 +119,13 @@ def state(root: Machine, name: str, handle: Handle, _: Controller | None) -> Con
         raise ReadError("; ".join(unread))
     unread += megacli.uncounted(adapter, arrays, disks)
     # Without a battery, a forced write cache is not protected.
-    battery: Battery | None = Battery("battery", ComponentState(Health.ABSENT, "Absent"))
+    battery: Battery | None = Battery("battery", ComponentState(ComponentHealth.ABSENT, "Absent"))
     if adapter.battery is not False:
         battery = parts.read(megacli.parse_battery, None, "-AdpBbuCmd", "-GetBbuStatus")
     parents = {slot: each.name for each in reversed(arrays) for slot in each.slots}
     rebuilt: dict[str, float] = {}
     for disk in disks:
-        if disk.state.health is Health.REBUILDING and disk.state.done_ratio is None:
+        if disk.state.health is ComponentHealth.REBUILDING and disk.state.done_ratio is None:
             which = ("-PDRbld", "-ShowProg", "-PhysDrv", f"[{_place(disk.slot)}]")
             rebuilt |= parts.read(megacli.parse_rebuilds, {}, *which)
     return replace(
@@ -148,7 +148,7 @@ def state(root: Machine, name: str, handle: Handle, _: Controller | None) -> Con
     )
 
 
-def _volumes(text: str) -> tuple[tuple[Array, ...], tuple[PhysicalDisk, ...]]:
+def _volumes(text: str) -> tuple[tuple[ControllerArray, ...], tuple[PhysicalDisk, ...]]:
     return megacli.parse_volumes(text), megacli.parse_members(text)
 
 
@@ -163,7 +163,7 @@ def _run(root: Machine, program: str, *command: str) -> str:
     return run_program(root, _SECONDS, program, *command, "-NoLog")
 
 
-def log(root: Machine, name: str, handle: Handle) -> Log:
+def log(root: Machine, name: str, handle: Handle) -> ControllerLog:
     """Read the newest events. Errors: AbsentError, ReadError, ParseError."""
     program, number, _ = handle
     latest = ("-AdpEventLog", "-GetLatest", str(EVENTS), "-f", "/dev/stdout")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.backend import Backend, PartReader, answers_of
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.megaraid import (
     megacli_reader,
     storcli,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
-    from iowarden.collectors.raid.controller import Controller, Log
+    from iowarden.collectors.raid.controller import Controller, ControllerLog
 
 
 SECONDS = 90.0
@@ -103,7 +103,7 @@ def _find(family: _Family, root: Machine, hosts: Sequence[str]) -> dict[str, Han
     asked = ""
     lost: list[str] = []
 
-    def told(program: str) -> tuple[storcli.Listed, ...]:
+    def told(program: str) -> tuple[storcli.ListedController, ...]:
         return storcli.parse_list(_query(root, program, "show"), lost)
 
     for program, listed in answers_of(root, family.programs, told, errors):
@@ -168,8 +168,8 @@ def _with_volumes(
 
     Errors: LateError, StuckError.
     """
-    shown = {each: scsi_hosts.shown(root, each, family.driver) for each in hosts}
-    rest = [each for each in hosts if shown[each] is scsi_hosts.Shown.VOLUMES]
+    shown = {each: scsi_hosts.host_role(root, each, family.driver) for each in hosts}
+    rest = [each for each in hosts if shown[each] is scsi_hosts.HostRole.VOLUMES]
     unknown = 0
     for program, number, *_ in listed.values() if rest else ():
         parts = PartReader(
@@ -237,7 +237,7 @@ _COPIED = re.compile(r"cpybck|copyback", re.IGNORECASE)
 def _running(found: Controller, places: Sequence[str], *, running: bool) -> list[tuple[str, str]]:
     """Return the queries for running tasks: at most those with a task that runs."""
     asked: list[tuple[str, str]] = []
-    filled = [disk for disk in found.disks if disk.state.health is Health.REBUILDING]
+    filled = [disk for disk in found.disks if disk.state.health is ComponentHealth.REBUILDING]
     copied = [disk for disk in filled if _COPIED.search(disk.state.word)]
     if len(copied) < len(filled):
         asked += [("rebuild", place) for place in places]
@@ -253,7 +253,7 @@ def _host(root: Machine, driver: str, address: str) -> str:
     return next(iter(adapters_of(root, driver).get(address, ())), "")
 
 
-def _log(family: _Family, root: Machine, name: str, handle: Handle) -> Log:
+def _log(family: _Family, root: Machine, name: str, handle: Handle) -> ControllerLog:
     """Read the newest log entries. Errors: AbsentError, ReadError, ParseError."""
     if handle[0] in family.older:
         return megacli_reader.log(root, name, handle)
@@ -263,8 +263,8 @@ def _log(family: _Family, root: Machine, name: str, handle: Handle) -> Log:
 
 
 def _hiding(family: _Family, root: Machine, hosts: Sequence[str]) -> list[str]:
-    drives = scsi_hosts.Shown.DRIVES
-    return [each for each in hosts if scsi_hosts.shown(root, each, family.driver) is not drives]
+    drives = scsi_hosts.HostRole.DRIVES
+    return [each for each in hosts if scsi_hosts.host_role(root, each, family.driver) is not drives]
 
 
 def _backend(vendor: str, family: _Family) -> Backend:

@@ -16,15 +16,15 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Battery,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
     PhysicalDisk,
     Sensor,
 )
 from iowarden.collectors.raid.megaraid.storcli_answer import (
     CELSIUS,
-    Answer,
+    StorcliAnswer,
     Tree,
     flattened,
     not_answered,
@@ -49,34 +49,34 @@ if TYPE_CHECKING:
 VENDOR = "megaraid"
 _BATTERY_WORDS = {
     **states.LEARNING,
-    "optimal": Health.OK,
-    "charging": Health.BUSY,
-    "dgd": Health.DEGRADED,
-    "degraded": Health.DEGRADED,
-    "failed": Health.FAILED,
-    "critical": Health.FAILED,
-    "missing": Health.FAILED,
-    "msng": Health.FAILED,
+    "optimal": ComponentHealth.OK,
+    "charging": ComponentHealth.BUSY,
+    "dgd": ComponentHealth.DEGRADED,
+    "degraded": ComponentHealth.DEGRADED,
+    "failed": ComponentHealth.FAILED,
+    "critical": ComponentHealth.FAILED,
+    "missing": ComponentHealth.FAILED,
+    "msng": ComponentHealth.FAILED,
 }
 """Only 'Optimal' was seen; others are from manuals. 'Dgd (Needs Attention)' is not among them."""
 _CONTROLLER_WORDS = {
-    "optimal": Health.OK,
-    "ok": Health.OK,
-    "degraded": Health.DEGRADED,
-    "failure": Health.FAILED,
-    "failed": Health.FAILED,
+    "optimal": ComponentHealth.OK,
+    "ok": ComponentHealth.OK,
+    "degraded": ComponentHealth.DEGRADED,
+    "failure": ComponentHealth.FAILED,
+    "failed": ComponentHealth.FAILED,
 }
 _PATROL_WORDS = {
-    "stopped": Health.OK,
-    "aborted": Health.OK,
-    "ready": Health.OK,
-    "disabled": Health.OK,
-    "active": Health.BUSY,
-    "paused": Health.BUSY,
-    "suspended": Health.BUSY,
+    "stopped": ComponentHealth.OK,
+    "aborted": ComponentHealth.OK,
+    "ready": ComponentHealth.OK,
+    "disabled": ComponentHealth.OK,
+    "active": ComponentHealth.BUSY,
+    "paused": ComponentHealth.BUSY,
+    "suspended": ComponentHealth.BUSY,
 }
 """'Stopped' and 'Active' were seen."""
-_ENCLOSURE_WORDS = {**states.UNREPORTED, "ok": Health.OK}
+_ENCLOSURE_WORDS = {**states.UNREPORTED, "ok": ComponentHealth.OK}
 _FLAGS = (
     "any offline vd cache preserved",
     "controller has booted into safe mode",
@@ -99,7 +99,7 @@ _PCI = re.compile(r"([0-9a-f]{2,8}):([0-9a-f]{2}):([0-9a-f]{2}):0?([0-7])", re.I
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedController:
     """A RAID controller that the program lists, by the number of '/c0'.
 
     Fields: `disks` and `volumes` are its counts, `not_optimal` the count of volumes that are not
@@ -131,7 +131,7 @@ class ControllerReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StorcliProgress:
     """Progress of a task of a disk (`slot`) or an array (`array`), if reported."""
 
     slot: str
@@ -140,7 +140,7 @@ class Progress:
     done_ratio: float | None
 
 
-def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]:
+def parse_list(text: str, unread: list[str] | None = None) -> tuple[ListedController, ...]:
     """Parse the RAID controllers that 'show' lists; plain adapters are left out.
 
     A program that finds none prints 'Failure', or lists 0. Errors and `unread`: see
@@ -168,11 +168,11 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
     return tuple(found.values())
 
 
-def _listed(row: Tree) -> Listed:
+def _listed(row: Tree) -> ListedController:
     number = text_of(row, "ctl", "ctrl")
     if not re.fullmatch(r"\d{1,3}", number, re.ASCII):
         raise output.refused("storcli show", "a number of a controller", str(row))
-    return Listed(
+    return ListedController(
         int(number),
         text_of(row, "model", "product name"),
         text_of(row, "serialnumber"),
@@ -191,7 +191,7 @@ def uncounted(
     one published output (SAS3108, 12 of 12).
     """
     drives = [each for each in found.arrays if each.name.startswith("virtual drive")]
-    ill = sum(each.state.health is not Health.OK for each in drives)
+    ill = sum(each.state.health is not ComponentHealth.OK for each in drives)
     return tuple(
         reason
         for what, counted, listed in (
@@ -220,7 +220,7 @@ def parse_controllers(text: str, prefix: str = "megaraid c") -> dict[int, Contro
     return found
 
 
-def _controller_report(answer: Answer, name: str) -> ControllerReport:
+def _controller_report(answer: StorcliAnswer, name: str) -> ControllerReport:
     data = answer.data
     flat = flattened({key: each for key, each in data.items() if not isinstance(each, list)})
 
@@ -294,9 +294,11 @@ def _controller_state(
         wrong.append(f"{len(foreign)} disks of another configuration (foreign)")
     if not wrong:
         return state
-    health = state.health if state else Health.OK
+    health = state.health if state else ComponentHealth.OK
     told = "; ".join(filter(None, (state.word if state else "", *wrong)))
-    return ComponentState(Health.ATTENTION if health is Health.OK else health, told[:300])
+    return ComponentState(
+        ComponentHealth.ATTENTION if health is ComponentHealth.OK else health, told[:300]
+    )
 
 
 def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
@@ -318,11 +320,11 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
             )
     present = flat.get("hwcfg bbu", "").casefold()
     if not found and present == "absent":
-        return (Battery("battery", ComponentState(Health.ABSENT, "Absent")),)
+        return (Battery("battery", ComponentState(ComponentHealth.ABSENT, "Absent")),)
     if not found and present == "present":
         # Present without further data: it is unknown whether it can protect the cache.
         told = f"Present, BBU Status {flat.get('bbu status', '?')}, no state"
-        return (Battery("battery", ComponentState(Health.ATTENTION, told), None),)
+        return (Battery("battery", ComponentState(ComponentHealth.ATTENTION, told), None),)
     return tuple(found)
 
 
@@ -341,12 +343,12 @@ def _sensors(data: Tree, flat: Mapping[str, str]) -> tuple[Sensor, ...]:
     return tuple(found)
 
 
-def parse_progress(text: str) -> tuple[Progress, ...]:
+def parse_progress(text: str) -> tuple[StorcliProgress, ...]:
     """Parse the running tasks of 'show rebuild', 'show copyback', 'show cc', 'show bgi' etc.
 
     Tasks that do not run are left out. An answer without rows is refused. Errors: ParseError.
     """
-    found: list[Progress] = []
+    found: list[StorcliProgress] = []
     answers = parse_whole(text)
     rows = [row for answer in answers for row in objects(answer.data) if "progress%" in row]
     for row in rows:
@@ -358,7 +360,7 @@ def parse_progress(text: str) -> tuple[Progress, ...]:
         number = text_of(row, "vd") or text_of(row, "vd-id").rpartition("/v")[2]
         named = re.fullmatch(r"\d{1,4}", number, re.ASCII)
         found.append(
-            Progress(
+            StorcliProgress(
                 output.slot_name(drive[1] or "", drive[2])
                 if drive
                 else slot_of(text_of(row, "eid:slt")),
@@ -372,16 +374,16 @@ def parse_progress(text: str) -> tuple[Progress, ...]:
     return tuple(found)
 
 
-def with_progress(told: Controller, progress: Iterable[Progress]) -> Controller:
+def with_progress(told: Controller, progress: Iterable[StorcliProgress]) -> Controller:
     """Return a controller with the progress of tasks at its disks and arrays."""
     disks = {each.slot: each for each in progress if each.slot}
     arrays = {each.array: each for each in progress if each.array}
 
-    def running(state: ComponentState, found: Progress | None) -> ComponentState:
+    def running(state: ComponentState, found: StorcliProgress | None) -> ComponentState:
         if found is None:
             return state
         word = f"{state.word}, {found.operation}" if found.operation else state.word
-        health = Health.BUSY if state.health is Health.OK else state.health
+        health = ComponentHealth.BUSY if state.health is ComponentHealth.OK else state.health
         return ComponentState(health, word, found.done_ratio)
 
     return replace(

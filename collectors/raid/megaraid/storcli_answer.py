@@ -33,7 +33,7 @@ Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StorcliAnswer:
     """The answer of one controller, or of the program itself: then `number` is None.
 
     Fields: `errors` are its own, harmless ones left out; `unread` are the reasons why rows of its
@@ -50,7 +50,7 @@ class Answer:
     """Whether it is text, not JSON: then nothing marks its end."""
 
 
-def parse_answers(text: str) -> tuple[Answer, ...]:
+def parse_answers(text: str) -> tuple[StorcliAnswer, ...]:
     """Parse the answers of an output in JSON or text. Errors: ParseError."""
     plain = output.plain(text)
     as_json = '"Controllers"' in plain
@@ -60,7 +60,7 @@ def parse_answers(text: str) -> tuple[Answer, ...]:
     return tuple(replace(_answer(entry), text=not as_json) for entry in entries)
 
 
-def parse_whole(text: str) -> tuple[Answer, ...]:
+def parse_whole(text: str) -> tuple[StorcliAnswer, ...]:
     """Parse answers of which each row must be readable. Errors: ParseError."""
     answers = parse_answers(text)
     for answer in answers:
@@ -83,7 +83,7 @@ def _json(text: str) -> list[Any]:
     return entries
 
 
-def _answer(entry: object) -> Answer:
+def _answer(entry: object) -> StorcliAnswer:
     found = _small(entry)
     status = found.get("command status") if isinstance(found, dict) else None
     if not isinstance(found, dict) or not isinstance(status, dict):
@@ -97,7 +97,7 @@ def _answer(entry: object) -> Answer:
     if word.casefold() != "success" and not rows and description.casefold() in {"none", ""}:
         told.append(f"Status = {word}, without a reason")
     unread = data.pop(UNREAD, []) if isinstance(data, dict) else []
-    return Answer(
+    return StorcliAnswer(
         int(number) if re.fullmatch(r"\d{1,3}", number, re.ASCII) else None,
         word.casefold() == "success",
         data if isinstance(data, dict) else {"rows": data} if isinstance(data, list) else {},
@@ -160,7 +160,7 @@ def flattened(tree: Tree) -> dict[str, str]:
 
 
 def not_answered(
-    command: str, expected: str, answers: Iterable[Answer], unread: Iterable[str] = ()
+    command: str, expected: str, answers: Iterable[StorcliAnswer], unread: Iterable[str] = ()
 ) -> ParseError:
     """Return the error of answers without the requested data, as their own description has it."""
     told = "; ".join([*(each.description for each in answers), *unread])

@@ -11,7 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.controller import ComponentState, Controller, Health, PhysicalDisk
+from iowarden.collectors.raid.controller import (
+    ComponentHealth,
+    ComponentState,
+    Controller,
+    PhysicalDisk,
+)
 from iowarden.collectors.raid.megaraid.storcli_answer import (
     CELSIUS,
     Tree,
@@ -29,18 +34,18 @@ if TYPE_CHECKING:
 
 _DISK_WORDS = {
     **states.DEAD,
-    "onln": Health.OK,
-    "ghs": Health.OK,
-    "dhs": Health.OK,
-    "jbod": Health.OK,
-    "ugood": Health.OK,
-    "cpybck": Health.REBUILDING,
-    "sntze": Health.BUSY,
-    "rbld": Health.REBUILDING,
-    "offln": Health.FAILED,
-    "ubad": Health.FAILED,
-    "ubunsp": Health.FAILED,
-    "msng": Health.FAILED,
+    "onln": ComponentHealth.OK,
+    "ghs": ComponentHealth.OK,
+    "dhs": ComponentHealth.OK,
+    "jbod": ComponentHealth.OK,
+    "ugood": ComponentHealth.OK,
+    "cpybck": ComponentHealth.REBUILDING,
+    "sntze": ComponentHealth.BUSY,
+    "rbld": ComponentHealth.REBUILDING,
+    "offln": ComponentHealth.FAILED,
+    "ubad": ComponentHealth.FAILED,
+    "ubunsp": ComponentHealth.FAILED,
+    "msng": ComponentHealth.FAILED,
 }
 """'Onln', 'UGood', 'JBOD' and 'Offln' were seen. Not among them: 'UGUnsp' (unsupported), 'CFShld'
 and similar (shielded: under test after errors).
@@ -51,13 +56,13 @@ among them.
 """
 _STATUS_WORDS = {
     **states.DEAD,
-    "online": Health.OK,
-    "good": Health.OK,
-    "copyback": Health.REBUILDING,
-    "rebuild": Health.REBUILDING,
-    "replace": Health.FAILING,
-    "bad": Health.FAILED,
-    "unusable": Health.FAILED,
+    "online": ComponentHealth.OK,
+    "good": ComponentHealth.OK,
+    "copyback": ComponentHealth.REBUILDING,
+    "rebuild": ComponentHealth.REBUILDING,
+    "replace": ComponentHealth.FAILING,
+    "bad": ComponentHealth.FAILED,
+    "unusable": ComponentHealth.FAILED,
 }
 """storcli2's Status. 'Online' and 'Good' were seen, others are from its manual."""
 _USAGES = {
@@ -133,8 +138,8 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     number = text_of(row, "did")
     foreign = group.casefold() == "f"
     state = disk_state(row, adapter=adapter)
-    if foreign and state.health is Health.OK:
-        state = ComponentState(Health.ATTENTION, f"{state.word}, foreign")
+    if foreign and state.health is ComponentHealth.OK:
+        state = ComponentState(ComponentHealth.ATTENTION, f"{state.word}, foreign")
     counts, odd = states.counts(
         (name.removesuffix(" count"), detail.get(name, ""))
         for name in ("media error count", "other error count", "predictive failure count")
@@ -142,9 +147,13 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     flagged = detail.get("s.m.a.r.t alert flagged by drive", "No").casefold()
     alert = flagged not in _UNFLAGGED
     failing = alert or counts.get("predictive failure", 0) > 0
-    if failing and state.health in {Health.OK, Health.BUSY, Health.REBUILDING}:
+    if failing and state.health in {
+        ComponentHealth.OK,
+        ComponentHealth.BUSY,
+        ComponentHealth.REBUILDING,
+    }:
         told = "S.M.A.R.T. alert" if alert else "predictive failure"
-        state = ComponentState(Health.FAILING, f"{state.word}, {told}")
+        state = ComponentState(ComponentHealth.FAILING, f"{state.word}, {told}")
     state = states.downgraded(state, odd)
     return PhysicalDisk(
         slot=slot,
@@ -173,11 +182,11 @@ def disk_state(row: Tree, *, adapter: bool) -> ComponentState:
     if "status" in row:  # storcli2
         status = text_of(row, "status")
         health = states.classify(status, _STATUS_WORDS).health
-        if health is Health.OK and word.casefold() not in _CONFIGURED:
-            health = Health.ATTENTION
+        if health is ComponentHealth.OK and word.casefold() not in _CONFIGURED:
+            health = ComponentHealth.ATTENTION
         return ComponentState(health, f"{word}, {status}")
     if adapter and word == "-":
-        return ComponentState(Health.OK, word)
+        return ComponentState(ComponentHealth.OK, word)
     return states.classify(word, _DISK_WORDS)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.raid import output
-from iowarden.collectors.raid.controller import Log
+from iowarden.collectors.raid.controller import ControllerLog
 from iowarden.collectors.raid.megaraid import storcli
 from iowarden.collectors.raid.megaraid.storcli_event_codes import NAMES
 
@@ -144,7 +144,7 @@ _COMMANDS = {
 _BITS_21 = 0x1FFFFF
 
 
-def parse_events(text: str, name: str) -> Log:
+def parse_events(text: str, name: str) -> ControllerLog:
     """Parse 'show events' of the controller `name`: events by their numbers.
 
     Programs list the newest first or last; an entry that is listed twice is returned once. A record
@@ -182,7 +182,7 @@ def parse_events(text: str, name: str) -> Log:
     events = sorted(found.values(), key=lambda event: event.sequence)
     if events and events[-1].sequence - events[0].sequence > WRAP // 2:
         events.sort(key=lambda event: (event.sequence + WRAP // 2) % WRAP)
-    return Log(tuple(events), cut=not whole)
+    return ControllerLog(tuple(events), cut=not whole)
 
 
 def _event(record: Sequence[str], name: str) -> StorageEvent:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
-    Array,
+    CachePolicy,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
+    ControllerArray,
     PhysicalDisk,
-    Policy,
 )
 from iowarden.collectors.raid.megaraid.storcli_answer import (
     SLOT,
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 _ARRAY_WORDS = {
     **states.DEAD,
-    "optl": Health.OK,
-    "optimal": Health.OK,
-    "pdgd": Health.DEGRADED,
-    "partially degraded": Health.DEGRADED,
-    "dgrd": Health.DEGRADED,
-    "degraded": Health.DEGRADED,
-    "ofln": Health.FAILED,
-    "msng": Health.FAILED,
+    "optl": ComponentHealth.OK,
+    "optimal": ComponentHealth.OK,
+    "pdgd": ComponentHealth.DEGRADED,
+    "partially degraded": ComponentHealth.DEGRADED,
+    "dgrd": ComponentHealth.DEGRADED,
+    "degraded": ComponentHealth.DEGRADED,
+    "ofln": ComponentHealth.FAILED,
+    "msng": ComponentHealth.FAILED,
 }
 """'Optl', 'Dgrd' and 'OfLn' were seen. 'Rec' (recovery) is not among them."""
-_FOREIGN_WORDS = {**_ARRAY_WORDS, **dict.fromkeys(("optl", "optimal"), Health.ATTENTION)}
+_FOREIGN_WORDS = {**_ARRAY_WORDS, **dict.fromkeys(("optl", "optimal"), ComponentHealth.ATTENTION)}
 """States of foreign drive groups: one that could be imported waits for an administrator."""
 _ACCESS = frozenset({"rw", "ro", "hd", "-", ""})
 """Read and write, read only, hidden: as configured. 'B' (blocked) is not among them."""
@@ -71,15 +71,17 @@ def volume_address(target: int) -> str:
     return f"{2 + target // _TARGETS}:{target % _TARGETS}:0"
 
 
-def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[PhysicalDisk]]:
+def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[ControllerArray], list[PhysicalDisk]]:
     """Return the drive groups of the topology, and the disks missing in it."""
-    groups: list[Array] = []
+    groups: list[ControllerArray] = []
     missing: list[PhysicalDisk] = []
     for row in rows_of(data.get("topology")):
         group, span = text_of(row, "dg"), text_of(row, "arr", "span")
         if text_of(row, "type").casefold() == "drive":
             state = disk_state(row, adapter=adapter)
-            if state.health is Health.FAILED and not SLOT.fullmatch(text_of(row, "eid:slot")):
+            if state.health is ComponentHealth.FAILED and not SLOT.fullmatch(
+                text_of(row, "eid:slot")
+            ):
                 place = f"drive group {group} span {span} row {text_of(row, 'row')}"
                 missing.append(
                     PhysicalDisk(place, state, usage="member", array=f"drive group {group}")
@@ -87,9 +89,11 @@ def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physic
         elif span == "-" and text_of(row, "row") == "-":
             word = text_of(row, "state")
             # storcli2 reports no state of a drive group.
-            health = ComponentState(Health.OK, "-") if word == "-" and "span" in row else None
+            health = (
+                ComponentState(ComponentHealth.OK, "-") if word == "-" and "span" in row else None
+            )
             groups.append(
-                Array(
+                ControllerArray(
                     f"drive group {group}",
                     health or states.classify(word, _ARRAY_WORDS),
                     level=text_of(row, "type"),
@@ -101,7 +105,7 @@ def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physic
 
 def volumes_of(
     data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str, unread: list[str]
-) -> Iterator[Array]:
+) -> Iterator[ControllerArray]:
     """Yield the virtual drives of an answer; reasons for unreadable rows are added to `unread`."""
     seen: set[str] = set()
     disk_caches = {
@@ -129,7 +133,7 @@ def volumes_of(
         access = text_of(row, "access")
         odd = [] if access.casefold() in _ACCESS else [f"access {access}"]
         parent = f"drive group {int(place[1])}" if place[1].isdecimal() else ""
-        yield Array(
+        yield ControllerArray(
             name,
             states.downgraded(state, odd),
             level=text_of(row, "type"),
@@ -143,14 +147,14 @@ def volumes_of(
         )
 
 
-def _policy(current: str, default: str = "") -> Policy | None:
+def _policy(current: str, default: str = "") -> CachePolicy | None:
     """Parse a policy such as 'RWBD' or 'NR,WB'; 'AWB' is write-back even without a battery."""
     if not current:
         return None
     found, set_to = _CACHE.fullmatch(current), _CACHE.fullmatch(default)
     if found is None:
-        return Policy(word=current)
-    return Policy(
+        return CachePolicy(word=current)
+    return CachePolicy(
         _writes_back(found),
         found[1].upper() != "NR",
         current,
@@ -177,12 +181,12 @@ def members_of(data: Tree, disks: Sequence[PhysicalDisk]) -> dict[str, tuple[str
     return {name: tuple(each) for name, each in found.items() if each}
 
 
-def parse_volumes(text: str) -> dict[str, Array]:
+def parse_volumes(text: str) -> dict[str, ControllerArray]:
     """Parse the virtual drives of '/vall show all' by name; `serial` is the one that the host sees.
 
     `serial` is from storcli2's output, else the 'SCSI NAA Id'. Errors: ParseError.
     """
-    found: dict[str, Array] = {}
+    found: dict[str, ControllerArray] = {}
     answers = parse_whole(text)
     for answer in answers:
         properties = _volume_properties(answer.data)
@@ -223,7 +227,7 @@ def _volume_properties(data: Tree) -> dict[str, dict[str, str]]:
     return found
 
 
-def with_volumes(told: Controller, volumes: Mapping[str, Array]) -> Controller:
+def with_volumes(told: Controller, volumes: Mapping[str, ControllerArray]) -> Controller:
     """Return a controller with details of its virtual drives from '/vall show all'."""
     arrays = [
         replace(
@@ -242,7 +246,7 @@ def with_volumes(told: Controller, volumes: Mapping[str, Array]) -> Controller:
     return replace(told, arrays=tuple(arrays))
 
 
-def parse_foreign(text: str) -> tuple[Array, ...]:
+def parse_foreign(text: str) -> tuple[ControllerArray, ...]:
     """Parse the drive groups of a foreign configuration ('/fall show'), if any.
 
     Each needs attention: until it is imported or cleared, its disks cannot be used. One with
@@ -260,7 +264,7 @@ def parse_foreign(text: str) -> tuple[Array, ...]:
     if not rows and not named and "foreign" not in descriptions.casefold():
         raise output.refused("storcli /cN/fall show", "a foreign configuration", descriptions)
     return tuple(
-        Array(
+        ControllerArray(
             f"foreign drive group {text_of(row, 'dg')}",
             states.classify(text_of(row, "state"), _FOREIGN_WORDS),
             level=text_of(row, "type"),

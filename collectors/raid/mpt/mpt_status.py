@@ -12,21 +12,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.controller import Array, ComponentState, Health, PhysicalDisk
+from iowarden.collectors.raid.controller import (
+    ComponentHealth,
+    ComponentState,
+    ControllerArray,
+    PhysicalDisk,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _GB = 1 << 30
-_VOLUME_WORDS = {**states.DEAD, "optimal": Health.OK, "degraded": Health.DEGRADED}
+_VOLUME_WORDS = {**states.DEAD, "optimal": ComponentHealth.OK, "degraded": ComponentHealth.DEGRADED}
 _DISK_WORDS = {
     **states.DEAD,
-    "online": Health.OK,
-    "initializing": Health.BUSY,
-    "not_compatible": Health.FAILED,
-    "offline_requested": Health.FAILED,
-    "failed_requested": Health.FAILED,
-    "other_offline": Health.FAILED,
+    "online": ComponentHealth.OK,
+    "initializing": ComponentHealth.BUSY,
+    "not_compatible": ComponentHealth.FAILED,
+    "offline_requested": ComponentHealth.FAILED,
+    "failed_requested": ComponentHealth.FAILED,
+    "other_offline": ComponentHealth.FAILED,
 }
 _LEVELS = {"IM": "RAID1", "IME": "RAID1E", "IS": "RAID0"}
 _RESYNC = "RESYNC_IN_PROGRESS"
@@ -68,7 +73,7 @@ _SYNC = re.compile(r"scsi_id:(?P<id>[0-9]{1,3}) (?P<done>[0-9]{1,3})%")
 class Mirrors:
     """Volumes and their disks. `unread`: why lines could not be read."""
 
-    arrays: tuple[Array, ...]
+    arrays: tuple[ControllerArray, ...]
     disks: tuple[PhysicalDisk, ...]
     read_errors: tuple[str, ...] = ()
 
@@ -129,18 +134,21 @@ def parse_status(text: str) -> Mirrors:
 
 def _volume(
     told: Mapping[str, str], disks: Iterable[Mapping[str, str]], done: float | None
-) -> Array:
+) -> ControllerArray:
     state = states.classify(told["state"], _VOLUME_WORDS)
     flags = told.get("flags", "ENABLED").split()
     odd = [flag for flag in flags if flag not in {"ENABLED", _RESYNC}]
     health = state.health
     if _RESYNC in flags:
-        health = {Health.OK: Health.BUSY, Health.DEGRADED: Health.REBUILDING}.get(health, health)
+        health = {
+            ComponentHealth.OK: ComponentHealth.BUSY,
+            ComponentHealth.DEGRADED: ComponentHealth.REBUILDING,
+        }.get(health, health)
     if health in states.WELL and (odd or "ENABLED" not in flags):
-        health = Health.ATTENTION
+        health = ComponentHealth.ATTENTION
     words = [told["state"], *(flag for flag in flags if flag != "ENABLED")]
     kind = told.get("type", "")
-    return Array(
+    return ControllerArray(
         name=f"volume {int(told['id'])}",
         state=ComponentState(health, output.printable(" ".join(words)), done),
         level=output.printable(_LEVELS.get(kind, kind)),
@@ -161,13 +169,13 @@ def _disk(told: Mapping[str, str], parent: str, *, running: bool) -> PhysicalDis
     state = states.classify(told["state"], _DISK_WORDS)
     flags = [flag for flag in told.get("flags", "").split() if flag != "NONE"]
     health = state.health
-    if health is Health.OK and flags:
+    if health is ComponentHealth.OK and flags:
         odd = [flag for flag in flags if flag != _OUT_OF_SYNC]
-        stale = Health.REBUILDING if running else Health.DEGRADED
+        stale = ComponentHealth.REBUILDING if running else ComponentHealth.DEGRADED
         health = stale if _OUT_OF_SYNC in flags else health
-        health = Health.ATTENTION if odd and health is Health.OK else health
-    if int(told.get("smart", "ff"), 16) == _PREDICTED_ASC and health is not Health.FAILED:
-        health = Health.FAILING
+        health = ComponentHealth.ATTENTION if odd and health is ComponentHealth.OK else health
+    if int(told.get("smart", "ff"), 16) == _PREDICTED_ASC and health is not ComponentHealth.FAILED:
+        health = ComponentHealth.FAILING
         flags.append("SMART ASC 0x5d")
     model = f"{told.get('vendor', '').strip()} {told.get('model', '').strip()}".strip()
     return PhysicalDisk(

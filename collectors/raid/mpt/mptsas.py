@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
-    from iowarden.collectors.raid.controller import Array, PhysicalDisk
+    from iowarden.collectors.raid.controller import ControllerArray, PhysicalDisk
 
 _SECONDS = 60.0
 _IRCU_DRIVERS = ("mpt3sas", "mpt2sas")
@@ -83,7 +83,7 @@ def _ircu_find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
     known: set[str] = set()
     errors: list[Exception] = []
 
-    def listed(program: str) -> tuple[sasircu.Listed, ...]:
+    def listed(program: str) -> tuple[sasircu.ListedAdapter, ...]:
         lost: list[str] = []
         adapters = sasircu.parse_list(run_program(root, _SECONDS, program, "LIST"), lost)
         errors.extend(map(ParseError, lost))
@@ -131,7 +131,7 @@ def _ircu_state(root: Machine, name: str, handle: Handle, _: Controller | None) 
     )
 
 
-def _address(root: Machine, array: Array, volumes: Sequence[str], *, alone: bool) -> str:
+def _address(root: Machine, array: ControllerArray, volumes: Sequence[str], *, alone: bool) -> str:
     """Return the kernel's SCSI address of a volume, '1:0:0', '' if it is uncertain.
 
     Its 64-bit number is in the kernel's `wwid`, in reverse byte order (unchecked): long enough to
@@ -169,7 +169,7 @@ def _status_state(root: Machine, name: str, handle: Handle, _: Controller | None
         # It finds the first volume alone; behind parallel SCSI others cannot be found.
         found = mpt_status.parse_ids(run_program(root, _SECONDS, _STATUS_PROGRAM, *which, "-p"))
         targets = [str(number) for number in found]
-    arrays: list[Array] = []
+    arrays: list[ControllerArray] = []
     disks: dict[str, PhysicalDisk] = {}
     unread: list[str] = []
     for target in targets:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
-    Array,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
+    ControllerArray,
     PhysicalDisk,
 )
 
@@ -31,20 +31,20 @@ _MB = 1 << 20
 _VOLUME_WORDS = {
     **states.DEAD,
     **states.WORKING,
-    "okay": Health.OK,
-    "online": Health.OK,
-    "degraded": Health.DEGRADED,
+    "okay": ComponentHealth.OK,
+    "online": ComponentHealth.OK,
+    "degraded": ComponentHealth.DEGRADED,
 }
 """'Inactive' is not among them: it needs attention."""
 _DISK_WORDS = {
     **states.DEAD,
-    "optimal": Health.OK,
-    "online": Health.OK,
-    "hot spare": Health.OK,
-    "ready": Health.OK,
-    "rebuilding": Health.REBUILDING,
-    "out of sync": Health.DEGRADED,
-    "degraded": Health.DEGRADED,
+    "optimal": ComponentHealth.OK,
+    "online": ComponentHealth.OK,
+    "hot spare": ComponentHealth.OK,
+    "ready": ComponentHealth.OK,
+    "rebuilding": ComponentHealth.REBUILDING,
+    "out of sync": ComponentHealth.DEGRADED,
+    "degraded": ComponentHealth.DEGRADED,
 }
 """'Available' is not among them: the disk 'might not be ready', and no volume can use it. 'Standby'
 is a device that is no disk.
@@ -73,11 +73,11 @@ _DEVICE = re.compile(r"\s*Device is an? (\S.*?)\s*", re.IGNORECASE)
 _PLACE = re.compile(r"([0-9]{1,5}):([0-9]{1,5})")
 _STATE = re.compile(r"(\S.*?) ?\(([A-Z]{2,6})\)")
 _CODES = {
-    **dict.fromkeys(("OKY", "ONL", "OPT", "RDY", "HSP"), Health.OK),
-    "INIT": Health.BUSY,
-    **dict.fromkeys(("DGD", "OSY"), Health.DEGRADED),
-    "RBLD": Health.REBUILDING,
-    **dict.fromkeys(("FLD", "MIS"), Health.FAILED),
+    **dict.fromkeys(("OKY", "ONL", "OPT", "RDY", "HSP"), ComponentHealth.OK),
+    "INIT": ComponentHealth.BUSY,
+    **dict.fromkeys(("DGD", "OSY"), ComponentHealth.DEGRADED),
+    "RBLD": ComponentHealth.REBUILDING,
+    **dict.fromkeys(("FLD", "MIS"), ComponentHealth.FAILED),
 }
 """Abbreviations after a state. 'SBY' and 'AVL' are for devices that are no disk, or not ready."""
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%")
@@ -86,7 +86,7 @@ _SECTIONS = ("Controller information", "IR Volume information", "Physical device
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedAdapter:
     """An adapter of 'LIST'. Fields: `index` is its number there; `address` is its PCI address."""
 
     index: int
@@ -95,7 +95,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class VolumeTask:
     """A volume in 'STATUS'. `operation` is '' if no task runs; `status`: 'Enabled'."""
 
     operation: str
@@ -103,7 +103,7 @@ class Task:
     done_ratio: float | None = None
 
 
-def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]:
+def parse_list(text: str, unread: list[str] | None = None) -> tuple[ListedAdapter, ...]:
     """Parse the adapters of 'LIST', none if it found none.
 
     Errors and `unread`: see `output.readable`.
@@ -119,13 +119,13 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
     return tuple(output.readable(rows, _listed, unread))
 
 
-def _listed(line: str) -> Listed:
+def _listed(line: str) -> ListedAdapter:
     row = _ROW.fullmatch(line)
     if row is None:
         raise output.refused("sas2ircu LIST", "'<index> <type> <ids> <PCI address>'", line)
     domain, bus, device, function = (int(part, 16) for part in row.group(3, 4, 5, 6))
     address = f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
-    return Listed(int(row[1]), output.printable(row[2]), address)
+    return ListedAdapter(int(row[1]), output.printable(row[2]), address)
 
 
 def parse_display(text: str, name: str) -> Controller:
@@ -187,7 +187,7 @@ def _unheaded(lines: Sequence[str], head: re.Pattern[str], once: Sequence[str]) 
         yield from output.merged("sas2ircu DISPLAY", heading, keys, {key})
 
 
-def _volume(lines: Sequence[str]) -> Array:
+def _volume(lines: Sequence[str]) -> ControllerArray:
     pairs = list(_pairs(lines))
     own = dict(reversed(pairs))
     slots = (
@@ -197,7 +197,7 @@ def _volume(lines: Sequence[str]) -> Array:
         if (found := _PLACE.fullmatch(value))
         if (slot := _slot(found[1], found[2]))
     )
-    return Array(
+    return ControllerArray(
         name=volume_name(own.get("volume id", "")),
         state=_state(own.get("status of volume", ""), _VOLUME_WORDS),
         level=output.printable(own.get("raid level", "")),
@@ -234,13 +234,13 @@ def _slot(enclosure: str, slot: str) -> str:
     return output.slot_name(enclosure, slot) if re.fullmatch(r"[0-9]{1,5}", enclosure) else ""
 
 
-def _state(word: str, meanings: Mapping[str, Health]) -> ComponentState:
+def _state(word: str, meanings: Mapping[str, ComponentHealth]) -> ComponentState:
     """Parse a state such as 'Okay (OKY)'."""
     found = _STATE.fullmatch(word)
     state = states.classify(found[1] if found else word, meanings)
     code = _CODES.get(found[2]) if found else None
     if found and code not in {None, state.health} and state.health in states.WELL:
-        return ComponentState(Health.ATTENTION, output.printable(word))
+        return ComponentState(ComponentHealth.ATTENTION, output.printable(word))
     return replace(state, word=output.printable(found[1] if found else word))
 
 
@@ -248,7 +248,7 @@ def _bytes(megabytes: str) -> int | None:
     return int(megabytes) * _MB if re.fullmatch(r"[0-9]{1,12}", megabytes) else None
 
 
-def parse_status(text: str) -> dict[str, Task]:
+def parse_status(text: str) -> dict[str, VolumeTask]:
     """Parse the running task of each volume of 'N STATUS', by volume name.
 
     A plain adapter has none. Errors: ParseError.
@@ -261,7 +261,7 @@ def parse_status(text: str) -> dict[str, Task]:
         own = dict(_pairs(block))
         operation = own.get("current operation", "")
         done = _PERCENT.match(own.get("percentage complete", ""))
-        found[volume_name(own.get("volume id", ""))] = Task(
+        found[volume_name(own.get("volume id", ""))] = VolumeTask(
             "" if operation == "None" else output.printable(operation),
             output.printable(own.get("volume status", "")),
             output.ratio(done),
@@ -271,14 +271,16 @@ def parse_status(text: str) -> dict[str, Task]:
     return found
 
 
-def parse_states(text: str) -> tuple[Array, ...]:
+def parse_states(text: str) -> tuple[ControllerArray, ...]:
     """Parse the volumes of 'N STATUS' with their states alone, for use without 'N DISPLAY'.
 
     Errors: ParseError.
     """
-    words = _VOLUME_WORDS | {"optimal": Health.OK}
+    words = _VOLUME_WORDS | {"optimal": ComponentHealth.OK}
     return tuple(
-        with_task(Array(name, _state(own.get("volume state", ""), words)), tasks.get(name))
+        with_task(
+            ControllerArray(name, _state(own.get("volume state", ""), words)), tasks.get(name)
+        )
         for tasks in (parse_status(text),)
         for _, block in output.blocks(output.plain(text).splitlines(), _VOLUME)
         for own in (dict(_pairs(block)),)
@@ -286,7 +288,7 @@ def parse_states(text: str) -> tuple[Array, ...]:
     )
 
 
-def with_task(array: Array, task: Task | None) -> Array:
+def with_task(array: ControllerArray, task: VolumeTask | None) -> ControllerArray:
     """Return a volume with its running task: one that restores redundancy, or one that does not."""
     if task is None:
         return array
@@ -295,11 +297,11 @@ def with_task(array: Array, task: Task | None) -> Array:
     if not task.operation:
         return replace(array, state=state)
     health = state.health
-    if health is Health.OK:
+    if health is ComponentHealth.OK:
         known = task.operation.casefold() in states.WORKING.keys() | _MENDING
-        health = Health.BUSY if known else Health.ATTENTION
-    elif health is Health.DEGRADED and task.operation.casefold() in _MENDING:
-        health = Health.REBUILDING
+        health = ComponentHealth.BUSY if known else ComponentHealth.ATTENTION
+    elif health is ComponentHealth.DEGRADED and task.operation.casefold() in _MENDING:
+        health = ComponentHealth.REBUILDING
     return replace(
         array, state=ComponentState(health, f"{state.word}, {task.operation}", task.done_ratio)
     )

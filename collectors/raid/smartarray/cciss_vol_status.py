@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
-    Array,
+    CachePolicy,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
+    ControllerArray,
     PhysicalDisk,
-    Policy,
     Sensor,
 )
 
@@ -27,29 +27,33 @@ if TYPE_CHECKING:
 
 _VOLUME_WORDS = {
     **states.DEAD,
-    "ok": Health.OK,
-    "currently expanding": Health.BUSY,
-    "currently expannding": Health.BUSY,  # so it is spelt there
-    "queued for expansion": Health.BUSY,
-    "currently recovering": Health.REBUILDING,
-    "using interim recovery mode": Health.DEGRADED,
-    "ready for recovery operation": Health.DEGRADED,
-    "not yet available": Health.BUSY,  # a new volume waits for an expansion: see `ssacli`
-    "wrong physical drive was replaced": Health.FAILED,
-    "a physical drive is not properly connected": Health.FAILED,
-    "hardware was overheated": Health.FAILED,
+    "ok": ComponentHealth.OK,
+    "currently expanding": ComponentHealth.BUSY,
+    "currently expannding": ComponentHealth.BUSY,  # so it is spelt there
+    "queued for expansion": ComponentHealth.BUSY,
+    "currently recovering": ComponentHealth.REBUILDING,
+    "using interim recovery mode": ComponentHealth.DEGRADED,
+    "ready for recovery operation": ComponentHealth.DEGRADED,
+    "not yet available": ComponentHealth.BUSY,  # a new volume waits for an expansion: see `ssacli`
+    "wrong physical drive was replaced": ComponentHealth.FAILED,
+    "a physical drive is not properly connected": ComponentHealth.FAILED,
+    "hardware was overheated": ComponentHealth.FAILED,
 }
 """'Hardware is overheating' is not among them: it needs attention."""
 _FINE_SPARES = frozenset(
     {"at least one spare drive designated", "at least one spare drive remains available"}
 )
 """Further messages about spares: one failed, or one replaced a failed disk."""
-_DISK_WORDS = {**states.DEAD, "ok": Health.OK, "predictive failure": Health.FAILING}
+_DISK_WORDS = {
+    **states.DEAD,
+    "ok": ComponentHealth.OK,
+    "predictive failure": ComponentHealth.FAILING,
+}
 """Only 'OK' was seen."""
 _ENCLOSURE_WORDS = {
-    "ok": Health.OK,
-    "fan failed": Health.FAILED,
-    "power supply unit failed": Health.FAILED,
+    "ok": ComponentHealth.OK,
+    "fan failed": ComponentHealth.FAILED,
+    "power supply unit failed": ComponentHealth.FAILED,
 }
 """'Temperature problem', 'Door alert', several at once: they need attention."""
 
@@ -89,13 +93,13 @@ _TWICE = ("cciss_vol_status of one device file", "cciss_vol_status of another")
 
 
 @dataclass(slots=True)
-class _Card:
+class _CcissDraft:
     """A controller while it is parsed; `file` is the device file that names it."""
 
     model: str = ""
     file: str = ""
     firmware: str = ""
-    volumes: dict[str, Array] = field(default_factory=dict)
+    volumes: dict[str, ControllerArray] = field(default_factory=dict)
     disks: dict[str, PhysicalDisk] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
     cache: dict[str, str] | None = None
@@ -111,12 +115,12 @@ class _Card:
 
 def parse_volume_status(text: str) -> tuple[Controller, ...]:
     """Parse the controllers; two device files of one controller are merged. Errors: ParseError."""
-    cards: list[_Card] = []
+    cards: list[_CcissDraft] = []
     plain = output.plain(text)
     unread = output.torn("cciss_vol_status", plain)
     for line in plain.splitlines():
         if found := _CARD.fullmatch(line):
-            cards.append(_Card(output.shown(found[1]), verbose=True))
+            cards.append(_CcissDraft(output.excerpt(found[1]), verbose=True))
         elif found := _REFUSED.fullmatch(line):
             unread.append(output.printable(found[1]))
         elif found := _VOLUME.fullmatch(line) or _ENCLOSURE.fullmatch(line):
@@ -139,17 +143,17 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
         if card.file:
             one = _controller(card, unread)
             known = named.get(one.name)
-            named[one.name] = states.joined(known, one, _TWICE) if known else one
+            named[one.name] = states.combined_reports(known, one, _TWICE) if known else one
     if not named:
         raise output.refused("cciss_vol_status", "'<device>: (<controller>) ... status: ...'", text)
     return tuple(named.values())
 
 
-def _card(cards: list[_Card], file: str, model: str) -> _Card:
+def _card(cards: list[_CcissDraft], file: str, model: str) -> _CcissDraft:
     """Return the controller of a line: without '-V' only the lines name it."""
     last = cards[-1] if cards else None
     if last is None or (last.file and _name(last.file) != _name(file)):
-        last = _Card(output.shown(model))
+        last = _CcissDraft(output.excerpt(model))
         cards.append(last)
     last.file = last.file or file
     return last
@@ -160,37 +164,39 @@ def _name(file: str) -> str:
     return "cciss " + re.sub(r"d\d{1,4}$", "", file.removeprefix("/dev/").removeprefix("cciss/"))
 
 
-def _read_line(card: _Card, found: re.Match[str]) -> None:
+def _read_line(card: _CcissDraft, found: re.Match[str]) -> None:
     word = found["state"]
     if found.re is _ENCLOSURE:
-        name = output.shown(
+        name = output.excerpt(
             f"enclosure bus {int(found['bus'])} port {found['port']} {found['name']}"
         )
-        state = states.classify(output.shown(word), _ENCLOSURE_WORDS)
+        state = states.classify(output.excerpt(word), _ENCLOSURE_WORDS)
         card.sensors[name.strip()] = Sensor(name.strip(), state)
         return
     card.volume = name = f"volume {int(found['number'])}"
-    state = states.classify(output.shown(word), _VOLUME_WORDS)
+    state = states.classify(output.excerpt(word), _VOLUME_WORDS)
     odd = [
         told
         for each in found["more"].split(".")
         if (told := " ".join(each.split())) and told.casefold() not in _FINE_SPARES
     ]
-    volume = Array(name, state, level=output.shown(found["level"].removeprefix("RAID ")))
+    volume = ControllerArray(
+        name, state, level=output.excerpt(found["level"].removeprefix("RAID "))
+    )
     (card.volumes[name],) = states.once(
         (*filter(None, [card.volumes.get(name)]), _worse(volume, *odd))
     )
 
 
-def _worse(volume: Array, *why: str) -> Array:
+def _worse(volume: ControllerArray, *why: str) -> ControllerArray:
     """Return an optimal logical drive with the state of a problem of its disks."""
     if not why or volume.state.health not in states.WELL:
         return volume
-    word = output.shown(", ".join([volume.state.word, *why]))
-    return replace(volume, state=ComponentState(Health.ATTENTION, word))
+    word = output.excerpt(", ".join([volume.state.word, *why]))
+    return replace(volume, state=ComponentState(ComponentHealth.ATTENTION, word))
 
 
-def _line(card: _Card, line: str) -> None:
+def _line(card: _CcissDraft, line: str) -> None:
     told = " ".join(line.split()).casefold()
     if told in _LISTS:
         card.listed = _LISTS[told]
@@ -216,27 +222,27 @@ def _line(card: _Card, line: str) -> None:
         if card.cache is not None:
             card.cache[found[1].casefold()] = found[2]
         elif found[1].casefold() == "running firmware":
-            card.firmware = output.shown(found[2])
+            card.firmware = output.excerpt(found[2])
 
 
-def _disk(card: _Card, found: re.Match[str]) -> None:
+def _disk(card: _CcissDraft, found: re.Match[str]) -> None:
     slot = f"port {found['port']} box {found['box']} bay {found['bay']}"
     word = found["state"] or card.listed or ""
-    state = states.classify(output.shown(word), _DISK_WORDS)
+    state = states.classify(output.excerpt(word), _DISK_WORDS)
     model = " ".join(found["model"].split()).removeprefix("ATA ")
     known = card.disks.get(slot)
     # A failed disk may be listed as a present one as well.
-    if known is None or known.state.health is Health.OK:
+    if known is None or known.state.health is ComponentHealth.OK:
         card.disks[slot] = PhysicalDisk(
             slot,
             state,
-            model=output.shown(model),
-            serial=output.shown(found["serial"].strip()),
-            firmware=output.shown(found["firmware"].strip()),
+            model=output.excerpt(model),
+            serial=output.excerpt(found["serial"].strip()),
+            firmware=output.excerpt(found["firmware"].strip()),
         )
 
 
-def _controller(card: _Card, unread: list[str]) -> Controller:
+def _controller(card: _CcissDraft, unread: list[str]) -> Controller:
     policy, sensors = _cache(card.cache)
     if card.verbose and not card.counted:
         card.read_errors.append(
@@ -258,7 +264,7 @@ def _controller(card: _Card, unread: list[str]) -> Controller:
     )
 
 
-def _cache(told: Mapping[str, str] | None) -> tuple[Policy | None, tuple[Sensor, ...]]:
+def _cache(told: Mapping[str, str] | None) -> tuple[CachePolicy | None, tuple[Sensor, ...]]:
     if told is None:
         return None, ()
     switch = {"yes": True, "no": False}
@@ -268,16 +274,20 @@ def _cache(told: Mapping[str, str] | None) -> tuple[Policy | None, tuple[Sensor,
     if enabled is None and configured is False and not disabled:
         enabled = False
     if disabled:
-        health = Health.FAILED if "permanently" in disabled.casefold() else Health.DEGRADED
-        state = ComponentState(health, output.shown(disabled))
+        health = (
+            ComponentHealth.FAILED
+            if "permanently" in disabled.casefold()
+            else ComponentHealth.DEGRADED
+        )
+        state = ComponentState(health, output.excerpt(disabled))
     elif configured is None:
-        state = ComponentState(Health.ATTENTION)
+        state = ComponentState(ComponentHealth.ATTENTION)
     else:
         # A user may have disabled it.
         state = (
-            ComponentState(Health.OK, "configured")
+            ComponentState(ComponentHealth.OK, "configured")
             if configured
-            else ComponentState(Health.ABSENT, "none")
+            else ComponentState(ComponentHealth.ABSENT, "none")
         )
     wanted = True if disabled else enabled
-    return Policy(enabled, None, "write cache", wanted), (Sensor("cache", state),)
+    return CachePolicy(enabled, None, "write cache", wanted), (Sensor("cache", state),)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
-    Array,
     Battery,
+    CachePolicy,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
+    ControllerArray,
     PhysicalDisk,
-    Policy,
     Sensor,
     slots_by_array,
 )
@@ -30,44 +30,48 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _GB = 1000
-_CONTROLLER_WORDS = {"ok": Health.OK, "failed": Health.FAILED, "degraded": Health.DEGRADED}
-_GROUP_WORDS = {"ok": Health.OK}
+_CONTROLLER_WORDS = {
+    "ok": ComponentHealth.OK,
+    "failed": ComponentHealth.FAILED,
+    "degraded": ComponentHealth.DEGRADED,
+}
+_GROUP_WORDS = {"ok": ComponentHealth.OK}
 """States of an array that contains logical drives. 'Failed' has any failed disk, also a spare: its
 logical drives and disks are more precise.
 """
 _VOLUME_WORDS = {
     **states.DEAD,
     **states.WORKING,
-    "ok": Health.OK,
-    "transforming": Health.BUSY,
-    "queued for expansion": Health.BUSY,
-    "queued for transformation": Health.BUSY,
-    "erasing": Health.BUSY,
-    "rapid parity initialization in progress": Health.BUSY,
-    "rapid parity initialization pending": Health.BUSY,
-    "unencrypted to encrypted transformation in progress": Health.BUSY,
-    "unencrypted to encrypted transformation not started": Health.BUSY,
-    "new logical drive key rekey in progress": Health.BUSY,
-    "new logical drive key rekey request received": Health.BUSY,
-    "predictive spare rebuild ready": Health.BUSY,
-    "recovering": Health.REBUILDING,
-    "rebuilding": Health.REBUILDING,
-    "interim recovery mode": Health.DEGRADED,
-    "ready for rebuild": Health.DEGRADED,
-    "ready rebuild": Health.DEGRADED,
-    "ready for recovery": Health.DEGRADED,
-    "multi-path access degraded": Health.DEGRADED,
-    "multipath access degraded": Health.DEGRADED,
-    "not available": Health.BUSY,
-    "not yet available": Health.BUSY,
-    "shutdown": Health.FAILED,
-    "physical disk(s) not properly connected": Health.FAILED,
-    "bad connect": Health.FAILED,
-    "no access - encrypted - missing key": Health.FAILED,
-    "no access - encrypted with controller encryption not enabled": Health.FAILED,
-    "wrong drive": Health.FAILED,
-    "wrong physical drive replaced": Health.FAILED,
-    "disabled from scsi id conflict": Health.FAILED,
+    "ok": ComponentHealth.OK,
+    "transforming": ComponentHealth.BUSY,
+    "queued for expansion": ComponentHealth.BUSY,
+    "queued for transformation": ComponentHealth.BUSY,
+    "erasing": ComponentHealth.BUSY,
+    "rapid parity initialization in progress": ComponentHealth.BUSY,
+    "rapid parity initialization pending": ComponentHealth.BUSY,
+    "unencrypted to encrypted transformation in progress": ComponentHealth.BUSY,
+    "unencrypted to encrypted transformation not started": ComponentHealth.BUSY,
+    "new logical drive key rekey in progress": ComponentHealth.BUSY,
+    "new logical drive key rekey request received": ComponentHealth.BUSY,
+    "predictive spare rebuild ready": ComponentHealth.BUSY,
+    "recovering": ComponentHealth.REBUILDING,
+    "rebuilding": ComponentHealth.REBUILDING,
+    "interim recovery mode": ComponentHealth.DEGRADED,
+    "ready for rebuild": ComponentHealth.DEGRADED,
+    "ready rebuild": ComponentHealth.DEGRADED,
+    "ready for recovery": ComponentHealth.DEGRADED,
+    "multi-path access degraded": ComponentHealth.DEGRADED,
+    "multipath access degraded": ComponentHealth.DEGRADED,
+    "not available": ComponentHealth.BUSY,
+    "not yet available": ComponentHealth.BUSY,
+    "shutdown": ComponentHealth.FAILED,
+    "physical disk(s) not properly connected": ComponentHealth.FAILED,
+    "bad connect": ComponentHealth.FAILED,
+    "no access - encrypted - missing key": ComponentHealth.FAILED,
+    "no access - encrypted with controller encryption not enabled": ComponentHealth.FAILED,
+    "wrong drive": ComponentHealth.FAILED,
+    "wrong physical drive replaced": ComponentHealth.FAILED,
+    "disabled from scsi id conflict": ComponentHealth.FAILED,
 }
 """Of these 'OK', 'Interim Recovery Mode', 'Ready for Rebuild' and 'Recovering' were seen. A drive
 that is 'Not Available' is new and waits for an expansion; one that is 'Shutdown' was switched off
@@ -78,38 +82,38 @@ CPQIDA-MIB's numbers. 'Other', 'Unconfigured', 'Overheating' need attention.
 """
 _DISK_WORDS = {
     **states.DEAD,
-    "ok": Health.OK,
-    "erase in progress": Health.BUSY,
-    "erasing": Health.BUSY,
-    "erase pending": Health.BUSY,
-    "erase queued": Health.BUSY,
-    "rebuilding": Health.REBUILDING,
-    "predictive failure": Health.FAILING,
-    "ssd wear out": Health.FAILING,
+    "ok": ComponentHealth.OK,
+    "erase in progress": ComponentHealth.BUSY,
+    "erasing": ComponentHealth.BUSY,
+    "erase pending": ComponentHealth.BUSY,
+    "erase queued": ComponentHealth.BUSY,
+    "rebuilding": ComponentHealth.REBUILDING,
+    "predictive failure": ComponentHealth.FAILING,
+    "ssd wear out": ComponentHealth.FAILING,
 }
 """'Erase Done' and 'Not Authenticated' are not among them. Source: as for volumes."""
 _CACHE_WORDS = {
-    "ok": Health.OK,
-    "not configured": Health.ABSENT,
-    "not present": Health.ABSENT,
-    "temporarily disabled": Health.DEGRADED,
-    "permanently disabled": Health.FAILED,
+    "ok": ComponentHealth.OK,
+    "not configured": ComponentHealth.ABSENT,
+    "not present": ComponentHealth.ABSENT,
+    "temporarily disabled": ComponentHealth.DEGRADED,
+    "permanently disabled": ComponentHealth.FAILED,
 }
 _BATTERY_WORDS = {
     **states.LEARNING,
-    "ok": Health.OK,
-    "recharging": Health.BUSY,
-    "charging": Health.BUSY,
-    "failed": Health.FAILED,
-    "not present": Health.ABSENT,
-    "not installed": Health.ABSENT,
+    "ok": ComponentHealth.OK,
+    "recharging": ComponentHealth.BUSY,
+    "charging": ComponentHealth.BUSY,
+    "failed": ComponentHealth.FAILED,
+    "not present": ComponentHealth.ABSENT,
+    "not installed": ComponentHealth.ABSENT,
 }
 _PART_WORDS = {
     **states.UNREPORTED,
-    "ok": Health.OK,
-    "redundant": Health.OK,
-    "degraded": Health.DEGRADED,
-    "failed": Health.FAILED,
+    "ok": ComponentHealth.OK,
+    "redundant": ComponentHealth.OK,
+    "degraded": ComponentHealth.DEGRADED,
+    "failed": ComponentHealth.FAILED,
 }
 _NO_WARNING = frozenset({"none", "no", "false", "not supported", "not applicable", "n/a", ""})
 
@@ -151,15 +155,15 @@ class BusyError(ParseError):
 
 
 @dataclass(slots=True)
-class _Card:
+class _SsacliDraft:
     """A controller while it is parsed. `part` is what the following lines are about."""
 
     name: str
     model: str
     serial: str
     pairs: dict[str, str] = field(default_factory=dict)
-    groups: dict[str, Array] = field(default_factory=dict)
-    volumes: dict[str, Array] = field(default_factory=dict)
+    groups: dict[str, ControllerArray] = field(default_factory=dict)
+    volumes: dict[str, ControllerArray] = field(default_factory=dict)
     disks: dict[str, PhysicalDisk] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
     volume: str = ""
@@ -193,7 +197,7 @@ def parse_controllers(text: str) -> tuple[FoundController, ...]:
     if busy := _BUSY.search(plain):
         raise BusyError(f"ssacli: expected no other instance to run, got {busy[0]!r}")
     errors = [output.reason("ssacli", "no error", each) for each in _ERROR.findall(plain)]
-    cards: list[_Card] = []
+    cards: list[_SsacliDraft] = []
     for line in plain.splitlines():
         if card := _card(line, cards):
             cards.append(card)
@@ -238,11 +242,11 @@ def completed(found: Controller, listed: Controller) -> Controller:
     )
 
 
-def _parts(card: _Card) -> int:
+def _parts(card: _SsacliDraft) -> int:
     return len(card.disks) + len(card.volumes) + len(card.groups) + len(card.sensors)
 
 
-def _card(line: str, cards: list[_Card]) -> _Card | None:
+def _card(line: str, cards: list[_SsacliDraft]) -> _SsacliDraft | None:
     """Return the controller that a line begins; such lines are not indented."""
     found = _HEADING.fullmatch(line)
     chassis = None if found else _CHASSIS.fullmatch(line)
@@ -256,14 +260,14 @@ def _card(line: str, cards: list[_Card]) -> _Card | None:
     serial = _SERIAL.search(rest)
     # The two controllers of an MSA have the same name.
     twins = sum(card.name == name or card.name.startswith(f"{name} #") for card in cards)
-    return _Card(
-        output.shown(f"{name} #{twins + 1}" if twins else name),
-        output.shown(model),
+    return _SsacliDraft(
+        output.excerpt(f"{name} #{twins + 1}" if twins else name),
+        output.excerpt(model),
         serial[1] if serial else "",
     )
 
 
-def _line(card: _Card, line: str) -> None:
+def _line(card: _SsacliDraft, line: str) -> None:
     told = " ".join(line.split())
     if told.startswith(_MEDIA_ERRORS) and card.volume:
         card.volumes[card.volume] = _worse(card.volumes[card.volume], "unrecoverable media errors")
@@ -282,7 +286,7 @@ def _line(card: _Card, line: str) -> None:
     elif found := _CAGE.fullmatch(told):
         place = f"port {found['port']} box {int(found['box'])}"
         card.sensors[place] = Sensor(
-            place, states.classify(output.shown(found["state"]), _PART_WORDS)
+            place, states.classify(output.excerpt(found["state"]), _PART_WORDS)
         )
         card.internal = found["what"].startswith("Internal Drive Cage")
         card.part, card.group = ("cage", place), ""
@@ -297,27 +301,27 @@ def _line(card: _Card, line: str) -> None:
         _pair(card, pair[1].casefold(), pair[2] or "")
 
 
-def _begin_group(card: _Card, letters: str, inner: str, *, block: bool) -> None:
+def _begin_group(card: _SsacliDraft, letters: str, inner: str, *, block: bool) -> None:
     """Begin 'array A', 'array A (Failed)', 'array A (SAS, Unused Space: 0 MB)', or a block."""
     card.group = name = f"array {letters.upper()}"
     told = (part for part in inner.split(") (") if not re.search(r"Unused Space|,", part))
     word = next(told, "")
     if word or block:  # lists contain only a state that is not OK
-        state = states.classify(output.shown(word), _GROUP_WORDS)
-        card.groups.setdefault(name, Array(name, state))
+        state = states.classify(output.excerpt(word), _GROUP_WORDS)
+        card.groups.setdefault(name, ControllerArray(name, state))
     card.part = ("group", name) if block else ("", "")
 
 
-def _begin_volume(card: _Card, number: str, inner: str, state: str | None) -> None:
+def _begin_volume(card: _SsacliDraft, number: str, inner: str, state: str | None) -> None:
     """Begin '1 (894.2 GB, RAID 5, Recovering, 26% complete)', '1 (136.7 GB, 1): OK', or a block."""
     card.volume = name = f"logical drive {int(number)}"
     size, _, rest = inner.partition(", ")
     level, _, word = rest.partition(", ")
     # A block has its state later; without one it needs attention.
-    array = Array(
+    array = ControllerArray(
         name=name,
         state=_state(state or word, _VOLUME_WORDS),
-        level=output.shown(level.removeprefix("RAID ")),
+        level=output.excerpt(level.removeprefix("RAID ")),
         parent=card.group,
         size_bytes=_size(size),
     )
@@ -326,7 +330,7 @@ def _begin_volume(card: _Card, number: str, inner: str, state: str | None) -> No
     card.part, card.keys = ("", "") if inner else ("volume", name), set()
 
 
-def _begin_disk(card: _Card, place: str, inner: str | None, state: str | None) -> None:
+def _begin_disk(card: _SsacliDraft, place: str, inner: str | None, state: str | None) -> None:
     """Begin a disk's block, or parse its line in a list or below its logical drive."""
     slot = _slot(place)
     known = card.disks.get(slot, PhysicalDisk(slot, _state("", _DISK_WORDS)))
@@ -338,8 +342,10 @@ def _begin_disk(card: _Card, place: str, inner: str | None, state: str | None) -
     words = (inner or "").split(", ")
     at = next((n for n, word in enumerate(words) if _SIZED.fullmatch(word)), len(words) - 1)
     told = _state(state or ", ".join(words[at + 1 : at + 2]), _DISK_WORDS)
-    if not known.state.word or (known.state.health is Health.OK and told.health is not Health.OK):
-        usage = known.usage or output.shown(", ".join(words[at + 2 :]))
+    if not known.state.word or (
+        known.state.health is ComponentHealth.OK and told.health is not ComponentHealth.OK
+    ):
+        usage = known.usage or output.excerpt(", ".join(words[at + 2 :]))
         size = known.size_bytes or _size(words[at])
         known = replace(known, state=told, size_bytes=size, usage=usage)
     card.disks[slot] = known
@@ -351,7 +357,7 @@ def _begin_disk(card: _Card, place: str, inner: str | None, state: str | None) -
         card.part = ("", "")
 
 
-def _pair(card: _Card, key: str, value: str) -> None:
+def _pair(card: _SsacliDraft, key: str, value: str) -> None:
     kind, name = card.part
     if kind in {"volume", "member"}:
         # Below 'Mirror Group 1:' and 'Parity Group 1:' its disks are listed.
@@ -372,7 +378,7 @@ def _pair(card: _Card, key: str, value: str) -> None:
     if kind == "controller":
         card.pairs.setdefault(key, value)
     elif kind == "group" and key == "status":
-        state = states.classify(output.shown(value), _GROUP_WORDS)
+        state = states.classify(output.excerpt(value), _GROUP_WORDS)
         card.groups[name] = replace(card.groups[name], state=state)
     elif kind == "volume" and key in _OF_VOLUME:
         card.volumes[name] = _OF_VOLUME[key](card.volumes[name], value)
@@ -380,58 +386,60 @@ def _pair(card: _Card, key: str, value: str) -> None:
         card.disks[name] = _OF_DISK[key](card.disks[name], value)
     elif kind == "cage" and key in {"fan status", "temperature status", "power supply status"}:
         part = f"{name} {key.removesuffix(' status')}"
-        state = states.classify(output.shown(value), _PART_WORDS)
+        state = states.classify(output.excerpt(value), _PART_WORDS)
         if card.internal and value.casefold() == "not redundant":
-            state = replace(state, health=Health.ABSENT)
+            state = replace(state, health=ComponentHealth.ABSENT)
         card.sensors[part] = Sensor(part, state)
 
 
-def _policy(caching: str) -> Policy:
+def _policy(caching: str) -> CachePolicy:
     on = states.SWITCH.get(caching.casefold())
-    return Policy(on, None, f"caching {output.shown(caching)}", on)
+    return CachePolicy(on, None, f"caching {output.excerpt(caching)}", on)
 
 
-def _worse(volume: Array, why: str) -> Array:
+def _worse(volume: ControllerArray, why: str) -> ControllerArray:
     """Return a logical drive with a problem, whatever its state is."""
     return replace(volume, state=states.downgraded(volume.state, [why]))
 
 
 def _worn(disk: PhysicalDisk, value: str) -> PhysicalDisk:
     odd = (
-        [] if value.casefold() in _NO_WARNING else [f"SSD SMART trip wearout {output.shown(value)}"]
+        []
+        if value.casefold() in _NO_WARNING
+        else [f"SSD SMART trip wearout {output.excerpt(value)}"]
     )
-    return replace(disk, state=states.downgraded(disk.state, odd, Health.FAILING))
+    return replace(disk, state=states.downgraded(disk.state, odd, ComponentHealth.FAILING))
 
 
-_OF_VOLUME: dict[str, Callable[[Array, str], Array]] = {
+_OF_VOLUME: dict[str, Callable[[ControllerArray, str], ControllerArray]] = {
     "status": lambda volume, value: replace(volume, state=_state(value, _VOLUME_WORDS)),
     "size": lambda volume, value: replace(volume, size_bytes=_size(value)),
-    "fault tolerance": lambda volume, value: replace(volume, level=output.shown(value)),
-    "unique identifier": lambda volume, value: replace(volume, serial=output.shown(value)),
-    "logical drive label": lambda volume, value: replace(volume, label=output.shown(value)),
+    "fault tolerance": lambda volume, value: replace(volume, level=output.excerpt(value)),
+    "unique identifier": lambda volume, value: replace(volume, serial=output.excerpt(value)),
+    "logical drive label": lambda volume, value: replace(volume, label=output.excerpt(value)),
     "caching": lambda volume, value: replace(volume, policy=_policy(value)),
     "parity initialization status": lambda volume, value: (
-        _worse(volume, f"parity initialization {output.shown(value)}")
+        _worse(volume, f"parity initialization {output.excerpt(value)}")
         if "failed" in value.casefold()
         else volume
     ),
     "unrecoverable media errors": lambda volume, value: (
         volume
         if value.casefold() in _NO_WARNING
-        else _worse(volume, f"unrecoverable media errors {output.shown(value)}")
+        else _worse(volume, f"unrecoverable media errors {output.excerpt(value)}")
     ),
 }
 """Handlers for the lines of a logical drive's block, by key."""
 _OF_DISK: dict[str, Callable[[PhysicalDisk, str], PhysicalDisk]] = {
     "status": lambda disk, value: replace(disk, state=_state(value, _DISK_WORDS)),
     "size": lambda disk, value: replace(disk, size_bytes=_size(value)),
-    "drive type": lambda disk, value: replace(disk, usage=output.shown(value)),
-    "serial number": lambda disk, value: replace(disk, serial=output.shown(value)),
+    "drive type": lambda disk, value: replace(disk, usage=output.excerpt(value)),
+    "serial number": lambda disk, value: replace(disk, serial=output.excerpt(value)),
     "firmware revision": lambda disk, value: replace(
-        disk, firmware=output.shown(value.partition(" (")[0])
+        disk, firmware=output.excerpt(value.partition(" (")[0])
     ),
     "model": lambda disk, value: replace(
-        disk, model=output.shown(value.removeprefix("ATA ").strip())
+        disk, model=output.excerpt(value.removeprefix("ATA ").strip())
     ),
     "current temperature (c)": lambda disk, value: replace(
         disk, temperature_celsius=output.number(value)
@@ -441,7 +449,7 @@ _OF_DISK: dict[str, Callable[[PhysicalDisk, str], PhysicalDisk]] = {
 """Handlers for the lines of a disk's block, by key."""
 
 
-def _controller(card: _Card) -> Controller:
+def _controller(card: _SsacliDraft) -> Controller:
     pairs = card.pairs
     word = pairs.get("controller status", "")
     cache, battery = (
@@ -451,7 +459,7 @@ def _controller(card: _Card) -> Controller:
     batteries = (_battery(battery, pairs),) if battery else ()
     if not battery and "no-battery write cache" in pairs:
         # A complete block without a battery: its write cache is not protected.
-        batteries = (Battery("battery", ComponentState(Health.ABSENT, "none")),)
+        batteries = (Battery("battery", ComponentState(ComponentHealth.ABSENT, "none")),)
     sensors = [_cache(cache, batteries)] if cache else []
     for key, name in (
         ("controller temperature (c)", "controller temperature"),
@@ -467,9 +475,9 @@ def _controller(card: _Card) -> Controller:
         name=card.name,
         vendor="hp",
         model=card.model,
-        serial=card.serial or output.shown(pairs.get("serial number", "")),
-        firmware=output.shown(pairs.get("firmware version", "")),
-        state=states.classify(output.shown(word), _CONTROLLER_WORDS) if word else None,
+        serial=card.serial or output.excerpt(pairs.get("serial number", "")),
+        firmware=output.excerpt(pairs.get("firmware version", "")),
+        state=states.classify(output.excerpt(word), _CONTROLLER_WORDS) if word else None,
         memory_bytes=_size(pairs.get("total cache size", "")),
         arrays=(
             *(replace(g, slots=members.get(g.name, ())) for g in card.groups.values()),
@@ -487,7 +495,7 @@ def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
     state = states.classify(word.partition(" (")[0], _BATTERY_WORDS)
     return Battery(
         "battery",
-        replace(state, word=output.shown(word)),
+        replace(state, word=output.excerpt(word)),
         states.ready(state.health, state.word),
         temperature_celsius=output.number(pairs.get("capacitor temperature (c)", "")),
     )
@@ -495,14 +503,14 @@ def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
 
 def _cache(word: str, batteries: tuple[Battery, ...]) -> Sensor:
     """Return the cache, which is disabled while its battery charges: that ends by itself."""
-    state = states.classify(output.shown(word), _CACHE_WORDS)
-    charging = any(each.state.health is Health.BUSY for each in batteries)
+    state = states.classify(output.excerpt(word), _CACHE_WORDS)
+    charging = any(each.state.health is ComponentHealth.BUSY for each in batteries)
     if charging and state.word.casefold() == "temporarily disabled":
-        state = replace(state, health=Health.BUSY)
+        state = replace(state, health=ComponentHealth.BUSY)
     return Sensor("cache", state)
 
 
-def _with_cache(volume: Array, pairs: Mapping[str, str]) -> Array:
+def _with_cache(volume: ControllerArray, pairs: Mapping[str, str]) -> ControllerArray:
     """Return a logical drive that caches writes only if the controller has memory for them."""
     disks = pairs.get("drive write cache", "") or pairs.get("configured drives", "")
     # The disks' own may be 'Default' as well.
@@ -518,16 +526,16 @@ def _with_cache(volume: Array, pairs: Mapping[str, str]) -> Array:
     return replace(volume, policy=policy)
 
 
-def _pci_address(card: _Card) -> str:
+def _pci_address(card: _SsacliDraft) -> str:
     told = next((value for key, value in card.pairs.items() if key.startswith("pci address")), "")
     found = _PCI.search(told)
     return found[1].lower() if found else ""
 
 
-def _state(word: str, meanings: Mapping[str, Health]) -> ComponentState:
+def _state(word: str, meanings: Mapping[str, ComponentHealth]) -> ComponentState:
     """Parse a state such as 'Recovering, 26% complete'."""
     progress = _PROGRESS.search(word)
-    bare = output.shown(word.replace(progress[0], "") if progress else word)
+    bare = output.excerpt(word.replace(progress[0], "") if progress else word)
     state = states.classify(bare, meanings)
     return replace(state, done_ratio=output.ratio(progress)) if progress else state
 

@@ -11,7 +11,7 @@ import re
 
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.raid import output
-from iowarden.collectors.raid.controller import Log
+from iowarden.collectors.raid.controller import ControllerLog
 
 SOURCE = "3ware"
 OTHER = "3ware_other"
@@ -157,7 +157,7 @@ def kind_of(code: int) -> str:
     return f"3ware_{output.slug(names[0])}" if names else OTHER
 
 
-def parse_alarms(text: str, name: str) -> Log:
+def parse_alarms(text: str, name: str) -> ControllerLog:
     """Parse the alarms of the controller `name` ('c0'), oldest first as they are listed.
 
     The first column of a row is ignored: in the guide's sample it is another controller's. A line
@@ -175,7 +175,7 @@ def parse_alarms(text: str, name: str) -> Log:
         raise output.refused(f"tw_cli /{name} show alarms", "'Ctl  Date  Severity ...'", plain)
     rows = (row for row in lines[header + 1 : -1] if row.strip())
     events = (_event(row, name) for row in rows if not re.fullmatch(r"\s*-{10,}\s*", row))
-    return Log(tuple(events), cut=bool(lines[-1].strip()))
+    return ControllerLog(tuple(events), cut=bool(lines[-1].strip()))
 
 
 def _event(row: str, name: str) -> StorageEvent:

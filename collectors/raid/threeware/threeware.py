@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
-    from iowarden.collectors.raid.controller import Controller, Log
+    from iowarden.collectors.raid.controller import Controller, ControllerLog
 
 _SECONDS = 90.0
 
@@ -82,7 +82,7 @@ def _state(root: Machine, name: str, handle: Handle, former: Controller | None) 
     return replace(found, read_errors=tuple(unread))
 
 
-def _log(root: Machine, name: str, _: Handle) -> Log:
+def _log(root: Machine, name: str, _: Handle) -> ControllerLog:
     return alarms.parse_alarms(_run(root, f"/{name}", "show", "alarms"), name)
 
 

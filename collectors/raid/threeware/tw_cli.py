@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import SECTOR_BYTES, ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
-    Array,
     Battery,
+    CachePolicy,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
+    ControllerArray,
     PhysicalDisk,
-    Policy,
     Sensor,
     slots_by_array,
 )
@@ -33,46 +33,46 @@ _OPTIMAL = frozenset({"OK", "VERIFYING"})
 _UNIT_WORDS = {
     **states.DEAD,
     **states.WORKING,
-    "ok": Health.OK,
-    "verify-paused": Health.BUSY,
-    "init-paused": Health.BUSY,
-    "migrate-paused": Health.BUSY,
-    "rebuilding": Health.REBUILDING,
-    "rebuild-paused": Health.REBUILDING,
-    "degraded": Health.DEGRADED,
+    "ok": ComponentHealth.OK,
+    "verify-paused": ComponentHealth.BUSY,
+    "init-paused": ComponentHealth.BUSY,
+    "migrate-paused": ComponentHealth.BUSY,
+    "rebuilding": ComponentHealth.REBUILDING,
+    "rebuild-paused": ComponentHealth.REBUILDING,
+    "degraded": ComponentHealth.DEGRADED,
 }
 """'RECOVERY' and 'UNKNOWN' are not among them: they need attention."""
 _PORT_WORDS = {
     **states.DEAD,
-    "ok": Health.OK,
-    "verifying": Health.BUSY,
-    "initializing": Health.BUSY,
-    "migrating": Health.BUSY,
-    "rebuilding": Health.REBUILDING,
-    "degraded": Health.DEGRADED,
-    "smart-failure": Health.FAILING,
-    "ecc-error": Health.FAILING,
-    "device-error": Health.FAILED,
-    "drive-removed": Health.FAILED,
-    "not-present": Health.ABSENT,
+    "ok": ComponentHealth.OK,
+    "verifying": ComponentHealth.BUSY,
+    "initializing": ComponentHealth.BUSY,
+    "migrating": ComponentHealth.BUSY,
+    "rebuilding": ComponentHealth.REBUILDING,
+    "degraded": ComponentHealth.DEGRADED,
+    "smart-failure": ComponentHealth.FAILING,
+    "ecc-error": ComponentHealth.FAILING,
+    "device-error": ComponentHealth.FAILED,
+    "drive-removed": ComponentHealth.FAILED,
+    "not-present": ComponentHealth.ABSENT,
 }
 """Only the first two, 'DEGRADED' and 'NOT-PRESENT' were seen in captures."""
 _BATTERY_WORDS = {
     **states.LEARNING,
-    "ok": Health.OK,
-    "charging": Health.BUSY,
-    "not-present": Health.ABSENT,
-    "fault": Health.FAILED,
-    "failed": Health.FAILED,
-    "error": Health.FAILED,
-    "weakbat": Health.DEGRADED,
+    "ok": ComponentHealth.OK,
+    "charging": ComponentHealth.BUSY,
+    "not-present": ComponentHealth.ABSENT,
+    "fault": ComponentHealth.FAILED,
+    "failed": ComponentHealth.FAILED,
+    "error": ComponentHealth.FAILED,
+    "weakbat": ComponentHealth.DEGRADED,
 }
 """Only 'OK' was seen in captures."""
 _PART_WORDS = {
     **{word.replace(" ", "-"): health for word, health in states.UNREPORTED.items()},
-    "ok": Health.OK,
-    "failed": Health.FAILED,
-    "failure": Health.FAILED,
+    "ok": ComponentHealth.OK,
+    "failed": ComponentHealth.FAILED,
+    "failure": ComponentHealth.FAILED,
 }
 """Tables of an enclosure: itself, fans, sensors, supplies, slots."""
 _ABSENT_PORT = "NOT-PRESENT"
@@ -101,7 +101,7 @@ _SUB_UNIT = re.compile(r"u\d{1,3}-\S+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedCard:
     """A controller of 'tw_cli info'. None: not reported; `enclosures` are their numbers.
 
     Fields: `disks` and `units` are its counts, '' if not reported.
@@ -116,13 +116,13 @@ class Listed:
     enclosures: tuple[int, ...] = ()
 
 
-def parse_controllers(text: str) -> tuple[Listed, ...]:
+def parse_controllers(text: str) -> tuple[ListedCard, ...]:
     """Parse the controllers that 'tw_cli info' or 'show' lists. Errors: ParseError."""
     lines = _lines("info", text)
     header = next((at for at, line in enumerate(lines) if re.match(r"\s*Ctl\s+Model\b", line)), -1)
     if header < 0:
         raise output.refused("tw_cli info", "a table of controllers", text)
-    found: list[Listed] = []
+    found: list[ListedCard] = []
     enclosures = [match for line in lines[header:] if (match := _ENCLOSURE.fullmatch(line))]
     for line in lines[header + 1 :]:
         if row := _LISTED.fullmatch(line):
@@ -132,7 +132,7 @@ def parse_controllers(text: str) -> tuple[Listed, ...]:
                 for cell in [*cells[1:4], "", "", ""][:3]
             )
             found.append(
-                Listed(
+                ListedCard(
                     row[1],
                     output.printable(row[2]),
                     disks,
@@ -145,7 +145,7 @@ def parse_controllers(text: str) -> tuple[Listed, ...]:
     return tuple(found)
 
 
-def listed_battery(told: Listed) -> tuple[Battery, ...]:
+def listed_battery(told: ListedCard) -> tuple[Battery, ...]:
     """Return the battery in the last column of the overview, if it has one."""
     if not told.battery:
         return ()
@@ -157,7 +157,7 @@ class _Tables:
     """The tables of one output, by name: a table may occur twice."""
 
     pairs: dict[str, str] = field(default_factory=dict)
-    units: dict[str, Array] = field(default_factory=dict)
+    units: dict[str, ControllerArray] = field(default_factory=dict)
     ports: dict[str, PhysicalDisk] = field(default_factory=dict)
     batteries: dict[str, Battery] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
@@ -308,7 +308,7 @@ def _unit(found: _Tables, header: list[str], words: list[str]) -> None:
         raise output.refused("tw_cli show", " ".join(header), " ".join(words))
     cells = dict(zip(header, words, strict=False))
     size = cells.get("Size(GB)", "-")
-    unit = Array(
+    unit = ControllerArray(
         name=words[0],
         state=_state(
             cells["Status"], _UNIT_WORDS, cells.get("%RCmpl", ""), cells.get("%V/I/M", "")
@@ -323,22 +323,22 @@ def _unit(found: _Tables, header: list[str], words: list[str]) -> None:
     found.units[unit.name] = replace(before, state=states.worse(before.state, unit.state))
 
 
-def _policy(word: str | None) -> Policy | None:
+def _policy(word: str | None) -> CachePolicy | None:
     """Parse 'RiW', 'W', 'ON': 'Ri' and 'Rb' are read caches according to the guide."""
     if word is None or word in _NOTHING:
         return None
     known = re.fullmatch(r"(?:R[ib])?W?|ON|OFF", word)
     if known is None:
-        return Policy(word=output.printable(word))
-    return Policy(word == "ON" or "W" in word, word.startswith("R"), word)
+        return CachePolicy(word=output.printable(word))
+    return CachePolicy(word == "ON" or "W" in word, word.startswith("R"), word)
 
 
-def _state(word: str, meanings: dict[str, Health], *done: str) -> ComponentState:
+def _state(word: str, meanings: dict[str, ComponentHealth], *done: str) -> ComponentState:
     """Parse a state; a trailing '*' means that a disk of the unit had an error."""
     state = states.classify(word.rstrip("*").replace("_", "-"), meanings)
     health = state.health
     if word.endswith("*") and health in states.WELL:
-        health = Health.ATTENTION
+        health = ComponentHealth.ATTENTION
     ratios = (re.match(r"(\d{1,3})%", each, re.ASCII) for each in done)
     return ComponentState(
         health, output.printable(word), output.ratio(next(filter(None, ratios), None))
@@ -381,12 +381,12 @@ def _battery(found: _Tables, header: list[str], words: list[str]) -> None:
     cells = dict(zip(header, words, strict=False))
     state = _state(cells["Status"], _BATTERY_WORDS)
     odd = [f"{name} {cells[name]}" for name in ("Volt", "Temp") if cells.get(name, "OK") != "OK"]
-    if odd and state.health is Health.OK:
+    if odd and state.health is ComponentHealth.OK:
         state = ComponentState(
-            Health.ATTENTION, output.printable(" ".join([cells["Status"], *odd]))
+            ComponentHealth.ATTENTION, output.printable(" ".join([cells["Status"], *odd]))
         )
     ready = {"Yes": True, "No": False}.get(cells["BBUReady"])
-    absent = state.health is Health.ABSENT
+    absent = state.health is ComponentHealth.ABSENT
     battery = Battery(words[0], state, None if absent else ready)
     (found.batteries[words[0]],) = states.once(
         (*filter(None, [found.batteries.get(words[0])]), battery)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import in_flight, leaves
 from iowarden.rules.signals.device import stall_limits
-from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 from iowarden.rules.topology import device_changes
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.device_mapper import MappedDevice
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.block.scsi import Scsi
+    from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.filesystem.mountinfo import Mounts
-    from iowarden.rules.signals.device.stall_limits import Kinds, Limits
+    from iowarden.rules.signals.device.stall_limits import StallLimits, WatchedKinds
     from iowarden.rules.signals.in_flight import Counted
     from iowarden.rules.signals.leaves import LeafHistory
     from iowarden.rules.signals.signal import Derived, Pairs, View
@@ -50,7 +50,7 @@ PAIRS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DeviceProgress:
     """One device's completions. Units: seconds of the program's clock."""
 
     completed_total: int
@@ -76,12 +76,12 @@ class DeviceState:
     `proven_seconds`: the last sample before the gap.
     """
 
-    devices: Mapping[str, Progress] = field(default_factory=dict)
+    devices: Mapping[str, DeviceProgress] = field(default_factory=dict)
     last_seconds: float | None = None
     unproven_seconds: float | None = None
     proven_seconds: float = 0.0
     counted: Mapping[str, Counted] = field(default_factory=dict)
-    kinds: Kinds = stall_limits.NOTHING
+    kinds: WatchedKinds = stall_limits.NOTHING
     restored: Mapping[str, Pairs] = field(default_factory=dict)
     """Stored values of devices that were not seen since the restart, by key."""
 
@@ -93,7 +93,7 @@ def step(
     state: DeviceState,
     now: float,
     blocks: Mapping[str, BlockIo],
-    kinds: Kinds,
+    kinds: WatchedKinds,
     uptime_seconds: float = float("inf"),
 ) -> DeviceState:
     """Return the state after a sample of all devices that are monitored for stalls."""
@@ -107,7 +107,7 @@ def step(
                 if recalled is not None:
                     known[name] = recalled
     counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked)
-    devices: dict[str, Progress] = {}
+    devices: dict[str, DeviceProgress] = {}
     for name in kinds.limits:
         block = blocks.get(name)
         if block is not None:
@@ -139,16 +139,16 @@ def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
 
 
 def _stepped(
-    before: Progress | None, now: float, block: BlockIo, limits: Limits, *, waiting: bool
-) -> Progress:
+    before: DeviceProgress | None, now: float, block: BlockIo, limits: StallLimits, *, waiting: bool
+) -> DeviceProgress:
     total, discards = block.completed_total, block.discards_completed_total
     since = now if waiting else None
     if before is None or total < before.completed_total:
         # A counter that decreased belongs to another device of the same name.
-        return Progress(total, since, discards_total=discards)
+        return DeviceProgress(total, since, discards_total=discards)
     if total != before.completed_total:
         discarded = now if discards > before.discards_total else before.discarded_at_seconds
-        return Progress(
+        return DeviceProgress(
             total,
             since,
             now,
@@ -171,7 +171,7 @@ def _stepped(
     return before
 
 
-def _wakes(before: Progress, now: float) -> tuple[float, float]:
+def _wakes(before: DeviceProgress, now: float) -> tuple[float, float]:
     since = before.stalled_since_seconds
     shortest, longest = WAKE_SECONDS
     if (
@@ -184,7 +184,7 @@ def _wakes(before: Progress, now: float) -> tuple[float, float]:
     return first, second
 
 
-def warning_seconds(progress: Progress, limits: Limits) -> float | None:
+def warning_seconds(progress: DeviceProgress, limits: StallLimits) -> float | None:
     """Return the seconds from which a stall is a warning; None: never.
 
     A wake-up of more than 25 s counts only when it was observed twice: the first one may have been
@@ -250,7 +250,9 @@ def replaced(state: DeviceState, names: Iterable[str]) -> DeviceState:
 def woken(state: DeviceState) -> DeviceState:
     """Return the state after the host was suspended: every disk may have to spin up."""
     devices = {
-        name: Progress(each.completed_total, discards_total=each.discards_total, wakes=each.wakes)
+        name: DeviceProgress(
+            each.completed_total, discards_total=each.discards_total, wakes=each.wakes
+        )
         for name, each in state.devices.items()
     }
     return replace(state, devices=devices, unproven_seconds=None)
@@ -285,7 +287,7 @@ def recall(state: DeviceState, kept: Mapping[str, Pairs]) -> DeviceState:
 
 def _recalled(
     pairs: Pairs, block: BlockIo, now: float, uptime_seconds: float
-) -> tuple[Progress | None, int]:
+) -> tuple[DeviceProgress | None, int]:
     """Return the stored progress of a device, and how many of its requests in flight are leaked.
 
     Of an earlier boot only the wake-up times are still valid.
@@ -293,7 +295,7 @@ def _recalled(
     if len(pairs) != PAIRS:
         return None, 0
     (since, total), (completed, leaked), (last, longest), (_, second) = pairs
-    found = Progress(
+    found = DeviceProgress(
         block.completed_total,
         discards_total=block.discards_completed_total,
         wakes=(longest, second),
@@ -316,7 +318,7 @@ class WatchState:
     device: DeviceState = EMPTY
     leaves: LeafHistory = leaves.NOTHING
     derived: Derived | None = None
-    scsi: Scsi | None = None
+    scsi: ScsiTopology | None = None
     dm: Mapping[str, MappedDevice] | None = None
     mounts: Mounts | None = None
     asleep_seconds: float = 0.0
@@ -360,7 +362,7 @@ def _others(before: Topology, after: Topology) -> list[str]:
     return [n for n in after.leaves if n in old and device_changes.is_another(old[n], new[n])]
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="device",
     sources=("diskstats", "block"),
     families=(

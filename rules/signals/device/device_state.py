@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,7 +133,7 @@ CHANGE_GROUP = baseline.group(
 )
 
 
-SCSI_GROUP = Group(
+SCSI_GROUP = SignalGroup(
     name="scsi_state",
     sources=("scsi",),
     families=(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import growth
 from iowarden.rules.signals.growth import Growth, grow, since_boot
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ def timeout_step(
     return stepped, samples
 
 
-TASK_GROUP = Group(
+TASK_GROUP = SignalGroup(
     name="hung_task",
     sources=("hung_task",),
     families=(
@@ -104,7 +104,7 @@ TASK_GROUP = Group(
 )
 
 
-TIMEOUT_GROUP = Group(
+TIMEOUT_GROUP = SignalGroup(
     name="timeouts",
     sources=("scsi",),
     families=(

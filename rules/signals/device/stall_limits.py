@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH
 from iowarden.rules.smart.plausibility import virtual_device
-from iowarden.rules.topology.stack import Stack
+from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.device_mapper import MappedDevice
-    from iowarden.collectors.block.scsi import Scsi
+    from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.filesystem.mountinfo import Mounts
 
 WARNING_SECONDS = 10.0
@@ -36,7 +36,7 @@ _VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_p
 """Source: proc_name in kernel 6.12, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c, vmw_pvscsi.c."""
 
 
-class Limits(NamedTuple):
+class StallLimits(NamedTuple):
     """Seconds from which a stall of one device is reported; None: never with that severity."""
 
     warning_seconds: float | None
@@ -46,47 +46,47 @@ class Limits(NamedTuple):
     """Whether it may have to spin up first."""
 
 
-class Kinds(NamedTuple):
+class WatchedKinds(NamedTuple):
     """Devices monitored for stalls: every leaf device, and every multipath map."""
 
-    limits: Mapping[str, Limits]
+    limits: Mapping[str, StallLimits]
     maps: Mapping[str, tuple[str, ...]]
     """Multipath map -> its paths."""
     keys: Mapping[str, str]
     """Device -> key that distinguishes it from another device of the same name."""
 
 
-NOTHING = Kinds({}, {}, {})
+NOTHING = WatchedKinds({}, {}, {})
 
 
 def kinds(
     topology: Topology,
-    scsi: Scsi | None = None,
+    scsi: ScsiTopology | None = None,
     mapped: Mapping[str, MappedDevice] | None = None,
     mounts: Mounts | None = None,
-) -> Kinds:
+) -> WatchedKinds:
     """Return the limits of all leaf devices and maps; an unknown kind is an ordinary disk."""
     maps = _maps(topology, mapped or {})
     paths = {path for own in maps.values() for path in own}
-    limits: dict[str, Limits] = {}
-    stack = None if mounts is None else Stack(topology, mounts.mounts)
+    limits: dict[str, StallLimits] = {}
+    stack = None if mounts is None else DeviceStack(topology, mounts.mounts)
     for name in topology.leaves:
         device = topology.devices[name]
         critical = _critical(device)
         if name in paths:
-            limits[name] = Limits(None, None, WARNING_SECONDS)
+            limits[name] = StallLimits(None, None, WARNING_SECONDS)
         elif _removable(device, scsi) and not _wanted(device, stack, mounts):
             spins = device.rotational is not False
-            limits[name] = Limits(REMOVABLE_WARNING_SECONDS, None, spins=spins)
+            limits[name] = StallLimits(REMOVABLE_WARNING_SECONDS, None, spins=spins)
         elif _remote(device, scsi):
-            limits[name] = Limits(REMOTE_WARNING_SECONDS, critical, WARNING_SECONDS)
+            limits[name] = StallLimits(REMOTE_WARNING_SECONDS, critical, WARNING_SECONDS)
         else:
             spins = device.rotational is not False and not name.startswith("nvme")
-            limits[name] = Limits(WARNING_SECONDS, critical, spins=spins)
+            limits[name] = StallLimits(WARNING_SECONDS, critical, spins=spins)
     for name, own in maps.items():
         critical = MAP_WARNING_SECONDS + max(_critical(topology.devices[path]) for path in own)
-        limits[name] = Limits(MAP_WARNING_SECONDS, critical)
-    return Kinds(limits, maps, {name: _key(topology.devices[name]) for name in limits})
+        limits[name] = StallLimits(MAP_WARNING_SECONDS, critical)
+    return WatchedKinds(limits, maps, {name: _key(topology.devices[name]) for name in limits})
 
 
 def _critical(device: Device) -> float:
@@ -110,19 +110,19 @@ def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, t
     return found
 
 
-def _removable(device: Device, scsi: Scsi | None) -> bool:
+def _removable(device: Device, scsi: ScsiTopology | None) -> bool:
     host = None if scsi is None else scsi.hosts.get(device.host or "")
     return bool(device.removable) or (host is not None and host.usb)
 
 
-def _wanted(device: Device, stack: Stack | None, mounts: Mounts | None) -> bool:
+def _wanted(device: Device, stack: DeviceStack | None, mounts: Mounts | None) -> bool:
     """Whether something on a device has a line in '/etc/fstab'; True if that is unknown."""
     if stack is None or mounts is None or mounts.wanted is None:
         return True
     return any(each.name in mounts.wanted for each in stack.on(device))
 
 
-def _remote(device: Device, scsi: Scsi | None) -> bool:
+def _remote(device: Device, scsi: ScsiTopology | None) -> bool:
     """Whether a disk belongs to a hypervisor, or is attached by Fibre Channel or iSCSI."""
     if _NETWORK_NAME.fullmatch(device.name) or virtual_device(device):
         return True

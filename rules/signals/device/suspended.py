@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.held import NOTHING, Sustained
-from iowarden.rules.signals.signal import DIGITS, Group
+from iowarden.rules.signals.signal import DIGITS, SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +60,7 @@ def step(state: Sustained, view: View) -> tuple[Sustained, list[Sample] | None]:
     ]
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="suspended",
     sources=("dm",),
     families=FAMILIES,

@@ -62,7 +62,7 @@ def _ext4_counts(kept: Remembered, value: Mapping[str, Ext4], view: View) -> Ite
         if block is not None and f"{block.major}:{block.minor}" in others:
             del kept[name]
         elif last and block is not None:
-            yield from _ext4_samples(name, baseline.Count(at, last, grew, old))
+            yield from _ext4_samples(name, baseline.ErrorCount(at, last, grew, old))
 
 
 def _other_kinds(mounts: Mounts | None) -> frozenset[str]:
@@ -77,7 +77,7 @@ def _before(pairs: Pairs | None, filesystem: Ext4) -> bool:
     return bool(pairs and at and at < pairs[0][0] - CLOCK_SLACK_SECONDS)
 
 
-def _ext4_samples(name: str, counted: baseline.Count) -> list[Sample]:
+def _ext4_samples(name: str, counted: baseline.ErrorCount) -> list[Sample]:
     labels = (("device", name),)
     return [
         ("iowarden_ext4_new_errors", labels, counted.new),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -275,7 +275,7 @@ def _recalled(kept: Mapping[str, Pairs], key: str, capacity: float) -> Track | N
     )
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="fullness",
     sources=("filesystem",),
     families=FAMILIES,

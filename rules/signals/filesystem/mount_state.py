@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.filesystem.mountinfo import storage
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,7 +103,7 @@ def _wanted(mount: Mount, mounts: Mounts) -> bool | None:
     return "ro" not in options
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="mount_state",
     sources=("mounts",),
     families=(

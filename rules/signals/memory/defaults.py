@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
@@ -22,7 +22,7 @@ def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
     return state, [("iowarden_numa_nodes", (), sum(node.total_bytes > 0 for node in nodes))]
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="numa",
     sources=("numa",),
     families=(Family("iowarden_numa_nodes", "gauge", "Number of NUMA nodes that have memory."),),

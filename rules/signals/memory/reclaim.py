@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.signal import GAP_SECONDS, Group
+from iowarden.rules.signals.signal import GAP_SECONDS, SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -262,7 +262,7 @@ def direct_step(state: DirectState, view: View) -> tuple[DirectState, list[Sampl
     ]
 
 
-STALL_GROUP = Group(
+STALL_GROUP = SignalGroup(
     name="reclaim_stall",
     sources=("vmstat", "meminfo", "stat", "diskstats", "block", "pressure"),
     families=(
@@ -291,7 +291,7 @@ STALL_GROUP = Group(
 )
 
 
-DIRECT_GROUP = Group(
+DIRECT_GROUP = SignalGroup(
     name="direct_reclaim",
     sources=("vmstat",),
     families=(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 
 if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
@@ -56,7 +56,7 @@ def _sample(seconds: float) -> Sample:
     return "iowarden_swapping_out_seconds", (), round(seconds, DIGITS)
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="swap",
     sources=("vmstat", "meminfo"),
     families=(

@@ -15,7 +15,7 @@ from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS, WINDOW_SECONDS
 from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.queue import volume
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,7 +172,7 @@ def _scarce_pages(
     )
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="phantom_reads",
     sources=SOURCES,
     families=(

@@ -13,13 +13,13 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS
 from iowarden.rules.signals.held import NOTHING, Sustained
-from iowarden.rules.signals.signal import GAP_SECONDS, Group
+from iowarden.rules.signals.signal import GAP_SECONDS, SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.block.scsi import Scsi
+    from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.rules.signals.signal import Pairs, View
 
 DISK = 0
@@ -41,7 +41,7 @@ _WAITED_MILLISECONDS = (3, 7, 14, 16)
 SECONDS = "iowarden_scsi_host_starved_seconds"
 
 
-class Disk(NamedTuple):
+class AdapterDisk(NamedTuple):
     """A disk of a shared adapter."""
 
     name: str
@@ -70,8 +70,8 @@ class StarvedState:
     """State of the signal; adapters by name."""
 
     sustained: Sustained = NOTHING
-    scsi: Scsi | None = None
-    hosts: Mapping[str, tuple[Disk, ...]] = field(default_factory=dict)
+    scsi: ScsiTopology | None = None
+    hosts: Mapping[str, tuple[AdapterDisk, ...]] = field(default_factory=dict)
     """Adapters whose queue can be filled by some of their disks."""
     snapshot: tuple[float, Mapping[str, BlockIo]] | None = None
     last_seconds: float | None = None
@@ -139,15 +139,15 @@ def recall(state: StarvedState, kept: Mapping[str, Pairs]) -> StarvedState:
     return StarvedState(held, state.scsi, state.hosts, state.snapshot, state.last_seconds, None)
 
 
-def _shared(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
+def _shared(scsi: ScsiTopology) -> dict[str, tuple[AdapterDisk, ...]]:
     """Return the disks of every adapter that has several, and a queue that they share.
 
     An adapter that takes one command at a time (IDE, memory card readers) has no queue.
     """
-    found: dict[str, list[Disk]] = {}
+    found: dict[str, list[AdapterDisk]] = {}
     for each in scsi.devices.values():
         if each.kind in {DISK, None} and each.device is not None and each.host in scsi.hosts:
-            found.setdefault(each.host, []).append(Disk(each.device, each.queue_depth))
+            found.setdefault(each.host, []).append(AdapterDisk(each.device, each.queue_depth))
     return {
         host: tuple(disks)
         for host, disks in found.items()
@@ -155,7 +155,7 @@ def _shared(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
     }
 
 
-def _fillable(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
+def _fillable(scsi: ScsiTopology) -> dict[str, tuple[AdapterDisk, ...]]:
     """Return the shared adapters whose queue all disks but one can fill, so that it starves."""
     result = {}
     for host, disks in _shared(scsi).items():
@@ -168,8 +168,8 @@ def _fillable(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
 
 def _evaluate(
     held: Sustained,
-    hosts: Mapping[str, tuple[Disk, ...]],
-    scsi: Scsi,
+    hosts: Mapping[str, tuple[AdapterDisk, ...]],
+    scsi: ScsiTopology,
     before: tuple[float, Mapping[str, BlockIo]],
     after: tuple[float, Mapping[str, BlockIo]],
 ) -> tuple[Sustained, list[Sample]]:
@@ -250,7 +250,7 @@ def _starved(served: Mapping[str, Served], can_queue: int) -> tuple[list[str], l
     return victims, neighbours
 
 
-HOST_GROUP = Group(
+HOST_GROUP = SignalGroup(
     name="host_queue",
     sources=("scsi", "vm_sysctl"),
     families=(
@@ -277,7 +277,7 @@ HOST_GROUP = Group(
 )
 
 
-STARVED_GROUP = Group(
+STARVED_GROUP = SignalGroup(
     name="starvation",
     sources=("diskstats", "scsi"),
     families=(

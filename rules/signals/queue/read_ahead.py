@@ -17,14 +17,14 @@ from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import WINDOW_SECONDS
 from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.queue import phantom_reads, volume
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.rules.signals.activity import Activity
-    from iowarden.rules.signals.queue.volume import Volume
+    from iowarden.rules.signals.queue.volume import StackedVolume
     from iowarden.rules.signals.signal import Pairs, View
 
 UTILIZATION_RATIO = 0.9
@@ -59,7 +59,7 @@ class ReadAheadState:
     """When a device last had phantom reads."""
     means: list[Sample] | None = None
     made_of: tuple[object, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[StackedVolume, ...] = ()
     """Volumes of several spindles; computed again when topology, queues or drivers change."""
     identities: Mapping[str, str] = field(default_factory=dict)
     samples: list[Sample] | None = None
@@ -143,7 +143,7 @@ def recall(state: ReadAheadState, kept: Mapping[str, Pairs]) -> ReadAheadState:
     return replace(state, sustained=state.sustained.recall(kept), best=best, phantoms=phantoms)
 
 
-def _capped(each: Volume, seen: Activity, best: float) -> bool:
+def _capped(each: StackedVolume, seen: Activity, best: float) -> bool:
     ahead, size = each.read_ahead_bytes, seen.read_size_bytes
     if ahead is None or size is None or ahead >= _largest(each):
         return False
@@ -157,12 +157,12 @@ def _capped(each: Volume, seen: Activity, best: float) -> bool:
     )
 
 
-def _largest(each: Volume) -> int:
+def _largest(each: StackedVolume) -> int:
     return max(MAX_BYTES, 2 * (each.stripe_bytes or 0))
 
 
 def _advice(
-    state: ReadAheadState, each: Volume, seen: Activity | None, meminfo: Meminfo
+    state: ReadAheadState, each: StackedVolume, seen: Activity | None, meminfo: Meminfo
 ) -> list[Sample]:
     labels = (("device", each.name),)
     key, ahead = state.identities[each.name], each.read_ahead_bytes or 0
@@ -199,7 +199,7 @@ def _allowed_bytes(wanted: int, present: int, readers: float, meminfo: Meminfo) 
     return wanted if wanted > present else None
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="read_ahead",
     sources=SOURCES,
     families=(

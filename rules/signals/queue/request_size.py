@@ -14,7 +14,7 @@ from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import STEP_SECONDS
 from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.queue import read_ahead, volume
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.queue import Partition, Queue
@@ -140,7 +140,7 @@ def _full(seen: Activity, queue: Queue) -> bool:
     )
 
 
-SPLIT_GROUP = Group(
+SPLIT_GROUP = SignalGroup(
     name="request_split",
     sources=("diskstats", "block", "queue"),
     families=(
@@ -156,7 +156,7 @@ SPLIT_GROUP = Group(
 )
 
 
-CHUNK_GROUP = Group(
+CHUNK_GROUP = SignalGroup(
     name="request_chunk",
     sources=read_ahead.SOURCES,
     families=(
@@ -177,7 +177,7 @@ CHUNK_GROUP = Group(
 )
 
 
-ALIGNMENT_GROUP = Group(
+ALIGNMENT_GROUP = SignalGroup(
     name="alignment",
     sources=("queue",),
     families=(

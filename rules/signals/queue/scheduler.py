@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.queue import volume
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
@@ -38,7 +38,7 @@ def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
     return state, samples
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="scheduler",
     sources=("queue", "block", "scsi"),
     families=(

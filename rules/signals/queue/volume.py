@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Device, Md, Topology
     from iowarden.collectors.block.queue import Queue
-    from iowarden.collectors.block.scsi import Scsi
-    from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.block.scsi import ScsiTopology
+    from iowarden.collectors.md.mdstat import MdArray
 
 RAID_DRIVERS = frozenset(
     (
@@ -40,7 +40,7 @@ MAX_STRIPE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class StackedVolume:
     """A device that holds a file system, and the devices below it. None: not reported."""
 
     name: str
@@ -53,7 +53,7 @@ class Volume:
     read_ahead_bytes: int | None
 
 
-def checked(topology: Topology, arrays: Mapping[str, Array]) -> frozenset[str]:
+def checked(topology: Topology, arrays: Mapping[str, MdArray]) -> frozenset[str]:
     """Return the devices that share disks with an array that is checked, rebuilt or reshaped."""
     busy = {name for name, array in arrays.items() if array.sync_action not in {None, "idle"}}
     if not busy:
@@ -80,7 +80,7 @@ def identities(topology: Topology) -> dict[str, str]:
     return result
 
 
-def drivers(scsi: Scsi | None) -> dict[str, str]:
+def drivers(scsi: ScsiTopology | None) -> dict[str, str]:
     """Return the driver of every SCSI host adapter that reports one."""
     hosts = {} if scsi is None else scsi.hosts
     return {name: host.driver for name, host in hosts.items() if host.driver is not None}
@@ -109,7 +109,7 @@ def chunk_bytes(queue: Queue) -> int | None:
 
 def volumes(
     topology: Topology, queues: Mapping[str, Queue], host_drivers: Mapping[str, str]
-) -> tuple[Volume, ...]:
+) -> tuple[StackedVolume, ...]:
     """Return the volumes of a host whose queues are known."""
     result = []
     for name in tops(topology):
@@ -122,7 +122,7 @@ def volumes(
         leaves = [d for d in below if d.leaf]
         reported = _reported_stripe(queue)
         result.append(
-            Volume(
+            StackedVolume(
                 name=name,
                 leaves=frozenset(d.name for d in leaves),
                 rotational=any(d.rotational for d in leaves),

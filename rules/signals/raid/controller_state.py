@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.raid import controller
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.rules.signals import baseline
 from iowarden.rules.topology.device_changes import GONE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.raid.controller import Array, Controller, Controllers, PhysicalDisk
+    from iowarden.collectors.raid.controller import (
+        Controller,
+        ControllerArray,
+        Controllers,
+        PhysicalDisk,
+    )
     from iowarden.rules.signals.baseline import Remembered
     from iowarden.rules.signals.signal import View
 
@@ -73,14 +78,14 @@ def _disks_missing(kept: Remembered, value: Controllers, now: float) -> Iterator
             place = card.name, disk.slot
             key = f"{card.name}\t{card.serial}\t{disk.slot}\t{disk.serial}\tdisk"
             before = known.get(place, key)
-            if disk.state.health is Health.ABSENT:
+            if disk.state.health is ComponentHealth.ABSENT:
                 continue
             if before.endswith(f"\t{disk.serial}\tdisk") or not disk.serial:
                 key = before  # a failed disk may no longer report its serial number
             elif before != key:
                 kept.pop(before, None)
             places[place] = key
-            if key in kept or disk.serial or disk.state.health is not Health.FAILED:
+            if key in kept or disk.serial or disk.state.health is not ComponentHealth.FAILED:
                 baseline.seen(kept, key, 0.0, now)
     here = {disk.serial for card in cards.values() for disk in card.disks} - {""}
     for key in [key for key in kept if key.endswith("\tdisk")]:
@@ -102,12 +107,12 @@ def _was_protected(kept: Remembered, found: Controller) -> bool:
         return True
     # cciss_vol_status reports the module and no battery.
     states = [each.state for each in found.sensors if each.name == "cache"]
-    module = any(each is not None and each.health is not Health.ABSENT for each in states)
+    module = any(each is not None and each.health is not ComponentHealth.ABSENT for each in states)
     return module and not found.batteries
 
 
 def _turned_off(
-    kept: Remembered, name: str, array: Array, now: float, *, protected: bool
+    kept: Remembered, name: str, array: ControllerArray, now: float, *, protected: bool
 ) -> Iterator[Sample]:
     """Yield whether an array stopped caching writes.
 
@@ -136,7 +141,7 @@ def _battery_lost(kept: Remembered, found: Controller, now: float) -> Iterator[S
     if not found.batteries:
         return  # not reported
     key = f"{found.name}\t{found.serial}\tbattery"
-    there = any(each.state.health is not Health.ABSENT for each in found.batteries)
+    there = any(each.state.health is not ComponentHealth.ABSENT for each in found.batteries)
     if there:
         baseline.seen(kept, key, 1.0, now)
     labels = (("controller", found.name),)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules.signals import baseline
 from iowarden.rules.topology.redundancy import BUILDING, PARITY
-from iowarden.rules.topology.stack import Stack
+from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.md.mdstat import MdArray
     from iowarden.rules.signals.baseline import Remembered
     from iowarden.rules.signals.signal import View
 
@@ -28,7 +28,7 @@ WHOLE_CHECK_RATIO = 0.9
 """A check last seen below this progress may have been interrupted, so it resets nothing."""
 
 
-def _array_changes(kept: Remembered, arrays: Mapping[str, Array], view: View) -> Iterator[Sample]:
+def _array_changes(kept: Remembered, arrays: Mapping[str, MdArray], view: View) -> Iterator[Sample]:
     """Yield the samples of every array. The state is by array and name ('md0 checked')."""
     now = view.inputs.now_seconds
     for array in arrays.values():
@@ -49,7 +49,7 @@ def _array_changes(kept: Remembered, arrays: Mapping[str, Array], view: View) ->
             yield from _checked(kept, array, labels, now)
 
 
-def _stopped(array: Array) -> list[Sample]:
+def _stopped(array: MdArray) -> list[Sample]:
     """Return whether an array does not run; nothing for a container, which is always inactive."""
     if array.is_container and array.state == "inactive":
         return []
@@ -65,7 +65,7 @@ def _stopped(array: Array) -> list[Sample]:
     ]
 
 
-def _access(kept: Remembered, array: Array, labels: Labels, now: float) -> list[Sample]:
+def _access(kept: Remembered, array: MdArray, labels: Labels, now: float) -> list[Sample]:
     key = f"{array.name} writable"
     if array.state in _WRITABLE:
         baseline.seen(kept, key, 1.0, now)
@@ -73,7 +73,7 @@ def _access(kept: Remembered, array: Array, labels: Labels, now: float) -> list[
     return [("iowarden_md_turned_read_only", labels, float(turned))]
 
 
-def _missing(kept: Remembered, array: Array, labels: Labels, view: View) -> list[Sample]:
+def _missing(kept: Remembered, array: MdArray, labels: Labels, view: View) -> list[Sample]:
     """Return the missing members, without those that a new or growing array is being filled with.
 
     The kernel has no such count for a level without redundancy; a raid0 may become a raid5.
@@ -105,7 +105,7 @@ def _missing(kept: Remembered, array: Array, labels: Labels, view: View) -> list
     return [] if array.degraded is None else [("iowarden_md_missing_members", labels, missing)]
 
 
-def _is_made(kept: Remembered, key: str, array: Array, view: View) -> bool:
+def _is_made(kept: Remembered, key: str, array: MdArray, view: View) -> bool:
     """Whether an array that is one member short, and was never complete, is being created.
 
     mdadm creates a raid5 with its last disk as a spare, onto which it recovers. A disk replaced in
@@ -127,13 +127,13 @@ def _is_made(kept: Remembered, key: str, array: Array, view: View) -> bool:
     device = topology.devices.get(array.name) if topology is not None else None
     if not short or topology is None or device is None or mounts is None or key in kept:
         return short
-    if Stack(topology, mounts.mounts).on(device):
+    if DeviceStack(topology, mounts.mounts).on(device):
         return False
     kept[key] = ((view.inputs.now_seconds, 1.0),)
     return True
 
 
-def _members(kept: Remembered, array: Array, now: float) -> Iterator[Sample]:
+def _members(kept: Remembered, array: MdArray, now: float) -> Iterator[Sample]:
     for member in array.members:
         if member.errors_total is None:
             continue
@@ -144,7 +144,7 @@ def _members(kept: Remembered, array: Array, now: float) -> Iterator[Sample]:
         yield "iowarden_md_member_recent_errors", both, counted.new
 
 
-def _checked(kept: Remembered, array: Array, labels: Labels, now: float) -> Iterator[Sample]:
+def _checked(kept: Remembered, array: MdArray, labels: Labels, now: float) -> Iterator[Sample]:
     """Yield how long ago the last check was and what it found.
 
     mismatch_cnt increases while a check runs and then stays; after a repair or a resync it counts

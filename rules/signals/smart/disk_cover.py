@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.rules.signals import baseline
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 from iowarden.rules.topology import inventory
 from iowarden.rules.topology.device_changes import GONE_SECONDS
 from iowarden.rules.topology.device_identity import Identity
-from iowarden.rules.topology.inventory import InventoryDisk, Seen
+from iowarden.rules.topology.inventory import InventoryDisk, SeenDisk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ class MonitoringState:
     """History of all disks. Units: seconds of the program's clock."""
 
     disks: Mapping[str, InventoryDisk] = field(default_factory=dict)
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, SeenDisk] = field(default_factory=dict)
     """Disks that were read at least once; stored over restarts."""
     here: frozenset[str] = frozenset()
     """Disks that were block devices since the start: DeviceGone reports when one of these is
@@ -133,7 +133,7 @@ def remember(state: MonitoringState) -> Mapping[str, Pairs]:
 
 def recall(state: MonitoringState, kept: Mapping[str, Pairs]) -> MonitoringState:
     """Return the state with the disks stored before the restart."""
-    seen: dict[str, Seen] = {}
+    seen: dict[str, SeenDisk] = {}
     for text, pairs in kept.items():
         words = text.split("\t")
         if len(words) != _PARTS or len(pairs) not in (2, 3):
@@ -143,7 +143,7 @@ def recall(state: MonitoringState, kept: Mapping[str, Pairs]) -> MonitoringState
         (read, period), (last, _) = pairs[:2]
         missing = pairs[2][0] if len(pairs) > 2 else None
         own = Identity(subject, shown, adapter)
-        seen[key] = Seen(own, device, how, read, period, last, missing)
+        seen[key] = SeenDisk(own, device, how, read, period, last, missing)
     return replace(state, seen={**seen, **state.seen})
 
 
@@ -176,18 +176,18 @@ def _is_missing(covered: Mapping[str, InventoryDisk], key: str) -> bool:
 
 
 def _seen(
-    before: Mapping[str, Seen],
+    before: Mapping[str, SeenDisk],
     covered: Mapping[str, InventoryDisk],
     now: float,
     *,
     made: bool,
     trouble: bool,
-) -> dict[str, Seen]:
+) -> dict[str, SeenDisk]:
     """Return the disks that were read at least once, updated.
 
     A disk is not missing while disks could not be listed: not listed yet, or listed with errors.
     """
-    seen: dict[str, Seen] = {}
+    seen: dict[str, SeenDisk] = {}
     for key, known in before.items():
         if key not in covered:  # it has another key now, or another disk has its name
             continue
@@ -208,7 +208,7 @@ def _seen(
             at = seen[key].seen_seconds if key in seen else now
             device = c.leaves[0] if c.leaves else ""
             read, period = polled.read_seconds, polled.period_seconds
-            seen[key] = Seen(c.identity, device, c.how, read, period, at)
+            seen[key] = SeenDisk(c.identity, device, c.how, read, period, at)
     return seen
 
 
@@ -217,7 +217,7 @@ def _awaited(covered: InventoryDisk) -> bool:
     return covered.status is ReadStatus.NOT_POLLED_YET and covered.polled is not None
 
 
-def _never(covered: InventoryDisk, seen: Mapping[str, Seen]) -> bool:
+def _never(covered: InventoryDisk, seen: Mapping[str, SeenDisk]) -> bool:
     """Whether nothing was ever read of a disk that is present; sleeping ones are left asleep."""
     told = (ReadStatus.ASLEEP, ReadStatus.IMPLAUSIBLE, ReadStatus.READ, ReadStatus.MISSING)
     if covered.status in told or covered.drive is not None or _awaited(covered):
@@ -225,7 +225,9 @@ def _never(covered: InventoryDisk, seen: Mapping[str, Seen]) -> bool:
     return covered.disk not in seen
 
 
-def _lost_seconds(state: MonitoringState, covered: InventoryDisk, known: Seen, now: float) -> float:
+def _lost_seconds(
+    state: MonitoringState, covered: InventoryDisk, known: SeenDisk, now: float
+) -> float:
     """Return for how long a disk has not been read; 0 while its last reading is valid.
 
     While no disk at all can be read, one alert (NoDiskRead) reports that instead of one for each
@@ -287,7 +289,7 @@ def _missing(covered: InventoryDisk, expected_by: str) -> Sample:
     return ("iowarden_disk_missing", labels, 1.0)
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="disk_cover",
     sources=SOURCES,
     families=(

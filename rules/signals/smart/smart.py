@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 from iowarden.rules.signals.smart import smart_counts, smart_health, smart_values
 from iowarden.rules.smart import plausibility
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.smart.drive import Attribute, Disk, Disks, Drive
     from iowarden.rules.signals.signal import Pairs, View
-    from iowarden.rules.signals.smart.smart_counts import Count
+    from iowarden.rules.signals.smart.smart_counts import DriveCount
 
 IMPLAUSIBLE_SECONDS = 7 * 86_400.0
 """Data of an access method that once were implausible are not used for so long after."""
@@ -385,7 +385,7 @@ class _Evaluation:
             yield "iowarden_smart_solid_state", (("disk", key),), 1.0
 
     def _count_samples(
-        self, key: str, name: str, labels: Labels, counted: Count
+        self, key: str, name: str, labels: Labels, counted: DriveCount
     ) -> Iterator[Sample]:
         now, level = self._now, counted.confirmed
         if name == _UNREADABLE:
@@ -523,7 +523,7 @@ def _rejections(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[S
     yield "iowarden_smart_way", (*own, ("way", plausibility.access_hint(disk.polled.target))), 1.0
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="smart",
     sources=("smart",),
     families=(*COUNT_FAMILIES, *VALUE_FAMILIES, *smart_health.FAMILIES, *PLAUSIBILITY_FAMILIES),

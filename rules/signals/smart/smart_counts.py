@@ -101,7 +101,7 @@ def seagate(drive: Drive) -> bool:
     )
 
 
-class Count(NamedTuple):
+class DriveCount(NamedTuple):
     """One count of one drive. A count whose values are all 0 is not stored."""
 
     read_seconds: float
@@ -137,7 +137,9 @@ class Count(NamedTuple):
         return min((end for end in ends if end > now), default=float("inf"))
 
 
-def count(before: Count | None, value: float, now: float, *, known: bool, sudden: bool) -> Count:
+def count(
+    before: DriveCount | None, value: float, now: float, *, known: bool, sudden: bool
+) -> DriveCount:
     """Return a count after a poll.
 
     `known`: the drive was polled before, so a count that is not stored was 0; `sudden`: AT_ONCE
@@ -145,7 +147,7 @@ def count(before: Count | None, value: float, now: float, *, known: bool, sudden
     """
     if before is None:
         start = 0.0 if known else value
-        before = Count(now, start, start, start, 0.0, start, 0.0, start)
+        before = DriveCount(now, start, start, start, 0.0, start, 0.0, start)
         if not known:
             return before
     grown = min(before.last, value)
@@ -169,7 +171,7 @@ def count(before: Count | None, value: float, now: float, *, known: bool, sudden
     return after
 
 
-def pairs(counted: Count) -> Pairs | None:
+def pairs(counted: DriveCount) -> Pairs | None:
     """Return a count in the form in which it is stored, None if all its values are 0."""
     if not (counted.last or counted.confirmed or counted.first or counted.base):
         return None
@@ -182,10 +184,10 @@ def pairs(counted: Count) -> Pairs | None:
     )
 
 
-def from_pairs(kept: Pairs | None) -> Count | None:
+def from_pairs(kept: Pairs | None) -> DriveCount | None:
     """Return a stored count, None if there is none."""
     match kept:
         case ((at, last), (grew, base), (streak, streak_base), (_, confirmed), (_, first)):
-            return Count(at, last, confirmed, first, grew, base, streak, streak_base)
+            return DriveCount(at, last, confirmed, first, grew, base, streak, streak_base)
         case _:
             return None

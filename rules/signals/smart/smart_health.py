@@ -13,7 +13,7 @@ from iowarden.collectors.smart.smart_series import hours_since
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.smart.drive import Drive, Scsi, SelfTest
+    from iowarden.collectors.smart.drive import Drive, ScsiHealth, SelfTest
 
 _FAILURE_PREDICTED, _WARNING = 0x5D, 0x0B
 _FALSE_ALARM = 0xFF
@@ -108,7 +108,7 @@ def samples(drive: Drive, own: Labels) -> Iterator[Sample]:
     yield from _wear(drive, own)
 
 
-def _predicts_failure(scsi: Scsi | None) -> bool:
+def _predicts_failure(scsi: ScsiHealth | None) -> bool:
     return scsi is not None and scsi.asc == _FAILURE_PREDICTED and scsi.ascq != _FALSE_ALARM
 
 
@@ -122,7 +122,7 @@ def _is_minor_or_test(drive: Drive) -> bool:
     )
 
 
-def _warning(scsi: Scsi | None) -> int | None:
+def _warning(scsi: ScsiHealth | None) -> int | None:
     """Return both bytes of the sense code of a SCSI drive's warning, None if there is none.
 
     Source: SPC, additional sense codes 0B/xx.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.device import device
-from iowarden.rules.signals.signal import GAP_SECONDS, Group
+from iowarden.rules.signals.signal import GAP_SECONDS, SignalGroup
 from iowarden.rules.signals.writeback import writeback
 from iowarden.rules.signals.writeback.limits import drain_seconds
 
@@ -215,7 +215,7 @@ def _rate(first: LeafSnapshot, last: LeafSnapshot, name: str, leaf: Leaf) -> flo
     return (leaf.written_bytes - before.written_bytes) / elapsed
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="bandwidth",
     sources=("vmstat", "meminfo", "vm_sysctl", "diskstats", "block"),
     families=(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.tasks import writeback_channel
-from iowarden.rules.signals.signal import DIGITS, Group
+from iowarden.rules.signals.signal import DIGITS, SignalGroup
 from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def step(state: ThrottleState, view: View) -> tuple[ThrottleState, list[Sample] 
     return ThrottleState(waits, now, limited), [(FAMILIES[0].name, (), round(seconds, DIGITS))]
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="bdi_throttle",
     sources=("tasks", "vmstat", "meminfo", "vm_sysctl"),
     families=FAMILIES,

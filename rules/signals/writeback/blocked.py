@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 
 if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
@@ -65,7 +65,7 @@ def _step(state: BlockedState, view: View) -> tuple[BlockedState, list[Sample] |
     return state, [*samples, (_UPTIME, (), inputs.uptime_seconds)]
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="blocked",
     sources=("stat",),
     families=(

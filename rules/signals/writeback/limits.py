@@ -25,7 +25,7 @@ _FLOOR_PERCENT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DirtyLimits:
     """The kernel's limits on unwritten data.
 
     `onset_bytes` is where the kernel begins to pause writers: freerun from kernel 3.2 on, 0.95 of
@@ -50,7 +50,7 @@ def level_bytes(vmstat: Vmstat | None, meminfo: Meminfo | None) -> float | None:
 
 def dirty_limits(
     vmstat: Vmstat | None, meminfo: Meminfo | None, sysctl: VmSysctl | None
-) -> Limits | None:
+) -> DirtyLimits | None:
     """Return the limits that this kernel applies, or None when its files do not contain them.
 
     Limits that the kernel exports (nr_dirty_threshold, 2.6.37 and later) are used unchanged:
@@ -91,12 +91,12 @@ def drain_seconds(backlog_bytes: float, bandwidth_bytes_per_second: float) -> fl
     return backlog_bytes / bandwidth_bytes_per_second
 
 
-def _limits(threshold: float, background: float, sysctl: VmSysctl | None) -> Limits:
+def _limits(threshold: float, background: float, sysctl: VmSysctl | None) -> DirtyLimits:
     if background >= threshold:
         background = threshold / 2
     old = sysctl is not None and sysctl.kernel < _FREERUN_KERNEL
     onset = threshold * _BLOCKED_RATIO_BEFORE_3_2 if old else (threshold + background) / 2
-    return Limits(threshold, background, onset)
+    return DirtyLimits(threshold, background, onset)
 
 
 def _dirtyable_bytes(meminfo: Meminfo) -> float | None:

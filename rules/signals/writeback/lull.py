@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.device import device
-from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _step(state: WriteStallState, view: View) -> tuple[WriteStallState, list[Sam
     return step(state, history, blocked=stat.procs_blocked, queued_ratio=held.queued_ratio)
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="lull",
     sources=("vmstat", "meminfo", "vm_sysctl", "diskstats", "block", "stat"),
     families=(

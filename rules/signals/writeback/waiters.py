@@ -16,14 +16,14 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.stat import USER_HZ
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals.activity import members
-from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.signal import SignalGroup
 from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.procfs.tasks import Task, Tasks
+    from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
     from iowarden.rules.signals.signal import View
 
 SEEN_SECONDS = 12.0
@@ -95,7 +95,9 @@ def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
     return WaitState(writers, others, first), samples
 
 
-def _fills(task: Task, first: tuple[float, int], view: View, queued_bytes: float) -> bool | None:
+def _fills(
+    task: BlockedTask, first: tuple[float, int], view: View, queued_bytes: float
+) -> bool | None:
     """Return whether a paused program is one of those that fill the queue; None: not known yet.
 
     A program whose written bytes cannot be read counts as one. Source: kernel, mm/page-writeback.c:
@@ -115,7 +117,7 @@ def _fills(task: Task, first: tuple[float, int], view: View, queued_bytes: float
     return None if age > YOUNG_SECONDS and elapsed < MEASURED_SECONDS else False
 
 
-def devices(value: Tasks, topology: Topology) -> dict[str, int]:
+def devices(value: BlockedTasks, topology: Topology) -> dict[str, int]:
     """Return how many tasks wait at each device: at that of their file, and at those below it."""
     found: Counter[str] = Counter()
     for task in value.tasks:
@@ -125,7 +127,7 @@ def devices(value: Tasks, topology: Topology) -> dict[str, int]:
     return dict(found)
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="waiters",
     sources=("tasks",),
     families=(

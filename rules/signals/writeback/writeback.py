@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import Metric, Sample, describe
-from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 from iowarden.rules.signals.writeback.limits import dirty_limits, level_bytes
 
 if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
-    from iowarden.rules.signals.writeback.limits import Limits
+    from iowarden.rules.signals.writeback.limits import DirtyLimits
 
 WINDOW_SECONDS = 15.0
 FELL_WINDOW_SECONDS = 60.0
@@ -100,7 +100,7 @@ FAMILIES, emit = describe(Writeback, "iowarden_writeback_")
 
 
 def step(
-    state: WritebackState, now: float, level: float, limits: Limits
+    state: WritebackState, now: float, level: float, limits: DirtyLimits
 ) -> tuple[WritebackState, Writeback]:
     """Return the state after a sample at `now` (seconds), and its result."""
     elapsed = 0.0 if state.last_seconds is None else now - state.last_seconds
@@ -158,7 +158,7 @@ def _step(state: WritebackState, view: View) -> tuple[WritebackState, list[Sampl
     return state, emit(value, ())
 
 
-GROUP = Group(
+GROUP = SignalGroup(
     name="writeback",
     sources=("vmstat", "meminfo", "vm_sysctl"),
     families=FAMILIES,

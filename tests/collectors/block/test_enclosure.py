@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.block.enclosure import Slot, emit, read_enclosure, unreadable
+from iowarden.collectors.block.enclosure import EnclosureSlot, emit, read_enclosure, unreadable
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -34,8 +34,12 @@ TWO = (
 def test_a_shelf_with_a_disk_that_is_failing(machine: MachineMaker) -> None:
     """A detected fault is printed as 4; directories that are no slots are left out."""
     assert read_enclosure(machine(TWO)) == (
-        Slot("6:0:8:0", "Slot 01", "OK", fault=False, active=True, locate=False, device="sda"),
-        Slot("6:0:8:0", "Slot 02", "critical", fault=True, active=True, locate=True, device="sdb"),
+        EnclosureSlot(
+            "6:0:8:0", "Slot 01", "OK", fault=False, active=True, locate=False, device="sda"
+        ),
+        EnclosureSlot(
+            "6:0:8:0", "Slot 02", "critical", fault=True, active=True, locate=True, device="sdb"
+        ),
     )
 
 

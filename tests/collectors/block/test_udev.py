@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.block.udev import (
-    Signature,
+    BlockSignature,
     emit,
     node_samples,
     parse_properties,
@@ -154,10 +154,10 @@ def test_since_when_a_device_is_there() -> None:
 def test_a_label_is_shown_as_it_was_written_but_for_what_could_be_a_line() -> None:
     """The label of a USB stick may be anything; blanks are common in those of pools and arrays."""
     text = "E:ID_FS_TYPE=zfs_member\nE:ID_FS_LABEL=my_tank_x\nE:ID_FS_LABEL_ENC=my\\x20tank\\x0ax\n"
-    assert parse_signature(text) == Signature("zfs_member", "my tank\\x0ax")
+    assert parse_signature(text) == BlockSignature("zfs_member", "my tank\\x0ax")
     assert parse_signature("E:ID_FS_LABEL=x\n") is None
     incomplete = "E:ID_FS_TYPE=LVM2_member\nE:LVM_VG_NAME_INCOMPLETE='vg0'\n"
-    assert parse_signature(incomplete) == Signature("LVM2_member", "vg0")
+    assert parse_signature(incomplete) == BlockSignature("LVM2_member", "vg0")
 
 
 @given(st.text())

@@ -9,15 +9,15 @@ from support import btrfs_text
 from support.recordings import write_tree
 
 from iowarden.collectors.filesystem.btrfs_owner import (
-    Chunk,
+    BtrfsChunk,
+    BtrfsListing,
+    BtrfsSuperblock,
     Reference,
-    Shown,
     Stripe,
-    Superblock,
     parse_chunks,
+    parse_listing,
     parse_names,
     parse_references,
-    parse_shown,
     parse_subvolume,
     parse_superblock,
     read_file_systems,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 UUID = btrfs_text.UUID
-SUPERBLOCK = Superblock(UUID, 40, 22020096, 38, 4096, 1, 1 << 33)
+SUPERBLOCK = BtrfsSuperblock(UUID, 40, 22020096, 38, 4096, 1, 1 << 33)
 
 
 def test_a_superblock_is_read() -> None:
@@ -73,8 +73,8 @@ def test_features_that_change_nothing_of_the_map_are_taken() -> None:
     assert made == SUPERBLOCK
 
 
-DATA = Chunk(1 << 30, 1 << 30, 65536, frozenset({"DATA"}), "single", 1, (Stripe(1, 4 << 30),))
-MIRROR = Chunk(
+DATA = BtrfsChunk(1 << 30, 1 << 30, 65536, frozenset({"DATA"}), "single", 1, (Stripe(1, 4 << 30),))
+MIRROR = BtrfsChunk(
     1 << 31,
     1 << 28,
     65536,
@@ -201,11 +201,11 @@ def test_the_path_of_a_subvolume() -> None:
 def test_which_file_system_is_mounted_and_which_devices_it_has() -> None:
     """A missing device has no path, or an outdated one."""
     text = btrfs_text.shown("/dev/sdb1", " MISSING", "/dev/sdd1 MISSING", "<missing disk> MISSING")
-    assert parse_shown(text) == Shown(UUID, frozenset({1}))
-    assert parse_shown(btrfs_text.shown("/dev/mapper/a b", "/dev/sdc")).present == {1, 2}
+    assert parse_listing(text) == BtrfsListing(UUID, frozenset({1}))
+    assert parse_listing(btrfs_text.shown("/dev/mapper/a b", "/dev/sdc")).present == {1, 2}
     for refused in ("", "ERROR: not a valid btrfs filesystem: /srv\n", text + text):
         with pytest.raises(ParseError, match="once"):
-            parse_shown(refused)
+            parse_listing(refused)
 
 
 def test_a_device_belongs_to_the_file_system_that_has_it(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.block import dm_table
-from iowarden.collectors.block.block_stack import Node, read_block_stack
+from iowarden.collectors.block.block_stack import StackNode, read_block_stack
 from iowarden.collectors.filesystem import ext4_owner, xfs_owner
-from iowarden.collectors.filesystem.ext4_owner import Extent
+from iowarden.collectors.filesystem.ext4_owner import Ext4Extent
 from iowarden.collectors.machine import probe_path
-from iowarden.collectors.md.md_layout import Place, read_md_layout
+from iowarden.collectors.md.md_layout import MemberPlace, read_md_layout
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ EXTENTS:
 def test_a_superblock_says_how_blocks_are_counted() -> None:
     """'stats -h', with debugfs's own messages after it."""
     found = ext4_owner.parse_superblock(SUPERBLOCK + BANNER)
-    assert found == ext4_owner.Superblock(1024, 65536, 1, 8, 11)
+    assert found == ext4_owner.Ext4Superblock(1024, 65536, 1, 8, 11)
     without = SUPERBLOCK.replace("Journal inode:            8\n", "")
     assert ext4_owner.parse_superblock(without).journal_inode == 0
 
@@ -97,9 +97,9 @@ def test_the_blocks_of_a_file_are_content_or_tell_where_it_is() -> None:
     assert (found.number, found.kind, found.size_bytes, found.links) == (15, "regular", 100000, 2)
     assert found.attributes_block == 77
     assert found.inner == {500}
-    assert found.extent_of(1002) == Extent(0, 3, 1000)
-    assert found.extent_of(1014) == Extent(6, 9, 1011, unwritten=True)
-    assert found.extent_of(1015) == Extent(10, 10, 1015, unwritten=True)
+    assert found.extent_of(1002) == Ext4Extent(0, 3, 1000)
+    assert found.extent_of(1014) == Ext4Extent(6, 9, 1011, unwritten=True)
+    assert found.extent_of(1015) == Ext4Extent(10, 10, 1015, unwritten=True)
     assert found.extent_of(1004) is None
     blocks = INODE.replace("EXTENTS", "BLOCKS") + "(0-11):1-12, (IND):13, (DIND):14\nTOTAL: 14\n"
     assert ext4_owner.parse_inode(blocks).inner == {13, 14}
@@ -130,7 +130,7 @@ def test_the_owner_of_sectors_is_an_inode_or_a_word() -> None:
         "3,8,17,901,910,special_88:99,,,10\n"
     )
     data, attributes, free, other = xfs_owner.parse_fsmap(text)
-    assert data == xfs_owner.Extent(192, 783, "file", 131, "data", 16)
+    assert data == xfs_owner.XfsExtent(192, 783, "file", 131, "data", 16)
     assert (attributes.inode, attributes.part) == (131, "attr_bmbt")
     assert (free.owner, other.owner) == ("free", "unknown")
     for wrong in ("", "xfs_io: xfsctl(XFS_IOC_GETFSMAP): Invalid argument\n", text + "what\n"):
@@ -151,7 +151,7 @@ def test_a_table_names_its_devices_and_no_key() -> None:
     """One line each; the fields of an encryption are not device numbers."""
     text = "0 1000 linear 8:17 2048\n1000 8 crypt aes-xts-plain64 :32:logon:x 0 8:33 4096\n"
     first, second = dm_table.parse_dm_table(text)
-    assert first == dm_table.Target(0, 1000, "linear", ("8:17", "2048"))
+    assert first == dm_table.DmTarget(0, 1000, "linear", ("8:17", "2048"))
     assert (first.devices, second.devices) == ({"8:17"}, {"8:33"})
     for wrong in ("", "Device does not exist.\nCommand failed.\n", "0 linear 8:17 0\n"):
         with pytest.raises(ParseError, match="'dmsetup table': "):
@@ -223,8 +223,8 @@ def test_devices_stand_on_each_other_as_sysfs_says(machine: MachineMaker) -> Non
     )
     stack = read_block_stack(root)
     assert set(stack.nodes) == {"sdb", "sdb1", "md0", "dm-1", "cciss/c0d0"}
-    assert stack.nodes["sdb"] == Node("sdb", "8:16", "", 0, 4000, (), ("sdb1",), 4096)
-    assert stack.nodes["sdb1"] == Node("sdb1", "8:17", "sdb", 63, 3000, ("md0",))
+    assert stack.nodes["sdb"] == StackNode("sdb", "8:16", "", 0, 4000, (), ("sdb1",), 4096)
+    assert stack.nodes["sdb1"] == StackNode("sdb1", "8:17", "sdb", 63, 3000, ("md0",))
     assert stack.nodes["md0"].kind == "md"
     assert (stack.nodes["dm-1"].kind, stack.nodes["dm-1"].label) == ("dm", "vg-swap")
     assert (stack.swaps, set(stack.btrfs)) == ({"dm-1"}, {"cciss/c0d0"})
@@ -258,8 +258,8 @@ def test_an_array_says_where_its_data_begin_on_each_member(machine: MachineMaker
     assert (found.level, found.layout, found.degraded, found.reshaping) == ("raid5", 2, 1, False)
     states = ("in_sync", "write_mostly")
     assert found.members == (
-        Place("sdb1", 0, "0", 2048, 2048, 1000, states),
-        Place("sdc1", None, "journal", None, None, None),
+        MemberPlace("sdb1", 0, "0", 2048, 2048, 1000, states),
+        MemberPlace("sdc1", None, "journal", None, None, None),
     )
     assert read_md_layout(machine(ARRAY), "md9") is None
 

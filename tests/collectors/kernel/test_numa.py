@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.kernel.numa import Node, emit, parse_node, read_numa
+from iowarden.collectors.kernel.numa import NumaNode, emit, parse_node, read_numa
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def test_two_sockets_are_two_nodes(machine: MachineMaker) -> None:
     files |= {f"{DIRECTORY}/possible": "0-1\n", f"{DIRECTORY}/power": None}
     value = read_numa(machine(files))
     assert value == (
-        Node(0, 65_843_620 * 1024, 812_344 * 1024),
-        Node(1, 65_843_620 * 1024, 812_344 * 1024),
+        NumaNode(0, 65_843_620 * 1024, 812_344 * 1024),
+        NumaNode(1, 65_843_620 * 1024, 812_344 * 1024),
     )
     assert ("iowarden_numa_free_bytes", (("node", "1"),), 812_344 * 1024) in emit(value)
 
@@ -42,7 +42,7 @@ def test_node_10_comes_after_node_9(machine: MachineMaker) -> None:
 def test_a_node_without_memory_is_there(machine: MachineMaker) -> None:
     """It has CPUs only: 0 bytes is the kernel's value, not an unknown one."""
     text = NODE.replace("65843620", "0").replace("812344", "0")
-    assert read_numa(machine({f"{DIRECTORY}/node0/meminfo": text})) == (Node(0, 0, 0),)
+    assert read_numa(machine({f"{DIRECTORY}/node0/meminfo": text})) == (NumaNode(0, 0, 0),)
 
 
 def test_a_node_that_is_taken_out_while_it_is_read_is_left_out(machine: MachineMaker) -> None:

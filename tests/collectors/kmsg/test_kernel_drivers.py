@@ -13,8 +13,8 @@ from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_kinds import KINDS
-from iowarden.collectors.kmsg.kernel_line import Line
-from iowarden.rules.events.event_table import Table, parse_events_file
+from iowarden.collectors.kmsg.kernel_line import KernelLine
+from iowarden.rules.events.event_table import EventTable, parse_events_file
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -26,17 +26,17 @@ KEPT = Path(__file__).parents[2] / "fixtures" / "kernel-messages.tsv"
 
 def told(text: str, priority: int | None = 3) -> list[StorageEvent]:
     """Return the events of one line."""
-    state, events = classify(Classifier(), Line(text, priority=priority))
+    state, events = classify(Classifier(), KernelLine(text, priority=priority))
     return [*events, *finish(state)]
 
 
 @pytest.fixture(scope="module")
-def table() -> Table:
+def table() -> EventTable:
     """Return the shipped table of events."""
     return parse_events_file(kernel_verdicts.EVENTS.read_text(), "events.yaml")
 
 
-def test_messages_of_two_kernels_alarm_or_stay_quiet(table: Table) -> None:
+def test_messages_of_two_kernels_alarm_or_stay_quiet(table: EventTable) -> None:
     """Lost writes, dead adapters and failed arrays alert; probing, mount options, ioctls do not."""
     wrong = []
     for each in KEPT.read_text().splitlines():
@@ -277,6 +277,6 @@ def test_a_tree_without_drivers_is_refused(
 
 def test_every_kind_that_words_give_is_a_kind() -> None:
     """A row with a misspelt kind would create events of an unknown kind."""
-    rooms = [room.rows for room in kernel_drivers._ROOMS]
+    rooms = [room.rows for room in kernel_drivers._PRINTERS]
     kinds = {kind for rows in rooms for _, kind in rows}
     assert kinds - {kernel_drivers.NOTHING} <= KINDS.keys()

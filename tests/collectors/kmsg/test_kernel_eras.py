@@ -12,7 +12,7 @@ from support import kernel_verdicts
 
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify, finish
-from iowarden.collectors.kmsg.kernel_line import Line
+from iowarden.collectors.kmsg.kernel_line import KernelLine
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.severity import Severity
 
@@ -386,7 +386,7 @@ def test_what_matters_is_an_event_in_the_words_of_its_day(
     text: str, fields: dict[str, object]
 ) -> None:
     """A lost write, a dead adapter, a failed array: on hosts that run for ten years."""
-    state, events = classify(Classifier(), Line(text, priority=3))
+    state, events = classify(Classifier(), KernelLine(text, priority=3))
     (event,) = (*events, *finish(state))
     assert {name: getattr(event, name) for name in fields} == fields
 
@@ -580,7 +580,7 @@ def test_what_healthy_machines_print_wakes_nobody() -> None:
     table = parse_events_file(kernel_verdicts.EVENTS.read_text(), "events.yaml")
     loud = []
     for text in HARMLESS:
-        state, events = classify(Classifier(), Line(text, priority=4))
+        state, events = classify(Classifier(), KernelLine(text, priority=4))
         severities = [table.find(each).severity_of(each) for each in (*events, *finish(state))]
         loud += [text for each in severities if each is not None and each >= Severity.WARNING]
     assert loud == []
@@ -594,6 +594,6 @@ def test_a_port_under_error_handling_that_comes_back_empty_is_told() -> None:
         "ata1: soft resetting link",
         "ata1.01: NODEV after polling detection",
     ):
-        state, events = classify(state, Line(text, priority=4))
+        state, events = classify(state, KernelLine(text, priority=4))
         told += [each.kind for each in events]
     assert told == ["ata_exception", "ata_reset", "ata_gone"]

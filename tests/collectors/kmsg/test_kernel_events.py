@@ -17,7 +17,7 @@ from iowarden.collectors.kmsg import sense
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_kinds import KINDS
-from iowarden.collectors.kmsg.kernel_line import Line, parse_record, parse_text
+from iowarden.collectors.kmsg.kernel_line import KernelLine, parse_record, parse_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import StorageEvent
 
 
-def read(lines: Iterable[Line]) -> list[StorageEvent]:
+def read(lines: Iterable[KernelLine]) -> list[StorageEvent]:
     """Return all events of some lines."""
     state, events = Classifier(), []
     for line in lines:
@@ -697,8 +697,8 @@ def test_lines_without_a_device_belong_to_the_one_printed_just_before() -> None:
     split = ["sd 0:0:2:0: [sdc]", "Sense Key : Medium Error [current]", "Info fld=0x1056",
              "Add. Sense: Unrecovered read error",
              "CDB: Read(10): 28 00 00 00 10 00 00 01 00 00"]  # fmt: skip
-    lines = [Line(text, monotonic_seconds=9.0) for text in split]
-    late = Line("Sense Key : Medium Error [current]", monotonic_seconds=69.0)
+    lines = [KernelLine(text, monotonic_seconds=9.0) for text in split]
+    late = KernelLine("Sense Key : Medium Error [current]", monotonic_seconds=69.0)
     events = read([*lines, late])
     assert [(event.kind, event.device, event.block) for event in events] == [
         ("scsi_medium_error", "sdc", None),
@@ -735,7 +735,7 @@ def test_what_is_lost_for_want_of_space_is_no_error_of_the_disk(first: str, kind
 
 def test_equal_lines_of_one_moment_are_two_events() -> None:
     """Two requests failed within a microsecond; read again, they are the same two."""
-    lines = [Line("lost page write due to I/O error on sdb1", monotonic_seconds=9.0)] * 2
+    lines = [KernelLine("lost page write due to I/O error on sdb1", monotonic_seconds=9.0)] * 2
     keys = [event.key for event in read(lines)]
     assert len(set(keys)) == len(keys)
     assert keys == [event.key for event in read([replace(line, sequence=5) for line in lines])]
@@ -743,7 +743,7 @@ def test_equal_lines_of_one_moment_are_two_events() -> None:
 
 def test_control_characters_are_escaped() -> None:
     """Control characters in a drive's name must not affect a terminal."""
-    (event,) = read([Line("ata3.00: failed command: \x1b[31mREAD\x07")])
+    (event,) = read([KernelLine("ata3.00: failed command: \x1b[31mREAD\x07")])
     assert event.text == "ata3.00: failed command: \\x1b[31mREAD\\x07"
 
 
@@ -769,8 +769,8 @@ NEARLY = st.lists(WORDS | st.text(max_size=5), max_size=12).map(" ".join)
 TIMES = st.none() | st.floats(0, 100)
 
 
-@given(st.lists(st.builds(Line, NEARLY | st.text(), monotonic_seconds=TIMES), max_size=8))
-def test_no_text_is_too_bad(lines: list[Line]) -> None:
+@given(st.lists(st.builds(KernelLine, NEARLY | st.text(), monotonic_seconds=TIMES), max_size=8))
+def test_no_text_is_too_bad(lines: list[KernelLine]) -> None:
     """Nothing raises, every event has an existing kind, and one line of text."""
     for event in read(lines):
         assert event.kind in KINDS
@@ -977,7 +977,7 @@ def test_the_journal_tells_what_the_console_told(path: Path) -> None:
     """The same events at the same time, each with its device; a console lacks second lines."""
     entries = [json.loads(each) for each in path.read_text().splitlines()]
     lines = [
-        Line(
+        KernelLine(
             entry["MESSAGE"],
             int(entry["PRIORITY"]),
             int(entry["SYSLOG_FACILITY"]),

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from iowarden.collectors.kmsg.kernel_journal import Message
 from iowarden.collectors.kmsg.kernel_line import (
     TEXT_CHARACTERS,
-    Line,
+    KernelLine,
     from_message,
     parse_record,
     parse_text,
 )
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output.parse import parse
-from iowarden.collectors.tool_output.parsed import Kind
+from iowarden.collectors.tool_output.parsed import Tool
 
 BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 
@@ -29,7 +29,7 @@ def test_a_record_has_all_that_the_kernel_says() -> None:
         b"3,1234,567890123,-,caller=T99;I/O error, dev sdb, sector 8\n"
         b" SUBSYSTEM=block\n DEVICE=b8:16\n"
     )
-    assert parse_record(record, BOOT, 1795282117.5) == Line(
+    assert parse_record(record, BOOT, 1795282117.5) == KernelLine(
         text="I/O error, dev sdb, sector 8",
         priority=3,
         facility=0,
@@ -163,7 +163,7 @@ PRINTED = (
 
 def told(text: str) -> list[tuple[str, str, int | None, int | None]]:
     """Return the events of a text: kind, device, sector and block."""
-    found = parse(text, Kind.KERNEL).events
+    found = parse(text, Tool.KERNEL).events
     return [(e.kind, e.device, e.sector, e.block) for e in (each.event for each in found)]
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.collectors.machine import probe_path
-from iowarden.collectors.md.md_detail import Details, Slot, parse_detail, read_detail
-from iowarden.collectors.md.mdstat import Array, from_mdstat, parse_mdstat
+from iowarden.collectors.md.md_detail import DetailRow, Details, parse_detail, read_detail
+from iowarden.collectors.md.mdstat import MdArray, from_mdstat, parse_mdstat
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def test_the_place_without_a_member_is_named() -> None:
     assert (array.failed_devices, array.spare_devices) == (1, 1)
     assert (array.action, array.done_ratio) == ("Rebuild", 0.07)
     assert array.missing == (1, 2)
-    assert array.slots[2] == Slot(2, ("removed",))
+    assert array.slots[2] == DetailRow(2, ("removed",))
     assert array.slots[3].device == "disk/by-label/a b"
-    assert array.slots[4] == Slot(None, ("faulty",), "sdc1")
+    assert array.slots[4] == DetailRow(None, ("faulty",), "sdc1")
     assert [slot.missing for slot in array.slots] == [False, True, True, False, False]
 
 
@@ -208,7 +208,7 @@ UNHEALTHY = {
 """Results of each file that is not of healthy arrays only."""
 
 
-def mdstat_faults(arrays: dict[str, Array]) -> list[tuple[str, int | None, str | None]]:
+def mdstat_faults(arrays: dict[str, MdArray]) -> list[tuple[str, int | None, str | None]]:
     """Arrays with missing members, and inactive ones that are no containers."""
     running = {m.device for a in arrays.values() if a.state != "inactive" for m in a.members}
     return [

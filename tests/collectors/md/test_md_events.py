@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.md.md_events import KINDS, md_events
-from iowarden.collectors.md.mdstat import Array, Member, from_mdstat, parse_mdstat
+from iowarden.collectors.md.mdstat import ArrayMember, MdArray, from_mdstat, parse_mdstat
 
 HEAD, END = "Personalities : [raid1]\n", "unused devices: <none>\n"
 WHOLE = """md0 : active raid1 sdb1[1] sda1[0]
@@ -27,15 +27,15 @@ md127 : inactive sdb[1](S) sdc[0](S)
 """
 
 
-def seen(text: str) -> dict[str, Array]:
+def seen(text: str) -> dict[str, MdArray]:
     """Return the arrays of a '/proc/mdstat'."""
     return {name: from_mdstat(stat) for name, stat in parse_mdstat(HEAD + text + END).items()}
 
 
-def array(name: str = "md0", action: str = "idle", degraded: int = 0, **roles: str) -> Array:
+def array(name: str = "md0", action: str = "idle", degraded: int = 0, **roles: str) -> MdArray:
     """Return an array as in sysfs."""
-    members = tuple(Member(device, None, (state,)) for device, state in roles.items())
-    known = Array(name, *(None,) * 10, ())
+    members = tuple(ArrayMember(device, None, (state,)) for device, state in roles.items())
+    known = MdArray(name, *(None,) * 10, ())
     return replace(
         known,
         level="raid1",
@@ -47,7 +47,7 @@ def array(name: str = "md0", action: str = "idle", degraded: int = 0, **roles: s
     )
 
 
-def told(before: Array, now: Array) -> list[tuple[str, str, str, str]]:
+def told(before: MdArray, now: MdArray) -> list[tuple[str, str, str, str]]:
     """Return kind, device, place and code of the events."""
     found = md_events({before.name: before}, {now.name: now}, 1000.0)
     return [(event.kind, event.device, event.place, event.code) for event in found]
@@ -123,7 +123,7 @@ def test_a_check_that_turns_into_a_recovery() -> None:
 def test_what_could_not_be_read_once_did_not_happen(unknown: str) -> None:
     """Unknown is neither complete nor idle."""
     busy = array(action="recover", degraded=1, sda1="in_sync")
-    blank = Array(**{f: getattr(busy, f) for f in busy.__slots__} | {unknown: None})
+    blank = MdArray(**{f: getattr(busy, f) for f in busy.__slots__} | {unknown: None})
     assert told(busy, blank) == []
     assert told(blank, busy) == []
 

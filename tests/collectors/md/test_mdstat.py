@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.recordings import CORPUS, corpus
 
 from iowarden.collectors.md.mdstat import (
-    Member,
+    ArrayMember,
     emit,
     node_samples,
     parse_completed,
@@ -178,8 +178,8 @@ def test_sysfs_says_more_and_wins(machine: MachineMaker) -> None:
     assert (array.mismatches_bytes, array.chunk_bytes) == (128 * 512, 65_536)
     assert array.size_bytes == 2_095_104 * 512
     assert array.members == (
-        Member("cciss/c0d0p1", None, ("faulty", "write_error"), 17, 2, 1),
-        Member("sda1", 0, ("in_sync",), 0, 0, 0),
+        ArrayMember("cciss/c0d0p1", None, ("faulty", "write_error"), 17, 2, 1),
+        ArrayMember("sda1", 0, ("in_sync",), 0, 0, 0),
     )
 
 
@@ -199,7 +199,7 @@ def test_an_attribute_that_cannot_be_read_is_not_known(machine: MachineMaker) ->
     files |= {"/sys/block/md0/md/dev-sda1/slot": "1\n"}
     array = read_md(machine(files))["md0"]
     assert (array.degraded, array.mismatches_bytes) == (0, None)
-    assert array.members == (Member("sda1", 1, (), None, None, None),)
+    assert array.members == (ArrayMember("sda1", 1, (), None, None, None),)
 
 
 def test_no_driver_is_absent_and_no_array_is_nothing(machine: MachineMaker) -> None:

@@ -18,8 +18,8 @@ from iowarden.collectors.model import ParseError, ReadError
 from iowarden.collectors.procfs.tasks import (
     MAX_TASKS,
     WRITEBACK,
-    Task,
-    Tasks,
+    BlockedTask,
+    BlockedTasks,
     emit,
     from_json,
     read_tasks,
@@ -54,7 +54,7 @@ def blocked(number: int) -> str:
     return f"{COUNTERS}procs_running 1\nprocs_blocked {number}\n"
 
 
-def task(pid: int = 812, channel: str = "balance_dirty_pages", **changes: object) -> Task:
+def task(pid: int = 812, channel: str = "balance_dirty_pages", **changes: object) -> BlockedTask:
     """Return a throttled writer."""
     values: dict[str, object] = {
         "pid": pid,
@@ -65,7 +65,7 @@ def task(pid: int = 812, channel: str = "balance_dirty_pages", **changes: object
         "read_bytes": 0,
         "write_bytes": 1 << 30,
     }
-    return Task(**{**values, **changes})  # type: ignore[arg-type]
+    return BlockedTask(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None:
@@ -88,10 +88,10 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
             "/proc/meminfo": "MemTotal: 1 kB\n",
         }
     )
-    assert read_waiting_tasks(root) == Tasks(
+    assert read_waiting_tasks(root) == BlockedTasks(
         (
-            Task(902, 302, "GC Thread#0", "", (), 0, 12288, process=900),
-            Task(
+            BlockedTask(902, 302, "GC Thread#0", "", (), 0, 12288, process=900),
+            BlockedTask(
                 pid=812,
                 start_ticks=4000,
                 command="pg) D (1 x",
@@ -100,7 +100,7 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
                 read_bytes=4096,
                 write_bytes=1 << 30,
             ),
-            Task(
+            BlockedTask(
                 pid=77,
                 start_ticks=90,
                 command="kworker/u8:2+flush-8:0",
@@ -144,7 +144,7 @@ def test_a_task_that_ends_while_it_is_looked_at_is_left_out(tmp_path: Path) -> N
             (directory / "stat").unlink()
 
     root = Machine(str(tmp_path), seen=ended)
-    assert read_waiting_tasks(root) == Tasks(())
+    assert read_waiting_tasks(root) == BlockedTasks(())
 
 
 @pytest.mark.parametrize("later", [("sh", "D", 6), ("dd", "S", 5)], ids=["another", "awake"])
@@ -160,7 +160,7 @@ def test_what_is_told_of_a_task_is_of_one_wait(tmp_path: Path, later: tuple[str,
             name, state, start = later
             (directory / "stat").write_text(status(812, name, state, start=start))
 
-    assert read_waiting_tasks(Machine(str(tmp_path), seen=replaced)) == Tasks(())
+    assert read_waiting_tasks(Machine(str(tmp_path), seen=replaced)) == BlockedTasks(())
 
 
 @pytest.mark.parametrize("text", ["garbage\n", "812 (dd) D 1 2\n", "812 (dd) D x" + " -1" * 40])
@@ -183,7 +183,7 @@ def test_a_real_thread_that_cannot_be_interrupted_is_found(tmp_path: Path) -> No
     with subprocess.Popen([sys.executable, "-I", "-c", code, str(fifo)]) as program:
         try:
             deadline = time.monotonic() + 20
-            mine: list[Task] = []
+            mine: list[BlockedTask] = []
             while not mine and time.monotonic() < deadline:
                 found = read_waiting_tasks(Machine())
                 mine = [t for t in found.tasks if t.process == program.pid]
@@ -201,9 +201,9 @@ def test_a_real_thread_that_cannot_be_interrupted_is_found(tmp_path: Path) -> No
 def test_while_nothing_is_blocked_nobody_is_asked(machine: MachineMaker) -> None:
     """The probe may sleep: the answer in a recording is not read."""
     root = machine({"/proc/stat": blocked(0), "/.probe/tasks": "garbage"})
-    assert read_tasks(root) == Tasks(())
+    assert read_tasks(root) == BlockedTasks(())
     assert dict.fromkeys(WRITEBACK, 0.0) | {"other": 0.0} == {
-        labels[0][1]: value for _, labels, value in emit(Tasks(()))
+        labels[0][1]: value for _, labels, value in emit(BlockedTasks(()))
     }
 
 
@@ -217,7 +217,7 @@ def test_without_a_probe_it_is_not_known_who_waits(machine: MachineMaker) -> Non
 
 def test_what_the_probe_answers_comes_through_its_door(machine: MachineMaker) -> None:
     """All fields are restored, of programs and kernel threads."""
-    told = Tasks((task(), task(77, "rq_qos_wait", kernel=True)), 5)
+    told = BlockedTasks((task(), task(77, "rq_qos_wait", kernel=True)), 5)
     answer = json.dumps(to_json(told))
     assert read_tasks(machine({"/proc/stat": blocked(2), "/.probe/tasks": answer})) == told
 
@@ -251,7 +251,7 @@ def test_waiting_for_writeback_is_told_from_other_waiting(
 
 def test_tasks_are_counted_by_what_holds_them() -> None:
     """Two writers, a reader, and 36 that were not listed by name."""
-    value = Tasks((task(1), task(2), task(3, "folio_wait_bit_common")), 39)
+    value = BlockedTasks((task(1), task(2), task(3, "folio_wait_bit_common")), 39)
     counts = {labels[0][1]: number for _, labels, number in emit(value)}
     assert {channel: n for channel, n in counts.items() if n} == {
         "balance_dirty_pages": 2,
@@ -260,7 +260,7 @@ def test_tasks_are_counted_by_what_holds_them() -> None:
 
 
 TASKS = st.builds(
-    Task,
+    BlockedTask,
     pid=st.integers(0, 1 << 22),
     start_ticks=st.integers(0, (1 << 64) - 1),
     command=st.text(max_size=64),
@@ -274,9 +274,9 @@ TASKS = st.builds(
 
 
 @given(st.lists(TASKS, max_size=MAX_TASKS), st.integers(0, 1000))
-def test_what_is_sent_is_received(tasks: list[Task], more: int) -> None:
+def test_what_is_sent_is_received(tasks: list[BlockedTask], more: int) -> None:
     """Any name of a task, any number."""
-    value = Tasks(tuple(tasks), len(tasks) + more)
+    value = BlockedTasks(tuple(tasks), len(tasks) + more)
     assert from_json(json.dumps(to_json(value))) == value
 
 
@@ -301,7 +301,7 @@ def test_whatever_is_received_is_tasks_or_refused(text: str) -> None:
         value = from_json(text)
     except ParseError:
         return
-    assert value == Tasks((), value.count)
+    assert value == BlockedTasks((), value.count)
 
 
 @pytest.mark.parametrize(
@@ -320,12 +320,12 @@ def test_whatever_is_received_is_tasks_or_refused(text: str) -> None:
 )
 def test_a_field_of_another_kind_is_refused(field: str, wrong: object) -> None:
     """Each of them, with the rest valid; and more tasks than are counted."""
-    good = to_json(Tasks((task(),), 1))
+    good = to_json(BlockedTasks((task(),), 1))
     good["tasks"][0][field] = wrong
     with pytest.raises(ParseError, match="expected"):
         from_json(json.dumps(good))
     with pytest.raises(ParseError, match="1 tasks of 0"):
-        from_json(json.dumps({**to_json(Tasks((task(),), 1)), "count": 0}))
+        from_json(json.dumps({**to_json(BlockedTasks((task(),), 1)), "count": 0}))
     with pytest.raises(ParseError, match="expected tasks as JSON"):
         from_json("[" * 100_000)
 
@@ -396,7 +396,7 @@ def test_a_kernel_thread_says_by_its_name_for_which_device_it_works(
 
 def test_an_older_probe_says_nothing_of_places() -> None:
     """It continues after the daemon was upgraded."""
-    told = to_json(Tasks((task(waits_at="253:0"),), 1))
+    told = to_json(BlockedTasks((task(waits_at="253:0"),), 1))
     assert from_json(json.dumps(told)).tasks[0].waits_at == "253:0"
     del told["tasks"][0]["waits_at"]
     assert from_json(json.dumps(told)).tasks[0].waits_at == ""

@@ -13,7 +13,7 @@ from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.areca import cli64, event_info
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iowarden.collectors.event import StorageEvent
-    from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
+    from iowarden.collectors.raid.controller import Controller, ControllerArray, PhysicalDisk
 
 AREAD: dict[str, Callable[[str], object]] = {
     "raid sets": cli64.parse_raid_sets,
@@ -88,12 +88,12 @@ def test_every_file_is_read_as_one_thing_or_refused() -> None:
     }
 
 
-def arrays(*told: tuple[Array, ...]) -> list[tuple[str, str, str]]:
+def arrays(*told: tuple[ControllerArray, ...]) -> list[tuple[str, str, str]]:
     """Return the arrays: name, label, state."""
     return [(each.name, each.label, each.state.health) for part in told for each in part]
 
 
-def disks(text: str, *sets: Array) -> dict[str, PhysicalDisk]:
+def disks(text: str, *sets: ControllerArray) -> dict[str, PhysicalDisk]:
     """Return the disks in the bays."""
     return {b.disk.slot: b.disk for b in cli64.parse_bays(text, sets) if b.disk is not None}
 
@@ -101,27 +101,27 @@ def disks(text: str, *sets: Array) -> dict[str, PhysicalDisk]:
 def test_raid_sets_of_each_layout() -> None:
     """Names contain blanks, a column lists channels by letters, a prompt precedes."""
     one = cli64.parse_raid_sets(corpus(CHECK_RAID + "cli64.rsf.info-1").read_text())
-    assert arrays(one) == [("raid set 1", "Raid Set # 000", Health.OK)]
+    assert arrays(one) == [("raid set 1", "Raid Set # 000", ComponentHealth.OK)]
     assert one[0].size_bytes == 34_500_000_000_000
     (two,) = cli64.parse_raid_sets(corpus(CHECK_RAID + "cli64.rsf.info-2").read_text())
     assert set(two.slots) == {f"channel {n}" for n in range(1, 17)} - {"channel 13"}
     three = cli64.parse_raid_sets(corpus(CHECK_RAID + "pr72/areca_cli64_rsf_info.out").read_text())
     assert arrays(three) == [
-        ("raid set 1", "Raid Set # 000", Health.OK),
-        ("raid set 2", "data2", Health.OK),
-        ("raid set 3", "PassThroughDisk", Health.OK),
+        ("raid set 1", "Raid Set # 000", ComponentHealth.OK),
+        ("raid set 2", "data2", ComponentHealth.OK),
+        ("raid set 3", "PassThroughDisk", ComponentHealth.OK),
     ]
     (four,) = cli64.parse_raid_sets(corpus(CHECK_RAID + "ticket40/areca-rsf-info.txt").read_text())
     assert set(four.slots) == {f"channel {n}" for n in range(1, 10)}
     sets = cli64.parse_raid_sets(corpus("areca/arc188x-exporter/rsf-info.txt").read_text())
     volumes = cli64.parse_volumes(corpus("areca/arc188x-exporter/vsf-info.txt").read_text(), sets)
     assert arrays(sets, volumes) == [
-        ("raid set 1", "OS", Health.OK),
-        ("raid set 2", "EBS", Health.OK),
-        ("raid set 3", "S3-Walrus", Health.OK),
-        ("volume 1", "OS", Health.OK),
-        ("volume 2", "EBS-Volumeset", Health.OK),
-        ("volume 3", "S3-WALRUS", Health.OK),
+        ("raid set 1", "OS", ComponentHealth.OK),
+        ("raid set 2", "EBS", ComponentHealth.OK),
+        ("raid set 3", "S3-Walrus", ComponentHealth.OK),
+        ("volume 1", "OS", ComponentHealth.OK),
+        ("volume 2", "EBS-Volumeset", ComponentHealth.OK),
+        ("volume 3", "S3-WALRUS", ComponentHealth.OK),
     ]
     assert [(v.parent, v.level, v.address) for v in volumes] == [
         ("raid set 1", "Raid1+0", "0:0:0"),
@@ -148,7 +148,7 @@ def test_disks_are_of_the_raid_sets_they_name(
     assert len(cli64.parse_bays(text)) == bays
     found = disks(text, *known)
     assert len(found) == count
-    assert {disk.state.health for disk in found.values()} == {Health.OK}
+    assert {disk.state.health for disk in found.values()} == {ComponentHealth.OK}
     assert [slot for slot, disk in found.items() if disk.usage == "HotSpare"] == spares
     members = Counter(disk.array for disk in found.values())
     assert sum(members[each.name] for each in known) == count - len(spares) - ("pr72" in name)
@@ -159,7 +159,8 @@ def test_disks_of_the_other_captures() -> None:
     """Two disks in an enclosure; a model with a blank; a pass-through disk."""
     found = disks(corpus("areca/check_raid-pr223/disk-info.txt").read_text())
     assert {slot: (d.model, d.kind, d.state.health) for slot, d in found.items()} == {
-        f"enclosure 1 slot {n}": ("SEAGATE ST1000NM0023", f"areca,{n}/1", Health.OK) for n in (1, 2)
+        f"enclosure 1 slot {n}": ("SEAGATE ST1000NM0023", f"areca,{n}/1", ComponentHealth.OK)
+        for n in (1, 2)
     }
     through = disks(corpus(CHECK_RAID + "pr72/areca_cli64_disk_info.out").read_text())
     last = through["enclosure 2 slot 13"]
@@ -169,7 +170,7 @@ def test_disks_of_the_other_captures() -> None:
         750_200_000_000,
     )
     # It is not stated that 'data2' is a RAID set, and it is no word for a use.
-    assert through["enclosure 2 slot 7"].state.health is Health.ATTENTION
+    assert through["enclosure 2 slot 7"].state.health is ComponentHealth.ATTENTION
 
 
 def test_the_hardware_monitor_and_the_system() -> None:
@@ -181,7 +182,7 @@ def test_the_hardware_monitor_and_the_system() -> None:
         enumerate([43.0, 40, 39, 39, 33, 33, 33, 31], start=1)
     )
     (battery,) = found.batteries
-    assert (battery.state.health, battery.ready) == (Health.ABSENT, None)
+    assert (battery.state.health, battery.ready) == (ComponentHealth.ABSENT, None)
     told = {sensor.name: sensor for sensor in found.sensors}
     assert len(told) == 11
     assert told["CPU Temperature"].temperature_celsius == 61
@@ -242,33 +243,33 @@ def tw(name: str) -> Controller:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("1/info.c.unitstatus", {"u0": ("RAID-6", Health.OK, None, True)}),
-        ("2/info.c0.unitstatus", {"u0": ("RAID-5", Health.BUSY, 0.16, True)}),
-        ("black/unitstatus", {"u0": ("RAID-1", Health.OK, None, True)}),
+        ("1/info.c.unitstatus", {"u0": ("RAID-6", ComponentHealth.OK, None, True)}),
+        ("2/info.c0.unitstatus", {"u0": ("RAID-5", ComponentHealth.BUSY, 0.16, True)}),
+        ("black/unitstatus", {"u0": ("RAID-1", ComponentHealth.OK, None, True)}),
         (
             "bohr/info.c0.unitstatus",
             {
-                "u0": ("RAID-10", Health.OK, None, True),
-                "u1": ("JBOD", Health.OK, None, False),
-                "u2": ("JBOD", Health.OK, None, False),
+                "u0": ("RAID-10", ComponentHealth.OK, None, True),
+                "u1": ("JBOD", ComponentHealth.OK, None, False),
+                "u2": ("JBOD", ComponentHealth.OK, None, False),
             },
         ),
         (
             "bootc/unitstatus",
             {
-                "u0": ("RAID-6", Health.BUSY, 0.29, True),
-                "u1": ("RAID-6", Health.BUSY, 0.18, True),
-                "u2": ("SPARE", Health.BUSY, 0.14, None),
-                "u3": ("SPARE", Health.BUSY, 0.0, None),
+                "u0": ("RAID-6", ComponentHealth.BUSY, 0.29, True),
+                "u1": ("RAID-6", ComponentHealth.BUSY, 0.18, True),
+                "u2": ("SPARE", ComponentHealth.BUSY, 0.14, None),
+                "u3": ("SPARE", ComponentHealth.BUSY, 0.0, None),
             },
         ),
-        ("ichy/info.c0.unitstatus", {"u0": ("RAID-5", Health.OK, None, True)}),
-        ("rover/unitstatus", {"u0": ("RAID-5", Health.OK, None, False)}),
+        ("ichy/info.c0.unitstatus", {"u0": ("RAID-5", ComponentHealth.OK, None, True)}),
+        ("rover/unitstatus", {"u0": ("RAID-5", ComponentHealth.OK, None, False)}),
         (
             "tw_cli,info,c0,unitstatus",
             {
-                "u0": ("RAID-10", Health.BUSY, 0.63, True),
-                "u2": ("RAID-5", Health.BUSY, 0.0, True),
+                "u0": ("RAID-10", ComponentHealth.BUSY, 0.63, True),
+                "u2": ("RAID-5", ComponentHealth.BUSY, 0.0, True),
             },
         ),
     ],
@@ -305,8 +306,8 @@ def test_ports(name: str, count: int, serials: int, busy: int) -> None:
     assert sum(bool(disk.serial) for disk in found) == serials
     assert sum(bool(disk.model) for disk in found) == count - serials
     health = Counter(disk.state.health for disk in found)
-    assert health == {Health.OK: count - busy, Health.BUSY: busy} or not busy
-    assert health[Health.OK] + health[Health.BUSY] == count
+    assert health == {ComponentHealth.OK: count - busy, ComponentHealth.BUSY: busy} or not busy
+    assert health[ComponentHealth.OK] + health[ComponentHealth.BUSY] == count
 
 
 def test_a_controller_as_a_whole() -> None:
@@ -320,14 +321,14 @@ def test_a_controller_as_a_whole() -> None:
     (unit,) = found.arrays
     assert (unit.slots, unit.address) == (tuple(f"port {n}" for n in range(4)), "0:0:0")
     (battery,) = found.batteries
-    assert (battery.state.health, battery.ready) == (Health.OK, True)
+    assert (battery.state.health, battery.ready) == (ComponentHealth.OK, True)
     assert tw("bohr/info.c0.bbustatus").batteries == (battery,)
     # SAS disks: smartctl cannot read them.
     assert {disk.kind for disk in found.disks} == {""}
     enclosure = tw("bootc-enc/c0.e0.show.all").sensors
     assert Counter(s.state.health for s in enclosure if s.state) == {
-        Health.OK: 15,
-        Health.ABSENT: 2,
+        ComponentHealth.OK: 15,
+        ComponentHealth.ABSENT: 2,
     }
     told = {sensor.name: sensor for sensor in enclosure}
     assert told["e0 fan1"].fan_rpm == 9500
@@ -360,7 +361,7 @@ def test_a_session_a_guide_with_tabs_and_tables_without_headings() -> None:
         corpus("3ware/ChrisLayton+3ware_tool/readme-session.txt").read_text(), "c2"
     )
     assert [(a.name, a.level, a.state.health) for a in session.arrays] == [
-        (f"u{n}", "JBOD", Health.OK) for n in range(6)
+        (f"u{n}", "JBOD", ComponentHealth.OK) for n in range(6)
     ]
     assert [a.policy.word for a in session.arrays if a.policy] == ["RiW"] * 6
     assert [d.slot for d in session.disks] == [f"port {n}" for n in range(6)]

@@ -17,7 +17,7 @@ from support.controllers import DRIVERS, asked
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.areca.arcmsr import ARECA
-from iowarden.collectors.raid.controller import Controllers, Health
+from iowarden.collectors.raid.controller import ComponentHealth, Controllers
 from iowarden.collectors.raid.megaraid.megaraid_sas import MEGARAID
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import ComponentState, Controller
     from iowarden.collectors.raid.mpt.mpt_status import Mirrors
 
-WELL = {Health.OK, Health.BUSY, Health.ABSENT}
+WELL = {ComponentHealth.OK, ComponentHealth.BUSY, ComponentHealth.ABSENT}
 RULE = "-" * 78
 
 TOPOLOGY = f"""\

@@ -13,7 +13,7 @@ import pytest
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.areca import cli64
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.megaraid import megacli, storcli, storcli_volumes
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
@@ -140,8 +140,8 @@ DISKS: dict[str, Callable[[str], ComponentState]] = {
 @pytest.mark.parametrize("program", DISKS)
 def test_a_word_for_death_is_what_it_says(program: str, word: str) -> None:
     """Of an array and of a disk, for any vendor: critical, not only a need for attention."""
-    assert ARRAYS[program](word).health is Health.FAILED
-    assert DISKS[program](word).health is Health.FAILED
+    assert ARRAYS[program](word).health is ComponentHealth.FAILED
+    assert DISKS[program](word).health is ComponentHealth.FAILED
 
 
 @pytest.mark.parametrize("program", ["arcconf", "ssacli", "cli64", "sas2ircu"])
@@ -150,7 +150,7 @@ def test_a_word_for_death_is_what_it_says(program: str, word: str) -> None:
 )
 def test_work_on_an_array_that_is_whole_is_no_warning(program: str, word: str) -> None:
     """A check, an initial build in the background, a compaction: they cause no alert."""
-    assert ARRAYS[program](word).health is Health.BUSY
+    assert ARRAYS[program](word).health is ComponentHealth.BUSY
 
 
 @pytest.mark.parametrize("word", ["Compaction", "Synchronization", "Logical-drive migration"])
@@ -160,23 +160,23 @@ def test_tasks_of_arcconf_that_leave_an_array_whole(word: str) -> None:
         "Logical device information\nLogical device number 0\n"
         "   Status of logical device : Optimal\n"
     )
-    task = arcconf_status.Task(word, "In Progress", 0.4)
+    task = arcconf_status.ArcconfTask(word, "In Progress", 0.4)
     (array,) = arcconf_status.with_tasks(found, {"logical device 0": task}).arrays
-    assert (array.state.health, array.state.done_ratio) == (Health.BUSY, 0.4)
+    assert (array.state.health, array.state.done_ratio) == (ComponentHealth.BUSY, 0.4)
 
 
 @pytest.mark.parametrize("program", DISKS)
 def test_a_word_nobody_knows_is_neither_well_nor_dead(program: str) -> None:
     """Also one that begins like a good one: it needs attention."""
     for word in ("Pondering", "Onlinee", "Not Failed", "Offline Scan Done"):
-        assert ARRAYS[program](word).health is Health.ATTENTION
-        assert DISKS[program](word).health is Health.ATTENTION
+        assert ARRAYS[program](word).health is ComponentHealth.ATTENTION
+        assert DISKS[program](word).health is ComponentHealth.ATTENTION
 
 
 def test_a_foreign_group_is_dead_only_where_disks_of_it_are_missing() -> None:
     """One that could be imported waits for a user; its state is 'Frgn'."""
 
-    def foreign(word: str) -> Health:
+    def foreign(word: str) -> ComponentHealth:
         row = {"DG": 0, "EID:Slot": "-", "Type": "RAID5", "State": word, "NoVDs": 1}
         status = {"Controller": 0, "Status": "Success", "Description": "None"}
         data = {"Total foreign Drive Groups": 1, "FOREIGN CONFIGURATION": [row]}
@@ -184,11 +184,11 @@ def test_a_foreign_group_is_dead_only_where_disks_of_it_are_missing() -> None:
         return storcli_volumes.parse_foreign(json.dumps(answer))[0].state.health
 
     assert [foreign(word) for word in ("Frgn", "Optl", "Dgrd", "OfLn", "Incomplete")] == [
-        Health.ATTENTION,
-        Health.ATTENTION,
-        Health.DEGRADED,
-        Health.FAILED,
-        Health.FAILED,
+        ComponentHealth.ATTENTION,
+        ComponentHealth.ATTENTION,
+        ComponentHealth.DEGRADED,
+        ComponentHealth.FAILED,
+        ComponentHealth.FAILED,
     ]
 
 
@@ -203,11 +203,11 @@ def test_a_battery_in_its_learn_cycle_is_low_on_purpose() -> None:
     """It is discharged and charged each month; afterwards, or with another fault, it is low."""
     low = "  Remaining Capacity Low : Yes"
     learning = _battery("Degraded(Charging)", "Yes", low)
-    assert (learning.state.health, learning.ready) == (Health.BUSY, None)
-    assert _battery("Degraded(Charging)", "No", low).state.health is Health.DEGRADED
+    assert (learning.state.health, learning.ready) == (ComponentHealth.BUSY, None)
+    assert _battery("Degraded(Charging)", "No", low).state.health is ComponentHealth.DEGRADED
     replaced = _battery("Degraded", "Yes", "  Battery Replacement required : Yes")
-    assert replaced.state.health is Health.FAILED
-    assert _battery("Failed", "Yes").state.health is Health.FAILED
+    assert replaced.state.health is ComponentHealth.FAILED
+    assert _battery("Failed", "Yes").state.health is ComponentHealth.FAILED
 
 
 def _threeware_fan(word: str) -> Sensor:
@@ -246,10 +246,10 @@ def test_a_fan_that_is_not_reported_is_absent_and_not_failing(
 ) -> None:
     """Enclosures list slots for missing fans and sensors; a failing one is detected."""
     state = fan(word).state
-    assert state is None or state.health is Health.ABSENT
+    assert state is None or state.health is ComponentHealth.ABSENT
     failed = fan("Failed").state
     assert failed is not None
-    assert failed.health is Health.FAILED
+    assert failed.health is ComponentHealth.FAILED
 
 
 def test_parity_that_could_not_be_initialised_is_no_protection() -> None:
@@ -262,25 +262,25 @@ def test_parity_that_could_not_be_initialised_is_no_protection() -> None:
         ssacli.parse_controllers(text.format(word))[0].controller.arrays[1].state.health
         for word in ("Initialization Completed", "In Progress", "Initialization Failed")
     ]
-    assert found == [Health.OK, Health.OK, Health.ATTENTION]
+    assert found == [ComponentHealth.OK, ComponentHealth.OK, ComponentHealth.ATTENTION]
 
 
 @pytest.mark.parametrize(
     ("word", "health"),
     [
-        ("Not Available", Health.BUSY),
-        ("Queued for Expansion", Health.BUSY),
-        ("Shutdown", Health.FAILED),
-        ("Physical Disk(s) Not Properly Connected", Health.FAILED),
-        ("Overheating", Health.ATTENTION),
-        ("Bad Connect", Health.FAILED),
-        ("No Access - Encrypted - Missing Key", Health.FAILED),
-        ("Predictive Spare Rebuild Ready", Health.BUSY),
-        ("Ready Rebuild", Health.DEGRADED),
-        ("Unconfigured", Health.ATTENTION),
+        ("Not Available", ComponentHealth.BUSY),
+        ("Queued for Expansion", ComponentHealth.BUSY),
+        ("Shutdown", ComponentHealth.FAILED),
+        ("Physical Disk(s) Not Properly Connected", ComponentHealth.FAILED),
+        ("Overheating", ComponentHealth.ATTENTION),
+        ("Bad Connect", ComponentHealth.FAILED),
+        ("No Access - Encrypted - Missing Key", ComponentHealth.FAILED),
+        ("Predictive Spare Rebuild Ready", ComponentHealth.BUSY),
+        ("Ready Rebuild", ComponentHealth.DEGRADED),
+        ("Unconfigured", ComponentHealth.ATTENTION),
     ],
 )
-def test_words_of_hps_guides_for_a_logical_drive(word: str, health: Health) -> None:
+def test_words_of_hps_guides_for_a_logical_drive(word: str, health: ComponentHealth) -> None:
     """A new one that waits for room has lost nothing; one that was switched off had data."""
     assert ARRAYS["ssacli"](word).health is health
 
@@ -288,12 +288,15 @@ def test_words_of_hps_guides_for_a_logical_drive(word: str, health: Health) -> N
 def test_programs_without_words_of_their_own_kind() -> None:
     """mpt-status and cciss_vol_status print one of a few states; tw_cli one without blanks."""
     mirror = "ioc0 vol_id 0 type IM, 2 phy, 136 GB, state {}, flags ENABLED\n"
-    assert mpt_status.parse_status(mirror.format("OFFLINE")).arrays[0].state.health is Health.FAILED
+    assert (
+        mpt_status.parse_status(mirror.format("OFFLINE")).arrays[0].state.health
+        is ComponentHealth.FAILED
+    )
     text = "/dev/sda: (Smart Array P99) RAID 1 Volume 0 status: {}.\n"
     (card,) = cciss_vol_status.parse_volume_status(text.format("Offline"))
-    assert card.arrays[0].state.health is Health.FAILED
+    assert card.arrays[0].state.health is ComponentHealth.FAILED
     units = f"Unit  UnitType  Status  %RCmpl\n{RULE}\nu0    RAID-1    {{}}  -\n"
     found = tw_cli.parse_controller(units.format("INCOMPLETE"), "c0")
-    assert found.arrays[0].state.health is Health.FAILED
+    assert found.arrays[0].state.health is ComponentHealth.FAILED
     with pytest.raises(ParseError):
         tw_cli.parse_controller("Offline\n", "c0")

@@ -12,17 +12,17 @@ from support.tiers import examples
 
 from iowarden.collectors.raid.log_alignment import (
     MAX_ENTRIES,
-    Cursor,
+    LogCursor,
     align,
     align_numbered,
     recalled,
 )
 
 if TYPE_CHECKING:
-    from iowarden.collectors.raid.log_alignment import Entry, Known
+    from iowarden.collectors.raid.log_alignment import Entry, NumberedEntries
 
 
-def known(*lines: str, at: float = 0.0) -> Known:
+def known(*lines: str, at: float = 0.0) -> NumberedEntries:
     """Return a listing of lines, one second apart."""
     return align(None, entries(*lines, at=at)).known
 
@@ -120,7 +120,7 @@ def test_a_log_of_ten_megabytes_is_compared_by_its_end() -> None:
 
 def test_what_is_stored_as_json_compares_as_before() -> None:
     """The listing survives a restart."""
-    cursor = Cursor(known("a", "b"), "X1")
+    cursor = LogCursor(known("a", "b"), "X1")
     found = recalled(json.loads(json.dumps([cursor.listing, cursor.serial])))
     assert found == cursor
     assert align(found.listing, entries("a", "b")).new == 0
@@ -153,7 +153,7 @@ def test_nothing_new_is_lost_or_doubled_unless_a_gap_is_said(
     cleared and filled with the same within one second.
     """
     ring: list[tuple[int, Entry]] = []
-    before: Known | None = None
+    before: NumberedEntries | None = None
     second, told = 0, 0
     seen: list[tuple[int, Entry]] = []
     for number, (later, text, poll, clear) in enumerate(stream):
@@ -177,7 +177,7 @@ def test_nothing_new_is_lost_or_doubled_unless_a_gap_is_said(
         before, told, seen = found.known, number + 1, list(ring)
 
 
-def numbered(*numbers: int, at: float = 0.0) -> Known:
+def numbered(*numbers: int, at: float = 0.0) -> NumberedEntries:
     """Return a listing of entries with these numbers, one second apart."""
     return tuple((at + second, f"event {n}", n) for second, n in enumerate(numbers))
 
@@ -270,7 +270,7 @@ def test_no_numbered_entry_is_lost_or_doubled_unless_a_gap_is_said(
     """
     log: list[tuple[float, str, int]] = []
     number, second = first, 0.0
-    before: Known | None = None
+    before: NumberedEntries | None = None
     told: list[str] = []
     happened: list[str] = []
     cleared = False

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output
 from iowarden.collectors.raid.areca import cli64, event_info
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ def test_words_that_are_not_known_need_attention() -> None:
     """A degraded set, one that is rebuilding, one with an unknown state."""
     sets = cli64.parse_raid_sets(SETS)
     assert [(s.label, s.state.health, s.state.word, s.state.done_ratio) for s in sets] == [
-        ("Raid Set # 00", Health.DEGRADED, "Degraded", None),
-        ("500.0GB 7", Health.REBUILDING, "Rebuilding", 0.125),
-        ("Failed", Health.ATTENTION, "Need Init", None),
+        ("Raid Set # 00", ComponentHealth.DEGRADED, "Degraded", None),
+        ("500.0GB 7", ComponentHealth.REBUILDING, "Rebuilding", 0.125),
+        ("Failed", ComponentHealth.ATTENTION, "Need Init", None),
     ]
     assert sets[0].slots == ("channel 1", "channel 3", "channel 16")
 
@@ -100,12 +100,12 @@ def test_a_failed_disk_is_seen_only_where_disks_are_listed() -> None:
     sets = cli64.parse_raid_sets(SETS)[:2]
     disks = [bay.disk for bay in cli64.parse_bays(DISKS, sets) if bay.disk]
     assert [(d.slot, d.state.health, d.array) for d in disks] == [
-        ("channel 1", Health.OK, "raid set 1"),
-        ("channel 2", Health.FAILED, ""),
-        ("channel 3", Health.OK, "raid set 2"),
-        ("channel 5", Health.FAILED, ""),
-        ("channel 6", Health.OK, ""),
-        ("channel 7", Health.ATTENTION, ""),
+        ("channel 1", ComponentHealth.OK, "raid set 1"),
+        ("channel 2", ComponentHealth.FAILED, ""),
+        ("channel 3", ComponentHealth.OK, "raid set 2"),
+        ("channel 5", ComponentHealth.FAILED, ""),
+        ("channel 6", ComponentHealth.OK, ""),
+        ("channel 7", ComponentHealth.ATTENTION, ""),
     ]
     assert disks[2].model == "WDC WD10EADS-00L5B1"
 
@@ -113,15 +113,15 @@ def test_a_failed_disk_is_seen_only_where_disks_are_listed() -> None:
 def test_a_raid_set_may_be_called_failed() -> None:
     """The name of a set precedes words for a use."""
     disks = [bay.disk for bay in cli64.parse_bays(DISKS, cli64.parse_raid_sets(SETS)) if bay.disk]
-    assert (disks[1].state.health, disks[1].array) == (Health.OK, "raid set 3")
+    assert (disks[1].state.health, disks[1].array) == (ComponentHealth.OK, "raid set 3")
 
 
 def test_volumes_have_names_with_blanks_and_a_scsi_address() -> None:
     """Names are split by the columns of the header."""
     volumes = cli64.parse_volumes(VOLUMES, cli64.parse_raid_sets(SETS))
     assert [(v.label, v.parent, v.level, v.address, v.state.health) for v in volumes] == [
-        ("my data", "raid set 1", "Raid5", "0:1:7", Health.DEGRADED),
-        ("B", "raid set 2", "Raid 5", "0:0:1", Health.REBUILDING),
+        ("my data", "raid set 1", "Raid5", "0:1:7", ComponentHealth.DEGRADED),
+        ("B", "raid set 2", "Raid 5", "0:0:1", ComponentHealth.REBUILDING),
     ]
 
 
@@ -144,19 +144,19 @@ def test_the_oldest_layout_tells_serial_numbers() -> None:
     )
     disks = [bay.disk for bay in cli64.parse_bays(text) if bay.disk]
     assert [(d.model, d.serial, d.firmware, d.array, d.state.health) for d in disks] == [
-        ("ST3400832NS", "4NF0A1B2", "3.03", "raid set 1", Health.OK),
-        ("ST3400832NS", "4NF0A1B3", "3.03", "", Health.FAILED),
+        ("ST3400832NS", "4NF0A1B2", "3.03", "raid set 1", ComponentHealth.OK),
+        ("ST3400832NS", "4NF0A1B3", "3.03", "", ComponentHealth.FAILED),
     ]
 
 
 def test_a_battery_that_is_not_charged_keeps_no_cache() -> None:
     """100 % is OK; a charging one is not OK yet; an unknown state is not OK."""
     for value, health, ready, charge in (
-        ("100%", Health.OK, True, 1.0),
-        ("Charged(98%)", Health.OK, True, 0.98),
-        ("Charging(45%)", Health.BUSY, False, 0.45),
-        ("Failed", Health.FAILED, False, None),
-        ("Worn", Health.ATTENTION, False, None),
+        ("100%", ComponentHealth.OK, True, 1.0),
+        ("Charged(98%)", ComponentHealth.OK, True, 0.98),
+        ("Charging(45%)", ComponentHealth.BUSY, False, 0.45),
+        ("Failed", ComponentHealth.FAILED, False, None),
+        ("Worn", ComponentHealth.ATTENTION, False, None),
     ):
         text = f"The Hardware Monitor Information\n{RULE}\nBattery Status : {value}\n{DONE}"
         (battery,) = cli64.parse_hardware(text).batteries
@@ -176,7 +176,10 @@ def test_newer_hardware_monitors_have_sections_and_units() -> None:
     assert found["12V"].voltage_volts == 12.16
     assert found["enclosure 2 Fan 01"].fan_rpm == 2170
     states = [found[f"enclosure 2 Power Supply 0{n}"].state for n in (1, 2)]
-    assert [state and state.health for state in states] == [Health.FAILED, Health.OK]
+    assert [state and state.health for state in states] == [
+        ComponentHealth.FAILED,
+        ComponentHealth.OK,
+    ]
 
 
 def test_a_disk_tells_who_it_is() -> None:
@@ -187,7 +190,11 @@ def test_a_disk_tells_who_it_is() -> None:
         f"Media Error Count : 7\nDevice Temperature : 39 C\n{DONE}"
     )
     disk = cli64.parse_disk_detail(text)
-    assert (disk.serial, disk.state.health, disk.temperature_celsius) == ("4NF0A1B2", Health.OK, 39)
+    assert (disk.serial, disk.state.health, disk.temperature_celsius) == (
+        "4NF0A1B2",
+        ComponentHealth.OK,
+        39,
+    )
     assert disk.errors_total == {"timeout": 2, "media error": 7}
 
 
@@ -247,18 +254,18 @@ def test_units_that_rebuild_had_errors_or_have_an_unknown_word() -> None:
     """'*' means that a disk of the unit had an error."""
     found = tw_cli.parse_controller(SHOW, "c0")
     assert [(a.state.health, a.state.word, a.state.done_ratio) for a in found.arrays] == [
-        (Health.REBUILDING, "REBUILDING", 0.55),
-        (Health.ATTENTION, "OK*", None),
-        (Health.ATTENTION, "PONDERING", None),
+        (ComponentHealth.REBUILDING, "REBUILDING", 0.55),
+        (ComponentHealth.ATTENTION, "OK*", None),
+        (ComponentHealth.ATTENTION, "PONDERING", None),
     ]
     assert [a.policy.write_back for a in found.arrays if a.policy] == [True, False, None]
     assert [(d.slot, d.state.health, d.model) for d in found.disks] == [
-        ("port 0", Health.OK, "WDC WD10 EADS"),
-        ("port 1", Health.FAILING, "ST31000340NS"),
-        ("port 2", Health.FAILING, "ST31000340NS"),
+        ("port 0", ComponentHealth.OK, "WDC WD10 EADS"),
+        ("port 1", ComponentHealth.FAILING, "ST31000340NS"),
+        ("port 2", ComponentHealth.FAILING, "ST31000340NS"),
     ]
     (battery,) = found.batteries
-    assert (battery.state.health, battery.ready) == (Health.ATTENTION, False)
+    assert (battery.state.health, battery.ready) == (ComponentHealth.ATTENTION, False)
     assert battery.state.word == "OK Temp TOO-HIGH"
 
 

@@ -19,7 +19,7 @@ from support.recordings import FIXTURES, open_fixture, write_recording
 from support.sources import SOURCES
 
 from iowarden.collectors.block.diskstats import read_diskstats
-from iowarden.collectors.block.uevents import Batch, Uevent, parse_batch, text
+from iowarden.collectors.block.uevents import Uevent, UeventBatch, parse_batch, text
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.recording import archive, recording
@@ -35,7 +35,7 @@ HEADER = b'{"format": "iowarden-recording", "version": 1, "page_size_bytes": 409
 CLOCK = b"monotonic_seconds 600\nrealtime_seconds 1795000000\n"
 
 
-def steps(path: str) -> Iterator[recording.Step]:
+def steps(path: str) -> Iterator[recording.RecordingStep]:
     """Return all steps of a recording."""
     return iter(Recording(path).next, None)
 
@@ -143,7 +143,9 @@ def test_what_changed_adds_up_to_what_is_there(
 
 def test_announcements_come_back_as_they_were() -> None:
     """A disk without a number, one with, and a loss."""
-    batch = Batch((Uevent("add", "sda", 12), Uevent("remove", "sdb", None)), "no buffer space")
+    batch = UeventBatch(
+        (Uevent("add", "sda", 12), Uevent("remove", "sdb", None)), "no buffer space"
+    )
     assert parse_batch(text(batch)) == batch
     with pytest.raises(ParseError, match="got 'add sda'"):
         parse_batch("add sda\n")

@@ -14,7 +14,7 @@ from support.recordings import corpus
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import parse_output
 from iowarden.collectors.smart import members
-from iowarden.collectors.smart.members import Member
+from iowarden.collectors.smart.members import ControllerDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def test_areca_of_2006() -> None:
         " 2 N.A.                                            0.0GB   N.A.\n"
         "GuiErrMsg<0x00>: Success.\n"
     )
-    assert members.parse_areca_disks(text) == (Member("areca,1", "channel 1"),)
+    assert members.parse_areca_disks(text) == (ControllerDisk("areca,1", "channel 1"),)
 
 
 def test_areca_external_bays_are_counted_within_their_enclosure() -> None:

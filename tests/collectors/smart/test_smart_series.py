@@ -16,15 +16,15 @@ from iowarden.collectors.smart.drive import (
     Disks,
     Drive,
     ErrorCounter,
-    Nvme,
+    NvmeHealth,
     PollResult,
     Protocol,
     ReadStatus,
-    Scsi,
+    ScsiHealth,
     SelfTest,
 )
 from iowarden.collectors.smart.smart_series import FAMILIES, emit, hours_since
-from iowarden.daemon.http.exposition import Exposition, Snapshot
+from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
@@ -60,7 +60,7 @@ SAS = Drive(
     Protocol.SCSI,
     serial="0000PARTOFIT",
     rotation_rpm=0,
-    scsi=Scsi(
+    scsi=ScsiHealth(
         error_counters={"read": ErrorCounter(17, 2, 1.5e12), "verify": ErrorCounter(None, 0, None)},
         grown_defects=0,
         start_stop_cycles=120,
@@ -68,7 +68,8 @@ SAS = Drive(
     ),
 )
 NVME = Drive(
-    Protocol.NVME, nvme=Nvme(critical_warning=4, endurance_used_ratio=1.07, media_errors_total=0)
+    Protocol.NVME,
+    nvme=NvmeHealth(critical_warning=4, endurance_used_ratio=1.07, media_errors_total=0),
 )
 
 
@@ -228,7 +229,7 @@ def test_a_scrape_shows_all_of_it(drive: Drive) -> None:
 
     exposition = Exposition(fail)
     families = tuple((family, by_name[family.name]) for family in FAMILIES)
-    exposition.publish(Snapshot((Chunk("smart", 1, families),)))
+    exposition.publish(MetricsSnapshot((Chunk("smart", 1, families),)))
     read = {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(exposition.render().decode())

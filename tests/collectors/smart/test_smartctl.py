@@ -20,14 +20,14 @@ from iowarden.collectors.smart.drive import (
     Attribute,
     Drive,
     ErrorCounter,
-    Nvme,
+    NvmeHealth,
     Protocol,
     ReadStatus,
-    Scsi,
+    ScsiHealth,
     SelfTest,
 )
 from iowarden.collectors.smart.smartctl import MAX_CHARACTERS, parse
-from iowarden.collectors.smart.smartctl_refusal import Refused, exit_findings
+from iowarden.collectors.smart.smartctl_refusal import SmartRefusal, exit_findings
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "smartctl"
 Document = dict[str, Any]
@@ -48,10 +48,10 @@ def drive(said: Document | str, *, kind: str = "") -> Drive:
     return dataclasses.replace(found, exported=b"")
 
 
-def refused(said: Document | str, *, kind: str = "") -> Refused:
+def refused(said: Document | str, *, kind: str = "") -> SmartRefusal:
     """Return the refusal of a report."""
     found = parse(said if isinstance(said, str) else json.dumps(said), kind=kind)
-    assert isinstance(found, Refused), found
+    assert isinstance(found, SmartRefusal), found
     return found
 
 
@@ -142,7 +142,7 @@ SAS = Drive(
     self_test_kinds=("short", "long"),
     self_test_minutes={"long": 109},
     pending_sectors=2,
-    scsi=Scsi(
+    scsi=ScsiHealth(
         error_counters={
             "read": ErrorCounter(2266559, 4, 409_777_659e6),
             "write": ErrorCounter(1688330, 0, 35_228_365e6),
@@ -182,7 +182,7 @@ NVME = Drive(
     ),
     self_test_remaining_ratio=0.65,
     self_test_kinds=("short", "long"),
-    nvme=Nvme(
+    nvme=NvmeHealth(
         critical_warning=4,
         available_spare_ratio=0.12,
         available_spare_threshold_ratio=0.1,
@@ -587,7 +587,7 @@ def test_a_report_cut_off_anywhere_is_refused(name: str) -> None:
         except ParseError:
             assert end < 4
         else:
-            assert isinstance(found, Refused)
+            assert isinstance(found, SmartRefusal)
             assert found.status is ReadStatus.UNPARSED
 
 

@@ -12,7 +12,7 @@ from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart.smartctl import parse
-from iowarden.collectors.smart.smartctl_refusal import Refused
+from iowarden.collectors.smart.smartctl_refusal import SmartRefusal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def verdict(path: Path) -> str:
         found = parse(path.read_text(errors="surrogateescape"))
     except ParseError:
         return "no report"
-    return found.status.value if isinstance(found, Refused) else "drive"
+    return found.status.value if isinstance(found, SmartRefusal) else "drive"
 
 
 @needs_corpus
@@ -76,7 +76,7 @@ def test_a_sample_says_what_a_second_reader_finds(path: Path) -> None:
         assert not known or "smartd[" in text
         return
     facts = facts_of_json(said) if said else facts_of_text(text)
-    if isinstance(found, Refused):
+    if isinstance(found, SmartRefusal):
         assert found.reason
         assert facts["passed"] is None or "LUN" in facts["model"]
         assert facts["attributes"] == {}
@@ -91,7 +91,7 @@ def test_what_an_areca_controller_makes_up_is_read_as_it_stands() -> None:
     """smartctl 5.36 on a RAID volume of SATA disks: each oddity is kept for the rules."""
     path = CORPUS / "reference/smartctl-5.36-areca-passthrough-bogus.txt"
     found = parse(path.read_text())
-    assert not isinstance(found, Refused)
+    assert not isinstance(found, SmartRefusal)
     assert (found.model, found.serial) == ("WDC WD1600AAJS-00WAA", "WD-WCAS20994885")
     assert (found.transport, found.passed) == ("Fibre channel (FCP-2)", True)
     assert (found.temperature_celsius, found.reported_trip_celsius) == (30, 25)

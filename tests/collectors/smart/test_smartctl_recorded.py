@@ -12,7 +12,7 @@ from iowarden.collectors.smart import members, selftest
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.selftest import SelfTestOutcome
 from iowarden.collectors.smart.smartctl import parse
-from iowarden.collectors.smart.smartctl_refusal import Refused
+from iowarden.collectors.smart.smartctl_refusal import SmartRefusal
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "smartctl" / "recorded"
 
@@ -93,7 +93,7 @@ def test_a_disk_without_health_says_why(
 ) -> None:
     """The reason is smartctl's; the identity is known if it was reported."""
     found = parse(text(name), kind=kind)
-    assert isinstance(found, Refused)
+    assert isinstance(found, SmartRefusal)
     assert found.status is cover
     assert words in found.reason
     assert (None if found.drive is None else found.drive.serial) == serial

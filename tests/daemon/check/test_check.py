@@ -25,13 +25,13 @@ from support.sources import sources as program_sources
 from iowarden.collectors import registry
 from iowarden.collectors.machine import Machine
 from iowarden.daemon.check import check, findings, guard, running_service
-from iowarden.daemon.check.report import WIDTH, Finding, Level, Report
+from iowarden.daemon.check.report import WIDTH, CheckReport, Finding, Level
 from iowarden.daemon.cli import check_command, command, main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import load
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.exporters import Exporter
-from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.signals.table import GROUPS
 
@@ -210,11 +210,11 @@ def test_a_source_that_says_nonsense_is_unknown(checked: Checker) -> None:
 def test_the_worst_finding_decides() -> None:
     """Critical outranks warning outranks unknown."""
     found = [Finding(level, "x", "", "") for level in (Level.OK, Level.UNKNOWN, Level.INFO)]
-    assert Report(tuple(found)).status == 3
+    assert CheckReport(tuple(found)).status == 3
     found.append(Finding(Level.WARNING, "x", "", ""))
-    assert Report(tuple(found)).status == 1
+    assert CheckReport(tuple(found)).status == 1
     found.insert(0, Finding(Level.CRITICAL, "x", "", ""))
-    assert Report(tuple(found)).status == 2
+    assert CheckReport(tuple(found)).status == 2
 
 
 def test_an_array_that_stands_still_just_now_is_a_warning(checked: Checker) -> None:
@@ -376,7 +376,7 @@ def test_anybody_may_look_at_this_machine(checked: Checker) -> None:
 def test_a_check_that_hangs_altogether_is_given_up() -> None:
     """The configuration is on the hung disk: the time-out ends the check and names its step."""
 
-    def hang(step: Callable[[str], None]) -> Report:
+    def hang(step: Callable[[str], None]) -> CheckReport:
         step("reading the configuration")
         signal.pause()
         raise AssertionError
@@ -391,7 +391,7 @@ def test_a_check_that_hangs_altogether_is_given_up() -> None:
 def test_a_mistake_of_ours_is_a_line_and_no_traceback() -> None:
     """Status 3 with the place of the exception."""
 
-    def broken(_: Callable[[str], None]) -> Report:
+    def broken(_: Callable[[str], None]) -> CheckReport:
         raise ZeroDivisionError("ours")
 
     report = guard.guarded(broken, DEADLINE_SECONDS)
@@ -403,7 +403,7 @@ def test_a_mistake_of_ours_is_a_line_and_no_traceback() -> None:
 def test_a_child_that_dies_is_said() -> None:
     """For example killed by the OOM killer."""
 
-    def die(_: Callable[[str], None]) -> Report:
+    def die(_: Callable[[str], None]) -> CheckReport:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
@@ -428,11 +428,11 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
         if s.name in {"md", "stat"}
     ]
     clock, events = Fast(), queue.SimpleQueue[object]()
-    readers = Readers(sources, {}, lambda: Machine(str(tmp_path)), clock.now, events.put)
+    readers = SourceScheduler(sources, {}, lambda: Machine(str(tmp_path)), clock.now, events.put)
     engine = Engine([], readers.sources, clock.now())
     check.observe(engine, readers, events, clock, 0.0)
     release.set()
-    report = Report(tuple(findings.of_sources(engine, clock.now())))
+    report = CheckReport(tuple(findings.of_sources(engine, clock.now())))
     assert report.status == 3
     text = "\n".join(report.lines())
     assert re.search(r"UNKNOWN +collector md: stuck: no answer for \d+ s", text)
@@ -444,7 +444,7 @@ def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -
     polled = program_sources()
     sources = [s for s in polled if s.name in {"kernel_log", "controllers", "stat"}]
     clock, events = SystemClock(), queue.SimpleQueue[object]()
-    readers = Readers(sources, {}, lambda: Machine(str(tmp_path)), clock.now, events.put)
+    readers = SourceScheduler(sources, {}, lambda: Machine(str(tmp_path)), clock.now, events.put)
     engine = Engine([], readers.sources, clock.now())
     check.observe(engine, readers, events, clock, 0.0)
     (found,) = (f for f in findings.of_sources(engine, clock.now()) if f.topic == "collectors")
@@ -526,7 +526,7 @@ def test_a_service_that_is_installed_and_does_not_run_is_critical(
     """The machine is not monitored then, and a check by cron must not end with 0."""
     port = free_port()
     unit = running_service.unit(Memory(files))
-    report = Report(tuple(running_service.findings(("127.0.0.1", port), set(), unit)))
+    report = CheckReport(tuple(running_service.findings(("127.0.0.1", port), set(), unit)))
     assert report.status == status
     assert text.format(port) in report.findings[0].text
 
@@ -538,7 +538,7 @@ def test_lines_are_as_long_as_the_terminal_is_wide() -> None:
         Level.WARNING, "Alert", "sda", text, f"{text}\n  smartctl -x /dev/sda" + "a" * 60
     )
     for width in (50, 100, 160):
-        lines = [*Report((finding,)).lines(width)]
+        lines = [*CheckReport((finding,)).lines(width)]
         longest = max(len(line) for line in lines if "smartctl" not in line)
         assert width - 5 <= longest <= width
         assert any(line.endswith("smartctl -x /dev/sda" + "a" * 60) for line in lines)
@@ -633,7 +633,9 @@ def test_another_exporter_matters_when_its_names_are_shown(
     """Two 'node_uname_info' of one host break rules: a warning; otherwise information."""
     key = program.removesuffix("_exporter")
     settings = parse_config(f"expose: {{{key}: {expose}}}\n", "iowarden.yaml")
-    report = Report(tuple(findings.of_exporters([Exporter(9100, program, "200 OK")], settings)))
+    report = CheckReport(
+        tuple(findings.of_exporters([Exporter(9100, program, "200 OK")], settings))
+    )
     assert report.status == status
     assert "port 9100" in report.findings[0].text
     assert f"'expose.{key}" in report.findings[0].text

@@ -30,7 +30,7 @@ from iowarden.daemon.control.documents import (
     Result,
     ResultSample,
     SilenceLine,
-    Silences,
+    SilenceList,
     SourceLine,
     Status,
     StuckLine,
@@ -310,14 +310,14 @@ def test_silences_are_listed_and_ended(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The list shows the ID for `expire`; an empty list is a sentence."""
-    service.answers["silence list"] = {"answer": Silences((SILENCE,))}
+    service.answers["silence list"] = {"answer": SilenceList((SILENCE,))}
     service.answers["silence expire"] = {"answer": SILENCE}
     assert run("silence", "list", *at(service)) == 0
     listed = capsys.readouterr().out
     assert all(fact in listed for fact in ("ab12", 'device=~"sd.*"', "bob (uid 1001)", "moving"))
     assert run("silence", "expire", "ab1", *at(service)) == 0
     assert service.asked[1].arguments == {"identifier": "ab1"}
-    service.answers["silence list"] = {"answer": Silences()}
+    service.answers["silence list"] = {"answer": SilenceList()}
     assert run("silence", "list", *at(service)) == 0
     assert run("silence", "list", "--json", *at(service)) == 0
     assert capsys.readouterr().out.endswith('no active silences\n{\n  "silences": []\n}\n')

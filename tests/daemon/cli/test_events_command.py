@@ -25,11 +25,11 @@ from iowarden.daemon.control import control_socket
 from iowarden.daemon.control.documents import (
     AcknowledgementLine,
     EventLine,
-    Events,
+    EventList,
     EvidenceLine,
     IncidentDetail,
     IncidentLine,
-    Incidents,
+    IncidentList,
     MemberLine,
     SilenceLine,
 )
@@ -99,7 +99,7 @@ DETAIL = IncidentDetail(
 def service(tmp_path: Path) -> Iterator[Service]:
     """Return a service in a directory of its own."""
     made = Service(tmp_path)
-    made.answers["incident list"] = {"answer": Incidents(NOW, (OPEN, CLOSED))}
+    made.answers["incident list"] = {"answer": IncidentList(NOW, (OPEN, CLOSED))}
     made.answers["incident show"] = {"answer": DETAIL}
     yield made
     made.control.close()
@@ -110,7 +110,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 def test_events_are_lines(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     """Time, severity, source, object, incident, text; as JSON, one event per line."""
-    service.answers["events"] = {"answer": Events((SAID, EVENT))}
+    service.answers["events"] = {"answer": EventList((SAID, EVENT))}
     assert run("events", "-n", "7", *at(service)) == 0
     assert service.asked[0].arguments["last"] == 7
     assert service.asked[0].arguments["follow"] is False
@@ -127,7 +127,7 @@ def test_events_are_lines(service: Service, capsys: pytest.CaptureFixture[str]) 
 
 def test_what_is_asked_for_arrives(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     """Each option is sent to the service; a duration means that long ago."""
-    service.answers["events"] = {"answer": Events()}
+    service.answers["events"] = {"answer": EventList()}
     before = time.time()
     words = (
         "events", "--last", "3", "--since", "2d", "--until", "2026-11-22T06:00:00+00:00",
@@ -175,7 +175,7 @@ def test_what_is_missing_is_said_beside_the_events(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The disk with history.db hangs: the events in memory are listed, with a note."""
-    service.answers["events"] = {"answer": Events((SAID,), "its disk\x1b[2J may hang")}
+    service.answers["events"] = {"answer": EventList((SAID,), "its disk\x1b[2J may hang")}
     assert run("events", *at(service)) == 0
     out, error = capsys.readouterr()
     assert len(out.splitlines()) == 1
@@ -186,7 +186,7 @@ def test_a_terminal_gets_one_line_for_an_event(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """80 columns: a long kernel message is cut; a pipe gets all of it."""
-    service.answers["events"] = {"answer": Events((replace(EVENT, text="x" * 300), SAID))}
+    service.answers["events"] = {"answer": EventList((replace(EVENT, text="x" * 300), SAID))}
     monkeypatch.setenv("COLUMNS", "80")
     text = on_a_terminal(monkeypatch, lambda: run("events", *at(service)))
     assert [len(line) <= 80 for line in text.splitlines()] == [True, True]
@@ -201,7 +201,7 @@ FOLLOW = "import sys\nfrom support.service import run\nsys.exit(run(*sys.argv[1:
 def following(service: Service, *words: str) -> subprocess.Popen[str]:
     """Start a process that follows events, and wait until it does."""
     before = replace(SAID, text="before", device="sda")
-    service.answers["events"] = {"answer": Events((before,), disk="SLOW1", devices=("sda",))}
+    service.answers["events"] = {"answer": EventList((before,), disk="SLOW1", devices=("sda",))}
     process = subprocess.Popen(
         [sys.executable, "-c", FOLLOW, "events", "--follow", *words, *at(service)],
         stdout=subprocess.PIPE,
@@ -237,7 +237,7 @@ def test_a_quiet_night_does_not_end_following(
     """The time limit is for the answer; the first event may come hours later."""
     monkeypatch.setattr(service_client, "TIMEOUT_SECONDS", 0.05)
     monkeypatch.setattr(control_socket, "IDLE_SECONDS", 0.3)
-    service.answers["events"] = {"answer": Events()}
+    service.answers["events"] = {"answer": EventList()}
     lines = service_client.exchange(
         argparse.Namespace(socket=service.path), "events", {"follow": True}, follow=True
     )
@@ -303,7 +303,7 @@ def test_incidents_are_listed(service: Service, capsys: pytest.CaptureFixture[st
     assert "aa00000000" in closed
     assert "critical" not in closed
     assert [c for c in text if not c.isprintable() and c != "\n"] == []
-    service.answers["incident list"] = {"answer": Incidents(NOW)}
+    service.answers["incident list"] = {"answer": IncidentList(NOW)}
     assert run("incident", "list", *at(service)) == 0
     assert capsys.readouterr().out == "no open incidents\n"
 
@@ -370,13 +370,13 @@ def test_incidents_as_data_are_the_documents(
     assert text.isascii()
     assert json_codec.decode(IncidentDetail, text) == DETAIL
     assert run("incident", "list", "--json", *at(service)) == 0
-    assert json_codec.decode(Incidents, capsys.readouterr().out).incidents == (OPEN, CLOSED)
+    assert json_codec.decode(IncidentList, capsys.readouterr().out).incidents == (OPEN, CLOSED)
 
 
-@given(st.from_type(IncidentDetail), st.from_type(Incidents), st.from_type(EventLine))
+@given(st.from_type(IncidentDetail), st.from_type(IncidentList), st.from_type(EventLine))
 @settings(max_examples=30)
 def test_whatever_an_incident_holds_is_shown(
-    detail: IncidentDetail, found: Incidents, event: EventLine
+    detail: IncidentDetail, found: IncidentList, event: EventLine
 ) -> None:
     """Any text, time or number: no exception, and only printable text on the terminal."""
     sections = [*events_command.detail_sections(detail), *events_command.list_sections(found)]

@@ -12,13 +12,13 @@ import pytest
 from iowarden.daemon.cli import command, locate_command
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.locate.locate import Located
-from iowarden.rules.topology.file_location import Answer, Kind, merged
+from iowarden.rules.topology.file_location import ContentKind, SectorContent, merged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def hit(start: int, **fields: object) -> Answer:
+def hit(start: int, **fields: object) -> SectorContent:
     """Return sectors of a file."""
     usual = {
         "chain": (f"sdb sector {start}", f"sdb1 sector {start - 2048}", "ext4 block 45156"),
@@ -33,7 +33,7 @@ def hit(start: int, **fields: object) -> Answer:
         "block_bytes": 4096,
         "in_place": True,
     }
-    return Answer(start, 8, Kind.FILE, "", **{**usual, **fields})  # type: ignore[arg-type]
+    return SectorContent(start, 8, ContentKind.FILE, "", **{**usual, **fields})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -195,15 +195,17 @@ def test_blocks_that_go_on_in_one_file_are_one_answer() -> None:
     assert len(merged([first, hit(2056, offset_bytes=12288, path="/srv/other")])) == 2
     assert len(merged([first, hit(2064, offset_bytes=12288)])) == 2
     assert len(merged([first, hit(2056, offset_bytes=None)])) == 2
-    free = [Answer(start, 8, Kind.FREE, "free") for start in (0, 8, 16)]
+    free = [SectorContent(start, 8, ContentKind.FREE, "free") for start in (0, 8, 16)]
     (whole,) = merged(free)
     assert (whole.start, whole.count) == (0, 24)
 
 
-@pytest.mark.parametrize("kind", [Kind.METADATA, Kind.JOURNAL, Kind.RESERVED, Kind.UNKNOWN])
-def test_what_is_no_files_is_not_written_before_it_is_known(kind: Kind) -> None:
+@pytest.mark.parametrize(
+    "kind", [ContentKind.METADATA, ContentKind.JOURNAL, ContentKind.RESERVED, ContentKind.UNKNOWN]
+)
+def test_what_is_no_files_is_not_written_before_it_is_known(kind: ContentKind) -> None:
     """The first step reads; the one that writes comes last and names what it destroys."""
-    answer = Answer(8, 8, kind, "why", device="sdb1", file_system="ext4")
+    answer = SectorContent(8, 8, kind, "why", device="sdb1", file_system="ext4")
     text = locate_command.lines(Located("sdb", 8, 8, (answer,), "sdb", 512))
     writes = [at for at, line in enumerate(text) if "write-sector" in line or "e2fsck -f" in line]
     assert all("destroys: " in text[at - 1] for at in writes)

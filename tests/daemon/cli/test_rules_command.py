@@ -14,7 +14,7 @@ from support.program import Feed, Played, recorded
 
 from iowarden.daemon.cli import exit_status, main
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import MAX_RULE_FILE_BYTES, known, load_files, load_rules
+from iowarden.daemon.config.rule_files import MAX_RULE_FILE_BYTES, catalog, load_files, load_rules
 from iowarden.daemon.control import control_socket, listen
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 from iowarden.rules.rulefile.unmatched_selectors import unmatched
@@ -153,7 +153,7 @@ def test_shipped_rules_find_what_they_name() -> None:
     settings_ = parse_config("", "c.yaml")
     groups = load_rules(dataclasses.replace(settings_, rules_directory="/nonexistent"))
     assert len(groups) > 5
-    assert unmatched(groups, known(settings_)) == []
+    assert unmatched(groups, catalog(settings_)) == []
 
 
 def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
@@ -328,7 +328,7 @@ def service(home: Path) -> Iterator[list[dict[str, Any]]]:
     alerts: list[dict[str, Any]] = []
 
     def answer(command: object) -> None:
-        assert isinstance(command, control_socket.Command)
+        assert isinstance(command, control_socket.ControlCommand)
         command.reply({"answer": {"alerts": alerts}})
 
     path = str(home / listen.FILE_NAME)

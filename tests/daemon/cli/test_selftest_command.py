@@ -9,7 +9,7 @@ from support.service import Service, at, on_a_terminal
 
 from iowarden.daemon.cli import main
 from iowarden.daemon.service import persisted_state
-from iowarden.rules.selftest_schedule import Outcome, Run
+from iowarden.rules.selftest_schedule import SelfTestRun, SelfTestState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,9 @@ def test_nobody_to_ask_is_no_failed_test(
 
 def test_what_is_known_of_tests_outlives_a_restart_with_its_times() -> None:
     """A wall clock that jumps an hour ahead shifts the stored times."""
-    run = Run(900.0, Outcome.RUNNING, 950.0, minutes=480, tries=1, log=("short passed 9 None",))
+    run = SelfTestRun(
+        900.0, SelfTestState.RUNNING, 950.0, minutes=480, tries=1, log=("short passed 9 None",)
+    )
     before = persisted_state.PersistedState(
         self_tests={"S1": {"long": run}}, wall_ahead_seconds=3600.0
     )
@@ -107,4 +109,4 @@ def test_what_is_known_of_tests_outlives_a_restart_with_its_times() -> None:
     assert problems == {}
     found = after.self_tests["S1"]["long"]
     assert (found.seen_seconds, found.begun_seconds) == (4500.0, 4550.0)
-    assert (found.outcome, found.minutes, found.log) == (Outcome.RUNNING, 480, run.log)
+    assert (found.outcome, found.minutes, found.log) == (SelfTestState.RUNNING, 480, run.log)

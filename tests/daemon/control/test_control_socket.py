@@ -41,12 +41,12 @@ class Service:
     def __init__(
         self,
         path: Path,
-        post: Callable[[control_socket.Command], object] | None = None,
+        post: Callable[[control_socket.ControlCommand], object] | None = None,
         group: str = control_socket.GROUP,
     ) -> None:
         """Serve a path."""
         self.path = str(path)
-        self.commands: queue.SimpleQueue[control_socket.Command] = queue.SimpleQueue()
+        self.commands: queue.SimpleQueue[control_socket.ControlCommand] = queue.SimpleQueue()
         self.troubles: list[str] = []
         self.control = control_socket.Control(
             listen.bind(self.path),
@@ -56,7 +56,7 @@ class Service:
             remove=self.path,
         )
 
-    def take(self) -> control_socket.Command:
+    def take(self) -> control_socket.ControlCommand:
         """Return the next command."""
         return self.commands.get(timeout=DEADLINE_SECONDS)
 
@@ -420,7 +420,7 @@ def test_no_descriptor_left_is_told_and_survived(
 
 def told_to_nobody(
     directory: Path,
-    post: Callable[[control_socket.Command], object],
+    post: Callable[[control_socket.ControlCommand], object],
     group: str = control_socket.GROUP,
     gid: int = NOBODY,
     groups: Sequence[int] = (),
@@ -455,7 +455,7 @@ def told_to_nobody(
 @as_root
 def test_who_is_not_in_the_group_is_refused(tmp_path: Path) -> None:
     """The file's mode was changed; the check of the user still refuses, and says what to do."""
-    asked: list[control_socket.Command] = []
+    asked: list[control_socket.ControlCommand] = []
     line, troubles = told_to_nobody(tmp_path, asked.append)
     assert f"uid {NOBODY}" in line["error"]
     assert "usermod" in line["error"]
@@ -492,7 +492,7 @@ def test_a_directory_service_that_hangs_keeps_nobody_waiting(
     assert line == {"answer": f"uid {NOBODY}"}
 
 
-def say_who(command: control_socket.Command) -> None:
+def say_who(command: control_socket.ControlCommand) -> None:
     """Answer a command with its user."""
     command.reply({"answer": command.who})
 
@@ -594,9 +594,9 @@ def test_without_systemd_nothing_is_inherited(monkeypatch: pytest.MonkeyPatch) -
 def test_arguments_become_what_the_loop_works_with() -> None:
     """A document of daemon.control.documents is decoded completely, or an error is raised."""
     asked = {"matchers": ["device=sda"], "for_seconds": 60, "reason": "x"}
-    command = control_socket.Command("silence add", asked, "", print)
+    command = control_socket.ControlCommand("silence add", asked, "", print)
     assert command.read(AddSilence) == AddSilence(("device=sda",), 60.0, "x")
-    wrong = control_socket.Command("silence add", {"matchers": "device=sda"}, "", print)
+    wrong = control_socket.ControlCommand("silence add", {"matchers": "device=sda"}, "", print)
     with pytest.raises(CodecError, match="matchers"):
         wrong.read(AddSilence)
 
@@ -630,7 +630,7 @@ def test_whatever_four_clients_do_a_fifth_is_answered(
 ) -> None:
     """Any bytes in any pieces, half-closed, closed, unread, answered late: no thread ends."""
     clients = [Client(service.path) for _ in range(4)]
-    late: list[control_socket.Command] = []
+    late: list[control_socket.ControlCommand] = []
     for number, (action, text) in script:
         client = clients[number]
         with contextlib.suppress(OSError, ValueError, BlockingIOError):

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from iowarden.collectors.model import Chunk, Family, Group, Labels, Sample
 from iowarden.daemon.http import exposition
-from iowarden.daemon.http.exposition import Exposition, Snapshot
+from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 
 READ = Family("iowarden_device_read_bytes_total", "counter", "Bytes read.")
 FLIGHT = Family("iowarden_device_in_flight", "gauge", "Requests the device works on.")
@@ -42,7 +42,7 @@ def fail(text: str) -> None:
 def rendered(*chunks: Chunk) -> str:
     """Text of the first scrape of these chunks."""
     fresh = Exposition(fail)
-    fresh.publish(Snapshot(chunks))
+    fresh.publish(MetricsSnapshot(chunks))
     return fresh.render().decode()
 
 
@@ -127,7 +127,7 @@ def test_undecodable_bytes_in_a_name_become_replacement_characters() -> None:
     exposed = Exposition(fail)
     for version, value in enumerate((1.0, 2.0)):
         exposed.publish(
-            Snapshot(
+            MetricsSnapshot(
                 (chunk("mounts", version, group(INFO, (disk("/mnt/\udcff\U0001f4be"), value))),)
             )
         )
@@ -152,7 +152,7 @@ def test_a_scrape_after_any_history_says_what_a_first_scrape_would(
                 "two", version, group(FLIGHT, *((disk(name), flights[name]) for name in flights))
             ),
         )
-        exposed.publish(Snapshot(chunks))
+        exposed.publish(MetricsSnapshot(chunks))
         if is_scraped:
             assert exposed.render().decode() == rendered(*chunks)
 
@@ -160,11 +160,11 @@ def test_a_scrape_after_any_history_says_what_a_first_scrape_would(
 def test_only_a_chunk_with_another_version_is_looked_at_again() -> None:
     """SMART values are published each second and change twice an hour."""
     exposed = Exposition(fail)
-    exposed.publish(Snapshot((chunk("smart", 1, group(FLIGHT, (disk("sda"), 1.0))),)))
+    exposed.publish(MetricsSnapshot((chunk("smart", 1, group(FLIGHT, (disk("sda"), 1.0))),)))
     exposed.render()
-    exposed.publish(Snapshot((chunk("smart", 1, group(FLIGHT, (disk("sda"), 2.0))),)))
+    exposed.publish(MetricsSnapshot((chunk("smart", 1, group(FLIGHT, (disk("sda"), 2.0))),)))
     assert '{device="sda"} 1.0' in exposed.render().decode()
-    exposed.publish(Snapshot((chunk("smart", 2, group(FLIGHT, (disk("sda"), 2.0))),)))
+    exposed.publish(MetricsSnapshot((chunk("smart", 2, group(FLIGHT, (disk("sda"), 2.0))),)))
     assert '{device="sda"} 2.0' in exposed.render().decode()
 
 
@@ -173,24 +173,24 @@ def test_a_family_that_changed_its_help_is_written_anew() -> None:
     exposed = Exposition(fail)
     for version, words in enumerate(("Old words.", "New words.")):
         family = Family("iowarden_x", "gauge", words)
-        exposed.publish(Snapshot((chunk("x", version, group(family, ((), 1.0))),)))
+        exposed.publish(MetricsSnapshot((chunk("x", version, group(family, ((), 1.0))),)))
         assert f"# HELP iowarden_x {words}\n" in exposed.render().decode()
 
 
 def test_the_same_snapshot_is_the_same_object() -> None:
     """So that a second scrape within the second costs nothing, compression included."""
     exposed = Exposition(fail)
-    exposed.publish(Snapshot((chunk("x", 1, group(FLIGHT, (disk("sda"), 1.0))),)))
+    exposed.publish(MetricsSnapshot((chunk("x", 1, group(FLIGHT, (disk("sda"), 1.0))),)))
     assert exposed.render() is exposed.render()
 
 
 def test_a_vanished_source_is_no_longer_shown() -> None:
     """The last disk of a controller was removed, its chunk is missing, and returns later."""
     exposed = Exposition(fail)
-    with_disk = Snapshot((chunk("smart", 1, group(FLIGHT, (disk("sda"), 1.0))),))
+    with_disk = MetricsSnapshot((chunk("smart", 1, group(FLIGHT, (disk("sda"), 1.0))),))
     exposed.publish(with_disk)
     exposed.render()
-    exposed.publish(Snapshot(()))
+    exposed.publish(MetricsSnapshot(()))
     assert "in_flight" not in exposed.render().decode()
     exposed.publish(with_disk)
     assert "in_flight" in exposed.render().decode()
@@ -218,7 +218,7 @@ def test_one_broken_family_leaves_the_others_and_is_told_once(group_: Group) -> 
     exposed = Exposition(told.append)
     for version in range(3):
         flight = group(FLIGHT, (disk("sda"), float(version)))
-        exposed.publish(Snapshot((chunk("bad", version, group_, flight),)))
+        exposed.publish(MetricsSnapshot((chunk("bad", version, group_, flight),)))
         text = exposed.render().decode()
         assert READ.name not in text
         assert samples_of(text)[(FLIGHT.name, disk("sda"))] == version
@@ -232,7 +232,7 @@ def test_a_family_in_two_chunks_is_shown_once_and_reported() -> None:
     told: list[str] = []
     exposed = Exposition(told.append)
     family = group(FLIGHT, (disk("sda"), 1.0))
-    exposed.publish(Snapshot((chunk("one", 1, family), chunk("two", 1, family, family))))
+    exposed.publish(MetricsSnapshot((chunk("one", 1, family), chunk("two", 1, family, family))))
     assert exposed.render().decode().count("# TYPE iowarden_device_in_flight") == 1
     assert len(told) == 1
 
@@ -255,7 +255,7 @@ def test_scrapes_at_the_same_time_see_whole_snapshots() -> None:
     for version in range(300):
         value = float(version)
         exposed.publish(
-            Snapshot(
+            MetricsSnapshot(
                 (
                     chunk("one", version, group(READ, (disk("sda"), value))),
                     chunk("two", version, group(FLIGHT, (disk("sda"), value))),

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.schema import Address, Http
+from iowarden.daemon.config.schema import Address, HttpConfig
 from iowarden.daemon.http import http_server
 from iowarden.daemon.http.exposition import Exposition
 
@@ -26,7 +26,7 @@ SETTINGS = parse_config("", "none").http
 LOCAL = ("127.0.0.1", 0)
 METRICS = b"# TYPE x gauge\n" + b"".join(b'x{n="%d"} 1\n' % number for number in range(20000))
 
-Start = Callable[..., http_server.Server]
+Start = Callable[..., http_server.HttpServer]
 
 
 def app(
@@ -53,10 +53,12 @@ def start(errors: list[str]) -> Iterator[Start]:
 
         def started(
             application: http_server.App | None = None,
-            settings: Http = SETTINGS,
+            settings: HttpConfig = SETTINGS,
             addresses: tuple[Address, ...] = (LOCAL,),
-        ) -> http_server.Server:
-            server = http_server.Server(addresses, application or app(), settings, errors.append)
+        ) -> http_server.HttpServer:
+            server = http_server.HttpServer(
+                addresses, application or app(), settings, errors.append
+            )
             stack.callback(server.close)
             assert server.start() == ""
             return server
@@ -64,7 +66,7 @@ def start(errors: list[str]) -> Iterator[Start]:
         yield started
 
 
-def connect(server: http_server.Server, position: int = 0) -> socket.socket:
+def connect(server: http_server.HttpServer, position: int = 0) -> socket.socket:
     """Open a connection."""
     return socket.create_connection(server.bound[position], DEADLINE_SECONDS)
 
@@ -81,7 +83,7 @@ def receive(client: socket.socket) -> tuple[str, dict[str, str], bytes]:
 
 
 def ask(
-    server: http_server.Server,
+    server: http_server.HttpServer,
     path: str = "/metrics",
     method: str = "GET",
     more: str = "",
@@ -325,7 +327,7 @@ def test_every_kind_of_idler_is_closed_after_the_time_out(start: Start, errors: 
     assert errors == []
 
 
-def wait_for_connections(server: http_server.Server, count: int) -> None:
+def wait_for_connections(server: http_server.HttpServer, count: int) -> None:
     """Wait until the server has this many open connections, by the kernel's count."""
     port = f":{server.bound[0][1]:04X}"
     with selectors.DefaultSelector() as selector:
@@ -376,7 +378,7 @@ def test_an_address_in_use_is_told_and_taken_as_soon_as_it_is_free(errors: list[
     """Another exporter has the port: the other address works, and start can be called again."""
     with socket.create_server(LOCAL) as other:
         taken = other.getsockname()
-        server = http_server.Server((LOCAL, taken), app(), SETTINGS, errors.append)
+        server = http_server.HttpServer((LOCAL, taken), app(), SETTINGS, errors.append)
         try:
             for _ in range(2):
                 error = server.start()
@@ -399,7 +401,7 @@ def test_an_address_in_use_is_told_and_taken_as_soon_as_it_is_free(errors: list[
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1"])
 def test_an_address_of_another_machine_is_told(errors: list[str], host: str) -> None:
     """A configuration copied from another host; the addresses are reserved for documentation."""
-    server = http_server.Server(((host, 9748),), app(), SETTINGS, errors.append)
+    server = http_server.HttpServer(((host, 9748),), app(), SETTINGS, errors.append)
     error = server.start()
     assert "expected an address of this machine" in error
     assert (f"'[{host}]:9748'" if ":" in host else f"'{host}:9748'") in error
@@ -410,7 +412,9 @@ def test_all_addresses_of_both_families_can_have_the_same_port(errors: list[str]
     """'[::]' must not also occupy '0.0.0.0'."""
     with socket.create_server(LOCAL) as probe:
         port = probe.getsockname()[1]
-    server = http_server.Server((("0.0.0.0", port), ("::", port)), app(), SETTINGS, errors.append)
+    server = http_server.HttpServer(
+        (("0.0.0.0", port), ("::", port)), app(), SETTINGS, errors.append
+    )
     try:
         if "expected an address of this machine" in (error := server.start()):
             pytest.skip("this machine has no IPv6")

@@ -18,7 +18,7 @@ from support.live import parsed
 from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
-from iowarden.collectors.block.uevents import Batch, Uevent
+from iowarden.collectors.block.uevents import Uevent, UeventBatch
 from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.parser import parse_config
@@ -27,7 +27,7 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage.state_db import StateDatabase
@@ -81,7 +81,7 @@ def made(
     clock = SystemClock()
     asked = pollers.make(settings.smart, clock)
     sources = [source for source in asked.sources() if source.name in SOURCES]
-    readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
+    readers = SourceScheduler(sources, settings.period_seconds, root, clock.now, events.put)
     server = smtp.MailSettings(
         *("127.0.0.1", port, "opportunistic", None, None, "iowarden@db1", DEADLINE_SECONDS, "db1")
     )
@@ -181,7 +181,7 @@ def test_a_mail_names_the_file_its_bytes_and_what_restores_it(tmp_path: Path) ->
         assert "CRITICAL" in text
         assert "file /srv/base/1/5, bytes 8192 to 12287" in joined(text)
         assert len(root.asked) == questions
-        events.put(Batch((Uevent("add", "sdc", None),), ""))
+        events.put(UeventBatch((Uevent("add", "sdc", None),), ""))
         kernel.says((sector + 1, "flags 0x0 phys_seg 1"))
         until(lambda: len(root.asked) == 2 * questions, "a look at the machine as it is now")
 

@@ -15,13 +15,18 @@ from support.recordings import write_tree
 
 from iowarden.collectors.event import StorageEvent
 from iowarden.daemon.locate import affected_files
-from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup, Wanted, wanted
+from iowarden.daemon.locate.affected_files import (
+    AffectedFiles,
+    SectorLookup,
+    SectorQuery,
+    sector_query,
+)
 from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.incidents.model import Member
+from iowarden.rules.incidents.model import IncidentMember
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.file_location import Answer, Kind
+from iowarden.rules.topology.file_location import ContentKind, SectorContent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +41,7 @@ def medium_error(sector: int | None, **fields: str) -> StorageEvent:
     return StorageEvent("kernel", "block_medium_error", "a line", sector=sector, **told)  # type: ignore[arg-type]
 
 
-def told(answer: Answer, start: int = 8, count: int = 8, **fields: object) -> SectorLookup:
+def told(answer: SectorContent, start: int = 8, count: int = 8, **fields: object) -> SectorLookup:
     """Return the result for some sectors of sdb: one owner."""
     found = Located("sdb", answer.start, answer.count, (answer,), "sdb", 512)
     return SectorLookup("disk S-B", 0.0, "sdb", start, count, found, **fields)  # type: ignore[arg-type]
@@ -67,8 +72,8 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     hits: SimpleQueue[SectorLookup] = SimpleQueue()
     now = 1000.0
     files = AffectedFiles(lambda: root, lambda: now, hits.put)
-    question = wanted(medium_error(sector), "disk S-B")
-    assert question == Wanted("disk S-B", "sdb", sector, 8)
+    question = sector_query(medium_error(sector), "disk S-B")
+    assert question == SectorQuery("disk S-B", "sdb", sector, 8)
     files.request(question)
     hit = hits.get(timeout=60)
     files.take(hit)
@@ -94,7 +99,7 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
 def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
     """Only its sectors on one member are lost."""
     one, other = (
-        Answer(8, 8, Kind.FILE, "", path=path, array=array)
+        SectorContent(8, 8, ContentKind.FILE, "", path=path, array=array)
         for path, array in (("/srv/a", "md0"), ("/srv/b", ""))
     )
     hits = [told(one), told(other)]
@@ -106,8 +111,15 @@ def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
 
 def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_named() -> None:
     """A mirror of btrfs itself; without one all clones of a block are affected."""
-    mirrored = Answer(
-        8, 8, Kind.FILE, "", path="/srv/a", file_system="btrfs", copies="RAID1", device="sdb1"
+    mirrored = SectorContent(
+        8,
+        8,
+        ContentKind.FILE,
+        "",
+        path="/srv/a",
+        file_system="btrfs",
+        copies="RAID1",
+        device="sdb1",
     )
     shared = replace(mirrored, path="/srv/b", other_paths=("/srv/clone",), copies="")
     hits = [told(mirrored), told(shared)]
@@ -126,7 +138,7 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     root, _ = machine(tmp_path, b"x" * 5000)
     hits: SimpleQueue[SectorLookup] = SimpleQueue()
     files = AffectedFiles(lambda: root, lambda: 0.0, hits.put)
-    files.request(Wanted("disk S-C", "sdc", 8, 8))
+    files.request(SectorQuery("disk S-C", "sdc", 8, 8))
     hit = hits.get(timeout=60)
     assert not hit.certain
     (line,) = affected_files.evidence([hit], lambda at: at)
@@ -138,25 +150,30 @@ def test_what_begins_within_a_page_does_not_reach_into_the_next() -> None:
     """The advice must not overwrite another file."""
     for sectors, expected in ((None, 3), (8, 3), (16, 11), (3, 3), (1, 1)):
         told = replace(medium_error(13_413), sectors=sectors)
-        question = wanted(told, "disk S-B")
-        assert question == Wanted("disk S-B", "sdb", 13_413, expected)
-    assert wanted(replace(medium_error(13_408), sectors=16), "x") == Wanted("x", "sdb", 13_408, 16)
+        question = sector_query(told, "disk S-B")
+        assert question == SectorQuery("disk S-B", "sdb", 13_413, expected)
+    assert sector_query(replace(medium_error(13_408), sectors=16), "x") == SectorQuery(
+        "x", "sdb", 13_408, 16
+    )
     # The last sector of a disk: more than it has would be refused.
-    assert wanted(medium_error(55_295), "x") == Wanted("x", "sdb", 55_295, 1)
+    assert sector_query(medium_error(55_295), "x") == SectorQuery("x", "sdb", 55_295, 1)
 
 
 def test_only_sectors_of_a_whole_device_are_asked_for() -> None:
     """Not those of file system blocks, events without a sector, and controllers' own numbers."""
-    assert wanted(medium_error(None), "disk S-B") is None
-    assert wanted(medium_error(8, device=""), "disk S-B") is None
+    assert sector_query(medium_error(None), "disk S-B") is None
+    assert sector_query(medium_error(8, device=""), "disk S-B") is None
     assert (
-        wanted(StorageEvent("kernel", "fs_error", "x", device="sdb1", sector=8), "disk S-B") is None
+        sector_query(StorageEvent("kernel", "fs_error", "x", device="sdb1", sector=8), "disk S-B")
+        is None
     )
-    assert wanted(StorageEvent("3ware", "block_medium_error", "x", sector=8), "disk S-B") is None
+    assert (
+        sector_query(StorageEvent("3ware", "block_medium_error", "x", sector=8), "disk S-B") is None
+    )
     far = StorageEvent("kernel", "block_medium_error", "x", device="sdb", sector=8, sectors=256)
-    assert wanted(far, "disk S-B") == Wanted("disk S-B", "sdb", 8, 256)
-    ahead = wanted(replace(far, read_ahead=True, monotonic_seconds=7.5), "disk S-B")
-    assert ahead == Wanted("disk S-B", "sdb", 8, 256, read_ahead=True, erred_seconds=7.5)
+    assert sector_query(far, "disk S-B") == SectorQuery("disk S-B", "sdb", 8, 256)
+    ahead = sector_query(replace(far, read_ahead=True, monotonic_seconds=7.5), "disk S-B")
+    assert ahead == SectorQuery("disk S-B", "sdb", 8, 256, read_ahead=True, erred_seconds=7.5)
 
 
 class Asked:
@@ -173,7 +190,7 @@ class Asked:
     def say(self, sector: int, sectors: int | None = None, *, ahead: bool = False) -> None:
         """Report some sectors as the kernel does."""
         event = replace(medium_error(sector), sectors=sectors, read_ahead=ahead)
-        question = wanted(event, "disk S-B")
+        question = sector_query(event, "disk S-B")
         assert question is not None
         self.files.request(question)
 
@@ -385,7 +402,7 @@ def test_what_is_there_only_since_the_error_is_not_said_to_be_hit(
     write_tree(tmp_path / "machine", {f"/run/udev/data/b{number}": "I:900000000\nE:ID_TYPE=disk\n"})
     for at, known in ((100.0, False), (1000.0, True), (870.0, True)):
         asked.files.forget()
-        asked.files.request(Wanted("disk S-B", "sdb", asked.sector, 8, erred_seconds=at))
+        asked.files.request(SectorQuery("disk S-B", "sdb", asked.sector, 8, erred_seconds=at))
         hit = asked.learn()
         assert hit.certain is known
         if not known:
@@ -403,7 +420,7 @@ def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Pat
     for ago, spoken in ((900.0, True), (2.0, False)):
         asked.files.forget()
         at = asked.now - ago
-        asked.files.request(Wanted("disk loop0", "loop0", asked.sector, 8, erred_seconds=at))
+        asked.files.request(SectorQuery("disk loop0", "loop0", asked.sector, 8, erred_seconds=at))
         (line,) = (each.text for each in affected_files.evidence([asked.learn()], float))
         said = "the error was 15 min 0 s ago: loop0 may have another backing file or server since"
         assert (said in line) is spoken
@@ -412,7 +429,8 @@ def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Pat
 def test_a_mail_does_not_name_a_hundred_files() -> None:
     """Small files, in one request of a megabyte."""
     answers = tuple(
-        Answer(at * 8, 8, Kind.FILE, "", path=f"/srv/{at}", device="sdb1") for at in range(100)
+        SectorContent(at * 8, 8, ContentKind.FILE, "", path=f"/srv/{at}", device="sdb1")
+        for at in range(100)
     )
     hit = SectorLookup("disk S-B", 0.0, "sdb", 0, 800, Located("sdb", 0, 800, answers, "sdb", 512))
     lines = [each.text for each in affected_files.evidence([hit], lambda at: at)]
@@ -424,12 +442,14 @@ def test_a_mail_does_not_name_a_hundred_files() -> None:
 
 def test_what_a_disk_says_while_we_read_it_may_be_of_that() -> None:
     """The file system's tables are on the same bad disk: reading them causes more errors."""
-    answer = Answer(8, 8, Kind.FILE, "", path="/srv/a")
+    answer = SectorContent(8, 8, ContentKind.FILE, "", path="/srv/a")
     looked = replace(told(answer), requested_seconds=100.0, at_seconds=104.0)
 
-    def line(name: str, at: float, device: str = "sdb") -> Member:
+    def line(name: str, at: float, device: str = "sdb") -> IncidentMember:
         labels = (("alertname", name), ("device", device))
-        return Member(labels, name, Severity.WARNING, AlertState.FIRING, at, "", "", "", count=1)
+        return IncidentMember(
+            labels, name, Severity.WARNING, AlertState.FIRING, at, "", "", "", count=1
+        )
 
     members = [
         line("block_medium_error", 99.0),  # what it was asked for

@@ -14,17 +14,17 @@ from support import btrfs_text, images
 from support.images import Imaged
 from support.recordings import write_tree
 
-from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
+from iowarden.collectors.filesystem.btrfs_owner import BtrfsChunk, Stripe
 from iowarden.daemon.locate.locate import locate
-from iowarden.rules.topology.file_location import Kind
+from iowarden.rules.topology.file_location import ContentKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iowarden.rules.topology.file_location import Answer
+    from iowarden.rules.topology.file_location import SectorContent
 
 ADDRESS, PLACE, LENGTH = 1 << 30, 1 << 24, 1 << 24
-DATA = Chunk(ADDRESS, LENGTH, 65536, frozenset({"DATA"}), "single", 1, (Stripe(1, PLACE),))
+DATA = BtrfsChunk(ADDRESS, LENGTH, 65536, frozenset({"DATA"}), "single", 1, (Stripe(1, PLACE),))
 TREE = "btrfs inspect-internal dump-tree --noscan -t chunk /dev/sdc /dev/sdb"
 SUPER = "btrfs inspect-internal dump-super /dev/sdb"
 SHOW = "btrfs filesystem show --raw /srv"
@@ -87,7 +87,7 @@ def machine(tmp_path: Path, mounts: str = MOUNTS, **said: str | list[str]) -> Ta
     return Talking(str(tmp_path / "machine"), usual | said)
 
 
-def ask(root: Imaged, start: int, count: int = 1) -> tuple[Answer, ...]:
+def ask(root: Imaged, start: int, count: int = 1) -> tuple[SectorContent, ...]:
     """Locate sectors of sdb."""
     return locate(root, "sdb", start, count, lambda: 0.0).answers
 
@@ -101,7 +101,7 @@ def test_a_file_is_named_by_its_block(tmp_path: Path) -> None:
         **inode(257, "pg/base/16384"),
     }
     (answer,) = ask(root, SECTOR + 17, 2)
-    assert (answer.kind, answer.path, answer.inode) == (Kind.FILE, "/srv/pg/base/16384", 257)
+    assert (answer.kind, answer.path, answer.inode) == (ContentKind.FILE, "/srv/pg/base/16384", 257)
     assert (answer.offset_bytes, answer.bytes, answer.text) == (8704, 1024, "")
     assert answer.chain == (f"sdb sector {SECTOR + 17}", f"btrfs address {ADDRESS + 8704}")
     assert root.asked == [
@@ -161,8 +161,8 @@ def test_free_space_of_a_mirror_needs_no_scrub(tmp_path: Path) -> None:
         **inode(257, "table"),
     }
     file, free = ask(root, SECTOR, 24)
-    assert (file.kind, file.count, file.copies) == (Kind.FILE, 16, "RAID1")
-    assert (free.kind, free.copies) == (Kind.FREE, "")
+    assert (file.kind, file.count, file.copies) == (ContentKind.FILE, 16, "RAID1")
+    assert (free.kind, free.copies) == (ContentKind.FREE, "")
     root.texts[SHOW] = btrfs_text.shown("/dev/sdb", " MISSING")
     file, free = ask(root, SECTOR, 24)
     assert (file.copies, file.degraded) == ("", "btrfs (RAID1)")
@@ -217,7 +217,7 @@ def test_a_map_that_changes_meanwhile_is_read_anew(tmp_path: Path, first: int, s
         **inode(257, "wal"),
     }
     (answer,) = ask(root, SECTOR + 2048 + 8)
-    assert (answer.kind, answer.path, answer.offset_bytes) == (Kind.FILE, "/srv/wal", 4096)
+    assert (answer.kind, answer.path, answer.offset_bytes) == (ContentKind.FILE, "/srv/wal", 4096)
     assert root.asked.count(TREE) == 2
 
 
@@ -231,7 +231,7 @@ def test_a_map_that_goes_on_changing_names_nobody(tmp_path: Path) -> None:
         **inode(257, "wal"),
     }
     (answer,) = ask(root, SECTOR + 4096)
-    assert answer.kind is Kind.UNKNOWN
+    assert answer.kind is ContentKind.UNKNOWN
     assert "btrfs moves data on sdb during the query" in answer.text
     assert root.asked.count(TREE) == 3
     root.texts[SUPER] = [btrfs_text.superblock(), btrfs_text.superblock(generation="42")]
@@ -245,12 +245,12 @@ def test_a_copy_of_a_file_system_is_not_taken_for_it(tmp_path: Path) -> None:
     root = machine(tmp_path)
     root.texts[SUPER] = btrfs_text.superblock(fsid=other)
     (answer,) = ask(root, SECTOR)
-    assert (answer.kind, root.asked) == (Kind.UNKNOWN, [SUPER])
+    assert (answer.kind, root.asked) == (ContentKind.UNKNOWN, [SUPER])
     assert f"got {other} in its superblock" in answer.text
     root = machine(tmp_path)
     root.texts[SHOW] = btrfs_text.shown("/dev/sdb").replace(btrfs_text.UUID, other)
     (answer,) = ask(root, SECTOR)
-    assert answer.kind is Kind.UNKNOWN
+    assert answer.kind is ContentKind.UNKNOWN
     assert "btrfs on sdb cannot be queried for the owner" in answer.text
     assert resolve(0) not in root.asked
 
@@ -261,7 +261,10 @@ def test_the_mount_that_names_one_of_its_devices_is_asked_first(tmp_path: Path) 
     other = btrfs_text.shown("/dev/sdx").replace("5e1f0c9a", "00000000")
     root.texts |= {"btrfs filesystem show --raw /other": other, resolve(0): NOBODY}
     (answer,) = ask(root, SECTOR)
-    assert (answer.kind, answer.text) == (Kind.FREE, "not part of a file: free space of btrfs")
+    assert (answer.kind, answer.text) == (
+        ContentKind.FREE,
+        "not part of a file: free space of btrfs",
+    )
     shown = [line for line in root.asked if "show" in line]
     assert shown == ["btrfs filesystem show --raw /other", SHOW]
 
@@ -303,7 +306,7 @@ def test_a_name_that_the_probe_does_not_take_is_a_reason(tmp_path: Path) -> None
         tmp_path, MOUNTS.replace("/srv", "/my\\040data").replace("/other", "/other\\040")
     )
     (answer,) = ask(root, SECTOR)
-    assert answer.kind is Kind.UNKNOWN
+    assert answer.kind is ContentKind.UNKNOWN
     assert "mounted at '/my data', a path with unsupported characters" in answer.text
 
 
@@ -329,7 +332,7 @@ def test_what_a_program_refuses_is_the_reason(
     root = machine(tmp_path)
     root.texts[line] = text
     (answer,) = ask(root, SECTOR)
-    assert answer.kind is Kind.UNKNOWN
+    assert answer.kind is ContentKind.UNKNOWN
     assert says in answer.text
 
 
@@ -338,11 +341,11 @@ def test_without_the_program_only_the_fixed_places_are_known(tmp_path: Path) -> 
     root = machine(tmp_path)
     root.texts.clear()
     (answer,) = ask(root, SECTOR)
-    assert (answer.kind, answer.text) == (Kind.UNKNOWN, "'btrfs': not here")
+    assert (answer.kind, answer.text) == (ContentKind.UNKNOWN, "'btrfs': not here")
     root.asked.clear()
     first, superblock, last = ask(root, 0, 2048)
-    assert (first.kind, last.kind) == (Kind.RESERVED, Kind.RESERVED)
-    assert (superblock.start, superblock.count, superblock.kind) == (128, 8, Kind.METADATA)
+    assert (first.kind, last.kind) == (ContentKind.RESERVED, ContentKind.RESERVED)
+    assert (superblock.start, superblock.count, superblock.kind) == (128, 8, ContentKind.METADATA)
     assert superblock.text == "the first superblock of btrfs"
     assert root.asked == []  # that it cannot be read may be why somebody asks
 
@@ -357,7 +360,7 @@ def test_an_inode_without_a_name_on_this_host_is_told_by_number(tmp_path: Path) 
         "btrfs inspect-internal subvolid-resolve 257 /srv": "ERROR: resolving subvolid 257\n",
     }
     (answer,) = ask(root, SECTOR)
-    assert (answer.kind, answer.path, answer.inode) == (Kind.FILE, "", 300)
+    assert (answer.kind, answer.path, answer.inode) == (ContentKind.FILE, "", 300)
     assert "inode 300 of subvolume 256 ('@snapshots/1'), which is not mounted by itself;" in (
         answer.text
     )
@@ -372,8 +375,11 @@ def test_what_belongs_to_the_file_system_itself_is_metadata(tmp_path: Path) -> N
         resolve(1): f"inode 257 offset 0 root {2**64 - 9}\n",
     }
     cache, moved = ask(root, SECTOR, 16)
-    assert (cache.kind, cache.text) == (Kind.METADATA, "of btrfs: free space cache")
-    assert (moved.kind, moved.text) == (Kind.METADATA, "of btrfs: a copy made by a running balance")
+    assert (cache.kind, cache.text) == (ContentKind.METADATA, "of btrfs: free space cache")
+    assert (moved.kind, moved.text) == (
+        ContentKind.METADATA,
+        "of btrfs: a copy made by a running balance",
+    )
 
 
 def test_a_long_range_is_told_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
@@ -381,8 +387,8 @@ def test_a_long_range_is_told_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
     root = machine(tmp_path)
     root.texts |= {resolve(block): NOBODY for block in range(300)}
     free, rest = ask(root, SECTOR, 8 * 300)
-    assert (free.kind, free.count) == (Kind.FREE, 8 * 240)
-    assert (rest.kind, rest.start) == (Kind.UNKNOWN, SECTOR + 8 * 240)
+    assert (free.kind, free.count) == (ContentKind.FREE, 8 * 240)
+    assert (rest.kind, rest.start) == (ContentKind.UNKNOWN, SECTOR + 8 * 240)
     assert rest.text == f"limit of 240 blocks; locate the rest from {SECTOR + 8 * 240} on"
 
 
@@ -409,6 +415,6 @@ def test_a_chunk_of_another_device_is_not_this_ones(tmp_path: Path) -> None:
     root.texts[SUPER] = btrfs_text.superblock(**{"dev_item.devid": "2"})
     (answer,) = ask(root, SECTOR)
     assert (answer.kind, answer.text) == (
-        Kind.FREE,
+        ContentKind.FREE,
         "not part of a file: btrfs has not allocated it",
     )

@@ -12,13 +12,13 @@ from support.recordings import write_tree
 
 from iowarden.daemon.locate.locate import LocateError, locate
 from iowarden.rules.topology import file_location
-from iowarden.rules.topology.file_location import Kind
+from iowarden.rules.topology.file_location import ContentKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from iowarden.rules.topology.file_location import Answer
+    from iowarden.rules.topology.file_location import SectorContent
 
 MOUNTS = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 22 {number} / /srv rw - {kind} /dev/x rw\n"
 
@@ -66,7 +66,7 @@ def on_partition(
     return Imaged(str(tmp_path / "machine"), {"/dev/sdb17": str(image)})
 
 
-def ask(root: Imaged, device: str, start: int, count: int = 1) -> tuple[Answer, ...]:
+def ask(root: Imaged, device: str, start: int, count: int = 1) -> tuple[SectorContent, ...]:
     """Locate sectors; the answers cover the whole range, in order and without gaps."""
     answers = locate(root, device, start, count, lambda: 0.0).answers
     at = start
@@ -104,7 +104,7 @@ def test_every_sector_of_a_file_is_found_in_the_file(
         for first, count in runs(truth)[:3]:
             size = min(count, 200)
             for answer in ask(root, "sdb", start + first, size):
-                assert (answer.kind, answer.path) == (Kind.FILE, f"/srv/{name}")
+                assert (answer.kind, answer.path) == (ContentKind.FILE, f"/srv/{name}")
                 assert answer.offset_bytes is not None
                 assert answer.bytes is not None
                 at = (answer.start - start) * SECTOR
@@ -135,20 +135,23 @@ def test_what_is_no_files_is_told_as_what_it_is(tmp_path: Path, content: dict[st
     image = ext4(tmp_path, content, "-b", "4096")
     root = on_partition(tmp_path, image)
     last = image.stat().st_size // SECTOR
-    assert [each.kind for each in ask(root, "sdb", 2048 + last - 16, 16)] == [Kind.FREE]
-    assert [each.kind for each in ask(root, "sdb", 2040, 16)] == [Kind.RESERVED, Kind.METADATA]
+    assert [each.kind for each in ask(root, "sdb", 2048 + last - 16, 16)] == [ContentKind.FREE]
+    assert [each.kind for each in ask(root, "sdb", 2040, 16)] == [
+        ContentKind.RESERVED,
+        ContentKind.METADATA,
+    ]
     # The group's descriptors behind the superblock: a range from block 0 on is told as a whole.
-    assert {each.kind for each in ask(root, "sdb", 2048, 16)} == {Kind.METADATA}
-    assert [each.kind for each in ask(root, "sdb", 2048 + last, 16)] == [Kind.RESERVED]
+    assert {each.kind for each in ask(root, "sdb", 2048, 16)} == {ContentKind.METADATA}
+    assert [each.kind for each in ask(root, "sdb", 2048 + last, 16)] == [ContentKind.RESERVED]
     raw = image.read_bytes()
     directory = next(
         at // SECTOR for at in range(0, last * SECTOR, 4096) if b"16384" in raw[at : at + 64]
     )
     (answer,) = ask(root, "sdb17", directory)
-    assert (answer.kind, answer.path) == (Kind.METADATA, "/srv/pg/base")
+    assert (answer.kind, answer.path) == (ContentKind.METADATA, "/srv/pg/base")
     journal = raw.index(b"\xc0\x3b\x39\x98")  # JBD2_MAGIC_NUMBER, big endian
     (answer,) = ask(root, "sdb17", journal // SECTOR)
-    assert (answer.kind, answer.text) == (Kind.JOURNAL, "of ext4 on sdb17")
+    assert (answer.kind, answer.text) == (ContentKind.JOURNAL, "of ext4 on sdb17")
 
 
 def test_only_free_blocks_cost_no_walk_through_all_inodes(
@@ -170,7 +173,7 @@ def test_a_file_with_many_blocks_has_some_that_tell_where_the_others_are(
     truth = images.where_is(image, content["pg/base/16384"])
     hole = next(end for start, count in runs(truth) if (end := start + count) not in truth)
     (answer,) = ask(root, "sdb17", hole, 2)
-    assert answer.kind is Kind.METADATA
+    assert answer.kind is ContentKind.METADATA
     assert answer.text.startswith("block list of /srv/pg/base/16384")
 
 
@@ -181,7 +184,7 @@ def test_a_deleted_file_has_no_name(tmp_path: Path, content: dict[str, bytes]) -
     root = on_partition(tmp_path, image)
     first = min(images.where_is(image, content["pg/base/16385"]))
     (answer,) = ask(root, "sdb17", first)
-    assert (answer.kind, answer.path) == (Kind.FILE, "")
+    assert (answer.kind, answer.path) == (ContentKind.FILE, "")
     assert "no name: the file is deleted" in answer.text
 
 
@@ -206,7 +209,7 @@ def test_a_damaged_superblock_is_a_reason(tmp_path: Path, content: dict[str, byt
         file.write(bytes(4096))
     root = on_partition(tmp_path, image)
     (answer,) = ask(root, "sdb", 4096, 8)
-    assert answer.kind is Kind.UNKNOWN
+    assert answer.kind is ContentKind.UNKNOWN
     assert "Bad magic number" in answer.text
 
 
@@ -216,7 +219,7 @@ def test_without_debugfs_nobody_is_named(tmp_path: Path, content: dict[str, byte
     root = on_partition(tmp_path, image)
     root.images = {}
     (answer,) = ask(root, "sdb", 4096, 8)
-    assert (answer.kind, answer.text) == (Kind.UNKNOWN, "'debugfs': not here")
+    assert (answer.kind, answer.text) == (ContentKind.UNKNOWN, "'debugfs': not here")
     assert file_location.sentence(answer) == "cannot be determined: 'debugfs': not here"
 
 
@@ -226,7 +229,7 @@ def test_time_that_is_over_is_a_reason(tmp_path: Path, content: dict[str, bytes]
     ticks = iter(range(0, 10_000, 100))
     found = locate(root, "sdb", 4096, 8, lambda: float(next(ticks)), 50.0)
     (answer,) = found.answers
-    assert answer.kind is Kind.UNKNOWN
+    assert answer.kind is ContentKind.UNKNOWN
     assert "the time-out of the whole query is reached" in answer.text
 
 
@@ -298,7 +301,7 @@ def test_a_sector_of_a_raid5_is_in_the_file_whose_bytes_it_has(
         for first, count in runs(images.where_is(bytes(members[slot]), text)):
             seen += count
             for answer in ask(root, name, first, min(count, 120)):
-                assert (answer.kind, answer.path) == (Kind.FILE, "/srv/pg/base/16384")
+                assert (answer.kind, answer.path) == (ContentKind.FILE, "/srv/pg/base/16384")
                 at, offset = answer.start * SECTOR, answer.offset_bytes or 0
                 assert answer.bytes
                 assert members[slot][at : at + answer.bytes] == text[offset : offset + answer.bytes]
@@ -308,7 +311,7 @@ def test_a_sector_of_a_raid5_is_in_the_file_whose_bytes_it_has(
                 assert not step.destroys
     assert seen == -(-len(text) // SECTOR)
     kinds = [each.kind for each in ask(root, "sdd", 2048, 2 + 128)]
-    assert kinds[:2] == [Kind.RESERVED, Kind.PARITY]
+    assert kinds[:2] == [ContentKind.RESERVED, ContentKind.PARITY]
 
 
 def test_an_array_that_lost_a_member_cannot_tell_what_was_there(
@@ -337,7 +340,7 @@ def test_a_reshape_is_the_reason_why_no_file_is_named(
     for name, text in (("raid_disks", "4 (3)\n"), ("reshape_position", "1024\n")):
         write_tree(machine, {f"/sys/block/md0/md/{name}": text})
         (answer,) = ask(root, "sdb", first)
-        assert answer.kind is Kind.UNKNOWN
+        assert answer.kind is ContentKind.UNKNOWN
         assert "is being reshaped" in answer.text
 
 
@@ -368,17 +371,17 @@ def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
     first = min(images.where_is(image, content["pg/base/16385"]))
     own = first + half + 4096 if first < half else first - half + 2048
     (answer,) = ask(root, "sdb", 2048 + own)
-    assert (answer.kind, answer.path) == (Kind.FILE, "/srv/pg/base/16385")
+    assert (answer.kind, answer.path) == (ContentKind.FILE, "/srv/pg/base/16385")
     assert answer.chain[:3] == (
         f"sdb sector {2048 + own}",
         f"sdb17 sector {own}",
         f"dm-0 sector {first}",
     )
     (answer,) = ask(root, "sdb", 2048 + 100)
-    assert answer.kind is Kind.UNKNOWN
+    assert answer.kind is ContentKind.UNKNOWN
     assert answer.text.startswith("no active volume uses these sectors of sdb17")
     before, begin = ask(root, "sdb17", half + 4096 - 4, 8)
-    assert (before.kind, before.count) == (Kind.UNKNOWN, 4)
+    assert (before.kind, before.count) == (ContentKind.UNKNOWN, 4)
     assert begin.chain[1] == "dm-0 sector 0"
     root.said = {"dmsetup table -j 253 -m 0": "0 99 thin-pool 253:1 8:17 128 0\n"}
     (answer,) = ask(root, "sdb", 2048 + own)
@@ -388,18 +391,20 @@ def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
 @pytest.mark.parametrize(
     ("kind", "told", "says"),
     [
-        ("swap", Kind.RESERVED, "swap space"),
-        ("jbd", Kind.JOURNAL, "of an ext4 file system on another device"),
-        ("xfs", Kind.UNKNOWN, "XFS must be mounted to find the owner"),
-        ("btrfs", Kind.UNKNOWN, "'mount -o ro /dev/sdb <directory>', then retry"),
-        ("zfs_member", Kind.UNKNOWN, "finding the owner of a sector of 'zfs_member'"),
-        ("LVM2_member", Kind.UNKNOWN, "no volume on sdb is active"),
-        ("linux_raid_member", Kind.UNKNOWN, "a member of an inactive array"),
-        ("crypto_LUKS", Kind.UNKNOWN, "the encrypted (LUKS) device on sdb is not open"),
-        ("", Kind.UNKNOWN, "no file system is mounted from sdb"),
+        ("swap", ContentKind.RESERVED, "swap space"),
+        ("jbd", ContentKind.JOURNAL, "of an ext4 file system on another device"),
+        ("xfs", ContentKind.UNKNOWN, "XFS must be mounted to find the owner"),
+        ("btrfs", ContentKind.UNKNOWN, "'mount -o ro /dev/sdb <directory>', then retry"),
+        ("zfs_member", ContentKind.UNKNOWN, "finding the owner of a sector of 'zfs_member'"),
+        ("LVM2_member", ContentKind.UNKNOWN, "no volume on sdb is active"),
+        ("linux_raid_member", ContentKind.UNKNOWN, "a member of an inactive array"),
+        ("crypto_LUKS", ContentKind.UNKNOWN, "the encrypted (LUKS) device on sdb is not open"),
+        ("", ContentKind.UNKNOWN, "no file system is mounted from sdb"),
     ],
 )
-def test_what_cannot_be_asked_says_why(tmp_path: Path, kind: str, told: Kind, says: str) -> None:
+def test_what_cannot_be_asked_says_why(
+    tmp_path: Path, kind: str, told: ContentKind, says: str
+) -> None:
     """No program is run."""
     write_tree(
         tmp_path / "machine",

@@ -18,13 +18,13 @@ from iowarden.collectors.machine import Machine
 from iowarden.daemon.locate.locate import locate
 from iowarden.daemon.probe_client.client import Client
 from iowarden.daemon.probe_client.connect import spawn
-from iowarden.rules.topology.file_location import Kind, sentence, steps
+from iowarden.rules.topology.file_location import ContentKind, sentence, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from iowarden.rules.topology.file_location import Answer
+    from iowarden.rules.topology.file_location import SectorContent
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes loop devices and mounts")
 
@@ -67,7 +67,7 @@ def fill(point: Path, seed: int = 11) -> dict[Path, bytes]:
     return found
 
 
-def ask(client: Client, device: str, start: int, count: int = 1) -> tuple[Answer, ...]:
+def ask(client: Client, device: str, start: int, count: int = 1) -> tuple[SectorContent, ...]:
     """Locate sectors; the answers cover the whole range, in order and without gaps."""
     answers = locate(Machine(probe=client.request), device, start, count, time.monotonic).answers
     place = start
@@ -83,7 +83,7 @@ def judged(client: Client, device: str, sectors: dict[int, tuple[Path, int]]) ->
     told = set()
     for first, (path, offset) in sectors.items():
         (answer,) = ask(client, device, first)
-        assert (answer.kind, answer.path, answer.mounted) == (Kind.FILE, str(path), True)
+        assert (answer.kind, answer.path, answer.mounted) == (ContentKind.FILE, str(path), True)
         assert (answer.offset_bytes, answer.bytes) == (offset, SECTOR)
         told.add(answer.copies)
     return told
@@ -208,7 +208,7 @@ def test_of_what_is_spread_over_devices_each_part_is_found(
             for sector in range(some[0] // 128 * 128 + 64, some[-1], 128):
                 if sector not in places:
                     kinds = {answer.kind for answer in ask(probe, device, sector, 8)}
-                    parity += kinds == {Kind.PARITY}
+                    parity += kinds == {ContentKind.PARITY}
         assert (parity > 0) == (profile in {"raid5", "raid6"})
 
 
@@ -221,7 +221,7 @@ def test_clones_snapshots_and_links_are_all_named(tmp_path: Path, probe: Client)
         sector = sector_of(image, content, 4096)
         # The uppermost subvolume is mounted, 'data' only as a directory of it.
         (answer,) = ask(probe, device, sector)
-        assert (answer.kind, answer.path, answer.offset_bytes) == (Kind.FILE, "", 4096)
+        assert (answer.kind, answer.path, answer.offset_bytes) == (ContentKind.FILE, "", 4096)
         see = f"'btrfs inspect-internal inode-resolve {answer.inode} {point}/data'"
         assert f"of subvolume 256 ('data'), which is not mounted by itself: see {see}" in (
             answer.text
@@ -270,18 +270,18 @@ def test_what_no_file_has_any_longer_is_free(tmp_path: Path, probe: Client) -> N
             command("btrfs", "filesystem", "sync", str(point))
             (answer,) = ask(probe, device, first, 8)
             assert (answer.kind, answer.text) == (
-                Kind.FREE,
+                ContentKind.FREE,
                 "no longer part of a file: unused part of an extent that files still use",
             )
             (answer,) = ask(probe, device, first + 8)
             assert (answer.path, answer.offset_bytes) == (str(point / "base/1/2619"), 12_288)
             (answer,) = ask(probe, device, second)
             assert (answer.kind, answer.text) == (
-                Kind.FREE,
+                ContentKind.FREE,
                 "not part of a file: free space of btrfs",
             )
             (answer,) = ask(probe, device, third)
-            assert (answer.kind, answer.path) == (Kind.FILE, "")
+            assert (answer.kind, answer.path) == (ContentKind.FILE, "")
             assert "has no name: deleted, and perhaps still open" in answer.text
 
 
@@ -300,7 +300,7 @@ def test_a_compressed_block_is_a_longer_part_of_its_file(tmp_path: Path, probe: 
             answer
             for at in new[::2]
             for answer in ask(probe, device, at // SECTOR)
-            if answer.kind is Kind.FILE
+            if answer.kind is ContentKind.FILE
         ]
         assert {answer.path for answer in answers} == {str(point / "text")}
         assert {answer.offset_bytes for answer in answers} == {0, 131072, 262144, 393216}
@@ -314,19 +314,19 @@ def test_what_is_no_files_on_btrfs(tmp_path: Path, probe: Client) -> None:
     with made(tmp_path, "single", "dup") as (point, [(device, image)]):
         fill(point)
         kinds = [answer.kind for answer in ask(probe, device, 0, 2048)]
-        assert kinds == [Kind.RESERVED, Kind.METADATA, Kind.RESERVED]
+        assert kinds == [ContentKind.RESERVED, ContentKind.METADATA, ContentKind.RESERVED]
         (_, superblock, _) = ask(probe, device, (64 << 11) - 8, 24)
         assert superblock.text == "the second superblock of btrfs"
         assert "btrfs rewrites it with the next change" in steps(superblock)[0].text
         directory = max(at + data.rindex(b"2619") for at, data in written(image) if b"2619" in data)
         (answer,) = ask(probe, device, directory // SECTOR)
-        assert (answer.kind, answer.copies) == (Kind.METADATA, "DUP")
+        assert (answer.kind, answer.copies) == (ContentKind.METADATA, "DUP")
         assert answer.text == "of btrfs: metadata (DUP), or room for it"
         (step,) = steps(answer)
         assert step.command == f"btrfs scrub start -B /dev/{device}"
         (answer,) = ask(probe, device, (MEBIBYTES << 11) - 1)
         assert (answer.kind, answer.text) == (
-            Kind.FREE,
+            ContentKind.FREE,
             "not part of a file: btrfs has not allocated it",
         )
 
@@ -348,10 +348,10 @@ def test_a_balance_moves_files_and_the_answer_with_them(tmp_path: Path, probe: C
             for sector, offset in where_is(image, content).items():
                 if offset == 0:
                     (answer,) = ask(probe, device, sector)
-                    if answer.kind is Kind.FILE:
+                    if answer.kind is ContentKind.FILE:
                         assert answer.path == str(point / "wal")
                         before = sector
                     else:
-                        assert answer.kind in {Kind.FREE, Kind.METADATA}
+                        assert answer.kind in {ContentKind.FREE, ContentKind.METADATA}
             (answer,) = ask(probe, device, before)
             assert (answer.path, answer.offset_bytes) == (str(point / "wal"), 0)

@@ -19,13 +19,13 @@ from iowarden.collectors.machine import Machine
 from iowarden.daemon.locate.locate import locate
 from iowarden.daemon.probe_client.client import Client
 from iowarden.daemon.probe_client.connect import spawn
-from iowarden.rules.topology.file_location import Kind, sentence, steps, unreadable
+from iowarden.rules.topology.file_location import ContentKind, sentence, steps, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from iowarden.rules.topology.file_location import Answer
+    from iowarden.rules.topology.file_location import SectorContent
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes loop devices and mounts")
 
@@ -81,7 +81,7 @@ def judged(client: Client, device: str, image: Path, files: dict[Path, bytes]) -
         assert sectors
         for first in (min(sectors), max(sectors), sorted(sectors)[len(sectors) // 2]):
             (answer,) = locate(root, device, first, 1, time.monotonic).answers
-            assert (answer.kind, answer.path) == (Kind.FILE, str(path))
+            assert (answer.kind, answer.path) == (ContentKind.FILE, str(path))
             assert answer.offset_bytes == sectors[first]
             assert answer.bytes
             held = content[answer.offset_bytes : answer.offset_bytes + answer.bytes]
@@ -109,7 +109,7 @@ def test_the_file_of_a_mounted_xfs_is_named_where_it_has_a_reverse_map(
         command("xfs_io", "-V")
         assert judged(probe, device, image, fill(point)) == 9
         answers = locate(Machine(probe=probe.request), device, 0, 8, time.monotonic).answers
-        assert [each.kind for each in answers] == [Kind.METADATA]
+        assert [each.kind for each in answers] == [ContentKind.METADATA]
 
 
 def test_an_xfs_without_a_reverse_map_names_nobody(tmp_path: Path, probe: Client) -> None:
@@ -119,9 +119,9 @@ def test_an_xfs_without_a_reverse_map_names_nobody(tmp_path: Path, probe: Client
         command("xfs_io", "-V")
         files = fill(point)
         sector = min(where_is(image, next(iter(files.values()))))
-        answer: Answer
+        answer: SectorContent
         (answer,) = locate(Machine(probe=probe.request), device, sector, 1, time.monotonic).answers
-        assert answer.kind is Kind.UNKNOWN
+        assert answer.kind is ContentKind.UNKNOWN
         assert "has no reverse map" in answer.text
         assert re.search(rf'xfs_db -r .* "daddr {sector}"', answer.text)
 

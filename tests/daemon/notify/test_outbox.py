@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.outbox import MAX_BYTES, Outbox, backoff_seconds
-from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
+from iowarden.daemon.storage.state_db import Committed, OutboxRow, StateChanges
 from iowarden.rules.severity import Severity
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
@@ -731,7 +731,7 @@ class World:
     def __init__(self) -> None:
         self.now = START
         self.durable: dict[str, OutboxRow] = {}
-        self.pending: list[Batch] = []
+        self.pending: list[StateChanges] = []
         self.sequence = 0
         self.outbox = Outbox()
         self.number = 0
@@ -739,7 +739,7 @@ class World:
         self.ways: dict[tuple[str, str], set[str]] = {}
         """By recipient and mail, the Message-IDs that delivered it."""
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StateChanges) -> None:
         """Store a batch."""
         self.durable.update({r.message_id: r for r in batch.add})
         for name in batch.remove:
@@ -755,7 +755,9 @@ class World:
                 worst, age = Severity(severity), START - self.now
                 made = written(self.number, incident, age=age, severity=worst)
                 self.owed[made.message_id] = made
-                self.write(Batch(self.sequence, add=self.outbox.add(made, self.now, self.sequence)))
+                self.write(
+                    StateChanges(self.sequence, add=self.outbox.add(made, self.now, self.sequence))
+                )
             case "replace", (int(severity),):
                 for incident, rows in self.outbox.outdated(self.now).items():
                     self.replace(incident, [each.message_id for each in rows], Severity(severity))
@@ -779,7 +781,7 @@ class World:
         added = self.outbox.add(made, self.now, self.sequence, names)
         assert added[0].created_realtime_seconds == oldest
         self.owed[made.message_id] = made
-        self.write(Batch(self.sequence, add=added, remove=tuple(names)))
+        self.write(StateChanges(self.sequence, add=added, remove=tuple(names)))
         assert self.outbox.row(names[0]) is None
 
     def begin(self) -> OutboxRow | None:

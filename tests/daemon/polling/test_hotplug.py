@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from support.smtp import DEADLINE_SECONDS
 
 from iowarden.collectors import registry
-from iowarden.collectors.block.uevents import Batch
+from iowarden.collectors.block.uevents import UeventBatch
 from iowarden.collectors.machine import Machine
 from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
@@ -19,7 +19,7 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage.state_db import StateDatabase
@@ -42,7 +42,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
     settings = parse_config(f"state_directory: {tmp_path}\n", "test")
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = SystemClock()
-    readers = Readers(
+    readers = SourceScheduler(
         [dataclasses.replace(block, may_hang=False)],
         settings.period_seconds,
         lambda: Machine(str(tmp_path / "root"), seen=seen),
@@ -67,7 +67,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
     thread = threading.Thread(target=service.run, args=(None,), daemon=True)
     thread.start()
     listed.get(timeout=DEADLINE_SECONDS)
-    events.put(Batch((), "No buffer space available"))
+    events.put(UeventBatch((), "No buffer space available"))
     listed.get(timeout=DEADLINE_SECONDS)
     events.put(Stop("the end of the test"))
     thread.join(DEADLINE_SECONDS)

@@ -20,7 +20,7 @@ from support.memory import Memory
 
 from iowarden.collectors.kmsg import kernel_log, ring
 from iowarden.collectors.kmsg.kernel_kinds import KINDS
-from iowarden.collectors.kmsg.kernel_log import Cursor, KernelLog, emit
+from iowarden.collectors.kmsg.kernel_log import KernelCursor, KernelLog, emit
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.daemon.polling.kernel_log import BOOT_ID, PATH, KernelLogPoller
@@ -131,7 +131,7 @@ class FakeMachine:
         self.now = time.time()
         self.readers: list[KernelLogPoller] = []
 
-    def started(self, cursor: Cursor | None = None) -> KernelLogPoller:
+    def started(self, cursor: KernelCursor | None = None) -> KernelLogPoller:
         """Return the reader of a new run."""
         reader = KernelLogPoller(self.kernel.open, lambda: self.up_seconds, lambda: self.now)
         reader.recall(cursor)
@@ -159,7 +159,7 @@ class FakeMachine:
 
     def running(self) -> KernelLogPoller:
         """Return a reader that has read everything so far."""
-        reader = self.started(Cursor("", self.boot_id, 0, 0.0, self.now))
+        reader = self.started(KernelCursor("", self.boot_id, 0, 0.0, self.now))
         self.kernel.say(record(0, "Linux version", 0.0))
         self.look(reader)
         return reader
@@ -435,7 +435,7 @@ def test_a_run_begins_where_the_last_one_stopped(this: FakeMachine) -> None:
     """The ring buffer still holds all: the journal is not read, and no line is reported twice."""
     this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(20)))
     for last in range(20):
-        cursor = Cursor("", this.boot_id, last, UP_SECONDS, this.now)
+        cursor = KernelCursor("", this.boot_id, last, UP_SECONDS, this.now)
         value = this.look(this.started(cursor))
         assert sectors(value) == list(range(last + 1, 20))
         assert (value.baseline, value.gaps) == ((), 0)
@@ -479,7 +479,7 @@ def test_what_the_ring_lost_while_nobody_looked_comes_from_the_journal(this: Fak
     this.journal.write("a.journal", *entries)
     this.kernel.say(*(record(n, texts[n], at[n]) for n in range(20, 40)))
     for last in range(39):
-        cursor = Cursor("", this.boot_id, last, at[last], start + last / 4)
+        cursor = KernelCursor("", this.boot_id, last, at[last], start + last / 4)
         value = this.look(this.started(cursor))
         assert sorted(n or 0 for n in sectors(value)) == list(range(last + 1, 40))
         assert len({event.key for event in value.events}) == 39 - last
@@ -497,7 +497,7 @@ def test_the_end_of_the_boot_before_comes_from_the_journal(this: FakeMachine) ->
     this.kernel.say(record(0, BAD.format("sdb", 5), 1.0))
     this.up_seconds = 3.0
     for journal in (first, ""):
-        cursor = Cursor(journal, OTHER_BOOT, 77, 102.0, this.now - 48)
+        cursor = KernelCursor(journal, OTHER_BOOT, 77, 102.0, this.now - 48)
         value = this.look(this.started(cursor))
         assert sorted(n or 0 for n in sectors(value)) == [3, 4, 5]
         assert value.gaps == 0
@@ -510,7 +510,7 @@ def test_live_lines_are_told_while_the_journal_hangs(this: FakeMachine) -> None:
     """The cursor waits for it: after a kill until then, all of it is reported again."""
     this.kernel.say(record(9, BAD.format("sdb", 9)))
     this.journal.write("a.journal", (OTHER_BOOT, 103.0, BAD.format("sdb", 8), this.now - 9))
-    before = Cursor("", OTHER_BOOT, 77, 102.0, this.now - 10)
+    before = KernelCursor("", OTHER_BOOT, 77, 102.0, this.now - 10)
     this.journal.answers.clear()
     reader = this.started(before)
     first = reader.read(this.root)
@@ -529,7 +529,7 @@ def test_live_lines_are_told_while_the_journal_hangs(this: FakeMachine) -> None:
 def test_a_journal_that_does_not_answer_is_a_gap(this: FakeMachine) -> None:
     """The lines of the previous boot are unknown: that is reported, like the live ones."""
     this.kernel.say(record(9, BAD.format("sdb", 9)))
-    value = this.look(this.started(Cursor("", OTHER_BOOT, 77, 102.0, this.now)))
+    value = this.look(this.started(KernelCursor("", OTHER_BOOT, 77, 102.0, this.now)))
     assert set(told(value)) == {("log_gap", ""), ("block_medium_error", "sdb")}
     assert "no readable journal entries" in value.problem
     assert value.gaps == 1
@@ -539,7 +539,7 @@ def test_a_journal_without_the_lines_that_the_ring_lost_is_a_gap(this: FakeMachi
     """It was deleted, or journald did not run."""
     this.journal.write("a.journal", (this.boot_id, 1.0, "quiet", this.now - 1000))
     this.kernel.say(record(500, BAD.format("sdb", 9)))
-    cursor = Cursor("", this.boot_id, 77, 102.0, this.now - 900)
+    cursor = KernelCursor("", this.boot_id, 77, 102.0, this.now - 900)
     assert told(this.look(this.started(cursor))).count(("log_gap", "")) == 1
 
 
@@ -549,7 +549,7 @@ def test_a_day_without_iowarden_and_without_a_place_in_the_journal_is_a_gap(
     """The journal is then read for one day only."""
     this.journal.write("a.journal", (OTHER_BOOT, 1.0, "quiet", this.now - 1000))
     this.kernel.say(record(0, "Linux version", 0.0))
-    cursor = Cursor("", OTHER_BOOT, 77, 0.5, this.now - kernel_log.FIRST_SIGHT_SECONDS - 1)
+    cursor = KernelCursor("", OTHER_BOOT, 77, 0.5, this.now - kernel_log.FIRST_SIGHT_SECONDS - 1)
     assert told(this.look(this.started(cursor))) == [("log_gap", "")]
 
 
@@ -562,7 +562,7 @@ def test_lines_of_earlier_boots_are_not_told_again(this: FakeMachine) -> None:
         (this.boot_id, 200.0, BAD.format("sdb", 3), this.now - 800),
     )
     this.kernel.say(record(500, "quiet"))
-    value = this.look(this.started(Cursor("", this.boot_id, 77, 100.0, this.now - 900)))
+    value = this.look(this.started(KernelCursor("", this.boot_id, 77, 100.0, this.now - 900)))
     assert (sectors(value), value.gaps) == ([3], 0)
 
 
@@ -574,7 +574,7 @@ def test_a_sense_that_ends_a_boot_is_told_once(this: FakeMachine) -> None:
         (this.boot_id, 1.0, BAD.format("sdb", 1), this.now - 2),
     )
     this.kernel.say(record(500, "quiet"))
-    value = this.look(this.started(Cursor("", OTHER_BOOT, 77, 8.0, this.now - 10)))
+    value = this.look(this.started(KernelCursor("", OTHER_BOOT, 77, 8.0, this.now - 10)))
     assert told(value) == [("scsi_not_ready", "sdb"), ("block_medium_error", "sdb")]
 
 
@@ -588,7 +588,7 @@ def test_without_a_place_in_the_journal_the_time_tells_which_boot_is_new(this: F
         (OTHER_BOOT, 200.0, BAD.format("sdb", 3), this.now - 800),
     )
     this.kernel.say(record(0, "Linux version", 0.0))
-    value = this.look(this.started(Cursor("", OTHER_BOOT, 77, 100.0, this.now - 900)))
+    value = this.look(this.started(KernelCursor("", OTHER_BOOT, 77, 100.0, this.now - 900)))
     assert (sectors(value), value.gaps) == ([3], 0)
 
 
@@ -600,7 +600,7 @@ def test_records_of_two_processors_out_of_order_are_told_once(this: FakeMachine)
     before = (this.boot_id, UP_SECONDS - 51, BAD.format("sdb", 9), this.now - 51)
     this.journal.write("a.journal", before, *entries)
     this.kernel.say(*(record(100 + n, texts[n], at[n]) for n in range(3)))
-    value = this.look(this.started(Cursor("", this.boot_id, 5, 1.0, this.now - 100)))
+    value = this.look(this.started(KernelCursor("", this.boot_id, 5, 1.0, this.now - 100)))
     assert sorted(n or 0 for n in sectors(value)) == [0, 1, 2, 9]
 
 
@@ -616,7 +616,7 @@ def test_what_was_deleted_of_the_journal_is_a_gap_only_where_it_was_news(this: F
     (this.journal.directory / "a.journal").unlink()
     this.kernel.say(record(0, "Linux version", 0.0))
     for last, gaps in ((5, 1), (12, 0)):
-        value = this.look(this.started(Cursor(place, OTHER_BOOT, 77, 1.0 + last, this.now)))
+        value = this.look(this.started(KernelCursor(place, OTHER_BOOT, 77, 1.0 + last, this.now)))
         assert [n for n in sectors(value) if n is not None] == list(range(max(last + 1, 10), 20))
         assert value.gaps == gaps
 
@@ -624,7 +624,7 @@ def test_what_was_deleted_of_the_journal_is_a_gap_only_where_it_was_news(this: F
 def test_after_a_journal_that_did_not_answer_a_day_is_asked_for(this: FakeMachine) -> None:
     """Its old position would bring back boots that were reported already."""
     this.kernel.say(record(9, "quiet"))
-    value = this.look(this.started(Cursor(PLACE, OTHER_BOOT, 77, 102.0, this.now)))
+    value = this.look(this.started(KernelCursor(PLACE, OTHER_BOOT, 77, 102.0, this.now)))
     assert value.gaps == 1
     assert value.cursor is not None
     assert value.cursor.journal == ""
@@ -714,7 +714,7 @@ def test_a_live_log_is_recorded_and_played_again(this: FakeMachine, machine: Mac
     live = reader.read(this.root)
     assert seen[BOOT_ID].decode().strip() == this.boot_id
     replay = KernelLogPoller(None, lambda: UP_SECONDS)
-    replay.recall(Cursor("", this.boot_id, 0, 0.0, None))
+    replay.recall(KernelCursor("", this.boot_id, 0, 0.0, None))
     found = replay.read(machine({PATH: seen[PATH], BOOT_ID: seen[BOOT_ID]}))
     assert [event.key for event in found.events] == [event.key for event in live.events]
 

@@ -21,7 +21,7 @@ from iowarden.daemon.polling.scheduler import (
     MAX_STUCK_PARTS,
     NEXT_STUCK_SECONDS,
     STUCK_SECONDS,
-    Readers,
+    SourceScheduler,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def source(name: str, **changes: object) -> Source:
 def test_each_source_is_read_in_its_period(tmp_path: Path) -> None:
     """One second for '/proc/stat', fifteen for the sysctls, or as configured."""
     sources = (source("stat"), source("vm_sysctl"), source("pressure"))
-    readers = Readers(
+    readers = SourceScheduler(
         sources, {"pressure": 5.0}, lambda: Machine(str(tmp_path)), lambda: 0.0, lambda _: None
     )
     names = [r.source for second in range(31) for r in readers.run(float(second))]
@@ -52,7 +52,7 @@ def test_each_source_is_read_in_its_period(tmp_path: Path) -> None:
 
 def test_a_late_tick_does_not_make_a_source_catch_up(tmp_path: Path) -> None:
     """After a suspend of one minute a collector is polled once, not sixty times."""
-    readers = Readers(
+    readers = SourceScheduler(
         (source("stat"),), {}, lambda: Machine(str(tmp_path)), lambda: 0.0, lambda _: None
     )
     readers.run(0.0)
@@ -71,7 +71,9 @@ def test_a_source_that_hangs_is_called_stuck_once_and_never_twice_at_a_time(tmp_
         return "well"
 
     hanging = source("block", read=hang, period_seconds=5.0)
-    readers = Readers((hanging,), {}, lambda: Machine(str(tmp_path)), lambda: 0.0, answers.put)
+    readers = SourceScheduler(
+        (hanging,), {}, lambda: Machine(str(tmp_path)), lambda: 0.0, answers.put
+    )
     assert readers.run(0.0) == []
     assert calls.get(timeout=DEADLINE_SECONDS) == "called"
     told = [r for second in range(1, 60) for r in readers.run(float(second))]
@@ -92,7 +94,7 @@ def test_a_mistake_of_ours_in_a_collector_is_an_outcome_with_its_traceback(tmp_p
     def broken(_: Machine) -> None:
         raise KeyError("sda")
 
-    readers = Readers(
+    readers = SourceScheduler(
         (source("stat", read=broken),),
         {},
         lambda: Machine(str(tmp_path)),
@@ -139,7 +141,7 @@ class Faults:
         lines = [f"{n} 1 0:{n} / /n/{n} rw - nfs4 server:/{n} rw\n" for n in range(mounts)]
         files = {f"/n/{n}/.statvfs": STATVFS.format(f"0:{n}") for n in range(mounts)}
         write_tree(directory, {"/proc/1/mountinfo": "".join(lines), **files})
-        self.readers = Readers(
+        self.readers = SourceScheduler(
             (source("filesystem"),),
             {},
             lambda: DeadServers(str(directory), self),
@@ -273,7 +275,9 @@ def test_a_source_of_parts_that_hangs_ahead_of_them_is_stuck(tmp_path: Path) -> 
 
     answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
     hanging = source("filesystem", parts=hang)
-    readers = Readers((hanging,), {}, lambda: Machine(str(tmp_path)), lambda: 0.0, answers.put)
+    readers = SourceScheduler(
+        (hanging,), {}, lambda: Machine(str(tmp_path)), lambda: 0.0, answers.put
+    )
     readers.run(0.0)
     assert called.wait(DEADLINE_SECONDS)
     assert [r.outcome for s in range(1, 40) for r in readers.run(float(s))] == [Outcome.STUCK]
@@ -322,7 +326,7 @@ def _mount_dead_server(mount_point: str) -> None:
     answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
     times = iter(range(10**6))
     now = 0.0
-    readers = Readers((source("filesystem"),), {}, Machine, lambda: now, answers.put)
+    readers = SourceScheduler((source("filesystem"),), {}, Machine, lambda: now, answers.put)
 
     def reading() -> Filesystems:
         nonlocal now

@@ -7,7 +7,7 @@ import pytest
 from iowarden.collectors.smart.discovery import Discovered
 from iowarden.collectors.smart.drive import AccessMethod, Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.options import Options
-from iowarden.collectors.smart.smartctl_runner import Answer
+from iowarden.collectors.smart.smartctl_runner import SmartctlResult
 from iowarden.daemon.polling import smart_discovery, smart_schedule
 from iowarden.daemon.polling.smart_discovery import Discovery, DiscoveryResult
 from iowarden.daemon.polling.smart_lanes import Lanes
@@ -15,9 +15,9 @@ from iowarden.daemon.polling.smart_schedule import RETRY_INTERVAL_SECONDS, Polle
 
 SDA = AccessMethod("/dev/sda", "sat", "sda", "host0", "ahci")
 OPTIONS = Options()
-READ = Answer(ReadStatus.READ, drive=Drive(Protocol.ATA, serial="S1"))
-LATE = Answer(ReadStatus.TIMEOUT, "killed", late=True)
-NOBODY = Answer(ReadStatus.UNREADABLE, "the probe is busy", ran=False, passing=True)
+READ = SmartctlResult(ReadStatus.READ, drive=Drive(Protocol.ATA, serial="S1"))
+LATE = SmartctlResult(ReadStatus.TIMEOUT, "killed", late=True)
+NOBODY = SmartctlResult(ReadStatus.UNREADABLE, "the probe is busy", ran=False, passing=True)
 
 
 def method(target: AccessMethod = SDA) -> PolledTarget:
@@ -74,7 +74,7 @@ def test_a_drive_that_sleeps_is_woken_once_it_has_slept_for_too_long() -> None:
     drive, options = method(), Options(wake_after_seconds=86_400.0)
     for hour in range(24):
         assert not drive.command(options, hour * 3600.0)[1]
-        drive.finish(Answer(ReadStatus.ASLEEP), 0.0, hour * 3600.0, options, wake=False)
+        drive.finish(SmartctlResult(ReadStatus.ASLEEP), 0.0, hour * 3600.0, options, wake=False)
     assert drive.command(options, 86_400.0)[1]
     drive.finish(READ, 0.0, 86_400.0, options, wake=True)
     assert not drive.command(options, 90_000.0)[1]
@@ -84,7 +84,9 @@ def test_what_a_drive_said_is_dropped_after_three_periods() -> None:
     """Not during standby, which is a valid answer, too."""
     drive = method()
     drive.finish(READ, 0.0, 0.0, OPTIONS, wake=False)
-    drive.finish(Answer(ReadStatus.ASLEEP), 0.0, 3 * OPTIONS.period_seconds, OPTIONS, wake=False)
+    drive.finish(
+        SmartctlResult(ReadStatus.ASLEEP), 0.0, 3 * OPTIONS.period_seconds, OPTIONS, wake=False
+    )
     assert not drive.expire(6 * OPTIONS.period_seconds)
     assert drive.expire(6 * OPTIONS.period_seconds + 1)
     assert drive.polled.drive is None
@@ -125,7 +127,7 @@ def test_drives_are_looked_for_when_something_came_or_went_and_each_ten_minutes(
     assert not discovery.begin(599.0)
     discovery.notice({"/sys/block": ("sda", "sdb")}, 599.0)
     assert discovery.begin(599.0)
-    missing = Answer(ReadStatus.NO_SMARTCTL, "not installed", ran=False)
+    missing = SmartctlResult(ReadStatus.NO_SMARTCTL, "not installed", ran=False)
     discovery.end(DiscoveryResult(Discovered((SDA,)), unusable=missing), 600.0)
     assert not discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS - 1)
     assert discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS)

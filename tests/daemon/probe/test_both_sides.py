@@ -26,13 +26,13 @@ from iowarden.daemon.probe.protocol import (
     Request,
     encode,
 )
-from iowarden.daemon.probe_client.client import Client, Limits
+from iowarden.daemon.probe_client.client import Client, Timeouts
 from iowarden.daemon.probe_client.connect import at, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-AT_ONCE = Limits(grace_seconds=0.2, pause_seconds=0.0)
+AT_ONCE = Timeouts(grace_seconds=0.2, pause_seconds=0.0)
 
 
 def children() -> set[int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.probe import DEADLINE_SECONDS, Talk
 
-from iowarden.daemon.probe.protocol import Outcome, Request
+from iowarden.daemon.probe.protocol import ReplyStatus, Request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,10 @@ def test_systemds_socket_starts_it_and_is_served(tmp_path: Path) -> None:
             talk = Talk(stream)
             assert notify.recv(100) == b"READY=1"
             talk.send(Request(1, "statvfs", ("/",)))
-            assert talk.answer().outcome in (Outcome.DONE, Outcome.FAILED)  # a container: no '/'
+            assert talk.answer().outcome in (
+                ReplyStatus.DONE,
+                ReplyStatus.FAILED,
+            )  # a container: no '/'
             process.send_signal(signal.SIGTERM)
             assert notify.recv(100) == b"STOPPING=1"
         assert process.returncode == 0
@@ -71,7 +74,7 @@ def test_a_foreground_run_starts_it_with_a_connection(tmp_path: Path) -> None:
         with mine:
             talk = Talk(mine)
             talk.send(Request(1, "programs"))
-            assert talk.answer().outcome is Outcome.DONE
+            assert talk.answer().outcome is ReplyStatus.DONE
     assert process.returncode == 0
 
 

@@ -17,13 +17,13 @@ from iowarden.daemon.probe.protocol import (
     MAX_DEADLINE_SECONDS,
     MAX_REPLY_BYTES,
     MAX_REQUEST_BYTES,
-    Answer,
     Cancel,
     Decoder,
     Hello,
     Message,
-    Outcome,
+    ProbeReply,
     ProtocolError,
+    ReplyStatus,
     Request,
     Stuck,
     StuckNow,
@@ -61,9 +61,9 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(Cancel, INTEGERS),
     st.builds(StuckNow, STUCK),
     st.builds(
-        Answer,
+        ProbeReply,
         INTEGERS,
-        st.sampled_from(Outcome),
+        st.sampled_from(ReplyStatus),
         TEXTS,
         st.dictionaries(TEXTS, VALUES, max_size=4),
         SECONDS,
@@ -84,7 +84,7 @@ def in_pieces(whole: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(MESSAGES)
 @example(Request(1, "newest", ("/srv/\udcff\udce4",)))
-@example(Answer(1, Outcome.DONE, value={"a": 10**4000}))
+@example(ProbeReply(1, ReplyStatus.DONE, value={"a": 10**4000}))
 def test_a_message_arrives_as_it_was_sent(message: Message) -> None:
     """Every kind, with texts of any bytes, numbers of any size, and values of any shape."""
     frame = encode(message)
@@ -227,7 +227,7 @@ def test_too_many_arguments_are_refused() -> None:
 def test_a_number_that_json_does_not_have_is_not_sent(number: float) -> None:
     """Otherwise the other side would drop the whole connection because of it."""
     with pytest.raises(ValueError, match="not JSON compliant"):
-        encode(Answer(1, Outcome.DONE, value={"a": [number]}))
+        encode(ProbeReply(1, ReplyStatus.DONE, value={"a": [number]}))
 
 
 def nested(opening: str, closing: str, depth: int) -> bytes:
@@ -239,7 +239,7 @@ def nested(opening: str, closing: str, depth: int) -> bytes:
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 def test_nesting_is_bounded(opening: str, closing: str) -> None:
     """Nesting deeper than 64 is refused, also if brackets never close; in text they are text."""
-    assert isinstance(decode(nested(opening, closing, 64)), Answer)
+    assert isinstance(decode(nested(opening, closing, 64)), ProbeReply)
     for body in (
         nested(opening, closing, 65),
         nested(opening, closing, 100_000),
@@ -249,7 +249,7 @@ def test_nesting_is_bounded(opening: str, closing: str) -> None:
         with pytest.raises(ProtocolError):
             decode(body)
     text = '\\"' + (opening + closing) * 50 + opening * 100 + "\\"
-    answer = Answer(1, Outcome.DONE, value={"text": text, "list": [[[]]] * 100})
+    answer = ProbeReply(1, ReplyStatus.DONE, value={"text": text, "list": [[[]]] * 100})
     assert decode(encode(answer)[LENGTH_BYTES:]) == answer
 
 

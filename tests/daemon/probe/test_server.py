@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.probe import DEADLINE_SECONDS, Probe, Talk
 
 from iowarden.daemon.probe import allowed, protocol
-from iowarden.daemon.probe.protocol import Answer, Cancel, Hello, Outcome, Request
+from iowarden.daemon.probe.protocol import Cancel, Hello, ProbeReply, ReplyStatus, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +83,7 @@ def done(talk: Talk, *arguments: str) -> dict[str, object]:
     """Run a program that is expected to end in time."""
     talk.run(*arguments)
     answer = talk.answer()
-    assert answer.outcome is Outcome.DONE, answer
+    assert answer.outcome is ReplyStatus.DONE, answer
     return answer.value
 
 
@@ -127,7 +127,7 @@ def test_a_program_that_prints_for_ever_is_killed_at_the_limit(probe: Probe) -> 
     talk = probe.connect()
     talk.run(*A, limit_bytes=100_000)
     answer = talk.answer()
-    assert (answer.outcome, answer.value) == (Outcome.OVERFLOW, {})
+    assert (answer.outcome, answer.value) == (ReplyStatus.OVERFLOW, {})
     assert gone(pid_in(probe, probe.runtime / "pid"))
     assert done(talk, *B)["stdout"] == "well\n"
 
@@ -146,7 +146,7 @@ def test_an_answer_longer_than_its_limit_as_a_frame_is_not_sent(probe: Probe) ->
     probe.start()
     talk = probe.connect()
     talk.run(*A)
-    assert talk.answer().outcome is Outcome.OVERFLOW
+    assert talk.answer().outcome is ReplyStatus.OVERFLOW
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_program_without_end_is_killed_at_its_deadline(probe: Probe, text: str
     talk = probe.connect()
     talk.run(*A, deadline_seconds=0.5)
     answer = talk.answer()
-    assert answer.outcome is Outcome.TIMEOUT
+    assert answer.outcome is ReplyStatus.TIMEOUT
     assert answer.duration_seconds > 0
     pid = pid_in(probe, probe.runtime / "pid")
     probe.until(lambda: gone(pid) and not living(probe), "the end of all")
@@ -202,7 +202,7 @@ def test_a_program_whose_interpreter_is_missing_fails_by_name(probe: Probe) -> N
     talk = probe.connect()
     talk.run(*A)
     answer = talk.answer()
-    assert (answer.outcome, answer.value) == (Outcome.FAILED, {})
+    assert (answer.outcome, answer.value) == (ReplyStatus.FAILED, {})
     assert "No such file or directory" in answer.error
 
 
@@ -211,7 +211,7 @@ def test_a_program_that_is_not_installed_is_missing_until_it_is(probe: Probe) ->
     probe.start()
     talk = probe.connect()
     talk.run(*A)
-    assert talk.answer().outcome is Outcome.MISSING
+    assert talk.answer().outcome is ReplyStatus.MISSING
     assert talk.hello.programs == {}
     probe.program(*A[:1], "echo here")
     talk.send(Request(2, "programs"))
@@ -249,7 +249,7 @@ def test_no_program_runs_that_could_not_be_found_again(probe: Probe) -> None:
     (probe.runtime / "stuck.json.new").mkdir()
     talk.run(*A)
     answer = talk.answer()
-    assert answer.outcome is Outcome.FAILED
+    assert answer.outcome is ReplyStatus.FAILED
     assert "cannot record the running programs" in answer.error
     assert not (probe.runtime / "ran").exists()
     (probe.runtime / "stuck.json.new").rmdir()
@@ -296,7 +296,7 @@ def test_what_waited_is_looked_at_again_when_its_turn_comes(
         go.write("2\n")
         go.flush()
         answer = talk.answer()
-    assert (answer.identifier, answer.outcome) == (2, Outcome.REFUSED)
+    assert (answer.identifier, answer.outcome) == (2, ReplyStatus.REFUSED)
     assert words in answer.error
     assert began.read_text() == "\n"
 
@@ -309,7 +309,7 @@ def test_a_request_that_never_gets_its_turn_is_told_who_is_there(probe: Probe) -
     talk.run(*A, identifier=1)
     talk.run(*A, identifier=2, deadline_seconds=0.2)
     answer = talk.answer()
-    assert (answer.identifier, answer.outcome) == (2, Outcome.BUSY)
+    assert (answer.identifier, answer.outcome) == (2, ReplyStatus.BUSY)
     assert answer.error.startswith("'tw_cli show' (process ")
     assert len(living(probe)) == 1
 
@@ -325,7 +325,7 @@ def test_a_cancelled_request_is_killed_or_never_started(probe: Probe) -> None:
     talk.send(Cancel(77), Cancel(2), Cancel(1))
     answers = [talk.answer(), talk.answer()]
     assert [each.identifier for each in answers] == [2, 1]
-    assert {each.outcome for each in answers} == {Outcome.CANCELLED}
+    assert {each.outcome for each in answers} == {ReplyStatus.CANCELLED}
     assert gone(pid)
 
 
@@ -351,7 +351,7 @@ def test_what_runs_for_a_connection_ends_with_it(probe: Probe) -> None:
         protocol.encode(Request(1, "run", A)),
         protocol.encode(Hello(version=99)),
         protocol.encode(Hello()) * 2,
-        protocol.encode(Hello()) + protocol.encode(Answer(1, Outcome.DONE)),
+        protocol.encode(Hello()) + protocol.encode(ProbeReply(1, ReplyStatus.DONE)),
     ],
     ids=["huge", "no JSON", "a browser", "no greeting", "a version", "greets twice", "answers"],
 )
@@ -387,7 +387,7 @@ def test_garbage_never_reaches_the_others(
         pass  # it is closed at the first error
     rude.stream.close()
     other.send(Request(1, "programs"))
-    assert other.answer().outcome is Outcome.DONE
+    assert other.answer().outcome is ReplyStatus.DONE
 
 
 @pytest.fixture
@@ -406,7 +406,7 @@ def test_a_thousand_connections_leave_the_first_ones_alone(probe: Probe) -> None
     talks[0].stream.close()
     other = talks[1]
     other.send(Request(1, "programs"))
-    assert other.answer().outcome is Outcome.DONE
+    assert other.answer().outcome is ReplyStatus.DONE
     probe.connect()
     probe.until(lambda: "already" in probe.text(), "a line of the log")
     assert probe.text().count("already") == 1
@@ -421,10 +421,10 @@ def test_more_open_requests_than_allowed_are_refused(probe: Probe) -> None:
         talk.run(*A, identifier=number)
     talk.run(*A, identifier=64)
     answer = talk.answer()
-    assert (answer.identifier, answer.outcome) == (64, Outcome.REFUSED)
+    assert (answer.identifier, answer.outcome) == (64, ReplyStatus.REFUSED)
     talk.run(*A, identifier=1)
     answer = talk.answer()
-    assert (answer.identifier, answer.outcome) == (1, Outcome.REFUSED)
+    assert (answer.identifier, answer.outcome) == (1, ReplyStatus.REFUSED)
     assert "is already open" in answer.error
 
 
@@ -478,13 +478,13 @@ def test_the_kernels_messages_come_as_a_descriptor(probe: Probe) -> None:
     probe.start()
     talk = probe.connect()
     talk.send(Request(1, "kmsg"), Request(2, "kmsg", ("/etc/shadow",)))
-    assert talk.answer() == Answer(1, Outcome.DONE)
+    assert talk.answer() == ProbeReply(1, ReplyStatus.DONE)
     (descriptor,) = talk.descriptors
     os.lseek(descriptor, 0, os.SEEK_END)
     with pytest.raises(BlockingIOError):
         os.read(descriptor, 8192)
     os.close(descriptor)
-    assert talk.answer().outcome is Outcome.REFUSED
+    assert talk.answer().outcome is ReplyStatus.REFUSED
 
 
 def test_what_is_not_on_the_list_is_refused_and_said_once(probe: Probe) -> None:
@@ -494,9 +494,9 @@ def test_what_is_not_on_the_list_is_refused_and_said_once(probe: Probe) -> None:
     for arguments in (("sh", "-c", "id"), ("/usr/sbin/tw_cli", "show"), ("tw_cli", "rm"), ()):
         for _ in range(3):
             talk.run(*arguments)
-            assert talk.answer().outcome is Outcome.REFUSED
+            assert talk.answer().outcome is ReplyStatus.REFUSED
     talk.send(Request(1, "shutdown\n<0>forged"))
-    assert talk.answer().outcome is Outcome.REFUSED
+    assert talk.answer().outcome is ReplyStatus.REFUSED
     probe.until(lambda: "shutdown" in probe.text(), "the last line")
     assert probe.text().count("refused") == 5
     assert "\n<0>" not in probe.text()
@@ -510,7 +510,7 @@ def test_refusals_that_all_differ_fill_no_log(probe: Probe) -> None:
     for number in range(100):
         talk.run("sh", str(number), f"{number}")
         talk.send(Request(1, f"verb {number}"))
-        assert {talk.answer().outcome, talk.answer().outcome} == {Outcome.REFUSED}
+        assert {talk.answer().outcome, talk.answer().outcome} == {ReplyStatus.REFUSED}
     assert sum("refused" in line for line in probe.text().splitlines()) <= 16
     for number in range(100):
         rude = probe.connect(greet=False)
@@ -518,7 +518,7 @@ def test_refusals_that_all_differ_fill_no_log(probe: Probe) -> None:
         assert rude.closed()
     (probe.runtime / "stuck.json.new").mkdir()
     talk.run(*A)
-    assert talk.answer().outcome is Outcome.FAILED
+    assert talk.answer().outcome is ReplyStatus.FAILED
     assert probe.end(signal.SIGTERM) == 0
     lines = [line for line in probe.text().splitlines() if "refused" in line]
     assert len(lines) == 32
@@ -558,7 +558,7 @@ def test_a_stop_kills_what_runs(probe: Probe) -> None:
     talk.run(*A, identifier=2)
     pid = pid_in(probe, probe.runtime / "pid")
     assert probe.end(signal.SIGTERM) == 0
-    assert {talk.answer().outcome for _ in range(2)} == {Outcome.CANCELLED}
+    assert {talk.answer().outcome for _ in range(2)} == {ReplyStatus.CANCELLED}
     assert gone(pid)
     assert probe.register() == []
 
@@ -596,8 +596,8 @@ def test_a_program_that_hangs_in_the_kernel_holds_up_nobody_else(
     assert done(other, *B)["stdout"] == "well\n"
     first, second = talk.answer(), talk.answer()
     assert [(each.identifier, each.outcome) for each in (first, second)] == [
-        (1, Outcome.STUCK),
-        (2, Outcome.STUCK),
+        (1, ReplyStatus.STUCK),
+        (2, ReplyStatus.STUCK),
     ]
     assert "'tw_cli show' (process " in first.error
     (stuck,) = talk.told().stuck
@@ -606,7 +606,7 @@ def test_a_program_that_hangs_in_the_kernel_holds_up_nobody_else(
     assert f"process {stuck.pid})" in second.error
     assert other.told().stuck == (stuck,)
     talk.run(*A, identifier=3)
-    assert talk.answer().outcome is Outcome.STUCK
+    assert talk.answer().outcome is ReplyStatus.STUCK
     assert done(other, *B)["stdout"] == "well\n"
     thaw(frozen)
     assert talk.told().stuck == ()
@@ -624,7 +624,7 @@ def test_a_stop_does_not_wait_for_a_program_that_hangs_and_the_next_start_finds_
     probe.start()
     talk = probe.connect()
     talk.run(*A, deadline_seconds=0.2)
-    assert talk.answer().outcome is Outcome.STUCK
+    assert talk.answer().outcome is ReplyStatus.STUCK
     stuck = talk.told().stuck
     assert probe.end(signal.SIGTERM) == 0
     for number in (signal.SIGKILL, signal.SIGTERM):
@@ -632,7 +632,7 @@ def test_a_stop_does_not_wait_for_a_program_that_hangs_and_the_next_start_finds_
         talk = probe.connect()
         assert talk.hello.stuck == stuck
         talk.run(*A)
-        assert talk.answer().outcome is Outcome.STUCK
+        assert talk.answer().outcome is ReplyStatus.STUCK
         probe.end(number)
     probe.start()
     talk = probe.connect()
@@ -654,7 +654,7 @@ def test_a_program_that_hung_when_the_probe_was_killed_is_found_again(
     talk = probe.connect()
     assert talk.hello.stuck == ()
     talk.run(*A)
-    assert talk.answer().outcome is Outcome.STUCK
+    assert talk.answer().outcome is ReplyStatus.STUCK
     assert [each.pid for each in talk.told().stuck] == [pid]
 
 
@@ -668,7 +668,7 @@ def test_what_a_program_left_hanging_holds_its_controller(probe: Probe, frozen: 
     assert done(talk, *A)["status"] == 0
     talk.run(*A, identifier=2)
     assert done(probe.connect(), *B)["stdout"] == "well\n"
-    assert talk.answer().outcome is Outcome.STUCK
+    assert talk.answer().outcome is ReplyStatus.STUCK
     (stuck,) = talk.told().stuck
     assert (stuck.arguments, stuck.controllers) == (A, ("3ware",))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
-ENTRY = stuck.Entry(
+ENTRY = stuck.StartedProgram(
     Stuck(4711, 123456, ("smartctl", "-a", "/dev/sda"), ("host0",), ("sda",), 1.7e9), reported=True
 )
 DAMAGED = [
@@ -60,7 +60,7 @@ def test_a_register_of_the_most_and_longest_is_read_again(tmp_path: Path) -> Non
         ENTRY.program, arguments=("newest", path), controllers=(f"path {path}",), devices=()
     )
     most = jobs.MAX_CHILDREN + jobs.MAX_LEFT
-    entries = [stuck.Entry(dataclasses.replace(each, pid=100 + n)) for n in range(most)]
+    entries = [stuck.StartedProgram(dataclasses.replace(each, pid=100 + n)) for n in range(most)]
     stuck.write(str(tmp_path), entries, BOOT)
     assert stuck.read(str(tmp_path), BOOT) == entries
 
@@ -121,4 +121,4 @@ def test_somebody_elses_process_in_a_session_of_that_number_is_let_alone(
 ) -> None:
     """Only a process in a scratch directory of the probe was started by it."""
     gone = dataclasses.replace(sleeper, pid=os.getsid(0) or 1, start_ticks=1)
-    assert stuck.survivors([stuck.Entry(gone)], str(tmp_path)) == []
+    assert stuck.survivors([stuck.StartedProgram(gone)], str(tmp_path)) == []

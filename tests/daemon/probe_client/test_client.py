@@ -31,22 +31,22 @@ from iowarden.daemon.probe.protocol import (
     MAX_REPLY_BYTES,
     MAX_REQUEST_BYTES,
     VERSION,
-    Answer,
     Cancel,
     Decoder,
     Hello,
     Message,
-    Outcome,
+    ProbeReply,
+    ReplyStatus,
     Request,
     Stuck,
     StuckNow,
     encode,
 )
 from iowarden.daemon.probe_client.client import (
-    LIMITS,
     MAX_WAITING,
+    TIMEOUTS,
     Client,
-    Limits,
+    Timeouts,
 )
 from iowarden.daemon.probe_client.connect import at
 from iowarden.daemon.probe_client.metrics import FAMILIES, UNREACHABLE, VERBS
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-QUICK = Limits(grace_seconds=0.2, pause_seconds=0.0, max_pause_seconds=0.0)
+QUICK = Timeouts(grace_seconds=0.2, pause_seconds=0.0, max_pause_seconds=0.0)
 HELLO = Hello(programs={"smartctl": "/usr/sbin/smartctl"})
 HUNG = Stuck(812, 4711, ("/usr/sbin/smartctl", "-a", "/dev/sda"), ("host0",), ("sda",), 1000.0)
 
@@ -109,7 +109,7 @@ class Peer:
 
     def answer(self, request: Request, **value: Any) -> None:  # noqa: ANN401 - JSON
         """Answer a request."""
-        self.send(Answer(request.identifier, Outcome.DONE, value=value))
+        self.send(ProbeReply(request.identifier, ReplyStatus.DONE, value=value))
 
     def ended(self) -> bool:
         """Wait for the end of the connection; data received before that is ignored."""
@@ -186,7 +186,7 @@ def peers() -> Iterator[Peers]:
 
 @contextlib.contextmanager
 def a_client(
-    connect: Callable[[], socket.socket], limits: Limits = QUICK, clock: Clock | None = None
+    connect: Callable[[], socket.socket], limits: Timeouts = QUICK, clock: Clock | None = None
 ) -> Iterator[Client]:
     """Return a client that is closed at the end, including its thread."""
     client = Client(connect, clock or Clock(), limits)
@@ -246,7 +246,9 @@ def test_an_answer_may_come_byte_by_byte(client: Client, peers: Peers) -> None:
     peer.next()
     for byte in encode(Hello()):
         peer.socket.sendall(bytes([byte]))
-    for byte in encode(Answer(peer.request().identifier, Outcome.DONE, value={"a": "\udcff"})):
+    for byte in encode(
+        ProbeReply(peer.request().identifier, ReplyStatus.DONE, value={"a": "\udcff"})
+    ):
         peer.socket.sendall(bytes([byte]))
     assert json.loads(question.result()) == {"a": "\udcff"}
 
@@ -294,10 +296,16 @@ def test_a_peer_that_does_not_greet_is_told_as_the_problem(
         (b"\xff" * 40, "expected a frame of at most"),
         (encode(Hello()), "expected exactly one greeting"),
         (encode(Request(1, "run")), "got a Request message"),
-        (encode(Answer(7, Outcome.DONE)), "got an answer to request 7, which was never sent"),
-        (encode(Answer(-1, Outcome.DONE)), "got an answer to request -1, which was never sent"),
         (
-            encode(Answer(1, Outcome.DONE))[:9],
+            encode(ProbeReply(7, ReplyStatus.DONE)),
+            "got an answer to request 7, which was never sent",
+        ),
+        (
+            encode(ProbeReply(-1, ReplyStatus.DONE)),
+            "got an answer to request -1, which was never sent",
+        ),
+        (
+            encode(ProbeReply(1, ReplyStatus.DONE))[:9],
             "the probe closed the connection with requests unanswered",
         ),
         (b"", "the probe closed the connection with requests unanswered"),
@@ -384,7 +392,7 @@ def test_a_probe_that_does_not_read_is_left(peers: Peers) -> None:
         calls = [client._post("newest", ("x" * 60_000,), 1e9) for _ in range(20)]
         assert peer.socket.recv(1)
         while not calls[0].done.wait(0.05):
-            clock.now += LIMITS.unread_seconds  # each request makes the thread check the clock
+            clock.now += TIMEOUTS.unread_seconds  # each request makes the thread check the clock
             calls.append(client._post("tasks", (), 1e9))
         assert all("the probe read no request for" in str(call.error) for call in calls[:20])
 
@@ -428,24 +436,24 @@ def test_a_probe_that_hears_and_says_nothing_is_left(peers: Peers) -> None:
 @pytest.mark.parametrize(
     ("outcome", "error", "expected"),
     [
-        (Outcome.MISSING, ProgramNotFoundError, "install it"),
-        (Outcome.STUCK, StuckError, "after SIGKILL"),
-        (Outcome.BUSY, ReadError, "the controller was busy until the deadline: "),
-        (Outcome.TIMEOUT, DeadlineError, "': timed out: "),
-        (Outcome.OVERFLOW, ReadError, "at most 8388608 bytes"),
-        (Outcome.REFUSED, ReadError, "the probe refused the request: "),
-        (Outcome.FAILED, ReadError, "': failed: "),
-        (Outcome.CANCELLED, ReadError, "': was cancelled: "),
+        (ReplyStatus.MISSING, ProgramNotFoundError, "install it"),
+        (ReplyStatus.STUCK, StuckError, "after SIGKILL"),
+        (ReplyStatus.BUSY, ReadError, "the controller was busy until the deadline: "),
+        (ReplyStatus.TIMEOUT, DeadlineError, "': timed out: "),
+        (ReplyStatus.OVERFLOW, ReadError, "at most 8388608 bytes"),
+        (ReplyStatus.REFUSED, ReadError, "the probe refused the request: "),
+        (ReplyStatus.FAILED, ReadError, "': failed: "),
+        (ReplyStatus.CANCELLED, ReadError, "': was cancelled: "),
     ],
 )
 def test_each_outcome_has_its_error(
-    client: Client, peers: Peers, outcome: Outcome, error: type[Exception], expected: str
+    client: Client, peers: Peers, outcome: ReplyStatus, error: type[Exception], expected: str
 ) -> None:
     """The text names the request and repeats the probe's error, sanitized for any log."""
     question = asking(client, "run", "smartctl", "-a", "/dev/sda")
     peer = peers.next().greet()
     said = "smartctl (812) since 10:00\udcff" + "x" * 100_000
-    peer.send(Answer(peer.request().identifier, outcome, said))
+    peer.send(ProbeReply(peer.request().identifier, outcome, said))
     with pytest.raises(error, match=expected) as caught:
         question.result()
     assert type(caught.value) is error
@@ -530,7 +538,7 @@ def test_attempts_become_rarer_while_they_fail(peers: Peers) -> None:
     """After 1 s, 2 s, 4 s ... 60 s; requests in between fail at once, with the same text."""
     clock = Clock()
     peers.refuse = PermissionError(13, "Permission denied")
-    with a_client(peers.connect, LIMITS, clock) as client:
+    with a_client(peers.connect, TIMEOUTS, clock) as client:
         for number, pause in enumerate((1, 2, 4, 8, 16, 32, 60, 60), 1):
             for _ in range(2):
                 with pytest.raises(ReadError, match=r"since 20.* UTC: .*Permission denied"):
@@ -564,7 +572,7 @@ def test_attempts_become_rarer_while_they_fail(peers: Peers) -> None:
 
 def test_a_connection_that_nobody_needs_is_closed(peers: Peers) -> None:
     """After 20 s, so that the probe can end; it is no fault, and the next request makes another."""
-    with a_client(peers.connect, dataclasses.replace(LIMITS, idle_seconds=0.0)) as client:
+    with a_client(peers.connect, dataclasses.replace(TIMEOUTS, idle_seconds=0.0)) as client:
         assert works(client, peers)
         question = asking(client)
         peer = peers.next().greet()
@@ -578,14 +586,14 @@ def test_a_connection_that_nobody_needs_is_closed(peers: Peers) -> None:
 def test_the_probe_is_kept_while_something_hangs(peers: Peers) -> None:
     """It reports when the program ends; until then it stays open, however long it is idle."""
     clock = Clock()
-    with a_client(peers.connect, LIMITS, clock) as client:
+    with a_client(peers.connect, TIMEOUTS, clock) as client:
         client.begin()
         peer = peers.next().greet(Hello(stuck=(HUNG,)))
         question = asking(client)
         peer.answer(peer.request())
         question.result()
         assert client.stuck == (HUNG,)
-        clock.now += 10 * LIMITS.idle_seconds
+        clock.now += 10 * TIMEOUTS.idle_seconds
         two = dataclasses.replace(HUNG, pid=813, devices=("sda", "sdb"))
         peer.send(StuckNow((HUNG, two)))
         question = asking(client)
@@ -704,7 +712,9 @@ def test_the_kernel_log_is_handed_over(client: Client, peers: Peers) -> None:
     reading, writing = os.pipe()
     other = encode(StuckNow(()))  # read together with the message that carries the descriptor
     peer.socket.sendall(other)
-    socket.send_fds(peer.socket, [encode(Answer(request.identifier, Outcome.DONE))], [reading])
+    socket.send_fds(
+        peer.socket, [encode(ProbeReply(request.identifier, ReplyStatus.DONE))], [reading]
+    )
     descriptor = question.result()
     try:
         os.write(writing, b"6,1,1,-;hello")
@@ -725,7 +735,7 @@ def closed_by_all(reading: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "message", [StuckNow(()), Answer(1, Outcome.DONE), Answer(9, Outcome.DONE)]
+    "message", [StuckNow(()), ProbeReply(1, ReplyStatus.DONE), ProbeReply(9, ReplyStatus.DONE)]
 )
 @pytest.mark.parametrize("count", [1, 2, 200])
 def test_descriptors_that_nobody_asked_for_are_closed(
@@ -750,7 +760,7 @@ def test_a_descriptor_in_half_a_frame_is_closed_with_the_connection(
     """The probe died while it passed the descriptor of the kernel log."""
     question = Asking(client.kernel_log)
     peer = peers.next().greet()
-    frame = encode(Answer(peer.request().identifier, Outcome.DONE))
+    frame = encode(ProbeReply(peer.request().identifier, ReplyStatus.DONE))
     reading, writing = os.pipe()
     socket.send_fds(peer.socket, [frame[:1]], [writing])
     socket.send_fds(peer.socket, [frame[1:9]], [writing])
@@ -767,7 +777,7 @@ def test_a_kernel_log_that_nobody_waits_for_is_closed(client: Client, peers: Pee
     with pytest.raises(ReadError, match="cancelled"):
         client.kernel_log(0.1)
     reading, writing = os.pipe()
-    answer = encode(Answer(peer.request().identifier, Outcome.DONE))
+    answer = encode(ProbeReply(peer.request().identifier, ReplyStatus.DONE))
     socket.send_fds(peer.socket, [answer], [writing])
     os.close(writing)
     assert closed_by_all(reading)
@@ -778,7 +788,7 @@ def test_the_kernel_log_as_text_leaves_no_descriptor(client: Client, peers: Peer
     question = asking(client, "kmsg")
     peer = peers.next().greet()
     reading, writing = os.pipe()
-    answer = encode(Answer(peer.request().identifier, Outcome.DONE))
+    answer = encode(ProbeReply(peer.request().identifier, ReplyStatus.DONE))
     socket.send_fds(peer.socket, [answer], [writing])
     os.close(writing)
     assert question.result() == "{}"
@@ -823,7 +833,7 @@ def test_every_series_is_there_before_the_first_request(client: Client) -> None:
     }
     assert {number for _, _, number in samples} == {0}
     totals = [labels for name, labels, _ in samples if name == "iowarden_probe_requests_total"]
-    assert len(totals) == len(VERBS) * (len(Outcome) + 1)
+    assert len(totals) == len(VERBS) * (len(ReplyStatus) + 1)
 
 
 MESSAGES: list[Message] = [
@@ -831,9 +841,9 @@ MESSAGES: list[Message] = [
     Hello(VERSION + 1),
     StuckNow((HUNG,)),
     StuckNow(()),
-    Answer(1, Outcome.DONE),
-    Answer(1, Outcome.STUCK, "x"),
-    Answer(2, Outcome.DONE),
+    ProbeReply(1, ReplyStatus.DONE),
+    ProbeReply(1, ReplyStatus.STUCK, "x"),
+    ProbeReply(2, ReplyStatus.DONE),
     Request(1, "run"),
     Cancel(1),
 ]

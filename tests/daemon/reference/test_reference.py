@@ -11,12 +11,12 @@ from support.recordings import open_fixture
 from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_shipped
-from iowarden.daemon.http.exposition import Exposition, Snapshot
+from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 from iowarden.daemon.reference import alerts, metrics, renamed
 from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.daemon.reference.pages import PAGES, write
 from iowarden.daemon.replay import replay
-from iowarden.rules.renames import Kind, Rename
+from iowarden.rules.renames import NameKind, Rename
 
 DIRECTORY = Path(__file__).parents[3] / "packaging/doc"
 
@@ -50,7 +50,7 @@ def test_the_labels_of_a_played_machine_are_those_of_the_table(
     shown: dict[str, set[tuple[str, ...]]] = {}
 
     class Spy(Exposition):
-        def publish(self, snapshot: Snapshot) -> None:
+        def publish(self, snapshot: MetricsSnapshot) -> None:
             for chunk in snapshot.chunks:
                 for family, samples in chunk.families:
                     keys = {tuple(key for key, _ in labels) for _, labels, _ in samples}
@@ -84,7 +84,7 @@ def test_an_annotation_is_shown_without_its_template(template: str, expected: st
 def test_changed_names_are_listed_by_kind() -> None:
     """A user who upgrades finds the name that a dashboard has."""
     shown = renamed.text(
-        (Rename(Kind.METRIC, "a_b", "a_c"), Rename(Kind.LABEL, "kind", "cause", of="a_c"))
+        (Rename(NameKind.METRIC, "a_b", "a_c"), Rename(NameKind.LABEL, "kind", "cause", of="a_c"))
     )
     assert "## Metric\n\n| old | new | of |" in shown
     assert "| `a_b` | `a_c` | all |" in shown

@@ -14,7 +14,7 @@ from support.program import COMMAND
 from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS
 
-from iowarden.collectors.block.uevents import Batch, Uevent
+from iowarden.collectors.block.uevents import Uevent, UeventBatch
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.procfs.stat import read_stat
 from iowarden.collectors.recording.player import RecordedMachine
@@ -125,7 +125,7 @@ def test_announcements_and_what_the_probe_answered_are_in_it(tmp_path: Path) -> 
     (tmp_path / "root/.probe").mkdir()
     (tmp_path / "root/.probe/tasks").write_text(answer)
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    events.put(Batch((Uevent("add", "sda", 12),)))
+    events.put(UeventBatch((Uevent("add", "sda", 12),)))
     path = str(tmp_path / "own.tar.xz")
     root = str(tmp_path / "root")
     clock = SystemClock()

@@ -15,7 +15,7 @@ from support.disks import small_disk
 from iowarden.daemon import journal
 from iowarden.daemon.cli import console, status_command
 from iowarden.daemon.control import documents
-from iowarden.daemon.control.control_socket import Command
+from iowarden.daemon.control.control_socket import ControlCommand
 from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.storage import event_rows, history_reader
@@ -24,13 +24,13 @@ from iowarden.daemon.transition_log import TransitionLog
 from iowarden.daemon.views import answers
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.events.event_table import Row, Table
-from iowarden.rules.incidents.model import Due, Incident, Member
+from iowarden.rules.events.event_table import EventRule, EventTable
+from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
 from iowarden.rules.incidents.silences import Acknowledgement, Silences
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.notices import report
-from iowarden.rules.renames import NAMES, Kind, Rename, Renames
+from iowarden.rules.renames import NAMES, NameKind, Rename, Renames
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class Quiet:
 
     lost_total = 0
 
-    def send(self, kind: journal.Kind, priority: int, message: str, **fields: object) -> None:
+    def send(
+        self, kind: journal.MessageKind, priority: int, message: str, **fields: object
+    ) -> None:
         """Log nothing."""
 
     def set_level(self, level: str) -> None:
@@ -66,7 +68,7 @@ def row(number: int = 0, **changed: object) -> EventLine:
     return replace(made, **changed)  # type: ignore[arg-type]  # any field
 
 
-HANGS = Member(
+HANGS = IncidentMember(
     labels=(("alertname", "DiskHung"), ("condition", "device_hang"), ("device", "sda")),
     name="DiskHung",
     severity=Severity.CRITICAL,
@@ -137,13 +139,13 @@ class Office:
             lambda: None,
             keep_learnt=lambda: None,
             history_path=history_path,
-            table=Table({ERRORS.name: Row(ERRORS.name, Severity.WARNING, "errors")}),
+            table=EventTable({ERRORS.name: EventRule(ERRORS.name, Severity.WARNING, "errors")}),
             names=names,
         )
 
-    def known(self, now: float) -> answers.Known:
+    def known(self, now: float) -> answers.ViewInputs:
         """Return the state of the loop."""
-        return answers.Known(
+        return answers.ViewInputs(
             version="0",
             host="db1",
             now=now,
@@ -161,13 +163,13 @@ class Office:
             notice=self.notice,
         )
 
-    def notice(self, due: Due) -> Notice:
+    def notice(self, due: DueNotice) -> Notice:
         """Describe an incident in text, as for a mail."""
         return report.notice(due, lambda at: START + at, self.now, (), None)
 
     def ask(self, name: str, **arguments: object) -> None:
         """Send a command."""
-        self.desk.answer(Command(name, arguments, "alice", self.replies.put), self.now)
+        self.desk.answer(ControlCommand(name, arguments, "alice", self.replies.put), self.now)
 
     def answer(self, name: str, **arguments: object) -> Any:  # noqa: ANN401 - of each its own
         """Return the reply."""
@@ -191,7 +193,7 @@ def kept(directory: Path, *rows: EventLine) -> str:
     return path
 
 
-def texts(found: documents.Events) -> list[str]:
+def texts(found: documents.EventList) -> list[str]:
     """Return the texts of events."""
     return [event.text for event in found.events]
 
@@ -209,7 +211,7 @@ def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> 
 
 def test_a_silence_in_old_words_is_one_in_new_words_and_says_so() -> None:
     """An old script still silences mails, and its user learns the new names."""
-    names = Renames((Rename(Kind.EVENT, "block_error", ERRORS.name),))
+    names = Renames((Rename(NameKind.EVENT, "block_error", ERRORS.name),))
     office = Office(names=names)
     found = office.answer(
         "silence add", matchers=["block_error", "device=sda"], for_seconds=60.0, reason="x"
@@ -297,7 +299,7 @@ class Hanging:
         monkeypatch.setattr(event_rows, "read", self.read)
         monkeypatch.setattr(history_reader, "PATIENCE_SECONDS", 0.01)
 
-    def read(self, path: str, wanted: event_rows.Wanted) -> list[EventLine]:
+    def read(self, path: str, wanted: event_rows.EventFilter) -> list[EventLine]:
         """Hang."""
         self.reads += 1
         self.hung.set()
@@ -331,7 +333,7 @@ def test_a_bug_of_ours_is_told_and_the_next_one_is_answered(
 ) -> None:
     """No client waits in vain, and the file is released."""
 
-    def poison(path: str, wanted: event_rows.Wanted) -> list[EventLine]:
+    def poison(path: str, wanted: event_rows.EventFilter) -> list[EventLine]:
         raise KeyError(path)
 
     monkeypatch.setattr(event_rows, "read", poison)
@@ -366,9 +368,9 @@ def test_on_a_read_only_disk_events_are_read(tmp_path: Path) -> None:
 # --- incidents
 
 
-def known(*alerts: Alert, **fields: Any) -> answers.Known:  # noqa: ANN401 - as Known takes them
+def known(*alerts: Alert, **fields: Any) -> answers.ViewInputs:  # noqa: ANN401 - as Known takes them
     """Return the state of a service with these alerts at second 500."""
-    return answers.Known(
+    return answers.ViewInputs(
         **{
             "version": "1", "host": "db1", "now": 500.0, "realtime": lambda at: START + at,
             "started_seconds": 0.0, "ready": True, "engine": Engine([], [], 0.0), "incidents": {},
@@ -457,7 +459,7 @@ def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
     found = office.answer("incident show", incident="3f2")
     assert found.happened == (
         "critical DiskHung, since 6 min 40 s ago: sda completes nothing",
-        *office.notice(Due(Reason.ESCALATED, OPEN)).sentences[1:],
+        *office.notice(DueNotice(Reason.ESCALATED, OPEN)).sentences[1:],
     )
     assert "block_io_error" in found.happened[1]
     assert [e.text for e in found.evidence] == ["device sda: 31 in flight"]
@@ -475,7 +477,7 @@ def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
     assert found.note == ""
 
 
-def alert(member: Member, **changed: object) -> Alert:
+def alert(member: IncidentMember, **changed: object) -> Alert:
     """Return the alert of a member."""
     made = Alert(
         member.name,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.event import StorageEvent
-from iowarden.collectors.kmsg.kernel_log import Cursor, KernelLog
+from iowarden.collectors.kmsg.kernel_log import KernelCursor, KernelLog
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.raid.controller import Controllers, Listed
-from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
+from iowarden.collectors.raid.controller import Controllers, LastListing
+from iowarden.collectors.raid.log_alignment import LogCursor
 from iowarden.daemon.polling.controllers import ControllerPoller
 from iowarden.daemon.service import persisted_state
 from iowarden.daemon.service.event_pipeline import Callbacks, Cursors, EventPipeline
@@ -22,7 +22,7 @@ from iowarden.rules.topology.device_identity import Identity
 
 if TYPE_CHECKING:
     from iowarden.daemon import journal
-    from iowarden.daemon.locate.affected_files import Wanted
+    from iowarden.daemon.locate.affected_files import SectorQuery
 
 FILE = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
@@ -34,7 +34,9 @@ class Quiet:
 
     lost_total = 0
 
-    def send(self, kind: journal.Kind, priority: int, message: str, **fields: object) -> None:
+    def send(
+        self, kind: journal.MessageKind, priority: int, message: str, **fields: object
+    ) -> None:
         """Log nothing."""
 
     def set_level(self, level: str) -> None:
@@ -86,9 +88,9 @@ def reading_error(second: int) -> StorageEvent:
     return StorageEvent("areca", "areca_reading_error", text, clock_seconds=START + second, **where)
 
 
-def read_up_to(sector: int) -> Cursor:
+def read_up_to(sector: int) -> KernelCursor:
     """The position in the kernel log after a line."""
-    return Cursor("", "now", sector, float(sector), START)
+    return KernelCursor("", "now", sector, float(sector), START)
 
 
 def counts(happenings: EventPipeline) -> dict[str, int]:
@@ -115,7 +117,7 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
     asked = Callbacks(controllers=poller)
     happenings = EventPipeline(engine, telling, TABLE, lambda now: now, asked=asked)
-    now, before = Listed(1, 2, START), Listed(3, 4, START - 60.0)
+    now, before = LastListing(1, 2, START), LastListing(3, 4, START - 60.0)
     happenings.take(*look("controllers", Controllers(listed={"c0": now})))
     happenings.restore(CorrelationState(), Cursors(listed={"c0": before, "c1": before}), {})
     assert happenings.cursors.listed == {"c0": now, "c1": before}
@@ -180,7 +182,7 @@ def test_errors_of_before_the_start_and_of_a_late_state_db_are_all_counted() -> 
 
 def test_files_are_looked_up_for_errors_of_this_boot_alone() -> None:
     """Names in the journal of the previous boot refer to the disks of that time."""
-    asked: list[Wanted] = []
+    asked: list[SectorQuery] = []
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
     locate = Callbacks(locate=asked.append)

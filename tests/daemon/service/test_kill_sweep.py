@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.recording.recording import Step
+    from iowarden.collectors.recording.recording import RecordingStep
 
 MOST_STEPS = 500
 """Far above anything counted: it ends a sweep that would not end."""
@@ -36,9 +36,9 @@ MOST_STEPS = 500
 class Story:
     """Three recordings of one machine: before the event, during it, and after a restart."""
 
-    before: list[Step]
-    during: list[Step]
-    after: list[Step]
+    before: list[RecordingStep]
+    during: list[RecordingStep]
+    after: list[RecordingStep]
     words: str
     """Texts that the mails must have."""
 

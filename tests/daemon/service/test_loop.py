@@ -14,11 +14,11 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.probe.protocol import Stuck
-from iowarden.daemon.service.health import FIRST_ROUND_SECONDS, Health
+from iowarden.daemon.service.health import FIRST_ROUND_SECONDS, ServiceHealth
 from iowarden.daemon.service.probe_watch import ProbeWatch
-from iowarden.daemon.service.reload import HUNG_SECONDS, Loaded, Refused, Reloader
+from iowarden.daemon.service.reload import HUNG_SECONDS, ReloadDone, Reloader, ReloadRefused
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.daemon.transition_log import TransitionLog
@@ -65,7 +65,9 @@ class Journal:
     lost_total: int = 0
     lines: list[str] = field(default_factory=list)
 
-    def send(self, kind: journal.Kind, priority: int, message: str, **_: str | int | None) -> None:
+    def send(
+        self, kind: journal.MessageKind, priority: int, message: str, **_: str | int | None
+    ) -> None:
         """Store a message."""
         assert 0 <= priority <= 7, kind
         self.lines.append(message)
@@ -84,7 +86,7 @@ def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     settings = parse_config(f"state_directory: {tmp_path_factory.mktemp('state')}\n", "test")
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = PlayedClock()
-    readers = Readers([], {}, lambda: None, clock.now, events.put)  # type: ignore[arg-type,return-value]
+    readers = SourceScheduler([], {}, lambda: None, clock.now, events.put)  # type: ignore[arg-type,return-value]
     parts = Dependencies(
         config=settings,
         clock=clock,
@@ -115,7 +117,7 @@ class Reloads:
     path: Path
     journal: Journal = field(default_factory=Journal)
     notified: list[str] = field(default_factory=list)
-    came: queue.SimpleQueue[Loaded | Refused] = field(default_factory=queue.SimpleQueue)
+    came: queue.SimpleQueue[ReloadDone | ReloadRefused] = field(default_factory=queue.SimpleQueue)
     in_force: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -131,7 +133,7 @@ class Reloads:
             put_in_force=self.put,
         )
 
-    def put(self, loaded: Loaded, _: float) -> int:
+    def put(self, loaded: ReloadDone, _: float) -> int:
         """Store the configuration that comes into force."""
         self.in_force.append(loaded.config.log_level)
         return 7
@@ -187,7 +189,7 @@ def test_ready_does_not_wait_for_a_source_that_hangs(clock: PlayedClock) -> None
     notified: list[str] = []
     asked = pollers.make(parse_config("", "test").smart, clock)
     engine = Engine([], asked.sources(), clock.now())
-    health = Health(
+    health = ServiceHealth(
         engine, clock, TransitionLog(Journal(), lambda: 0.0, clock.now), notified.append
     )
     began = clock.now()

@@ -11,7 +11,7 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, notes
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.replay import expectation
-from iowarden.rules.renames import Kind, Rename, Renames
+from iowarden.rules.renames import NameKind, Rename, Renames
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -19,19 +19,23 @@ if TYPE_CHECKING:
 
 NAMES = Renames(
     (
-        Rename(Kind.METRIC, "iowarden_queued", "iowarden_writeback_queued_bytes"),
-        Rename(Kind.ALERT, "Stall", "WriteStall"),
-        Rename(Kind.LABEL, "disk_name", "device"),
-        Rename(Kind.VALUE, "idle_state", "idle", of="sync_action"),
-        Rename(Kind.CONDITION, "B9", "B1"),
-        Rename(Kind.COMMAND, "tell", "status"),
-        Rename(Kind.METRIC, "iowarden_late", "iowarden_limit", labels=(("severity", "warning"),)),
-        Rename(Kind.METRIC, "iowarden_dead", "iowarden_limit", labels=(("severity", "critical"),)),
-        Rename(Kind.CHANGE, "worse_now", "worse"),
-        Rename(Kind.CHOICE, "storcli_log", "storcli", of="explain --as"),
-        Rename(Kind.KEY, "rule_period", "rule_interval"),
-        Rename(Kind.KEY, "smart.every", "smart.period"),
-        Rename(Kind.KEY, "every.block", "periods.block"),
+        Rename(NameKind.METRIC, "iowarden_queued", "iowarden_writeback_queued_bytes"),
+        Rename(NameKind.ALERT, "Stall", "WriteStall"),
+        Rename(NameKind.LABEL, "disk_name", "device"),
+        Rename(NameKind.VALUE, "idle_state", "idle", of="sync_action"),
+        Rename(NameKind.CONDITION, "B9", "B1"),
+        Rename(NameKind.COMMAND, "tell", "status"),
+        Rename(
+            NameKind.METRIC, "iowarden_late", "iowarden_limit", labels=(("severity", "warning"),)
+        ),
+        Rename(
+            NameKind.METRIC, "iowarden_dead", "iowarden_limit", labels=(("severity", "critical"),)
+        ),
+        Rename(NameKind.CHANGE, "worse_now", "worse"),
+        Rename(NameKind.CHOICE, "storcli_log", "storcli", of="explain --as"),
+        Rename(NameKind.KEY, "rule_period", "rule_interval"),
+        Rename(NameKind.KEY, "smart.every", "smart.period"),
+        Rename(NameKind.KEY, "every.block", "periods.block"),
     )
 )
 RULES = """\

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.storage.state_db import versioned
 from iowarden.rules.alerting.alerts import Alert, AlertState
-from iowarden.rules.incidents.model import Incident, Incidents, Member
+from iowarden.rules.incidents.model import Incident, IncidentMember, Incidents
 from iowarden.rules.incidents.silences import Silence, Silences
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence
 from iowarden.rules.notices.digest import Digest
 from iowarden.rules.renames import Renames
 from iowarden.rules.severity import Severity
-from iowarden.rules.signals.table import Memory
-from iowarden.rules.topology.device_changes import Devices, Gone
+from iowarden.rules.signals.table import PersistentSignals
+from iowarden.rules.topology.device_changes import Devices, VanishedDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def test_what_was_kept_comes_back() -> None:
         alerts=(ALERT,),
         incidents={"host": incident("i")},
         sequences={"host": 3},
-        signals=Memory({"sda": (1.0,)}, {"sda": ((15, 2.0),)}),
+        signals=PersistentSignals({"sda": (1.0,)}, {"sda": ((15, 2.0),)}),
     )
     assert persisted_state.read(persisted_state.documents(before), 1000.0) == (before, {})
 
@@ -100,7 +100,7 @@ def test_what_signals_learnt_keeps_its_distances(
     """A rate over a day stays one, whatever the clock did; nothing is in the future."""
     pairs = tuple((at, 5.0) for at in times)
     before = persisted_state.PersistedState(
-        signals=Memory(groups={"fullness": {"/": pairs}}), wall_ahead_seconds=ahead
+        signals=PersistentSignals(groups={"fullness": {"/": pairs}}), wall_ahead_seconds=ahead
     )
     after = persisted_state.read(persisted_state.documents(before), now)[0].signals.groups[
         "fullness"
@@ -370,7 +370,7 @@ def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
     )
     newer = persisted_state.documents(two(), schema=schema)
     late = Silence("s3", (Matcher("alertname", "=", "C"),), 990.0, 60, "y", "ops")
-    gone = Gone("sdz", "sdz", 980.0)
+    gone = VanishedDisk("sdz", "sdz", 980.0)
     meanwhile = persisted_state.PersistedState(
         incidents={"host": incident("other", mails=1)},
         sequences={"host": 1, "disk y": 1},
@@ -443,7 +443,7 @@ def test_a_field_without_a_declaration_is_an_error() -> None:
 def test_only_times_of_the_programs_clock_are_moved() -> None:
     """An hour of suspend: how long a silence lasts, when a line was logged, a count stay."""
     silence = Silence("s", (Matcher("alertname", "=", "A"),), START, 3600, "x", "root")
-    member = Member(
+    member = IncidentMember(
         labels=(), name="A", severity=Severity.WARNING, state=AlertState.FIRING, since_seconds=START,
         summary="", advice="", unknown="", evidence=(Evidence(START, "kernel", "x"),), value=START,
     )  # fmt: skip
@@ -451,7 +451,7 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
         silences=Silences((silence,)),
         incidents={"host": incident("i", members=(member,))},
         alerts=(replace(ALERT, recent_firings=(START, START + 1.0)),),
-        signals=Memory(
+        signals=PersistentSignals(
             groups={
                 "hung_task": {"": ((2 * START, START), (START, START))},
                 "read_ahead": {"sda": ((0.0, START), (START, 0.0))},
@@ -475,7 +475,7 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
 def test_what_signals_learnt_before_the_clock_was_set_is_moved_as_well() -> None:
     """Booted in 1970, set an hour later: events of the first hour are not 50 years old."""
     before = persisted_state.PersistedState(
-        signals=Memory(groups={"md_state": {"md0": ((60.0, 1.0), (90.0, 0.0))}}),
+        signals=PersistentSignals(groups={"md_state": {"md0": ((60.0, 1.0), (90.0, 0.0))}}),
         wall_ahead_seconds=START - 60.0,
     )
     after, _ = persisted_state.read(persisted_state.documents(before), START + 3600.0)

@@ -36,7 +36,7 @@ from iowarden.daemon.service import selftest_runner
 from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules import calendar
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.selftest_schedule import Group, refused
+from iowarden.rules.selftest_schedule import ScheduleGroup, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ PASSED = (
 )
 SUNDAY = 1_795_316_400.0
 """2026-11-22 03:00 UTC."""
-WEEKLY = Group(("*",), {"long": calendar.parse("Sun 03:00")})
+WEEKLY = ScheduleGroup(("*",), {"long": calendar.parse("Sun 03:00")})
 
 
 class Lines:
@@ -131,12 +131,12 @@ class FakeMachine:
         self.tests = self._start()
         self.tests.restore({}, self.now)
 
-    def _start(self) -> selftest_runner.SelfTests:
+    def _start(self) -> selftest_runner.SelfTestRunner:
         names = {"smart", "block", "md", "diskstats"}
         sources = [source for source in registry.SOURCES if source.name in names]
         self.engine = Engine([], sources, self.now)
         telling = TransitionLog(self.log, lambda: self.now, lambda: self.now)  # type: ignore[arg-type]
-        return selftest_runner.SelfTests(
+        return selftest_runner.SelfTestRunner(
             self.engine,
             telling,
             self.root,
@@ -223,7 +223,7 @@ class FakeMachine:
         """Return the reply to a user: a document, or an error."""
         got: list[dict[str, Any]] = []
         self.tests.answer(
-            control_socket.Command(name, arguments, "alice (uid 7)", got.append), self.now
+            control_socket.ControlCommand(name, arguments, "alice (uid 7)", got.append), self.now
         )
         (reply,) = got
         return reply
@@ -282,7 +282,7 @@ def test_a_failed_test_names_the_sector(machine: FakeMachine) -> None:
 
 def test_a_sleeping_disk_is_not_woken_by_the_schedule_but_by_a_person(machine: FakeMachine) -> None:
     """It is in standby since its last poll: the test is postponed, no '-t' reaches it."""
-    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.tests.groups = (ScheduleGroup(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(3540)
     machine.does("disk2", "asleep")
     machine.later(1800)
@@ -297,7 +297,7 @@ def test_a_sleeping_disk_is_not_woken_by_the_schedule_but_by_a_person(machine: F
 
 def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: FakeMachine) -> None:
     """80 % for an hour, then little."""
-    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.tests.groups = (ScheduleGroup(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(7200, busy_ratio=0.8)
     (run,) = machine.ask("selftest status", disk="SERIAL-disk2")["answer"].runs
     assert run.postponed == "sdb is 80% busy"
@@ -308,7 +308,7 @@ def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: FakeMachine) -> N
 
 def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: FakeMachine) -> None:
     """Behind a controller that translates: no retry before the next date."""
-    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.tests.groups = (ScheduleGroup(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.does("disk2", "refuse")
     machine.later(3600 + 300)
     machine.later(2 * 86_400, step=3600.0)
@@ -349,7 +349,7 @@ def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: Fake
 
 def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: FakeMachine) -> None:
     """One that iowarden started; then one that another program started; then none runs."""
-    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.tests.groups = (ScheduleGroup(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(3600 + 300)
     machine.does("disk2", "refuse")
     machine.ask("selftest abort", disk="SERIAL-disk2")
@@ -373,7 +373,7 @@ def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: FakeMachine) -> 
 
 def test_a_running_test_is_followed_over_a_restart(machine: FakeMachine) -> None:
     """iowarden restarts meanwhile: the result is found, no test starts twice."""
-    machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
+    machine.tests.groups = (ScheduleGroup(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(3600 + 300)
     assert machine.outcome("disk2") == "running"
     machine.restarted()
@@ -397,7 +397,7 @@ def test_without_what_was_kept_nothing_begins(machine: FakeMachine) -> None:
 def test_the_command_line_waits_for_the_result(machine: FakeMachine, tmp_path: Path) -> None:
     """'selftest start --wait' over a real socket: 0 passed, 1 failed, 2 refused or unknown disk."""
     machine.later(60)
-    commands: queue.SimpleQueue[control_socket.Command] = queue.SimpleQueue()
+    commands: queue.SimpleQueue[control_socket.ControlCommand] = queue.SimpleQueue()
     directory = tmp_path / "control"
     directory.mkdir()
     path = str(directory / listen.FILE_NAME)

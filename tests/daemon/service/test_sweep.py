@@ -25,7 +25,7 @@ import pytest
 from support import mail_path
 from support.smtp import Answers, smtp_server
 
-from iowarden.daemon.storage.state_db import Batch, OutboxRow, StateDatabase, StateLoaded
+from iowarden.daemon.storage.state_db import OutboxRow, StateChanges, StateDatabase, StateLoaded
 
 SUPPORT = Path(mail_path.__file__).parent
 MOST_OPERATIONS = 2000
@@ -102,7 +102,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a state directory after an outage, with two undelivered mails."""
     path = tmp_path_factory.mktemp("before") / "state" / "state.db"
     state = StateDatabase(str(path), lambda _: None)
-    state.commit(Batch(1, put={"alerts": "0", "incidents": "0"}, add=mail_path.OLD))
+    state.commit(StateChanges(1, put={"alerts": "0", "incidents": "0"}, add=mail_path.OLD))
     assert state.close(20.0)
     return path
 

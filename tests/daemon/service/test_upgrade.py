@@ -33,9 +33,9 @@ from iowarden.daemon.storage import event_rows, history_db
 from iowarden.daemon.storage.history_db import History, SampleBatch, SamplesLoaded
 from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.incidents.recurring import Occurrence, Recurrence
-from iowarden.rules.renames import RENAMES, Kind, Rename, Renames
-from iowarden.rules.topology.device_changes import Returned
-from iowarden.rules.topology.topology import Above
+from iowarden.rules.renames import RENAMES, NameKind, Rename, Renames
+from iowarden.rules.topology.device_changes import ReturnedDisk
+from iowarden.rules.topology.topology import Dependent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 DEADLINE_SECONDS = 20.0
-LATER = {Returned, Above, Recurrence, Occurrence}
+LATER = {ReturnedDisk, Dependent, Recurrence, Occurrence}
 """Records that state of version 1 does not have."""
 NEW = {"stood", "recurring"}
 """Documents that it does not have."""
@@ -133,19 +133,19 @@ OLD = {
 NAMES = Renames(
     (
         # These are older than what was renamed since version 1.
-        Rename(Kind.ALERT, "RaidDegraded", "ArrayLacksMember"),
-        Rename(Kind.ALERT, "ArrayLacksMember", "ArrayDegraded"),
-        Rename(Kind.EVENT, "block_bad_sector", "block_medium_error"),
-        Rename(Kind.EVENT, "md_degraded", "md_array_degraded"),
-        Rename(Kind.LABEL, "kind_of_fault", "condition"),
-        Rename(Kind.CONDITION, "Z5", "M5"),
-        Rename(Kind.GROUP, "how_full", "fullness"),
-        Rename(Kind.METRIC, "iowarden_used", HISTORY[0]),
-        Rename(Kind.METRIC, "iowarden_raw", HISTORY[1], labels=(("unit", "1"),)),
-        Rename(Kind.REASON, "begun", "opened"),
-        Rename(Kind.LABEL, "mountpoint", "mounted_at", of=HISTORY[0]),
-        Rename(Kind.VALUE, "ext4", "ext5", of="fstype"),
-        Rename(Kind.FIGURE, "temperature_celsius", "drive_celsius"),
+        Rename(NameKind.ALERT, "RaidDegraded", "ArrayLacksMember"),
+        Rename(NameKind.ALERT, "ArrayLacksMember", "ArrayDegraded"),
+        Rename(NameKind.EVENT, "block_bad_sector", "block_medium_error"),
+        Rename(NameKind.EVENT, "md_degraded", "md_array_degraded"),
+        Rename(NameKind.LABEL, "kind_of_fault", "condition"),
+        Rename(NameKind.CONDITION, "Z5", "M5"),
+        Rename(NameKind.GROUP, "how_full", "fullness"),
+        Rename(NameKind.METRIC, "iowarden_used", HISTORY[0]),
+        Rename(NameKind.METRIC, "iowarden_raw", HISTORY[1], labels=(("unit", "1"),)),
+        Rename(NameKind.REASON, "begun", "opened"),
+        Rename(NameKind.LABEL, "mountpoint", "mounted_at", of=HISTORY[0]),
+        Rename(NameKind.VALUE, "ext4", "ext5", of="fstype"),
+        Rename(NameKind.FIGURE, "temperature_celsius", "drive_celsius"),
         *RENAMES,
     )
 )
@@ -313,7 +313,9 @@ def test_seven_days_of_history_are_there(tmp_path: Path) -> None:
     days = [ENDED - day * DAY for day in range(7, -1, -1)]
     assert [at for at, _ in history_db.read(path, "S-sda", "temperature_celsius")] == days
     assert [value for _, value in history_db.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
-    told = event_rows.read(path, event_rows.Wanted(EventQuery(100, source="kernel", disk="S-sda")))
+    told = event_rows.read(
+        path, event_rows.EventFilter(EventQuery(100, source="kernel", disk="S-sda"))
+    )
     assert [(row.kind, row.count) for row in told] == [
         ("block_medium_error", count) for count in range(8, 1, -1)
     ]
@@ -344,5 +346,5 @@ def test_seven_days_of_history_are_there_under_new_names(tmp_path: Path) -> None
     ]  # fmt: skip
     assert len(loaded(tmp_path, NAMES).rows) == 3, "it is not thrown away with the next write"
     assert len(history_db.read(path, "S-sda", "drive_celsius", NAMES)) == 8
-    wanted = event_rows.Wanted(EventQuery(100))
+    wanted = event_rows.EventFilter(EventQuery(100))
     assert {row.kind for row in event_rows.read(path, wanted, NAMES)} == {"block_medium_error"}

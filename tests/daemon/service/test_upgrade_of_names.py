@@ -28,7 +28,7 @@ from iowarden.daemon.service import persisted_state
 from iowarden.daemon.storage import chunks, event_rows, history_db
 from iowarden.daemon.storage.history_db import History, SamplesLoaded
 from iowarden.rules.incidents import silences
-from iowarden.rules.renames import NAMES, Kind
+from iowarden.rules.renames import NAMES, NameKind
 from iowarden.rules.rulefile.rulefile import Rule
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_alerts_incidents_and_digest_have_the_names_of_today(
     assert [each.name for each in kept.digest.entries.values()] == [*map(NAMES.alert, names)]
     kinds = [each["burst"]["kind"] for each in before["happened.v2"]["happenings"]]
     assert [each.burst.kind for each in kept.correlation.groups] == [
-        NAMES.current(Kind.EVENT, kind) for kind in kinds
+        NAMES.current(NameKind.EVENT, kind) for kind in kinds
     ]
     conditions = {each.name: each.label("condition") for each in kept.alerts}
     assert conditions[DEVICE_HANG] == DEVICE_HANG_CONDITION
@@ -190,7 +190,7 @@ def test_history_is_read_by_the_names_of_today(tmp_path: Path) -> None:
         kinds = [kind for (kind,) in rows]
     stored = {(name, own) for name, each in data for _, own, *_ in chunks.unpack(name, each)}
     assert len(stored) == 4
-    now = {NAMES.current(Kind.METRIC, name) for name, _ in stored}
+    now = {NAMES.current(NameKind.METRIC, name) for name, _ in stored}
     assert {NO_PROGRESS_METRIC, INCREASE} <= now
     answers: queue.Queue[object] = queue.Queue()
     thread = History(path, answers.put)
@@ -207,8 +207,8 @@ def test_history_is_read_by_the_names_of_today(tmp_path: Path) -> None:
     days = [NAMES_ENDED - day * DAY for day in range(7, -1, -1)]
     assert [at for at, _ in history_db.read(path, "S-sda", "temperature_celsius")] == days
     assert [value for _, value in history_db.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
-    told = event_rows.read(path, event_rows.Wanted(EventQuery(100)))
-    assert [row.kind for row in told] == [NAMES.current(Kind.EVENT, kind) for kind in kinds]
+    told = event_rows.read(path, event_rows.EventFilter(EventQuery(100)))
+    assert [row.kind for row in told] == [NAMES.current(NameKind.EVENT, kind) for kind in kinds]
 
 
 def put_texts(directory: Path) -> None:
@@ -243,7 +243,7 @@ def test_overrides_hold_and_each_old_word_is_named(tmp_path: Path) -> None:
     mine = (tmp_path / "rules.d" / "mine.yaml").read_text()
     metrics = re.findall(r"iowarden_\w+", text + mine)
     words = [(name, NAMES.alert(name)) for name in alerts]
-    words += [(name, NAMES.current(Kind.METRIC, name)) for name in metrics]
+    words += [(name, NAMES.current(NameKind.METRIC, name)) for name in metrics]
     assert len(words) == 11
     for old, new in words:
         lines = [line for line in found if f"'{old}" in line]
@@ -264,7 +264,7 @@ def test_settings_of_before_are_refused_with_their_new_names(tmp_path: Path) -> 
         ),
     ]
     assert len(keys) == 11
-    renamed = {key: new for key in keys if (new := NAMES.current(Kind.KEY, key)) != key}
+    renamed = {key: new for key in keys if (new := NAMES.current(NameKind.KEY, key)) != key}
     problems: tuple[str, ...] = ()
     try:
         parse_config(text, "iowarden.yaml")

@@ -19,7 +19,7 @@ from support.disks import small_disk
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control.documents import EventLine, EventQuery
 from iowarden.daemon.storage import event_rows, history_db, sqlite
-from iowarden.daemon.storage.event_rows import Wanted
+from iowarden.daemon.storage.event_rows import EventFilter
 from iowarden.daemon.storage.history_db import History, Written
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ YEAR = 366 * 86_400.0
 MANY = 1_000_000
 
 
-def wanted(last: int = MANY, **asked: Any) -> Wanted:  # noqa: ANN401 - as AskEvents takes them
+def wanted(last: int = MANY, **asked: Any) -> EventFilter:  # noqa: ANN401 - as AskEvents takes them
     """Return a filter for events: without a limit, unless a test sets one."""
-    return Wanted(EventQuery(last, **asked))
+    return EventFilter(EventQuery(last, **asked))
 
 
 ALL = wanted()
@@ -67,7 +67,7 @@ def keep(path: Path, *rows: EventLine, **options: float) -> None:
         kept.store_events(rows)
 
 
-def found(path: Path, wanted: Wanted = ALL) -> list[EventLine]:
+def found(path: Path, wanted: EventFilter = ALL) -> list[EventLine]:
     """Return the stored events."""
     return event_rows.read(str(path), wanted)
 
@@ -335,7 +335,7 @@ def test_what_waits_is_bounded_and_the_oldest_is_given_up_and_counted(
     hung, release = threading.Event(), threading.Event()
     really = sqlite.opened
 
-    def hang(name: str, kind: sqlite.Kind) -> tuple[sqlite.Database, str]:
+    def hang(name: str, kind: sqlite.DatabaseKind) -> tuple[sqlite.Database, str]:
         hung.set()
         assert release.wait(DEADLINE_SECONDS)
         return really(name, kind)

@@ -353,7 +353,7 @@ def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path)
     assert kept(path).rows == [row(START, 15)]
     assert read(str(path), "S", "raw") == [(START, 1.0)]
     assert read(str(path), "S", "hours") == [(START, 2.0)]
-    assert event_rows.read(str(path), event_rows.Wanted(EventQuery(9))) == [event]
+    assert event_rows.read(str(path), event_rows.EventFilter(EventQuery(9))) == [event]
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (99,)
 
@@ -499,7 +499,7 @@ def test_nobody_waits_while_the_disk_hangs(path: Path, monkeypatch: pytest.Monke
     hung, release = threading.Event(), threading.Event()
     really = sqlite.opened
 
-    def hang(name: str, kind: sqlite.Kind) -> tuple[sqlite.Database, str]:
+    def hang(name: str, kind: sqlite.DatabaseKind) -> tuple[sqlite.Database, str]:
         hung.set()
         assert release.wait(DEADLINE_SECONDS)
         return really(name, kind)

@@ -24,10 +24,10 @@ from support.spoilt import SPOILT
 
 from iowarden.daemon.storage import sqlite, state_db
 from iowarden.daemon.storage.state_db import (
-    Batch,
     Committed,
     Noted,
     OutboxRow,
+    StateChanges,
     StateDatabase,
     StateLoaded,
     Texts,
@@ -68,7 +68,7 @@ class Asked:
         assert isinstance(answer, StateLoaded)
         return answer
 
-    def commit(self, batch: Batch) -> str:
+    def commit(self, batch: StateChanges) -> str:
         """Write a batch; return the error."""
         self.state.commit(batch)
         return self.committed(batch.sequence)
@@ -112,13 +112,16 @@ def test_what_was_committed_is_there_after_a_restart(path: Path) -> None:
     with opened(path) as asked:
         assert asked.load() == StateLoaded({}, ())
         second = replace(ROW, message_id="<iowarden.a.2@db1>", number=2)
-        first = Batch(1, put={"alerts": "[1]", "install": '"x"'}, add=(ROW, second))
+        first = StateChanges(1, put={"alerts": "[1]", "install": '"x"'}, add=(ROW, second))
         assert asked.commit(first) == ""
         changed = replace(second, attempts=1)
         assert (
-            asked.commit(Batch(2, put={"alerts": "[2]"}, delete=("install",), add=(changed,))) == ""
+            asked.commit(
+                StateChanges(2, put={"alerts": "[2]"}, delete=("install",), add=(changed,))
+            )
+            == ""
         )
-        assert asked.commit(Batch(3, remove=(ROW.message_id,))) == ""
+        assert asked.commit(StateChanges(3, remove=(ROW.message_id,))) == ""
         assert asked.silent()
     assert kept(path) == StateLoaded({"alerts": "[2]"}, (changed,))
     assert os.stat(path).st_mode & 0o777 == 0o600
@@ -132,7 +135,7 @@ def test_any_json_text_survives(
     """A name may hold bytes that are no text: a surrogate is read back as its JSON escape."""
     path = tmp_path_factory.mktemp("state") / "state.db"
     with opened(path) as asked:
-        assert asked.commit(Batch(1, put=documents)) == ""
+        assert asked.commit(StateChanges(1, put=documents)) == ""
     expected = {
         name: text.encode("utf-8", "backslashreplace").decode() for name, text in documents.items()
     }
@@ -141,7 +144,7 @@ def test_any_json_text_survives(
 
 _WRITER = """
 import sys, queue
-from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, StateDatabase
+from iowarden.daemon.storage.state_db import StateChanges, Committed, OutboxRow, StateDatabase
 from iowarden.rules.severity import Severity
 answers = queue.SimpleQueue()
 state = StateDatabase(sys.argv[1], answers.put)
@@ -153,7 +156,7 @@ for n in range(1, 100000):
         for part in "ab"
     )
     old = (f"<{n - 1}.a>", f"<{n - 1}.b>")
-    state.commit(Batch(n, put={"first": str(n), "second": str(n)}, add=rows, remove=old))
+    state.commit(StateChanges(n, put={"first": str(n), "second": str(n)}, add=rows, remove=old))
     while answers.get().sequence < n:
         pass
     print(n, flush=True)
@@ -191,7 +194,7 @@ def test_a_kill_leaves_the_state_before_or_after_a_batch(path: Path, seed: int) 
 def fill(path: Path) -> None:
     """Store something."""
     with opened(path) as asked:
-        assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
+        assert asked.commit(StateChanges(1, put={"install": '"x"'}, add=(ROW,))) == ""
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
@@ -210,7 +213,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_and_named(
         )
         assert f"renamed to '{aside}'" in loaded.error
         assert aside.read_bytes() == content
-        assert asked.commit(Batch(2, put={"install": '"y"'})) == ""
+        assert asked.commit(StateChanges(2, put={"install": '"y"'})) == ""
     assert kept(path) == StateLoaded({"install": '"y"'}, ())
 
 
@@ -222,8 +225,8 @@ def test_a_file_below_a_file_costs_memory_but_no_work(tmp_path: Path) -> None:
         loaded = asked.load()
         assert f"'{blocked}/state.db': mails and alerts cannot be stored: " in loaded.error
         assert asked.committed(0) == loaded.error
-        assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == loaded.error
-        assert asked.commit(Batch(2, put={"install": '"y"'})) == loaded.error
+        assert asked.commit(StateChanges(1, put={"install": '"x"'}, add=(ROW,))) == loaded.error
+        assert asked.commit(StateChanges(2, put={"install": '"y"'})) == loaded.error
         blocked.unlink()
         asked.state.retry()
         assert asked.next() == StateLoaded({}, ())
@@ -236,7 +239,7 @@ def test_it_is_tried_again_without_being_asked(tmp_path: Path) -> None:
     blocked = tmp_path / "state"
     blocked.write_text("")
     with opened(blocked / "state.db", retry_seconds=0.01) as asked:
-        assert asked.commit(Batch(1, put={"install": '"x"'})) != ""
+        assert asked.commit(StateChanges(1, put={"install": '"x"'})) != ""
         blocked.unlink()
         while (answer := asked.next()) != Committed(1):
             assert isinstance(answer, Committed | StateLoaded)
@@ -252,7 +255,7 @@ def test_a_late_file_is_read_and_what_is_known_is_newer(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     new = replace(ROW, message_id="<iowarden.b.1@db1>", incident="b", created_realtime_seconds=2e9)
     with opened(path) as asked:
-        assert asked.commit(Batch(1, put={"install": '"new"'}, add=(new,))) != ""
+        assert asked.commit(StateChanges(1, put={"install": '"new"'}, add=(new,))) != ""
         (tmp_path / "state").unlink()
         away.rename(tmp_path / "state")
         asked.state.retry()
@@ -264,9 +267,9 @@ def test_a_late_file_is_read_and_what_is_known_is_newer(tmp_path: Path) -> None:
 def test_a_file_that_somebody_removed_is_written_anew_whole(path: Path) -> None:
     """rm state.db under a running daemon: all its state is in the next file."""
     with opened(path) as asked:
-        assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
+        assert asked.commit(StateChanges(1, put={"install": '"x"'}, add=(ROW,))) == ""
         shutil.rmtree(path.parent)
-        assert asked.commit(Batch(2, put={"alerts": "[]"})) == ""
+        assert asked.commit(StateChanges(2, put={"alerts": "[]"})) == ""
     assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (ROW,))
 
 
@@ -287,13 +290,13 @@ def test_a_full_disk_loses_nothing_and_recovers_by_itself(tmp_path: Path) -> Non
         path = mount / "state.db"
         with opened(path) as asked:
             asked.load()
-            assert asked.commit(Batch(1, put={"install": '"x"'})) == ""
+            assert asked.commit(StateChanges(1, put={"install": '"x"'})) == ""
             (mount / "other").write_bytes(b"x" * (170 * 1024))
             large = replace(ROW, data=b"y" * 60_000)
-            assert "full" in asked.commit(Batch(2, put={"alerts": "[1]"}, add=(large,)))
-            assert "full" in asked.commit(Batch(3, put={"alerts": "[2]"}))
+            assert "full" in asked.commit(StateChanges(2, put={"alerts": "[1]"}, add=(large,)))
+            assert "full" in asked.commit(StateChanges(3, put={"alerts": "[2]"}))
             (mount / "other").unlink()
-            assert asked.commit(Batch(4)) == ""
+            assert asked.commit(StateChanges(4)) == ""
         assert kept(path) == StateLoaded({"alerts": "[2]", "install": '"x"'}, (large,))
 
 
@@ -305,9 +308,9 @@ def test_a_disk_that_became_read_only_still_gives_its_mails(tmp_path: Path) -> N
         subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
         with opened(path) as asked:
             assert asked.load() == StateLoaded({"install": '"x"'}, (ROW,))
-            assert "readonly" in asked.commit(Batch(2, remove=(ROW.message_id,)))
+            assert "readonly" in asked.commit(StateChanges(2, remove=(ROW.message_id,)))
             subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
-            assert asked.commit(Batch(3)) == ""
+            assert asked.commit(StateChanges(3)) == ""
         assert kept(path).outbox == ()
 
 
@@ -330,8 +333,8 @@ def test_nobody_waits_while_the_disk_hangs_and_what_came_is_written_after(
         assert asked.state.working_since is not None
         rows = [replace(ROW, message_id=f"<{n}>", number=n) for n in range(50)]
         for number, row in enumerate(rows, 1):
-            asked.state.commit(Batch(number, put={"alerts": f"[{number}]"}, add=(row,)))
-        asked.state.commit(Batch(51, remove=("<0>",)))
+            asked.state.commit(StateChanges(number, put={"alerts": f"[{number}]"}, add=(row,)))
+        asked.state.commit(StateChanges(51, remove=("<0>",)))
         assert asked.silent()
         release.set()
         assert asked.next() == StateLoaded({}, ())
@@ -344,15 +347,15 @@ def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
     """Something that cannot be stored: logged with its place; what follows is stored."""
     with opened(path) as asked:
         poison = replace(ROW, recipients_pending=(object(),))  # type: ignore[arg-type]
-        assert "bug: TypeError: " in asked.commit(Batch(1, add=(poison,)))
-        assert asked.commit(Batch(2, put={"install": '"x"'}, remove=(ROW.message_id,))) == ""
+        assert "bug: TypeError: " in asked.commit(StateChanges(1, add=(poison,)))
+        assert asked.commit(StateChanges(2, put={"install": '"x"'}, remove=(ROW.message_id,))) == ""
     assert kept(path) == StateLoaded({"install": '"x"'}, ())
 
 
 def test_closing_writes_what_waits(path: Path) -> None:
     """A stop right after a commit: it is durable, and reported as such."""
     with opened(path) as asked:
-        asked.state.commit(Batch(1, put={"install": '"x"'}))
+        asked.state.commit(StateChanges(1, put={"install": '"x"'}))
         assert asked.state.close(DEADLINE_SECONDS)
     assert kept(path).documents == {"install": '"x"'}
 
@@ -403,7 +406,7 @@ def test_the_file_of_the_version_before_is_taken_over(path: Path) -> None:
     digest = replace(ROW, message_id="<d>", number=0, data=b"", parts=("<a>", "<b>"))
     with opened(path) as asked:
         asked.load()
-        assert asked.commit(Batch(1, put={"alerts": "[]"}, add=(digest,))) == ""
+        assert asked.commit(StateChanges(1, put={"alerts": "[]"}, add=(digest,))) == ""
     assert user_version(path) == 2
     assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (digest, OLD_ROW))
 
@@ -416,9 +419,9 @@ def test_an_old_file_on_a_disk_that_became_read_only_still_gives_its_mails(tmp_p
         subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
         with opened(path) as asked:
             assert asked.load() == StateLoaded({"install": '"x"'}, (OLD_ROW,))
-            assert "readonly" in asked.commit(Batch(1, add=(ROW,)))
+            assert "readonly" in asked.commit(StateChanges(1, add=(ROW,)))
             subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
-            assert asked.commit(Batch(2)) == ""
+            assert asked.commit(StateChanges(2)) == ""
         assert kept(path).outbox == (ROW,)
         assert user_version(path) == 2
 
@@ -430,11 +433,11 @@ def test_what_is_not_durable_is_known_until_it_is(tmp_path: Path) -> None:
     with opened(blocked / "state.db") as asked:
         assert asked.state.unwritten_since is None
         before = time.monotonic()
-        assert asked.commit(Batch(1, put={"install": '"x"'})) != ""
+        assert asked.commit(StateChanges(1, put={"install": '"x"'})) != ""
         since = asked.state.unwritten_since
         assert since is not None
         assert before <= since <= time.monotonic()
-        assert asked.commit(Batch(2)) != ""
+        assert asked.commit(StateChanges(2)) != ""
         assert asked.state.unwritten_since == since
         blocked.unlink()
         asked.state.retry()
@@ -448,11 +451,11 @@ def test_a_file_that_rots_under_a_running_daemon_is_replaced_by_what_is_known(pa
     """A bad sector under state.db: renamed, and all its content is in the next one."""
     with opened(path) as asked:
         asked.load()
-        assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
+        assert asked.commit(StateChanges(1, put={"install": '"x"'}, add=(ROW,))) == ""
         rotten = path.with_name("rotten")
         rotten.write_bytes(b"\xa5" * path.stat().st_size)
         os.replace(rotten, path)
-        asked.state.commit(Batch(2, put={"alerts": "[]"}))
+        asked.state.commit(StateChanges(2, put={"alerts": "[]"}))
         told = asked.next()
         assert isinstance(told, Noted)
         assert "renamed to" in told.text
@@ -483,7 +486,7 @@ def test_a_bad_row_of_the_outbox_costs_no_other_mail(path: Path) -> None:
     with opened(path) as asked:
         asked.load()
         rows = (replace(ROW, message_id=other, data=b"Subject: y") for other in others)
-        assert asked.commit(Batch(2, add=tuple(rows))) == ""
+        assert asked.commit(StateChanges(2, add=tuple(rows))) == ""
     run(
         path,
         "UPDATE outbox SET severity = 99 WHERE message_id = '<severity>'",
@@ -512,7 +515,7 @@ def test_what_is_not_read_is_a_text_before_it_is_overwritten(path: Path) -> None
     fill(path)
     with opened(path) as asked:
         asked.load()
-        batch = Batch(2, put={"alerts": "[]"}, aside={"alerts": '{"a": "\udcff"}'})
+        batch = StateChanges(2, put={"alerts": "[]"}, aside={"alerts": '{"a": "\udcff"}'})
         asked.state.commit(batch)
         assert isinstance(asked.next(), Noted)
         (text,) = beside(path, "alerts-*.json")
@@ -520,7 +523,7 @@ def test_what_is_not_read_is_a_text_before_it_is_overwritten(path: Path) -> None
         assert asked.committed(2) == ""
         assert text.read_text() == '{"a": "\\udcff"}'
         text.unlink()
-        asked.state.commit(Batch(3))
+        asked.state.commit(StateChanges(3))
         assert asked.next() == Texts(())
         assert asked.committed(3) == ""
     assert beside(path, "alerts-*") == []
@@ -534,12 +537,12 @@ def test_on_a_full_disk_what_is_not_read_stays_where_it_is(tmp_path: Path) -> No
         with opened(path) as asked:
             asked.load()
             (mount / "other").write_bytes(b"x" * (170 * 1024))
-            batch = Batch(2, put={"install": '"y"'}, aside={"install": "z" * 90_000})
+            batch = StateChanges(2, put={"install": '"y"'}, aside={"install": "z" * 90_000})
             assert "No space left" in asked.commit(batch)
             with closing(sqlite3.connect(f"file:{path}?mode=ro&nolock=1", uri=True)) as reader:
                 assert reader.execute("SELECT text FROM document").fetchall() == [('"x"',)]
             (mount / "other").unlink()
-            assert asked.commit(Batch(3)) == ""
+            assert asked.commit(StateChanges(3)) == ""
         (text,) = beside(path, "install-*.json")
         assert text.stat().st_size == 90_000
         assert kept(path).documents == {"install": '"y"'}
@@ -569,7 +572,9 @@ def converted(path: Path, versions: dict[str, int], number: int) -> list[object]
     own.load()
     assert isinstance(events.get(timeout=DEADLINE_SECONDS), StateLoaded)
     put = {state_db.versioned(name, version): f'"{number}"' for name, version in versions.items()}
-    own.commit(Batch(1, put=put, delete=tuple(versions) if max(versions.values()) > 1 else ()))
+    own.commit(
+        StateChanges(1, put=put, delete=tuple(versions) if max(versions.values()) > 1 else ())
+    )
     assert own.close(DEADLINE_SECONDS)
     said = []
     while not events.empty():
@@ -615,7 +620,7 @@ def test_the_copy_gives_up_no_lock(path: Path) -> None:
     fill(path)
     events: queue.Queue[object] = queue.Queue()
     own = StateDatabase(str(path), events.put, versions={"install": 2})
-    own.commit(Batch(1, put={"install.v2": '"y"'}))
+    own.commit(StateChanges(1, put={"install.v2": '"y"'}))
     while events.get(timeout=DEADLINE_SECONDS) != Committed(1):
         pass
     assert beside(path, "before-*")
@@ -649,7 +654,7 @@ def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path)
         assert "version 99, from a newer iowarden" in noted.text
         assert asked.next() == StateLoaded({"install": '"x"'}, (ROW,))
         second = replace(ROW, message_id="<b>", number=2)
-        assert asked.commit(Batch(2, put={"alerts": "[]"}, add=(second,))) == ""
+        assert asked.commit(StateChanges(2, put={"alerts": "[]"}, add=(second,))) == ""
     assert user_version(path) == 99
     with closing(sqlite3.connect(path)) as connection:
         colours = connection.execute("SELECT message_id, colour FROM outbox").fetchall()
@@ -685,7 +690,7 @@ def test_tables_that_mean_something_else_are_left_alone(
         assert f"renamed to '{aside}'" in loaded.error
         assert "a newer iowarden reads the file when it is named 'state.db' again" in loaded.error
         assert aside.read_bytes() == content
-        assert asked.commit(Batch(2, put={"install": '"y"'})) == ""
+        assert asked.commit(StateChanges(2, put={"install": '"y"'})) == ""
     assert kept(path) == StateLoaded({"install": '"y"'}, rows)
 
 
@@ -709,6 +714,6 @@ def test_a_bad_sector_in_one_table_costs_not_the_other(
         loaded = asked.load()
         assert replace(loaded, error="") == found
         assert f"recovered from it: {len(found.documents)} documents, " in loaded.error
-        assert asked.commit(Batch(1)) == ""
+        assert asked.commit(StateChanges(1)) == ""
     assert beside(path, "corrupt-*")
     assert kept(path) == found

@@ -19,7 +19,7 @@ from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.daemon.service import persisted_state
 from iowarden.daemon.storage.history_reader import HistoryReader
-from iowarden.rules.selftest_schedule import Outcome, Run
+from iowarden.rules.selftest_schedule import SelfTestRun, SelfTestState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -182,7 +182,7 @@ def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
         host.wait(30)
         assert "refused" not in asked(host, "disk", "show", "sda")[1]
         host.program.end()
-        refused = {"S-sda": {"long": Run(1.0, Outcome.REFUSED, text="no")}}
+        refused = {"S-sda": {"long": SelfTestRun(1.0, SelfTestState.REFUSED, text="no")}}
         document = persisted_state.documents(persisted_state.PersistedState(self_tests=refused))[
             "self_tests"
         ]

@@ -23,10 +23,10 @@ from iowarden.rules.advice.step import About
 from iowarden.rules.alerting import unit_tests
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.events.event_table import parse_events_file
-from iowarden.rules.incidents.model import Member
+from iowarden.rules.incidents.model import IncidentMember
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.device_changes import Devices, Gone
+from iowarden.rules.topology.device_changes import Devices, VanishedDisk
 from iowarden.rules.topology.device_identity import identity
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def test_after_a_reboot_the_disk_of_today_is_advised_on_and_not_who_has_its_name
 def test_a_disk_that_was_pulled_is_looked_for_at_its_own_adapter() -> None:
     """Not at all adapters: one that hangs would block the query."""
     here = everything(without=("sdb",))
-    gone = Devices(gone={"disk X": Gone("sdb", "sdb (X)", 0.0, adapter="host2")})
+    gone = Devices(gone={"disk X": VanishedDisk("sdb", "sdb (X)", 0.0, adapter="host2")})
     facts = Facts(replace(here.of, map=replace(here.of.map, devices=gone)))
     text = said("{rescan}", facts, device="sdb")
     assert "  echo '- - -' > /sys/class/scsi_host/host2/scan" in text.splitlines()
@@ -236,7 +236,9 @@ def test_no_self_test_is_begun_on_a_disk_that_says_it_is_failing() -> None:
 
 def _said_of_grow(*alerts: Alert) -> str:
     grow = alerts[0]
-    member = Member(grow.labels, grow.name, Severity.WARNING, AlertState.FIRING, 0.0, "", "", "")
+    member = IncidentMember(
+        grow.labels, grow.name, Severity.WARNING, AlertState.FIRING, 0.0, "", "", ""
+    )
     return text_of_member(alerts, everything)(member).advice
 
 
@@ -305,7 +307,7 @@ def test_no_file_system_is_repaired_over_a_disk_that_is_gone(
     An array that runs without the disk, or a map with another path, has lost nothing.
     """
     here = everything()
-    gone = Devices(gone={"disk X": Gone("sdx", "sdx (X)", 0.0, carried)})
+    gone = Devices(gone={"disk X": VanishedDisk("sdx", "sdx (X)", 0.0, carried)})
     facts = Facts(replace(here.of, map=replace(here.of.map, devices=gone)))
     text = said("{fsck}", facts, device=device)
     assert ("before this is in order: sdx is missing" in text) is refused
@@ -404,7 +406,7 @@ def test_the_slow_disk_is_held_back_where_the_file_system_counts_its_writes() ->
 def test_what_is_kept_of_an_event_that_is_over_is_written_out_as_well() -> None:
     """`iowarden incident show` an hour later: its alert is no more, the incident is open."""
     labels = (("alertname", "block_medium_error"), ("device", "sda"))
-    member = Member(
+    member = IncidentMember(
         labels,
         "block_medium_error",
         Severity.WARNING,

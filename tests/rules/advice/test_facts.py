@@ -12,12 +12,12 @@ from iowarden.collectors.block import block_devices
 from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
 from iowarden.rules.advice import facts
 from iowarden.rules.advice.advice import filled
-from iowarden.rules.advice.facts import Facts, Kind, Known
+from iowarden.rules.advice.facts import AdviceInputs, DeviceKind, Facts
 from iowarden.rules.advice.step import About
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.signals.device import stall_limits
 from iowarden.rules.topology import redundancy
-from iowarden.rules.topology.slot_map import Map
+from iowarden.rules.topology.slot_map import DeviceMap
 
 
 @pytest.mark.parametrize(
@@ -51,21 +51,21 @@ def test_an_array_can_lose_what_its_level_says(
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("sda", Kind.ATA),
-        ("sda1", Kind.ATA),
-        ("sdc", Kind.SCSI),
-        ("sdk", Kind.PATH),
-        ("sdm", Kind.VOLUME),
-        ("vda", Kind.VIRTUAL),
-        ("nvme0n1", Kind.NVME),
-        ("md0", Kind.MD),
-        ("/dev/mapper/mpatha", Kind.MAP),
-        ("dm-1", Kind.LV),
-        ("mapper/secret", Kind.CRYPT),
-        ("loop0", Kind.LOOP),
+        ("sda", DeviceKind.ATA),
+        ("sda1", DeviceKind.ATA),
+        ("sdc", DeviceKind.SCSI),
+        ("sdk", DeviceKind.PATH),
+        ("sdm", DeviceKind.VOLUME),
+        ("vda", DeviceKind.VIRTUAL),
+        ("nvme0n1", DeviceKind.NVME),
+        ("md0", DeviceKind.MD),
+        ("/dev/mapper/mpatha", DeviceKind.MAP),
+        ("dm-1", DeviceKind.LV),
+        ("mapper/secret", DeviceKind.CRYPT),
+        ("loop0", DeviceKind.LOOP),
     ],
 )
-def test_a_device_is_what_the_kernel_says(name: str, kind: Kind) -> None:
+def test_a_device_is_what_the_kernel_says(name: str, kind: DeviceKind) -> None:
     """By transport, by the creator of a mapped device, by the controller of a volume."""
     known = everything()
     device = known.device(name)
@@ -76,11 +76,11 @@ def test_a_device_is_what_the_kernel_says(name: str, kind: Kind) -> None:
 def test_a_map_of_a_recording_without_its_uuid_is_one_by_its_paths() -> None:
     """Two paths of one serial number below one mapped device."""
     there = [replace(each, dm_uuid=None) for each in devices()]
-    known = Facts(Known(Map(topology=topology(*there))))
+    known = Facts(AdviceInputs(DeviceMap(topology=topology(*there))))
     kinds = [
         known.kind(device) for name in ("dm-0", "dm-1", "sdk") if (device := known.device(name))
     ]
-    assert kinds == [Kind.MAP, Kind.MAPPED, Kind.PATH]
+    assert kinds == [DeviceKind.MAP, DeviceKind.MAPPED, DeviceKind.PATH]
 
 
 REFUSALS = [
@@ -137,9 +137,9 @@ def alert(device: str, name: str = "DeviceStall", severity: str = "warning") -> 
 def test_three_disks_of_an_adapter_are_its_trouble() -> None:
     """Eight disks of one adapter hang: none of them is at fault."""
     where = everything().of.map
-    known = facts.known(where, (), [alert(f"sd{letter}") for letter in "cde"])
+    known = facts.advice_inputs(where, (), [alert(f"sd{letter}") for letter in "cde"])
     assert known.adapters == {"host4"}
-    assert facts.known(where, (), [alert("sdc"), alert("sdd")]).adapters == frozenset()
+    assert facts.advice_inputs(where, (), [alert("sdc"), alert("sdd")]).adapters == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_three_disks_of_an_adapter_are_its_trouble() -> None:
 def test_what_says_nothing_against_a_disk_is_no_trouble(name: str, severity: str) -> None:
     """A scheduler, SMART that cannot be read, a torn file system: the disk is as good as before."""
     where = everything().of.map
-    assert facts.known(where, (), [alert("sda", name, severity)]).troubled == frozenset()
-    assert facts.known(where, (), [alert("sda", "DiskErrorsGrow")]).troubled == {"sda"}
+    assert facts.advice_inputs(where, (), [alert("sda", name, severity)]).troubled == frozenset()
+    assert facts.advice_inputs(where, (), [alert("sda", "DiskErrorsGrow")]).troubled == {"sda"}
 
 
 # --- where it is mounted
@@ -180,7 +180,7 @@ def test_what_is_mounted_is_known_by_its_number_and_not_by_the_word_in_its_place
     machine = block_devices.topology(
         {each.name: each for each in (SDA, LV, LOOP)}, {"8:1": "sda1", "8:2": "sda2"}
     )
-    known = Facts(Known(Map(topology=machine), parse_mountinfo(MOUNTED)))
+    known = Facts(AdviceInputs(DeviceMap(topology=machine), parse_mountinfo(MOUNTED)))
     for name in ("dm-0", "mapper/vg-data", "vg/data", "/dev/mapper/vg-data"):
         assert [each.mount_point for each in known.mounts_of(name)] == ["/srv", "/var/www"]
     assert [each.mount_point for each in known.mounts_of("sda2")] == ["/", "/data"]
@@ -195,6 +195,6 @@ def test_what_is_mounted_is_known_by_its_number_and_not_by_the_word_in_its_place
 def test_a_virtual_disk_is_one_to_advice_and_to_stalls_alike(name: str) -> None:
     """By the name that its driver gives it; the two tables differed before."""
     own = disk(name)
-    assert Facts(Known(Map(topology=topology(own)))).kind(own) is Kind.VIRTUAL
+    assert Facts(AdviceInputs(DeviceMap(topology=topology(own)))).kind(own) is DeviceKind.VIRTUAL
     limits = stall_limits.kinds(topology(own)).limits[name]
     assert limits.warning_seconds == stall_limits.REMOTE_WARNING_SECONDS

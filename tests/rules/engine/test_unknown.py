@@ -88,12 +88,12 @@ class Watch:
         self.now += seconds
         self.engine.observe([] if reading is None else [reading], self.now, 1000.0)
         self.engine.rules.evaluate(self.now)
-        self.incidents, dues, _ = incidents.step(
+        self.incidents, dues, _ = incidents.next_incidents(
             self.incidents,
             self.engine.rules.alerts(),
             self.now,
             install="test",
-            policy=model.Policy(),
+            policy=model.NotificationPolicy(),
             observe=lambda alert: (Evidence(0.0, "test", alert.name),),
             judged=self.engine.rules.is_observable,
         )

@@ -15,30 +15,35 @@ from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify
-from iowarden.collectors.kmsg.kernel_line import Line
-from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk
+from iowarden.collectors.kmsg.kernel_line import KernelLine
+from iowarden.collectors.raid.controller import (
+    ComponentHealth,
+    Controller,
+    ControllerArray,
+    PhysicalDisk,
+)
 from iowarden.collectors.raid.controller import ComponentState as Told
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.events import event_alerts, event_correlation, event_counters, event_evidence
-from iowarden.rules.events.controller_clock import Clock, OffsetMethod
-from iowarden.rules.events.event_state import Batch, CorrelationState
+from iowarden.rules.events.controller_clock import ControllerClock, OffsetMethod
+from iowarden.rules.events.event_state import CorrelationState, EventBatch
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents import incidents, model
-from iowarden.rules.incidents.causes import Around
+from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import Incident, IncidentChangeKind, Incidents
 from iowarden.rules.incidents.silences import Acknowledgement
 from iowarden.rules.notice import Reason
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import identity
-from iowarden.rules.topology.slot_map import Map
-from iowarden.rules.topology.topology import NOTHING, Standing, remember
+from iowarden.rules.topology.slot_map import DeviceMap
+from iowarden.rules.topology.topology import NO_DEPENDENTS, Dependents, remember
 
 FILE = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
 START = 1_800_000_000.0
 """By the program's clock and by the wall clock."""
 HOUR = 3600.0
-OK = Told(Health.OK, "Normal")
+OK = Told(ComponentHealth.OK, "Normal")
 
 
 def sd(name: str, serial: str, **fields: Any) -> Device:  # noqa: ANN401 - as Device takes them
@@ -62,7 +67,7 @@ MACHINE = topology(
 class FakeMachine:
     """A host whose log events are created by the test."""
 
-    known: Map = field(default_factory=lambda: Map(topology=MACHINE))
+    known: DeviceMap = field(default_factory=lambda: DeviceMap(topology=MACHINE))
     state: CorrelationState = field(default_factory=CorrelationState)
     book: Incidents = field(default_factory=Incidents)
     now: float = START
@@ -73,31 +78,31 @@ class FakeMachine:
     mounts: tuple[Mount, ...] = ()
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> Dependents:
         """The storage stack."""
-        return remember(NOTHING, self.known.topology or topology(), self.mounts, self.now)
+        return remember(NO_DEPENDENTS, self.known.topology or topology(), self.mounts, self.now)
 
     def tell(
         self, *events: StorageEvent, baseline: bool = False, booted: float | None = None
     ) -> None:
         """Let data sources report events, and evaluate the result."""
-        batch = Batch(self.now, self.now, () if baseline else events, booted_seconds=booted)
+        batch = EventBatch(self.now, self.now, () if baseline else events, booted_seconds=booted)
         batch = replace(batch, baseline=events if baseline else ())
-        known = replace(self.known, standing=self.standing)
-        self.state, self.news = event_correlation.step(self.state, batch, known, TABLE)
+        known = replace(self.known, dependents=self.standing)
+        self.state, self.news = event_correlation.correlate(self.state, batch, known, TABLE)
         self.look()
 
     def look(self) -> None:
         """Process what is due."""
-        self.book, dues, changes = incidents.step(
+        self.book, dues, changes = incidents.next_incidents(
             self.book,
             [*self.alerts, *event_alerts.alerts(self.state, TABLE, self.now)],
             self.now,
             install="test",
-            policy=model.Policy(),
+            policy=model.NotificationPolicy(),
             observe=lambda _: (),
             judged=lambda *_: True,
-            around=Around(event_correlation.carries(self.state, self.standing, self.now)),
+            around=CauseContext(event_correlation.carries(self.state, self.standing, self.now)),
             acknowledged=self.acknowledged,
         )
         lifted = [
@@ -161,8 +166,8 @@ VOLUME = Controller(
     "areca",
     host="host2",
     arrays=(
-        Array("raid set 1", OK, slots=("channel 1", "channel 2")),
-        Array("volume 1", OK, parent="raid set 1", address="0:2:0"),
+        ControllerArray("raid set 1", OK, slots=("channel 1", "channel 2")),
+        ControllerArray("volume 1", OK, parent="raid set 1", address="0:2:0"),
     ),
     disks=(
         PhysicalDisk("channel 1", OK, model="DISK-8", serial="P-1", array="raid set 1"),
@@ -174,7 +179,7 @@ VOLUME = Controller(
 
 def behind(*controllers: Controller) -> FakeMachine:
     """A machine with RAID controllers."""
-    return FakeMachine(Map(topology=MACHINE, controllers=controllers or (VOLUME,)))
+    return FakeMachine(DeviceMap(topology=MACHINE, controllers=controllers or (VOLUME,)))
 
 
 def test_errors_of_a_disk_are_one_incident_with_the_first_and_the_last_line() -> None:
@@ -242,7 +247,8 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
     """The kernel names the volume first, the controller's log the disk minutes later."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, method=OffsetMethod.ERRORS)}
+        machine.state,
+        clocks={"areca 1": ControllerClock(offset=4 * HOUR, method=OffsetMethod.ERRORS)},
     )
     machine.tell(machine.medium_error("sdc"))
     assert [i.object for i in machine.open] == ["sdc (DISK-9, serial S-C, volume 1 of areca 1)"]
@@ -258,7 +264,7 @@ def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
     """The controller recovered them, or masks them."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, method=OffsetMethod.ERRORS)}
+        machine.state, clocks={"areca 1": ControllerClock(offset=0.0, method=OffsetMethod.ERRORS)}
     )
     machine.tell(*(machine.reading_error(2, number=n) for n in range(10)))
     (found,) = machine.open
@@ -269,7 +275,7 @@ def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
 def test_a_clock_that_nobody_compared_is_unverified() -> None:
     """Its events are reported with that remark."""
     machine = behind()
-    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.state = replace(machine.state, clocks={"areca 1": ControllerClock()})
     machine.tell(machine.reading_error(2, -5 * HOUR))
     (found,) = machine.open
     assert "unverified" in found.members[0].unknown
@@ -278,7 +284,7 @@ def test_a_clock_that_nobody_compared_is_unverified() -> None:
 def test_a_clock_is_found_by_errors_that_both_tell() -> None:
     """Four hours ahead and 37 s: known numbers."""
     machine = behind()
-    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.state = replace(machine.state, clocks={"areca 1": ControllerClock()})
     for minutes in (0, 7, 15, 16, 40):
         machine.now = START + 60 * minutes
         machine.tell(machine.medium_error("sdc", minutes))
@@ -287,7 +293,7 @@ def test_a_clock_is_found_by_errors_that_both_tell() -> None:
         for minutes in (0, 7, 15, 16, 40)
     ]
     machine.tell(*events)
-    clock = machine.state.clocks["areca 1"].known()
+    clock = machine.state.clocks["areca 1"].current()
     assert (clock.seconds, clock.drift_seconds, clock.matches) == (4 * HOUR + 37, 37, 5)
     # And the events have their time in UTC.
     assert machine.state.groups[-1].burst.last.realtime_seconds == START + 40 * 60
@@ -297,7 +303,7 @@ def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
     """Its memory fails, and right after that there are errors of channels."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, method=OffsetMethod.ERRORS)}
+        machine.state, clocks={"areca 1": ControllerClock(offset=0.0, method=OffsetMethod.ERRORS)}
     )
     machine.tell(
         StorageEvent(
@@ -317,7 +323,7 @@ def test_several_channels_in_one_second_are_the_controller() -> None:
     """Several disks do not fail in the same second."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, method=OffsetMethod.ERRORS)}
+        machine.state, clocks={"areca 1": ControllerClock(offset=0.0, method=OffsetMethod.ERRORS)}
     )
     machine.tell(machine.reading_error(1), machine.reading_error(2))
     assert [i.key for i in machine.open] == ["adapter host2"]
@@ -428,7 +434,7 @@ def test_an_error_of_an_hour_ago_does_not_explain_why_a_member_failed() -> None:
 def test_a_clock_that_was_reset_loses_no_event(clock: float) -> None:
     """1970 or 2096: new events are reported."""
     machine = behind()
-    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.state = replace(machine.state, clocks={"areca 1": ControllerClock()})
     machine.tell(replace(machine.reading_error(2), clock_seconds=clock))
     assert len(machine.open) == 1
 
@@ -465,14 +471,14 @@ def test_noise_is_told_nowhere() -> None:
 def test_the_kernels_error_on_a_volume_that_its_controller_does_not_tell() -> None:
     """Minutes later its log has nothing of it; a disk at another adapter is unrelated."""
     machine = behind()
-    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.state = replace(machine.state, clocks={"areca 1": ControllerClock()})
     machine.tell(machine.medium_error("sdc"))
     machine.wait(200)
     assert "the log of areca 1" not in machine.open[0].members[0].unknown
     machine.wait(200)
     assert "the log of areca 1" in machine.open[0].members[0].unknown
     other = FakeMachine()
-    other.state = replace(other.state, clocks={"areca 1": Clock()})
+    other.state = replace(other.state, clocks={"areca 1": ControllerClock()})
     other.tell(other.medium_error("sda"))
     other.wait(400)
     assert other.open[0].members[0].unknown == ""
@@ -481,13 +487,13 @@ def test_the_kernels_error_on_a_volume_that_its_controller_does_not_tell() -> No
 def test_a_clock_that_follows_daylight_saving_is_told() -> None:
     """One hour more, by the errors of another day."""
     machine = behind()
-    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.state = replace(machine.state, clocks={"areca 1": ControllerClock()})
     for day, ahead in ((0, 4 * HOUR), (2, 5 * HOUR)):
         for minutes in (0, 7, 15, 40):
             machine.now = START + 86_400 * day + 60 * minutes
             machine.tell(machine.medium_error("sdc", 100 * day + minutes))
             machine.tell(machine.reading_error(2, ahead, minutes))
-    assert machine.state.clocks["areca 1"].known().seconds == 5 * HOUR
+    assert machine.state.clocks["areca 1"].current().seconds == 5 * HOUR
     moved = [h for h in machine.state.groups if h.burst.kind == "controller_clock_moved"]
     assert [h.burst.last.text for h in moved] == [
         "areca 1: its clock changed by one hour: daylight saving time"
@@ -516,9 +522,9 @@ def test_a_failed_disk_its_raid_set_and_its_volumes_in_one_second_are_the_disk(
 ) -> None:
     """Array names are arbitrary, and a RAID set has several volumes: that is no adapter."""
     arrays = (
-        Array("raid set 1", OK, slots=("channel 1", "channel 2"), label=labels[0]),
-        Array("volume 1", OK, parent="raid set 1", address="0:2:0", label=labels[1]),
-        Array("volume 2", OK, parent="raid set 1", address="0:3:0", label=labels[2]),
+        ControllerArray("raid set 1", OK, slots=("channel 1", "channel 2"), label=labels[0]),
+        ControllerArray("volume 1", OK, parent="raid set 1", address="0:2:0", label=labels[1]),
+        ControllerArray("volume 2", OK, parent="raid set 1", address="0:3:0", label=labels[2]),
     )
     machine = behind(replace(VOLUME, arrays=arrays))
     line = replace(machine.reading_error(2), kind="areca_device_failed", text="Device Failed")
@@ -546,7 +552,7 @@ def test_a_failed_disk_of_a_volume_that_is_no_block_device_is_one_incident() -> 
 
 def test_a_disk_and_its_virtual_drive_in_one_second_are_the_disk() -> None:
     """A MegaRAID reports both at once."""
-    drive = Array("virtual drive 0", OK, address="0:2:0", slots=("enclosure 252 slot 1",))
+    drive = ControllerArray("virtual drive 0", OK, address="0:2:0", slots=("enclosure 252 slot 1",))
     disk = PhysicalDisk("enclosure 252 slot 1", OK, model="DISK-8", serial="P-1")
     machine = behind(Controller("c0", "megaraid", host="host2", arrays=(drive,), disks=(disk,)))
     line = StorageEvent(
@@ -604,7 +610,7 @@ def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -
     assert [i.key for i in alone.open] == ["adapter host2"]
     assert [m.summary for i in alone.open for m in i.members] == ["VD 00/0 is now DEGRADED"]
     told = behind(card)
-    told.state = replace(told.state, clocks={"c0": Clock()})
+    told.state = replace(told.state, clocks={"c0": ControllerClock()})
     told.tell(line)
     assert told.open == []
 
@@ -613,7 +619,7 @@ def test_what_a_log_tells_later_is_news_although_it_was_before_the_mail() -> Non
     """A controller's log is polled every five minutes: the disk had failed by then."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, method=OffsetMethod.ERRORS)}
+        machine.state, clocks={"areca 1": ControllerClock(offset=0.0, method=OffsetMethod.ERRORS)}
     )
     machine.tell(*(machine.reading_error(2, number=n) for n in range(6)))
     failed = replace(
@@ -631,7 +637,7 @@ def test_errors_hours_apart_are_no_fault_of_the_adapter() -> None:
         PhysicalDisk(f"channel {n}", OK, model="DISK-8", serial=f"P-{n}") for n in range(1, 4)
     )
     machine = behind(replace(VOLUME, arrays=(), disks=disks))
-    machine.state = replace(machine.state, clocks={"areca 1": Clock()})
+    machine.state = replace(machine.state, clocks={"areca 1": ControllerClock()})
     machine.tell(*(machine.reading_error(n, (n - 3) * HOUR) for n in range(1, 4)))
     assert len(machine.open) == 3
 
@@ -713,7 +719,7 @@ TWO_PATHS = topology(
 @pytest.mark.parametrize("order", [("8:0", "8:16"), ("8:16", "8:0")])
 def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, str]) -> None:
     """Same serial number, one incident: the first path that returns does not resolve it."""
-    machine = FakeMachine(known=Map(topology=TWO_PATHS))
+    machine = FakeMachine(known=DeviceMap(topology=TWO_PATHS))
     head = "device-mapper: multipath: 253:0:"
     failed = [f"{head} Failing path {path}." for path in ("8:0", "8:16")]
     returned = [f"{head} Reinstating path {path}." for path in order]
@@ -737,7 +743,7 @@ def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() 
     )
     events: tuple[StorageEvent, ...] = ()
     for after, words in texts:
-        events += classify(Classifier(), Line(words, realtime_seconds=START - 60 + after))[1]
+        events += classify(Classifier(), KernelLine(words, realtime_seconds=START - 60 + after))[1]
     machine.tell(*events, baseline=True)
     alerts = event_alerts.alerts(machine.state, TABLE, machine.now)
     assert {(a.subject, a.annotation("summary")) for a in alerts} == {
@@ -752,7 +758,7 @@ def lines(machine: FakeMachine, *texts: str) -> tuple[StorageEvent, ...]:
     state, found = Classifier(), []
     for number, text in enumerate(texts):
         at = machine.now - START + number
-        line = Line(text, 3, boot_id="boot", monotonic_seconds=at)
+        line = KernelLine(text, 3, boot_id="boot", monotonic_seconds=at)
         state, events = classify(state, line)
         found += [replace(each, realtime_seconds=machine.now) for each in events]
     return tuple(found)
@@ -769,12 +775,12 @@ def test_an_error_of_what_is_made_of_a_file_or_a_network_is_told_if_it_is_in_use
         f"I/O error, dev {device}, sector 8 op 0x1:(WRITE) flags 0x800 phys_seg 1 prio class 2",
         f"Buffer I/O error on dev {device}, logical block 1, lost async page write",
     )
-    idle = FakeMachine(known=Map(topology=BACKED), mounts=parse_mountinfo(SRV))
+    idle = FakeMachine(known=DeviceMap(topology=BACKED), mounts=parse_mountinfo(SRV))
     idle.tell(*lines(idle, *told))
     idle.wait(120.0)
     assert (idle.news, idle.open) == ((), [])
     used = SRV + f"30 1 {number} / /mnt rw - ext4 /dev/{device} rw\n"
-    busy = FakeMachine(known=Map(topology=BACKED), mounts=parse_mountinfo(used))
+    busy = FakeMachine(known=DeviceMap(topology=BACKED), mounts=parse_mountinfo(used))
     busy.tell(*lines(busy, *told))
     busy.wait(120.0)
     assert [each.object for each in busy.open] == [device]
@@ -784,7 +790,7 @@ def test_an_error_of_what_is_made_of_a_file_or_a_network_is_told_if_it_is_in_use
 def test_an_error_of_an_image_is_a_consequence_of_the_disk_that_has_its_file() -> None:
     """/srv/images/vm.img is on sda, which cannot be read: one incident, of sda."""
     used = SRV + "30 1 7:0 / /mnt rw - ext4 /dev/loop0 rw\n"
-    machine = FakeMachine(known=Map(topology=BACKED), mounts=parse_mountinfo(used))
+    machine = FakeMachine(known=DeviceMap(topology=BACKED), mounts=parse_mountinfo(used))
     machine.tell(
         *lines(
             machine,

@@ -23,8 +23,8 @@ from iowarden.rules.events import event_correlation
 from iowarden.rules.events.event_table import (
     UNKNOWN,
     Burst,
+    EventTable,
     Storm,
-    Table,
     grown,
     object_of,
     parse_events_file,
@@ -38,7 +38,7 @@ CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 
 
 @pytest.fixture(scope="module")
-def table() -> Table:
+def table() -> EventTable:
     """The shipped table."""
     return parse_events_file(FILE.read_text(), FILE.name)
 
@@ -61,20 +61,20 @@ def medium_error(at: float, device: str = "sdb") -> StorageEvent:
     "source",
     [kernel_kinds, event_info, alarms, storcli_events, md_events, event_correlation],
 )
-def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> None:
+def test_every_kind_of_every_source_has_a_row(table: EventTable, source: object) -> None:
     """None of them falls back on 'unknown'."""
     kinds = vars(source)["KINDS"]
     assert set(kinds) - set(table.rows) == set()
 
 
-def test_no_row_is_of_a_kind_that_nothing_tells(table: Table) -> None:
+def test_no_row_is_of_a_kind_that_nothing_tells(table: EventTable) -> None:
     """A misspelled kind would never match."""
     logs = (kernel_kinds, event_info, alarms, storcli_events, md_events)
     known = {kind for log in logs for kind in log.KINDS}
     assert set(table.rows) == known | set(event_correlation.KINDS)
 
 
-def test_what_is_mailed_has_advice_and_its_source(table: Table) -> None:
+def test_what_is_mailed_has_advice_and_its_source(table: EventTable) -> None:
     """Also what is escalated in a storm."""
     for row in table.rows.values():
         worst = max(row.severity or INFO, row.storm.severity if row.storm else INFO)
@@ -110,7 +110,7 @@ def test_what_is_mailed_has_advice_and_its_source(table: Table) -> None:
     ],
 )
 def test_a_line_of_the_kernel_has_its_meaning(
-    table: Table, text: str, kind: str, severity: Severity
+    table: EventTable, text: str, kind: str, severity: Severity
 ) -> None:
     """From the line to the row: an unknown line is a warning."""
     event = kernel(text)
@@ -118,14 +118,14 @@ def test_a_line_of_the_kernel_has_its_meaning(
     assert (row.kind, row.severity_of(event)) == (kind, severity)
 
 
-def test_an_event_of_a_source_nobody_knows_needs_attention(table: Table) -> None:
+def test_an_event_of_a_source_nobody_knows_needs_attention(table: EventTable) -> None:
     """It is reported, never dropped."""
     assert table.find(StorageEvent("storcli", "storcli_pd_removed", "PD removed")) is UNKNOWN
     row = table.find(StorageEvent("areca", "areca_new_thing", "New Thing"))
     assert (row.kind, row.severity) == ("areca_other", WARNING)
 
 
-def test_somebody_who_logs_in_is_noise(table: Table) -> None:
+def test_somebody_who_logs_in_is_noise(table: EventTable) -> None:
     """Whatever level the vendor gives it."""
     event = StorageEvent(
         "areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", word="Warning"
@@ -134,7 +134,7 @@ def test_somebody_who_logs_in_is_noise(table: Table) -> None:
 
 
 def gather(
-    before: dict[tuple[str, str, str], Burst], events: list[StorageEvent], known: Table
+    before: dict[tuple[str, str, str], Burst], events: list[StorageEvent], known: EventTable
 ) -> dict[tuple[str, str, str], Burst]:
     """Return the bursts with further events, each in the burst of its kind and object."""
     after = dict(before)
@@ -145,7 +145,7 @@ def gather(
     return after
 
 
-def test_five_errors_of_a_disk_in_ten_minutes_are_critical(table: Table) -> None:
+def test_five_errors_of_a_disk_in_ten_minutes_are_critical(table: EventTable) -> None:
     """Four are a warning, and so are five of two disks."""
     four = gather({}, [medium_error(100.0 * n) for n in range(4)], table)
     (burst,) = four.values()
@@ -172,7 +172,7 @@ def test_five_errors_of_a_disk_in_ten_minutes_are_critical(table: Table) -> None
     ],
 )  # fmt: skip
 def test_what_the_kernel_sends_again_is_never_critical_however_often(
-    table: Table, kind: str
+    table: EventTable, kind: str
 ) -> None:
     """A bad cable: a request that finally fails has a block layer line, a hang has its alert."""
     row = table.rows[kind]
@@ -180,13 +180,13 @@ def test_what_the_kernel_sends_again_is_never_critical_however_often(
     assert worst == WARNING
 
 
-def test_slow_errors_are_no_storm(table: Table) -> None:
+def test_slow_errors_are_no_storm(table: EventTable) -> None:
     """One every five minutes, all day."""
     (burst,) = gather({}, [medium_error(300.0 * n) for n in range(100)], table).values()
     assert (burst.severity, burst.count) == (WARNING, 100)
 
 
-def test_a_hundred_thousand_lines_are_one_burst(table: Table) -> None:
+def test_a_hundred_thousand_lines_are_one_burst(table: EventTable) -> None:
     """A count, the first and the last."""
     events = [medium_error(n / 1000) for n in range(100_000)]
     (burst,) = gather({}, events, table).values()
@@ -196,7 +196,7 @@ def test_a_hundred_thousand_lines_are_one_burst(table: Table) -> None:
 
 @given(times=st.lists(st.floats(0, 1e5), max_size=30), data=st.data())
 def test_bursts_do_not_depend_on_how_often_one_looks(
-    table: Table, times: list[float], data: st.DataObject
+    table: EventTable, times: list[float], data: st.DataObject
 ) -> None:
     """All events at once or in two portions."""
     events = [medium_error(at) for at in sorted(times)]
@@ -231,7 +231,7 @@ def tool(at: float, port: int = 3, name: str = "c0", sequence: int = 0) -> Stora
     )
 
 
-def test_an_event_of_a_3ware_in_both_logs_is_one(table: Table) -> None:
+def test_an_event_of_a_3ware_in_both_logs_is_one(table: EventTable) -> None:
     """Same code, port and time; another port or time is another event."""
     kernels = [driver(100), driver(100, 4), driver(5000)]
     tools = [tool(101), tool(9000), tool(5000.5)]
@@ -243,13 +243,13 @@ def test_an_event_of_a_3ware_in_both_logs_is_one(table: Table) -> None:
     )
 
 
-def test_an_event_of_another_day_is_no_twin(table: Table) -> None:
+def test_an_event_of_another_day_is_no_twin(table: EventTable) -> None:
     """No time zone is more than 14 hours from UTC."""
     assert len(twins([driver(0), tool(12 * 3600)], table)) == 1  # in its zone, 14 hours
     assert len(twins([driver(0), tool(12 * 3600 + 900)], table)) == 2
 
 
-def test_two_of_one_second_are_two(table: Table) -> None:
+def test_two_of_one_second_are_two(table: EventTable) -> None:
     """Both logs have two."""
     kernels = [driver(100), driver(100.25)]
     tools = [tool(100), tool(100, sequence=1)]
@@ -257,7 +257,7 @@ def test_two_of_one_second_are_two(table: Table) -> None:
     assert found == ((kernels[0], tools[0]), (kernels[1], tools[1]))
 
 
-def test_two_alike_controllers_keep_their_own(table: Table) -> None:
+def test_two_alike_controllers_keep_their_own(table: EventTable) -> None:
     """The same port of both failed at the same time; the map distinguishes them."""
     kernels = [driver(100, host="host6"), driver(100, host="host7")]
     tools = [tool(100, name="c0"), tool(100, name="c1")]
@@ -266,7 +266,7 @@ def test_two_alike_controllers_keep_their_own(table: Table) -> None:
     assert len(twins([*kernels, *tools], table, {"c0": "host9", "c1": "host8"})) == 4
 
 
-def test_a_line_of_kmsg_and_of_the_journal_is_one_event(table: Table) -> None:
+def test_a_line_of_kmsg_and_of_the_journal_is_one_event(table: EventTable) -> None:
     """Same boot, time and text."""
     once, other = driver(100), driver(101)
     assert twins([once, other, once], table) == ((once, once), (other,))
@@ -355,7 +355,7 @@ def test_a_kind_in_two_groups_is_refused() -> None:
 
 
 @needs_corpus
-def test_events_of_other_machines_all_mean_something(table: Table) -> None:
+def test_events_of_other_machines_all_mean_something(table: EventTable) -> None:
     """Every event line of the corpus has a row, and none is 'unknown'."""
     told = 0
     for path in sorted((CORPUS / "kernel").rglob("*.log")):
@@ -376,10 +376,10 @@ def test_events_of_other_machines_all_mean_something(table: Table) -> None:
 def test_any_text_is_a_table_or_a_refusal(text: str) -> None:
     """The parser gives nothing else."""
     with contextlib.suppress(RuleFileError):
-        assert isinstance(parse_events_file(text, "x.yaml"), Table)
+        assert isinstance(parse_events_file(text, "x.yaml"), EventTable)
 
 
-def test_what_ends_another_kind_names_one_that_is_there(table: Table) -> None:
+def test_what_ends_another_kind_names_one_that_is_there(table: EventTable) -> None:
     """'nfs_responding' ends 'nfs_not_responding'; a misspelled kind would silently end nothing."""
     assert "nfs_not_responding" in table.lasting
     text = (

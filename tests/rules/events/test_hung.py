@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from iowarden.collectors.procfs.tasks import Task, Tasks
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.events import hung
 
@@ -25,9 +25,9 @@ def alert(name: str, summary: str, task: str = "") -> Alert:
     )
 
 
-def waiting(channel: str, *stack: str, pid: int = 4711, **more: object) -> Task:
+def waiting(channel: str, *stack: str, pid: int = 4711, **more: object) -> BlockedTask:
     """A task as read by the probe."""
-    return Task(pid, 1, "postgres", channel, stack, None, None, **more)  # type: ignore[arg-type]
+    return BlockedTask(pid, 1, "postgres", channel, stack, None, None, **more)  # type: ignore[arg-type]
 
 
 LINE = alert(hung.EVENT, "postgres (pid 4711) blocked for over 120 s", "4711")
@@ -66,14 +66,16 @@ def test_a_file_server_that_is_away_is_told_with_who_waits_for_it() -> None:
         waiting("nfs_wait_on_request", pid=9),
         waiting("rq_qos_wait", pid=10),
     )
-    (said,) = hung.named([server], Tasks(tasks, 3))
+    (said,) = hung.named([server], BlockedTasks(tasks, 3))
     assert said.summary == f"{server.summary}: postgres (pid 4711) and 1 more wait for it"
-    assert hung.named([server], Tasks(tasks[2:], 1)) == [server]
+    assert hung.named([server], BlockedTasks(tasks[2:], 1)) == [server]
     assert hung.named([server], None) == [server]
     other = replace(server, subject="device nas2")
-    both = hung.named([server, other], Tasks(tasks, 3))
+    both = hung.named([server, other], BlockedTasks(tasks, 3))
     assert all(each.summary.endswith("and 1 more wait for an NFS server") for each in both)
-    assert hung.named([server, replace(other, absent_seconds=1.0)], Tasks(tasks, 3))[0] == said
+    assert (
+        hung.named([server, replace(other, absent_seconds=1.0)], BlockedTasks(tasks, 3))[0] == said
+    )
 
 
 @pytest.mark.parametrize("line", ["INFO: rcu detected a stall", "INFO: task x:1 blocked", ""])
@@ -98,16 +100,18 @@ def test_other_lines_are_left_alone(line: str) -> None:
         (waiting("rq_qos_wait", pid=4712, process=4711), ", waiting for a disk"),
     ],
 )
-def test_what_it_waits_for_is_what_the_probe_sees_of_that_very_task(task: Task, words: str) -> None:
+def test_what_it_waits_for_is_what_the_probe_sees_of_that_very_task(
+    task: BlockedTask, words: str
+) -> None:
     """For another task, or in an unknown function, there is no such text."""
-    (said,) = hung.named([LINE], Tasks((task,), 1))
+    (said,) = hung.named([LINE], BlockedTasks((task,), 1))
     assert said.summary == LINE.summary + words
     assert hung.named([LINE], None) == [LINE]
 
 
 def test_the_counter_has_the_words_of_the_log() -> None:
     """A line and the counter report one fact: the mail of either names the program."""
-    line, counter = hung.named([LINE, COUNTER], Tasks((waiting("rq_qos_wait"),), 1))
+    line, counter = hung.named([LINE, COUNTER], BlockedTasks((waiting("rq_qos_wait"),), 1))
     assert line.summary == counter.summary == f"{LINE.summary}, waiting for a disk"
 
 
@@ -115,9 +119,9 @@ def test_the_counter_alone_names_who_waits_now() -> None:
     """No log can be read; kernel threads are not a program of a user."""
     flusher = waiting("rq_qos_wait", pid=7, kernel=True)
     tasks = waiting("jbd2_log_wait_commit"), waiting("io_schedule", pid=4), flusher
-    (said,) = hung.named([COUNTER], Tasks(tasks, 3))
+    (said,) = hung.named([COUNTER], BlockedTasks(tasks, 3))
     assert said.summary == (
         "postgres (pid 4711) and 1 more wait for the journal of its file system:"
         " the kernel reported hung tasks 1 time in 10 minutes"
     )
-    assert hung.named([COUNTER], Tasks((flusher,), 1)) == [COUNTER]
+    assert hung.named([COUNTER], BlockedTasks((flusher,), 1)) == [COUNTER]

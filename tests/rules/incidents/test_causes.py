@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Layer
 from iowarden.rules.incidents import causes
-from iowarden.rules.incidents.causes import Around
+from iowarden.rules.incidents.causes import CauseContext
 
 NOW = 4000.0
-ABOVE = Around({"disk a": frozenset({"device md0"}), "disk b": frozenset({"device md0"})})
+ABOVE = CauseContext({"disk a": frozenset({"device md0"}), "disk b": frozenset({"device md0"})})
 
 
 def alert(name: str, subject: str = "", since: float = 0.0, adapter: str = "") -> Alert:
@@ -27,7 +27,7 @@ def alert(name: str, subject: str = "", since: float = 0.0, adapter: str = "") -
     )  # fmt: skip
 
 
-def cause(of: Alert, *others: Alert, around: Around = ABOVE) -> str:
+def cause(of: Alert, *others: Alert, around: CauseContext = ABOVE) -> str:
     """Return the object that is the deepest cause of an alert; '' where nothing explains it."""
     found = causes.explained([causes.fact(each, NOW) for each in (of, *others)], around)
     return found[of.key].subject if of.key in found else ""
@@ -112,14 +112,14 @@ def test_an_adapter_is_a_cause_if_its_disks_fail_together(
     One that hung a minute before the others is a matter of its own.
     """
     disks = suffering(count, gap)
-    around = Around(disks={"host3": of})
+    around = CauseContext(disks={"host3": of})
     assert cause(disks[-1], *disks[:-1], around=around) == expected
 
 
 def test_an_adapter_is_silent_only_where_all_of_its_disks_are_silenced() -> None:
     """One of three disks was silenced last week; today the adapter fails."""
     disks = [causes.fact(each, NOW, silent=n == 0) for n, each in enumerate(suffering(3))]
-    found = causes.explained(disks, Around(disks={"host3": 24}))
+    found = causes.explained(disks, CauseContext(disks={"host3": 24}))
     assert {(f.subject, f.silent) for f in found.values()} == {("adapter host3", False)}
 
 
@@ -145,7 +145,7 @@ def test_disks_that_are_missed_at_different_looks_may_have_gone_together(
     A disk that failed alone does not explain three others.
     """
     disks = vanished(*missed)
-    around = Around(
+    around = CauseContext(
         disks={"host3": len(disks)}, seen={f"disk {n}": at for n, at in enumerate(seen)}
     )
     facts = [causes.fact(each, NOW, seen=around.seen) for each in disks]
@@ -165,7 +165,7 @@ def test_paths_are_lost_and_the_map_has_failed() -> None:
     """The LUN vanished with its last path: what has no path is the map, and so on upwards."""
     above = {"disk a": frozenset({"device dm-0", "device dm-1"})}
     above["device dm-0"] = frozenset({"device dm-1"})
-    around = Around(above, maps={"disk a": frozenset({"device dm-0"})})
+    around = CauseContext(above, maps={"disk a": frozenset({"device dm-0"})})
     gone = alert("DeviceGone", "disk a", since=5.0)
     lost = alert("MultipathAllPathsLost", "device dm-0", since=7.0)
     volume = alert("FileSystemReadOnly", "device dm-1", since=8.0)
@@ -216,7 +216,7 @@ NAMES = (
 )
 
 
-def machine(rng: Random) -> tuple[list[causes.Fact], Around]:
+def machine(rng: Random) -> tuple[list[causes.Fact], CauseContext]:
     """Return alerts about a small host with an arbitrary storage stack."""
     subjects = [*SUBJECTS]
     above = {
@@ -231,7 +231,7 @@ def machine(rng: Random) -> tuple[list[causes.Fact], Around]:
         fact = causes.fact(made, NOW, silent=rng.random() < 0.2)
         fact = replace(fact, event=rng.random() < 0.3, firing=rng.random() < 0.8)
         facts[fact.key] = fact
-    return list(facts.values()), Around(above, {"host0": rng.randint(1, 4), "host1": 2})
+    return list(facts.values()), CauseContext(above, {"host0": rng.randint(1, 4), "host1": 2})
 
 
 @settings(max_examples=400, deadline=None)
@@ -279,7 +279,7 @@ def test_maps_that_fail_together_have_the_fabric_in_common(
     maps: int, lost: int, expected: str
 ) -> None:
     """Three within a minute, or both of two; their LUNs are in that incident as well."""
-    around = Around(maps={f"disk {n}": frozenset({f"device dm-{n}"}) for n in range(maps)})
+    around = CauseContext(maps={f"disk {n}": frozenset({f"device dm-{n}"}) for n in range(maps)})
     alerts = [alert("MultipathPathLost", f"device dm-{n}", n * 10.0) for n in range(lost)]
     gone = alert("DeviceGone", "disk 0", 5.0, "host1")
     assert cause(alerts[-1], *alerts[:-1], gone, around=around) == expected
@@ -303,7 +303,7 @@ def test_a_controller_that_is_gone_is_no_consequence_of_its_disks() -> None:
 
 def test_an_adapter_is_named_with_its_driver() -> None:
     """'host6' alone is not enough to find it in the kernel's log, or in the host."""
-    around = Around(disks={"host6": 2}, drivers={"host6": "mpt3sas_cm0"})
+    around = CauseContext(disks={"host6": 2}, drivers={"host6": "mpt3sas_cm0"})
     disks = [alert("DeviceStall", f"disk {n}", adapter="host6") for n in "ab"]
     found = causes.explained([causes.fact(each, NOW) for each in disks], around)
     assert {f.object for f in found.values()} == {"host6 (SCSI host adapter, mpt3sas_cm0)"}

@@ -13,8 +13,8 @@ from support.tiers import examples
 from iowarden.daemon.service.persisted_state import PersistedState, documents, read
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.incidents import incidents, members, model, silences
-from iowarden.rules.incidents.causes import Around
-from iowarden.rules.incidents.model import Incidents, Policy
+from iowarden.rules.incidents.causes import CauseContext
+from iowarden.rules.incidents.model import Incidents, NotificationPolicy
 from iowarden.rules.matcher import parse_matcher
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
@@ -63,7 +63,7 @@ class FakeMachine:
         self.now = 0.0
         self.mails: list[tuple[float, Reason, str, int]] = []
         self.blind = False
-        self.around = Around()
+        self.around = CauseContext()
         self.arrival: model.Arrival | None = None
         self.said = silences.Silences()
         self.changes: list[str] = []
@@ -110,12 +110,12 @@ class FakeMachine:
             for each in alerts:
                 heard = Severity.INFO if each.key in silenced else each.severity
                 self.worst[each.subject] = max(heard, self.worst.get(each.subject, heard))
-            self.state, dues, events = incidents.step(
+            self.state, dues, events = incidents.next_incidents(
                 self.state,
                 alerts,
                 self.now,
                 install="test",
-                policy=Policy(),
+                policy=NotificationPolicy(),
                 observe=lambda a: (Evidence(0.0, "x", a.name),),
                 judged=lambda *_: not self.blind,
                 arrival=self.arrival,
@@ -139,7 +139,7 @@ class FakeMachine:
 
     def _check(
         self,
-        due: model.Due,
+        due: model.DueNotice,
         alerts: tuple[Alert, ...],
         silenced: set[tuple[tuple[tuple[str, str], ...], str]],
     ) -> None:
@@ -760,7 +760,7 @@ def test_two_disks_are_an_adapter_only_if_it_has_no_more() -> None:
     """Both of two: their adapter. Two of eight at the same moment: two disks."""
     for count, keys in ((2, ["adapter host3"]), (8, ["disk sd0", "disk sd1"])):
         host = FakeMachine()
-        host.around = Around(disks={"host3": count})
+        host.around = CauseContext(disks={"host3": count})
         host.run(60, disk_alert(0), disk_alert(1, since=2.0))
         assert list(host.state.by_key) == keys
 
@@ -1273,7 +1273,9 @@ def test_a_symptom_of_what_was_mailed_is_no_mail() -> None:
 def test_a_second_member_that_is_lost_is_told_at_once_in_the_thread_of_the_first() -> None:
     """raid5: 7 s after the mail about the first disk, not 607 s, the array does not run."""
     host = FakeMachine()
-    host.around = Around({f"disk {name}": frozenset({"device md0"}) for name in ("sda", "sdb")})
+    host.around = CauseContext(
+        {f"disk {name}": frozenset({"device md0"}) for name in ("sda", "sdb")}
+    )
     first = alert("DeviceGone", "critical", device="sda")
     degraded = replace(alert("ArrayDegraded", "critical", since=2.0), subject="device md0")
     assert host.run(5, first, step=1) == ["opened"]
@@ -1297,7 +1299,7 @@ def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: 
     degraded = replace(alert("ArrayDegraded", since=104.0), subject="device md0")
     for comes, at in ((lost,), 108.0), ((lost, degraded), 104.0):
         host = FakeMachine()
-        host.around = Around({"disk sda": frozenset({"device md0"})})
+        host.around = CauseContext({"disk sda": frozenset({"device md0"})})
         host.run(100, hang, step=1)
         host.run(4, hang, lost, step=1)
         host.run(120, hang, *comes, step=1)

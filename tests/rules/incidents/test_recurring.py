@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.incidents import incidents, recurring
-from iowarden.rules.incidents.model import Incidents, Policy
+from iowarden.rules.incidents.model import Incidents, NotificationPolicy
 from iowarden.rules.incidents.recurring import DAY_SECONDS, Recurrences
 from iowarden.rules.notice import Reason
 
@@ -52,13 +52,13 @@ class FakeMachine:
 
     def _look(self, alerts: list[Alert]) -> None:
         now = self.now
-        self.habits = recurring.step(self.habits, alerts, now, float)
-        self.state, dues, _ = incidents.step(
+        self.habits = recurring.next_recurrences(self.habits, alerts, now, float)
+        self.state, dues, _ = incidents.next_incidents(
             self.state,
             alerts,
             now,
             install="test",
-            policy=Policy(),
+            policy=NotificationPolicy(),
             observe=lambda _: (),
             judged=lambda *_: True,
             usual=lambda alert: recurring.usual(self.habits, alert, now, float),

@@ -12,7 +12,7 @@ from iowarden.collectors.block.block_devices import Device, Topology
 from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.incidents import silences
-from iowarden.rules.incidents.model import Incident, Member
+from iowarden.rules.incidents.model import Incident, IncidentMember
 from iowarden.rules.incidents.silences import Silences
 from iowarden.rules.matcher import Matcher, parse_matcher, written
 from iowarden.rules.severity import Severity
@@ -73,7 +73,7 @@ def device(name: str, serial: str | None) -> Device:
 
 def incident(**changes: object) -> Incident:
     """Return a disk's incident with one member."""
-    member = Member(
+    member = IncidentMember(
         HANG.labels,
         HANG.name,
         Severity.CRITICAL,

@@ -39,7 +39,7 @@ def stepped(
 ) -> Digest:
     """Return the digest after these alerts changed."""
     changes = [Transition(a, AlertState.INACTIVE) for a in alerts]
-    return digest.step(state, changes, events, now, lambda at: f"day {at // 86_400:.0f}")
+    return digest.next_digest(state, changes, events, now, lambda at: f"day {at // 86_400:.0f}")
 
 
 def mail(state: Digest, now: float, heartbeat: str = "") -> tuple[Digest, digest.Notice | None]:
@@ -166,7 +166,7 @@ def test_what_is_silenced_is_counted_beside_what_is_told() -> None:
     quiet = {"Began", "Over"}
     changes = [Transition(each, AlertState.INACTIVE) for each in (began, later, over, told)]
     changes.append(Transition(replace(over, state=AlertState.RESOLVED), AlertState.FIRING))
-    state = digest.step(Digest(), changes, (), 0.0, str, lambda each: each.name in quiet)
+    state = digest.next_digest(Digest(), changes, (), 0.0, str, lambda each: each.name in quiet)
     keys = {digest.entry_key(each) for each in (began, later)}
     state, notice = digest.weekly(state, WEEK, float, install="x", silenced=keys)
     assert notice is not None

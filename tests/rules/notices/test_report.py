@@ -12,16 +12,16 @@ from support.machine import disk, topology
 from iowarden.collectors.block.block_devices import Md
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.incidents.model import Due, Incident, Member
+from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import report
 from iowarden.rules.quantity import quantity
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import identity
-from iowarden.rules.topology.topology import NOTHING, remember
+from iowarden.rules.topology.topology import NO_DEPENDENTS, remember
 
 
-def member(name: str, severity: Severity = Severity.WARNING, **changes: object) -> Member:
+def member(name: str, severity: Severity = Severity.WARNING, **changes: object) -> IncidentMember:
     """Return an alert as an incident remembers it."""
     values: dict[str, object] = {
         "labels": (("alertname", name), ("device", "sda")),
@@ -33,10 +33,10 @@ def member(name: str, severity: Severity = Severity.WARNING, **changes: object) 
         "advice": f"cure {name}",
         "unknown": "",
     }
-    return Member(**{**values, **changes})  # type: ignore[arg-type]
+    return IncidentMember(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def incident(*members: Member, **changes: object) -> Incident:
+def incident(*members: IncidentMember, **changes: object) -> Incident:
     """Return an open incident of which the first mail is due."""
     values: dict[str, object] = {
         "identifier": "abc",
@@ -56,12 +56,12 @@ MACHINE = topology(
     disk("md0", slaves=("sda",), holders=("dm-0",), leaf=False, md=Md("raid1", 2, None, 2, None)),
     disk("dm-0", slaves=("md0",), leaf=False),
 )
-STANDING = remember(NOTHING, MACHINE, (), 0.0)
+STANDING = remember(NO_DEPENDENTS, MACHINE, (), 0.0)
 
 
 def test_the_worst_alert_speaks_first() -> None:
     """The subject is that of the critical one, whichever was first."""
-    due = Due(Reason.OPENED, incident(member("Slow"), member("Hung", Severity.CRITICAL)))
+    due = DueNotice(Reason.OPENED, incident(member("Slow"), member("Hung", Severity.CRITICAL)))
     notice = report.notice(due, lambda at: at + 1000, 60.0, (), MACHINE)
     assert notice.summary == "Hung happens"
     assert notice.realtime_seconds == 1060.0
@@ -72,7 +72,7 @@ def test_the_worst_alert_speaks_first() -> None:
 def test_what_a_log_told_late_began_before_it_opened_anything() -> None:
     """A controller's log is read every few minutes; the mail has the actual start time."""
     late = incident(member("DiskFailed", since_seconds=40.0), opened_seconds=300.0)
-    notice = report.notice(Due(Reason.OPENED, late), float, 300.0, (), MACHINE)
+    notice = report.notice(DueNotice(Reason.OPENED, late), float, 300.0, (), MACHINE)
     assert notice.opened_seconds == 40.0
 
 
@@ -80,10 +80,10 @@ def test_lines_of_several_devices_name_them() -> None:
     """A disk that hangs and the volume on it: two lines that were the same otherwise."""
     volume = (("alertname", "DeviceStall"), ("device", "dm-0"))
     both = incident(member("DeviceStall"), member("DeviceStall", labels=volume))
-    happened = report.notice(Due(Reason.OPENED, both), float, 60.0, (), MACHINE).sentences
+    happened = report.notice(DueNotice(Reason.OPENED, both), float, 60.0, (), MACHINE).sentences
     assert {line.split(": ")[0] for line in happened} == {"sda", "dm-0"}
     alone = incident(member("DeviceStall"))
-    (line,) = report.notice(Due(Reason.OPENED, alone), float, 60.0, (), MACHINE).sentences
+    (line,) = report.notice(DueNotice(Reason.OPENED, alone), float, 60.0, (), MACHINE).sentences
     assert line.startswith("warning DeviceStall")
 
 
@@ -91,7 +91,9 @@ def test_lines_of_several_devices_name_them() -> None:
 def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> None:
     """A warning that is not silenced is the subject, next to a more severe one that is."""
     known = member("Hung", Severity.CRITICAL, silenced=True)
-    notice = report.notice(Due(reason, incident(known, member("Slow"))), float, 60.0, (), MACHINE)
+    notice = report.notice(
+        DueNotice(reason, incident(known, member("Slow"))), float, 60.0, (), MACHINE
+    )
     assert notice.summary == "Slow happens"
     assert [line.startswith("critical Hung") for line in notice.sentences] == [False, True]
     assert notice.sentences[1].endswith("(silenced)")
@@ -117,7 +119,7 @@ def test_a_mail_after_a_reboot_calls_a_disk_by_its_name_of_today(
         disk(n, serial=s, model="HDD", vendor="ACME") for n, s in (("sda", "S1"), ("sdb", "S2"))
     ]
     known = identity(topology(disk("sda", serial=serial, model="HDD", vendor="ACME")), "sda")
-    due = Due(Reason.OPENED, incident(member("Slow"), key=known.key, object=known.object))
+    due = DueNotice(Reason.OPENED, incident(member("Slow"), key=known.key, object=known.object))
     notice = report.notice(due, float, 60.0, (), topology(*disks))
     assert notice.object == object_
     assert notice.sentences[1:] == ((said,) if said else ())
@@ -125,7 +127,7 @@ def test_a_mail_after_a_reboot_calls_a_disk_by_its_name_of_today(
 
 def test_what_is_built_on_the_disk_is_named() -> None:
     """The administrator knows the mirror and the volume on it."""
-    hung = Due(Reason.OPENED, incident(member("Hung")))
+    hung = DueNotice(Reason.OPENED, incident(member("Hung")))
     notice = report.notice(hung, float, 0.0, (), MACHINE, STANDING)
     assert notice.affected == ("md0 (raid1) is built on sda", "dm-0 is built on md0")
 
@@ -135,14 +137,14 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
     left = topology(disk("sdb", serial="S2"))
     later = remember(STANDING, left, (), 10.0)
     gone = member("DeviceGone", subject=identity(MACHINE, "sda").key)
-    due = Due(Reason.OPENED, incident(gone, key=gone.subject))
+    due = DueNotice(Reason.OPENED, incident(gone, key=gone.subject))
     notice = report.notice(due, float, 70.0, (), left, later)
     assert notice.affected == ("md0 (raid1) was built on sda", "dm-0 was built on md0")
     (forgotten,) = report.notice(due, float, 311.0, (), left, later).affected
     assert forgotten.startswith("Not known: ")
     said = replace(gone, labels=(*gone.labels, ("carried", "md0, /srv")))
-    due = Due(Reason.REMINDER, incident(said, key=gone.subject))
-    (last,) = report.notice(due, float, 86_400.0, (), left, NOTHING).affected
+    due = DueNotice(Reason.REMINDER, incident(said, key=gone.subject))
+    (last,) = report.notice(due, float, 86_400.0, (), left, NO_DEPENDENTS).affected
     assert last == "on it when it disappeared: md0, /srv"
 
 
@@ -150,8 +152,8 @@ def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
     """It is present and was polled: that is not unknown."""
     own = identity(MACHINE, "sda").key
     bare = topology(disk("sda", serial="S1", model="HDD", vendor="ACME"))
-    due = Due(Reason.OPENED, incident(member("Hung", subject=own), key=own))
-    notice = report.notice(due, float, 0.0, (), bare, remember(NOTHING, bare, (), 0.0))
+    due = DueNotice(Reason.OPENED, incident(member("Hung", subject=own), key=own))
+    notice = report.notice(due, float, 0.0, (), bare, remember(NO_DEPENDENTS, bare, (), 0.0))
     assert notice.affected == ("No array, volume or mount is known to use it.",)
 
 
@@ -174,7 +176,7 @@ def test_a_disk_with_requests_in_flight_is_evidence_of_a_stall_and_not_hit(
 ) -> None:
     """A disk always has requests: a task may wait for it, but that proves no harm."""
     alert = member(name, labels=())
-    due = Due(Reason.OPENED, incident(alert, key=key))
+    due = DueNotice(Reason.OPENED, incident(alert, key=key))
     notice = report.notice(due, float, 0.0, (), MACHINE, STANDING, busy=("sda",))
     assert notice.affected == affected
     text = "requests in flight: sda (ACME HDD, serial S1)"
@@ -185,7 +187,7 @@ def test_advice_is_given_once_in_a_thread() -> None:
     """The second mail repeats nothing of the first, but gives what is new."""
     first = incident(member("Hung"))
     again = incident(member("Hung"), member("Slow"), advised=report.advised(first), mails=2)
-    notice = report.notice(Due(Reason.ESCALATED, again), float, 0.0, (), MACHINE)
+    notice = report.notice(DueNotice(Reason.ESCALATED, again), float, 0.0, (), MACHINE)
     assert notice.advice == ("cure Slow",)
     assert notice.references == ("abc.1",)
 
@@ -195,10 +197,10 @@ def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
     old, over, new = member("Hung"), member("Full", cleared_seconds=30.0), member("Slow")
     whole = incident(old, over, new, advised=("Hung",), mails=2)
 
-    def said(one: Member) -> MemberText:
+    def said(one: IncidentMember) -> MemberText:
         return MemberText(f"cure {one.name}", f"{one.name} means trouble.")
 
-    notice = report.notice(Due(Reason.ESCALATED, whole), float, 60.0, (), MACHINE, said=said)
+    notice = report.notice(DueNotice(Reason.ESCALATED, whole), float, 60.0, (), MACHINE, said=said)
     assert notice.meaning == ("Slow means trouble.",)
     assert notice.advice == ("cure Slow",)
     assert report.advised(whole) == ("Hung", "Full", "Slow")
@@ -207,14 +209,18 @@ def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
 def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
     """The host's stall was critical before; the disk is new."""
     hung = member("DeviceStall", labels=(("condition", "device_hang"), ("device", "sda")))
-    due = Due(Reason.ESCALATED, incident(member("WriteLull", Severity.CRITICAL), hung, mails=2))
+    due = DueNotice(
+        Reason.ESCALATED, incident(member("WriteLull", Severity.CRITICAL), hung, mails=2)
+    )
     assert report.notice(due, float, 60.0, (), MACHINE).summary == "DeviceStall happens"
 
 
 def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     """'can no longer be read', and why."""
     silent = member("Hung", state=AlertState.UNKNOWN, unknown="diskstats failed: gone")
-    notice = report.notice(Due(Reason.DATA_UNAVAILABLE, incident(silent)), float, 9.0, (), MACHINE)
+    notice = report.notice(
+        DueNotice(Reason.DATA_UNAVAILABLE, incident(silent)), float, 9.0, (), MACHINE
+    )
     assert notice.summary == "diskstats failed: gone"
     assert "its data source can no longer be read" in notice.sentences[0]
 
@@ -222,7 +228,7 @@ def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
 def test_what_holds_no_longer_is_told_in_the_past() -> None:
     """A freeze of 29 s is mailed when its minute of grouping has passed: it is resolved, too."""
     held = member("Hung", missed_seconds=30.0)
-    notice = report.notice(Due(Reason.OPENED, incident(held)), float, 60.0, (), MACHINE)
+    notice = report.notice(DueNotice(Reason.OPENED, incident(held)), float, 60.0, (), MACHINE)
     assert notice.summary == "cleared; was: Hung happens"
     assert notice.sentences[0].endswith("(cleared 30 s ago)")
 
@@ -230,12 +236,12 @@ def test_what_holds_no_longer_is_told_in_the_past() -> None:
 def test_a_warning_and_a_critical_limit_are_one_line() -> None:
     """The worst that holds; when both are over, the worst that was. Another disk is another."""
 
-    def of(device: str, severity: Severity, **fields: Any) -> Member:  # noqa: ANN401 - as Member takes them
+    def of(device: str, severity: Severity, **fields: Any) -> IncidentMember:  # noqa: ANN401 - as Member takes them
         labels = (("alertname", "Hot"), ("device", device), ("severity", severity.name.lower()))
         return replace(member("Hot", severity), labels=labels, subject=device, **fields)
 
-    def lines(*members: Member) -> list[str]:
-        due = Due(Reason.OPENED, incident(*members))
+    def lines(*members: IncidentMember) -> list[str]:
+        due = DueNotice(Reason.OPENED, incident(*members))
         notice = report.notice(due, float, 60.0, (), MACHINE)
         return [line.partition(",")[0] for line in notice.sentences]
 
@@ -280,7 +286,9 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     failed = member("FileSystemErrors", advice="e2fsck -f /dev/md0", told_seconds=1.0)
     stopped = member("ArrayStopped", advice="write nothing there", summary="md0 does not run")
     open_now = incident(failed, stopped, advised=("FileSystemErrors",), mails=2)
-    notice = report.notice(Due(Reason.ESCALATED, open_now), float, 10.0, (), MACHINE, STANDING)
+    notice = report.notice(
+        DueNotice(Reason.ESCALATED, open_now), float, 10.0, (), MACHINE, STANDING
+    )
     back, new = notice.advice
     assert back.startswith("Do not follow the earlier advice (FileSystemErrors")
     assert back.endswith("): md0 does not run.")
@@ -292,7 +300,7 @@ def test_what_comes_again_is_told_with_what_to_do() -> None:
     """The first mail was hours ago, and may have gone to another person."""
     hung = member("Hung", Severity.CRITICAL, advice="look at the adapter", told_seconds=1.0)
     again = incident(hung, advised=("Hung",), mails=3, recurrences=1)
-    notice = report.notice(Due(Reason.REOPENED, again), float, 10.0, (), MACHINE)
+    notice = report.notice(DueNotice(Reason.REOPENED, again), float, 10.0, (), MACHINE)
     assert notice.advice == ("look at the adapter",)
 
 
@@ -302,7 +310,7 @@ def test_each_mail_that_takes_advice_back_says_what_to_do_instead() -> None:
     stopped = member("ArrayStopped", advice="write nothing there", summary="md0 does not run")
     names = ("FileSystemErrors", "ArrayStopped")
     third = incident(failed, stopped, advised=names, mails=3)
-    notice = report.notice(Due(Reason.ESCALATED, third), float, 10.0, (), MACHINE, STANDING)
+    notice = report.notice(DueNotice(Reason.ESCALATED, third), float, 10.0, (), MACHINE, STANDING)
     back, again = notice.advice
     assert back.startswith("Do not follow the earlier advice (FileSystemErrors")
     assert again == "write nothing there"
@@ -313,10 +321,16 @@ def test_a_controller_that_only_says_that_something_is_wrong_leaves_the_word_to_
     sums_up = member("ControllerImpaired", subject="adapter host0")
     battery = member("ControllerBatteryBad", subject="adapter host0", since_seconds=5.0)
     found = incident(sums_up, battery, key="adapter host0", object="megaraid c0")
-    assert report.notice(Due(Reason.OPENED, found), float, 9.0, (), None).summary == battery.summary
+    assert (
+        report.notice(DueNotice(Reason.OPENED, found), float, 9.0, (), None).summary
+        == battery.summary
+    )
     failed = replace(sums_up, severity=Severity.CRITICAL)
     found = replace(found, members=(failed, battery))
-    assert report.notice(Due(Reason.OPENED, found), float, 9.0, (), None).summary == failed.summary
+    assert (
+        report.notice(DueNotice(Reason.OPENED, found), float, 9.0, (), None).summary
+        == failed.summary
+    )
 
 
 def test_the_disks_of_an_adapter_are_counted_without_their_array() -> None:
@@ -337,7 +351,7 @@ def test_the_disks_of_an_adapter_are_counted_without_their_array() -> None:
     )
     found = incident(*gone, stopped, key="adapter host0", object="host0 (SCSI host adapter)")
     assert (
-        report.notice(Due(Reason.OPENED, found), float, 9.0, (), None).summary
+        report.notice(DueNotice(Reason.OPENED, found), float, 9.0, (), None).summary
         == "3 disks: disappeared"
     )
 
@@ -346,7 +360,7 @@ def test_an_adapter_that_does_not_name_the_disk_it_lost_does_not_hit_all_of_them
     """'removing handle(0x0009)' is of one of its 24 disks, and of no array by now."""
     lost = member("hba_device_removed", count=1, subject="adapter host0", labels=())
     found = incident(lost, key="adapter host0", object="host0 (SCSI host adapter)")
-    told = report.notice(Due(Reason.OPENED, found), float, 9.0, (), MACHINE, STANDING)
+    told = report.notice(DueNotice(Reason.OPENED, found), float, 9.0, (), MACHINE, STANDING)
     assert told.affected == ("Not known yet: which of its disks it lost.",)
 
 
@@ -356,6 +370,6 @@ def test_what_was_measured_before_the_clock_was_set_is_told_by_the_clock_of_now(
     own = incident(member("DiskFailed", since_seconds=90.0, joined_seconds=100.0, evidence=(line,)))
     for ahead, shown in ((0.0, 100.2), (3600.0, 3700.0)):
         notice = report.notice(
-            Due(Reason.OPENED, own), lambda at, by=ahead: at + by, 300.0, (), MACHINE
+            DueNotice(Reason.OPENED, own), lambda at, by=ahead: at + by, 300.0, (), MACHINE
         )
         assert [each.realtime_seconds for each in notice.evidence] == [shown]

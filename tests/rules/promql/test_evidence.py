@@ -12,7 +12,7 @@ from iowarden.rules.promql.errors import EvaluationError
 from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.evidence import Drift, drift
 from iowarden.rules.promql.parser import parse
-from iowarden.rules.promql.store import Store
+from iowarden.rules.promql.store import SeriesStore
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_nothing_that_is_believed_at_once_is_taken_back(
     first = since.draw(st.integers(1, 7))
     found = []
     for begin in (first, 0):
-        store = Store({"x": 1000.0})
+        store = SeriesStore({"x": 1000.0})
         for number in range(begin, 8):
             store.append("x", (), 1000.0 + 10 * number, float(values[number]))
         try:

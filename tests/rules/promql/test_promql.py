@@ -14,7 +14,7 @@ from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.evaluator import Sample, compile_expression
 from iowarden.rules.promql.regex import compile_anchored, compile_search
-from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, Store
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, SeriesStore
 from iowarden.rules.rulefile.template import compile_template
 
 NOW = 10_000.0
@@ -25,9 +25,9 @@ def labels(**pairs: str) -> Labels:
     return tuple(sorted(pairs.items()))
 
 
-def machine() -> Store:
+def machine() -> SeriesStore:
     """Two disks, of which sdb is hot, and one of them in an array."""
-    store = Store()
+    store = SeriesStore()
     store.append_many(
         NOW,
         [
@@ -42,7 +42,7 @@ def machine() -> Store:
     return store
 
 
-def vector(text: str, store: Store | None = None, at: float = NOW) -> list[Sample]:
+def vector(text: str, store: SeriesStore | None = None, at: float = NOW) -> list[Sample]:
     """Evaluate an expression that gives a vector."""
     result = compile_expression(text).evaluate(machine() if store is None else store, at)
     assert isinstance(result, list)
@@ -51,7 +51,7 @@ def vector(text: str, store: Store | None = None, at: float = NOW) -> list[Sampl
 
 def scalar(text: str) -> float:
     """Evaluate an expression that gives a scalar."""
-    result = compile_expression(text).evaluate(Store(), NOW)
+    result = compile_expression(text).evaluate(SeriesStore(), NOW)
     assert isinstance(result, float)
     return result
 
@@ -125,7 +125,7 @@ NUMBERS = st.floats()
 @given(NUMBERS, NUMBERS)
 def test_no_operation_on_numbers_raises(left: float, right: float) -> None:
     """Whatever the counters are, a rule gets a number."""
-    store = Store()
+    store = SeriesStore()
     store.append("left", (), NOW, left)
     store.append("right", (), NOW, right)
     for operator in ("+", "-", "*", "/", "%", "^", "atan2", "== bool", "<= bool"):
@@ -172,7 +172,7 @@ def test_a_selector_of_everything_is_refused(text: str) -> None:
 @pytest.mark.parametrize("history", [0.0, 1000.0])
 def test_a_sample_counts_until_it_is_five_minutes_old(history: float) -> None:
     """Prometheus 3: the window is open on the left."""
-    store = Store({"up": history})
+    store = SeriesStore({"up": history})
     store.append("up", (), NOW, 1.0)
     assert vector("up", store, NOW)
     assert vector("up", store, NOW + LOOKBACK_SECONDS - 0.001)
@@ -183,7 +183,7 @@ def test_a_sample_counts_until_it_is_five_minutes_old(history: float) -> None:
 @pytest.mark.parametrize("history", [0.0, 1000.0])
 def test_a_vanished_disk_has_no_temperature(history: float) -> None:
     """A stale marker ends a series at once, and a later sample revives it."""
-    store = Store({"up": history})
+    store = SeriesStore({"up": history})
     store.append("up", (), NOW, 1.0)
     store.mark_stale("up", (), NOW + 1)
     assert not vector("up", store, NOW + 1)
@@ -193,7 +193,7 @@ def test_a_vanished_disk_has_no_temperature(history: float) -> None:
 
 def test_history_answers_for_an_earlier_time() -> None:
     """A metric with retention can be read at an earlier time, stale marker included."""
-    store = Store({"up": 60.0})
+    store = SeriesStore({"up": 60.0})
     for second in range(200):
         store.append("up", (), NOW + second, float(second))
     store.mark_stale("up", (), NOW + 200)
@@ -207,7 +207,7 @@ def test_history_answers_for_an_earlier_time() -> None:
 
 def test_time_does_not_go_back_for_a_series() -> None:
     """A sample of the same moment replaces, an older one is ignored."""
-    store = Store()
+    store = SeriesStore()
     store.append("up", (), NOW, 1.0)
     store.append("up", (), NOW, 2.0)
     store.append("up", (), NOW - 1, 3.0)
@@ -217,7 +217,7 @@ def test_time_does_not_go_back_for_a_series() -> None:
 
 def test_a_store_forgets_what_no_rule_can_see() -> None:
     """A million ticks with disks that come and go leave nothing behind."""
-    store = Store()
+    store = SeriesStore()
     for tick in range(1000):
         store.append("up", labels(device=f"sd{tick}"), NOW + tick * 10, 1.0)
     assert len(store.series("up")) <= 2 * LOOKBACK_SECONDS / 10
@@ -418,7 +418,7 @@ def test_no_samples_make_an_expression_fail_without_a_reason(
         expression = compile_expression(" ".join(parts))
     except PromqlError:
         return
-    store = Store()
+    store = SeriesStore()
     for name, x, y, value in series:
         store.append(name, tuple((k, v) for k, v in (("x", x), ("y", y)) if v), NOW, value)
     try:

@@ -22,7 +22,7 @@ from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.evaluator import Expression, Sample, compile_expression
 from iowarden.rules.promql.lexer import duration_seconds, unquote
 from iowarden.rules.promql.parser import parse
-from iowarden.rules.promql.store import Labels, Store
+from iowarden.rules.promql.store import Labels, SeriesStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,9 +85,9 @@ class Loaded:
     """Metrics with histograms; '' if the name of one could not be read."""
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> SeriesStore:
         """Return the samples with all their history."""
-        store = Store({name: FOREVER_SECONDS for (name, _), _ in self.samples})
+        store = SeriesStore({name: FOREVER_SECONDS for (name, _), _ in self.samples})
         for ((name, labels), at), value in sorted(self.samples.items(), key=lambda one: one[0][1]):
             if value is None:
                 store.mark_stale(name, labels, at)

@@ -21,7 +21,7 @@ from iowarden.rules.promql.ast import (
     Aggregation,
     Binary,
     Call,
-    Matcher,
+    LabelMatcher,
     Matching,
     Negation,
     Node,
@@ -383,12 +383,12 @@ TEXTS = st.text(max_size=5)
 
 
 @st.composite
-def matchers(draw: st.DrawFn) -> tuple[Matcher, ...]:
+def matchers(draw: st.DrawFn) -> tuple[LabelMatcher, ...]:
     """Build the contents of the braces."""
     one = st.tuples(LABELS, st.sampled_from(["=", "!="]), TEXTS) | st.tuples(
         LABELS, st.sampled_from(["=~", "!~"]), st.sampled_from(["", "x.*", '"', "\\d"])
     )
-    return tuple(Matcher(*parts, 0) for parts in draw(st.lists(one, max_size=2)))
+    return tuple(LabelMatcher(*parts, 0) for parts in draw(st.lists(one, max_size=2)))
 
 
 @st.composite

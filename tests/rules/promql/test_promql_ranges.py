@@ -24,7 +24,7 @@ from iowarden.rules.promql.run import (
     STEP_COST,
     Budget,
 )
-from iowarden.rules.promql.store import Labels, Store
+from iowarden.rules.promql.store import Labels, SeriesStore
 
 SDA, SDB = (("device", "sda"),), (("device", "sdb"),)
 NAN, INF = math.nan, math.inf
@@ -34,9 +34,9 @@ STALE = None
 
 def recorded(
     values: dict[tuple[str, Labels], list[float | None]], step_seconds: float = 15.0
-) -> Store:
+) -> SeriesStore:
     """Return a store with values that were read every so many seconds from time 0 on."""
-    store = Store(any_retention_seconds=1e6)
+    store = SeriesStore(any_retention_seconds=1e6)
     for number in range(max(len(found) for found in values.values())):
         for (name, labels), found in values.items():
             if number >= len(found):
@@ -49,19 +49,19 @@ def recorded(
     return store
 
 
-def one(values: list[float | None], step_seconds: float = 15.0) -> Store:
+def one(values: list[float | None], step_seconds: float = 15.0) -> SeriesStore:
     """Return a store with a single series, `x`."""
     return recorded({("x", ()): values}, step_seconds)
 
 
-def vector(text: str, store: Store, at: float) -> list[Sample]:
+def vector(text: str, store: SeriesStore, at: float) -> list[Sample]:
     """Evaluate an expression that gives a vector."""
     result = compile_expression(text).evaluate(store, at)
     assert isinstance(result, list)
     return result
 
 
-def value(text: str, store: Store, at: float) -> float | None:
+def value(text: str, store: SeriesStore, at: float) -> float | None:
     """Evaluate an expression that gives one element or none."""
     found = vector(text, store, at)
     assert len(found) <= 1
@@ -88,7 +88,7 @@ def test_a_window_is_open_on_the_left() -> None:
 
 def test_a_window_of_milliseconds_has_no_neighbour_in_it() -> None:
     """4 s - 2.003 s is a float below 1.997, and the sample there is not in the window."""
-    store = Store({"x": 100.0})
+    store = SeriesStore({"x": 100.0})
     for number in range(4001):
         store.append("x", (), number / 1000, 1.0)
     assert value("sum_over_time(x[2003ms])", store, 4.0) == 2003
@@ -138,7 +138,7 @@ def test_at_fixes_the_time() -> None:
 @pytest.mark.parametrize("at", [1_800_000_000.123_456_7, 1_800_000_000.123_456_2])
 def test_the_newest_sample_is_seen_however_odd_the_clock_is(at: float) -> None:
     """A clock has more digits than the microseconds that windows distinguish."""
-    store = Store()
+    store = SeriesStore()
     store.append("x", (), at, 1.0)
     for text in ("x", "x @ end()", "x @ start()", "sum_over_time(x[1m])", "x offset 0s"):
         assert value(text, store, at) == 1, text
@@ -238,7 +238,7 @@ def test_quantile_of_a_window() -> None:
 def test_a_disk_that_fills_is_full_at_the_time_the_line_says() -> None:
     """100 GB free that shrink by 1 GB a minute: nothing in 100 minutes, at any age of the host."""
     for begin in (0.0, 1.8e9):
-        store = Store({"free_bytes": 3600.0})
+        store = SeriesStore({"free_bytes": 3600.0})
         for minute in range(11):
             store.append("free_bytes", SDA, begin + 60 * minute, (100 - minute) * 1e9)
         found = vector("predict_linear(free_bytes[1h], 90 * 60)", store, begin + 600)
@@ -268,7 +268,7 @@ def test_a_prediction_is_from_now_on_whatever_offset_says() -> None:
 
 def test_series_with_other_timestamps_have_their_own_line() -> None:
     """Two data sources are read at different seconds; each has its own times."""
-    store = Store({"x": 3600.0})
+    store = SeriesStore({"x": 3600.0})
     for number in range(5):
         store.append("x", SDA, 60.0 * number, 60.0 * number)
         store.append("x", SDB, 90.0 * number, 2 * (90.0 * number))
@@ -522,7 +522,7 @@ def test_what_some_evaluations_cost_is_bounded_together() -> None:
 # --- history ---
 
 
-def a_number(text: str, store: Store, at: float) -> float | None:
+def a_number(text: str, store: SeriesStore, at: float) -> float | None:
     """Return the value of the only element that an expression gives, or None for none."""
     found = compile_expression(text).evaluate(store, at)
     assert isinstance(found, list)
@@ -531,7 +531,7 @@ def a_number(text: str, store: Store, at: float) -> float | None:
 
 def test_a_day_of_what_is_read_each_second_is_thinned() -> None:
     """The last quarter of an hour is whole; before, 15 s lie between two samples; ends stay."""
-    thinned, whole = (Store({"x": 86_700.0}, thins=thins) for thins in (True, False))
+    thinned, whole = (SeriesStore({"x": 86_700.0}, thins=thins) for thins in (True, False))
     for second in range(20_001):
         for store in (thinned, whole):
             if second % 5000 == 4999:
@@ -551,7 +551,7 @@ def test_a_day_of_what_is_read_each_second_is_thinned() -> None:
 
 def test_only_what_is_asked_for_hours_is_thinned() -> None:
     """A rule of an hour reads each second."""
-    store = Store({"x": 3900.0}, thins=True)
+    store = SeriesStore({"x": 3900.0}, thins=True)
     for second in range(5000):
         store.append("x", SDA, float(second), 1.0)
     assert a_number("count_over_time(x[1h])", store, 4999.0) == 3600
@@ -585,7 +585,7 @@ def test_a_selector_without_a_name_keeps_everything() -> None:
     """The metrics that `{device="sda"}[1h]` matches are not known beforehand."""
     expression = compile_expression('count_over_time({device="sda"}[1h])')
     assert (expression.reads_any, expression.any_retention_seconds) == (True, 3900.0)
-    store = Store({"rare": 60.0}, any_retention_seconds=expression.any_retention_seconds)
+    store = SeriesStore({"rare": 60.0}, any_retention_seconds=expression.any_retention_seconds)
     for minute in range(120):
         for name in ("rare", "other"):
             store.append(name, SDA, 60.0 * minute, 1.0)
@@ -601,8 +601,8 @@ def test_a_selector_without_a_name_keeps_everything() -> None:
 def test_trimmed_history_answers_as_all_of_it_would(seconds: int, gaps: list[int]) -> None:
     """However the samples were written, a window within the retention has the same ones."""
     text = f"count_over_time(x[{seconds}s])"
-    short = Store(compile_expression(text).retention_seconds)
-    full = Store({"x": 1e9})
+    short = SeriesStore(compile_expression(text).retention_seconds)
+    full = SeriesStore({"x": 1e9})
     at = 0.0
     for gap in gaps:
         at += gap
@@ -616,7 +616,7 @@ def test_trimmed_history_answers_as_all_of_it_would(seconds: int, gaps: list[int
 
 def test_a_sample_takes_no_more_than_24_bytes() -> None:
     """An hour of 15 s samples, as the arrays hold it, room to grow included."""
-    store = Store({"x": 3900.0})
+    store = SeriesStore({"x": 3900.0})
     for number in range(1000):
         store.append("x", SDA, 15.0 * number, float(number))
     series = store.series("x")[0]
@@ -628,7 +628,7 @@ def test_a_sample_takes_no_more_than_24_bytes() -> None:
 
 def test_other_rules_keep_what_was_seen() -> None:
     """A reload that adds a rule with a longer range does not forget the last minutes."""
-    store = Store({"x": 600.0, "y": 600.0})
+    store = SeriesStore({"x": 600.0, "y": 600.0})
     for number in range(20):
         for name in ("x", "y", "z"):
             store.append(name, (), 15.0 * number, float(number))
@@ -645,7 +645,7 @@ def test_more_history_than_fits_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     """A range of a year does not fill the memory: its rule fails, the others continue."""
     monkeypatch.setattr(store_module, "MAX_SAMPLES", 1000)
     retention = {"x": 1e9, "y": 600.0}
-    store = Store(retention)
+    store = SeriesStore(retention)
     for number in range(1000):
         for name in ("x", "y"):
             store.append(name, SDA, 10.0 * number, 1.0)

@@ -13,7 +13,7 @@ from iowarden.rules.promql.errors import EvaluationError
 from iowarden.rules.promql.evaluator import Sample, compile_expression
 from iowarden.rules.promql.functions import ELEMENTWISE
 from iowarden.rules.promql.ranges import FUNCTIONS
-from iowarden.rules.promql.store import Store
+from iowarden.rules.promql.store import SeriesStore
 
 HARD = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, 1e19, -0.3)
 NUMBERS = ("0", "-0", "1", "-1", "Inf", "-Inf", "NaN", "1e308", "-1e308", "5e-324", "1e19", "0.5")
@@ -87,7 +87,7 @@ def test_every_expression_over_any_samples_has_an_end(
     text: str, values: list[float | None], at: float
 ) -> None:
     """Division by zero, overflow, domains, gaps and duplicates: Go's answer, or an error."""
-    store = Store(any_retention_seconds=1e9)
+    store = SeriesStore(any_retention_seconds=1e9)
     for number, value in enumerate(values):
         for shift, (name, label) in enumerate((("x", "1"), ("x", "2"), ("y", "1"))):
             labels = (("a", label),)

@@ -18,14 +18,14 @@ from iowarden.collectors.model import Outcome, ParseError, Reading
 from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import (
-    Array,
     Battery,
+    CachePolicy,
+    ComponentHealth,
     ComponentState,
     Controller,
+    ControllerArray,
     Controllers,
-    Health,
     PhysicalDisk,
-    Policy,
     Problem,
     Sensor,
 )
@@ -209,7 +209,10 @@ def is_well(found: Controller) -> bool:
     """Whether a controller reports no fault of itself and its parts."""
     parts = (*found.arrays, *found.disks, *found.batteries, *found.sensors, found)
     states = [part.state for part in parts if part.state is not None]
-    return all(each.health in {Health.OK, Health.BUSY, Health.ABSENT} for each in states)
+    return all(
+        each.health in {ComponentHealth.OK, ComponentHealth.BUSY, ComponentHealth.ABSENT}
+        for each in states
+    )
 
 
 UNPROTECTED = ("ControllerCacheUnprotected", "critical")
@@ -251,7 +254,7 @@ def test_what_others_captured_raises_what_is_wrong_and_nothing_else(
 # --- one fault each
 
 
-def array(word: str, vendor: str) -> Array:
+def array(word: str, vendor: str) -> ControllerArray:
     """Return an array in a state that a controller reports."""
     if vendor == "areca":
         line = f" 1  Raid Set # 00  3 3000.0GB 0.0GB 123  {word}"
@@ -297,33 +300,33 @@ def test_each_word_for_an_array_has_its_alert(vendor: str, word: str, expected: 
 @pytest.mark.parametrize(
     ("health", "expected"),
     [
-        (Health.OK, set()),
-        (Health.BUSY, set()),
-        (Health.ABSENT, set()),
-        (Health.REBUILDING, set()),
-        (Health.DEGRADED, {("ControllerDiskAttention", "warning")}),
-        (Health.ATTENTION, {("ControllerDiskAttention", "warning")}),
-        (Health.FAILING, {("ControllerDiskFailing", "critical")}),
-        (Health.FAILED, {("ControllerDiskFailed", "critical")}),
+        (ComponentHealth.OK, set()),
+        (ComponentHealth.BUSY, set()),
+        (ComponentHealth.ABSENT, set()),
+        (ComponentHealth.REBUILDING, set()),
+        (ComponentHealth.DEGRADED, {("ControllerDiskAttention", "warning")}),
+        (ComponentHealth.ATTENTION, {("ControllerDiskAttention", "warning")}),
+        (ComponentHealth.FAILING, {("ControllerDiskFailing", "critical")}),
+        (ComponentHealth.FAILED, {("ControllerDiskFailed", "critical")}),
     ],
 )
-def test_each_state_of_a_disk_has_its_alert(health: Health, expected: Fired) -> None:
+def test_each_state_of_a_disk_has_its_alert(health: ComponentHealth, expected: Fired) -> None:
     """Every state there is has a meaning here."""
     disk = PhysicalDisk("channel 2", ComponentState(health, "Word"), "ACME DISK-9", "S2")
     assert told(Controller("areca 1", "areca", disks=(disk,))) == expected
 
 
-@pytest.mark.parametrize("health", Health)
+@pytest.mark.parametrize("health", ComponentHealth)
 @pytest.mark.parametrize("what", ["array", "disk", "battery", "sensor", "controller"])
-def test_only_what_is_well_busy_or_absent_is_silent(what: str, health: Health) -> None:
+def test_only_what_is_well_busy_or_absent_is_silent(what: str, health: ComponentHealth) -> None:
     """Every state has an alert or is listed here: a new one would fail this test."""
     state = ComponentState(health, "Word")
-    quiet = {Health.OK, Health.BUSY, Health.ABSENT}
+    quiet = {ComponentHealth.OK, ComponentHealth.BUSY, ComponentHealth.ABSENT}
     if what == "disk":  # its array is reported
-        quiet.add(Health.REBUILDING)
+        quiet.add(ComponentHealth.REBUILDING)
     card = Controller("x0", "acme")
     found = {
-        "array": replace(card, arrays=(Array("v0", state),)),
+        "array": replace(card, arrays=(ControllerArray("v0", state),)),
         "disk": replace(card, disks=(PhysicalDisk("bay 1", state),)),
         "battery": replace(card, batteries=(Battery("bbu", state),)),
         "sensor": replace(card, sensors=(Sensor("fan 1", state),)),
@@ -349,7 +352,9 @@ def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
 
 def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
     """'Normal' of the raid set does not mean that no disk is dead."""
-    disk = PhysicalDisk("channel 2", ComponentState(Health.FAILED, "Failed"), "ACME DISK-9", "S2")
+    disk = PhysicalDisk(
+        "channel 2", ComponentState(ComponentHealth.FAILED, "Failed"), "ACME DISK-9", "S2"
+    )
     machine = FakeMachine()
     sets = (array("Normal", "areca"),)
     fired = machine.look(Controller("areca 1", "areca", arrays=sets, disks=(disk,)))
@@ -363,13 +368,13 @@ def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
 def test_what_may_say_anything_cannot_break_a_rule() -> None:
     """Names and states with quotes, templates and backslashes: an alert, and no error."""
     odd = '"}) or vector(1) {{ printf "%s" }} \\ \'x'
-    state = ComponentState(Health.ATTENTION, odd)
+    state = ComponentState(ComponentHealth.ATTENTION, odd)
     card = Controller(
         odd,
         odd,
         odd,
         state=state,
-        arrays=(Array(odd, state, odd, odd),),
+        arrays=(ControllerArray(odd, state, odd, odd),),
         disks=(PhysicalDisk(odd, state, odd, odd, errors_total={odd: 1}),),
         batteries=(Battery(odd, state, ready=False),),
         sensors=(Sensor(odd, state),),
@@ -393,11 +398,13 @@ def test_what_may_say_anything_cannot_break_a_rule() -> None:
 
 def caching(battery: Battery | None, vendor: str = "acme", **policy: bool) -> Controller:
     """Return a controller with one array that caches so."""
-    own = Array("u0", ComponentState(Health.OK, "OK"), policy=Policy(**policy))
+    own = ControllerArray(
+        "u0", ComponentState(ComponentHealth.OK, "OK"), policy=CachePolicy(**policy)
+    )
     return Controller("c0", vendor, arrays=(own,), batteries=() if battery is None else (battery,))
 
 
-def battery(health: Health, ready: bool | None) -> Battery:
+def battery(health: ComponentHealth, ready: bool | None) -> Battery:
     """Return the battery of a cache."""
     return Battery("bbu", ComponentState(health, health.value.upper()), ready)
 
@@ -408,15 +415,15 @@ BAD = ("ControllerBatteryBad", "warning")
 @pytest.mark.parametrize(
     ("vendor", "own", "expected"),
     [
-        ("acme", battery(Health.OK, ready=True), set()),
-        ("acme", battery(Health.FAILED, ready=False), {UNPROTECTED, BAD}),
-        ("acme", battery(Health.DEGRADED, ready=False), {UNPROTECTED, BAD}),
-        ("acme", battery(Health.DEGRADED, ready=True), {BAD}),
-        ("acme", battery(Health.OK, ready=False), {UNPROTECTED, BAD}),
-        ("acme", battery(Health.ABSENT, ready=None), {UNPROTECTED}),
-        ("acme", battery(Health.BUSY, ready=False), {UNPROTECTED}),
-        ("3ware", battery(Health.BUSY, ready=False), set()),
-        ("3ware", battery(Health.FAILED, ready=False), {UNPROTECTED, BAD}),
+        ("acme", battery(ComponentHealth.OK, ready=True), set()),
+        ("acme", battery(ComponentHealth.FAILED, ready=False), {UNPROTECTED, BAD}),
+        ("acme", battery(ComponentHealth.DEGRADED, ready=False), {UNPROTECTED, BAD}),
+        ("acme", battery(ComponentHealth.DEGRADED, ready=True), {BAD}),
+        ("acme", battery(ComponentHealth.OK, ready=False), {UNPROTECTED, BAD}),
+        ("acme", battery(ComponentHealth.ABSENT, ready=None), {UNPROTECTED}),
+        ("acme", battery(ComponentHealth.BUSY, ready=False), {UNPROTECTED}),
+        ("3ware", battery(ComponentHealth.BUSY, ready=False), set()),
+        ("3ware", battery(ComponentHealth.FAILED, ready=False), {UNPROTECTED, BAD}),
         ("acme", None, set()),
     ],
 )
@@ -431,13 +438,13 @@ def test_a_write_cache_that_nothing_keeps_is_critical(
 @pytest.mark.parametrize(
     ("own", "forced", "expected"),
     [
-        (battery(Health.ABSENT, ready=None), True, {NEVER_PROTECTED}),
-        (battery(Health.ABSENT, ready=None), False, {UNPROTECTED}),
-        (battery(Health.ABSENT, ready=None), None, {UNPROTECTED}),
-        (battery(Health.FAILED, ready=False), True, {UNPROTECTED, BAD}),
-        (battery(Health.BUSY, ready=False), True, {UNPROTECTED}),
-        (battery(Health.ATTENTION, ready=False), True, {UNPROTECTED, BAD}),
-        (battery(Health.OK, ready=True), True, set()),
+        (battery(ComponentHealth.ABSENT, ready=None), True, {NEVER_PROTECTED}),
+        (battery(ComponentHealth.ABSENT, ready=None), False, {UNPROTECTED}),
+        (battery(ComponentHealth.ABSENT, ready=None), None, {UNPROTECTED}),
+        (battery(ComponentHealth.FAILED, ready=False), True, {UNPROTECTED, BAD}),
+        (battery(ComponentHealth.BUSY, ready=False), True, {UNPROTECTED}),
+        (battery(ComponentHealth.ATTENTION, ready=False), True, {UNPROTECTED, BAD}),
+        (battery(ComponentHealth.OK, ready=True), True, set()),
     ],
 )
 def test_an_adaptec_whose_module_was_never_bought_is_no_alarm_at_night(
@@ -455,23 +462,25 @@ def test_an_adaptec_whose_module_was_never_bought_is_no_alarm_at_night(
 def test_a_module_of_an_adaptec_that_is_gone_is_an_alarm() -> None:
     """It was present before, which is stored over a restart."""
     machine = FakeMachine()
-    machine.look(caching(battery(Health.OK, ready=True), "adaptec", write_back=True, forced=True))
+    machine.look(
+        caching(battery(ComponentHealth.OK, ready=True), "adaptec", write_back=True, forced=True)
+    )
     before = machine.engine
     sources = [source for source in registry.SOURCES if source.name == "controllers"]
     machine.engine = Engine(shipped_rules(), sources, machine.now)
     machine.engine.recall(before.signals.remember(), before.devices.devices)
-    gone = caching(battery(Health.ABSENT, None), "adaptec", write_back=True, forced=True)
+    gone = caching(battery(ComponentHealth.ABSENT, None), "adaptec", write_back=True, forced=True)
     assert machine.look(gone) == {UNPROTECTED}
 
 
 @pytest.mark.parametrize(
     ("vendor", "own", "write_back", "expected"),
     [
-        ("megaraid", battery(Health.OK, ready=True), True, {DISKS_CACHE}),
-        ("adaptec", battery(Health.OK, ready=True), True, set()),
-        ("megaraid", battery(Health.OK, ready=True), False, set()),
+        ("megaraid", battery(ComponentHealth.OK, ready=True), True, {DISKS_CACHE}),
+        ("adaptec", battery(ComponentHealth.OK, ready=True), True, set()),
+        ("megaraid", battery(ComponentHealth.OK, ready=True), False, set()),
         ("megaraid", None, True, set()),
-        ("megaraid", battery(Health.ABSENT, ready=None), False, set()),
+        ("megaraid", battery(ComponentHealth.ABSENT, ready=None), False, set()),
     ],
 )
 def test_disks_that_cache_writes_defeat_the_battery_that_was_paid_for(
@@ -490,8 +499,8 @@ def test_disks_that_cache_writes_defeat_the_battery_that_was_paid_for(
 def test_a_write_cache_that_goes_off_is_a_warning_and_a_learn_cycle_is_none() -> None:
     """Policy from write-back to write-through by itself, with a battery in order, or busy."""
     machine = FakeMachine()
-    well = battery(Health.OK, ready=True)
-    busy = battery(Health.BUSY, ready=False)
+    well = battery(ComponentHealth.OK, ready=True)
+    busy = battery(ComponentHealth.BUSY, ready=False)
     assert machine.look(caching(well, write_back=True)) == set()
     off = machine.look(caching(well, write_back=False))
     assert off == {("ControllerWriteCacheOff", "warning")}
@@ -505,7 +514,7 @@ def test_a_write_cache_that_goes_off_is_a_warning_and_a_learn_cycle_is_none() ->
 def test_a_battery_that_is_never_done_with_charging_is_a_warning() -> None:
     """Two days; a charge takes one at most."""
     machine = FakeMachine()
-    busy = caching(battery(Health.BUSY, ready=False), write_back=False)
+    busy = caching(battery(ComponentHealth.BUSY, ready=False), write_back=False)
     assert machine.look(busy, seconds=1.9 * DAY, every=900.0) == {("ControllerBatteryBusy", "info")}
     assert ("ControllerBatteryBusy", "warning") in machine.look(
         busy, seconds=0.2 * DAY, every=900.0
@@ -556,24 +565,28 @@ def test_who_is_not_read_is_told_the_program_that_is_missing_and_where_it_belong
 @pytest.mark.parametrize("program", ["storcli64", "perccli64", "storcli2", "", "MegaCli64"])
 def test_megacli_is_named_only_where_it_is_what_was_asked(program: str) -> None:
     """It crashes newer cards, at which iowarden does not run it."""
-    bad = ComponentState(Health.FAILED, "Failed")
-    needs = ComponentState(Health.ATTENTION, "Odd")
+    bad = ComponentState(ComponentHealth.FAILED, "Failed")
+    needs = ComponentState(ComponentHealth.ATTENTION, "Odd")
     found = Controller(
         "megaraid c0",
         "megaraid",
         program=program,
         state=bad,
         arrays=(
-            Array("virtual drive 0", bad, policy=Policy(write_back=True, forced=True)),
-            Array("virtual drive 1", ComponentState(Health.DEGRADED, "Dgrd"), disk_cache=True),
-            Array("virtual drive 2", needs),
-            Array("foreign drive group 0", needs),
+            ControllerArray(
+                "virtual drive 0", bad, policy=CachePolicy(write_back=True, forced=True)
+            ),
+            ControllerArray(
+                "virtual drive 1", ComponentState(ComponentHealth.DEGRADED, "Dgrd"), disk_cache=True
+            ),
+            ControllerArray("virtual drive 2", needs),
+            ControllerArray("foreign drive group 0", needs),
         ),
         disks=tuple(
             PhysicalDisk(slot, bad)
             for slot in ("enclosure 252 slot 3", "slot 4", "drive group 0 span 0 row 1")
         ),
-        batteries=(battery(Health.FAILED, ready=False),),
+        batteries=(battery(ComponentHealth.FAILED, ready=False),),
         sensors=(Sensor("enclosure 252", bad),),
     )
     machine = FakeMachine()
@@ -621,7 +634,7 @@ def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown
 def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() -> None:
     """Two polls later, because a disk may just be replaced; until another one is in its slot."""
     machine = FakeMachine()
-    ok = ComponentState(Health.OK, "OK")
+    ok = ComponentState(ComponentHealth.OK, "OK")
     disks = tuple(PhysicalDisk(f"bay {n}", ok, serial=f"S{n}") for n in (1, 2, 3))
     hp, less = (Controller("hp slot 0", "hp", disks=some) for some in (disks, disks[:2]))
     machine.look(hp)
@@ -733,7 +746,7 @@ def test_an_areca_loses_a_disk_and_a_spare_takes_its_place() -> None:
 def test_what_has_no_place_of_its_own_is_the_matter_of_the_controller() -> None:
     """Its battery, its sensors, itself: of the adapter that the kernel has, where that is known."""
     machine = FakeMachine()
-    bad = battery(Health.FAILED, ready=False)
+    bad = battery(ComponentHealth.FAILED, ready=False)
     machine.look(Controller("areca 1", "areca", "ARC-1210", host="host2", batteries=(bad,)))
     assert machine.alert("ControllerBatteryBad").subject == "adapter host2"
     machine.look(Controller("c0", "3ware", batteries=(bad,)))

@@ -12,7 +12,7 @@ from support.host import Host, shipped_rules
 from support.machine import disk, topology
 
 from iowarden.collectors.block.diskstats import parse_diskstats
-from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
+from iowarden.collectors.block.scsi import ScsiDevice, ScsiHost, ScsiTopology
 from iowarden.collectors.kernel.hung_task import HungTask
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.meminfo import parse_meminfo
@@ -361,12 +361,12 @@ def test_a_watch_that_is_off_or_has_no_line_left_tells_nothing() -> None:
     assert reports(last, out, out, pause=700, blocked=0) == [0, 1, 0]
 
 
-def scsi(address: str, name: str | None, timeouts: int | None) -> Scsi:
+def scsi(address: str, name: str | None, timeouts: int | None) -> ScsiTopology:
     """One device."""
     device = ScsiDevice(
         address, "host0", name, 0, "running", 32, 30.0, 100, 100, 5, timeouts_total=timeouts
     )
-    return Scsi({}, {address: device}, None)
+    return ScsiTopology({}, {address: device}, None)
 
 
 def test_commands_that_time_out_are_told_of_their_disk_for_ten_minutes() -> None:

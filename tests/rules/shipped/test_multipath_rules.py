@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.machine import disk, topology
 
-from iowarden.collectors.block.scsi import Scsi, ScsiDevice
+from iowarden.collectors.block.scsi import ScsiDevice, ScsiTopology
 from iowarden.rules.signals.device import multipath
 from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.snapshot import Snapshot
@@ -37,8 +37,8 @@ class Looks:
         """Return by map how many paths are working, waiting, lost."""
         self.now += after
         found = states or {}
-        scsi = Scsi({}, {n: self._scsi(n, state) for n, state in found.items()}, None)
-        values: dict[str, Topology | Scsi] = {"block": topology(*devices), "scsi": scsi}
+        scsi = ScsiTopology({}, {n: self._scsi(n, state) for n, state in found.items()}, None)
+        values: dict[str, Topology | ScsiTopology] = {"block": topology(*devices), "scsi": scsi}
         inputs = Inputs(self.now, self.now, Snapshot(**values))
         view = View(inputs, None)
         self.state, samples = multipath.GROUP.step(self.state, view)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from support.incidents import (
 
 from iowarden.collectors import registry
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.signals.table import Memory
+from iowarden.rules.signals.table import PersistentSignals
 from iowarden.rules.topology.device_changes import Devices
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from iowarden.rules.notice import Reason
 
-WRITE_MOSTLY = Memory(groups={"phantom_reads": {"SN-n1": ((0.0, 86_400.0),)}})
+WRITE_MOSTLY = PersistentSignals(groups={"phantom_reads": {"SN-n1": ((0.0, 86_400.0),)}})
 """The stored state of an SSD that was hardly read for a day."""
 
 
@@ -38,7 +38,9 @@ QUEUE = ("queue",)
 """The group of these rules."""
 
 
-def play(story: Story, memory: Memory | None = None, groups: Collection[str] = ()) -> Host:
+def play(
+    story: Story, memory: PersistentSignals | None = None, groups: Collection[str] = ()
+) -> Host:
     """Return the host after a sequence of loads; `memory` is its stored state before."""
     host = Host(groups=groups)
     if memory is not None:
@@ -48,7 +50,7 @@ def play(story: Story, memory: Memory | None = None, groups: Collection[str] = (
     return host
 
 
-def told(story: Story, memory: Memory | None = None) -> set[str]:
+def told(story: Story, memory: PersistentSignals | None = None) -> set[str]:
     """Return the alerts of these rules that fired, as 'name severity'."""
     return {f"{name} {severity}" for _, name, severity in play(story, memory, QUEUE).fired}
 
@@ -395,7 +397,7 @@ PHANTOMS = WRITES._replace(reads=450, read_bytes=45 * MB, busy=0.6)
     ],
 )
 def test_gg1_a_written_device_that_reads(
-    why: str, load: Load, memory: Memory | None, alerts: set[str]
+    why: str, load: Load, memory: PersistentSignals | None, alerts: set[str]
 ) -> None:
     """40 MB/s written and 45 read, 3000 major faults a second, 5 % of memory available."""
     story = Story()

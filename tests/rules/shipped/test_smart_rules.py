@@ -19,14 +19,14 @@ from iowarden.collectors.smart.drive import (
     Attribute,
     Drive,
     ErrorCounter,
-    Nvme,
+    NvmeHealth,
     Protocol,
     ReadStatus,
-    Scsi,
+    ScsiHealth,
     SelfTest,
 )
 from iowarden.collectors.smart.smartctl import parse
-from iowarden.collectors.smart.smartctl_refusal import Refused
+from iowarden.collectors.smart.smartctl_refusal import SmartRefusal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def rack() -> Rack:
 def sas(**fields: object) -> Drive:
     """Return a genuine SAS drive, in order."""
     counters = {kind: ErrorCounter(12, 0, 315_926e9) for kind in ("read", "write", "verify")}
-    usual = Scsi(
+    usual = ScsiHealth(
         counters,
         grown_defects=0,
         manufactured_year="2019",
@@ -67,7 +67,7 @@ def sas(**fields: object) -> Drive:
 
 def nvme(**fields: object) -> Drive:
     """Return an NVMe drive, in order."""
-    usual = Nvme(0, 1.0, 0.1, 0.03, 0, 12_000, 57)
+    usual = NvmeHealth(0, 1.0, 0.1, 0.03, 0, 12_000, 57)
     return Drive(
         Protocol.NVME,
         model="ACME FLASH",
@@ -617,7 +617,7 @@ def test_healthy_drives_raise_nothing(path: Path, rack: Rack) -> None:
         drive = parse(text)
     except ValueError:
         pytest.skip("no output of one drive")
-    if isinstance(drive, Refused):
+    if isinstance(drive, SmartRefusal):
         pytest.skip("no drive in it")
     rack.poll(replace(drive, serial=drive.serial or "X"), times=3)
     told = {alert for alert, _ in rack.firing()}

@@ -13,7 +13,7 @@ from support.signals import state_with
 from support.simulation import START, UPTIME, Simulation
 
 from iowarden.collectors.block.device_mapper import MappedDevice
-from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
+from iowarden.collectors.block.scsi import ScsiDevice, ScsiHost, ScsiTopology
 from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
 from iowarden.rules.signals import table
 from iowarden.rules.signals.device import device, device_state, stall_limits
@@ -23,7 +23,7 @@ from iowarden.rules.snapshot import Snapshot
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.rules.signals.device.stall_limits import Kinds
+    from iowarden.rules.signals.device.stall_limits import WatchedKinds
 
 SSD = replace(disk("sda"), rotational=False)
 HDD = disk("sda")
@@ -33,7 +33,7 @@ BOOTED = 1_800_000_000.0
 class Watch:
     """The stall clock of one host, sample by sample."""
 
-    def __init__(self, *devices: Device, kinds: Kinds | None = None) -> None:
+    def __init__(self, *devices: Device, kinds: WatchedKinds | None = None) -> None:
         machine = topology(*(devices or (SSD,)))
         self.kinds = stall_limits.kinds(machine) if kinds is None else kinds
         self.state = device.EMPTY
@@ -194,7 +194,7 @@ def test_the_table_notices_a_suspend_by_the_clock_that_counts_it() -> None:
     for second, (writes, asleep) in enumerate(((1, 9.0), (2, 9.0), (2, 9.0), (2, 3609.0))):
         blocks = {"sda": block("sda", writes=writes, in_flight=1)}
         inputs = Inputs(BOOTED + second, 50.0, Snapshot(diskstats=blocks), asleep_seconds=asleep)
-        state, found = table.step(state, inputs, machine)
+        state, found = table.step_all(state, inputs, machine)
     values = {
         (name, dict(labels).get("severity")): value for name, labels, value in found["device"]
     }
@@ -284,10 +284,10 @@ def test_a_hang_is_named_soon_after_the_last_completion(
 # --- virtual disks, LUNs, paths, removable disks
 
 
-def hosts(driver: str | None = None, *, fabric: bool = False, usb: bool = False) -> Scsi:
+def hosts(driver: str | None = None, *, fabric: bool = False, usb: bool = False) -> ScsiTopology:
     """Return a machine with one host adapter."""
     own = ScsiHost("host0", driver, 64, 3, None, fabric=fabric, usb=usb)
-    return Scsi({"host0": own}, {}, None)
+    return ScsiTopology({"host0": own}, {}, None)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,9 @@ def hosts(driver: str | None = None, *, fabric: bool = False, usb: bool = False)
         (disk("sda"), hosts("virtio_scsi")),
     ],
 )
-def test_a_virtual_disk_or_a_lun_may_pause_with_its_host(own: Device, scsi: Scsi | None) -> None:
+def test_a_virtual_disk_or_a_lun_may_pause_with_its_host(
+    own: Device, scsi: ScsiTopology | None
+) -> None:
     """Stalls of 10 s are counted, from 20 s they are mailed."""
     limits = stall_limits.kinds(topology(own), scsi).limits[own.name]
     assert limits == (20.0, 30.0, 10.0, False)
@@ -366,7 +368,7 @@ def mounted(source: str, *wanted: str) -> Mounts:
         (disk("sda"), hosts(usb=True)),  # uas
     ],
 )
-def test_a_stick_is_waited_for_and_never_critical(own: Device, scsi: Scsi) -> None:
+def test_a_stick_is_waited_for_and_never_critical(own: Device, scsi: ScsiTopology) -> None:
     """30 s; but a disk of the same kind with a line in '/etc/fstab' is one like all others."""
     machine = topology(replace(own, partitions=("sda1",)))
     found = stall_limits.kinds(machine, scsi, None, mounted("/dev/sda1")).limits["sda"]
@@ -523,7 +525,7 @@ def test_wake_ups_are_known_after_a_boot_also_of_a_disk_that_comes_later() -> No
 def scsi(now: float, state: str, uptime: float = 1e6) -> View:
     """Return what is read of one disk's SCSI state."""
     own = ScsiDevice("0:0:0:0", "host0", "sda", 0, state, 32, 30.0, None, None, None, None)
-    values = {"scsi": Scsi({}, {"0:0:0:0": own}, None)}
+    values = {"scsi": ScsiTopology({}, {"0:0:0:0": own}, None)}
     inputs = Inputs(now, uptime, Snapshot(**values), frozenset(values))
     return View(inputs, None)
 

@@ -9,7 +9,7 @@ import pytest
 from support.simulation import START, Simulation
 
 from iowarden.collectors.block.device_mapper import MappedDevice
-from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
 from iowarden.rules.signals.device import suspended
 from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.snapshot import Snapshot
@@ -37,9 +37,9 @@ class Volumes(Simulation):
 
     def wait(self, seconds: int, *places: str) -> None:
         """Let seconds pass in which root can read tasks that wait at these devices."""
-        tasks = Tasks(
+        tasks = BlockedTasks(
             tuple(
-                Task(100 + n, n, "tar", "folio_wait_bit_common", (), 0, 0, waits_at=place)
+                BlockedTask(100 + n, n, "tar", "folio_wait_bit_common", (), 0, 0, waits_at=place)
                 for n, place in enumerate(places)
             ),
             len(places),

@@ -13,10 +13,10 @@ from support.signals import with_writeback
 from support.simulation import Simulation
 
 from iowarden.collectors.model import Family
-from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.incidents.model import Due, Incident, Member
+from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
 from iowarden.rules.severity import Severity
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
 
 BDI_THROTTLE = "iowarden_bdi_throttle_seconds"
-WRITER = Task(812, 4000, "postgres", "balance_dirty_pages", (), 0, 1_288_490_189)
+WRITER = BlockedTask(812, 4000, "postgres", "balance_dirty_pages", (), 0, 1_288_490_189)
 QUEUED, THRESHOLD = 206_288 * 1024, 4_670_116 * 1024
 """A device with strict_limit; 4.4 % of what the host may queue."""
 
@@ -51,10 +51,10 @@ class Strict:
         self.host = self.machine.host
 
     def wait(
-        self, seconds: int, *tasks: Task, queued: int = QUEUED, blocked: int | None = None
+        self, seconds: int, *tasks: BlockedTask, queued: int = QUEUED, blocked: int | None = None
     ) -> None:
         """Let seconds pass in which root would see these tasks."""
-        told = json.dumps(to_json(Tasks(tasks, len(tasks))))
+        told = json.dumps(to_json(BlockedTasks(tasks, len(tasks))))
         self.machine.memory.write({"/.probe/tasks": told})
         self.machine.run(
             seconds,
@@ -120,7 +120,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("task", OTHERS.values(), ids=OTHERS.keys())
-def test_another_wait_is_no_evidence(strict: Strict, task: Task) -> None:
+def test_another_wait_is_no_evidence(strict: Strict, task: BlockedTask) -> None:
     """For 40 s in D, but not a program in a function of writeback."""
     strict.wait(40, task)
     assert strict.host.names() == set()
@@ -208,14 +208,14 @@ def test_while_the_limits_are_not_known_nobody_can_tell() -> None:
 
 def view(at: float, *, above: float | None, fresh: bool = True) -> View:
     """Return a second in which a writer waits, and how long the machine was above freerun."""
-    says = Snapshot(tasks=Tasks((WRITER,), 1))
+    says = Snapshot(tasks=BlockedTasks((WRITER,), 1))
     inputs = Inputs(at, 1000.0, says, frozenset({"tasks"} if fresh else ()))
     return View(inputs, None, states=with_writeback(at, above_seconds=above))
 
 
 # --- waiting tasks in a mail
 
-STALL = Member(
+STALL = IncidentMember(
     labels=(("alertname", "WriteStall"), ("condition", "write_stall")),
     name="WriteStall",
     severity=Severity.WARNING,
@@ -227,24 +227,24 @@ STALL = Member(
 )
 
 
-def told(*members: Member, tasks: Tasks | None) -> list[str]:
+def told(*members: IncidentMember, tasks: BlockedTasks | None) -> list[str]:
     """Return the evidence of the mail about these alerts."""
     incident = Incident("abc", "host", "host", 0.0, Severity.WARNING, members=members, mails=1)
-    due = Due(Reason.OPENED, incident)
+    due = DueNotice(Reason.OPENED, incident)
     notice = report.notice(due, float, 60.0, (), topology(disk("sda")), tasks=tasks)
     return [f"{line.source}: {line.text}" for line in notice.evidence]
 
 
 def test_a_mail_about_a_stall_names_who_waits() -> None:
     """Programs by what they wrote, then threads of the kernel; what is left is counted."""
-    tasks = Tasks(
+    tasks = BlockedTasks(
         (
-            Task(77, 9, "kworker/u8:2", "rq_qos_wait", (), 0, 0, kernel=True),
-            Task(31, 9, "tar", "", ("folio_wait_writeback",), None, None),
+            BlockedTask(77, 9, "kworker/u8:2", "rq_qos_wait", (), 0, 0, kernel=True),
+            BlockedTask(31, 9, "tar", "", ("folio_wait_writeback",), None, None),
             WRITER,
-            Task(902, 5, "java", "wb_wait_for_completion", (), 0, 4096, process=900),
-            Task(32, 9, "cat", "", (), 0, 0),
-            Task(33, 9, "cp", "pipe_read", (), 0, 0),
+            BlockedTask(902, 5, "java", "wb_wait_for_completion", (), 0, 4096, process=900),
+            BlockedTask(32, 9, "cat", "", (), 0, 0),
+            BlockedTask(33, 9, "cp", "pipe_read", (), 0, 0),
         ),
         count=9,
     )
@@ -265,13 +265,15 @@ def test_a_mail_about_a_stall_names_who_waits() -> None:
     ("member", "tasks"),
     [
         (STALL, None),
-        (STALL, Tasks(())),
-        (STALL, Tasks((), 3, "no probe")),
-        (replace(STALL, name="FileSystemFull"), Tasks((WRITER,), 1)),
-        (replace(STALL, cleared_seconds=9.0), Tasks((WRITER,), 1)),
+        (STALL, BlockedTasks(())),
+        (STALL, BlockedTasks((), 3, "no probe")),
+        (replace(STALL, name="FileSystemFull"), BlockedTasks((WRITER,), 1)),
+        (replace(STALL, cleared_seconds=9.0), BlockedTasks((WRITER,), 1)),
     ],
 )
-def test_nobody_is_named_where_nobody_is_known_or_hurt(member: Member, tasks: Tasks | None) -> None:
+def test_nobody_is_named_where_nobody_is_known_or_hurt(
+    member: IncidentMember, tasks: BlockedTasks | None
+) -> None:
     """No probe, no waiting task, a full disk, a resolved stall."""
     assert told(member, tasks=tasks) == []
 
@@ -279,8 +281,8 @@ def test_nobody_is_named_where_nobody_is_known_or_hurt(member: Member, tasks: Ta
 def test_who_waited_is_kept_from_the_moment_of_firing() -> None:
     """The mail is sent a minute later, when the writer has ended and another one waits."""
     alert = Alert("WriteStall", STALL.labels, AlertState.FIRING, 1.0, (), 0.0)
-    kept = report.observed(alert, Tasks((WRITER,), 1), ["sda"], topology(disk("sda")), 5.0)
-    later = Tasks((Task(31, 9, "tar", "folio_wait_writeback", (), None, None),), 1)
+    kept = report.observed(alert, BlockedTasks((WRITER,), 1), ["sda"], topology(disk("sda")), 5.0)
+    later = BlockedTasks((BlockedTask(31, 9, "tar", "folio_wait_writeback", (), None, None),), 1)
     assert told(replace(STALL, evidence=kept), tasks=later) == [
         "diskstats: requests in flight: sda",
         "tasks: postgres (pid 812) waits in balance_dirty_pages, wrote 1.2 GiB since its start",
@@ -294,7 +296,7 @@ def test_what_is_not_known_of_a_stall_depends_on_the_probe(*, probe: bool) -> No
     """If the evidence names the waiting tasks, the mail does not list them as unknown."""
     strict = Strict()
     strict.machine.run(10, queued=QUEUED, threshold=THRESHOLD, background=THRESHOLD // 2)
-    answer = json.dumps(to_json(Tasks((WRITER,) * 3, 3)))
+    answer = json.dumps(to_json(BlockedTasks((WRITER,) * 3, 3)))
     strict.machine.memory.write({"/.probe/tasks": answer} if probe else {})
     strict.machine.run(40, queued=THRESHOLD + 4096, threshold=THRESHOLD, blocked=3)
     assert strict.host.engine is not None

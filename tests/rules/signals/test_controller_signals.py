@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid.controller import (
-    Array,
     Battery,
+    CachePolicy,
+    ComponentHealth,
     ComponentState,
     Controller,
+    ControllerArray,
     Controllers,
-    Health,
     PhysicalDisk,
-    Policy,
     Problem,
     Sensor,
 )
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 START = 1_790_000_000.0
 DAY = 86_400.0
-OK = ComponentState(Health.OK, "OK")
+OK = ComponentState(ComponentHealth.OK, "OK")
 
 
 def card(name: str = "c0", **fields: object) -> Controller:
@@ -38,9 +38,9 @@ def disk(serial: str = "S1", **counts: int) -> PhysicalDisk:
     return PhysicalDisk("port 3", OK, serial=serial, errors_total=counts)
 
 
-def unit(**policy: bool) -> Array:
+def unit(**policy: bool) -> ControllerArray:
     """Return a unit that caches so."""
-    return Array("u0", OK, policy=Policy(**policy))
+    return ControllerArray("u0", OK, policy=CachePolicy(**policy))
 
 
 class Watch:
@@ -130,7 +130,7 @@ def test_another_disk_in_the_place_of_one_has_its_own_past() -> None:
 
 
 BATTERY = (Battery("bbu", OK, ready=True),)
-NO_BATTERY = (Battery("battery", ComponentState(Health.ABSENT, "Not Installed")),)
+NO_BATTERY = (Battery("battery", ComponentState(ComponentHealth.ABSENT, "Not Installed")),)
 
 
 def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
@@ -182,27 +182,27 @@ def test_a_battery_that_is_gone_or_a_module_that_is_out_of_order_turned_the_cach
     watch = Watch()
     watch.look(card(batteries=BATTERY))
     assert watch.look(card(arrays=(left,), batteries=NO_BATTERY), after=30 * DAY)[name] == 1.0
-    failed = (Battery("battery", ComponentState(Health.FAILED, "Failed"), ready=False),)
+    failed = (Battery("battery", ComponentState(ComponentHealth.FAILED, "Failed"), ready=False),)
     assert Watch().look(card(arrays=(left,), batteries=failed))[name] == 1.0
 
-    def module(health: Health) -> Controller:
+    def module(health: ComponentHealth) -> Controller:
         return card(arrays=(left,), sensors=(Sensor("cache", ComponentState(health, "its word")),))
 
-    assert Watch().look(module(Health.DEGRADED))[name] == 1.0
-    assert Watch().look(module(Health.ABSENT))[name] == 0.0
+    assert Watch().look(module(ComponentHealth.DEGRADED))[name] == 1.0
+    assert Watch().look(module(ComponentHealth.ABSENT))[name] == 0.0
 
 
 def test_an_array_that_does_not_tell_how_it_caches_is_left_out() -> None:
     """Absent is not off."""
     watch = Watch()
-    assert watch.look(card(arrays=(Array("u0", OK), unit()))) == {"missing c0": 0.0}
+    assert watch.look(card(arrays=(ControllerArray("u0", OK), unit()))) == {"missing c0": 0.0}
 
 
 def test_a_battery_that_was_there_is_lost_and_one_that_never_was_is_not() -> None:
     """Also if the loss is found after a restart; another controller has its own history."""
     name = "battery_lost c0"
-    none = (Battery("battery", ComponentState(Health.ABSENT, "Not Installed")),)
-    failed = (Battery("battery", ComponentState(Health.FAILED, "Failed"), ready=False),)
+    none = (Battery("battery", ComponentState(ComponentHealth.ABSENT, "Not Installed")),)
+    failed = (Battery("battery", ComponentState(ComponentHealth.FAILED, "Failed"), ready=False),)
     watch = Watch()
     assert watch.look(card(serial="1", batteries=none))[name] == 0.0
     assert watch.look(card(serial="1", batteries=failed))[name] == 0.0
@@ -219,7 +219,7 @@ def test_a_controller_that_does_not_tell_of_batteries_lost_none() -> None:
     assert watch.look(card()) == {"missing c0": 0.0}
 
 
-def at(slot: int, serial: str = "", health: Health = Health.OK) -> PhysicalDisk:
+def at(slot: int, serial: str = "", health: ComponentHealth = ComponentHealth.OK) -> PhysicalDisk:
     """Return the disk in a bay."""
     return PhysicalDisk(f"slot {slot}", ComponentState(health, "its word"), serial=serial)
 
@@ -254,7 +254,7 @@ def test_a_disk_is_not_missed_once_it_is_back_or_another_is_in_its_place() -> No
         assert missing(watch.look(card(disks=there))) == []
     watch = Watch()
     watch.look(card(disks=both), card("c1"))
-    empty = at(2, health=Health.ABSENT)
+    empty = at(2, health=ComponentHealth.ABSENT)
     assert missing(watch.look(card(disks=(at(1, "S1"), empty)), card("c1"))) == ["S2 slot 2"]
     assert missing(watch.look(card(disks=both[:1]), card("c1", disks=(at(5, "S2"),)))) == []
 
@@ -263,11 +263,11 @@ def test_a_disk_that_failed_and_lost_its_name_is_missed_by_it() -> None:
     """What stands for a disk that is not there is none: it goes when one is put in."""
     watch = Watch()
     watch.look(card(disks=(at(1, "S1"), at(2, "S2"))))
-    lost = at(2, health=Health.FAILED)
+    lost = at(2, health=ComponentHealth.FAILED)
     assert missing(watch.look(card(disks=(at(1, "S1"), lost)))) == []
     assert missing(watch.look(card(disks=(at(1, "S1"),)))) == ["S2 slot 2"]
     watch = Watch()
-    watch.look(card(disks=(at(1, "S1"), at(9, health=Health.FAILED))))
+    watch.look(card(disks=(at(1, "S1"), at(9, health=ComponentHealth.FAILED))))
     assert missing(watch.look(card(disks=(at(1, "S1"),)))) == []
 
 

@@ -13,13 +13,13 @@ from support.machine import MEMINFO, disk, topology
 from iowarden.collectors.block.block_devices import Md, Topology
 from iowarden.collectors.block.diskstats import BlockIo
 from iowarden.collectors.block.queue import Queue
-from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
+from iowarden.collectors.block.scsi import ScsiDevice, ScsiHost, ScsiTopology
 from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.collectors.procfs.vmstat import parse_vmstat
 from iowarden.rules.signals import activity, table
 from iowarden.rules.signals.queue import phantom_reads
 from iowarden.rules.signals.signal import Inputs
-from iowarden.rules.signals.table import Memory
+from iowarden.rules.signals.table import PersistentSignals
 from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Sample
 
-WRITTEN_22_HOURS = Memory(groups={"phantom_reads": {"SN1": ((0.0, 22 * 3600.0),)}})
+WRITTEN_22_HOURS = PersistentSignals(groups={"phantom_reads": {"SN1": ((0.0, 22 * 3600.0),)}})
 START = 1_800_000_000.0
 MB = 1_000_000
 CALM = {"sda": (0.0, 0.0, 40.0 * MB, 600.0)}
@@ -41,7 +41,9 @@ STARVED_SECONDS = "iowarden_scsi_host_starved_seconds"
 class FakeMachine:
     """Groups of signals stepped over counters that the test sets."""
 
-    def __init__(self, devices: Topology | None = None, memory: Memory | None = None) -> None:
+    def __init__(
+        self, devices: Topology | None = None, memory: PersistentSignals | None = None
+    ) -> None:
         """Start; `memory` is the stored state."""
         self.topology = devices or topology(dataclasses.replace(disk("sda"), serial="SN1"))
         self.derived = table.derive(self.topology)
@@ -94,7 +96,7 @@ class FakeMachine:
         meminfo = parse_meminfo(MEMINFO.format(dirty=0))
         values = {"diskstats": blocks, "vmstat": vmstat, "meminfo": meminfo, **self.extra}
         inputs = Inputs(self.now, 1000.0, Snapshot(**values), frozenset(values))
-        self.state, self.told = table.step(self.state, inputs, self.derived)
+        self.state, self.told = table.step_all(self.state, inputs, self.derived)
 
     def value(self, group: str, metric: str) -> float | None:
         """Return the only series of a metric; None: not reported, or its group has no result."""
@@ -322,7 +324,7 @@ class TestRestarts:
         }
         loads = {"sda": (0.0, 0.0, 50.0 * MB, 400.0), "sdb": (20_000.0, 2.0, 0.0, 0.0)}
         machine = FakeMachine(disks)
-        machine.extra = {"scsi": Scsi(hosts, found, None)}
+        machine.extra = {"scsi": ScsiTopology(hosts, found, None)}
         machine.run(100, loads)
         assert (machine.value("starvation", STARVED_SECONDS) or 0) >= 80
         again = FakeMachine(disks, table.remember(machine.state))

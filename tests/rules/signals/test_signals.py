@@ -108,7 +108,7 @@ class TestLimits:
     def test_a_modern_kernel_holds_writers_from_halfway_between_its_limits(self) -> None:
         """6.1 with 20/10: freerun is (threshold + background) / 2."""
         found = limits.dirty_limits(vmstat(1000, 500), None, sysctl(kernel=(6, 1, 0)))
-        assert found == limits.Limits(1000 * 4096, 500 * 4096, 750 * 4096)
+        assert found == limits.DirtyLimits(1000 * 4096, 500 * 4096, 750 * 4096)
 
     def test_a_background_limit_above_the_threshold_is_half_of_it(self) -> None:
         """The kernel does so if the two are set the wrong way round."""
@@ -158,7 +158,7 @@ class TestLimits:
         assert level == expected["expect"]["dirty_plus_writeback_kB"] * KIB
 
 
-LIMITS = limits.Limits(1000.0, 500.0, 750.0)
+LIMITS = limits.DirtyLimits(1000.0, 500.0, 750.0)
 
 
 class TestWriteback:
@@ -210,7 +210,7 @@ class TestWriteback:
         """Programs allocated memory: the level is above the threshold because that decreased."""
         state = writeback.WritebackState()
         state, _ = writeback.step(state, 0.0, 800.0, LIMITS)
-        state, value = writeback.step(state, 1.0, 800.0, limits.Limits(800.0, 400.0, 600.0))
+        state, value = writeback.step(state, 1.0, 800.0, limits.DirtyLimits(800.0, 400.0, 600.0))
         assert value.threshold_drop_ratio == pytest.approx(0.2)
 
 

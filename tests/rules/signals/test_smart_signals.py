@@ -21,7 +21,7 @@ from iowarden.collectors.smart.drive import (
     PollResult,
     Protocol,
     ReadStatus,
-    Scsi,
+    ScsiHealth,
     SelfTest,
 )
 from iowarden.rules.signals.signal import Inputs, View
@@ -350,7 +350,7 @@ def test_growth_is_over_after_a_week_without_any_new_reading() -> None:
 def test_errors_that_the_kernel_logs_and_the_drive_does_not_count_are_a_contradiction() -> None:
     """The optional input 'errors_logged', by disk."""
     nothing = {kind: ErrorCounter(0, 0, 1e12) for kind in ("read", "write")}
-    drive = Drive(Protocol.SCSI, serial="A", scsi=Scsi(nothing))
+    drive = Drive(Protocol.SCSI, serial="A", scsi=ScsiHealth(nothing))
     for errors, trusted in ((0, 1.0), (3, 0.0)):
         says = Snapshot(smart=polled(START, drive))
         inputs = Inputs(START, 1e6, says, frozenset({"smart"}), errors_logged={"A": errors})

@@ -9,7 +9,7 @@ from support.machine import block, disk, topology
 from support.signals import with_writeback
 from support.simulation import UPTIME, Simulation
 
-from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
 from iowarden.rules.signals import leaves, table
 from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.signals.writeback import bandwidth, waiters
@@ -20,7 +20,7 @@ SLOW = 2_000_000
 """A disk that takes so many bytes a second needs 437 s for what is queued."""
 
 
-def task(pid: int, channel: str, **changes: object) -> Task:
+def task(pid: int, channel: str, **changes: object) -> BlockedTask:
     """Return a task in uninterruptible sleep."""
     values: dict[str, object] = {
         "pid": pid,
@@ -31,7 +31,7 @@ def task(pid: int, channel: str, **changes: object) -> Task:
         "read_bytes": 0,
         "write_bytes": 0,
     }
-    return Task(**{**values, **changes})  # type: ignore[arg-type]
+    return BlockedTask(**{**values, **changes})  # type: ignore[arg-type]
 
 
 DD = tuple(task(pid, "balance_dirty_pages", write_bytes=300_000_000) for pid in (11, 12, 13))
@@ -47,9 +47,9 @@ def machine() -> Simulation:
     return simulation
 
 
-def write(machine: Simulation, seconds: int, *tasks: Task) -> None:
+def write(machine: Simulation, seconds: int, *tasks: BlockedTask) -> None:
     """Let the disk take its 2 MB/s at the limit while these tasks are blocked."""
-    found = Tasks(tasks, len(tasks))
+    found = BlockedTasks(tasks, len(tasks))
     machine.memory.write({"/.probe/tasks": json.dumps(to_json(found))})
     machine.run(
         seconds, queued=QUEUED, blocked=len(tasks), writes={"sda": SLOW}, in_flight={"sda": 9}
@@ -101,7 +101,7 @@ def test_a_stall_is_mailed_however_far_apart_the_looks_of_a_thrashing_host_are(
     )
     began = machine.second
     tasks = (*DD, task(900, "jbd2_log_wait_commit", command="smtpd"))
-    machine.memory.write({"/.probe/tasks": json.dumps(to_json(Tasks(tasks, len(tasks))))})
+    machine.memory.write({"/.probe/tasks": json.dumps(to_json(BlockedTasks(tasks, len(tasks))))})
     machine.run(
         6 * every + 15,
         queued=QUEUED,
@@ -162,10 +162,10 @@ def test_all_samples_of_ten_seconds_have_to_forecast_it() -> None:
     assert least == [None] * 29 + [10] * 7 + [100] * 2 + [None] * 7
 
 
-def look(at: float, *tasks: Task, unseen: str = "") -> View:
+def look(at: float, *tasks: BlockedTask, unseen: str = "") -> View:
     """Return the samples after a reading."""
     machine = topology(disk("sda", holders=("dm-0",)), disk("dm-0", slaves=("sda",), leaf=False))
-    says = Snapshot(tasks=Tasks(tasks, len(tasks), unseen))
+    says = Snapshot(tasks=BlockedTasks(tasks, len(tasks), unseen))
     states = with_writeback(at, above_seconds=None)
     return View(Inputs(at, at, says, frozenset({"tasks"})), table.derive(machine), states=states)
 
@@ -173,7 +173,7 @@ def look(at: float, *tasks: Task, unseen: str = "") -> View:
 def test_tasks_are_counted_at_each_device_below_their_file() -> None:
     """A file on dm-0 is on its disk as well; one of an unknown device counts nowhere."""
     found = waiters.devices(
-        Tasks((task(1, "", waits_at="dm-0"), task(2, "", waits_at="sda"), task(3, "")), 3),
+        BlockedTasks((task(1, "", waits_at="dm-0"), task(2, "", waits_at="sda"), task(3, "")), 3),
         topology(disk("sda", holders=("dm-0",)), disk("dm-0", slaves=("sda",), leaf=False)),
     )
     assert found == {"sda": 2, "dm-0": 1}

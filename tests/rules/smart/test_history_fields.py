@@ -8,7 +8,13 @@ import pytest
 from support.asked import direct, disks, drive
 from support.simulation import START
 
-from iowarden.collectors.smart.drive import Attribute, ErrorCounter, Nvme, Protocol, Scsi
+from iowarden.collectors.smart.drive import (
+    Attribute,
+    ErrorCounter,
+    NvmeHealth,
+    Protocol,
+    ScsiHealth,
+)
 from iowarden.rules.smart import history_fields
 
 PENDING = Attribute(197, "Current_Pending_Sector", 200, 200, 0, 5, "5", prefail=False)
@@ -31,13 +37,15 @@ def test_what_alerts_are_about_is_kept_with_each_change() -> None:
 
 def test_every_kind_of_drive_has_its_numbers() -> None:
     """Uncorrected errors of SAS, media errors of NVMe."""
-    counted = Scsi({"read": ErrorCounter(7, 1, 1.0), "verify": ErrorCounter(None, None, None)}, 3)
+    counted = ScsiHealth(
+        {"read": ErrorCounter(7, 1, 1.0), "verify": ErrorCounter(None, None, None)}, 3
+    )
     sas = history_fields.figures(drive("S1", protocol=Protocol.SCSI, scsi=counted))
     assert sas["uncorrected_read_total"] == (1.0, True)
     assert sas["grown_defects"] == (3.0, True)
     assert "uncorrected_verify_total" not in sas
     nvme = history_fields.figures(
-        drive("S1", protocol=Protocol.NVME, nvme=Nvme(media_errors_total=2))
+        drive("S1", protocol=Protocol.NVME, nvme=NvmeHealth(media_errors_total=2))
     )
     assert nvme["media_errors_total"] == (2.0, True)
     assert {*sas, *nvme} <= set(history_fields.NAMES)

@@ -17,7 +17,7 @@ from iowarden.collectors.smart.drive import (
     PollResult,
     Protocol,
     ReadStatus,
-    Scsi,
+    ScsiHealth,
 )
 from iowarden.rules.smart import plausibility
 from iowarden.rules.smart.plausibility import Surroundings
@@ -32,7 +32,7 @@ BOGUS = Drive(
     passed=True,
     temperature_celsius=30.0,
     reported_trip_celsius=25.0,
-    scsi=Scsi(
+    scsi=ScsiHealth(
         NOTHING,
         grown_defects=0,
         manufactured_year="2002",
@@ -52,7 +52,7 @@ GENUINE = Drive(
     passed=True,
     temperature_celsius=30.0,
     reported_trip_celsius=65.0,
-    scsi=Scsi(
+    scsi=ScsiHealth(
         {kind: ErrorCounter(12, 0, 3e14) for kind in ("read", "write")},
         manufactured_year="2019",
         specified_start_stop_cycles=50_000,
@@ -194,7 +194,7 @@ def test_the_way_to_the_real_disks_is_named(driver: str, words: str) -> None:
 def test_distrust_lasts_a_week_after_the_last_contradiction() -> None:
     """At 24 C the trip temperature of 25 contradicts nothing; the access method is still wrong."""
     rack = Rack()
-    cool = replace(BOGUS, temperature_celsius=24.0, refused=(), transport="", scsi=Scsi())
+    cool = replace(BOGUS, temperature_celsius=24.0, refused=(), transport="", scsi=ScsiHealth())
     direct = AccessMethod("/dev/sda", driver="ahci")
     rack.poll(BOGUS, target=direct)
     rack.poll(cool, times=12, every=86_400.0 / 2, target=direct)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.sectors import btrfs_forward
 
-from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
+from iowarden.collectors.filesystem.btrfs_owner import BtrfsChunk, Stripe
 from iowarden.rules.topology import btrfs_chunks
 from iowarden.rules.topology.btrfs_chunks import fixed, redundant, reverse
 from iowarden.rules.topology.sector_map import LayoutError, Use
@@ -20,7 +20,7 @@ START = 1 << 30
 COUNTS = {"single": 1, "DUP": 2, "RAID1": 2, "RAID1C3": 3, "RAID1C4": 4}
 
 
-def chunk(profile: str, count: int = 1, rows: int = 4, devices: int = 0) -> Chunk:
+def chunk(profile: str, count: int = 1, rows: int = 4, devices: int = 0) -> BtrfsChunk:
     """Return a chunk of so many stripes on as many devices; DUP has one."""
     count = COUNTS.get(profile, count)
     copies = 2 if profile == "RAID10" else 1
@@ -31,7 +31,7 @@ def chunk(profile: str, count: int = 1, rows: int = 4, devices: int = 0) -> Chun
         Stripe(number % devices + 1, (16 + 64 * number) * STRIPE) for number in range(count)
     )
     length = rows * STRIPE * side_by_side
-    return Chunk(START, length, STRIPE, frozenset({"DATA"}), profile, copies, stripes)
+    return BtrfsChunk(START, length, STRIPE, frozenset({"DATA"}), profile, copies, stripes)
 
 
 CHUNKS = st.one_of(
@@ -44,7 +44,7 @@ CHUNKS = st.one_of(
 
 
 @given(CHUNKS, st.data())
-def test_each_place_of_an_address_leads_back_to_it(made: Chunk, data: st.DataObject) -> None:
+def test_each_place_of_an_address_leads_back_to_it(made: BtrfsChunk, data: st.DataObject) -> None:
     """Every copy of every byte, on whichever device."""
     address = START + data.draw(st.integers(0, made.length - 1))
     places = btrfs_forward(made, address)
@@ -58,7 +58,7 @@ def test_each_place_of_an_address_leads_back_to_it(made: Chunk, data: st.DataObj
 
 
 @given(CHUNKS)
-def test_the_bytes_of_a_stripe_are_data_or_parity_and_all_of_the_chunk(made: Chunk) -> None:
+def test_the_bytes_of_a_stripe_are_data_or_parity_and_all_of_the_chunk(made: BtrfsChunk) -> None:
     """Nothing is left out, nothing counted twice; as much parity as the profile has."""
     seen: dict[int, int] = {}
     parity = 0
@@ -116,7 +116,7 @@ def test_a_range_across_stripes_and_a_gap_is_told_in_pieces() -> None:
     ],
     ids=lambda made: made.profile,
 )
-def test_a_chunk_that_cannot_be_is_no_map(made: Chunk) -> None:
+def test_a_chunk_that_cannot_be_is_no_map(made: BtrfsChunk) -> None:
     """A length that is no row, a lost stripe, copies that do not come out even."""
     with pytest.raises(LayoutError, match="a damaged tree"):
         reverse([made], 1, 0, 1 << 40)

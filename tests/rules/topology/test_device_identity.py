@@ -93,7 +93,7 @@ def test_two_names_of_a_disk_may_be_swapped() -> None:
         (DeviceChangeKind.RENAMED, "sda", "sdb"),
         (DeviceChangeKind.RENAMED, "sdb", "sda"),
     ]
-    state = device_changes.step(Devices(), events, after, 10.0)
+    state = device_changes.next_devices(Devices(), events, after, 10.0)
     assert state.gone == {}
 
 
@@ -106,7 +106,7 @@ def test_a_partition_is_its_disk() -> None:
 @pytest.mark.parametrize(("name", "part"), [("sdb", "sdb1"), ("nvme0n1", "nvme0n1p2")])
 def test_a_partition_of_a_disk_that_is_gone_is_that_disk(name: str, part: str) -> None:
     """The file system on it goes on failing after the disk went: one incident, not two."""
-    state = device_changes.step(Devices(), [], topology(disk(name, serial="B")), 10.0)
+    state = device_changes.next_devices(Devices(), [], topology(disk(name, serial="B")), 10.0)
     for label in (name, part):
         assert alert_subject.subject(topology(), state, (("device", label),)).key == "disk   B"
     assert alert_subject.subject(topology(), state, (("device", "sdc1"),)).key == "device sdc1"

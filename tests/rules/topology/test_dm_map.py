@@ -6,27 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.block.dm_table import Target
+from iowarden.collectors.block.dm_table import DmTarget
 from iowarden.rules.topology import dm_map
-from iowarden.rules.topology.sector_map import LayoutError, Piece, Use
+from iowarden.rules.topology.sector_map import LayoutError, SectorRun, Use
 
 
-def target(line: str) -> Target:
+def target(line: str) -> DmTarget:
     """Return a line of a table."""
     start, sectors, kind, *words = line.split()
-    return Target(int(start), int(sectors), kind, tuple(words))
+    return DmTarget(int(start), int(sectors), kind, tuple(words))
 
 
 def test_a_volume_of_two_segments_is_found_from_either() -> None:
     """LVM: 'lvextend' put the second segment on another place of the same disk."""
     table = [target("0 1000 linear 8:17 2048"), target("1000 500 linear 8:17 10240")]
-    assert dm_map.through_table(table, "8:17", 2040, 20) == ([Piece(2048, 12, Use.DATA, 0)], [])
+    assert dm_map.through_table(table, "8:17", 2040, 20) == ([SectorRun(2048, 12, Use.DATA, 0)], [])
     assert dm_map.through_table(table, "8:17", 10250, 1) == (
-        [Piece(10250, 1, Use.DATA, 1010)],
+        [SectorRun(10250, 1, Use.DATA, 1010)],
         [],
     )
     assert dm_map.through_table(table, "8:1", 2048, 1) == ([], [])
-    assert dm_map.through_table(table, "8:17", 3047, 2) == ([Piece(3047, 1, Use.DATA, 999)], [])
+    assert dm_map.through_table(table, "8:17", 3047, 2) == ([SectorRun(3047, 1, Use.DATA, 999)], [])
 
 
 def test_an_open_encryption_begins_behind_its_header() -> None:
@@ -34,7 +34,7 @@ def test_an_open_encryption_begins_behind_its_header() -> None:
     zeros = "0" * 128
     table = [target(f"0 9000 crypt aes-xts-plain64 {zeros} 0 8:33 32768 1 allow_discards")]
     pieces, unknown = dm_map.through_table(table, "8:33", 32760, 16)
-    assert (pieces, unknown) == ([Piece(32768, 8, Use.DATA, 0)], [])
+    assert (pieces, unknown) == ([SectorRun(32768, 8, Use.DATA, 0)], [])
 
 
 def test_a_path_is_the_device_that_it_leads_to() -> None:
@@ -43,7 +43,7 @@ def test_a_path_is_the_device_that_it_leads_to() -> None:
     table = [target(f"0 5000 multipath {words}")]
     for number in ("8:16", "8:32"):
         pieces, unknown = dm_map.through_table(table, number, 4990, 20)
-        assert (pieces, unknown) == ([Piece(4990, 10, Use.DATA, 4990)], [])
+        assert (pieces, unknown) == ([SectorRun(4990, 10, Use.DATA, 4990)], [])
     with pytest.raises(LayoutError):
         dm_map.through_table([target(f"8 5000 multipath {words}")], "8:16", 0, 8)
 
@@ -67,7 +67,7 @@ def test_a_striped_volume_is_found_from_each_disk(
     row, stripe = divmod(number, stripes)
     own = 2048 + stripe + row * chunk + inside
     found, _ = dm_map.through_table(table, f"8:{16 * stripe}", own, 1)
-    assert found == [Piece(own, 1, Use.DATA, first + at)]
+    assert found == [SectorRun(own, 1, Use.DATA, first + at)]
     covered = 0
     for each in range(stripes):
         pieces, _ = dm_map.through_table(table, f"8:{16 * each}", 0, 2048 + sectors)
@@ -79,7 +79,7 @@ def test_what_is_not_followed_is_named() -> None:
     """Thin pools and caches have maps of their own, which no table shows."""
     table = [target("0 1000 thin-pool 253:1 253:2 128 0"), target("1000 8 linear 253:2 0")]
     assert dm_map.through_table(table, "253:2", 0, 4) == (
-        [Piece(0, 4, Use.DATA, 1000)],
+        [SectorRun(0, 4, Use.DATA, 1000)],
         ["thin-pool"],
     )
 

@@ -22,11 +22,11 @@ from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import mdstat
 from iowarden.collectors.raid.areca import event_info
 from iowarden.collectors.raid.controller import (
-    Array,
     Battery,
+    ComponentHealth,
     ComponentState,
     Controller,
-    Health,
+    ControllerArray,
     PhysicalDisk,
     Sensor,
 )
@@ -43,17 +43,17 @@ from iowarden.rules.topology import (
 )
 from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.event_location import place, remember
-from iowarden.rules.topology.slot_map import Map, Slotted
+from iowarden.rules.topology.slot_map import DeviceMap, SlotContent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Device
-    from iowarden.rules.topology.slot_map import Place
+    from iowarden.rules.topology.slot_map import EventPlace
 
 MODEL = "ACME DISK-9"
-OK = ComponentState(Health.OK, "Normal")
-FAILED = ComponentState(Health.FAILED, "Failed")
+OK = ComponentState(ComponentHealth.OK, "Normal")
+FAILED = ComponentState(ComponentHealth.FAILED, "Failed")
 
 
 def kernel(device: str = "", **fields: Any) -> StorageEvent:  # noqa: ANN401 - as Event takes them
@@ -95,7 +95,7 @@ def read(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as 
     return Disk(serial or str(target), PollResult(target, **found))
 
 
-def key(known: Map, device: str) -> str:
+def key(known: DeviceMap, device: str) -> str:
     """The key of an alert with this label 'device'."""
     return alert_subject.subject(known.topology, known.devices, (("device", device),)).key
 
@@ -108,7 +108,7 @@ def test_an_error_of_a_disk_joins_the_alerts_of_that_disk() -> None:
     disk = dataclasses.replace(sd("sdb", "2:0:1:0", "S2"), partitions=("sdb1",), holders=("md0",))
     array = block_device("md0", leaf=False, slaves=("sdb",), md=Md("raid1", 2, 0, 2, None))
     volume = dataclasses.replace(block_device("dm-0", leaf=False), dm_name="vg-data")
-    known = Map(topology(disk, array, volume))
+    known = DeviceMap(topology(disk, array, volume))
     for name in ("sdb", "sdb1", "md0", "dm-0", "sdz"):
         assert place(kernel(name), known).identity.key == key(known, name)
     assert place(kernel("sdb1"), known).device == "sdb"
@@ -117,7 +117,7 @@ def test_an_error_of_a_disk_joins_the_alerts_of_that_disk() -> None:
     assert place(kernel("dm-0"), known).identity.object == "dm-0 (vg-data)"
     assert place(kernel("mapper/vg-data"), known).identity.key == key(known, "dm-0")
     assert place(kernel("/dev/sdb1"), known).device == "sdb"
-    old = Map(topology(block_device("cciss/c0d0")))
+    old = DeviceMap(topology(block_device("cciss/c0d0")))
     assert place(kernel("cciss!c0d0"), old).identity.key == key(old, "cciss/c0d0")
 
 
@@ -126,7 +126,7 @@ def test_a_disk_that_smart_knows_bears_the_label_of_its_series() -> None:
     machine = topology(sd("sda", "2:0:0:0", "S1"), sd("sdb", "2:0:1:0", "S2"))
     direct = AccessMethod("/dev/sdb", "sat", "sdb", "host2", slot="slot 4 of enclosure 2:0:9:0")
     asked = Disk("S2", PollResult(direct, ReadStatus.READ, drive=drive("S2")), "sdb")
-    known = Map(machine, disks=inventory.inventory(disks(asked), machine))
+    known = DeviceMap(machine, disks=inventory.inventory(disks(asked), machine))
     found = place(kernel("sdb"), known)
     assert (found.disk, found.device) == ("S2", "sdb")
     assert found.identity.key == known.disks["S2"].identity.key
@@ -140,7 +140,7 @@ def test_an_ata_port_is_the_disk_that_hangs_there() -> None:
         sd("sdb", "3:0:0:0", "S2", port="ata4"),
         sd("sdc", "3:1:0:0", "S3", port="ata4"),
     )
-    known = Map(machine)
+    known = DeviceMap(machine)
     for name in ("ata3", "ata3.00"):
         assert place(kernel(name), known).device == "sda"
     assert place(kernel("ata4.00"), known).device == "sdb"
@@ -153,11 +153,13 @@ def test_an_ata_disk_that_the_kernel_gave_up_is_still_that_disk() -> None:
     """'ata3.00: disabled', and sda is removed a moment later: the disk of the port is stored."""
     before = topology(sd("sda", "2:0:0:0", "S1", port="ata3"))
     slots = remember({}, (), before)
-    state = device_changes.step(Devices(), [], before, 1.0)
-    names = device_changes.step(state, device_changes.changes(before, topology()), topology(), 2.0)
-    for known in (Map(topology(), names, slots=slots), Map(topology(), slots=slots)):
+    state = device_changes.next_devices(Devices(), [], before, 1.0)
+    names = device_changes.next_devices(
+        state, device_changes.changes(before, topology()), topology(), 2.0
+    )
+    for known in (DeviceMap(topology(), names, slots=slots), DeviceMap(topology(), slots=slots)):
         found = place(kernel("ata3.00"), known)
-        assert found.identity.key == key(Map(before), "sda")
+        assert found.identity.key == key(DeviceMap(before), "sda")
         assert "serial S1" in found.identity.object
         assert place(kernel("ata3"), known).identity.key == found.identity.key
 
@@ -168,39 +170,43 @@ def test_a_disk_that_was_replugged_is_not_at_its_old_port() -> None:
     machine = topology(sd("sdb", "4:0:0:0", "S1", port="ata5"))
     slots = remember(slots, (), machine)
     assert list(slots) == ["ata5.00"]
-    assert place(kernel("ata3.00"), Map(machine, slots=slots)).identity.key == "device ata3.00"
-    old = {"ata3.00": Slotted("S1", "ACME DISK-9")}
-    assert place(kernel("ata3.00"), Map(machine, slots=old)).identity.key == "device ata3.00"
+    assert (
+        place(kernel("ata3.00"), DeviceMap(machine, slots=slots)).identity.key == "device ata3.00"
+    )
+    old = {"ata3.00": SlotContent("S1", "ACME DISK-9")}
+    assert place(kernel("ata3.00"), DeviceMap(machine, slots=old)).identity.key == "device ata3.00"
 
 
 def test_an_nvme_controller_is_its_drive() -> None:
     """'nvme nvme1: I/O timeout' is of nvme1n1, or of a path; names of subsystems may differ."""
     first = block_device("nvme0n1", serial="N0")
     path = block_device("nvme0c1n1", serial="N1")
-    known = Map(topology(first, path))
+    known = DeviceMap(topology(first, path))
     assert place(kernel("nvme0"), known).identity.key == key(known, "nvme0n1")
     assert place(kernel("nvme1"), known).identity.key == key(known, "nvme0c1n1")
     crossed = topology(block_device("nvme0n1", serial="A"), block_device("nvme1n1", serial="B"))
     asked = Disk(
         "B", PollResult(AccessMethod("/dev/nvme0", "nvme", "nvme1n1"), ReadStatus.READ), "nvme1n1"
     )
-    known = Map(crossed, disks=inventory.inventory(disks(asked), crossed))
+    known = DeviceMap(crossed, disks=inventory.inventory(disks(asked), crossed))
     assert place(kernel("nvme0"), known).device == "nvme1n1"
 
 
 def test_an_nvme_drive_that_is_gone_is_still_that_drive() -> None:
     """'Removing after probe failure': its namespaces went with it."""
     before = topology(block_device("nvme1n1", serial="N1"))
-    state = device_changes.step(Devices(), [], before, 1.0)
-    gone = device_changes.step(state, device_changes.changes(before, topology()), topology(), 2.0)
-    found = place(kernel("nvme1"), Map(topology(), gone))
-    assert found.identity.key == key(Map(before), "nvme1n1")
-    assert place(kernel("nvme1"), Map()).identity.key == "device nvme1"
+    state = device_changes.next_devices(Devices(), [], before, 1.0)
+    gone = device_changes.next_devices(
+        state, device_changes.changes(before, topology()), topology(), 2.0
+    )
+    found = place(kernel("nvme1"), DeviceMap(topology(), gone))
+    assert found.identity.key == key(DeviceMap(before), "nvme1n1")
+    assert place(kernel("nvme1"), DeviceMap()).identity.key == "device nvme1"
 
 
 def test_a_scsi_address_is_the_device_there() -> None:
     """'scsi 2:0:1:0: rejecting I/O' names no disk; what is not there is at its host."""
-    known = Map(topology(sd("sdb", "2:0:1:0", "S2")))
+    known = DeviceMap(topology(sd("sdb", "2:0:1:0", "S2")))
     assert place(kernel("2:0:1:0"), known).identity.key == key(known, "sdb")
     gone = place(kernel("2:0:7:0"), known).identity
     assert (gone.key, gone.adapter) == ("device 2:0:7:0", "host2")
@@ -209,7 +215,7 @@ def test_a_scsi_address_is_the_device_there() -> None:
 def test_a_device_number_is_the_device_of_that_number() -> None:
     """Hung tasks and device-mapper report '8:16'; for a missing one nothing is known."""
     disk = dataclasses.replace(sd("sdb", "2:0:1:0", "S2"), device_number="8:16")
-    known = Map(topology(disk))
+    known = DeviceMap(topology(disk))
     for where in ("8:16", "block 8:16"):
         assert place(kernel(place=where), known).device == "sdb"
     assert place(kernel(place="253:9"), known).identity.key == ""
@@ -219,30 +225,32 @@ def test_an_event_of_a_member_is_its_disks_and_that_of_an_array_the_arrays() -> 
     """sdb1 failed in md0: with the disk's own errors. md0 is degraded: with the array's alerts."""
     disk = dataclasses.replace(sd("sdb", "2:0:1:0", "S2"), partitions=("sdb1",))
     machine = topology(disk, block_device("md0", leaf=False))
-    array = mdstat.Array("md0", "raid1", "clean", 2, 1, "idle", *(None,) * 5, ())
-    known = Map(machine, arrays={"md0": array})
+    array = mdstat.MdArray("md0", "raid1", "clean", 2, 1, "idle", *(None,) * 5, ())
+    known = DeviceMap(machine, arrays={"md0": array})
     failed = StorageEvent("md", "md_member_failed", "sdb1 failed", device="sdb1", place="md0")
     found = place(failed, known)
     assert (found.identity.key, found.around) == (key(known, "sdb"), ("md0",))
     degraded = StorageEvent("md", "md_array_degraded", "md0 misses 1", device="md0")
     assert place(degraded, known).identity.key == key(known, "md0")
-    assert place(degraded, Map(arrays={"md0": array})).identity.object == "md0 (raid1)"
+    assert place(degraded, DeviceMap(arrays={"md0": array})).identity.object == "md0 (raid1)"
     assert place(kernel(place="md0"), known).identity.key == key(known, "md0")
 
 
 def test_a_disk_that_is_gone_is_known_by_its_last_name() -> None:
     """Its file system goes on failing: sdb1 is still the disk that was sdb."""
     before = topology(sd("sdb", "2:0:1:0", "S2"))
-    state = device_changes.step(Devices(), [], before, 1.0)
-    gone = device_changes.step(state, device_changes.changes(before, topology()), topology(), 2.0)
-    for known in (Map(topology(), gone), Map(None, gone)):
+    state = device_changes.next_devices(Devices(), [], before, 1.0)
+    gone = device_changes.next_devices(
+        state, device_changes.changes(before, topology()), topology(), 2.0
+    )
+    for known in (DeviceMap(topology(), gone), DeviceMap(None, gone)):
         for name in ("sdb", "sdb1"):
-            assert place(kernel(name), known).identity.key == key(Map(before), "sdb")
+            assert place(kernel(name), known).identity.key == key(DeviceMap(before), "sdb")
 
 
 def test_an_adapter_is_the_same_for_its_driver_and_its_controller() -> None:
     """'arcmsr2: bus reset' and a fan of areca 1: one adapter, that of its disks' incidents."""
-    known = Map(controllers=(areca(sensors=(Sensor("Fan#1 Speed"),)),))
+    known = DeviceMap(controllers=(areca(sensors=(Sensor("Fan#1 Speed"),)),))
     for event in (
         kernel(controller="host2"),
         kernel(controller="arcmsr"),
@@ -254,12 +262,12 @@ def test_an_adapter_is_the_same_for_its_driver_and_its_controller() -> None:
         assert (found.key, found.object) == ("adapter host2", "areca 1 (ARC-1210, host2)")
     assert place(kernel(controller="host5"), known).identity.object == "host5 (SCSI host adapter)"
     assert place(kernel(controller="mpt2sas_cm0"), known).identity.key == "adapter mpt2sas_cm0"
-    assert place(told("areca 1"), Map()).identity.key == "adapter areca 1"
+    assert place(told("areca 1"), DeviceMap()).identity.key == "adapter areca 1"
 
 
 def test_a_driver_that_names_target_and_unit_means_a_device() -> None:
     """'arcmsr2: abort device command of scsi id = 0 lun = 1' is about the volume there."""
-    known = Map(topology(sd("sdc", "2:0:0:1", "V")), controllers=(areca(),))
+    known = DeviceMap(topology(sd("sdc", "2:0:0:1", "V")), controllers=(areca(),))
     assert place(kernel(controller="host2", place="id 0 lun 1"), known).device == "sdc"
     other = place(kernel(controller="host2", place="id 3 lun 0"), known)
     assert other.identity.key == "adapter host2"
@@ -267,8 +275,8 @@ def test_a_driver_that_names_target_and_unit_means_a_device() -> None:
 
 def test_what_names_nothing_is_the_hosts() -> None:
     """A program that hangs, lines that are lost."""
-    assert place(kernel(), Map()).identity.key == ""
-    assert place(StorageEvent("md", "md_array_gone", "?"), Map()).identity.key == ""
+    assert place(kernel(), DeviceMap()).identity.key == ""
+    assert place(StorageEvent("md", "md_array_gone", "?"), DeviceMap()).identity.key == ""
 
 
 # Disks behind controllers
@@ -282,7 +290,7 @@ def test_the_jbod_disk_of_an_arc_1210_is_one_disk_for_all_that_tell_of_it() -> N
     machine = topology(sd("sdc", "1:0:1:0"), sd("sda", "2:0:0:0"), sd("sdb", "2:0:1:0"))
     card = areca(channel(1, "W1", usage="JBOD"), channel(2, "W2", usage="JBOD"))
     covered = inventory.inventory(disks(read(1, "W1"), read(2, "W2")), machine)
-    known = Map(machine, disks=covered, controllers=(card,))
+    known = DeviceMap(machine, disks=covered, controllers=(card,))
     found = place(told("areca 1", "channel 2"), known)
     assert found == place(kernel("sdb"), known)
     assert found.identity.key == covered["W2"].identity.key
@@ -300,7 +308,7 @@ def test_a_disk_that_is_passed_through_is_found_by_its_serial_number() -> None:
     second = dataclasses.replace(
         areca(channel(2, "W9", usage="Pass Through"), host=""), name="areca 2"
     )
-    known = Map(machine, controllers=(first, second))
+    known = DeviceMap(machine, controllers=(first, second))
     assert place(told("areca 1", "channel 2"), known).device == "sdb"
     assert place(told("areca 2", "channel 2"), known).device == "sdc"
     found = place(kernel("sdc"), known)
@@ -312,20 +320,22 @@ def test_an_address_that_may_be_two_disks_is_none() -> None:
     """0:1:0 is drive 9 by the tool's count, 2 by the target: both pass through, so neither."""
     machine = topology(sd("sdb", "2:0:1:0"))
     both = areca(channel(2, "W2", usage="JBOD"), channel(9, "W9", usage="JBOD"))
-    assert place(kernel("sdb"), Map(machine, controllers=(both,))).slot == ""
+    assert place(kernel("sdb"), DeviceMap(machine, controllers=(both,))).slot == ""
     units = topology(sd("sdb", "2:0:1:0"), sd("sda", "2:0:0:1"))
-    found = place(kernel("sdb"), Map(units, controllers=(both,)))
+    found = place(kernel("sdb"), DeviceMap(units, controllers=(both,)))
     assert found.slot == "channel 9"  # a unit but 0 is in use, so that units count
     other = areca(channel(2, "W2", usage="JBOD", model="OTHER 1"))
-    assert place(kernel("sdb"), Map(machine, controllers=(other,))).slot == ""
+    assert place(kernel("sdb"), DeviceMap(machine, controllers=(other,))).slot == ""
 
 
 def test_a_volume_at_the_address_of_a_disk_is_no_disk() -> None:
     """The first volume is at 0:0:0, where channel 1 would be, which passes through elsewhere."""
-    raid_set = Array("raid set 1", OK, label="Raid Set # 00", slots=("channel 2", "channel 3"))
-    volume = Array("volume 1", OK, label="data", parent="raid set 1", address="0:0:0")
+    raid_set = ControllerArray(
+        "raid set 1", OK, label="Raid Set # 00", slots=("channel 2", "channel 3")
+    )
+    volume = ControllerArray("volume 1", OK, label="data", parent="raid set 1", address="0:0:0")
     card = areca(channel(1, "W1", usage="JBOD"), channel(2), arrays=(raid_set, volume))
-    known = Map(topology(sd("sda", "2:0:0:0", holders=("md0",))), controllers=(card,))
+    known = DeviceMap(topology(sd("sda", "2:0:0:0", holders=("md0",))), controllers=(card,))
     found = place(kernel("sda"), known)
     assert (found.slot, found.controller) == ("", "areca 1")
     assert found.identity.object == "sda (ACME DISK-9, volume 1 (data) of areca 1)"
@@ -335,8 +345,8 @@ def test_a_volume_at_the_address_of_a_disk_is_no_disk() -> None:
 
 def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
     """Channel 2 hides in raid set 1: the mail names the volume and the file system on it."""
-    raid_set = Array("raid set 1", OK, slots=("channel 1", "channel 2"))
-    volume = Array("volume 1", OK, parent="raid set 1", address="0:0:0")
+    raid_set = ControllerArray("raid set 1", OK, slots=("channel 1", "channel 2"))
+    volume = ControllerArray("volume 1", OK, parent="raid set 1", address="0:0:0")
     card = areca(
         channel(1, "W1", array="raid set 1"),
         channel(2, "W2", array="raid set 1"),
@@ -346,7 +356,7 @@ def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
     upper = dataclasses.replace(block_device("dm-0", leaf=False), dm_name="vg-data")
     machine = topology(disk, upper)
     covered = inventory.inventory(disks(read(1, "W1"), read(2, "W2")), machine)
-    known = Map(machine, disks=covered, controllers=(card,))
+    known = DeviceMap(machine, disks=covered, controllers=(card,))
     found = place(told("areca 1", "channel 2"), known)
     assert found.identity.key == covered["W2"].identity.key
     assert found.identity.object == "ACME DISK-9, serial W2, channel 2 of areca 1"
@@ -360,10 +370,10 @@ def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
 
 def test_a_volume_of_one_disk_is_told_with_it() -> None:
     """A raid0 of one disk: sdb is made of channel 4 alone."""
-    raid_set = Array("raid set 2", OK, slots=("channel 4",))
-    volume = Array("volume 2", OK, parent="raid set 2", address="0:0:1")
+    raid_set = ControllerArray("raid set 2", OK, slots=("channel 4",))
+    volume = ControllerArray("volume 2", OK, parent="raid set 2", address="0:0:1")
     card = areca(channel(4, "W4", array="raid set 2"), arrays=(raid_set, volume))
-    known = Map(topology(sd("sdb", "2:0:0:1", "V2")), controllers=(card,))
+    known = DeviceMap(topology(sd("sdb", "2:0:0:1", "V2")), controllers=(card,))
     found = place(told("areca 1", "channel 4"), known)
     assert found.identity.object == "sdb (ACME DISK-9, serial W4, channel 4 of areca 1)"
     arrays = ("array areca 1 raid set 2", "array areca 1 volume 2")
@@ -379,7 +389,7 @@ def test_a_disk_that_is_read_later_has_the_key_it_will_have_then() -> None:
         disks(read(2, "", drive=None, cover=ReadStatus.NOT_POLLED_YET)), topology()
     )
     for covered in ({}, early, later):
-        known = Map(topology(), disks=covered, controllers=(card,))
+        known = DeviceMap(topology(), disks=covered, controllers=(card,))
         found = place(told("areca 1", "channel 2"), known)
         assert (found.identity.key, found.disk) == (later["W2"].identity.key, "W2")
 
@@ -393,9 +403,9 @@ def test_a_jbod_disk_has_the_key_it_will_have_once_it_is_read() -> None:
         disks(read(2, "", drive=None, cover=ReadStatus.NOT_POLLED_YET)), machine
     )
     for covered in (early, later):
-        found = place(kernel("sdb"), Map(machine, disks=covered, controllers=(card,)))
+        found = place(kernel("sdb"), DeviceMap(machine, disks=covered, controllers=(card,)))
         assert (found.identity.key, found.disk) == (later["W2"].identity.key, "W2")
-    unasked = Map(machine, controllers=(card,))
+    unasked = DeviceMap(machine, controllers=(card,))
     assert place(kernel("sdb"), unasked).identity.key == key(unasked, "sdb")
 
 
@@ -412,7 +422,7 @@ def test_where_a_serial_number_is_of_two_disks_the_slot_decides() -> None:
     clone = dataclasses.replace(clone, polled=dataclasses.replace(clone.polled, drive=drive("W2")))
     own = dataclasses.replace(read(2, "W2"), key="W2 areca,2", duplicate="two")
     covered = inventory.inventory(disks(clone, own), machine)
-    known = Map(machine, disks=covered, controllers=(areca(channel(2, "W2")),))
+    known = DeviceMap(machine, disks=covered, controllers=(areca(channel(2, "W2")),))
     assert place(told("areca 1", "channel 2"), known).disk == "W2 areca,2"
     assert place(kernel("sda"), known).disk == "W2 sda"
 
@@ -422,7 +432,7 @@ def test_two_block_devices_that_say_one_serial_number_are_no_disk_in_a_slot() ->
     machine = topology(
         sd("sda", "0:0:0:0", "W2", model="FIRST"), sd("sdb", "1:0:0:0", "W2", model="OTHER")
     )
-    known = Map(machine, controllers=(areca(channel(2, "W2")),))
+    known = DeviceMap(machine, controllers=(areca(channel(2, "W2")),))
     assert place(told("areca 1", "channel 2"), known).identity.key == f"disk {MODEL} W2"
 
 
@@ -430,13 +440,15 @@ def test_the_host_of_a_controller_is_that_at_which_smart_finds_its_disks() -> No
     """The tool does not distinguish two of a vendor; smartctl's arguments were configured."""
     card = areca(channel(2, "W2"), host="")
     covered = inventory.inventory(disks(read(2, "W2"), read(3, "OTHER")), topology())
-    known = Map(topology(), disks=covered, controllers=(card,))
+    known = DeviceMap(topology(), disks=covered, controllers=(card,))
     assert place(told("areca 1"), known).identity.key == "adapter host2"
 
 
 def test_what_is_remembered_has_a_bound() -> None:
     """A program that lists another slot each time fills no memory."""
-    slots: Mapping[str, Slotted] = {f"areca 1 channel {n}": Slotted(f"S{n}") for n in range(9999)}
+    slots: Mapping[str, SlotContent] = {
+        f"areca 1 channel {n}": SlotContent(f"S{n}") for n in range(9999)
+    }
     slots = remember(slots, (areca(channel(2, "NEW"), channel(10_001, "MORE")),))
     assert len(slots) == event_location.MAX_SLOTS
     assert slots["areca 1 channel 10001"].serial == "MORE"
@@ -445,7 +457,7 @@ def test_what_is_remembered_has_a_bound() -> None:
 def test_a_controller_that_tells_no_serial_numbers_is_helped_by_smart() -> None:
     """The host and the slot are those at which smartctl found the disk."""
     covered = inventory.inventory(disks(read(2, "W2"), read(3, "W3")), topology())
-    known = Map(topology(), disks=covered, controllers=(areca(channel(2)),))
+    known = DeviceMap(topology(), disks=covered, controllers=(areca(channel(2)),))
     found = place(told("areca 1", "channel 2"), known)
     assert (found.identity.key, found.disk) == (covered["W2"].identity.key, "W2")
     assert found.identity.object == "ACME DISK-9, serial W2, channel 2 of areca 1"
@@ -453,7 +465,7 @@ def test_a_controller_that_tells_no_serial_numbers_is_helped_by_smart() -> None:
 
 def test_a_slot_of_which_nothing_is_known_is_its_own_place() -> None:
     """The log was read, the list of disks was not."""
-    found = place(told("areca 1", "enclosure 2 slot 7"), Map())
+    found = place(told("areca 1", "enclosure 2 slot 7"), DeviceMap())
     assert found.identity.key == "disk areca 1 enclosure 2 slot 7"
     assert found.identity.object == "enclosure 2 slot 7 of areca 1"
     assert found.identity.adapter == "areca 1"
@@ -466,16 +478,16 @@ def test_a_disk_that_failed_and_is_listed_no_more_is_still_known() -> None:
     failed = channel(2, state=FAILED, model="", usage="Failed")
     slots = remember(slots, (areca(failed, channel(3, "W3")),))
     slots = remember(slots, (areca(channel(3, "W3")),))
-    assert slots["areca 1 channel 2"] == Slotted("W2", MODEL, "raid set 1")
+    assert slots["areca 1 channel 2"] == SlotContent("W2", MODEL, "raid set 1")
     texts = persisted_state.documents(
         persisted_state.PersistedState(correlation=CorrelationState(slots=dict(slots)))
     )
     slots = persisted_state.read(texts, 0.0)[0].correlation.slots
-    known = Map(topology(), controllers=(areca(channel(3, "W3")),), slots=slots)
+    known = DeviceMap(topology(), controllers=(areca(channel(3, "W3")),), slots=slots)
     found = place(told("areca 1", "channel 2"), known)
     assert found.identity.key == f"disk {MODEL} W2"
     slots = remember(slots, (areca(channel(2, "NEW"), channel(3, "W3")),))
-    assert slots["areca 1 channel 2"] == Slotted("NEW", MODEL)
+    assert slots["areca 1 channel 2"] == SlotContent("NEW", MODEL)
 
 
 def test_nothing_new_is_the_same_object() -> None:
@@ -492,7 +504,7 @@ def test_a_disk_that_was_moved_is_not_blamed_for_its_old_slot() -> None:
     slots = remember({}, (areca(channel(2, "W2")),))
     card = areca(channel(5, "W2"))
     slots = remember(slots, (card,))
-    known = Map(controllers=(card,), slots=slots)
+    known = DeviceMap(controllers=(card,), slots=slots)
     found = place(told("areca 1", "channel 2"), known)
     assert found.identity.key == "disk areca 1 channel 2"
 
@@ -501,7 +513,7 @@ def test_the_same_slot_of_two_controllers_is_two_disks() -> None:
     """Two ARC-1210 with a channel 2 each."""
     first, second = areca(channel(2, "A"), host=""), areca(channel(2, "B"), host="")
     second = dataclasses.replace(second, name="areca 2")
-    known = Map(topology(), controllers=(first, second))
+    known = DeviceMap(topology(), controllers=(first, second))
     found = [place(told(name, "channel 2"), known) for name in ("areca 1", "areca 2")]
     assert [f.identity.key for f in found] == [f"disk {MODEL} A", f"disk {MODEL} B"]
     assert [f.identity.adapter for f in found] == ["areca 1", "areca 2"]
@@ -517,10 +529,10 @@ def test_disks_that_all_say_one_serial_number_are_told_apart_by_slot() -> None:
         ),
         topology(),
     )
-    known = Map(topology(), controllers=(card,))
+    known = DeviceMap(topology(), controllers=(card,))
     first, second = (place(told("areca 1", f"channel {n}"), known) for n in (1, 2))
     assert first.identity.key != second.identity.key
-    known = Map(topology(), disks=covered, controllers=(card,))
+    known = DeviceMap(topology(), disks=covered, controllers=(card,))
     assert [place(told("areca 1", f"channel {n}"), known).disk for n in (1, 2)] == [
         "0000 areca,1",
         "0000 areca,2",
@@ -538,7 +550,7 @@ def test_in_the_recorded_case_the_log_of_the_controller_and_the_kernels_are_one_
         seen += more
     card = areca(*(channel(n, f"W{n}", usage="JBOD") for n in (1, 2, 3, 4)), host="host0")
     machine = topology(*(sd(f"sd{c}", f"0:0:{n}:0") for n, c in enumerate("abcd")))
-    known = Map(machine, controllers=(card,))
+    known = DeviceMap(machine, controllers=(card,))
     found = {place(event, known) for event in (*errors, *finish(state), *seen)}
     assert len(errors) == 5
     assert len(seen) > 5
@@ -550,10 +562,10 @@ def test_in_the_recorded_case_the_log_of_the_controller_and_the_kernels_are_one_
 
 def test_an_event_of_an_array_is_that_of_the_block_device_made_of_it() -> None:
     """RaidSet Degraded, by the name a person gave it, with blanks; alerts of sda join it."""
-    raid_set = Array("raid set 1", OK, label="my data", slots=("channel 1",))
-    volume = Array("volume 1", OK, label="my data", parent="raid set 1", address="0:0:0")
+    raid_set = ControllerArray("raid set 1", OK, label="my data", slots=("channel 1",))
+    volume = ControllerArray("volume 1", OK, label="my data", parent="raid set 1", address="0:0:0")
     card = areca(channel(1, "W1"), channel(2), arrays=(raid_set, volume))
-    known = Map(topology(sd("sda", "2:0:0:0", "VOL")), controllers=(card,))
+    known = DeviceMap(topology(sd("sda", "2:0:0:0", "VOL")), controllers=(card,))
     degraded = place(told("areca 1", "my data", "areca_raidset_degraded"), known)
     assert degraded.identity.key == key(known, "sda")
     assert degraded.identity.object == (
@@ -567,18 +579,18 @@ def test_an_event_of_an_array_is_that_of_the_block_device_made_of_it() -> None:
 def test_a_raid_set_of_two_volumes_is_none_of_them() -> None:
     """It is its own place, with both volumes; nothing is known of one that is not listed."""
     arrays = (
-        Array("raid set 1", OK, label="Raid Set # 00"),
-        Array("volume 1", OK, parent="raid set 1", address="0:0:0"),
-        Array("volume 2", OK, parent="raid set 1", address="0:0:1"),
+        ControllerArray("raid set 1", OK, label="Raid Set # 00"),
+        ControllerArray("volume 1", OK, parent="raid set 1", address="0:0:0"),
+        ControllerArray("volume 2", OK, parent="raid set 1", address="0:0:1"),
     )
     machine = topology(sd("sda", "2:0:0:0", "V1"), sd("sdb", "2:0:0:1", "V2"))
-    known = Map(machine, controllers=(areca(arrays=arrays),))
+    known = DeviceMap(machine, controllers=(areca(arrays=arrays),))
     found = place(told("areca 1", "Raid Set # 00", "areca_raidset_degraded"), known)
     assert found.identity.key == "array areca 1 raid set 1"
     assert found.identity.adapter == "host2"
     assert found.volumes == (key(known, "sda"), key(known, "sdb"))
     assert found.around == ("sda", "sdb")
-    unlisted = place(told("areca 1", "backup", "areca_volume_degraded"), Map())
+    unlisted = place(told("areca 1", "backup", "areca_volume_degraded"), DeviceMap())
     assert unlisted.identity.key == "array areca 1 backup"
     assert unlisted.identity.object == "backup of areca 1"
 
@@ -600,14 +612,14 @@ def port(number: int, serial: str, array: str = "u0") -> PhysicalDisk:
 def test_a_unit_of_a_3ware_is_found_by_its_serial_number_else_its_target() -> None:
     """Some firmware counts units as logical units: the serial number is what both have."""
     arrays = (
-        Array("u0", OK, address="0:0:0", serial="U0", slots=("port 1",)),
-        Array("u1", OK, address="0:1:0", slots=("port 2",)),
-        Array("u2", OK, address="0:2:0", serial="U2"),
+        ControllerArray("u0", OK, address="0:0:0", serial="U0", slots=("port 1",)),
+        ControllerArray("u1", OK, address="0:1:0", slots=("port 2",)),
+        ControllerArray("u2", OK, address="0:2:0", serial="U2"),
     )
     machine = topology(
         sd("sda", "6:0:0:5", "U0"), sd("sdb", "6:0:1:0"), sd("sdc", "6:0:2:0", "OTHER")
     )
-    known = Map(machine, controllers=(escalade(port(1, "P1"), arrays=arrays),))
+    known = DeviceMap(machine, controllers=(escalade(port(1, "P1"), arrays=arrays),))
     units = [place(told("c0", f"unit {n}", "3ware_degraded_unit"), known) for n in range(4)]
     assert [found.device for found in units] == ["sda", "sdb", "", ""]
     assert [found.identity.key for found in units[2:]] == ["array c0 u2", "array c0 u3"]
@@ -618,7 +630,7 @@ def test_the_alarm_and_the_kernels_line_of_a_port_are_one_disk() -> None:
     """tw_cli reports 'port=3', the driver of scsi6 'unit=0, port=3'; newer cards list slots."""
     slot = dataclasses.replace(port(3, "P3"), slot="enclosure 0 slot 2")
     for disk in (port(3, "P3"), slot):
-        known = Map(topology(), controllers=(escalade(disk),))
+        known = DeviceMap(topology(), controllers=(escalade(disk),))
         alarm = place(told("c0", "port 3", "3ware_drive_timeout_detected"), known)
         line = place(kernel(controller="host6", place="unit 0 port 3"), known)
         assert alarm == line
@@ -627,10 +639,12 @@ def test_the_alarm_and_the_kernels_line_of_a_port_are_one_disk() -> None:
 
 def test_two_controllers_of_a_maker_are_told_apart_by_serial_numbers_of_units() -> None:
     """The host of c1 is not reported; the volume that the kernel lists has the unit's number."""
-    first = escalade(port(1, "A"), host="", arrays=(Array("u0", OK, serial="U0"),))
-    second = escalade(port(1, "B"), name="c1", host="", arrays=(Array("u0", OK, serial="U9"),))
+    first = escalade(port(1, "A"), host="", arrays=(ControllerArray("u0", OK, serial="U0"),))
+    second = escalade(
+        port(1, "B"), name="c1", host="", arrays=(ControllerArray("u0", OK, serial="U9"),)
+    )
     machine = topology(sd("sda", "6:0:0:0", "U0"), sd("sdb", "7:0:0:0", "U9"))
-    known = Map(machine, controllers=(first, second))
+    known = DeviceMap(machine, controllers=(first, second))
     assert place(told("c1"), known).identity.key == "adapter host7"
     assert place(kernel(controller="host7", place="port 1"), known).disk == "B"
     assert place(kernel(controller="host8", place="port 1"), known).identity.key == (
@@ -640,15 +654,15 @@ def test_two_controllers_of_a_maker_are_told_apart_by_serial_numbers_of_units() 
 
 def test_a_battery_is_the_adapters_matter() -> None:
     """A place that is no disk and no array is a part of the controller."""
-    battery = Battery("bbu", ComponentState(Health.FAILED, "Fault"), ready=False)
-    known = Map(controllers=(escalade(batteries=(battery,)),))
+    battery = Battery("bbu", ComponentState(ComponentHealth.FAILED, "Fault"), ready=False)
+    known = DeviceMap(controllers=(escalade(batteries=(battery,)),))
     assert place(told("c0", "bbu", "3ware_battery_is_weak"), known).identity.key == "adapter host6"
 
 
 def test_a_slot_or_an_array_of_an_alert_is_found_like_that_of_an_event() -> None:
     """Alerts about the state of a controller name the same things by labels."""
-    card = areca(channel(2, "W2"), arrays=(Array("raid set 1", OK),))
-    known = Map(topology(), controllers=(card,))
+    card = areca(channel(2, "W2"), arrays=(ControllerArray("raid set 1", OK),))
+    known = DeviceMap(topology(), controllers=(card,))
     for where in ("channel 2", "raid set 1", ""):
         assert event_location.at_controller("areca 1", where, known) == place(
             told("areca 1", where), known
@@ -660,7 +674,7 @@ def test_a_slot_or_an_array_of_an_alert_is_found_like_that_of_an_event() -> None
 )
 def test_slots_of_all_makers_are_known_as_slots(slot: str) -> None:
     """Also before anything is listed."""
-    assert place(told("c0", slot), Map()).identity.key == f"disk c0 {slot}"
+    assert place(told("c0", slot), DeviceMap()).identity.key == f"disk c0 {slot}"
 
 
 def test_slots_are_called_as_the_list_of_members_calls_them() -> None:
@@ -670,7 +684,7 @@ def test_slots_are_called_as_the_list_of_members_calls_them() -> None:
         "p3 OK u0 1.00 TB SATA 3 /c0/e0/slt2 ACME DISK-9\n"
     )
     (member,) = members.parse_threeware_disks(output)
-    known = Map(controllers=(escalade(dataclasses.replace(port(3, "P3"), slot=member.slot)),))
+    known = DeviceMap(controllers=(escalade(dataclasses.replace(port(3, "P3"), slot=member.slot)),))
     assert place(told("c0", "enclosure 0 slot 2"), known).disk == "P3"
     assert place(kernel(controller="host6", place="encl 0 slot 2"), known).disk == "P3"
 
@@ -689,16 +703,16 @@ def test_no_event_is_too_odd_for_a_place(
 ) -> None:
     """Any event has a location; without other data it is its own text."""
     event = StorageEvent(source, kind, "", device=device, controller=controller, place=where)
-    card = areca(channel(2, "W2"), arrays=(Array("raid set 1", OK, label=where),))
+    card = areca(channel(2, "W2"), arrays=(ControllerArray("raid set 1", OK, label=where),))
     machine = topology(sd("sda", "2:0:1:0", "W2", port="ata1"))
-    for known in (Map(), _full(card, machine)):
-        found: Place = place(event, known)
+    for known in (DeviceMap(), _full(card, machine)):
+        found: EventPlace = place(event, known)
         assert isinstance(found.identity.key, str)
 
 
-def _full(card: Controller, machine: Any) -> Map:  # noqa: ANN401 - a topology
-    slots: Mapping[str, Slotted] = remember({}, (card,), machine)
-    return Map(
+def _full(card: Controller, machine: Any) -> DeviceMap:  # noqa: ANN401 - a topology
+    slots: Mapping[str, SlotContent] = remember({}, (card,), machine)
+    return DeviceMap(
         machine, Devices(), inventory.inventory(disks(read(2, "W2")), machine), (card,), slots
     )
 
@@ -710,7 +724,7 @@ def test_an_error_of_an_earlier_boot_is_of_the_disk_that_had_the_name_then(devic
     other = sd("sdg", "1:0:6:0", "S-WELL", partitions=("sdg1",))
     now = topology(sd("sdf", "1:0:5:0", "S-SICK"), other)
     names = {name: device_identity.identity(then, name) for name in then.devices}
-    known = Map(topology=now, boot_id="this", before=names)
+    known = DeviceMap(topology=now, boot_id="this", before=names)
     well, sick = (device_identity.identity(now, name).key for name in ("sdg", "sdf"))
     assert place(kernel(device, boot_id="this"), known).identity.key == well
     earlier = place(kernel(device, boot_id="that"), known)
@@ -728,12 +742,12 @@ def test_what_a_file_system_says_after_its_disk_vanished_is_not_about_the_next_d
     pulled = topology(sd("sdc", "0:0:2:0", "COLD", partitions=("sdc1",)))
     other = topology(sd("sdc", "0:0:2:0", "FRESH", partitions=("sdc1",)))
     mount = Mount("8:33", "/dev/sdc1", "/", "/mnt/cold", "ext4", ("rw",), ("rw",))
-    state = device_changes.step(Devices(), (), pulled, 0.0)
+    state = device_changes.next_devices(Devices(), (), pulled, 0.0)
     for now, before, after in ((20.0, pulled, topology()), (30.0, topology(), other)):
-        state = device_changes.step(
+        state = device_changes.next_devices(
             state, device_changes.changes(before, after, (mount,)), after, now
         )
-    known = Map(topology=other, devices=state, ahead_seconds=1e9)
+    known = DeviceMap(topology=other, devices=state, ahead_seconds=1e9)
     found = place(kernel(name, realtime_seconds=1e9 + at), known)
     assert ("COLD" in found.identity.key) == (at < 30.0)
     assert found.around == (("/mnt/cold",) if at < 30.0 else ())
@@ -749,7 +763,7 @@ def test_an_adapter_is_its_host_by_whatever_name_its_driver_gives_it() -> None:
         "megaraid_sas": "host7",
         "ahci": "",
     }
-    known = Map(topology(sd("sdb", "6:0:1:0", "S2")), hosts=names)
+    known = DeviceMap(topology(sd("sdb", "6:0:1:0", "S2")), hosts=names)
 
     def at(controller: str) -> tuple[str, str]:
         own = place(kernel(controller=controller), known).identity
@@ -767,7 +781,7 @@ def test_an_adapter_is_its_host_by_whatever_name_its_driver_gives_it() -> None:
 
 def test_a_remote_port_and_a_session_are_of_their_host() -> None:
     """Fibre Channel names the host in its port, iSCSI the session in its connection."""
-    known = Map(topology(), hosts={"session7": "host9"})
+    known = DeviceMap(topology(), hosts={"session7": "host9"})
 
     def at(text: str) -> str:
         (line,) = parse_text(text)
@@ -786,5 +800,5 @@ def test_a_line_of_the_kernels_log_joins_the_host_that_its_driver_means() -> Non
     (line,) = parse_text("mpt3sas_cm0: SAS host is non-operational !!!!")
     _, events = classify(Classifier(), line)
     (event,) = events
-    known = Map(topology(), hosts={"mpt3sas_cm0": "host6"})
+    known = DeviceMap(topology(), hosts={"mpt3sas_cm0": "host6"})
     assert place(event, known).identity.key == "adapter host6"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from iowarden.rules.topology.file_location import Answer, Kind, merged, narrowed
+from iowarden.rules.topology.file_location import ContentKind, SectorContent, merged, narrowed
 
-FIRST = Answer(
-    8, 8, Kind.FILE, "", path="/srv/a", other_paths=("/srv/b",), offset_bytes=0, bytes=4096
+FIRST = SectorContent(
+    8, 8, ContentKind.FILE, "", path="/srv/a", other_paths=("/srv/b",), offset_bytes=0, bytes=4096
 )
 NEXT = replace(FIRST, start=16, offset_bytes=4096)
 
@@ -29,7 +29,7 @@ def test_what_goes_on_in_the_same_file_is_one_answer() -> None:
         {"array": "md0"},
         {"degraded": "md0"},
         {"text": "behind the end of its content"},
-        {"kind": Kind.METADATA},
+        {"kind": ContentKind.METADATA},
         {"start": 24},
         {"offset_bytes": 12_288},
     ],
@@ -54,5 +54,5 @@ def test_a_part_of_an_answer_is_told_with_its_own_bytes() -> None:
     ]
     packed = replace(FIRST, bytes=131_072)
     assert narrowed([packed], 10, 12) == [replace(packed, start=10, count=2)]
-    unknown = Answer(8, 8, Kind.UNKNOWN, "why")
+    unknown = SectorContent(8, 8, ContentKind.UNKNOWN, "why")
     assert narrowed([unknown], 10, 12) == [replace(unknown, start=10, count=2)]

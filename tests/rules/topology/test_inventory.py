@@ -10,7 +10,7 @@ from support.machine import disk as block_device
 from support.machine import topology
 from support.simulation import START
 
-from iowarden.collectors.block.enclosure import Slot
+from iowarden.collectors.block.enclosure import EnclosureSlot
 from iowarden.collectors.smart.drive import (
     AccessMethod,
     Attribute,
@@ -19,7 +19,7 @@ from iowarden.collectors.smart.drive import (
     ErrorCounter,
     Protocol,
     ReadStatus,
-    Scsi,
+    ScsiHealth,
 )
 from iowarden.daemon.views import answers
 from iowarden.rules.topology import inventory
@@ -75,7 +75,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
         block_device("nvme0n2", serial="N1", model="FAST"),
         block_device("nvme1c2n1", serial="N2", model="FAST"),
     )
-    slot = Slot("0:0:8:0", "Slot 02", "OK", None, None, None, "sda")
+    slot = EnclosureSlot("0:0:8:0", "Slot 02", "OK", None, None, None, "sda")
     fast = drive("N1", protocol=Protocol.NVME)
     found = inventory.inventory(
         disks(
@@ -620,13 +620,13 @@ def test_what_a_drive_does_not_say_is_named() -> None:
         "no self-tests",
     )
     lacks = ("Self-tests not supported", "Selective Self-tests/Logging not supported", "No SCT")
-    sas = drive("S2", protocol=Protocol.SCSI, scsi=Scsi(), refused=lacks)
+    sas = drive("S2", protocol=Protocol.SCSI, scsi=ScsiHealth(), refused=lacks)
     assert inventory.not_read(sas) == (
         "no error counters",
         "no grown defects",
         "Self-tests not supported",
     )
-    counted = Scsi({"read": ErrorCounter(0, 0, 1.0)}, grown_defects=0)
+    counted = ScsiHealth({"read": ErrorCounter(0, 0, 1.0)}, grown_defects=0)
     assert inventory.not_read(replace(sas, scsi=counted, refused=())) == ()
     bare = drive("S3", protocol=Protocol.NVME, passed=None, temperature_celsius=None)
     assert inventory.not_read(bare) == ("no overall health", "no temperature", "no health log")

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from support.recordings import corpus
 from support.sectors import Position, forward, parity
 
-from iowarden.collectors.md.md_layout import Geometry, Place
+from iowarden.collectors.md.md_layout import Geometry, MemberPlace
 from iowarden.rules.topology import md_levels, md_map
-from iowarden.rules.topology.sector_map import LayoutError, Piece, Use
+from iowarden.rules.topology.sector_map import LayoutError, SectorRun, Use
 
 CHUNK = 8
 RAID5 = (0, 1, 2, 3, 4, 5)
@@ -47,7 +47,9 @@ def geometry(
             whole = rows // far * disks // near * chunk
         sectors = whole
     members = tuple(
-        Place(f"sd{chr(97 + slot)}1", slot, str(slot), offset + slot, offset + slot, own[slot])
+        MemberPlace(
+            f"sd{chr(97 + slot)}1", slot, str(slot), offset + slot, offset + slot, own[slot]
+        )
         for slot in range(disks)
     )
     uses_chunks = level not in {"raid1", "linear"}
@@ -67,7 +69,7 @@ def geometry(
     )
 
 
-def picture(known: md_levels.Array, rows: int) -> list[str]:
+def picture(known: md_levels.ArrayLayout, rows: int) -> list[str]:
     """Draw the first rows of an array: which chunk of it each member has."""
     drawn = []
     for row in range(rows):
@@ -149,7 +151,7 @@ def test_a_raid0_of_unequal_members_goes_on_without_the_smallest() -> None:
 
 
 @st.composite
-def arrays(draw: st.DrawFn) -> md_levels.Array:
+def arrays(draw: st.DrawFn) -> md_levels.ArrayLayout:
     """Any array that md can run, of at most a few hundred sectors a member."""
     level = draw(st.sampled_from("raid0 raid1 raid4 raid5 raid6 raid10 linear".split()))
     disks = draw(st.integers(4 if level == "raid6" else 2, 9))
@@ -178,18 +180,20 @@ def arrays(draw: st.DrawFn) -> md_levels.Array:
 
 @given(arrays(), st.data())
 def test_a_sector_of_an_array_is_found_from_each_of_its_copies(
-    known: md_levels.Array, data: st.DataObject
+    known: md_levels.ArrayLayout, data: st.DataObject
 ) -> None:
     """Down to the members and up again, for every level and layout."""
     sector = data.draw(st.integers(0, known.sectors - 1))
     for position in forward(known, sector):
         assert md_map.reverse(known, position.slot, position.sector, 1) == [
-            Piece(position.sector, 1, Use.DATA, sector)
+            SectorRun(position.sector, 1, Use.DATA, sector)
         ]
 
 
 @given(arrays())
-def test_a_whole_member_is_told_without_gap_and_no_sector_twice(known: md_levels.Array) -> None:
+def test_a_whole_member_is_told_without_gap_and_no_sector_twice(
+    known: md_levels.ArrayLayout,
+) -> None:
     """Each sector of the array is on as many members as it has copies, and on no other."""
     copies: dict[int, int] = {}
     for slot in range(known.disks):
@@ -197,7 +201,7 @@ def test_a_whole_member_is_told_without_gap_and_no_sector_twice(known: md_levels
         pieces = md_map.reverse(known, slot, 0, length)
         assert [piece.start for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
         assert pieces[-1].end == length
-        assert pieces[0] == Piece(0, known.offsets[slot], Use.RESERVED)
+        assert pieces[0] == SectorRun(0, known.offsets[slot], Use.RESERVED)
         assert all(one.use is not two.use or one.use is Use.DATA for one, two in pairwise(pieces))
         for piece in pieces:
             for step in range(piece.count if piece.above is not None else 0):
@@ -216,7 +220,7 @@ def test_copies_that_meet_in_one_place_are_refused() -> None:
 
 @given(arrays(), st.data())
 def test_parity_is_where_no_data_of_the_stripe_are(
-    known: md_levels.Array, data: st.DataObject
+    known: md_levels.ArrayLayout, data: st.DataObject
 ) -> None:
     """P, and Q of a raid6, are on members of their own, and known as parity from there."""
     sector = data.draw(st.integers(0, known.sectors - 1))
@@ -234,19 +238,19 @@ def test_a_range_across_superblock_data_and_parity_stays_three_ranges() -> None:
     known = md_map.array(geometry("raid5", 4, 2))
     begin = known.offsets[3]
     assert md_map.reverse(known, 3, begin - 2, 2 + CHUNK + 3) == [
-        Piece(begin - 2, 2, Use.RESERVED),
-        Piece(begin, CHUNK, Use.PARITY),
-        Piece(begin + CHUNK, 3, Use.DATA, 3 * CHUNK),
+        SectorRun(begin - 2, 2, Use.RESERVED),
+        SectorRun(begin, CHUNK, Use.PARITY),
+        SectorRun(begin + CHUNK, 3, Use.DATA, 3 * CHUNK),
     ]
-    assert md_map.reverse(known, 3, begin - 1, 1) == [Piece(begin - 1, 1, Use.RESERVED)]
+    assert md_map.reverse(known, 3, begin - 1, 1) == [SectorRun(begin - 1, 1, Use.RESERVED)]
 
 
 def test_the_end_of_a_larger_mirror_is_nobodys() -> None:
     """A member that is larger than the array, and whatever lies behind."""
     known = md_map.array(geometry("raid1", 2, sizes=(100, 160), sectors=100))
     assert md_map.reverse(known, 1, 2049 + 90, 30) == [
-        Piece(2139, 10, Use.DATA, 90),
-        Piece(2149, 20, Use.UNUSED),
+        SectorRun(2139, 10, Use.DATA, 90),
+        SectorRun(2149, 20, Use.UNUSED),
     ]
 
 
@@ -257,14 +261,14 @@ def test_a_replacement_has_the_slot_of_the_member_and_an_offset_of_its_own() -> 
         mirror,
         members=(
             *mirror.members,
-            Place("sdx1", 1, "1", 512, 512, 4000, ("replacement",)),
-            Place("sdy1", None, "none", 2048, 2048, 4000, ("spare",)),
+            MemberPlace("sdx1", 1, "1", 512, 512, 4000, ("replacement",)),
+            MemberPlace("sdy1", None, "none", 2048, 2048, 4000, ("spare",)),
         ),
     )
     known, slot = md_map.of_member(mirror, "sdx1")
-    assert md_map.reverse(known, slot, 512 + 7, 1) == [Piece(519, 1, Use.DATA, 7)]
+    assert md_map.reverse(known, slot, 512 + 7, 1) == [SectorRun(519, 1, Use.DATA, 7)]
     known, slot = md_map.of_member(mirror, "sdb1")
-    assert md_map.reverse(known, slot, 2049 + 7, 1) == [Piece(2056, 1, Use.DATA, 7)]
+    assert md_map.reverse(known, slot, 2049 + 7, 1) == [SectorRun(2056, 1, Use.DATA, 7)]
     with pytest.raises(LayoutError, match="sdy1 is no part of the data of md0: its slot is 'none'"):
         md_map.of_member(mirror, "sdy1")
     with pytest.raises(LayoutError, match="md0 does not list sdz1"):

@@ -9,9 +9,9 @@ from support.everything import array, covered
 from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
-from iowarden.collectors.md.mdstat import Member
+from iowarden.collectors.md.mdstat import ArrayMember
 from iowarden.collectors.raid import controller
-from iowarden.collectors.raid.controller import ComponentState, Health
+from iowarden.collectors.raid.controller import ComponentHealth, ComponentState
 from iowarden.rules.advice import last_copies
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.alerting.alerts import AlertState as Life
@@ -19,7 +19,7 @@ from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import redundancy
-from iowarden.rules.topology.slot_map import Map
+from iowarden.rules.topology.slot_map import DeviceMap
 
 NEAR_2, NEAR_3, FAR_2 = 0x102, 0x103, 0x201
 
@@ -53,7 +53,7 @@ def test_members_that_hold_a_last_copy(
     there = [slot for slot in range(disks) if slot not in gone]
     own = replace(
         array("md9", level, (), disks),
-        members=tuple(Member(f"sd{slot}1", slot, ("in_sync",)) for slot in there),
+        members=tuple(ArrayMember(f"sd{slot}1", slot, ("in_sync",)) for slot in there),
         degraded=len(gone),
     )
     geometry = Md(level, disks, layout, copies, None)
@@ -80,8 +80,10 @@ def test_members_that_hold_a_last_copy(
 )
 def test_a_degraded_array_of_a_controller_is_judged_by_its_level(level: str, fault: Fault) -> None:
     """What may have a spare disk left stays as it was: degraded."""
-    made = controller.Array("u0", ComponentState(Health.DEGRADED, "DEGRADED"), level)
-    where = Map(controllers=(controller.Controller("c0", "3ware", arrays=(made,)),))
+    made = controller.ControllerArray(
+        "u0", ComponentState(ComponentHealth.DEGRADED, "DEGRADED"), level
+    )
+    where = DeviceMap(controllers=(controller.Controller("c0", "3ware", arrays=(made,)),))
     labels = (("alertname", "ControllerArrayDegraded"), ("array", "u0"), ("controller", "c0"))
     alert = Alert("ControllerArrayDegraded", labels, Life.FIRING, 1.0, (), 0.0, subject="array u0")
     (found,) = last_copies.marked([alert], where)
@@ -100,7 +102,7 @@ def test_that_the_disk_with_the_last_copy_is_old_stays_a_notice(
 ) -> None:
     """Power-on hours at their threshold are no error; sectors that cannot be read are the worst."""
     sda = replace(disk("sda", serial="S-A"), partitions=("sda1",))
-    where = Map(
+    where = DeviceMap(
         topology=topology(sda),
         disks={"S-A": covered(sda)},
         arrays={"md0": array("md0", "raid1", ("sda1",), 2)},

@@ -9,23 +9,23 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
-from iowarden.collectors.md.mdstat import Array, Member
+from iowarden.collectors.md.mdstat import ArrayMember, MdArray
 from iowarden.rules.topology import device_changes, returned
-from iowarden.rules.topology.device_changes import DeviceChangeKind, Devices, Returned
-from iowarden.rules.topology.topology import NOTHING, remember, with_held
+from iowarden.rules.topology.device_changes import DeviceChangeKind, Devices, ReturnedDisk
+from iowarden.rules.topology.topology import NO_DEPENDENTS, remember, with_dependents
 
-BACK = Returned("sdb", "sde", "sde (HDD, serial S2)", 10.0, (("sdb1", "md0"),))
+BACK = ReturnedDisk("sdb", "sde", "sde (HDD, serial S2)", 10.0, (("sdb1", "md0"),))
 SDE = replace(disk("sde", serial="S2"), partitions=("sde1", "sde2"))
 MD0 = disk("md0", leaf=False, md=Md("raid10", 4, 258, 2, 524288))
 
 
-def array(level: str, degraded: int, **fields: Any) -> Array:  # noqa: ANN401 - as Array takes them
+def array(level: str, degraded: int, **fields: Any) -> MdArray:  # noqa: ANN401 - as Array takes them
     """An array of four members, some of them missing."""
-    usual = Array("md0", level, "clean", 4, degraded, "idle", None, None, None, None, None, ())
+    usual = MdArray("md0", level, "clean", 4, degraded, "idle", None, None, None, None, None, ())
     return replace(usual, **fields)
 
 
-def said(array_: Array, back: Returned = BACK) -> str:
+def said(array_: MdArray, back: ReturnedDisk = BACK) -> str:
     """Return the advice about a member of md0 that is back as sde."""
     return "\n".join(returned.advice(back, topology(SDE, MD0), {"md0": array_}))
 
@@ -55,7 +55,7 @@ def test_a_member_is_added_anew_while_the_array_still_runs_for_certain(
         replace(array("raid5", 0), degraded=None),
     ],
 )
-def test_an_array_that_misses_nothing_or_has_no_redundancy_takes_nothing_back(own: Array) -> None:
+def test_an_array_that_misses_nothing_or_has_no_redundancy_takes_nothing_back(own: MdArray) -> None:
     """It has it again, or is lost without it."""
     assert said(own) == ""
 
@@ -69,7 +69,7 @@ def test_what_the_array_already_holds_again_needs_no_command() -> None:
 @pytest.mark.parametrize(("back", "word"), [("sde", "detached"), ("sdb", "failed")])
 def test_the_failed_member_of_before_is_removed_first(back: str, word: str) -> None:
     """md reserves the slot of a missing disk until it is removed explicitly."""
-    own = array("raid5", 1, members=(Member("sdb1", None, ("faulty",)),))
+    own = array("raid5", 1, members=(ArrayMember("sdb1", None, ("faulty",)),))
     disks = topology(replace(SDE, name=back, partitions=(f"{back}1",)), MD0)
     (text,) = returned.advice(replace(BACK, name=back), disks, {"md0": own})
     remove = f"  mdadm /dev/md0 --remove {word}\n"
@@ -109,20 +109,22 @@ def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
     """sdb1 of md0 was missing for a minute: its array is known when it is sde."""
     sdb = replace(disk("sdb", serial="S2"), partitions=("sdb1",), holders=("md0",))
     before = topology(replace(sdb, uses=(("sdb1", "md0"),)), MD0)
-    standing = remember(NOTHING, before, (), 0.0)
+    standing = remember(NO_DEPENDENTS, before, (), 0.0)
     empty = topology(MD0)
-    events = [with_held(standing, before, e, 5.0) for e in device_changes.changes(before, empty)]
-    state = device_changes.step(Devices(), events, empty, 5.0)
+    events = [
+        with_dependents(standing, before, e, 5.0) for e in device_changes.changes(before, empty)
+    ]
+    state = device_changes.next_devices(Devices(), events, empty, 5.0)
     (gone,) = state.gone.values()
     assert gone.members == (("sdb1", "md0"),)
     after = topology(SDE, MD0)
     (event,) = device_changes.recognised(state, device_changes.changes(empty, after))
     assert (event.change, event.name, event.was) == (DeviceChangeKind.RETURNED, "sde", "sdb")
-    state = device_changes.step(state, [event], after, 65.0)
+    state = device_changes.next_devices(state, [event], after, 65.0)
     (back,) = state.returned.values()
     assert (back.was, back.name, back.members) == ("sdb", "sde", gone.members)
     assert state.gone == {}
-    assert device_changes.step(state, [], empty, 70.0).returned == {}, "it is gone again"
+    assert device_changes.next_devices(state, [], empty, 70.0).returned == {}, "it is gone again"
 
 
 def test_a_disk_that_was_never_there_is_new() -> None:

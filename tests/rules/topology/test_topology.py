@@ -18,14 +18,14 @@ from iowarden.rules.engine.engine import Engine
 from iowarden.rules.topology.alert_subject import subject
 from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.device_identity import identity, with_sources
-from iowarden.rules.topology.stack import Stack
+from iowarden.rules.topology.stack import DeviceStack
 from iowarden.rules.topology.topology import (
     MAX_KEPT,
-    NOTHING,
-    Above,
-    Standing,
-    Stood,
-    carried,
+    NO_DEPENDENTS,
+    Dependent,
+    Dependents,
+    StoredDependents,
+    dependents_of,
     recalled,
     remember,
     restacked,
@@ -50,7 +50,7 @@ def mounts(text: str) -> tuple[Mount, ...]:
     return parse_mountinfo(text)
 
 
-def carries(standing: Standing, lower: str, upper: str, now: float) -> bool:
+def carries(standing: Dependents, lower: str, upper: str, now: float) -> bool:
     """Whether one object carries another, or did in the last 300 s; by their keys."""
     return upper in standing.above(now).get(lower, ())
 
@@ -69,7 +69,7 @@ def test_a_mount_is_on_its_device_whatever_name_it_was_given(source: str) -> Non
     """mountinfo has '/dev/mapper/NAME', sysfs 'dm-0': both have the same number."""
     mounted = mounts(ON_LV.format(source))
     named = with_sources(MACHINE, mounted)
-    on = Stack(named, mounted).on(named.devices["sda"])
+    on = DeviceStack(named, mounted).on(named.devices["sda"])
     assert [(each.shown, each.on) for each in on] == [
         ("md0", "sda1"),
         ("vg--1-data", "md0"),
@@ -85,13 +85,13 @@ def test_a_partition_is_mounted_by_its_number() -> None:
     mounted = mounts("25 1 8:2 / / rw - ext4 /dev/root rw\n")
     named = with_sources(MACHINE, mounted)
     assert identity(named, "/dev/root").key == identity(named, "sda").key
-    assert "/" in Stack(named, mounted).shown_on("sda")
+    assert "/" in DeviceStack(named, mounted).shown_on("sda")
 
 
 def test_btrfs_has_a_number_of_its_own_and_is_known_by_its_source() -> None:
     """0:45 is no device: what mountinfo names is."""
     mounted = mounts("40 1 0:45 /@ /data rw - btrfs /dev/mapper/vg--1-data rw\n")
-    assert "/data" in Stack(MACHINE, mounted).shown_on("sda")
+    assert "/data" in DeviceStack(MACHINE, mounted).shown_on("sda")
 
 
 def test_every_device_of_a_btrfs_carries_it() -> None:
@@ -102,7 +102,7 @@ def test_every_device_of_a_btrfs_carries_it() -> None:
     pair = replace(pair, btrfs=dict.fromkeys(("sdb", "sdc1"), FileSystem("77b7", ("sdb", "sdc1"))))
     mounted = mounts("40 1 0:45 / /data rw - btrfs /dev/sdb rw\n")
     for name, on in (("sdb", "sdb"), ("sdc", "sdc1")):
-        (only,) = Stack(pair, mounted).on(pair.devices[name])
+        (only,) = DeviceStack(pair, mounted).on(pair.devices[name])
         assert (only.shown, only.on) == ("/data", on)
 
 
@@ -127,7 +127,7 @@ def test_an_lv_is_named_by_its_group(dm_name: str, parts: tuple[str, str] | None
 def test_what_stood_on_a_disk_is_remembered_for_300_s() -> None:
     """sda vanished and with it every link of sysfs; md0 and the file system fail a moment later."""
     mounted = mounts(ON_LV.format("/dev/mapper/vg--1-data"))
-    before = remember(NOTHING, MACHINE, mounted, 0.0)
+    before = remember(NO_DEPENDENTS, MACHINE, mounted, 0.0)
     left = block_devices.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
     after = remember(before, left, mounted, 10.0)
     key, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
@@ -140,18 +140,20 @@ def test_what_stood_on_a_disk_is_remembered_for_300_s() -> None:
 
 def test_a_disk_that_is_back_carries_what_it_carried_and_nothing_twice() -> None:
     """It was missing in one reading only."""
-    before = remember(NOTHING, MACHINE, (), 0.0)
+    before = remember(NO_DEPENDENTS, MACHINE, (), 0.0)
     gone = remember(before, block_devices.topology({}), (), 10.0)
     back = remember(gone, MACHINE, (), 20.0)
     key = identity(MACHINE, "sda").key
-    assert carried(back, key, 20.0) == carried(before, key, 0.0)
+    assert dependents_of(back, key, 20.0) == dependents_of(before, key, 0.0)
 
 
 def test_an_adapter_carries_its_disks_and_what_they_carry() -> None:
     """Eight hung disks: the reader must know that they share one adapter."""
-    standing = remember(NOTHING, MACHINE, (), 0.0)
+    standing = remember(NO_DEPENDENTS, MACHINE, (), 0.0)
     own = identity(MACHINE, "sda")
-    assert carried(standing, "adapter host0", 0.0)[0] == Above(own.key, "sda", own.object, "host0")
+    assert dependents_of(standing, "adapter host0", 0.0)[0] == Dependent(
+        own.key, "sda", own.object, "host0"
+    )
     assert identity(MACHINE, "md0").key in standing.above(0.0)["adapter host0"]
 
 
@@ -327,7 +329,7 @@ def test_what_stands_on_a_disk_is_found_where_sysfs_has_no_link(
     """From udev's database, '/proc/swaps', the mount table and the state of ZFS."""
     root = Memory(files | block_device("sda", "8:0", "sda1"))
     found = block_devices.read_block(root)
-    on = Stack(found, mounts(mounted)).on(found.devices["sdb"])
+    on = DeviceStack(found, mounts(mounted)).on(found.devices["sdb"])
     assert [(each.shown, each.on) for each in on] == expected
 
 
@@ -337,7 +339,7 @@ def test_what_is_on_a_device_of_the_network_stands_on_it(name: str) -> None:
     areas = f"{SWAPS}/dev/{name}p2 partition 9 1 -2\n"
     files = block_device(name, "43:0", f"{name}p1", f"{name}p2") | {"/proc/swaps": areas}
     found = block_devices.read_block(Memory(files))
-    on = Stack(found, mounts(f"25 1 43:1 / /net rw - ext4 /dev/{name}p1 rw\n")).used_on(name)
+    on = DeviceStack(found, mounts(f"25 1 43:1 / /net rw - ext4 /dev/{name}p1 rw\n")).used_on(name)
     assert on == ("/net", "swap (1.0 KiB used)")
 
 
@@ -346,18 +348,18 @@ def test_only_what_is_in_use_is_lost_with_a_disk() -> None:
     mounted = mounts(DATASET)
     for files, used in ((TANK | IMPORTED, True), (TANK, False)):
         found = block_devices.read_block(Memory(files))
-        assert bool(Stack(found).used_on("sdb")) is used
+        assert bool(DeviceStack(found).used_on("sdb")) is used
     found = block_devices.read_block(Memory(TANK))
-    assert Stack(found, mounted).used_on("sdb") == ("pool tank (ZFS)", "/tank/db")
+    assert DeviceStack(found, mounted).used_on("sdb") == ("pool tank (ZFS)", "/tank/db")
     locked = block_devices.read_block(Memory(SDB | udev("8:17", "crypto_LUKS")))
-    assert Stack(locked).used_on("sdb") == ()
+    assert DeviceStack(locked).used_on("sdb") == ()
 
 
 def test_a_pool_and_a_btrfs_go_by_what_alerts_about_them_have() -> None:
     """The incident of a disk explains those of the file systems on it."""
     found = block_devices.read_block(Memory(TANK | {f"/sys/fs/btrfs/{BTRFS}/devices/sdb9": None}))
     standing = remember(
-        NOTHING, found, mounts(DATASET + "62 1 0:9 / /b rw - btrfs /dev/sdb9 rw\n"), 0.0
+        NO_DEPENDENTS, found, mounts(DATASET + "62 1 0:9 / /b rw - btrfs /dev/sdb9 rw\n"), 0.0
     )
     keys = standing.above(0.0)[identity(found, "sdb").key]
     labels = (
@@ -376,10 +378,12 @@ def test_what_stood_on_a_disk_is_known_after_a_restart_for_300_s() -> None:
     """sda disappeared at 10; iowarden restarted at 60, and md0 stops at 100."""
     mounted = mounts(ON_LV.format("/dev/mapper/vg--1-data"))
     left = block_devices.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
-    before = remember(remember(NOTHING, MACHINE, mounted, 0.0), left, mounted, 10.0)
-    after = remember(recalled(NOTHING, to_stored(before, 10.0), -900.0, 60.0), left, mounted, 61.0)
+    before = remember(remember(NO_DEPENDENTS, MACHINE, mounted, 0.0), left, mounted, 10.0)
+    after = remember(
+        recalled(NO_DEPENDENTS, to_stored(before, 10.0), -900.0, 60.0), left, mounted, 61.0
+    )
     sda, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
-    assert carried(after, sda, 100.0) == carried(before, sda, 100.0)
+    assert dependents_of(after, sda, 100.0) == dependents_of(before, sda, 100.0)
     assert carries(after, sda, md0, 310.0)
     assert not carries(after, sda, md0, 311.0)
     assert carries(after, md0, identity(MACHINE, "dm-0").key, 9999.0)
@@ -387,19 +391,19 @@ def test_what_stood_on_a_disk_is_known_after_a_restart_for_300_s() -> None:
 
 def test_a_disk_that_went_while_the_program_was_down_carried_what_it_did() -> None:
     """Not observed: it counts for 300 s from the first reading on; also if that came first."""
-    stood = to_stored(remember(NOTHING, MACHINE, (), 0.0), 0.0)
+    stood = to_stored(remember(NO_DEPENDENTS, MACHINE, (), 0.0), 0.0)
     left = block_devices.topology({"md0": replace(MD0, slaves=())})
     sda, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
-    early = remember(recalled(NOTHING, stood, -900.0, 60.0), left, (), 61.0)
-    late = recalled(remember(NOTHING, left, (), 61.0), stood, -900.0, 61.0)
+    early = remember(recalled(NO_DEPENDENTS, stood, -900.0, 60.0), left, (), 61.0)
+    late = recalled(remember(NO_DEPENDENTS, left, (), 61.0), stood, -900.0, 61.0)
     for each in (early, late):
         assert (carries(each, sda, md0, 361.0), carries(each, sda, md0, 362.0)) == (True, False)
 
 
 def test_what_stood_there_in_an_earlier_boot_does_not_count() -> None:
     """The host was booted without the disk: the members of its arrays are read again."""
-    stood = to_stored(remember(NOTHING, MACHINE, (), 0.0), 0.0)
-    assert recalled(NOTHING, stood, 5.0, 60.0) is NOTHING
+    stood = to_stored(remember(NO_DEPENDENTS, MACHINE, (), 0.0), 0.0)
+    assert recalled(NO_DEPENDENTS, stood, 5.0, 60.0) is NO_DEPENDENTS
 
 
 def test_what_is_kept_is_bounded_and_what_ended_comes_first() -> None:
@@ -408,7 +412,7 @@ def test_what_is_kept_is_bounded_and_what_ended_comes_first() -> None:
     many = mounts(
         "".join(f"{n} 1 8:2 / {p} rw - ext4 /dev/sda2 rw\n" for n, p in enumerate(points))
     )
-    standing = remember(NOTHING, MACHINE, many[:5], 0.0)
+    standing = remember(NO_DEPENDENTS, MACHINE, many[:5], 0.0)
     standing = remember(standing, MACHINE, many[5:], 10.0)
     stood = to_stored(standing, 10.0)
     assert sum(map(len, stood.now.values())) + sum(map(len, stood.until.values())) == MAX_KEPT
@@ -418,10 +422,13 @@ def test_what_is_kept_is_bounded_and_what_ended_comes_first() -> None:
 
 def test_a_damaged_document_costs_only_what_it_names() -> None:
     """A number that stands for nothing is nothing."""
-    above = Above("device md0", "md0", "md0", "sda1")
-    stood = Stood(10.0, {"0": above}, {"disk a": ("0", "7")}, {"disk b": {"8": 5.0}})
-    standing = recalled(NOTHING, stood, 0.0, 20.0)
-    assert (carried(standing, "disk a", 20.0), carried(standing, "disk b", 20.0)) == ((above,), ())
+    above = Dependent("device md0", "md0", "md0", "sda1")
+    stood = StoredDependents(10.0, {"0": above}, {"disk a": ("0", "7")}, {"disk b": {"8": 5.0}})
+    standing = recalled(NO_DEPENDENTS, stood, 0.0, 20.0)
+    assert (dependents_of(standing, "disk a", 20.0), dependents_of(standing, "disk b", 20.0)) == (
+        (above,),
+        (),
+    )
 
 
 def test_an_unchanged_machine_is_not_put_together_anew() -> None:
@@ -429,9 +436,9 @@ def test_an_unchanged_machine_is_not_put_together_anew() -> None:
     sources = [source for source in registry.SOURCES if source.name == "block"]
     engine = Engine([], sources, 0.0)
 
-    def look(devices: Topology, now: float) -> Standing:
+    def look(devices: Topology, now: float) -> Dependents:
         engine.observe([Reading("block", Outcome.OK, now, 0.0, devices)], now, 1000.0 + now)
-        return engine.devices.standing
+        return engine.devices.dependents
 
     standing = look(MACHINE, 0.0)
     assert look(replace(MACHINE, devices=dict(MACHINE.devices)), 60.0) is standing
@@ -444,7 +451,7 @@ def test_an_unchanged_machine_is_not_put_together_anew() -> None:
 
 def test_mounts_that_come_and_go_are_not_written_each_time() -> None:
     """Containers mount all day; an array that is put together or stopped is written at once."""
-    before = remember(NOTHING, MACHINE, (), 0.0)
+    before = remember(NO_DEPENDENTS, MACHINE, (), 0.0)
     bind = mounts("90 1 253:0 /v /pods/1 rw - ext4 /dev/dm-0 rw\n")
     mounted = remember(before, MACHINE, bind, 60.0)
     assert mounted != before
@@ -455,7 +462,7 @@ def test_mounts_that_come_and_go_are_not_written_each_time() -> None:
 
 def test_what_ended_is_forgotten_in_time() -> None:
     """The same object until something is too old."""
-    standing = remember(NOTHING, MACHINE, (), 0.0)
+    standing = remember(NO_DEPENDENTS, MACHINE, (), 0.0)
     assert without_old(standing, 1e6) is standing
     gone = remember(standing, block_devices.topology({}), (), 10.0)
     assert without_old(gone, 310.0) is gone
@@ -473,7 +480,7 @@ def test_what_ended_is_forgotten_in_time() -> None:
 def test_what_is_mounted_from_a_server_stands_on_it(kind: str, source: str, server: str) -> None:
     """The kernel reports that 'nas1' does not respond; its mount is known to depend on it."""
     mounted = mounts(f"30 1 0:45 / /mnt/nas rw - {kind} {source} rw\n")
-    standing = remember(NOTHING, MACHINE, mounted, 0.0)
-    (above,) = carried(standing, f"device {server}", 0.0)
+    standing = remember(NO_DEPENDENTS, MACHINE, mounted, 0.0)
+    (above,) = dependents_of(standing, f"device {server}", 0.0)
     assert above.shown == f"/mnt/nas ({kind})"
     assert above.on == server

@@ -13,7 +13,7 @@ from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "log": arcconf_status.parse_device_log,
     "count": arcconf.parse_count,
 }
-FINE = {Health.OK, Health.ABSENT, Health.BUSY}
+FINE = {ComponentHealth.OK, ComponentHealth.ABSENT, ComponentHealth.BUSY}
 EINARC = "adaptec/elops+einarc_adaptec_tester/adaptect_test."
 CHECK_RAID = "adaptec/glensc+nagios-plugin-check_raid/"
 ULMITOV = "adaptec/ulmitov+pyarcconf/"
@@ -73,7 +73,7 @@ def states(found: Controller) -> dict[str, ComponentState]:
     return told
 
 
-def ill(found: Controller) -> dict[str, tuple[Health, str]]:
+def ill(found: Controller) -> dict[str, tuple[ComponentHealth, str]]:
     """Return the components that are not OK."""
     return {
         name: (state.health, state.word)
@@ -220,19 +220,22 @@ def test_the_machine_that_is_rebuilt() -> None:
     """Its array is degraded, its fourth disk rebuilding: 'GETSTATUS' reports 1 %."""
     found = read(f"{CHECK_RAID}issue47/getconfig2")
     assert ill(found) == {
-        "logical device 0": (Health.DEGRADED, "Degraded"),
-        "enclosure 0 slot 3": (Health.REBUILDING, "Rebuilding"),
+        "logical device 0": (ComponentHealth.DEGRADED, "Degraded"),
+        "enclosure 0 slot 3": (ComponentHealth.REBUILDING, "Rebuilding"),
     }
     tasks = arcconf_status.parse_tasks(corpus(f"{CHECK_RAID}issue47/getstatus2").read_text())
     (array,) = arcconf_status.with_tasks(found, tasks).arrays
-    assert (array.state.health, array.state.done_ratio) == (Health.REBUILDING, 0.01)
+    assert (array.state.health, array.state.done_ratio) == (ComponentHealth.REBUILDING, 0.01)
 
 
 def test_the_machine_that_verifies() -> None:
     """It is optimal meanwhile; the others have no task."""
     tasks = arcconf_status.parse_tasks(corpus(f"{CHECK_RAID}3/getstatus").read_text())
     found = arcconf_status.with_tasks(read(f"{CHECK_RAID}3/getconfig"), tasks)
-    assert (found.arrays[0].state.health, found.arrays[0].state.done_ratio) == (Health.BUSY, 0.11)
+    assert (found.arrays[0].state.health, found.arrays[0].state.done_ratio) == (
+        ComponentHealth.BUSY,
+        0.11,
+    )
     assert ill(found) == {}
     for idle in (
         *("glensc+nagios-plugin-check_raid/issue105/getstatus",),
@@ -246,7 +249,7 @@ def test_the_machine_that_verifies() -> None:
 def test_the_battery_that_failed() -> None:
     """And disabled the write cache, which is configured to be on with a battery."""
     found = read(f"{CHECK_RAID}issue105/getconfig")
-    assert ill(found) == {"battery": (Health.FAILED, "Failed")}
+    assert ill(found) == {"battery": (ComponentHealth.FAILED, "Failed")}
     policy = found.arrays[0].policy
     assert policy is not None
     assert (policy.write_back, policy.default_write_back) == (False, True)
@@ -255,7 +258,7 @@ def test_the_battery_that_failed() -> None:
 def test_the_enclosure_that_is_too_warm() -> None:
     """Its listing has no beginning and no end; the state of two of its fans is unknown."""
     found = read(f"{CHECK_RAID}issue75/getconfig", DONE)
-    assert ill(found) == {"enclosure 0 temperature 1": (Health.ATTENTION, "Abnormal")}
+    assert ill(found) == {"enclosure 0 temperature 1": (ComponentHealth.ATTENTION, "Abnormal")}
     assert (len(found.arrays), len(found.disks)) == (3, 18)
     spares = [each.slot for each in found.disks if not each.array]
     assert spares == ["enclosure 0 slot 16", "enclosure 0 slot 17"]
@@ -268,14 +271,14 @@ def test_the_machine_that_lost_a_disk() -> None:
     about = read(f"{ZABBIX}getconfig-ad.txt", DONE)
     assert ill(about) == {
         "controller": (
-            Health.ATTENTION,
+            ComponentHealth.ATTENTION,
             "Optimal, 0 failed and 1 degraded logical devices, 1 defunct disks",
         )
     }
     logical = read(f"{ZABBIX}getconfig-ld.txt", DONE)
-    assert ill(logical) == {"logical device 0": (Health.DEGRADED, "Degraded")}
+    assert ill(logical) == {"logical device 0": (ComponentHealth.DEGRADED, "Degraded")}
     physical = read(f"{ZABBIX}getconfig-pd.txt", DONE)
-    assert ill(physical) == {"channel 0 device 13": (Health.FAILED, "Failed")}
+    assert ill(physical) == {"channel 0 device 13": (ComponentHealth.FAILED, "Failed")}
     assert len(physical.disks) == 3
 
 
@@ -302,7 +305,7 @@ def test_excerpts_of_netdata() -> None:
         (array,) = read(f"{NETDATA}getconfig-ld-{name}.txt", more).arrays
         assert (array.level, array.state.health, array.size_bytes) == (
             "10",
-            Health.OK,
+            ComponentHealth.OK,
             915446 * 2**20,
         )
         assert array.slots == tuple(f"connector 0 device {n}" for n in range(4))
@@ -350,7 +353,7 @@ def test_a_smartraid_with_arrays() -> None:
     ]
     disks = read(f"{ULMITOV}raid/_getconfig_1_PD").disks
     assert len(disks) == 8
-    assert {each.state.health for each in disks} == {Health.OK}
+    assert {each.state.health for each in disks} == {ComponentHealth.OK}
     assert {each.slot for each in disks} >= {slot for each in groups for slot in each.slots}
 
 

@@ -13,10 +13,10 @@ from support.controllers import DEVICES, DRIVERS, asked
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
-from iowarden.collectors.raid.controller import ComponentState, Health
+from iowarden.collectors.raid.controller import ComponentHealth, ComponentState
 
 if TYPE_CHECKING:
-    from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
+    from iowarden.collectors.raid.controller import Controller, ControllerArray, PhysicalDisk
 
 DONE = "\n\nCommand completed successfully.\n"
 RULE = "-" * 70
@@ -117,7 +117,7 @@ def parsed(text: str) -> Controller:
     return arcconf.parse_config(text, "adaptec 1").controller
 
 
-def array(status: str, segment: str = "Present", stripes: str = "No") -> Array:
+def array(status: str, segment: str = "Present", stripes: str = "No") -> ControllerArray:
     """Return an array with a status, its second segment and its stripes."""
     text = WHOLE.replace("logical device                 : Optimal", f"logical device : {status}")
     text = text.replace(
@@ -147,7 +147,7 @@ def test_a_controller_its_array_its_disks_and_its_battery() -> None:
         2**30,
     )
     assert found.state is not None
-    assert found.state.health is Health.OK
+    assert found.state.health is ComponentHealth.OK
     (one,) = found.arrays
     assert (one.name, one.label, one.level, one.serial, one.address) == (
         "logical device 0",
@@ -184,20 +184,20 @@ def test_smartctl_asks_for_a_disk_by_host_unit_and_target() -> None:
 @pytest.mark.parametrize(
     ("status", "health", "done_ratio"),
     [
-        ("Okay", Health.OK, None),
-        ("Degraded", Health.DEGRADED, None),
-        ("Suboptimal, Fault Tolerant", Health.DEGRADED, None),
-        ("Degraded, Rebuilding ( Rebuild : 38 % )", Health.REBUILDING, 0.38),
-        ("Suboptimal, Rebuilding (Rebuild : 1 %)", Health.REBUILDING, 0.01),
-        ("Impacted (Build/Verify : 7 %)", Health.BUSY, 0.07),
-        ("Impacted", Health.BUSY, None),
-        ("Impacted (Exorcism : 7 %)", Health.ATTENTION, 0.07),
-        ("Offline", Health.FAILED, None),
-        ("Optimal-ish", Health.ATTENTION, None),
-        ("", Health.ATTENTION, None),
+        ("Okay", ComponentHealth.OK, None),
+        ("Degraded", ComponentHealth.DEGRADED, None),
+        ("Suboptimal, Fault Tolerant", ComponentHealth.DEGRADED, None),
+        ("Degraded, Rebuilding ( Rebuild : 38 % )", ComponentHealth.REBUILDING, 0.38),
+        ("Suboptimal, Rebuilding (Rebuild : 1 %)", ComponentHealth.REBUILDING, 0.01),
+        ("Impacted (Build/Verify : 7 %)", ComponentHealth.BUSY, 0.07),
+        ("Impacted", ComponentHealth.BUSY, None),
+        ("Impacted (Exorcism : 7 %)", ComponentHealth.ATTENTION, 0.07),
+        ("Offline", ComponentHealth.FAILED, None),
+        ("Optimal-ish", ComponentHealth.ATTENTION, None),
+        ("", ComponentHealth.ATTENTION, None),
     ],
 )
-def test_words_for_an_array(status: str, health: Health, done_ratio: float | None) -> None:
+def test_words_for_an_array(status: str, health: ComponentHealth, done_ratio: float | None) -> None:
     """An 'Impacted' array is being verified; an unknown task or state is not 'Optimal'."""
     found = array(status).state
     assert (found.health, found.done_ratio) == (health, done_ratio)
@@ -205,30 +205,30 @@ def test_words_for_an_array(status: str, health: Health, done_ratio: float | Non
 
 def test_an_array_that_says_optimal_and_lost_something() -> None:
     """A missing member, or stripes with lost data, appear nowhere else."""
-    assert array("Optimal", segment="Missing").state.health is Health.DEGRADED
-    assert array("Optimal", segment="Inconsistent").state.health is Health.DEGRADED
-    assert array("Optimal", segment="Rebuilding").state.health is Health.REBUILDING
+    assert array("Optimal", segment="Missing").state.health is ComponentHealth.DEGRADED
+    assert array("Optimal", segment="Inconsistent").state.health is ComponentHealth.DEGRADED
+    assert array("Optimal", segment="Rebuilding").state.health is ComponentHealth.REBUILDING
     assert array("Optimal", stripes="Yes").state == ComponentState(
-        Health.ATTENTION, "Optimal, failed stripes"
+        ComponentHealth.ATTENTION, "Optimal, failed stripes"
     )
-    assert array("Failed", segment="Missing").state.health is Health.FAILED
+    assert array("Failed", segment="Missing").state.health is ComponentHealth.FAILED
 
 
 @pytest.mark.parametrize(
     ("state", "smart", "health"),
     [
-        ("Online", "No", Health.OK),
-        ("Raw (Pass Through)", "No", Health.OK),
-        ("Dedicated Hot-Spare", "Not Supported", Health.OK),
-        ("Online", "Yes", Health.FAILING),
-        ("Rebuilding", "No", Health.REBUILDING),
-        ("Failed", "Yes", Health.FAILED),
-        ("Missing", "No", Health.FAILED),
-        ("Spooky", "No", Health.ATTENTION),
-        ("", "No", Health.ATTENTION),
+        ("Online", "No", ComponentHealth.OK),
+        ("Raw (Pass Through)", "No", ComponentHealth.OK),
+        ("Dedicated Hot-Spare", "Not Supported", ComponentHealth.OK),
+        ("Online", "Yes", ComponentHealth.FAILING),
+        ("Rebuilding", "No", ComponentHealth.REBUILDING),
+        ("Failed", "Yes", ComponentHealth.FAILED),
+        ("Missing", "No", ComponentHealth.FAILED),
+        ("Spooky", "No", ComponentHealth.ATTENTION),
+        ("", "No", ComponentHealth.ATTENTION),
     ],
 )
-def test_words_for_a_disk(state: str, smart: str, health: Health) -> None:
+def test_words_for_a_disk(state: str, smart: str, health: ComponentHealth) -> None:
     """'S.M.A.R.T. : Yes' is an error, 'No' is a good disk; a disk without a state is not good."""
     found = told(disk(0, state, smart, 3))
     assert found.state.health is health
@@ -241,7 +241,7 @@ def test_a_failed_disk_that_lost_its_place_and_its_name() -> None:
         "      Device #2\n         Device is a Hard drive\n         State : Failed\n"
         "         Reported Channel,Device(T:L)       : 0,13(13:0)\n         Total Size : 0 MB\n"
     )
-    assert (found.slot, found.state.health) == ("channel 0 device 13", Health.FAILED)
+    assert (found.slot, found.state.health) == ("channel 0 device 13", ComponentHealth.FAILED)
     assert (found.model, found.serial, found.size_bytes) == ("", "", None)
 
 
@@ -256,8 +256,8 @@ def test_a_card_with_two_channels_lists_each_disk_twice() -> None:
     """It is one disk; if one of the lists reports it as failed, it has failed."""
     found = parsed(PHYSICAL + disk(0) + disk(1) + disk(0, "Failed") + disk(1) + DONE).disks
     assert [(each.slot, each.state.health) for each in found] == [
-        ("enclosure 0 slot 4", Health.FAILED),
-        ("enclosure 0 slot 5", Health.OK),
+        ("enclosure 0 slot 4", ComponentHealth.FAILED),
+        ("enclosure 0 slot 5", ComponentHealth.OK),
     ]
 
 
@@ -266,13 +266,13 @@ def test_a_fault_that_only_the_controller_counts() -> None:
     counted = WHOLE.replace("drive count                 : 0", "drive count : 1")
     found = parsed(counted).state
     assert found is not None
-    assert (found.health, found.word) == (Health.ATTENTION, "Optimal, 1 defunct disks")
+    assert (found.health, found.word) == (ComponentHealth.ATTENTION, "Optimal, 1 defunct disks")
     listed = parsed(counted.replace(disk(1), disk(1, "Failed"))).state
     assert listed is not None
-    assert listed.health is Health.OK
+    assert listed.health is ComponentHealth.OK
     degraded = parsed(WHOLE.replace(": 1/0/0", ": 2/0/1")).state
     assert degraded is not None
-    assert degraded.health is Health.ATTENTION
+    assert degraded.health is ComponentHealth.ATTENTION
 
 
 def test_parts_of_an_enclosure() -> None:
@@ -280,11 +280,11 @@ def test_parts_of_an_enclosure() -> None:
     found = {each.name: each for each in parsed(PHYSICAL + ENCLOSURE + DONE).sensors}
     states = {name: each.state.health if each.state else None for name, each in found.items()}
     assert states == {
-        "enclosure 0 fan 1": Health.OK,
+        "enclosure 0 fan 1": ComponentHealth.OK,
         "enclosure 0 fan 2": None,
-        "enclosure 0 fan 3": Health.ABSENT,
-        "enclosure 0 power supply 1": Health.FAILED,
-        "enclosure 0 temperature 1": Health.ATTENTION,
+        "enclosure 0 fan 3": ComponentHealth.ABSENT,
+        "enclosure 0 power supply 1": ComponentHealth.FAILED,
+        "enclosure 0 temperature 1": ComponentHealth.ATTENTION,
     }
     assert [found[f"enclosure 0 fan {n}"].fan_rpm for n in (1, 2, 3)] == [5200, None, None]
     assert found["enclosure 0 temperature 1"].temperature_celsius == 51
@@ -296,46 +296,46 @@ BACKED_UP = "Cache Backup Unit Information\n   Overall Backup Unit Status : Read
 @pytest.mark.parametrize(
     ("lines", "health", "ready"),
     [
-        ("Battery Information\n   Status : Failed", Health.FAILED, False),
-        ("Battery Information\n   Status : Not Installed", Health.ABSENT, None),
-        ("Battery Information\n   Status : Charging", Health.BUSY, False),
+        ("Battery Information\n   Status : Failed", ComponentHealth.FAILED, False),
+        ("Battery Information\n   Status : Not Installed", ComponentHealth.ABSENT, None),
+        ("Battery Information\n   Status : Charging", ComponentHealth.BUSY, False),
         (
             "Battery Information\n   Status : Optimal\n   Over temperature : Yes",
-            Health.ATTENTION,
+            ComponentHealth.ATTENTION,
             False,
         ),
-        ("ZMM Information\n   Status : ZMM Optimal", Health.OK, True),
-        ("ZMM Information\n   Status : ZMM not installed", Health.ABSENT, None),
-        ("ZMM Information\n   Status : ZMM asleep", Health.ATTENTION, False),
+        ("ZMM Information\n   Status : ZMM Optimal", ComponentHealth.OK, True),
+        ("ZMM Information\n   Status : ZMM not installed", ComponentHealth.ABSENT, None),
+        ("ZMM Information\n   Status : ZMM asleep", ComponentHealth.ATTENTION, False),
         (
             "Cache Backup Unit Information\n   Overall Backup Unit Status : Not Ready",
-            Health.DEGRADED,
+            ComponentHealth.DEGRADED,
             False,
         ),
         (
             "Cache Backup Unit Information\n   Overall Backup Unit Status : Not Present",
-            Health.ABSENT,
+            ComponentHealth.ABSENT,
             None,
         ),
         (
             BACKED_UP + "   Non-Volatile Storage Status : Ready\n   Supercap Status : Ready",
-            Health.OK,
+            ComponentHealth.OK,
             True,
         ),
         (
             BACKED_UP + "   Non-Volatile Storage Status : Worn Out\n   Supercap Status : Ready",
-            Health.ATTENTION,
+            ComponentHealth.ATTENTION,
             False,
         ),
         (
             BACKED_UP + "   Supercap Information\n   Supercap Status : Not Present",
-            Health.FAILED,
+            ComponentHealth.FAILED,
             False,
         ),
-        (BACKED_UP + "   Supercap Status : Charging", Health.BUSY, False),
+        (BACKED_UP + "   Supercap Status : Charging", ComponentHealth.BUSY, False),
     ],
 )
-def test_what_keeps_the_cache(lines: str, health: Health, ready: bool | None) -> None:
+def test_what_keeps_the_cache(lines: str, health: ComponentHealth, ready: bool | None) -> None:
     """Batteries, capacitors of three generations; a missing one is no fault, a failed one is."""
     at = CONTROLLER.index("Battery Information")
     (found,) = parsed(CONTROLLER[:at] + lines + DONE).batteries
@@ -379,7 +379,7 @@ def test_caching_of_new_cards(
     assert policy is not None
     assert (policy.write_back, policy.default_write_back) == expected
     health = {each.name: each.state.health for each in found.sensors if each.state}["cache"]
-    assert health is (Health.OK if cache == "Ok" else Health.DEGRADED)
+    assert health is (ComponentHealth.OK if cache == "Ok" else ComponentHealth.DEGRADED)
 
 
 @pytest.mark.parametrize(
@@ -433,23 +433,27 @@ def test_an_array_of_a_new_card_that_has_failed_leaves_the_rest_to_its_members()
     """'Failed' may be a failed spare: then no data are lost."""
     text = f"{RULE}\nArray Information\n{RULE}\nArray Number 0\n   Name : A\n   Status : Failed\n"
     (found,) = parsed(text + DONE).arrays
-    assert (found.name, found.label, found.state.health) == ("array 0", "A", Health.ATTENTION)
+    assert (found.name, found.label, found.state.health) == (
+        "array 0",
+        "A",
+        ComponentHealth.ATTENTION,
+    )
 
 
 @pytest.mark.parametrize(
     ("array_status", "operation", "status", "health"),
     [
-        ("Optimal", "Build/Verify", "In Progress", Health.BUSY),
-        ("Degraded", "Rebuild", "In Progress", Health.REBUILDING),
-        ("Degraded", "Rebuild", "Paused", Health.DEGRADED),
-        ("Degraded", "Verify", "In Progress", Health.DEGRADED),
-        ("Optimal", "Verify", "Failed", Health.ATTENTION),
-        ("Optimal", "Alchemy", "In Progress", Health.ATTENTION),
-        ("Failed", "Rebuild", "In Progress", Health.FAILED),
+        ("Optimal", "Build/Verify", "In Progress", ComponentHealth.BUSY),
+        ("Degraded", "Rebuild", "In Progress", ComponentHealth.REBUILDING),
+        ("Degraded", "Rebuild", "Paused", ComponentHealth.DEGRADED),
+        ("Degraded", "Verify", "In Progress", ComponentHealth.DEGRADED),
+        ("Optimal", "Verify", "Failed", ComponentHealth.ATTENTION),
+        ("Optimal", "Alchemy", "In Progress", ComponentHealth.ATTENTION),
+        ("Failed", "Rebuild", "In Progress", ComponentHealth.FAILED),
     ],
 )
 def test_what_runs_at_an_array(
-    array_status: str, operation: str, status: str, health: Health
+    array_status: str, operation: str, status: str, health: ComponentHealth
 ) -> None:
     """A task does not improve a state, and a task without progress needs attention."""
     tasks = arcconf_status.parse_tasks(TASK.format(operation=operation, status=status) + DONE)
@@ -508,7 +512,7 @@ def test_errors_counted_by_the_controller(text: str) -> None:
     assert set(first.errors_total.values()) == {0}
     assert second.errors_total["mediumErrors"] == 20
     assert second.errors_total["linkFailures"] == 3
-    assert second.state.health is Health.OK
+    assert second.state.health is ComponentHealth.OK
 
 
 @pytest.mark.parametrize(
@@ -535,7 +539,10 @@ def test_a_disk_whose_entry_says_that_it_is_going_to_fail() -> None:
     config = arcconf.parse_config(WHOLE, "adaptec 1")
     log = arcconf_status.parse_device_log(TABULAR.format(full="true", smart="true") + DONE)
     found = arcconf_status.with_errors(config.controller, log, config)
-    assert [each.state.health for each in found.disks] == [Health.OK, Health.FAILING]
+    assert [each.state.health for each in found.disks] == [
+        ComponentHealth.OK,
+        ComponentHealth.FAILING,
+    ]
     assert log.full
 
 

@@ -14,14 +14,19 @@ from support.memory import Memory
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ProgramNotFoundError
 from iowarden.collectors.raid.backend import Backend
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.megaraid import megacli, megacli_reader
 from iowarden.daemon.polling.controllers import ControllerPoller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.raid.controller import Array, Controller, Controllers, PhysicalDisk
+    from iowarden.collectors.raid.controller import (
+        Controller,
+        ControllerArray,
+        Controllers,
+        PhysicalDisk,
+    )
 
 DEADLINE_SECONDS = 20.0
 DONE = "\n\nExit Code: 0x00\n"
@@ -119,7 +124,7 @@ def disk(
     return "".join(f"{key}: {value}\n" for key, value in fields.items()) + "\n\n\n"
 
 
-def volumes(text: str) -> tuple[Array, ...]:
+def volumes(text: str) -> tuple[ControllerArray, ...]:
     """Return the parsed virtual drives."""
     return megacli.parse_volumes(f"Adapter 0 -- Virtual Drive Information:\n{text}{DONE}")
 
@@ -201,7 +206,7 @@ def test_an_adapter_tells_who_it_is() -> None:
         512 << 20,
     )
     assert told.state is not None
-    assert told.state.health is Health.OK
+    assert told.state.health is ComponentHealth.OK
     assert [(s.name, s.temperature_celsius) for s in told.sensors] == [("ROC", 62.0)]
     assert (first.pci_device, first.battery, found[1].battery) == ("0079", True, False)
     assert first.clock_seconds == 1_333_007_013.0
@@ -220,7 +225,7 @@ def test_an_adapter_with_bad_memory_or_data_nobody_took_needs_attention(
     """It is active meanwhile."""
     state = megacli.parse_adapters(ADAPTERS.replace(*damage))[0].controller.state
     assert state is not None
-    assert (state.health, damage[1][-1] in state.word) == (Health.ATTENTION, True)
+    assert (state.health, damage[1][-1] in state.word) == (ComponentHealth.ATTENTION, True)
 
 
 def test_where_an_adapter_is() -> None:
@@ -231,16 +236,16 @@ def test_where_an_adapter_is() -> None:
 @pytest.mark.parametrize(
     ("word", "health"),
     [
-        ("Optimal", Health.OK),
-        ("Degraded", Health.DEGRADED),
-        ("Partially Degraded", Health.DEGRADED),
-        ("Offline", Health.FAILED),
-        ("Failed", Health.FAILED),
-        ("Recovery", Health.ATTENTION),
-        ("", Health.ATTENTION),
+        ("Optimal", ComponentHealth.OK),
+        ("Degraded", ComponentHealth.DEGRADED),
+        ("Partially Degraded", ComponentHealth.DEGRADED),
+        ("Offline", ComponentHealth.FAILED),
+        ("Failed", ComponentHealth.FAILED),
+        ("Recovery", ComponentHealth.ATTENTION),
+        ("", ComponentHealth.ATTENTION),
     ],
 )
-def test_states_of_a_virtual_drive(word: str, health: Health) -> None:
+def test_states_of_a_virtual_drive(word: str, health: ComponentHealth) -> None:
     """Unknown states need attention, a missing one too."""
     (found,) = volumes(volume(word))
     assert (found.state.health, found.state.word) == (health, word)
@@ -296,13 +301,13 @@ def test_what_runs_at_a_virtual_drive() -> None:
     """A check makes an optimal one busy; it does not improve a degraded one."""
     runs = "Ongoing Progresses:\n  Check Consistency        : Completed 4%, Taken 616 min.\n"
     (busy,) = volumes(volume(more=runs))
-    assert (busy.state.health, busy.state.done_ratio) == (Health.BUSY, 0.04)
+    assert (busy.state.health, busy.state.done_ratio) == (ComponentHealth.BUSY, 0.04)
     assert busy.state.word == "Optimal, Check Consistency"
     (degraded,) = volumes(volume("Degraded", more=runs))
-    assert degraded.state.health is Health.DEGRADED
+    assert degraded.state.health is ComponentHealth.DEGRADED
     rebuilt = disk("Rebuild", **{"Rebuild                 ": "Completed 38%, Taken 12 min."})
     (whole,) = volumes(volume(Number_Of_Drives="1") + rebuilt)
-    assert whole.state.health is Health.OK
+    assert whole.state.health is ComponentHealth.OK
     assert disks(volume() + rebuilt)[0].state.done_ratio == 0.38
 
 
@@ -310,7 +315,7 @@ def test_bad_blocks_need_attention() -> None:
     """Data are lost, although all disks are present."""
     (found,) = volumes(volume(more="Bad Blocks Exist: Yes\n"))
     assert (found.state.health, found.state.word) == (
-        Health.ATTENTION,
+        ComponentHealth.ATTENTION,
         "Optimal, Bad Blocks Exist: Yes",
     )
 
@@ -338,23 +343,23 @@ def test_no_virtual_drives_and_no_disks_are_answers() -> None:
 @pytest.mark.parametrize(
     ("word", "health", "usage"),
     [
-        ("Online, Spun Up", Health.OK, "member"),
-        ("Online", Health.OK, "member"),
-        ("Online, Spun down", Health.OK, "member"),
-        ("Hotspare, Spun down", Health.OK, "hot spare"),
-        ("JBOD", Health.OK, "JBOD"),
-        ("Unconfigured(good), Spun Up", Health.OK, "unused"),
-        ("Copyback", Health.REBUILDING, "member"),
-        ("Rebuild", Health.REBUILDING, "member"),
-        ("Unconfigured(bad)", Health.FAILED, "unused"),
-        ("Failed", Health.FAILED, "member"),
-        ("Offline", Health.FAILED, "member"),
-        ("Online, On Fire", Health.ATTENTION, "member"),
-        ("Shielded", Health.ATTENTION, ""),
-        ("", Health.ATTENTION, ""),
+        ("Online, Spun Up", ComponentHealth.OK, "member"),
+        ("Online", ComponentHealth.OK, "member"),
+        ("Online, Spun down", ComponentHealth.OK, "member"),
+        ("Hotspare, Spun down", ComponentHealth.OK, "hot spare"),
+        ("JBOD", ComponentHealth.OK, "JBOD"),
+        ("Unconfigured(good), Spun Up", ComponentHealth.OK, "unused"),
+        ("Copyback", ComponentHealth.REBUILDING, "member"),
+        ("Rebuild", ComponentHealth.REBUILDING, "member"),
+        ("Unconfigured(bad)", ComponentHealth.FAILED, "unused"),
+        ("Failed", ComponentHealth.FAILED, "member"),
+        ("Offline", ComponentHealth.FAILED, "member"),
+        ("Online, On Fire", ComponentHealth.ATTENTION, "member"),
+        ("Shielded", ComponentHealth.ATTENTION, ""),
+        ("", ComponentHealth.ATTENTION, ""),
     ],
 )
-def test_states_of_a_disk(word: str, health: Health, usage: str) -> None:
+def test_states_of_a_disk(word: str, health: ComponentHealth, usage: str) -> None:
     """An unknown state of its spindle counts as well."""
     (found,) = disks(disk(word))
     assert (found.state.health, found.state.word, found.usage) == (health, word, usage)
@@ -363,17 +368,17 @@ def test_states_of_a_disk(word: str, health: Health, usage: str) -> None:
 @pytest.mark.parametrize(
     ("told", "health"),
     [
-        ({"Drive has flagged a S.M.A.R.T alert ": "Yes"}, Health.FAILING),
-        ({"Predictive Failure Count": "3"}, Health.FAILING),
-        ({"Foreign State": "Foreign"}, Health.ATTENTION),
-        ({"Media Error Count": "99", "Other Error Count": "16548"}, Health.OK),
+        ({"Drive has flagged a S.M.A.R.T alert ": "Yes"}, ComponentHealth.FAILING),
+        ({"Predictive Failure Count": "3"}, ComponentHealth.FAILING),
+        ({"Foreign State": "Foreign"}, ComponentHealth.ATTENTION),
+        ({"Media Error Count": "99", "Other Error Count": "16548"}, ComponentHealth.OK),
     ],
 )
-def test_a_disk_that_is_online_may_be_dying(told: dict[str, str], health: Health) -> None:
+def test_a_disk_that_is_online_may_be_dying(told: dict[str, str], health: ComponentHealth) -> None:
     """Error counts are reported unchanged: rules evaluate their increase."""
     assert disks(disk(**told))[0].state.health is health
-    assert disks(disk("Failed", **told))[0].state.health is Health.FAILED
-    if health is Health.OK:
+    assert disks(disk("Failed", **told))[0].state.health is ComponentHealth.FAILED
+    if health is ComponentHealth.OK:
         assert disks(disk(**told))[0].errors_total == {
             "media error": 99,
             "other error": 16548,
@@ -415,44 +420,57 @@ def test_a_disk_without_an_enclosure_has_a_slot_and_none_is_lost() -> None:
 def test_a_battery_that_is_well() -> None:
     """The answers of its fuel gauge are no alarms."""
     found = megacli.parse_battery(BATTERY)
-    assert (found.state.health, found.state.word, found.ready) == (Health.OK, "Optimal", True)
+    assert (found.state.health, found.state.word, found.ready) == (
+        ComponentHealth.OK,
+        "Optimal",
+        True,
+    )
     assert (found.charge_ratio, found.temperature_celsius) == (0.98, 34.0)
 
 
 @pytest.mark.parametrize(
     ("change", "health"),
     [
-        (("State: Optimal", "State: Operational"), Health.OK),
-        (("State: Optimal", "State: Degraded(Charging)"), Health.DEGRADED),
-        (("State: Optimal", "State: Non Operational"), Health.FAILED),
-        (("State: Optimal", "State: Faulty"), Health.FAILED),
-        (("State: Optimal", "State: Pondering"), Health.ATTENTION),
-        (("Battery State: Optimal\n", ""), Health.OK),
-        (("Missing                    : No", "Missing                    : Yes"), Health.FAILED),
-        (("required            : No", "required            : Yes"), Health.FAILED),
-        (("replaced : No", "replaced : Yes"), Health.FAILING),
-        (("Low                  : No", "Low                  : Yes"), Health.DEGRADED),
-        (("Active                      : No", "Active                      : Yes"), Health.BUSY),
+        (("State: Optimal", "State: Operational"), ComponentHealth.OK),
+        (("State: Optimal", "State: Degraded(Charging)"), ComponentHealth.DEGRADED),
+        (("State: Optimal", "State: Non Operational"), ComponentHealth.FAILED),
+        (("State: Optimal", "State: Faulty"), ComponentHealth.FAILED),
+        (("State: Optimal", "State: Pondering"), ComponentHealth.ATTENTION),
+        (("Battery State: Optimal\n", ""), ComponentHealth.OK),
+        (
+            ("Missing                    : No", "Missing                    : Yes"),
+            ComponentHealth.FAILED,
+        ),
+        (("required            : No", "required            : Yes"), ComponentHealth.FAILED),
+        (("replaced : No", "replaced : Yes"), ComponentHealth.FAILING),
+        (("Low                  : No", "Low                  : Yes"), ComponentHealth.DEGRADED),
+        (
+            ("Active                      : No", "Active                      : Yes"),
+            ComponentHealth.BUSY,
+        ),
         (
             ("Learn Cycle Status                      : OK", "Learn Cycle Status : Failed"),
-            Health.ATTENTION,
+            ComponentHealth.ATTENTION,
         ),
-        (("update required        : No", "update required        : Yes"), Health.ATTENTION),
-        (("Status              : None", "Status              : Charging"), Health.OK),
-        (("Required                 : No", "Required                 : Yes"), Health.OK),
+        (
+            ("update required        : No", "update required        : Yes"),
+            ComponentHealth.ATTENTION,
+        ),
+        (("Status              : None", "Status              : Charging"), ComponentHealth.OK),
+        (("Required                 : No", "Required                 : Yes"), ComponentHealth.OK),
         (
             ("Transparent Learn                       : Yes", "Is Upside Down : Yes"),
-            Health.ATTENTION,
+            ComponentHealth.ATTENTION,
         ),
-        (("BBU GasGauge", "isSOHGood: No\nBBU GasGauge"), Health.ATTENTION),
+        (("BBU GasGauge", "isSOHGood: No\nBBU GasGauge"), ComponentHealth.ATTENTION),
     ],
 )
-def test_states_of_a_battery(change: tuple[str, str], health: Health) -> None:
+def test_states_of_a_battery(change: tuple[str, str], health: ComponentHealth) -> None:
     """An unknown question with the answer Yes needs attention."""
     assert change[0] in BATTERY
     found = megacli.parse_battery(BATTERY.replace(*change))
     assert found.state.health is health
-    assert found.ready is {Health.OK: True, Health.BUSY: None}.get(health, False)
+    assert found.ready is {ComponentHealth.OK: True, ComponentHealth.BUSY: None}.get(health, False)
 
 
 def test_no_battery_is_no_fault_and_a_failure_is_no_answer() -> None:
@@ -460,7 +478,7 @@ def test_no_battery_is_no_fault_and_a_failure_is_no_answer() -> None:
     told = "Adapter 0: Get BBU Status Failed.\n\nFW error description: \n"
     absent = f"{told} The required hardware component is not present.\n\nExit Code: 0x22\n"
     found = megacli.parse_battery(absent)
-    assert (found.state.health, found.ready) == (Health.ABSENT, None)
+    assert (found.state.health, found.ready) == (ComponentHealth.ABSENT, None)
     with pytest.raises(ParseError, match="Exit Code"):
         megacli.parse_battery("Adapter 0: Get BBU Status Failed.\n\nExit Code: 0x01\n")
 
@@ -638,12 +656,12 @@ def test_a_card_is_asked_for_all_it_has(machine: FakeMachine) -> None:
     found = one(machine.look())
     assert (found.name, found.host, found.serial) == ("megaraid c0", "host0", "SV00000001")
     assert [(a.name, a.state.health) for a in found.arrays] == [
-        ("virtual drive 0", Health.DEGRADED)
+        ("virtual drive 0", ComponentHealth.DEGRADED)
     ]
     assert [(d.slot, d.state.health, d.state.done_ratio, d.array) for d in found.disks] == [
-        ("enclosure 252 slot 0", Health.REBUILDING, 0.38, "virtual drive 0"),
-        ("enclosure 252 slot 1", Health.OK, None, "virtual drive 0"),
-        ("enclosure 252 slot 7", Health.OK, None, ""),
+        ("enclosure 252 slot 0", ComponentHealth.REBUILDING, 0.38, "virtual drive 0"),
+        ("enclosure 252 slot 1", ComponentHealth.OK, None, "virtual drive 0"),
+        ("enclosure 252 slot 7", ComponentHealth.OK, None, ""),
     ]
     assert [each.ready for each in found.batteries] == [True]
     assert found.clock_offset_seconds is not None
@@ -725,7 +743,7 @@ def test_a_disk_that_is_listed_twice_is_as_bad_as_the_worse_of_both(
     value = machine.look()
     (found,) = value.controllers
     states = {each.slot: each.state for each in found.disks}
-    assert states["enclosure 252 slot 1"].health is not Health.OK
+    assert states["enclosure 252 slot 1"].health is not ComponentHealth.OK
     assert states["enclosure 252 slot 1"].word == word
     (problem,) = value.problems
     assert problem.reason == (
@@ -737,7 +755,7 @@ def test_a_disk_that_is_listed_twice_is_as_bad_as_the_worse_of_both(
 def test_a_virtual_drive_that_lists_fewer_disks_than_it_has_needs_attention() -> None:
     """It reports optimal, and one of its two disks is missing."""
     (short,) = volumes(volume() + disk(slot=1))
-    assert short.state.health is Health.ATTENTION
+    assert short.state.health is ComponentHealth.ATTENTION
     assert "Number Of Drives: 2, 1 listed" in short.state.word
 
 
@@ -746,7 +764,7 @@ def test_a_card_without_a_battery_is_not_asked_for_one(machine: FakeMachine) -> 
     without = ADAPTERS.replace("BBU              : Present", "BBU              : Absent")
     machine.answers["MegaCli -AdpAllInfo -a0"] = without
     (battery,) = one(machine.look()).batteries
-    assert (battery.state.health, battery.ready) == (Health.ABSENT, None)
+    assert (battery.state.health, battery.ready) == (ComponentHealth.ABSENT, None)
     assert not any("GetBbuStatus" in command for command in machine.asked)
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.megaraid import megacli
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def test_adapters_are_well(
     assert (told.model, told.serial, found[0].pci_device) == (model, serial, pci_device)
     assert (told.memory_bytes, found[0].battery) == (megabytes << 20, True)
     assert told.state is not None
-    assert told.state.health is Health.OK
+    assert told.state.health is ComponentHealth.OK
     assert [each.temperature_celsius for each in told.sensors] == degrees
     assert found[0].clock_seconds is not None
 
@@ -214,7 +214,7 @@ def test_where_an_adapter_is() -> None:
 def test_virtual_drives_are_well(name: str, told: list[tuple[str, str, bool, bool]]) -> None:
     """All are optimal; whether they cache writes, and whether they are configured to."""
     found = megacli.parse_volumes(text(name))
-    assert {each.state.health for each in found} <= {Health.OK}
+    assert {each.state.health for each in found} <= {ComponentHealth.OK}
     assert [
         (a.name, a.level, a.policy.write_back, a.policy.default_write_back)
         for a in found
@@ -301,7 +301,7 @@ def test_disks_are_well(name: str, slots: str, serials: list[str] | None) -> Non
         f"enclosure {enclosure} slot {slot}" if enclosure else f"slot {slot}"
         for enclosure, _, slot in places
     ]
-    assert {each.state.health for each in found} <= {Health.OK}
+    assert {each.state.health for each in found} <= {ComponentHealth.OK}
     assert all(each.model and each.serial and each.size_bytes and each.kind for each in found)
     if serials is not None:
         assert [each.serial for each in found] == serials
@@ -328,7 +328,7 @@ def test_a_disk_that_was_lost_is_bad_although_it_counted_no_error() -> None:
     (found,) = megacli.parse_disks(text(WIKI + "pdinfo-unconfigured-bad-foreign.txt"))
     assert (found.slot, found.state.health, found.usage) == (
         "enclosure 14 slot 5",
-        Health.FAILED,
+        ComponentHealth.FAILED,
         "foreign",
     )
     assert found.state.word == "Unconfigured(bad), Foreign State: Foreign"
@@ -352,14 +352,14 @@ def test_a_disk_that_was_lost_is_bad_although_it_counted_no_error() -> None:
 def test_batteries_are_well(name: str, word: str, charge: float, degrees: float) -> None:
     """The fuel gauge of one reports discharging, which is no alarm."""
     found = megacli.parse_battery(text(name))
-    assert (found.state.health, found.state.word, found.ready) == (Health.OK, word, True)
+    assert (found.state.health, found.state.word, found.ready) == (ComponentHealth.OK, word, True)
     assert (found.charge_ratio, found.temperature_celsius) == (charge, degrees)
 
 
 def test_a_card_without_a_battery() -> None:
     """The newer version reports why it has no answer."""
     found = megacli.parse_battery(text(CHECK_RAID + "issue32/bbustatus.MegaCli-8.07.10-1"))
-    assert (found.state.health, found.ready) == (Health.ABSENT, None)
+    assert (found.state.health, found.ready) == (ComponentHealth.ABSENT, None)
 
 
 def test_logs() -> None:

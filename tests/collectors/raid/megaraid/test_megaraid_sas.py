@@ -11,7 +11,7 @@ from support.memory import Memory
 
 from iowarden.collectors.machine import Machine, probe_path
 from iowarden.collectors.model import DeadlineError, ProgramNotFoundError
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.log_alignment import recalled
 from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS, MEGARAID, MPI3MR
 from iowarden.collectors.raid.vendor_poll import EXPECTED_SECONDS, STATE_SECONDS, VALID_SECONDS
@@ -231,9 +231,9 @@ def test_only_what_runs_is_asked_for(machine: FakeMachine) -> None:
     (own,) = machine.look(machine.poller()).controllers
     states = {d.slot: (d.state.health, d.state.done_ratio, d.serial) for d in own.disks}
     assert states == {
-        "enclosure 252 slot 0": (Health.REBUILDING, 0.42, "S0"),
-        "enclosure 252 slot 1": (Health.REBUILDING, None, "S1"),
-        "slot 5": (Health.ATTENTION, None, "S5"),
+        "enclosure 252 slot 0": (ComponentHealth.REBUILDING, 0.42, "S0"),
+        "enclosure 252 slot 1": (ComponentHealth.REBUILDING, None, "S1"),
+        "slot 5": (ComponentHealth.ATTENTION, None, "S5"),
     }
     asked = {each.removeprefix("storcli64 ") for each in machine.asked if "storcli64" in each}
     assert {each for each in asked if "show all" not in each and each.endswith("J nolog")} == {

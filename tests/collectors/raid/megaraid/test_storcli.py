@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.storcli_texts import RECORDS, TEXT
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.megaraid import (
     storcli,
     storcli_disks,
@@ -107,10 +107,14 @@ def test_a_healthy_card_is_read_with_all_its_parts() -> None:
         "24.21.0-0076",
     )
     assert card.state
-    assert (card.state.health, card.memory_bytes, card.read_errors) == (Health.OK, 2 * GB, ())
+    assert (card.state.health, card.memory_bytes, card.read_errors) == (
+        ComponentHealth.OK,
+        2 * GB,
+        (),
+    )
     assert [(a.name, a.state.health, a.parent, a.size_bytes) for a in card.arrays] == [
-        ("drive group 0", Health.OK, "", round(7.274 * TB)),
-        ("virtual drive 0", Health.OK, "drive group 0", round(7.274 * TB)),
+        ("drive group 0", ComponentHealth.OK, "", round(7.274 * TB)),
+        ("virtual drive 0", ComponentHealth.OK, "drive group 0", round(7.274 * TB)),
     ]
     slots = tuple(f"enclosure 252 slot {n}" for n in range(4))
     assert [a.slots for a in card.arrays] == [slots, slots]
@@ -118,12 +122,12 @@ def test_a_healthy_card_is_read_with_all_its_parts() -> None:
         (f"enclosure 252 slot {n}", f"megaraid,{n + 8}", "drive group 0", "member")
         for n in range(4)
     ]
-    assert {(d.state.health, d.model) for d in card.disks} == {(Health.OK, "ACME-4000")}
+    assert {(d.state.health, d.model) for d in card.disks} == {(ComponentHealth.OK, "ACME-4000")}
     (battery,) = card.batteries
     assert (battery.name, battery.ready, battery.temperature_celsius) == ("CVPM02", True, 28.0)
     assert [(s.name, s.temperature_celsius, s.state and s.state.health) for s in card.sensors] == [
         ("roc temperature", 52.0, None),
-        ("enclosure 252", None, Health.OK),
+        ("enclosure 252", None, ComponentHealth.OK),
     ]
     assert (found.address, found.clock_seconds) == ("0000:3b:00.0", 1_780_300_810.0)
     assert (found.running, found.bare) == (False, False)
@@ -135,13 +139,19 @@ def test_text_is_read_like_json() -> None:
     card = found.controller
     assert (card.model, card.firmware, card.memory_bytes) == ("ACME 9000", "24.21.0-0076", 2 * GB)
     assert [(a.name, a.state.health, a.slots, a.label, a.address) for a in card.arrays] == [
-        ("drive group 0", Health.DEGRADED, ("enclosure 252 slot 0", "slot 1"), "", ""),
-        ("virtual drive 1", Health.DEGRADED, ("enclosure 252 slot 0", "slot 1"), "", "2:1:0"),
+        ("drive group 0", ComponentHealth.DEGRADED, ("enclosure 252 slot 0", "slot 1"), "", ""),
+        (
+            "virtual drive 1",
+            ComponentHealth.DEGRADED,
+            ("enclosure 252 slot 0", "slot 1"),
+            "",
+            "2:1:0",
+        ),
     ]
     assert [(d.slot, d.state.health, d.model, d.kind) for d in card.disks] == [
-        ("enclosure 252 slot 0", Health.OK, "ACME 4000 LX", "megaraid,8"),
-        ("slot 1", Health.REBUILDING, "ACME 4000", "megaraid,9"),
-        ("drive group 0 span 0 row 2", Health.FAILED, "", ""),
+        ("enclosure 252 slot 0", ComponentHealth.OK, "ACME 4000 LX", "megaraid,8"),
+        ("slot 1", ComponentHealth.REBUILDING, "ACME 4000", "megaraid,9"),
+        ("drive group 0 span 0 row 2", ComponentHealth.FAILED, "", ""),
     ]
     assert card.arrays[1].policy
     assert (card.arrays[1].policy.write_back, card.arrays[1].policy.read_cache) == (False, False)
@@ -156,21 +166,21 @@ def test_text_is_read_like_json() -> None:
 @pytest.mark.parametrize(
     ("word", "health"),
     [
-        ("Onln", Health.OK),
-        ("GHS", Health.OK),
-        ("JBOD", Health.OK),
-        ("UGood", Health.OK),
-        ("Cpybck", Health.REBUILDING),
-        ("Rbld", Health.REBUILDING),
-        ("Offln", Health.FAILED),
-        ("UBad", Health.FAILED),
-        ("UGUnsp", Health.ATTENTION),
-        ("CFShld", Health.ATTENTION),
-        ("-", Health.ATTENTION),
-        ("", Health.ATTENTION),
+        ("Onln", ComponentHealth.OK),
+        ("GHS", ComponentHealth.OK),
+        ("JBOD", ComponentHealth.OK),
+        ("UGood", ComponentHealth.OK),
+        ("Cpybck", ComponentHealth.REBUILDING),
+        ("Rbld", ComponentHealth.REBUILDING),
+        ("Offln", ComponentHealth.FAILED),
+        ("UBad", ComponentHealth.FAILED),
+        ("UGUnsp", ComponentHealth.ATTENTION),
+        ("CFShld", ComponentHealth.ATTENTION),
+        ("-", ComponentHealth.ATTENTION),
+        ("", ComponentHealth.ATTENTION),
     ],
 )
-def test_the_state_of_a_disk_by_its_word(word: str, health: Health) -> None:
+def test_the_state_of_a_disk_by_its_word(word: str, health: ComponentHealth) -> None:
     """An unknown state is not OK."""
     disks, _ = storcli_disks.parse_disks(
         answer({"Drive Information": [drive("8:3", 1, word, "-")]})
@@ -181,19 +191,21 @@ def test_the_state_of_a_disk_by_its_word(word: str, health: Health) -> None:
 @pytest.mark.parametrize(
     ("state", "status", "health"),
     [
-        ("Conf", "Online", Health.OK),
-        ("UConf", "Good", Health.OK),
-        ("GHS", "Good", Health.OK),
-        ("Conf", "Rebuild", Health.REBUILDING),
-        ("Conf", "Failed", Health.FAILED),
-        ("JBOD", "Missing", Health.FAILED),
-        ("Conf", "Replace", Health.FAILING),
-        ("ConfShld", "Online", Health.ATTENTION),
-        ("Conf", "Various", Health.ATTENTION),
-        ("Conf", "", Health.ATTENTION),
+        ("Conf", "Online", ComponentHealth.OK),
+        ("UConf", "Good", ComponentHealth.OK),
+        ("GHS", "Good", ComponentHealth.OK),
+        ("Conf", "Rebuild", ComponentHealth.REBUILDING),
+        ("Conf", "Failed", ComponentHealth.FAILED),
+        ("JBOD", "Missing", ComponentHealth.FAILED),
+        ("Conf", "Replace", ComponentHealth.FAILING),
+        ("ConfShld", "Online", ComponentHealth.ATTENTION),
+        ("Conf", "Various", ComponentHealth.ATTENTION),
+        ("Conf", "", ComponentHealth.ATTENTION),
     ],
 )
-def test_the_second_generation_tells_health_apart(state: str, status: str, health: Health) -> None:
+def test_the_second_generation_tells_health_apart(
+    state: str, status: str, health: ComponentHealth
+) -> None:
     """State is the configuration of a disk, Status its health; both must be known OK states."""
     row = drive("306:4", 0, state, 0, Status=status, PID=293)
     del row["DID"]
@@ -246,7 +258,7 @@ def test_a_disk_tells_its_counts_its_serial_number_and_how_warm_it_is() -> None:
     ((disk,), unread) = storcli_disks.parse_disks(answer(detailed("252:0", **counts)))
     assert disk.errors_total == {"media error": 7, "other error": 16_548}
     assert (disk.serial, disk.firmware, disk.temperature_celsius) == ("Z1", "SN03", 31.0)
-    assert (disk.state.health, unread) == (Health.OK, ())
+    assert (disk.state.health, unread) == (ComponentHealth.OK, ())
 
 
 @pytest.mark.parametrize(
@@ -256,9 +268,12 @@ def test_a_disk_tells_its_counts_its_serial_number_and_how_warm_it_is() -> None:
 def test_a_disk_that_says_it_is_going_to_fail_is_failing(key: str, value: str | int) -> None:
     """Although its state is still 'Onln': the list's state does not hide it."""
     disks, _ = storcli_disks.parse_disks(answer(detailed("252:0", **{key: value})))
-    assert disks[0].state.health is Health.FAILING
+    assert disks[0].state.health is ComponentHealth.FAILING
     card = storcli_disks.with_details(told(shown()).controller, disks)
-    assert [d.state.health for d in card.disks] == [Health.FAILING, *[Health.OK] * 3]
+    assert [d.state.health for d in card.disks] == [
+        ComponentHealth.FAILING,
+        *[ComponentHealth.OK] * 3,
+    ]
     assert card.disks[0].array == "drive group 0"
 
 
@@ -279,7 +294,7 @@ def test_a_feature_that_the_card_has_not_is_no_problem() -> None:
     text = answer(shown(), status="Failure", **{"Detailed Status": errors})
     card = storcli.parse_controllers(text)[0].controller
     assert card.state
-    assert (card.state.health, card.read_errors) == (Health.OK, ())
+    assert (card.state.health, card.read_errors) == (ComponentHealth.OK, ())
 
 
 @pytest.mark.parametrize(
@@ -295,7 +310,7 @@ def test_a_card_in_trouble_of_its_own_says_which(change: dict[str, Any], word: s
     """Its memory, preserved data in its cache, an unknown state."""
     state = told(shown(Status=shown()["Status"] | change)).controller.state
     assert state
-    assert state.health is Health.ATTENTION
+    assert state.health is ComponentHealth.ATTENTION
     assert word in state.word
 
 
@@ -308,7 +323,7 @@ def test_an_error_that_is_not_known_to_be_harmless_needs_attention() -> None:
     state = storcli.parse_controllers(text)[0].controller.state
     assert state
     assert (state.health, state.word) == (
-        Health.ATTENTION,
+        ComponentHealth.ATTENTION,
         "Optimal; error 59: Incomplete foreign configuration",
     )
 
@@ -316,12 +331,24 @@ def test_an_error_that_is_not_known_to_be_harmless_needs_attention() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Failed"}]}, (Health.FAILED, False)),
-        ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Odd"}]}, (Health.ATTENTION, False)),
-        ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Learning"}]}, (Health.BUSY, None)),
-        ({"Cachevault_Info": [{"Model": "CVPM02", "State": "Charging"}]}, (Health.BUSY, False)),
-        ({"Cachevault_Info": [], "HwCfg": {"BBU": "Absent"}}, (Health.ABSENT, None)),
-        ({"Cachevault_Info": []}, (Health.ATTENTION, None)),
+        (
+            {"Cachevault_Info": [{"Model": "CVPM02", "State": "Failed"}]},
+            (ComponentHealth.FAILED, False),
+        ),
+        (
+            {"Cachevault_Info": [{"Model": "CVPM02", "State": "Odd"}]},
+            (ComponentHealth.ATTENTION, False),
+        ),
+        (
+            {"Cachevault_Info": [{"Model": "CVPM02", "State": "Learning"}]},
+            (ComponentHealth.BUSY, None),
+        ),
+        (
+            {"Cachevault_Info": [{"Model": "CVPM02", "State": "Charging"}]},
+            (ComponentHealth.BUSY, False),
+        ),
+        ({"Cachevault_Info": [], "HwCfg": {"BBU": "Absent"}}, (ComponentHealth.ABSENT, None)),
+        ({"Cachevault_Info": []}, (ComponentHealth.ATTENTION, None)),
         (
             {
                 "Cachevault_Info": [],
@@ -329,12 +356,12 @@ def test_an_error_that_is_not_known_to_be_harmless_needs_attention() -> None:
                     {"Type": "Supercap", "SubType": "FBU345", "Status": "Critical"}
                 ],
             },
-            (Health.FAILED, False),
+            (ComponentHealth.FAILED, False),
         ),
     ],
 )
 def test_a_battery_is_well_only_when_it_says_so(
-    change: dict[str, Any], expected: tuple[Health, bool | None]
+    change: dict[str, Any], expected: tuple[ComponentHealth, bool | None]
 ) -> None:
     """A missing one is no fault; a present one without further data is not OK."""
     (battery,) = told(shown(**change)).controller.batteries
@@ -384,7 +411,7 @@ def test_an_array_that_left_its_write_cache_by_itself_is_seen() -> None:
     (array,) = storcli_volumes.parse_volumes(answer(second)).values()
     assert array.policy
     assert (array.policy.write_back, array.policy.default_write_back) == (False, True)
-    assert (array.serial, array.state.health) == ("00a1", Health.ATTENTION)
+    assert (array.serial, array.state.health) == ("00a1", ComponentHealth.ATTENTION)
 
 
 @pytest.mark.parametrize(
@@ -430,15 +457,17 @@ def test_volumes_behind_the_128th_are_on_the_next_channel() -> None:
 @pytest.mark.parametrize(
     ("state", "access", "health"),
     [
-        ("Optl", "RW", Health.OK),
-        ("Optl", "B", Health.ATTENTION),
-        ("Pdgd", "RW", Health.DEGRADED),
-        ("Dgrd", "RW", Health.DEGRADED),
-        ("OfLn", "RW", Health.FAILED),
-        ("Rec", "RW", Health.ATTENTION),
+        ("Optl", "RW", ComponentHealth.OK),
+        ("Optl", "B", ComponentHealth.ATTENTION),
+        ("Pdgd", "RW", ComponentHealth.DEGRADED),
+        ("Dgrd", "RW", ComponentHealth.DEGRADED),
+        ("OfLn", "RW", ComponentHealth.FAILED),
+        ("Rec", "RW", ComponentHealth.ATTENTION),
     ],
 )
-def test_the_state_of_an_array_by_its_words(state: str, access: str, health: Health) -> None:
+def test_the_state_of_an_array_by_its_words(
+    state: str, access: str, health: ComponentHealth
+) -> None:
     """Blocked is not OK, whatever its state."""
     found = told(shown(**{"VD LIST": [volume("0/0", state, Access=access)]}))
     assert found.controller.arrays[1].state.health is health
@@ -449,11 +478,11 @@ def test_disks_of_another_configuration_need_attention() -> None:
     rows = [drive("252:0", 8, "Onln", 0), drive("252:1", 9, "UGood", "F")]
     card = told(shown(**{"PD LIST": rows, "Physical Drives": 2})).controller
     assert [(d.state.health, d.usage, d.array) for d in card.disks] == [
-        (Health.OK, "member", "drive group 0"),
-        (Health.ATTENTION, "foreign", ""),
+        (ComponentHealth.OK, "member", "drive group 0"),
+        (ComponentHealth.ATTENTION, "foreign", ""),
     ]
     assert card.state
-    assert card.state.health is Health.ATTENTION
+    assert card.state.health is ComponentHealth.ATTENTION
     listed = {
         "FOREIGN CONFIGURATION": [
             {"DG": 0, "EID:Slot": "-", "Type": "RAID1", "State": "Frgn", "Size": "0 KB", "NoVDs": 1}
@@ -463,7 +492,7 @@ def test_disks_of_another_configuration_need_attention() -> None:
     (array,) = storcli_volumes.parse_foreign(answer(listed))
     assert (array.name, array.state.health, array.size_bytes) == (
         "foreign drive group 0",
-        Health.ATTENTION,
+        ComponentHealth.ATTENTION,
         None,
     )
     assert storcli_volumes.parse_foreign(answer({"Total foreign Drive Groups": 0})) == ()
@@ -504,8 +533,11 @@ def test_how_far_a_rebuild_and_a_check_are() -> None:
     assert told_now.running
     card = storcli.with_progress(told_now.controller, (*found, *check))
     (disk,) = card.disks
-    assert (disk.state.health, disk.state.done_ratio) == (Health.REBUILDING, 0.42)
-    assert (card.arrays[1].state.health, card.arrays[1].state.done_ratio) == (Health.BUSY, 0.03)
+    assert (disk.state.health, disk.state.done_ratio) == (ComponentHealth.REBUILDING, 0.42)
+    assert (card.arrays[1].state.health, card.arrays[1].state.done_ratio) == (
+        ComponentHealth.BUSY,
+        0.03,
+    )
     with pytest.raises(ParseError, match="Progress"):
         storcli.parse_progress(answer({}, status="Failure"))
 
@@ -513,9 +545,9 @@ def test_how_far_a_rebuild_and_a_check_are() -> None:
 def test_the_regular_read_of_all_disks() -> None:
     """It runs, or not; an unknown state needs attention."""
     for word, health in (
-        ("Stopped", Health.OK),
-        ("Active", Health.BUSY),
-        ("Sad", Health.ATTENTION),
+        ("Stopped", ComponentHealth.OK),
+        ("Active", ComponentHealth.BUSY),
+        ("Sad", ComponentHealth.ATTENTION),
     ):
         data = {
             "Controller Properties": [
@@ -534,7 +566,7 @@ def test_the_regular_read_of_all_disks() -> None:
     )
     sensor = storcli.parse_patrol_read(text)
     assert sensor.state
-    assert sensor.state.health is Health.BUSY
+    assert sensor.state.health is ComponentHealth.BUSY
 
 
 def test_only_raid_controllers_are_listed() -> None:
@@ -546,7 +578,7 @@ def test_only_raid_controllers_are_listed() -> None:
     }
     assert [(c.number, c.model) for c in storcli.parse_list(answer(data))] == [(0, "A"), (2, "B")]
     second = {"System Overview": [{"Ctrl": 0, "Product Name": "C", "SerialNumber": "S  "}]}
-    assert storcli.parse_list(answer(second)) == (storcli.Listed(0, "C", "S"),)
+    assert storcli.parse_list(answer(second)) == (storcli.ListedController(0, "C", "S"),)
     status = {"Status": "Failure", "Description": "No Controller found"}
     none = {"Controllers": [{"Command Status": status}]}
     assert storcli.parse_list(json.dumps(none)) == ()
@@ -600,7 +632,7 @@ def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, afte
     assert before in TEXT
     found = storcli.parse_controllers(TEXT.replace(before, after))[0].controller
     assert any("expected a row of" in reason for reason in found.read_errors)
-    assert found.arrays[0].state.health is Health.DEGRADED
+    assert found.arrays[0].state.health is ComponentHealth.DEGRADED
 
 
 def test_a_table_that_is_cut_off_is_said() -> None:
@@ -609,7 +641,7 @@ def test_a_table_that_is_cut_off_is_said() -> None:
     found = storcli.parse_controllers(cut)[0].controller
     assert any("below a table" in reason for reason in found.read_errors)
     assert "expected 2 disks, got 1: the others are unknown" in found.read_errors
-    assert found.arrays[0].state.health is Health.DEGRADED
+    assert found.arrays[0].state.health is ComponentHealth.DEGRADED
 
 
 def test_a_section_with_the_name_of_a_table_takes_nothing_away() -> None:
@@ -675,7 +707,7 @@ def test_a_table_of_many_columns_of_any_text_is_refused() -> None:
         storcli.parse_controllers(f"Status = Success\nDescription = None\n\n{body}")
 
 
-def disk_states(disks: tuple[PhysicalDisk, ...]) -> list[Health]:
+def disk_states(disks: tuple[PhysicalDisk, ...]) -> list[ComponentHealth]:
     """Return the reported states of disks."""
     return [disk.state.health for disk in disks]
 
@@ -689,7 +721,7 @@ def test_a_plain_adapter_has_no_words_for_its_disks() -> None:
         "PD LIST": [drive(" :0", 0, "-", "-"), drive(" :1", 1, "UGood", 0)],
     }
     card = told(data).controller
-    assert disk_states(card.disks) == [Health.OK, Health.OK]
+    assert disk_states(card.disks) == [ComponentHealth.OK, ComponentHealth.OK]
     assert {(d.array, d.kind) for d in card.disks} == {("", "")}
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.megaraid import (
     storcli,
     storcli_disks,
@@ -142,7 +142,7 @@ def troubles(card: Controller) -> list[tuple[str, str, str]]:
         *((each.name, each.state) for each in card.batteries),
         *((each.name, each.state) for each in card.sensors),
     ]
-    well = {Health.OK, Health.ABSENT}
+    well = {ComponentHealth.OK, ComponentHealth.ABSENT}
     found = [(what, s.health.value, s.word) for what, s in parts if s and s.health not in well]
     return found + [("unread", "", reason) for reason in card.read_errors]
 
@@ -263,10 +263,11 @@ def test_a_refusal_says_what_does_not_fit(name: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "row", "health"), [("pd", "x24:10", Health.FAILED), ("vd", "x1/1", Health.OK)]
+    ("what", "row", "health"),
+    [("pd", "x24:10", ComponentHealth.FAILED), ("vd", "x1/1", ComponentHealth.OK)],
 )
 def test_a_row_that_was_spoilt_is_said_and_hides_no_other(
-    what: str, row: str, health: Health
+    what: str, row: str, health: ComponentHealth
 ) -> None:
     """Unreadable disks in addition to an offline array; an offline array that is unreadable."""
     (told,) = storcli.parse_controllers(
@@ -326,9 +327,9 @@ def test_three_controllers_have_three_places() -> None:
     ]
     batteries = {n: told.controller.batteries for n, told in found.items()}
     assert {n: [(b.name, b.state.health) for b in own] for n, own in batteries.items()} == {
-        0: [("iBBU-09", Health.OK)],
-        1: [("battery", Health.ABSENT)],
-        2: [("CVPM02", Health.OK)],
+        0: [("iBBU-09", ComponentHealth.OK)],
+        1: [("battery", ComponentHealth.ABSENT)],
+        2: [("CVPM02", ComponentHealth.OK)],
     }
 
 
@@ -388,10 +389,10 @@ def test_a_foreign_configuration_and_a_disk_that_somebody_took_out() -> None:
     (array,) = storcli_volumes.parse_foreign(
         text_of(f"{SETS}show_foreign_config_00/__c0__fall_show_J.json")
     )
-    assert (array.level, array.state.health) == ("RAID60", Health.ATTENTION)
+    assert (array.level, array.state.health) == ("RAID60", ComponentHealth.ATTENTION)
     name = "set_state_offline_00/__c0_e35_s12_show_J.json"
     ((disk,), _) = storcli_disks.parse_disks(text_of(SETS + name))
-    assert (disk.slot, disk.state.health) == ("enclosure 35 slot 12", Health.FAILED)
+    assert (disk.slot, disk.state.health) == ("enclosure 35 slot 12", ComponentHealth.FAILED)
 
 
 def test_adapters_are_no_raid_controllers_and_none_is_none() -> None:

@@ -14,7 +14,7 @@ from support.memory import Memory
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ProgramNotFoundError
 from iowarden.collectors.raid import controller
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.mpt import mpt_status, mptsas, sasircu
 from iowarden.daemon.polling.controllers import EVENT_SECONDS, ControllerPoller
 
@@ -141,7 +141,7 @@ def test_a_volume_and_its_disks() -> None:
     (mirror,) = found.arrays
     assert (mirror.name, mirror.level, mirror.size_bytes) == ("volume 286", "RAID1", 1000 << 20)
     assert (mirror.state.health, mirror.slots) == (
-        Health.OK,
+        ComponentHealth.OK,
         ("enclosure 1 slot 0", "enclosure 1 slot 1"),
     )
     first, second = found.disks
@@ -156,18 +156,18 @@ def test_a_volume_and_its_disks() -> None:
 @pytest.mark.parametrize(
     ("word", "health"),
     [
-        ("Okay (OKY)", Health.OK),
-        ("Online (ONL)", Health.OK),
-        ("Initializing (INIT)", Health.BUSY),
-        ("Degraded (DGD)", Health.DEGRADED),
-        ("Failed (FLD)", Health.FAILED),
-        ("Missing (MIS)", Health.FAILED),
-        ("Inactive (INA)", Health.ATTENTION),
-        ("Okay, I suppose", Health.ATTENTION),
-        ("", Health.ATTENTION),
+        ("Okay (OKY)", ComponentHealth.OK),
+        ("Online (ONL)", ComponentHealth.OK),
+        ("Initializing (INIT)", ComponentHealth.BUSY),
+        ("Degraded (DGD)", ComponentHealth.DEGRADED),
+        ("Failed (FLD)", ComponentHealth.FAILED),
+        ("Missing (MIS)", ComponentHealth.FAILED),
+        ("Inactive (INA)", ComponentHealth.ATTENTION),
+        ("Okay, I suppose", ComponentHealth.ATTENTION),
+        ("", ComponentHealth.ATTENTION),
     ],
 )
-def test_states_of_a_volume(word: str, health: Health) -> None:
+def test_states_of_a_volume(word: str, health: ComponentHealth) -> None:
     """Unknown states need attention, whatever they begin with."""
     (found,) = sasircu.parse_display(display(volume(word), disk("1:0") + disk("1:1")), "x").arrays
     assert found.state.health is health
@@ -176,20 +176,20 @@ def test_states_of_a_volume(word: str, health: Health) -> None:
 @pytest.mark.parametrize(
     ("word", "health"),
     [
-        ("Optimal (OPT)", Health.OK),
-        ("Ready (RDY)", Health.OK),
-        ("Hot Spare (HSP)", Health.OK),
-        ("Rebuilding (RBLD)", Health.REBUILDING),
-        ("Out of Sync (OSY)", Health.DEGRADED),
-        ("Degraded (DGD)", Health.DEGRADED),
-        ("Failed (FLD)", Health.FAILED),
-        ("Missing (MIS)", Health.FAILED),
-        ("Available (AVL)", Health.ATTENTION),
-        ("Standby (SBY)", Health.ATTENTION),
-        ("Pondering (PON)", Health.ATTENTION),
+        ("Optimal (OPT)", ComponentHealth.OK),
+        ("Ready (RDY)", ComponentHealth.OK),
+        ("Hot Spare (HSP)", ComponentHealth.OK),
+        ("Rebuilding (RBLD)", ComponentHealth.REBUILDING),
+        ("Out of Sync (OSY)", ComponentHealth.DEGRADED),
+        ("Degraded (DGD)", ComponentHealth.DEGRADED),
+        ("Failed (FLD)", ComponentHealth.FAILED),
+        ("Missing (MIS)", ComponentHealth.FAILED),
+        ("Available (AVL)", ComponentHealth.ATTENTION),
+        ("Standby (SBY)", ComponentHealth.ATTENTION),
+        ("Pondering (PON)", ComponentHealth.ATTENTION),
     ],
 )
-def test_states_of_a_disk(word: str, health: Health) -> None:
+def test_states_of_a_disk(word: str, health: ComponentHealth) -> None:
     """'Standby' means a device that is no disk, so a disk with it needs attention."""
     (found,) = sasircu.parse_display(display(volume(), disk("1:0", word)), "x").disks
     assert (found.state.health, found.state.word) == (health, word.partition(" (")[0])
@@ -207,26 +207,26 @@ def test_disks_that_are_missing_are_all_at_one_place_and_each_is_told() -> None:
     )
     found = sasircu.parse_display(text, "x")
     assert [(d.slot, d.serial, d.state.health, d.array) for d in found.disks] == [
-        ("enclosure 1 slot 0", "S1", Health.OK, "volume 286"),
-        ("enclosure 0 slot 0", "S7", Health.FAILED, "volume 286"),
-        ("enclosure 0 slot 0 (2)", "S8", Health.FAILED, "volume 286"),
-        ("enclosure 1 slot 8", "S1", Health.OK, ""),
+        ("enclosure 1 slot 0", "S1", ComponentHealth.OK, "volume 286"),
+        ("enclosure 0 slot 0", "S7", ComponentHealth.FAILED, "volume 286"),
+        ("enclosure 0 slot 0 (2)", "S8", ComponentHealth.FAILED, "volume 286"),
+        ("enclosure 1 slot 8", "S1", ComponentHealth.OK, ""),
     ]
 
 
 @pytest.mark.parametrize(
     ("state", "operation", "status", "health", "done"),
     [
-        ("Okay (OKY)", "None", "Enabled", Health.OK, None),
-        ("Okay (OKY)", "Consistency Check", "Enabled", Health.BUSY, 0.0419),
-        ("Degraded (DGD)", "Synchronize", "Enabled", Health.REBUILDING, 0.0419),
-        ("Degraded (DGD)", "Consistency Check", "Enabled", Health.DEGRADED, 0.0419),
-        ("Failed (FLD)", "Synchronize", "Enabled", Health.FAILED, 0.0419),
-        ("Okay (OKY)", "None", "Disabled", Health.ATTENTION, None),
+        ("Okay (OKY)", "None", "Enabled", ComponentHealth.OK, None),
+        ("Okay (OKY)", "Consistency Check", "Enabled", ComponentHealth.BUSY, 0.0419),
+        ("Degraded (DGD)", "Synchronize", "Enabled", ComponentHealth.REBUILDING, 0.0419),
+        ("Degraded (DGD)", "Consistency Check", "Enabled", ComponentHealth.DEGRADED, 0.0419),
+        ("Failed (FLD)", "Synchronize", "Enabled", ComponentHealth.FAILED, 0.0419),
+        ("Okay (OKY)", "None", "Disabled", ComponentHealth.ATTENTION, None),
     ],
 )
 def test_what_runs_at_a_volume(
-    state: str, operation: str, status: str, health: Health, done: float | None
+    state: str, operation: str, status: str, health: ComponentHealth, done: float | None
 ) -> None:
     """Tasks that restore redundancy, and others."""
     (mirror,) = sasircu.parse_display(display(volume(state), disk("1:0") + disk("1:1")), "x").arrays
@@ -280,37 +280,39 @@ def test_mirrors_of_mpt_status() -> None:
     assert (mirror.name, mirror.level, mirror.state.health, mirror.state.done_ratio) == (
         "volume 0",
         "RAID1",
-        Health.OK,
+        ComponentHealth.OK,
         None,
     )
     assert mirror.slots == ("phy 1", "phy 0")
     assert [(d.slot, d.model, d.firmware, d.usage, d.state.health) for d in found.disks] == [
-        ("phy 1", "SEAGATE ST3146356SS", "0009", "member", Health.OK),
-        ("phy 0", "Hitachi HUA72101", "AJ0A", "member", Health.OK),
-        ("phy 2", "SEAGATE ST3146356SS", "0009", "spare", Health.OK),
+        ("phy 1", "SEAGATE ST3146356SS", "0009", "member", ComponentHealth.OK),
+        ("phy 0", "Hitachi HUA72101", "AJ0A", "member", ComponentHealth.OK),
+        ("phy 2", "SEAGATE ST3146356SS", "0009", "spare", ComponentHealth.OK),
     ]
 
 
 @pytest.mark.parametrize(
     ("told", "array", "first"),
     [
-        ({"state": "DEGRADED", "one": "MISSING"}, Health.DEGRADED, Health.FAILED),
-        ({"state": "FAILED", "one": "FAILED"}, Health.FAILED, Health.FAILED),
-        ({"state": "UNKNOWN"}, Health.ATTENTION, Health.OK),
-        ({"flags": "ENABLED QUIESCED"}, Health.ATTENTION, Health.OK),
-        ({"flags": "ENABLED VOLUME_INACTIVE"}, Health.ATTENTION, Health.OK),
-        ({"flags": "NONE"}, Health.ATTENTION, Health.OK),
-        ({"flags": "RESYNC_IN_PROGRESS"}, Health.ATTENTION, Health.OK),
-        ({"one": "INITIALIZING"}, Health.OK, Health.BUSY),
-        ({"one": "OFFLINE_REQUESTED"}, Health.OK, Health.FAILED),
-        ({"one": "PONDERING"}, Health.OK, Health.ATTENTION),
-        ({"set": "OUT_OF_SYNC"}, Health.OK, Health.DEGRADED),
-        ({"set": "QUIESCED"}, Health.OK, Health.ATTENTION),
-        ({"smart": "5d"}, Health.OK, Health.FAILING),
-        ({"smart": "5d", "one": "FAILED"}, Health.OK, Health.FAILED),
+        ({"state": "DEGRADED", "one": "MISSING"}, ComponentHealth.DEGRADED, ComponentHealth.FAILED),
+        ({"state": "FAILED", "one": "FAILED"}, ComponentHealth.FAILED, ComponentHealth.FAILED),
+        ({"state": "UNKNOWN"}, ComponentHealth.ATTENTION, ComponentHealth.OK),
+        ({"flags": "ENABLED QUIESCED"}, ComponentHealth.ATTENTION, ComponentHealth.OK),
+        ({"flags": "ENABLED VOLUME_INACTIVE"}, ComponentHealth.ATTENTION, ComponentHealth.OK),
+        ({"flags": "NONE"}, ComponentHealth.ATTENTION, ComponentHealth.OK),
+        ({"flags": "RESYNC_IN_PROGRESS"}, ComponentHealth.ATTENTION, ComponentHealth.OK),
+        ({"one": "INITIALIZING"}, ComponentHealth.OK, ComponentHealth.BUSY),
+        ({"one": "OFFLINE_REQUESTED"}, ComponentHealth.OK, ComponentHealth.FAILED),
+        ({"one": "PONDERING"}, ComponentHealth.OK, ComponentHealth.ATTENTION),
+        ({"set": "OUT_OF_SYNC"}, ComponentHealth.OK, ComponentHealth.DEGRADED),
+        ({"set": "QUIESCED"}, ComponentHealth.OK, ComponentHealth.ATTENTION),
+        ({"smart": "5d"}, ComponentHealth.OK, ComponentHealth.FAILING),
+        ({"smart": "5d", "one": "FAILED"}, ComponentHealth.OK, ComponentHealth.FAILED),
     ],
 )
-def test_states_of_mirrors(told: dict[str, str], array: Health, first: Health) -> None:
+def test_states_of_mirrors(
+    told: dict[str, str], array: ComponentHealth, first: ComponentHealth
+) -> None:
     """Each has its own fault; a disk that predicts its failure is still online."""
     found = mpt_status.parse_status(MPT.format(**{**WELL, **told}))
     assert (found.arrays[0].state.health, found.disks[0].state.health) == (array, first)
@@ -321,12 +323,12 @@ def test_a_mirror_that_is_synchronised_says_how_far_it_is() -> None:
     told = {"state": "DEGRADED", "flags": "ENABLED RESYNC_IN_PROGRESS", "set": "OUT_OF_SYNC"}
     found = mpt_status.parse_status(MPT.format(**{**WELL, **told}))
     assert (found.arrays[0].state.health, found.arrays[0].state.done_ratio) == (
-        Health.REBUILDING,
+        ComponentHealth.REBUILDING,
         0.7,
     )
-    assert found.disks[0].state.health is Health.REBUILDING
+    assert found.disks[0].state.health is ComponentHealth.REBUILDING
     optimal = mpt_status.parse_status(MPT.format(**{**WELL, "flags": told["flags"]}))
-    assert optimal.arrays[0].state.health is Health.BUSY
+    assert optimal.arrays[0].state.health is ComponentHealth.BUSY
 
 
 def test_the_old_and_the_short_style_are_read_as_well() -> None:
@@ -339,15 +341,19 @@ def test_the_old_and_the_short_style_are_read_as_well() -> None:
     )
     found = mpt_status.parse_status(old)
     assert (found.arrays[0].name, found.arrays[0].level) == ("volume 3", "RAID1E")
-    assert found.arrays[0].state.health is Health.REBUILDING
+    assert found.arrays[0].state.health is ComponentHealth.REBUILDING
     assert [(d.model, d.state.health) for d in found.disks] == [
-        ("Hitachi HUA72101", Health.OK),
-        ("ST3808110AS", Health.REBUILDING),
+        ("Hitachi HUA72101", ComponentHealth.OK),
+        ("ST3808110AS", ComponentHealth.REBUILDING),
     ]
     short = "log_id 0 DEGRADED\nphys_id 0 ONLINE\nphys_id:1 MISSING\nspare_id:2 ONLINE\n"
     told = mpt_status.parse_status(short)
-    assert told.arrays[0].state.health is Health.DEGRADED
-    assert [disk.state.health for disk in told.disks] == [Health.OK, Health.FAILED, Health.OK]
+    assert told.arrays[0].state.health is ComponentHealth.DEGRADED
+    assert [disk.state.health for disk in told.disks] == [
+        ComponentHealth.OK,
+        ComponentHealth.FAILED,
+        ComponentHealth.OK,
+    ]
 
 
 def test_an_output_of_mpt_status_that_is_none_is_refused() -> None:
@@ -473,7 +479,7 @@ def test_a_mirror_is_asked_for_by_the_name_a_person_uses() -> None:
     found = one(machine.look())
     assert (found.name, found.host) == ("sas2ircu 0", "host5")
     (mirror,) = found.arrays
-    assert (mirror.address, mirror.state.health) == ("1:0:0", Health.BUSY)
+    assert (mirror.address, mirror.state.health) == ("1:0:0", ComponentHealth.BUSY)
     assert not any("sas2ircu 1" in command for command in machine.asked)
 
 
@@ -529,7 +535,9 @@ def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves() -> None:
         "sas2ircu 0 STATUS": QUIET,
     }
     found = one(machine.look())
-    assert [each.state.health for each in (*found.arrays, *found.disks)] == [Health.FAILED] * 2
+    assert [each.state.health for each in (*found.arrays, *found.disks)] == [
+        ComponentHealth.FAILED
+    ] * 2
 
 
 def test_a_row_of_the_list_that_is_spoilt_hides_no_other_adapter() -> None:
@@ -555,7 +563,7 @@ def test_a_status_that_cannot_be_read_leaves_the_state() -> None:
         "sas2ircu 0 STATUS": "Segmentation fault\n",
     }
     value = machine.look()
-    assert value.controllers[0].arrays[0].state.health is Health.OK
+    assert value.controllers[0].arrays[0].state.health is ComponentHealth.OK
     assert "sas2ircu STATUS" in value.problems[0].reason
 
 
@@ -589,8 +597,8 @@ def test_older_adapters_are_asked_for_each_volume_the_kernel_shows() -> None:
     found = one(machine.look())
     assert (found.name, found.host) == ("ioc0", "host2")
     assert [(a.name, a.address, a.state.health) for a in found.arrays] == [
-        ("volume 0", "1:0:0", Health.OK),
-        ("volume 4", "1:4:0", Health.DEGRADED),
+        ("volume 0", "1:0:0", ComponentHealth.OK),
+        ("volume 4", "1:4:0", ComponentHealth.DEGRADED),
     ]
     assert [(d.slot, d.array) for d in found.disks] == [
         ("phy 1", "volume 0"),

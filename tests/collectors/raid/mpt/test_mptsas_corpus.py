@@ -11,7 +11,7 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def test_volumes_and_disks_are_well(
     found = sasircu.parse_display(text(name), "sas2ircu 0")
     assert {each.name: each.slots for each in found.arrays} == volumes
     assert [each.serial for each in found.disks] == disks
-    assert {each.state.health for each in (*found.arrays, *found.disks)} == {Health.OK}
+    assert {each.state.health for each in (*found.arrays, *found.disks)} == {ComponentHealth.OK}
     assert {each.level for each in found.arrays} <= {"RAID1"}
     members = {slot: each.name for each in found.arrays for slot in each.slots}
     assert {each.slot: each.array for each in found.disks if each.array} == members
@@ -172,7 +172,7 @@ def test_mirrors_of_older_adapters_are_well(name: str, volume: str, disks: list[
     """Models with blanks, invalid vendors, the short format without models."""
     found = mpt_status.parse_status(text(CHECK_RAID + name))
     (mirror,) = found.arrays
-    assert (mirror.name, mirror.state.health) == (volume, Health.OK)
+    assert (mirror.name, mirror.state.health) == (volume, ComponentHealth.OK)
     assert [each.model for each in found.disks] == disks
-    assert {each.state.health for each in found.disks} == {Health.OK}
+    assert {each.state.health for each in found.disks} == {ComponentHealth.OK}
     assert mirror.slots == tuple(each.slot for each in found.disks)

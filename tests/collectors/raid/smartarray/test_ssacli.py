@@ -14,7 +14,7 @@ from support.memory import Memory
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import ParseError, ProgramNotFoundError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.smartarray import cciss_vol_status, hpsa, ssacli
 from iowarden.collectors.raid.smartarray.hpsa import HP
 from iowarden.daemon.polling.controllers import ControllerPoller
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iowarden.collectors.raid.backend import Backend
-    from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
+    from iowarden.collectors.raid.controller import Controller, ControllerArray, PhysicalDisk
 
 STATUS = """\
 
@@ -129,7 +129,7 @@ def one(text: str) -> Controller:
     return found.controller
 
 
-def volume(line: str) -> Array:
+def volume(line: str) -> ControllerArray:
     """Return the logical drive of a line."""
     (found,) = one(f"Smart Array P9 in Slot 1\n\n   array A\n\n      {line}\n").arrays
     return found
@@ -155,7 +155,7 @@ def test_a_controller_in_detail() -> None:
     )
     group, drive = told.arrays
     both = ("port 1I box 1 bay 1", "port 1I box 1 bay 2")
-    assert (group.name, group.state.health, group.slots) == ("array A", Health.OK, both)
+    assert (group.name, group.state.health, group.slots) == ("array A", ComponentHealth.OK, both)
     assert (drive.name, drive.parent, drive.level, drive.slots, drive.serial) == (
         "logical drive 1",
         "array A",
@@ -166,10 +166,10 @@ def test_a_controller_in_detail() -> None:
     assert drive.policy is not None
     assert drive.policy.write_back is True
     assert [(d.slot, d.state.health, d.array, d.usage) for d in told.disks] == [
-        ("port 1I box 1 bay 1", Health.OK, "array A", "Data Drive"),
-        ("port 1I box 1 bay 2", Health.OK, "array A", "Data Drive"),
-        ("port 1I box 1 bay 3", Health.FAILED, "array A", "Spare Drive"),
-        ("port 1I box 1 bay 4", Health.FAILING, "", "Unassigned Drive"),
+        ("port 1I box 1 bay 1", ComponentHealth.OK, "array A", "Data Drive"),
+        ("port 1I box 1 bay 2", ComponentHealth.OK, "array A", "Data Drive"),
+        ("port 1I box 1 bay 3", ComponentHealth.FAILED, "array A", "Spare Drive"),
+        ("port 1I box 1 bay 4", ComponentHealth.FAILING, "", "Unassigned Drive"),
     ]
     first, second, *_ = told.disks
     assert (first.model, first.firmware, first.temperature_celsius) == ("HP EG0600", "HPD9", 33.0)
@@ -177,13 +177,13 @@ def test_a_controller_in_detail() -> None:
     assert told.batteries[0].ready is True
     states = {each.name: each.state.health for each in told.sensors if each.state}
     assert states == {
-        "cache": Health.OK,
-        "port 1I box 1": Health.OK,
-        "port 1I box 1 power supply": Health.ABSENT,
-        "port 2E box 1": Health.OK,
-        "port 2E box 1 fan": Health.FAILED,
-        "port 2E box 1 temperature": Health.OK,
-        "port 2E box 1 power supply": Health.ATTENTION,
+        "cache": ComponentHealth.OK,
+        "port 1I box 1": ComponentHealth.OK,
+        "port 1I box 1 power supply": ComponentHealth.ABSENT,
+        "port 2E box 1": ComponentHealth.OK,
+        "port 2E box 1 fan": ComponentHealth.FAILED,
+        "port 2E box 1 temperature": ComponentHealth.OK,
+        "port 2E box 1 power supply": ComponentHealth.ATTENTION,
     }
     assert {s.temperature_celsius for s in told.sensors} == {None, 51.0}
 
@@ -191,19 +191,21 @@ def test_a_controller_in_detail() -> None:
 @pytest.mark.parametrize(
     ("told", "health", "done_ratio"),
     [
-        ("OK", Health.OK, None),
-        ("Interim Recovery Mode", Health.DEGRADED, None),
-        ("Ready for Rebuild", Health.DEGRADED, None),
-        ("Recovering, 26% complete", Health.REBUILDING, 0.26),
-        ("Recovering, 55.73% complete", Health.REBUILDING, 0.5573),
-        ("Transforming, 3% complete", Health.BUSY, 0.03),
-        ("Queued for Expansion", Health.BUSY, None),
-        ("Failed", Health.FAILED, None),
-        ("Wrong Physical Drive Replaced", Health.FAILED, None),
-        ("Splendid", Health.ATTENTION, None),
+        ("OK", ComponentHealth.OK, None),
+        ("Interim Recovery Mode", ComponentHealth.DEGRADED, None),
+        ("Ready for Rebuild", ComponentHealth.DEGRADED, None),
+        ("Recovering, 26% complete", ComponentHealth.REBUILDING, 0.26),
+        ("Recovering, 55.73% complete", ComponentHealth.REBUILDING, 0.5573),
+        ("Transforming, 3% complete", ComponentHealth.BUSY, 0.03),
+        ("Queued for Expansion", ComponentHealth.BUSY, None),
+        ("Failed", ComponentHealth.FAILED, None),
+        ("Wrong Physical Drive Replaced", ComponentHealth.FAILED, None),
+        ("Splendid", ComponentHealth.ATTENTION, None),
     ],
 )
-def test_words_for_a_logical_drive(told: str, health: Health, done_ratio: float | None) -> None:
+def test_words_for_a_logical_drive(
+    told: str, health: ComponentHealth, done_ratio: float | None
+) -> None:
     """The state may contain commas; an unknown state is not 'OK'."""
     found = volume(f"logicaldrive 1 (1.09 TB, RAID 6 (ADG), {told})")
     assert (found.state.health, found.state.done_ratio) == (health, done_ratio)
@@ -217,17 +219,17 @@ def test_words_for_a_logical_drive(told: str, health: Health, done_ratio: float 
 @pytest.mark.parametrize(
     ("told", "health", "usage"),
     [
-        ("SAS HDD, 600 GB, OK", Health.OK, ""),
-        ("SAS, 600 GB, OK, spare", Health.OK, "spare"),
-        ("SAS, 600 GB, OK, active spare", Health.OK, "active spare"),
-        ("SATA SSD, 600 GB, Predictive Failure", Health.FAILING, ""),
-        ("SAS, --- GB, Failed", Health.FAILED, ""),
-        ("SAS, 600 GB, Rebuilding", Health.REBUILDING, ""),
-        ("SAS, 600 GB", Health.ATTENTION, ""),
-        ("SAS, 600 GB, Haunted", Health.ATTENTION, ""),
+        ("SAS HDD, 600 GB, OK", ComponentHealth.OK, ""),
+        ("SAS, 600 GB, OK, spare", ComponentHealth.OK, "spare"),
+        ("SAS, 600 GB, OK, active spare", ComponentHealth.OK, "active spare"),
+        ("SATA SSD, 600 GB, Predictive Failure", ComponentHealth.FAILING, ""),
+        ("SAS, --- GB, Failed", ComponentHealth.FAILED, ""),
+        ("SAS, 600 GB, Rebuilding", ComponentHealth.REBUILDING, ""),
+        ("SAS, 600 GB", ComponentHealth.ATTENTION, ""),
+        ("SAS, 600 GB, Haunted", ComponentHealth.ATTENTION, ""),
     ],
 )
-def test_words_for_a_disk(told: str, health: Health, usage: str) -> None:
+def test_words_for_a_disk(told: str, health: ComponentHealth, usage: str) -> None:
     """The state comes after the size; without one it is unknown."""
     found = disk(f"physicaldrive 1I:1:7 (port 1I:box 1:bay 7, {told})")
     assert (found.slot, found.state.health, found.usage) == ("port 1I box 1 bay 7", health, usage)
@@ -236,10 +238,14 @@ def test_words_for_a_disk(told: str, health: Health, usage: str) -> None:
 def test_disks_and_volumes_as_older_commands_list_them() -> None:
     """Parallel SCSI has no boxes; 'show status' has the state after the bracket."""
     old = disk("physicaldrive 1:0 (port 1:id 0 , Parallel SCSI, --- GB, Failed)")
-    assert (old.slot, old.state.health, old.size_bytes) == ("port 1 id 0", Health.FAILED, None)
+    assert (old.slot, old.state.health, old.size_bytes) == (
+        "port 1 id 0",
+        ComponentHealth.FAILED,
+        None,
+    )
     status = disk("physicaldrive 2E:1:3 (port 2E:box 1:bay 3, 600 GB): Predictive Failure")
-    assert status.state.health is Health.FAILING
-    assert volume("logicaldrive 2 (136.7 GB, 1): Failed").state.health is Health.FAILED
+    assert status.state.health is ComponentHealth.FAILING
+    assert volume("logicaldrive 2 (136.7 GB, 1): Failed").state.health is ComponentHealth.FAILED
 
 
 def test_disks_of_an_array_with_two_logical_drives_are_of_both() -> None:
@@ -264,8 +270,8 @@ def test_an_array_that_failed_because_its_spare_did() -> None:
         "      logicaldrive 1 (1 TB, RAID 5, OK)\n"
     )
     assert [(each.name, each.state.health) for each in found.arrays] == [
-        ("array A", Health.ATTENTION),
-        ("logical drive 1", Health.OK),
+        ("array A", ComponentHealth.ATTENTION),
+        ("logical drive 1", ComponentHealth.OK),
     ]
 
 
@@ -277,9 +283,12 @@ def test_sectors_that_cannot_be_read_under_a_logical_drive_that_is_ok() -> None:
         "or Background Surface Analysis (ARM) scan.\n\n"
         "      logicaldrive 2 (1 TB, RAID 5, OK)\n"
     )
-    assert [each.state.health for each in listed.arrays] == [Health.ATTENTION, Health.OK]
+    assert [each.state.health for each in listed.arrays] == [
+        ComponentHealth.ATTENTION,
+        ComponentHealth.OK,
+    ]
     detail = one(DETAIL.replace("Media Errors: None", "Media Errors: Detected"))
-    assert detail.arrays[1].state.health is Health.ATTENTION
+    assert detail.arrays[1].state.health is ComponentHealth.ATTENTION
 
 
 @pytest.mark.parametrize(
@@ -321,26 +330,26 @@ def test_caches_that_no_battery_keeps(
 def test_an_ssd_that_is_worn_out() -> None:
     """Its status is OK even so."""
     found = one(DETAIL.replace("Wearout: Not Supported", "Wearout: True"))
-    assert found.disks[0].state.health is Health.FAILING
+    assert found.disks[0].state.health is ComponentHealth.FAILING
 
 
 @pytest.mark.parametrize(
     ("cache", "battery", "expected"),
     [
-        ("OK", "OK", (Health.OK, Health.OK, True)),
-        ("Temporarily Disabled", "Recharging", (Health.BUSY, Health.BUSY, False)),
+        ("OK", "OK", (ComponentHealth.OK, ComponentHealth.OK, True)),
+        ("Temporarily Disabled", "Recharging", (ComponentHealth.BUSY, ComponentHealth.BUSY, False)),
         (
             "Temporarily Disabled",
             "Failed (Replace Batteries/Capacitors)",
-            (Health.DEGRADED, Health.FAILED, False),
+            (ComponentHealth.DEGRADED, ComponentHealth.FAILED, False),
         ),
-        ("Permanently Disabled", "OK", (Health.FAILED, Health.OK, True)),
-        ("Not Configured", "Not Installed", (Health.ABSENT, Health.ABSENT, None)),
-        ("Melted", "Purring", (Health.ATTENTION, Health.ATTENTION, False)),
+        ("Permanently Disabled", "OK", (ComponentHealth.FAILED, ComponentHealth.OK, True)),
+        ("Not Configured", "Not Installed", (ComponentHealth.ABSENT, ComponentHealth.ABSENT, None)),
+        ("Melted", "Purring", (ComponentHealth.ATTENTION, ComponentHealth.ATTENTION, False)),
     ],
 )
 def test_cache_and_battery(
-    cache: str, battery: str, expected: tuple[Health, Health, bool | None]
+    cache: str, battery: str, expected: tuple[ComponentHealth, ComponentHealth, bool | None]
 ) -> None:
     """A cache that waits for its battery recovers by itself, any other does not."""
     found = one(STATUS.format(cache=cache, battery=battery))
@@ -353,7 +362,7 @@ def test_a_cache_for_writes_without_a_battery() -> None:
     """A user may have enabled it even so; a short list reports neither."""
     count = "Battery/Capacitor Count: 0\n   No-Battery Write Cache: Enabled"
     found = one(DETAIL.replace("Battery/Capacitor Status: OK", count))
-    assert [(b.state.health, b.ready) for b in found.batteries] == [(Health.ABSENT, None)]
+    assert [(b.state.health, b.ready) for b in found.batteries] == [(ComponentHealth.ABSENT, None)]
     policy = found.arrays[1].policy
     assert policy is not None
     assert policy.write_back is True
@@ -372,9 +381,9 @@ def test_banners_prompts_and_controllers_of_one_name() -> None:
     )
     found = [each.controller for each in ssacli.parse_controllers(text)]
     assert [(c.name, c.model, c.state and c.state.health) for c in found] == [
-        ("hp THE CELLAR", "MSA1000", Health.OK),
-        ("hp THE CELLAR #2", "MSA1000", Health.OK),
-        ("hp slot 0b", "Smart Array P9", Health.FAILED),
+        ("hp THE CELLAR", "MSA1000", ComponentHealth.OK),
+        ("hp THE CELLAR #2", "MSA1000", ComponentHealth.OK),
+        ("hp slot 0b", "Smart Array P9", ComponentHealth.FAILED),
     ]
 
 
@@ -408,8 +417,11 @@ def test_what_cannot_be_read_is_said_beside_the_rest(before: str, after: str, re
     found = one(DETAIL.replace(before, after))
     (said,) = found.read_errors
     assert reason in said
-    assert [disk.state.health for disk in found.disks[:2]] == [Health.OK, Health.OK]
-    assert Health.FAILING in {disk.state.health for disk in found.disks}
+    assert [disk.state.health for disk in found.disks[:2]] == [
+        ComponentHealth.OK,
+        ComponentHealth.OK,
+    ]
+    assert ComponentHealth.FAILING in {disk.state.health for disk in found.disks}
     assert one(DETAIL).read_errors == ()
 
 
@@ -473,51 +485,51 @@ def test_a_controller_by_cciss_vol_status() -> None:
     found = vol_status()
     assert (found.name, found.model, found.firmware) == ("cciss sda", "Smart Array P99", "5.20")
     assert [(each.name, each.level, each.state.health) for each in found.arrays] == [
-        ("volume 0", "5", Health.OK)
+        ("volume 0", "5", ComponentHealth.OK)
     ]
     assert [(each.slot, each.model, each.serial, each.firmware) for each in found.disks] == [
         (f"port 1I box 1 bay {bay}", "HP EG0600", f"S{bay}", "HPD9") for bay in (1, 2)
     ]
     assert [(each.name, each.state and each.state.health) for each in found.sensors] == [
-        ("cache", Health.OK),
-        ("enclosure bus 2 port 1E D3", Health.OK),
+        ("cache", ComponentHealth.OK),
+        ("enclosure bus 2 port 1E D3", ComponentHealth.OK),
     ]
 
 
 @pytest.mark.parametrize(
     ("state", "more", "health"),
     [
-        ("OK", "   At least one spare drive designated.", Health.OK),
-        ("OK", "   At least one spare drive has failed.", Health.ATTENTION),
-        ("OK", "   At least one spare drive activated.", Health.ATTENTION),
-        ("FAILED", "", Health.FAILED),
-        ("Using interim recovery mode", "", Health.DEGRADED),
-        ("Currently recovering", "", Health.REBUILDING),
-        ("Currently expannding", "", Health.BUSY),
-        ("Hardware is overheating", "", Health.ATTENTION),
+        ("OK", "   At least one spare drive designated.", ComponentHealth.OK),
+        ("OK", "   At least one spare drive has failed.", ComponentHealth.ATTENTION),
+        ("OK", "   At least one spare drive activated.", ComponentHealth.ATTENTION),
+        ("FAILED", "", ComponentHealth.FAILED),
+        ("Using interim recovery mode", "", ComponentHealth.DEGRADED),
+        ("Currently recovering", "", ComponentHealth.REBUILDING),
+        ("Currently expannding", "", ComponentHealth.BUSY),
+        ("Hardware is overheating", "", ComponentHealth.ATTENTION),
     ],
 )
-def test_words_for_a_volume(state: str, more: str, health: Health) -> None:
+def test_words_for_a_volume(state: str, more: str, health: ComponentHealth) -> None:
     """A spare in use leaves a failed disk."""
     assert vol_status(state, more).arrays[0].state.health is health
 
 
 def test_what_else_cciss_vol_status_tells() -> None:
     """A disk, an enclosure, a disabled cache; a missing cache is no fault."""
-    assert vol_status(disk="PREDICTIVE FAILURE").disks[0].state.health is Health.FAILING
-    assert vol_status(disk="?").disks[0].state.health is Health.ATTENTION
+    assert vol_status(disk="PREDICTIVE FAILURE").disks[0].state.health is ComponentHealth.FAILING
+    assert vol_status(disk="?").disks[0].state.health is ComponentHealth.ATTENTION
     hot = vol_status(enclosure="Temperature problem").sensors[1]
     assert hot.state is not None
-    assert hot.state.health is Health.ATTENTION
+    assert hot.state.health is ComponentHealth.ATTENTION
     caches = [
         vol_status(disabled="\n   Write cache temporarily disabled"),
         vol_status(disabled="\n   Write Cache permanently disabled"),
         vol_status(configured="No"),
     ]
     assert [c.sensors[0].state and c.sensors[0].state.health for c in caches] == [
-        Health.DEGRADED,
-        Health.FAILED,
-        Health.ABSENT,
+        ComponentHealth.DEGRADED,
+        ComponentHealth.FAILED,
+        ComponentHealth.ABSENT,
     ]
 
 
@@ -536,11 +548,11 @@ def test_disks_that_a_volume_lists_as_failed() -> None:
     listed = "        " + DISK.format(bay=3, model="HP", serial="S3", firmware="HPD9")
     more = f"\n  Failed drives:\n{listed}\n    Total of 1 failed physical drives detected on it."
     found = vol_status(more=f" {more}")
-    assert found.arrays[0].state.health is Health.ATTENTION
+    assert found.arrays[0].state.health is ComponentHealth.ATTENTION
     assert {each.slot: each.state.health for each in found.disks} == {
-        "port 1I box 1 bay 3": Health.FAILED,
-        "port 1I box 1 bay 1": Health.OK,
-        "port 1I box 1 bay 2": Health.OK,
+        "port 1I box 1 bay 3": ComponentHealth.FAILED,
+        "port 1I box 1 bay 1": ComponentHealth.OK,
+        "port 1I box 1 bay 2": ComponentHealth.OK,
     }
 
 
@@ -621,8 +633,8 @@ def test_an_answer_that_ends_early_hides_no_disk(line: int) -> None:
         return
     (one,) = found.controllers
     health = {disk.slot: disk.state.health for disk in one.disks}
-    assert health["port 1I box 1 bay 3"] in {Health.FAILED, Health.ATTENTION}
-    assert health["port 1I box 1 bay 4"] in {Health.FAILING, Health.ATTENTION}
+    assert health["port 1I box 1 bay 3"] in {ComponentHealth.FAILED, ComponentHealth.ATTENTION}
+    assert health["port 1I box 1 bay 4"] in {ComponentHealth.FAILING, ComponentHealth.ATTENTION}
     assert bool(found.problems) == ("physicaldrive 1I:1:4" not in cut)
 
 

@@ -14,7 +14,7 @@ from support.recordings import CORPUS, corpus, needs_corpus
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.areca import cli64, event_info
-from iowarden.collectors.raid.controller import Health
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import tw_cli
 from iowarden.collectors.smart import members
@@ -41,7 +41,7 @@ OTHERS: dict[str, Callable[[str], object]] = {
     "3ware": lambda text: tw_cli.parse_controller(text, "c0"),
     "3ware list": tw_cli.parse_controllers,
 }
-FINE = {Health.OK, Health.ABSENT, Health.BUSY}
+FINE = {ComponentHealth.OK, ComponentHealth.ABSENT, ComponentHealth.BUSY}
 CHECK_RAID = "hp/glensc+nagios-plugin-check_raid/"
 
 
@@ -76,7 +76,7 @@ def vol_status(name: str) -> dict[str, Controller]:
     return {each.name: each for each in cciss_vol_status.parse_volume_status(text)}
 
 
-def ill(found: Controller) -> dict[str, tuple[Health, str]]:
+def ill(found: Controller) -> dict[str, tuple[ComponentHealth, str]]:
     """Return the components that are not OK."""
     told = {
         **({"controller": found.state} if found.state else {}),
@@ -175,7 +175,7 @@ def test_logical_drives_that_are_well(
 def test_the_logical_drive_that_lost_a_disk() -> None:
     """It works without redundancy."""
     (found,) = printed("hpacucli.interim_recovery_mode.show")
-    assert ill(found) == {"logical drive 1": (Health.DEGRADED, "Interim Recovery Mode")}
+    assert ill(found) == {"logical drive 1": (ComponentHealth.DEGRADED, "Interim Recovery Mode")}
 
 
 def test_disks_of_an_adapter_without_arrays() -> None:
@@ -252,7 +252,7 @@ def test_one_controller_in_detail() -> None:
                     0,
                     {
                         "enclosure bus 3 port 1E MSA70": (
-                            Health.ATTENTION,
+                            ComponentHealth.ATTENTION,
                             "Temperature problem",
                         )
                     },
@@ -265,7 +265,7 @@ def test_one_controller_in_detail() -> None:
                 "cciss c0": (
                     "6",
                     4,
-                    {"cache": (Health.DEGRADED, "Write cache temporarily disabled")},
+                    {"cache": (ComponentHealth.DEGRADED, "Write cache temporarily disabled")},
                 )
             },
         ),
@@ -275,7 +275,7 @@ def test_one_controller_in_detail() -> None:
                 "cciss c0": (
                     "1",
                     10,
-                    {"cache": (Health.DEGRADED, "Write cache temporarily disabled")},
+                    {"cache": (ComponentHealth.DEGRADED, "Write cache temporarily disabled")},
                 )
             },
         ),
