@@ -49,7 +49,7 @@ class Monitor:
     drivers: tuple[str, ...] = ()
 
 
-KNOWN = (
+PROGRAMS = (
     Monitor("smartd", ("smartd",), drivers=("arcmsr",)),
     # 3ware's guide: an alarm goes to 3DM or to the CLI, whichever fetches it first. It states this
     # for
@@ -70,8 +70,8 @@ KNOWN = (
 )
 """The names are from packages' scripts and process lists of users; only smartd's was verified."""
 
-_BY_COMMAND = {command: monitor for monitor in KNOWN for command in monitor.commands}
-_BY_UNIT = {unit: monitor for monitor in KNOWN for unit in monitor.units}
+_BY_COMMAND = {command: monitor for monitor in PROGRAMS for command in monitor.commands}
+_BY_UNIT = {unit: monitor for monitor in PROGRAMS for unit in monitor.units}
 _SHARED_COMMAND = "java"
 
 FAMILIES = (
@@ -136,7 +136,7 @@ def parse_unit(text: str) -> str:
 def emit(value: Monitors) -> list[Sample]:
     """Return the samples of FAMILIES: every known program, from the first read on."""
     samples: list[Sample] = []
-    for monitor in KNOWN:
+    for monitor in PROGRAMS:
         program = ("program", monitor.name)
         processes = value.running.get(monitor.name, ())
         runs = float(bool(processes))
@@ -211,7 +211,7 @@ def _text(root: Machine, path: str) -> str | None:
 
 def _drivers(root: Machine) -> Iterator[str]:
     """Yield the drivers to which a controller is bound."""
-    for driver in sorted({driver for monitor in KNOWN for driver in monitor.drivers}):
+    for driver in sorted({driver for monitor in PROGRAMS for driver in monitor.drivers}):
         try:
             names = root.names(f"{PCI_DRIVERS}/{driver}")
         except AbsentError:

@@ -273,7 +273,7 @@ def group_of(groups: Sequence[ScheduleGroup], candidate: Candidate) -> ScheduleG
     return next((group for group in groups if not names.isdisjoint(group.disks)), None)
 
 
-def meet(
+def add_scheduled(
     runs: Runs, groups: Sequence[ScheduleGroup], found: Iterable[Candidate], now: float
 ) -> Runs:
     """Return the runs with an entry for what is scheduled now; the same object if none is new."""

@@ -69,7 +69,7 @@ _STRIPE = re.compile(rf"\t\t\tstripe (\d{{1,5}}) devid {_N} offset {_N}", re.ASC
 _STRIPE_UUID = re.compile(rf"\t\t\tdev_uuid {_UUID}", re.ASCII)
 _REFERENCE = re.compile(rf"inode {_N} offset {_N} root {_N}", re.ASCII)
 _SHOWN = re.compile(rf"\tdevid +{_N} size \d{{1,20}} used \d{{1,20}} path (.{{1,4096}})", re.ASCII)
-_NOBODYS = "ERROR: logical ino ioctl: No such file or directory"
+_NO_OWNER = "ERROR: logical ino ioctl: No such file or directory"
 _NAMELESS = "ERROR: ino paths ioctl: No such file or directory"
 
 
@@ -268,7 +268,7 @@ def parse_references(text: str) -> tuple[Reference, ...] | None:
     An empty result: an extent has it of which every file uses other parts. Errors: ParseError.
     """
     lines = text.splitlines()
-    if lines == [_NOBODYS]:
+    if lines == [_NO_OWNER]:
         return None
     found: set[Reference] = set()
     for line in lines:

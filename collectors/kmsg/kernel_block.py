@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.kmsg import kernel_drivers
-from iowarden.collectors.kmsg.kernel_classifier import Classifier, ScsiCommand, Taken, together
+from iowarden.collectors.kmsg.kernel_classifier import Classifier, ScsiCommand, Taken, continues
 from iowarden.collectors.kmsg.kernel_patterns import Fields, number
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def request_error(state: Classifier, line: KernelLine, text: str) -> Taken:
     if segments:
         fields["sectors"] = segments * _SECTORS_PER_SEGMENT
     scsi = state.scsi
-    if scsi.device == device and sector is not None and together(scsi, line):
+    if scsi.device == device and sector is not None and continues(scsi, line):
         rest_sectors = _rest(scsi.command, sector)
         if rest_sectors is not None:
             fields["sectors"] = rest_sectors

@@ -74,7 +74,7 @@ LineReader = Callable[[Classifier, KernelLine, str], Taken]
 """Parser of the lines of one subsystem."""
 
 
-def together(scsi: ScsiCommand, line: KernelLine) -> bool:
+def continues(scsi: ScsiCommand, line: KernelLine) -> bool:
     """Whether a line can belong to the lines before it."""
     if scsi.monotonic_seconds is None or line.monotonic_seconds is None:
         return True

@@ -16,8 +16,8 @@ from iowarden.collectors.kmsg.kernel_classifier import (
     ScsiCommand,
     Taken,
     added,
+    continues,
     shaped,
-    together,
 )
 from iowarden.collectors.kmsg.kernel_patterns import Fields, KindAndFields, number, shape
 
@@ -116,7 +116,7 @@ def scsi_line(state: Classifier, line: KernelLine, text: str) -> Taken:
     place = address if found["device"] else ""
     scsi = state.scsi
     tag = found["tag"] or ""
-    if (scsi.device, scsi.tag) != (device, tag) or not together(scsi, line):
+    if (scsi.device, scsi.tag) != (device, tag) or not continues(scsi, line):
         state = state._replace(scsi=ScsiCommand(device, place, tag, line.monotonic_seconds))
     return _scsi(state, line, rest)
 
@@ -127,7 +127,7 @@ def scsi_rest(state: Classifier, line: KernelLine, text: str) -> Taken:
         device = ":".join(old.groups())
         state = state._replace(scsi=ScsiCommand(device, monotonic_seconds=line.monotonic_seconds))
     scsi = state.scsi
-    if scsi.device and not together(scsi, line):
+    if scsi.device and not continues(scsi, line):
         return state, None
     return _scsi(state, line, text)
 
@@ -258,7 +258,7 @@ def _result(state: Classifier, text: str, host: str) -> Taken:
 def dumped(state: Classifier, line: KernelLine, text: str) -> Taken:
     """Parse the bytes of a sense that the kernel did not decode."""
     scsi = state.scsi
-    if _HEX.fullmatch(text) is None or not together(scsi, line) or scsi.dump is None:
+    if _HEX.fullmatch(text) is None or not continues(scsi, line) or scsi.dump is None:
         return state._replace(scsi=scsi._replace(dump=None)), None
     dump = scsi.dump + bytes.fromhex(text)
     block = sense.information(dump)

@@ -74,11 +74,11 @@ def readable(
     if errors and (unread is None or not found):
         raise errors[0]
     if unread is not None:
-        unread += few([str(error) for error in errors])
+        unread += summarize([str(error) for error in errors])
     return found
 
 
-def few(reasons: Sequence[str]) -> list[str]:
+def summarize(reasons: Sequence[str]) -> list[str]:
     """Return the first of the reasons for unreadable parts, and the number of further ones."""
     more = len(reasons) - _MAX_REASONS
     return [*reasons[:_MAX_REASONS], *([f"{more} more rows cannot be read"] if more > 0 else [])]
@@ -94,7 +94,7 @@ def merged(command: str, heading: str, keys: Iterable[str], once: Container[str]
     ][:1]
 
 
-def torn(command: str, text: str) -> list[str]:
+def truncated_error(command: str, text: str) -> list[str]:
     """Return the reason if an output ends within a line, for programs without a final line."""
     if plain(text).endswith("\n"):
         return []

@@ -71,7 +71,7 @@ class SmartctlResult:
     late: bool = False
     passing: bool = False
     text: tuple[str, bytes] = ("", b"")
-    beside: tuple[tuple[str, bytes], ...] = ()
+    other_outputs: tuple[tuple[str, bytes], ...] = ()
 
 
 def command(target: AccessMethod, profile: str, *, wake: bool = False) -> tuple[str, ...]:
@@ -201,7 +201,7 @@ def clash(root: Machine, driver: str) -> str:
         f"'{monitor.name}' (process {process.pid}) polls this controller, too, and each loses"
         " answers of the other; smartctl was not run; stop one of the two"
         + (f": 'systemctl stop {process.unit}'" if process.unit else "")
-        for monitor in monitors.KNOWN
+        for monitor in monitors.PROGRAMS
         if driver in monitor.drivers
         for process in running.get(monitor.name, ())
     )

@@ -38,7 +38,7 @@ from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, PollResul
 from iowarden.daemon.check import findings
 from iowarden.daemon.check.report import count
 from iowarden.rules.advice import facts, last_copies
-from iowarden.rules.advice.advice import advice_of, together
+from iowarden.rules.advice.advice import advice_of, combined
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events import event_alerts, event_correlation, event_state
@@ -329,7 +329,7 @@ def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> Expla
         alert.name,
         findings.place(alert),
         text,
-        "\n".join(together([advice_of(alert, here)])),
+        "\n".join(combined([advice_of(alert, here)])),
     )
 
 

@@ -69,7 +69,7 @@ def probe(config: Config, clock: SystemClock, *, under_systemd: bool = False) ->
     if not listens and os.geteuid() == 0:
         return Client(connect.spawn(PROBE_DIRECTORY), clock.now)
     if listens or under_systemd:
-        return Client(connect.at(PROBE_SOCKET), clock.now)
+        return Client(connect.connector(PROBE_SOCKET), clock.now)
     return None
 
 

@@ -171,7 +171,7 @@ class SmartPoller:
             said = self._without(way, began) or smartctl_runner.run_smartctl(
                 root, way.target, words, deadline_seconds
             )
-            answer = areca_smart.otherwise(root, way.target, said)
+            answer = areca_smart.run_cli64_smart(root, way.target, said)
             with self._lock:
                 self._lanes.end(way)
                 way.note_refusal(said, answer, began)
@@ -226,15 +226,15 @@ class SmartPoller:
         looked, recorded = self._discovery.result, _recorded(root, way.target)
         if recorded is not None:
             name, content, wake = recorded
-            if content == way.text[1] and not way.beside and now < way.due:
+            if content == way.text[1] and not way.other_outputs and now < way.due:
                 return
             answer = smartctl_runner.classify_output(name, content, way.target)
         elif looked.unusable is not None and looked.can_poll(way.target):
             answer, wake = replace(looked.unusable, text=("", b"")), False
         else:
             return
-        answer = areca_smart.otherwise(root, way.target, answer)
-        if (answer.text, answer.beside) != (way.text, way.beside) or now >= way.due:
+        answer = areca_smart.run_cli64_smart(root, way.target, answer)
+        if (answer.text, answer.other_outputs) != (way.text, way.other_outputs) or now >= way.due:
             self._finish(way, answer, now, wake=wake)
 
     # --- result
@@ -251,16 +251,16 @@ class SmartPoller:
     def _texts(self) -> Iterator[tuple[str, bytes]]:
         """Yield the texts that the threads have read, for a recorder."""
         yield from self._discovery.result.read_texts.items()
-        ways = [way for way in self._lanes.methods.values() if way.text[0] or way.beside]
+        ways = [way for way in self._lanes.methods.values() if way.text[0] or way.other_outputs]
         ways.sort(key=lambda w: (w.polled.status in GOOD, -(w.polled.tried_seconds or 0.0)))
         size_bytes = 0
         for way in ways:
-            texts = (*((way.text,) if way.text[0] else ()), *way.beside)
+            texts = (*((way.text,) if way.text[0] else ()), *way.other_outputs)
             size_bytes += sum(len(text) for _, text in texts)
             if size_bytes <= self._max_recorded_bytes:
                 yield from texts
             else:
-                way.text, way.beside = ("", b""), ()
+                way.text, way.other_outputs = ("", b""), ()
 
     def _result(self, now: float) -> Disks:
         """Return the disks; the same object while nothing changed."""

@@ -50,7 +50,7 @@ class Lanes:
             known = before.get(target)
             diskseq = next(iter(discovery.listed.get(diskseq_path(target.device), ())), "")
             if known is None or (known.diskseq != diskseq and not known.busy):
-                known = smart_schedule.new(target, looked.topology, diskseq, options)
+                known = smart_schedule.new_target(target, looked.topology, diskseq, options)
             self.methods[target] = known
         for each in looked.discovered.unmonitored:
             fixed = smart_schedule.unmonitored(each, looked.topology, options)

@@ -57,7 +57,7 @@ class PolledTarget:
     """When it was last read, or found in standby."""
     asleep_seconds: float | None = None
     text: tuple[str, bytes] = ("", b"")
-    beside: tuple[tuple[str, bytes], ...] = ()
+    other_outputs: tuple[tuple[str, bytes], ...] = ()
     """Output of another program that was run as well."""
     refused: SmartctlResult | None = None
     """A time-out of smartctl while another program worked: smartctl is skipped for a day."""
@@ -84,7 +84,7 @@ class PolledTarget:
     ) -> None:
         """Take the result of a poll, and schedule the next one."""
         spent = now - began
-        self.text, self.beside = answer.text, answer.beside
+        self.text, self.other_outputs = answer.text, answer.other_outputs
         good = answer.status in GOOD
         if good:
             self.alive_seconds, self.failures = now, 0
@@ -111,7 +111,7 @@ class PolledTarget:
             self.polled = replace(self.polled, drive=answer.drive, read_seconds=now)
         if answer.drive is not None:
             self.identity = _known(self.identity, answer.drive, now)
-        self.due = after(now, self.polled.period_seconds, self.target)
+        self.due = next_due(now, self.polled.period_seconds, self.target)
         less = self.profile < len(_PROFILES) - 1 and self.refused is None
         if answer.passing or (answer.late and less):
             retry = RETRY_INTERVAL_SECONDS * 2 ** min(max(self.failures - 1, 0), 10)
@@ -169,7 +169,7 @@ class PolledTarget:
         return True
 
 
-def new(
+def new_target(
     target: AccessMethod, topology: Topology | None, diskseq: str, options: Options
 ) -> PolledTarget:
     """Return an access method that was not polled yet; the kernel may know the disk's identity."""
@@ -193,7 +193,7 @@ def unmonitored(
     device, what = found.device, found.what
     slot = "" if what in {device, f"/dev/{device}"} else what
     target = AccessMethod(f"/dev/{device}" if device else what, device=device, slot=slot)
-    method = new(target, topology, "", options)
+    method = new_target(target, topology, "", options)
     method.fixed = True
     method.polled = replace(method.polled, status=found.status, reason=found.reason)
     return method
@@ -204,7 +204,7 @@ def share(target: AccessMethod) -> float:
     return zlib.crc32(str(target).encode()) / 2**32
 
 
-def after(now: float, period: float, target: AccessMethod) -> float:
+def next_due(now: float, period: float, target: AccessMethod) -> float:
     """Return when a target is due next: at its own offset within each poll interval.
 
     The first time is at least half an interval away, so that drives that were polled together at

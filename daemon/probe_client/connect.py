@@ -15,7 +15,7 @@ Connect = Callable[[], socket.socket]
 _MAX_CHILDREN = 3
 
 
-def at(path: str) -> Connect:
+def connector(path: str) -> Connect:
     """Return a function that connects to the socket at a path, which systemd made."""
 
     def connect() -> socket.socket:

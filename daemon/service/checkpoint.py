@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.service import persisted_state
-from iowarden.daemon.storage.sqlite import beside
+from iowarden.daemon.storage.sqlite import document_of_text
 from iowarden.daemon.storage.state_db import StateLoaded, version_of
 from iowarden.rules.quantity import duration
 from iowarden.rules.topology.topology import NO_DEPENDENTS, Dependents, StoredDependents, restacked
@@ -124,7 +124,7 @@ class Checkpoint:
         tracker.habits = {**before.recurring, **tracker.habits}
         self.events.restore(before.correlation, before.cursors, before.devices.names)
         self.probe.restore(before.stuck)
-        tracker.part_with(gone, now)
+        tracker.log_removed_rules(gone, now)
         # State collected before the file could be read must be written to it.
         self.commit(
             learnt=True,
@@ -224,7 +224,7 @@ class Checkpoint:
         """Return the number of state.db documents and files that are not used."""
         name = metrics.STATE_UNREAD.name
         found = [((doc, "newer"), 1) for doc in sorted(self._newer)]
-        unread = Counter(beside(path) for path in self.texts)
+        unread = Counter(document_of_text(path) for path in self.texts)
         found += [((doc, "unreadable"), count) for doc, count in sorted(unread.items())]
         return [
             (name, (("document", doc), ("reason", reason)), float(count))

@@ -96,7 +96,7 @@ class FlightRecorder:
         self._machine_bytes = 0
         self._blocks: deque[_Block] = deque()
         self._blocks_bytes = 0
-        self._lent: weakref.WeakSet[FlightSnapshot] = weakref.WeakSet()
+        self._borrowed: weakref.WeakSet[FlightSnapshot] = weakref.WeakSet()
         """Blocks that a snapshot still references: a hung disk must not double the memory use."""
         self._begin_block()
 
@@ -132,7 +132,7 @@ class FlightRecorder:
             now = bytes(self._packed) + self._packer.copy().flush()
             blocks = (*(block.data for block in self._blocks), now)
             snapshot = FlightSnapshot(dict(self._machine), blocks)
-            self._lent.add(snapshot)
+            self._borrowed.add(snapshot)
             return snapshot
 
     def size_bytes(self) -> int:
@@ -141,13 +141,13 @@ class FlightRecorder:
         Includes blocks that only a snapshot still references.
         """
         own = self._blocks_bytes + len(self._packed) + self._machine_bytes
-        return own + (self._lent_bytes() if self._lent else 0)
+        return own + (self._borrowed_bytes() if self._borrowed else 0)
 
-    def _lent_bytes(self) -> int:
+    def _borrowed_bytes(self) -> int:
         known = {id(block.data) for block in self._blocks}
         known.update(id(content) for content in self._machine.values())
         lent: dict[int, int] = {}
-        for snapshot in self._lent:
+        for snapshot in self._borrowed:
             lent |= {id(block): len(block) for block in snapshot.blocks}
             lent |= {id(content): len(content) for content in snapshot.machine.values() if content}
         return sum(size_bytes for key, size_bytes in lent.items() if key not in known)

@@ -147,7 +147,7 @@ class IncidentTracker:
         }
         summary = self.summaries.due(now, running_seconds, self.install)
         if summary is not None:
-            together = replace(summary, advice=advice.together(summary.advice))
+            together = replace(summary, advice=advice.combined(summary.advice))
             rows.append(self.notifier.row(together))
         self._log_rule_failures()
         happened, self.events.changed = self.events.changed, False
@@ -249,13 +249,13 @@ class IncidentTracker:
             IOWARDEN_INCIDENT=incident.identifier,
         )
 
-    def part_with(self, alerts: Sequence[Alert], now: float) -> None:
+    def log_removed_rules(self, alerts: Sequence[Alert], now: float) -> None:
         """Log alerts that end because their rule was removed."""
         changes = [
             Transition(replace(a, state=AlertState.INACTIVE, unknown_reason=""), a.state)
             for a in alerts
         ]
-        self.summaries.part_with(changes, now)
+        self.summaries.drop_removed_rules(changes, now)
         for change in changes:
             if change.before in (AlertState.FIRING, AlertState.UNKNOWN):
                 self.log.transition(

@@ -90,7 +90,7 @@ class Notifier:
             at, path = saved
             seen = Evidence(realtime(at), "recorded", f"iowarden replay {path}")
             notice = replace(notice, evidence=(*notice.evidence, seen))
-        return replace(notice, advice=advice.together(notice.advice))
+        return replace(notice, advice=advice.combined(notice.advice))
 
     def row(self, notice: Notice) -> OutboxRow:
         """Return a rendered mail for the outbox."""

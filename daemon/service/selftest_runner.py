@@ -329,7 +329,7 @@ class SelfTestRunner:
         realtime = self._realtime(now)
         if not self._restored or not self.groups or realtime < PLAUSIBLE_SECONDS:
             return
-        met = selftest_schedule.meet(self.runs, self.groups, self._candidates, now)
+        met = selftest_schedule.add_scheduled(self.runs, self.groups, self._candidates, now)
         if met is not self.runs:
             self.runs = met
             self._store()

@@ -542,6 +542,6 @@ class Service:
         self._dependencies.readers.set_periods(config.period_seconds)
         self._dependencies.pollers.drives.configure(config.smart)
         gone = self._engine.rules.load(loaded.groups, now, config.rule_interval_seconds)
-        self._tracker.part_with(gone, now)
+        self._tracker.log_removed_rules(gone, now)
         self._mails.retry_refused(recipients(config), now)
         return len(self._engine.rules)

@@ -465,22 +465,22 @@ class DocumentReader:
         if kind is NumberKind.PERSISTENT:
             _expect(value, dict, place)
             groups = {self._renames.current(Word.GROUP, name): item for name, item in value.items()}
-            return dict(self._good(groups.items(), place, self._persistent))
+            return dict(self._readable(groups.items(), place, self._persistent))
         if origin is tuple and arguments[-1] is Ellipsis:
             _expect(value, list, place)
-            found = self._good(
+            found = self._readable(
                 enumerate(value), place, lambda _, v, at: self._typed(arguments[0], v, at, kind)
             )
             return tuple(item for _, item in found)
         if origin is dict:
             _expect(value, dict, place)
-            found = self._good(
+            found = self._readable(
                 value.items(), place, lambda _, v, at: self._typed(arguments[1], v, at, kind)
             )
             return dict(found)
         return self._typed(hint, value, place, kind)
 
-    def _good(
+    def _readable(
         self,
         items: typing.Iterable[tuple[Any, Any]],
         place: str,

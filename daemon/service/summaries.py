@@ -71,7 +71,7 @@ class Summaries:
             lambda alert: self.silenced(alert, now),
         )
 
-    def part_with(self, changes: Sequence[Transition], now: float) -> None:
+    def drop_removed_rules(self, changes: Sequence[Transition], now: float) -> None:
         """Add alerts that ended because their rule was removed."""
         self.state = digest.next_digest(self.state, changes, (), now, self.clock.date)
 
@@ -82,7 +82,7 @@ class Summaries:
             return changes
         known = self.situation.facts(now)
         return [
-            replace(change, alert=advice.settled(change.alert, known)) if is_lesser else change
+            replace(change, alert=advice.with_advice(change.alert, known)) if is_lesser else change
             for change, is_lesser in zip(changes, lesser, strict=True)
         ]
 
@@ -128,7 +128,7 @@ class Summaries:
         known = self.situation.facts(now)
         self.state, notice = digest.arrival(
             self.state,
-            [advice.settled(each, known) for each in self.situation.alerts(now)],
+            [advice.with_advice(each, known) for each in self.situation.alerts(now)],
             digest.inventory(
                 engine.last.block,
                 None if mounts is None else len(mounts.usage),

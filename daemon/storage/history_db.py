@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import trace
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.storage import chunks, event_rows, sqlite
-from iowarden.rules.alerting.staleness import Watched
+from iowarden.rules.alerting.staleness import ObservationHistory
 from iowarden.rules.promql.store import LONG_SECONDS, MAX_SAMPLES, WHOLE_SECONDS, Row, thin
 from iowarden.rules.renames import NAMES, NameKind, Renames
 
@@ -121,7 +121,7 @@ class SampleBatch:
     """
 
     rows: Sequence[Row] = field(repr=False)
-    watched: Watched
+    watched: ObservationHistory
     until_seconds: float
     ahead_seconds: float
     retention_seconds: Mapping[str, float]
@@ -132,7 +132,7 @@ class SamplesLoaded:
     """Samples stored before this start, by the wall clock. `watched` None: unknown."""
 
     rows: list[Row] = field(default_factory=list, repr=False)
-    watched: Watched | None = None
+    watched: ObservationHistory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +405,7 @@ class _HistoryFile:
         if not runs:
             return SamplesLoaded(), ""
         latest, ahead, text = max(runs.values())
-        watched: Watched | None = _watched(text, ahead, self._names)
+        watched: ObservationHistory | None = _watched(text, ahead, self._names)
         found: list[tuple[str, bytes, float, bool]] = []
         count = 0
         query = (
@@ -667,11 +667,11 @@ def read(path: str, identity: str, name: str, names: Renames = NAMES) -> list[tu
     return [(float(at), float(value)) for at, value in rows]
 
 
-def _watched_text(watched: Watched) -> str:
+def _watched_text(watched: ObservationHistory) -> str:
     return json.dumps([dict(watched.since), watched.until_seconds, watched.breaks])
 
 
-def _watched(text: str, ahead: float, names: Renames) -> Watched | None:
+def _watched(text: str, ahead: float, names: Renames) -> ObservationHistory | None:
     """Return what was monitored, by the wall clock; None if that is damaged."""
     try:
         since, until, breaks = json.loads(text)
@@ -682,7 +682,7 @@ def _watched(text: str, ahead: float, names: Renames) -> Watched | None:
         ) in since.items():  # several may be one metric now: all since the last of them
             name = names.current(NameKind.METRIC, str(stored))
             found[name] = max(float(at) + ahead, found.get(name, -math.inf))
-        return Watched(
+        return ObservationHistory(
             found,
             until + ahead,
             tuple((float(start) + ahead, float(end) + ahead) for start, end in breaks),

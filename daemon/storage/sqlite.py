@@ -279,7 +279,7 @@ def texts(path: str) -> list[str]:
     return [os.path.join(directory, each) for _, each in there]
 
 
-def beside(path: str) -> str:
+def document_of_text(path: str) -> str:
     """Return the document of a text: 'incidents' of 'state.db.incidents-20261122T080000Z.json'."""
     match = _TEXT_NAME.fullmatch(os.path.basename(path))
     return "" if match is None else match[1]

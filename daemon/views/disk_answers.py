@@ -106,7 +106,7 @@ def _line(
         cover=found.status.value,
         reason=found.reason,
         cure="" if read else inventory.CURES.get(found.status, ""),
-        how=found.how,
+        how=found.access_method,
         slot=found.slot,
         read_seconds=known.moment(found.read_seconds),
         not_read=(
@@ -198,7 +198,7 @@ def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
 def _polled_by(found: InventoryDisk) -> Iterator[tuple[str, str]]:
     polled = found.polled
     assert polled is not None  # noqa: S101 - checked by the caller
-    yield "access method", found.how
+    yield "access method", found.access_method
     yield (
         "poll interval",
         f"{polled.period_seconds / 60:.0f} min, the last poll took {polled.duration_seconds:.1f} s",

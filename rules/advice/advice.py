@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.advice import advice_steps
-from iowarden.rules.advice.step import About, StepContext
+from iowarden.rules.advice.step import AdviceSubject, StepContext
 from iowarden.rules.topology import returned
 
 if TYPE_CHECKING:
@@ -101,12 +101,14 @@ def text_of_member(
     def said(member: IncidentMember) -> MemberText:
         alert = by_key.get(member.key)
         if alert is None:
-            about = About(dict(member.labels), member.subject, over=True)
+            about = AdviceSubject(dict(member.labels), member.subject, over=True)
             return MemberText(filled(member.advice, about, asked()))
         others = [
             dict(a.labels) for a in by_key.values() if a.name == alert.name and a is not alert
         ]
-        about = About(dict(alert.labels), alert.subject, tuple(others), part=alert.annotation(PART))
+        about = AdviceSubject(
+            dict(alert.labels), alert.subject, tuple(others), part=alert.annotation(PART)
+        )
         text = filled(steps_of(alert), about, asked())
         if alert.label("disk") in failing:
             text = _without_tests(text)
@@ -117,11 +119,11 @@ def text_of_member(
 
 def advice_of(alert: Alert, facts: Facts) -> str:
     """Return an alert's advice, with its steps expanded for its device."""
-    about = About(dict(alert.labels), alert.subject, part=alert.annotation(PART))
+    about = AdviceSubject(dict(alert.labels), alert.subject, part=alert.annotation(PART))
     return filled(steps_of(alert), about, facts)
 
 
-def settled(alert: Alert, facts: Facts) -> Alert:
+def with_advice(alert: Alert, facts: Facts) -> Alert:
     """Return an alert with its expanded advice below its description, for a digest."""
     text = "\n".join(
         filter(None, (alert.annotation("description").strip(), advice_of(alert, facts)))
@@ -154,7 +156,7 @@ def unknown_steps(text: str) -> list[str]:
     return found
 
 
-def filled(text: str, about: About, facts: Facts) -> str:
+def filled(text: str, about: AdviceSubject, facts: Facts) -> str:
     """Return a text with its steps expanded for the device that it is about."""
     step = StepContext(facts, about)
     lines: list[str] = []
@@ -167,7 +169,7 @@ def filled(text: str, about: About, facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def together(texts: Iterable[str]) -> tuple[str, ...]:
+def combined(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the texts of one mail, deduplicated, and last the packages of their programs."""
     told: set[str] = set()
     found = []

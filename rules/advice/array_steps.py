@@ -31,7 +31,7 @@ def take_out(step: StepContext) -> list[str]:
         if each.refusal:
             lines.append(f"Do not remove {node} from {array.name}: {each.refusal}.")
             continue
-        left = (each.bears or 1) - 1
+        left = (each.spare_redundancy or 1) - 1
         then = "with no redundancy" if left == 0 else f"able to lose {counted(left, 'more member')}"
         lines += [
             (
@@ -68,7 +68,11 @@ def scrub(step: StepContext) -> list[str]:
             continue
         if each.last:
             lines += _copied_off(each)
-        elif each.bears and array.sync_action in {None, "idle"} and len(each.troubled) <= 1:
+        elif (
+            each.spare_redundancy
+            and array.sync_action in {None, "idle"}
+            and len(each.troubled) <= 1
+        ):
             lines += [
                 (
                     f"A check of {array.name} rewrites unreadable sectors from the other members;"
@@ -141,7 +145,7 @@ def _is_spare(states: Iterable[str]) -> bool:
 
 def give_up_sooner(step: StepContext) -> list[str]:
     """How to limit the error recovery of a disk (SCT ERC) below the kernel's time-out."""
-    safe = [m for m in step.memberships() if not m.refusal and not m.faulty and m.bears]
+    safe = [m for m in step.memberships() if not m.refusal and not m.faulty and m.spare_redundancy]
     if step.kind is not DeviceKind.ATA or step.device is None or not safe:
         return []
     return [

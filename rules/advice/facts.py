@@ -23,7 +23,7 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import ADAPTER, is_part
-from iowarden.rules.topology.redundancy import bears, in_use, last_holders, runs
+from iowarden.rules.topology.redundancy import in_use, last_holders, runs, spare_redundancy
 from iowarden.rules.topology.slot_map import DeviceIndex, DeviceMap
 from iowarden.rules.topology.stack import DeviceStack
 
@@ -88,7 +88,7 @@ class AdviceInputs:
 
     map: DeviceMap = field(default_factory=DeviceMap)
     mounts: tuple[Mount, ...] = ()
-    troubled: frozenset[str] = frozenset()
+    in_trouble: frozenset[str] = frozenset()
     adapters: frozenset[str] = frozenset()
     slow: tuple[str, ...] = ()
     paths: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -100,14 +100,14 @@ class AdviceInputs:
 class Membership:
     """A device as a member of an array.
 
-    Fields: `bears`: the number of further members that the array can lose for certain, None: not
+    Fields: `spare_redundancy`: the number of further members that the array can lose for certain, None: not
     known; `troubled` are the members in sync that have faults, including this one; `refusal` is why
     this one must not be removed, '' if it may be; `last`: it holds data that no other member has.
     """
 
     array: mdstat.MdArray
     member: mdstat.ArrayMember
-    bears: int | None
+    spare_redundancy: int | None
     troubled: tuple[str, ...]
     refusal: str
     last: bool = False
@@ -350,7 +350,7 @@ class Facts:
 
     def paths(self, of_map: Device) -> tuple[int, int, list[str]]:
         """Return the working paths of a map, all paths, and the working ones' names if known."""
-        good = [n for n in of_map.slaves if n not in self.of.troubled]
+        good = [n for n in of_map.slaves if n not in self.of.in_trouble]
         states = self.of.paths.get(of_map.name, {})
         working = min(len(good), states.get("working", len(good)))
         every = max(sum(states.values()), len(of_map.slaves))
@@ -361,10 +361,10 @@ class Facts:
         holder = self.index.whole(array.name)
         return None if holder is None else holder.md
 
-    def bears(self, array: mdstat.MdArray) -> int | None:
+    def spare_redundancy(self, array: mdstat.MdArray) -> int | None:
         """Return how many further members an array can lose for certain; None: not known."""
         geometry = self.geometry(array)
-        return bears(array, None if geometry is None else geometry.copies)
+        return spare_redundancy(array, None if geometry is None else geometry.copies)
 
     def last_copies_in_trouble(self, array: mdstat.MdArray) -> bool:
         """Return whether a disk is in trouble that holds what no other one of an array has."""
@@ -392,7 +392,7 @@ class Facts:
         return found
 
     def _membership(self, array: mdstat.MdArray, member: mdstat.ArrayMember) -> Membership:
-        left = self.bears(array)
+        left = self.spare_redundancy(array)
         used = [m for m in array.members if in_use(m)]
         troubled = tuple(m.device for m in used if m is member or self._is_troubled(m.device))
         refusal = self._refusal(array, member, left, troubled)
@@ -432,5 +432,5 @@ class Facts:
             return True  # it is no longer there
         leaves = self.leaves(device)
         if self.kind(device) is DeviceKind.MAP:  # one path of several is no fault of its map
-            return all(leaf.name in self.of.troubled for leaf in leaves)
-        return any(leaf.name in self.of.troubled for leaf in leaves)
+            return all(leaf.name in self.of.in_trouble for leaf in leaves)
+        return any(leaf.name in self.of.in_trouble for leaf in leaves)

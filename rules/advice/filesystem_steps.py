@@ -159,7 +159,7 @@ def _bad_below(step: StepContext) -> list[str]:
             elif name not in seen:
                 seen.add(name)
                 todo.append(below)
-        if each.leaf and (each.name in facts.of.troubled or each.host in facts.of.adapters):
+        if each.leaf and (each.name in facts.of.in_trouble or each.host in facts.of.adapters):
             found[f"{each.name} has a fault"] = None
     # sysfs drops at once what a removed disk carried
     points = (mount.mount_point for mount in facts.mounts_of(device.name))

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from iowarden.rules.advice.facts import DeviceKind
-from iowarden.rules.advice.step import About, StepContext, counted, listed
+from iowarden.rules.advice.step import AdviceSubject, StepContext, counted, listed
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
@@ -32,7 +32,7 @@ def paths(step: StepContext) -> list[str]:
         ),
         f"  multipath -ll {quote(name)}",
     ]
-    named = (About(labels).name for labels in step.about.others)
+    named = (AdviceSubject(labels).name for labels in step.about.others)
     maps = (_map_of(step, step.facts.device(each)) for each in named if each)
     others = {m.dm_name or m.name: None for m in maps if m is not None and m is not of_map}
     if len(others) >= MAX_MAPS:

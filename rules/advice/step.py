@@ -18,7 +18,7 @@ MAX_DISKS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class AdviceSubject:
     """The alert that advice is for.
 
     Fields: `labels` of the alert; `subject` is the key of its object; `others` are the labels of
@@ -42,7 +42,7 @@ class About:
 class StepContext:
     """The input of the steps of one advice."""
 
-    def __init__(self, facts: Facts, about: About) -> None:
+    def __init__(self, facts: Facts, about: AdviceSubject) -> None:
         self.facts, self.about = facts, about
         self.own = dict(about.labels)
         self.name = named_now(facts.of.map.topology, about.subject, about.name)
@@ -82,7 +82,7 @@ class StepContext:
     def disks(self) -> list[Device]:
         """Return the disks below it; of an adapter those that alerts are about, else all."""
         if self.adapter:
-            named = (About(each).name for each in (self.own, *self.about.others))
+            named = (AdviceSubject(each).name for each in (self.own, *self.about.others))
             found = {d.name: d for name in named if name and (d := self.facts.device(name))}
             everything = (d for d in self.facts.index.devices if d.leaf and d.host == self.adapter)
             return list(found.values()) or list(everything)

@@ -17,7 +17,7 @@ MAX_BROKEN_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class ObservationHistory:
     """Since when the history of each metric is stored, and its breaks without observation.
 
     `since` has '' for metrics that rules name by a pattern. Units: seconds of the program's clock;
@@ -40,7 +40,9 @@ class Watched:
         return since
 
 
-def resumed(own: Watched, before: Watched, began: float, longest_seconds: float) -> Watched:
+def resumed(
+    own: ObservationHistory, before: ObservationHistory, began: float, longest_seconds: float
+) -> ObservationHistory:
     """Return `own` extended by the time observed before a restart; `began`: start of this process.
 
     Limits: after a long break, or one of unknown length because the clock was set back, only `own`

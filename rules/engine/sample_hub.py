@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors import node_series
 from iowarden.collectors.model import Chunk, Family, Labels, Sample
 from iowarden.rules import scrape_labels
-from iowarden.rules.alerting.staleness import Watched, resumed
+from iowarden.rules.alerting.staleness import ObservationHistory, resumed
 from iowarden.rules.promql.store import Row, SeriesStore
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class SampleHub:
         self._refreshed = now
         self._observed_seconds: float | None = None
         """When the data sources were last read."""
-        self._watched = Watched()
+        self._watched = ObservationHistory()
         """Since when the store has recorded what rules read."""
         self._stored_ends: tuple[float, float] | None = None
         """When the restored samples end, and when they were restored; until the missing series are
@@ -184,13 +184,13 @@ class SampleHub:
     def _begin(self, now: float) -> None:
         """Count from the first data on, not from when a rule was loaded."""
         if self._observed_seconds is None and self._stored_ends is None:
-            self._watched = Watched(dict.fromkeys(self._watched.since, now))
+            self._watched = ObservationHistory(dict.fromkeys(self._watched.since, now))
 
     def window(self, name: str, seconds: float, now: float) -> float:
         """Return since when a metric has been recorded, as far as a window up to now needs it."""
         return self._watched.window(name, seconds, now)
 
-    def watched(self) -> Watched:
+    def watched(self) -> ObservationHistory:
         """Return since when each metric that rules read has been recorded."""
         until = self._observed_seconds or 0.0
         since = {
@@ -199,7 +199,9 @@ class SampleHub:
         }
         return replace(self._watched, since=since, until_seconds=until)
 
-    def restore_samples(self, rows: Sequence[Row], before: Watched | None, now: float) -> None:
+    def restore_samples(
+        self, rows: Sequence[Row], before: ObservationHistory | None, now: float
+    ) -> None:
         """Restore `watched` (None: not known) and the store's `tail` of before a restart."""
         self._begin(now)
         self.store.restore(rows)

@@ -93,7 +93,7 @@ class SeenDisk:
 
     identity: Identity
     device: str
-    how: str
+    access_method: str
     read_seconds: float
     period_seconds: float
     seen_seconds: float
@@ -116,7 +116,7 @@ class InventoryDisk:
     expected_by: tuple[str, ...]
     status: ReadStatus
     reason: str
-    how: str
+    access_method: str
     slot: str
     read_seconds: float | None
     physical: bool
@@ -190,7 +190,7 @@ def vanished(gone: Mapping[str, VanishedDisk]) -> dict[str, InventoryDisk]:
             expected_by=("memory",),
             status=ReadStatus.MISSING,
             reason=f"it vanished; on it: {', '.join(missed.carried)}",
-            how="",
+            access_method="",
             slot="",
             read_seconds=None,
             physical=True,
@@ -269,7 +269,7 @@ def find(covered: Mapping[str, InventoryDisk], wanted: str) -> InventoryDisk:
     if len(matches) == 1:
         return matches[0]
     among = matches or list(covered.values())
-    shown = ", ".join(f"{c.disk} ({c.device or c.how})" for c in among[:MAX_NAMED])
+    shown = ", ".join(f"{c.disk} ({c.device or c.access_method})" for c in among[:MAX_NAMED])
     more = f" and {len(among) - MAX_NAMED} more" if len(among) > MAX_NAMED else ""
     what = "one disk" if matches else "a serial number, the beginning of one, or a device"
     raise ValueError(
@@ -336,7 +336,7 @@ def _polled_disk(
         expected_by=tuple(expected),
         status=cover,
         reason=reason,
-        how=how(target) + (f", by '{by}'" if by else ""),
+        access_method=how(target) + (f", by '{by}'" if by else ""),
         slot=target.slot,
         read_seconds=polled.read_seconds,
         physical=cover not in _QUIET,
@@ -381,7 +381,7 @@ def _not_polled(name: str, index: _Leaves, *, made: bool, absent: str) -> Invent
         expected_by=("kernel",),
         status=cover,
         reason=reason,
-        how="",
+        access_method="",
         slot="",
         read_seconds=None,
         physical=cover not in _QUIET,
@@ -397,7 +397,7 @@ def _is_overdue(key: str, known: SeenDisk) -> InventoryDisk:
         expected_by=("memory",),
         status=ReadStatus.MISSING,
         reason="it was read before, and is missing now",
-        how=known.how,
+        access_method=known.access_method,
         slot="",
         read_seconds=known.read_seconds,
         physical=True,
@@ -422,7 +422,7 @@ def _order(covered: InventoryDisk) -> tuple[bool, int, str]:
     """Sort 'sda' before 'sdb' before 'sdaa', and slot 2 before slot 10; hidden disks come last."""
     if covered.device:
         return False, len(covered.device), covered.device
-    return True, 0, re.sub(r"\d+", lambda number: number[0].zfill(9), covered.how)
+    return True, 0, re.sub(r"\d+", lambda number: number[0].zfill(9), covered.access_method)
 
 
 class _Leaves:

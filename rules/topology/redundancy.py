@@ -45,7 +45,7 @@ def spared(array: mdstat.MdArray, copies: int | None) -> int | None:
     return PARITY.get(array.level or "")
 
 
-def bears(array: mdstat.MdArray, copies: int | None = None) -> int | None:
+def spare_redundancy(array: mdstat.MdArray, copies: int | None = None) -> int | None:
     """Return how many further members an array can certainly lose; None: not known.
 
     Of a raid10 that lost a member it is not checked which copies that member had.
@@ -64,7 +64,7 @@ def last_holders(array: mdstat.MdArray, geometry: Md | None) -> tuple[str, ...]:
     other, and for an array without redundancy.
     """
     copies = None if geometry is None else geometry.copies
-    if not array.degraded or not runs(array) or bears(array, copies) != 0:
+    if not array.degraded or not runs(array) or spare_redundancy(array, copies) != 0:
         return ()
     used = {m.slot: m.device for m in array.members if in_use(m) and m.slot is not None}
     if len(used) != (array.raid_disks or 0) - array.degraded:

@@ -14,7 +14,7 @@ from support.recordings import write_tree
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.monitors import (
-    KNOWN,
+    PROGRAMS,
     MonitorProcess,
     Monitors,
     emit,
@@ -73,7 +73,7 @@ def test_smartd_as_debian_starts_it(machine: MachineMaker) -> None:
 def test_where_nothing_runs_each_program_is_known_not_to_run(machine: MachineMaker) -> None:
     """0 from the first read on; no process, no controller."""
     found = samples(read_monitors(machine(INIT)))
-    assert found == {("running", monitor.name): 0.0 for monitor in KNOWN}
+    assert found == {("running", monitor.name): 0.0 for monitor in PROGRAMS}
 
 
 def test_of_three_processes_the_oldest_is_named_once_for_each_unit(machine: MachineMaker) -> None:

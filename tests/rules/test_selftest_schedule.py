@@ -81,10 +81,13 @@ def test_a_test_begins_when_it_is_due_and_not_before() -> None:
 
 def test_a_disk_that_is_new_waits_for_the_next_date() -> None:
     """Nothing is made up for that was due before a disk, or its schedule, was known."""
-    runs = selftest_schedule.meet({}, (WEEKLY,), [Candidate("S1")], SUNDAY + DAY)
+    runs = selftest_schedule.add_scheduled({}, (WEEKLY,), [Candidate("S1")], SUNDAY + DAY)
     assert planned([Candidate("S1")], runs, SUNDAY + DAY) == {}
     assert planned([Candidate("S1")], runs, SUNDAY + 7 * DAY) == {("S1", "long"): ""}
-    assert selftest_schedule.meet(runs, (WEEKLY,), [Candidate("S1")], SUNDAY + 9 * DAY) is runs
+    assert (
+        selftest_schedule.add_scheduled(runs, (WEEKLY,), [Candidate("S1")], SUNDAY + 9 * DAY)
+        is runs
+    )
 
 
 def test_what_was_missed_is_made_up_for_once() -> None:
@@ -160,7 +163,7 @@ def test_the_first_group_that_has_a_disk_counts() -> None:
         Candidate("S3", frozenset({"solid-state"})),
         Candidate("S4", spins, kinds=("short",)),
     ]
-    runs = selftest_schedule.meet({}, groups, found, SATURDAY)
+    runs = selftest_schedule.add_scheduled({}, groups, found, SATURDAY)
     assert planned(found, runs, SUNDAY, *groups) == {("S2", "long"): "", ("S3", "short"): ""}
 
 
@@ -301,7 +304,9 @@ class FakeMachine:
             if off:
                 continue
             found = [Candidate(disk, shares=shares) for disk, shares in disks.items()]
-            self.runs = selftest_schedule.meet(self.runs, GROUPS_OF_A_YEAR, found, self.now)
+            self.runs = selftest_schedule.add_scheduled(
+                self.runs, GROUPS_OF_A_YEAR, found, self.now
+            )
             for due in selftest_schedule.plan(GROUPS_OF_A_YEAR, found, self.runs, self.now, BERLIN):
                 if due.postponed:
                     assert "is being tested" in due.postponed or "runs in it" in due.postponed

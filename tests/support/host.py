@@ -126,7 +126,7 @@ class Host:
         said = advice.text_of_member(alerts, lambda: here)
         notice = report.notice(due, float, now, (), places.topology, said=said)
         texts = (*notice.sentences, *notice.meaning, *notice.unknown, notice.summary)
-        told = "\n".join(advice.together(notice.advice))
+        told = "\n".join(advice.combined(notice.advice))
         found = [fault for text in (told, *texts) for fault in wrong(text, here)]
         assert not found, found
         return told

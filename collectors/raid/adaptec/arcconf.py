@@ -157,7 +157,7 @@ def parse_config(text: str, name: str) -> ArcconfConfig:
         disks=tuple(replace(each, array=parents[each.slot]) for each in disks),
         batteries=tuple(_batteries(blocks)),
         sensors=(*_controller_sensors(about, blocks), *_enclosure_sensors(blocks)),
-        read_errors=(*output.few(unread), *_unlisted(about, blocks, arrays)),
+        read_errors=(*output.summarize(unread), *_unlisted(about, blocks, arrays)),
     )
     address = _PCI.fullmatch(about.get(*(key for key, _ in about.pairs if "pci address" in key)))
     return ArcconfConfig(

@@ -44,14 +44,14 @@ _DISK_WORDS = {
     "defunct hot spare": ComponentHealth.FAILED,
 }
 """The spares and 'Defunct' are also in IBM's ServeRAID guide: SHS, DHS."""
-_FOREBODING = (
+_PREDICTED_FAILURE = (
     "s.m.a.r.t.",
     "pfa",
     "ssd smart trip wearout",
     "56 day warning present",
 )
 """The disk predicts its failure. 'S.M.A.R.T. : No' is a good disk."""
-_NOT_FOREBODING = frozenset(
+_NO_PREDICTED_FAILURE = frozenset(
     {"no", "false", "not supported", "not available", "not applicable", "unknown", "none", ""}
 )
 _UNCOUNTED = frozenset(
@@ -152,8 +152,8 @@ def devices_of(blocks: list[Block]) -> list[Block]:
 def _disk(record: Block) -> PhysicalDisk:
     word = output.excerpt(record.get("state"))
     state = states.classify(word, _DISK_WORDS)
-    for key in _FOREBODING:
-        if (told := record.get(key)).casefold() not in _NOT_FOREBODING:
+    for key in _PREDICTED_FAILURE:
+        if (told := record.get(key)).casefold() not in _NO_PREDICTED_FAILURE:
             odd = [f"{key.upper()} {output.excerpt(told)}"]
             state = states.downgraded(state, odd, ComponentHealth.FAILING)
     counters, odd = _counters(record)

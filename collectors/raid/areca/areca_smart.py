@@ -56,7 +56,7 @@ def is_supported(target: AccessMethod) -> bool:
     return target.driver == _DRIVER and _KIND.fullmatch(target.kind) is not None
 
 
-def otherwise(root: Machine, target: AccessMethod, answer: SmartctlResult) -> SmartctlResult:
+def run_cli64_smart(root: Machine, target: AccessMethod, answer: SmartctlResult) -> SmartctlResult:
     """Return the data from the controller vendor's program where smartctl could not read the drive.
 
     If that program returns no data either, smartctl's answer is returned with both reasons. `late`
@@ -73,7 +73,7 @@ def otherwise(root: Machine, target: AccessMethod, answer: SmartctlResult) -> Sm
         return replace(answer, reason=f"{answer.reason}; bug: {trace(error)}")
     if drive is None and not failure:
         return answer
-    answer = replace(answer, ran=True, beside=texts)
+    answer = replace(answer, ran=True, other_outputs=texts)
     if drive is None:
         return replace(answer, reason=f"{answer.reason}; Areca's program: {failure}")
     known = answer.drive

@@ -301,7 +301,7 @@ def merged(text: str) -> list[str]:
             found += output.merged("MegaCli", wanted, keys, {"slot number", "state"})
             keys = []
         keys.append(key)
-    return output.few(found)
+    return output.summarize(found)
 
 
 def parse_volumes(text: str) -> tuple[ControllerArray, ...]:

@@ -114,7 +114,7 @@ def state(root: Machine, name: str, handle: Handle, _: Controller | None) -> Con
     arrays, members = parts.read(listed(_volumes), ((), ()), "-LdPdInfo")
     disks = parts.read(listed(megacli.parse_disks), (), "-PDList")
     disks, odd = states.agreed(disks, members, ("MegaCli -PDList", "MegaCli -LdPdInfo"))
-    unread += output.few(odd)
+    unread += output.summarize(odd)
     if not arrays and not disks and unread:
         raise ReadError("; ".join(unread))
     unread += megacli.uncounted(adapter, arrays, disks)

@@ -103,7 +103,7 @@ def _answer(entry: object) -> StorcliAnswer:
         data if isinstance(data, dict) else {"rows": data} if isinstance(data, list) else {},
         description,
         tuple(dict.fromkeys(each for each in told if each)),
-        tuple(output.few(unread)) if isinstance(unread, list) else (),
+        tuple(output.summarize(unread)) if isinstance(unread, list) else (),
     )
 
 

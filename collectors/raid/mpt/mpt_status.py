@@ -118,9 +118,9 @@ def parse_status(text: str) -> Mirrors:
     expected = sum(int(each.get("disks", 0)) for each in volumes)
     listed = sum(not _spare(each) for each in disks)
     unread = (
-        *output.few(odd),
+        *output.summarize(odd),
         *output.unlisted("mpt-status", "disks", str(expected), listed),
-        *output.torn("mpt-status", plain),
+        *output.truncated_error("mpt-status", plain),
     )
     # Only while it runs: at other times the rate is 100 %, or a remainder of the last run.
     rates = [done[disk["scsi"]] for disk in disks if disk.get("scsi") in done]

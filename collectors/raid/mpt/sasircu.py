@@ -168,7 +168,7 @@ def parse_display(text: str, name: str) -> Controller:
         firmware=output.printable(own.get("firmware version", "")),
         arrays=tuple(volumes),
         disks=tuple(disks),
-        read_errors=tuple(output.few(unread)),
+        read_errors=tuple(output.summarize(unread)),
     )
 
 

@@ -117,7 +117,7 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
     """Parse the controllers; two device files of one controller are merged. Errors: ParseError."""
     cards: list[_CcissDraft] = []
     plain = output.plain(text)
-    unread = output.torn("cciss_vol_status", plain)
+    unread = output.truncated_error("cciss_vol_status", plain)
     for line in plain.splitlines():
         if found := _CARD.fullmatch(line):
             cards.append(_CcissDraft(output.excerpt(found[1]), verbose=True))
@@ -258,7 +258,7 @@ def _controller(card: _CcissDraft, unread: list[str]) -> Controller:
         sensors=(*sensors, *card.sensors.values()),
         read_errors=(
             *unread,
-            *output.few(card.read_errors),
+            *output.summarize(card.read_errors),
             *output.unlisted("cciss_vol_status", "disks", card.counted, len(card.disks)),
         ),
     )

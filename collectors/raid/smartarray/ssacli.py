@@ -217,7 +217,7 @@ def parse_controllers(text: str) -> tuple[FoundController, ...]:
         raise output.refused("ssacli", "'<controller> in Slot <n>'", text)
     for card in cards:
         card.read_errors += errors
-    cards[-1].read_errors += output.torn("ssacli", plain)
+    cards[-1].read_errors += output.truncated_error("ssacli", plain)
     return tuple(FoundController(_controller(card), _pci_address(card)) for card in cards)
 
 
@@ -238,7 +238,7 @@ def completed(found: Controller, listed: Controller) -> Controller:
         found,
         disks=(*found.disks, *disks),
         arrays=(*found.arrays, *arrays),
-        read_errors=(*found.read_errors, *output.few(missed)),
+        read_errors=(*found.read_errors, *output.summarize(missed)),
     )
 
 
@@ -486,7 +486,7 @@ def _controller(card: _SsacliDraft) -> Controller:
         disks=tuple(card.disks.values()),
         batteries=batteries,
         sensors=(*sensors, *card.sensors.values()),
-        read_errors=tuple(output.few(card.read_errors)),
+        read_errors=tuple(output.summarize(card.read_errors)),
     )
 
 

@@ -221,7 +221,10 @@ def parse_controller(text: str, name: str) -> Controller:
         disks=tuple(found.ports.values()),
         batteries=tuple(found.batteries.values()),
         sensors=tuple(found.sensors.values()),
-        read_errors=(*output.few(found.read_errors), *output.torn(f"tw_cli /{name} show", text)),
+        read_errors=(
+            *output.summarize(found.read_errors),
+            *output.truncated_error(f"tw_cli /{name} show", text),
+        ),
     )
     if not found.tables & {"unit", "port", "vport"}:
         return told  # old versions print them for other commands

@@ -124,7 +124,7 @@ def remember(state: MonitoringState) -> Mapping[str, Pairs]:
     kept: dict[str, Pairs] = {}
     for key, known in state.seen.items():
         own = known.identity
-        words = (key, own.key, own.object, own.adapter, f"{known.device} {known.how}")
+        words = (key, own.key, own.object, own.adapter, f"{known.device} {known.access_method}")
         pairs = [(known.read_seconds, known.period_seconds), (known.seen_seconds, 0.0)]
         pairs += [(known.missing_seconds, 0.0)] if known.missing_seconds is not None else []
         kept["\t".join(word.replace("\t", " ") for word in words)] = tuple(pairs)
@@ -208,7 +208,7 @@ def _seen(
             at = seen[key].seen_seconds if key in seen else now
             device = c.leaves[0] if c.leaves else ""
             read, period = polled.read_seconds, polled.period_seconds
-            seen[key] = SeenDisk(c.identity, device, c.how, read, period, at)
+            seen[key] = SeenDisk(c.identity, device, c.access_method, read, period, at)
     return seen
 
 

@@ -21,7 +21,7 @@ from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, ReadStatu
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import smart, smart_discovery, smart_schedule
 from iowarden.daemon.probe_client.client import Client
-from iowarden.daemon.probe_client.connect import at
+from iowarden.daemon.probe_client.connect import connector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ class Bench:
     def start(self, options: Options | None = None) -> smart.SmartPoller:
         """Connect, and return a poller that has polled nothing."""
         self.probe.start()
-        self.client = Client(at(str(self.probe.runtime.parent / "socket")), time.monotonic)
+        self.client = Client(connector(str(self.probe.runtime.parent / "socket")), time.monotonic)
         self.root = Machine("/", probe=self.client.request)
         return self.poller(options)
 
@@ -392,12 +392,12 @@ def test_the_moments_of_a_drive_are_the_same_in_every_run() -> None:
     """By its access method only: the same offset in each interval, and 500 drives at 500 times."""
     targets = [AccessMethod("/dev/bus/0", f"megaraid,{n}") for n in range(500)]
     for target in targets[:20]:
-        due = smart_schedule.after(1000.0, 3600.0, target)
+        due = smart_schedule.next_due(1000.0, 3600.0, target)
         assert 1000.0 + 1800.0 <= due < 1000.0 + 1.5 * 3600.0
-        assert smart_schedule.after(due, 3600.0, target) == pytest.approx(due + 3600.0)
-        assert smart_schedule.after(due + 30.0, 3600.0, target) == pytest.approx(due + 3600.0)
+        assert smart_schedule.next_due(due, 3600.0, target) == pytest.approx(due + 3600.0)
+        assert smart_schedule.next_due(due + 30.0, 3600.0, target) == pytest.approx(due + 3600.0)
     minutes = Counter(
-        smart_schedule.after(0.0, 3600.0, target) % 3600.0 // 60 for target in targets
+        smart_schedule.next_due(0.0, 3600.0, target) % 3600.0 // 60 for target in targets
     )
     assert max(minutes.values()) < 25
 

@@ -22,7 +22,7 @@ NOBODY = SmartctlResult(ReadStatus.UNREADABLE, "the probe is busy", ran=False, p
 
 def method(target: AccessMethod = SDA) -> PolledTarget:
     """Return a drive that was not polled yet."""
-    return smart_schedule.new(target, None, "", OPTIONS)
+    return smart_schedule.new_target(target, None, "", OPTIONS)
 
 
 def lanes(*targets: AccessMethod) -> tuple[Lanes, DiscoveryResult]:

@@ -27,7 +27,7 @@ from iowarden.daemon.probe.protocol import (
     encode,
 )
 from iowarden.daemon.probe_client.client import Client, Timeouts
-from iowarden.daemon.probe_client.connect import at, spawn
+from iowarden.daemon.probe_client.connect import connector, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,7 +156,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Probe]:
 @pytest.fixture(scope="module")
 def daemon(probe: Probe) -> Iterator[Client]:
     """The daemon's client next to the misbehaving one."""
-    client = Client(at(str(probe._path)), time.monotonic)
+    client = Client(connector(str(probe._path)), time.monotonic)
     yield client
     assert client.close(DEADLINE_SECONDS)
 

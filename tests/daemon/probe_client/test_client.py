@@ -48,7 +48,7 @@ from iowarden.daemon.probe_client.client import (
     Client,
     Timeouts,
 )
-from iowarden.daemon.probe_client.connect import at
+from iowarden.daemon.probe_client.connect import connector
 from iowarden.daemon.probe_client.metrics import FAMILIES, UNREACHABLE, VERBS
 
 if TYPE_CHECKING:
@@ -496,7 +496,7 @@ def test_requests_that_wait_are_bounded(client: Client, peers: Peers) -> None:
 def test_nobody_listens(tmp_path: Path) -> None:
     """Without the socket there is no probe at all; a socket without a server is a fault."""
     path = str(tmp_path / "probe.socket")
-    with a_client(at(path)) as client:
+    with a_client(connector(path)) as client:
         assert value(client, "iowarden_probe_up") is None
         with pytest.raises(AbsentError, match=r"No such file .*probe.socket"):
             client.request("tasks", (), 10.0)
@@ -525,7 +525,7 @@ def test_a_socket_that_systemd_made_is_used(tmp_path: Path) -> None:
         listening.settimeout(DEADLINE_SECONDS)
         listening.bind(path)
         listening.listen()
-        with a_client(at(path)) as client:
+        with a_client(connector(path)) as client:
             question = asking(client)
             connection, _ = listening.accept()
             with connection:

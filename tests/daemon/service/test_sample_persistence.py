@@ -14,7 +14,7 @@ from support.recordings import write_recording
 
 from iowarden.daemon.service.sample_persistence import SAVE_SECONDS, SamplePersistence
 from iowarden.daemon.storage.history_db import SampleBatch, SamplesLoaded, Written
-from iowarden.rules.alerting.staleness import Watched as Seen
+from iowarden.rules.alerting.staleness import ObservationHistory as Seen
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 

@@ -31,7 +31,7 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.polling import smart
 from iowarden.daemon.probe_client.client import Client
-from iowarden.daemon.probe_client.connect import at
+from iowarden.daemon.probe_client.connect import connector
 from iowarden.daemon.service import selftest_runner
 from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules import calendar
@@ -115,7 +115,7 @@ class FakeMachine:
         self.probe = Probe(directory)
         self.program = self.probe.program("smartctl", SMARTCTL)
         self.probe.start()
-        self.client = Client(at(str(directory / "socket")), time.monotonic)
+        self.client = Client(connector(str(directory / "socket")), time.monotonic)
         self.root = functools.partial(Machine, probe=self.client.request)
         self.now = SUNDAY - 3600.0
         self.io = 0

@@ -31,7 +31,7 @@ from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
 from iowarden.daemon.storage import event_rows, history_db
 from iowarden.daemon.storage.history_db import History, SampleBatch, SamplesLoaded
-from iowarden.rules.alerting.staleness import Watched
+from iowarden.rules.alerting.staleness import ObservationHistory
 from iowarden.rules.incidents.recurring import Occurrence, Recurrence
 from iowarden.rules.renames import RENAMES, NameKind, Rename, Renames
 from iowarden.rules.topology.device_changes import ReturnedDisk
@@ -291,7 +291,7 @@ def loaded(directory: Path, names: Renames) -> SamplesLoaded:
     try:
         thread.load(retention)
         answer = answers.get(timeout=DEADLINE_SECONDS)
-        since = Watched(dict.fromkeys(HISTORY, STARTED), STARTED)
+        since = ObservationHistory(dict.fromkeys(HISTORY, STARTED), STARTED)
         thread.save(SampleBatch([new], since, STARTED, 0.0, retention))
     finally:
         assert thread.close(DEADLINE_SECONDS)

@@ -33,7 +33,7 @@ from iowarden.daemon.storage.history_db import (
     identities,
     read,
 )
-from iowarden.rules.alerting.staleness import Watched
+from iowarden.rules.alerting.staleness import ObservationHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -65,7 +65,7 @@ def tail(*rows: Row, until: float, hours: float = 1.0, ahead: float = 0.0) -> Sa
     """Return samples to be stored, of metrics that were monitored from the start on."""
     kept = {name: hours * HOUR for name, *_ in rows} or {"x": hours * HOUR}
     return SampleBatch(
-        rows, Watched(dict.fromkeys(kept, START), until), until, ahead, {**kept, "": 0.0}
+        rows, ObservationHistory(dict.fromkeys(kept, START), until), until, ahead, {**kept, "": 0.0}
     )
 
 
@@ -196,7 +196,7 @@ def test_what_was_saved_is_there_after_a_restart(path: Path) -> None:
         row(START, 10),
         row(START, 15, disk="sda"),
     ]
-    assert loaded.watched == Watched({"x": START}, START + 14)
+    assert loaded.watched == ObservationHistory({"x": START}, START + 14)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -238,7 +238,7 @@ def test_the_wall_clock_tells_how_long_ago_it_was(path: Path) -> None:
         asked.save(tail(row(START, 10), until=START + 9))
         asked.save(tail(row(START + 10, 10), until=START + 19, ahead=HOUR))
     loaded = kept(path)
-    assert loaded.watched == Watched({"x": START + HOUR}, START + HOUR + 19)
+    assert loaded.watched == ObservationHistory({"x": START + HOUR}, START + HOUR + 19)
     ((_, _, times, values),) = loaded.rows
     assert list(times) == [START + HOUR + at for at in range(20)]
     assert list(values) == [float(at) for at in range(20)]
@@ -264,7 +264,7 @@ _WRITER = """
 import queue, sys
 from array import array
 from iowarden.daemon.storage.history_db import History, SampleBatch, Written
-from iowarden.rules.alerting.staleness import Watched
+from iowarden.rules.alerting.staleness import ObservationHistory
 answers = queue.SimpleQueue()
 history = History(sys.argv[1], answers.put)
 for n in range(100000):
@@ -272,7 +272,7 @@ for n in range(100000):
     times = array("d", [at])
     rows = [("x", (("n", str(k)),), times, array("d", [float(n)])) for k in range(200)]
     history.note(at, [(f"serial{k}", "raw", float(n), True) for k in range(200)])
-    history.save(SampleBatch(rows, Watched({"x": 1.8e9}, at), at, 0.0, {"x": 1e6}))
+    history.save(SampleBatch(rows, ObservationHistory({"x": 1.8e9}, at), at, 0.0, {"x": 1e6}))
     while not isinstance(answer := answers.get(), Written):
         pass
     assert not answer.error, answer

@@ -559,9 +559,9 @@ def test_texts_do_not_fill_the_disk(tmp_path: Path) -> None:
     assert left[0] == found
     assert len(left) == sqlite.MAX_TEXTS
     assert "99991139T" in left[-1]
-    assert sqlite.beside(left[1]) == "alerts"
-    assert sqlite.beside(found) == "incidents"
-    assert sqlite.beside(sqlite.write_text(path, "incidents.v2", "{}")) == "incidents"
+    assert sqlite.document_of_text(left[1]) == "alerts"
+    assert sqlite.document_of_text(found) == "incidents"
+    assert sqlite.document_of_text(sqlite.write_text(path, "incidents.v2", "{}")) == "incidents"
     assert (tmp_path / "state.db.notes.json").exists()
 
 

@@ -15,11 +15,11 @@ from support.everything import ARRAYS, RAID6, array, everything, wrong
 from support.host import Host
 from support.incidents import Load, Story
 
-from iowarden.rules.advice.advice import filled, steps_of, text_of_member, together, unknown_steps
+from iowarden.rules.advice.advice import combined, filled, steps_of, text_of_member, unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
 from iowarden.rules.advice.controller_programs import query_commands
 from iowarden.rules.advice.facts import Facts
-from iowarden.rules.advice.step import About
+from iowarden.rules.advice.step import AdviceSubject
 from iowarden.rules.alerting import unit_tests
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.events.event_table import parse_events_file
@@ -41,7 +41,7 @@ def said(
 ) -> str:
     """Return the texts of some steps about an object."""
     subject = labels.pop("subject", "")
-    return filled(steps, About(labels, subject, others), facts)
+    return filled(steps, AdviceSubject(labels, subject, others), facts)
 
 
 # --- arrays
@@ -56,7 +56,7 @@ def test_a_disk_that_hangs_is_taken_out_of_its_mirror_by_its_real_name() -> None
 
 def test_a_disk_that_answers_again_is_not_taken_out() -> None:
     """Its alert stays for a minute; the advice is for the current state."""
-    about = About({"device": "sda"}, over=True)
+    about = AdviceSubject({"device": "sda"}, over=True)
     assert filled("{member}", about, everything(troubled=("sda",))) == ""
 
 
@@ -318,7 +318,7 @@ def test_no_file_system_is_repaired_over_a_disk_that_is_gone(
 def test_an_event_of_a_partition_is_of_the_file_system_on_it(part: str) -> None:
     """An event goes by its disk; what is checked is the partition, if it is still of this disk."""
     facts = everything()
-    about = About({"device": "sda", "fstype": "ext4"}, part=part)
+    about = AdviceSubject({"device": "sda", "fstype": "ext4"}, part=part)
     text = filled("{fsck}", about, facts)
     checked = "/dev/sda1" if part == "sda1" else "/dev/sda"
     assert f"  e2fsck -f {checked}" in text.splitlines()
@@ -368,27 +368,27 @@ def test_a_mail_says_nothing_twice_and_names_the_packages() -> None:
     """Two alerts of one disk: its log is read once."""
     facts = everything()
     texts = [said(steps, facts, device="sda") for steps in ("{log}\n{smart}", "{log}\n{state}")]
-    whole = together(texts)
+    whole = combined(texts)
     assert "\n".join(whole).count("dmesg") == 1
     assert whole[-1].endswith("smartctl (smartmontools).")
-    assert together(["Look at its cable.", "Look at its cable."]) == ("Look at its cable.",)
+    assert combined(["Look at its cable.", "Look at its cable."]) == ("Look at its cable.",)
 
 
 def test_a_heading_of_what_was_told_is_left_out() -> None:
     """Two findings of one disk in the initial report: the second one had a heading without text."""
     texts = ["first:\nSave what matters.", "second:\nSave what matters."]
-    assert together(texts) == ("first:\nSave what matters.",)
+    assert combined(texts) == ("first:\nSave what matters.",)
 
 
 def test_a_sentence_stays_where_only_its_command_was_told() -> None:
     """On which disk a volume stands, by its serial number, was left out with the 'lsblk' of it."""
     texts = ["Its state:\n  lsblk -s /dev/dm-0", "dm-0 is built on sdb.\n  lsblk -s /dev/dm-0"]
-    assert together(texts) == (texts[0], "dm-0 is built on sdb.")
+    assert combined(texts) == (texts[0], "dm-0 is built on sdb.")
 
 
 def test_commands_that_belong_together_stay_together() -> None:
     """The commands of one text are not moved between those of another."""
-    whole = together(
+    whole = combined(
         [
             "Out:\n  mdadm /dev/md0 --remove /dev/sdb1",
             "Back:\n  mdadm /dev/md0 --remove /dev/sdb1\n  mdadm /dev/md0 --re-add /dev/sdb1",
@@ -472,7 +472,7 @@ facts_in = functools.cache(lambda name: everything(**STATES[name]))
 
 def as_mailed(text: str, facts: Facts, labels: Mapping[str, str], subject: str = "") -> str:
     """Return advice as a mail has it."""
-    return "\n".join(together([filled(text, About(labels, subject), facts)]))
+    return "\n".join(combined([filled(text, AdviceSubject(labels, subject), facts)]))
 
 
 @pytest.mark.parametrize("state", STATES)

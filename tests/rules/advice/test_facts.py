@@ -13,7 +13,7 @@ from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
 from iowarden.rules.advice import facts
 from iowarden.rules.advice.advice import filled
 from iowarden.rules.advice.facts import AdviceInputs, DeviceKind, Facts
-from iowarden.rules.advice.step import About
+from iowarden.rules.advice.step import AdviceSubject
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.signals.device import stall_limits
 from iowarden.rules.topology import redundancy
@@ -44,8 +44,8 @@ def test_an_array_can_lose_what_its_level_says(
 ) -> None:
     """For certain: for a raid10 that lost one it is not checked which copy that was."""
     own = array("md9", level, [f"sd{each}1" for each in range(members)], disks)
-    assert redundancy.bears(own, copies) == left
-    assert redundancy.bears(replace(own, degraded=None), copies) in {None, 0}
+    assert redundancy.spare_redundancy(own, copies) == left
+    assert redundancy.spare_redundancy(replace(own, degraded=None), copies) in {None, 0}
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_three_disks_of_an_adapter_are_its_trouble() -> None:
 def test_what_says_nothing_against_a_disk_is_no_trouble(name: str, severity: str) -> None:
     """A scheduler, SMART that cannot be read, a torn file system: the disk is as good as before."""
     where = everything().of.map
-    assert facts.advice_inputs(where, (), [alert("sda", name, severity)]).troubled == frozenset()
-    assert facts.advice_inputs(where, (), [alert("sda", "DiskErrorsGrow")]).troubled == {"sda"}
+    assert facts.advice_inputs(where, (), [alert("sda", name, severity)]).in_trouble == frozenset()
+    assert facts.advice_inputs(where, (), [alert("sda", "DiskErrorsGrow")]).in_trouble == {"sda"}
 
 
 # --- where it is mounted
@@ -186,7 +186,7 @@ def test_what_is_mounted_is_known_by_its_number_and_not_by_the_word_in_its_place
     assert [each.mount_point for each in known.mounts_of("sda2")] == ["/", "/data"]
     # A loop device writes to a file, whose file system is limited as well.
     assert [each.name for each in known.mounted_on(SDA)] == ["sda", "dm-0"]
-    text = filled("{fsck}", About({"device": "dm-0"}), known)
+    text = filled("{fsck}", AdviceSubject({"device": "dm-0"}), known)
     assert "umount /srv" in text
     assert "e2fsck -fn /dev/mapper/vg-data" in text
 

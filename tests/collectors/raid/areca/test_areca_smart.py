@@ -141,7 +141,7 @@ def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: Machi
     disks = Played(machine).look({**smartctl(SECOND), **told()})
     (covered,) = inventory.inventory(disks, None).values()
     assert covered.status is ReadStatus.READ
-    assert covered.how == "areca,2 at /dev/sg2, by 'cli64 disk smart drv=2'"
+    assert covered.access_method == "areca,2 at /dev/sg2, by 'cli64 disk smart drv=2'"
     assert covered.drive is not None
     assert inventory.not_read(covered.drive) == (
         *("no overall health", "raw values hidden", "no error log", "no self-tests"),
