@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors import monitors
+from iowarden.collectors import competing_monitors
 from iowarden.collectors.block import (
     bdi,
     block_devices,
@@ -53,7 +53,7 @@ SOURCES: tuple[Source[Any], ...] = (
     block_devices.SOURCE,
     device_mapper.SOURCE,
     tasks.SOURCE,
-    monitors.SOURCE,
+    competing_monitors.SOURCE,
     queue.SOURCE,
     scsi.SOURCE,
     mdstat.SOURCE,

@@ -33,7 +33,7 @@ T = TypeVar("T")
 class Source(Generic[T]):
     """One collector: its interval, how it reads, what it exports.
 
-    `period_help`: the configuration's description of its key 'periods.<name>'; '': it has none.
+    `period_help`: the configuration's description of its key 'intervals.<name>'; '': it has none.
     `paced`: signals compare the value with the one a moment before, so it is read every 1 to 5 s.
     `may_hang`: to be read in a thread of its own. `emit`: the samples of `families` from a value.
     `restrict`: the part of a value about these whole devices, which alone is exported once they are

@@ -30,7 +30,7 @@ class Attributes:
         self.read_error = ""
         self._known = frozenset(self.entries)
         self._machine = root
-        self._missed = False
+        self._absent = False
 
     def text(self, name: str) -> str | None:
         """Return an attribute on one line; None: it is missing, empty or unreadable."""
@@ -39,7 +39,7 @@ class Attributes:
         try:
             text = self._machine.read(f"{self.path}/{name}")
         except AbsentError:
-            self._missed = True
+            self._absent = True
             return None
         except ReadError as error:
             self.read_error = self.read_error or str(error)
@@ -73,7 +73,7 @@ class Attributes:
 
     def vanished(self) -> bool:
         """Whether the directory vanished during the read: then the data are incomplete."""
-        return self._missed and attributes(self._machine, self.path) is None
+        return self._absent and attributes(self._machine, self.path) is None
 
     def _parsed(self, name: str, expected: str, parse: Callable[[str], int]) -> int | None:
         text = self.text(name)

@@ -14,18 +14,20 @@ from iowarden.rules.incidents import silences
 # --- daemon/notify/delivery.py
 
 MAILS = Family(
-    "iowarden_mails_total",
+    "iowarden_notifications_total",
     "counter",
     "Mails accepted by the server, and failed attempts, by outcome.",
 )
 MAILS_WAITING = Family(
-    "iowarden_mails_waiting", "gauge", "Mails in the outbox, including refused ones."
+    "iowarden_notifications_waiting", "gauge", "Mails in the outbox, including refused ones."
 )
 MAILS_REFUSED = Family(
-    "iowarden_mails_refused", "gauge", "Mails that all remaining recipients refused permanently."
+    "iowarden_notifications_refused",
+    "gauge",
+    "Mails that all remaining recipients refused permanently.",
 )
 MAIL_OLDEST_UNSENT = Family(
-    "iowarden_mail_oldest_unsent_seconds",
+    "iowarden_notifications_oldest_unsent_seconds",
     "gauge",
     "Age of the oldest mail waiting for delivery, or 0.",
 )
@@ -43,7 +45,9 @@ INCIDENTS_UNRESOLVED = Family(
     "gauge",
     "Unresolved incidents, by severity; incidents of events only count until they are closed.",
 )
-LOG_LOST = Family("iowarden_log_lost_total", "counter", "Log messages that could not be written.")
+LOG_LOST = Family(
+    "iowarden_log_messages_lost_total", "counter", "Log messages that could not be written."
+)
 RELOAD_SUCCESSFUL = Family(
     "iowarden_config_last_reload_successful",
     "gauge",
@@ -54,8 +58,8 @@ RELOAD_SUCCESS_TIMESTAMP = Family(
     "gauge",
     "When the configuration in force was read, as Unix time.",
 )
-STATE_UNREAD = Family(
-    "iowarden_state_unread",
+STATE_UNREADABLE = Family(
+    "iowarden_state_unreadable",
     "gauge",
     "Parts of state.db that are not used, by document: files with unreadable parts (unreadable),"
     " or 1 if a newer version wrote it (newer).",
@@ -67,7 +71,7 @@ UEVENTS_LOST = Family(
     "How often uevents of block devices were lost; all devices are then listed again.",
 )
 HISTORY_LOST = Family(
-    "iowarden_history_lost_total",
+    "iowarden_history_records_lost_total",
     "counter",
     "Drive values and storage events discarded because history.db could not be written.",
 )
@@ -75,7 +79,7 @@ HISTORY_LOST = Family(
 FAMILIES = (
     *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAIL_OLDEST_UNSENT, STATE_UNWRITTEN),
     *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, LOG_LOST, RELOAD_SUCCESSFUL, RELOAD_SUCCESS_TIMESTAMP),
-    *(STATE_UNREAD, UEVENTS, UEVENTS_LOST),
+    *(STATE_UNREADABLE, UEVENTS, UEVENTS_LOST),
     *silences.FAMILIES,
     *selftest_schedule.FAMILIES,
     *event_counters.FAMILIES,

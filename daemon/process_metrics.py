@@ -14,9 +14,13 @@ FAMILIES = (
     Family(
         "iowarden_process_cpu_seconds_total", "counter", "Processor time used, user and system."
     ),
-    Family("iowarden_process_resident_bytes", "gauge", "Resident memory, including shared code."),
-    Family("iowarden_process_private_bytes", "gauge", "Anonymous resident memory (RssAnon)."),
-    Family("iowarden_process_open_descriptors", "gauge", "Open file descriptors."),
+    Family(
+        "iowarden_process_resident_memory_bytes", "gauge", "Resident memory, including shared code."
+    ),
+    Family(
+        "iowarden_process_private_memory_bytes", "gauge", "Anonymous resident memory (RssAnon)."
+    ),
+    Family("iowarden_process_open_fds", "gauge", "Open file descriptors."),
     Family("iowarden_process_threads", "gauge", "Threads."),
     Family(
         "iowarden_process_start_time_seconds", "gauge", "When the process started, as Unix time."

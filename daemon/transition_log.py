@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.topology import device_changes
 
-_NOT_WORSE = frozenset({model.IncidentChangeKind.CLOSED, model.IncidentChangeKind.ACK_EXPIRED})
+_NOT_ESCALATED = frozenset({model.IncidentChangeKind.CLOSED, model.IncidentChangeKind.ACK_EXPIRED})
 """Changes that are no escalation, whatever the severity."""
 MAX_EVENTS = 1000
 """Limit of events held for 'iowarden events'; the journal has them all."""
@@ -173,7 +173,7 @@ class TransitionLog:
         quietly = incident.closed_quietly and event.change is model.IncidentChangeKind.CLOSED
         self.send(
             _INCIDENT[event.change],
-            5 if event.change in _NOT_WORSE else PRIORITY[incident.severity],
+            5 if event.change in _NOT_ESCALATED else PRIORITY[incident.severity],
             f"incident {incident.identifier} ({incident.object}): {event.change}"
             + (f"; {model.CLOSED_QUIETLY}" if quietly else ""),
             IOWARDEN_INCIDENT=incident.identifier,

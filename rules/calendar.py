@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WORDS = {
+_SHORTHANDS = {
     "hourly": "*-*-* *:00:00",
     "daily": "*-*-* 00:00:00",
     "weekly": "Mon *-*-* 00:00:00",
@@ -89,7 +89,7 @@ def parse(text: str) -> Calendar:
     """
     if len(text) > _MAX_CHARACTERS:
         raise ValueError(f"expected at most {_MAX_CHARACTERS} characters, got {len(text)}")
-    words = _WORDS.get(text.strip().lower(), text).split()
+    words = _SHORTHANDS.get(text.strip().lower(), text).split()
     weekdays = frozenset(range(7))
     months, days = frozenset(range(1, 13)), frozenset(range(1, 32))
     minutes: tuple[int, ...] = (0,)

@@ -163,34 +163,37 @@ def _table(*parts: dict[str, Meaning]) -> dict[str, Meaning]:
 
 RULES = _table(
     # programs wait
-    _all("DeviceStall", Fault.HANGS, _D),
+    _all("DeviceHang", Fault.HANGS, _D),
     _all("DeviceSuspended", Fault.SUSPENDED, _M),
-    _all("WriteStall WriteStallRepeats WriteLull ReclaimStall ReclaimStallRepeats", Fault.STALL),
-    _all("HungTask HungTaskLogSilent", Fault.HUNG),
-    _all("WriteThrottle BdiThrottle DirectReclaim DropCaches", Fault.PRESSURE),
-    _all("ReadAheadTooSmall AdapterStarvesDisks PhantomReads", Fault.PRESSURE, _D),
+    _all(
+        "WriteStall WriteStallRepeats WritebackNoProgress ReclaimStall ReclaimStallRepeats",
+        Fault.STALL,
+    ),
+    _all("HungTask HungTaskWarningsExhausted", Fault.HUNG),
+    _all("WriteThrottle BdiThrottle DirectReclaim PageCacheDropped", Fault.PRESSURE),
+    _all("ReadAheadTooSmall DiskQueueStarvation PhantomReads", Fault.PRESSURE, _D),
     _all("ScsiTimeouts", Fault.RESETS, _D),
     # disks
-    _all("DeviceGone", Fault.GONE, _D, lasting=True),
+    _all("DeviceRemoved", Fault.GONE, _D, lasting=True),
     _all("DiskMissing ControllerDiskMissing", Fault.GONE, _D),
     _all("DiskOffline", Fault.FAILED, _D, lasting=True),
     _all("DiskReadOnly", Fault.READ_ONLY, _D, lasting=True),
-    _all("DiskSizeChanged DiskGrew", Fault.ERRORS, _D, lasting=True),
+    _all("DiskSizeDecreased DiskSizeIncreased", Fault.ERRORS, _D, lasting=True),
     _all("ControllerDiskFailed", Fault.FAILED, _D),
     _all(
-        "ControllerDiskFailing ControllerDiskAttention ControllerDiskErrors DiskFailing"
-        " DiskAttributeFailed DiskAttributeHadFailed DiskErrorsGrow DiskSectorsUnreadable"
-        " DiskSectorsReallocated"
-        " DiskSectorsManyReallocated DiskCommandTimeouts DiskReallocationEvents DiskErrorLogGrows"
-        " DiskErrorsFound ControllerDiskErrorsFound DiskCableErrors DiskCableErrorsFound"
-        " DiskValueFell DiskValueLow"
-        " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTooHot DiskDefectsGrow"
-        " DiskUncorrectedErrors DiskWarns NvmeWarns NvmeMediaErrorsGrow DiskSpareLow DiskWorn",
+        "ControllerDiskFailing ControllerDiskNeedsAttention ControllerDiskErrors DiskFailing"
+        " DiskAttributeFailed DiskAttributeFailedInPast DiskErrorsIncreased DiskPendingSectors"
+        " DiskReallocatedSectorsIncreased"
+        " DiskReallocatedSectorsHigh DiskCommandTimeouts DiskReallocationEvents DiskErrorLogIncreased"
+        " DiskErrorsInBaseline ControllerDiskErrorsInBaseline DiskInterfaceCrcErrors DiskInterfaceCrcErrorsInBaseline"
+        " DiskNormalizedValueDropped DiskNormalizedValueLow"
+        " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTemperatureHigh DiskGrownDefectsIncreased"
+        " DiskUncorrectedErrors ScsiDiskWarning NvmeCriticalWarning NvmeMediaErrorsIncreased NvmeSpareLow DiskEnduranceUsed",
         Fault.ERRORS,
         _D,
     ),
     _all(
-        "DiskNotCovered DiskNeverCovered ControllerNotRead ControllerPartNotRead SmartUntrusted"
+        "DiskNotMonitored DiskNeverMonitored ControllerUnreadable ControllerPartlyUnreadable SmartImplausible"
         " SmartPartlyUnreadable",
         Fault.UNREADABLE,
         _D,
@@ -199,10 +202,10 @@ RULES = _table(
     # controllers
     _all("ControllerMissing", Fault.GONE, _A, lasting=True),
     _all("ControllerImpaired", Fault.FAILED, _A, lasting=True),
-    _all("ControllerSensorBad", Fault.ERRORS, _A),
+    _all("ControllerSensorFault", Fault.ERRORS, _A),
     _all(
-        "ControllerCacheUnprotected ControllerCacheNeverProtected ControllerDiskCacheOn"
-        " ControllerWriteCacheOff ControllerCacheWithoutBattery ControllerBatteryBad"
+        "ControllerCacheUnprotected ControllerCacheNeverProtected ControllerDiskCacheEnabled"
+        " ControllerWriteCacheDisabled ControllerCacheWithoutBattery ControllerBatteryFault"
         " ControllerBatteryBusy",
         Fault.ERRORS,
         _A,
@@ -213,26 +216,26 @@ RULES = _table(
     _all("MultipathPathLost", Fault.DEGRADED, _V, lasting=True),
     _all("ControllerArrayFailed", Fault.STOPPED, _V, lasting=True),
     _all("ControllerArrayDegraded", Fault.DEGRADED, _V, lasting=True),
-    _all("ControllerArrayFailing ControllerArrayAttention", Fault.ERRORS, _V, lasting=True),
-    _all("ControllerArrayRebuilds ControllerDiskRebuilds", Fault.SETTING, _V, lasting=True),
-    _all("ArrayStopped ArrayBroken", Fault.STOPPED, _R, lasting=True),
-    _all("ArrayDegraded ArrayDegradedFurther ArrayMemberFaulty", Fault.DEGRADED, _R, lasting=True),
-    _all("ArrayReadOnly", Fault.READ_ONLY, _R, lasting=True),
-    _all("ArrayMemberBadBlocks", Fault.LOST, _R, lasting=True),
-    _all("ArrayMemberFailing ArrayMemberErrors ArrayMismatches", Fault.ERRORS, _R, lasting=True),
-    _all("ArraySynchronises ArrayUnchecked", Fault.SETTING, _R, lasting=True),
+    _all("ControllerArrayFailing ControllerArrayNeedsAttention", Fault.ERRORS, _V, lasting=True),
+    _all("ControllerArrayRebuilding ControllerDiskRebuilding", Fault.SETTING, _V, lasting=True),
+    _all("MdInactive MdBroken", Fault.STOPPED, _R, lasting=True),
+    _all("MdDegraded MdDegradedFurther MdMemberFaulty", Fault.DEGRADED, _R, lasting=True),
+    _all("MdReadOnly", Fault.READ_ONLY, _R, lasting=True),
+    _all("MdMemberBadBlocks", Fault.LOST, _R, lasting=True),
+    _all("MdMemberWantReplacement MdMemberReadErrors MdMismatches", Fault.ERRORS, _R, lasting=True),
+    _all("MdSyncRunning MdCheckOverdue", Fault.SETTING, _R, lasting=True),
     # file systems
     _all(
-        "FileSystemFull FileSystemFills FileSystemInodesFull FileSystemInodesFill",
+        "FilesystemFull FilesystemFillingUp FilesystemInodesFull FilesystemInodesFillingUp",
         Fault.FULL,
         _F,
         lasting=True,
     ),
-    _all("FileSystemErrors", Fault.FAILED, _F, lasting=True),
-    _all("FileSystemReadOnly", Fault.READ_ONLY, _F, lasting=True),
-    _all("FileSystemMountedReadOnly FileSystemTurnedReadOnly", Fault.ERRORS, _F, lasting=True),
+    _all("FilesystemErrors", Fault.FAILED, _F, lasting=True),
+    _all("FilesystemReadOnly", Fault.READ_ONLY, _F, lasting=True),
+    _all("FilesystemUnexpectedReadOnly FilesystemBecameReadOnly", Fault.ERRORS, _F, lasting=True),
     _all(
-        "FileSystemHadErrors BtrfsErrors BtrfsReadErrors BtrfsHadErrors",
+        "FilesystemErrorsInBaseline BtrfsErrors BtrfsReadErrors BtrfsErrorsInBaseline",
         Fault.ERRORS,
         _F,
         lasting=True,
@@ -240,19 +243,19 @@ RULES = _table(
     _all("BtrfsDeviceMissing", Fault.DEGRADED, _F, lasting=True),
     # settings
     _all(
-        "AccessTimesWritten Swapping DirtyRatioLarge ZoneReclaim NoSwap Bdflush HugepageDefrag"
-        " SwappinessZero OtherMonitor OtherMonitorAreca OtherMonitorThreeware SchedulerUnsuited"
-        " PartitionMisaligned DeviceMisaligned RequestsAboveChunk RequestsSplit QueueDepthShared"
-        " ReadAheadShort",
+        "MountStrictAtime Swapping DirtyRatioTooLarge ZoneReclaimEnabled NoSwap BdflushPresent ThpDefragAlways"
+        " SwappinessZero CompetingMonitor CompetingMonitorAreca CompetingMonitorThreeware SchedulerUnsuitable"
+        " PartitionMisaligned DeviceMisaligned RequestsAboveChunk RequestsSplit QueueDepthTooLarge"
+        " ReadAheadBelowStripe",
         Fault.SETTING,
         lasting=True,
     ),
     _all("DirtyLimitTooLarge", Fault.SETTING),
     # iowarden
-    _all("CollectorSilent", Fault.UNREADABLE),
+    _all("CollectorStale", Fault.UNREADABLE),
     _all(
-        "NoDiskRead StateNotDurable StateUnread MailUnsent RuleFails"
-        " ConfigReloadFailed LogLost UeventsLost ProbeDown",
+        "NoDiskMonitored StateNotDurable StateUnreadable NotificationUnsent RuleEvaluationFailing"
+        " ConfigReloadFailed LogMessagesLost UeventsLost ProbeDown",
         Fault.ITSELF,
     ),
 )
@@ -278,8 +281,12 @@ CLASSES: Mapping[str, Meaning] = {
 LOST_A_DISK = Meaning(Fault.GONE, _D)
 """What an adapter says of one of its disks without its name."""
 EVENTS = _table(
-    _all("scsi_offlined nvme_down nvme_dead areca_device_failed", Fault.FAILED, _D),
-    _all("megaraid_pd_failed megaraid_pd_offline megaraid_pd_locked_up", Fault.FAILED, _D),
+    _all(
+        "scsi_offlined nvme_controller_down nvme_controller_dead areca_device_failed",
+        Fault.FAILED,
+        _D,
+    ),
+    _all("megaraid_pd_failed megaraid_pd_offline megaraid_pd_hung", Fault.FAILED, _D),
     _all("hba_dead megaraid_firmware_crashed", Fault.FAILED, _A),
     {"hba_device_removed": LOST_A_DISK},
     _all("megaraid_controller_reset 3ware_controller_reset_occurred", Fault.RESETS, _A),
@@ -331,9 +338,9 @@ EVENTS = _table(
 SUMS_UP = frozenset({"ControllerImpaired"})
 """Shipped alerts that, but for a critical one, only say that a part is not in order: other alerts
 say which."""
-SHORT = frozenset({"ArrayDegraded", "ArrayDegradedFurther", "ControllerArrayDegraded"})
+SHORT = frozenset({"MdDegraded", "MdDegradedFurther", "ControllerArrayDegraded"})
 """Shipped alerts that an array misses members."""
-TIMED = frozenset({"DeviceStall", "DeviceSuspended", "ProbeProgramStuck", "WriteLull"})
+TIMED = frozenset({"DeviceHang", "DeviceSuspended", "ProbeProgramStuck", "WritebackNoProgress"})
 """Shipped alerts whose value is for how many seconds it has been so."""
 
 

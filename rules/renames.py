@@ -8,12 +8,12 @@ matches what it matched before.
 
 from __future__ import annotations
 
-import enum
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.rules.promql.regex import compile_anchored
+from iowarden.rules.rename_table import RENAMES, NameKind, Rename
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,130 +22,6 @@ if TYPE_CHECKING:
     from iowarden.rules.matcher import Matcher
 
 
-class NameKind(enum.StrEnum):
-    """What a word names."""
-
-    METRIC = "metric"
-    LABEL = "label"
-    VALUE = "label value"
-    ALERT = "alert"
-    GROUP = "group"
-    CONDITION = "condition"
-    EVENT = "event class"
-    FIGURE = "attribute"
-    """A number that a drive reports, as `iowarden disk history` takes it."""
-    COMMAND = "command"
-    CHOICE = "value of an option"
-    """Narrowed to command and option: 'explain --as'."""
-    KEY = "setting"
-    """A key of iowarden.yaml with its section: 'smart.interval'."""
-    REASON = "reason of a mail"
-    CHANGE = "change of an incident"
-    """State of an incident in a file for `replay --expect`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rename:
-    """A word that was replaced.
-
-    `of` narrows it: a label to one metric or alert, by its new name; a value to its label, by that
-    one's new name, which must be given; '' is all of them. `series` narrows a value further, to one
-    metric or alert, by its new name. `labels` are what a metric got in addition: several old
-    metrics may become one that has a label more.
-    """
-
-    kind: NameKind
-    old: str
-    new: str
-    of: str = ""
-    series: str = ""
-    labels: Labels = ()
-
-
-RENAMES: tuple[Rename, ...] = (
-    Rename(
-        NameKind.METRIC,
-        "iowarden_device_stall_notice_seconds",
-        "iowarden_device_hang_threshold_seconds",
-        labels=(("severity", "notice"),),
-    ),
-    Rename(
-        NameKind.METRIC,
-        "iowarden_device_stall_warning_seconds",
-        "iowarden_device_hang_threshold_seconds",
-        labels=(("severity", "warning"),),
-    ),
-    Rename(
-        NameKind.METRIC,
-        "iowarden_device_stall_critical_seconds",
-        "iowarden_device_hang_threshold_seconds",
-        labels=(("severity", "critical"),),
-    ),
-    Rename(NameKind.CONDITION, "A1", "write_stall"),
-    Rename(NameKind.CONDITION, "A2", "dirty_limit_too_large"),
-    Rename(NameKind.CONDITION, "A3", "bdi_throttle"),
-    Rename(NameKind.CONDITION, "B1", "device_hang"),
-    Rename(NameKind.CONDITION, "B2", "writeback_no_progress"),
-    Rename(NameKind.CONDITION, "B4", "hung_task"),
-    Rename(NameKind.CONDITION, "B5", "command_timeout"),
-    Rename(NameKind.CONDITION, "B6", "probe_program_stuck"),
-    Rename(NameKind.CONDITION, "C1", "reclaim_stall"),
-    Rename(NameKind.CONDITION, "C2", "direct_reclaim"),
-    Rename(NameKind.CONDITION, "C3", "page_cache_dropped"),
-    Rename(NameKind.CONDITION, "D1", "read_ahead_too_small"),
-    Rename(NameKind.CONDITION, "D2", "read_ahead_below_stripe"),
-    Rename(NameKind.CONDITION, "E1", "misalignment"),
-    Rename(NameKind.CONDITION, "E2", "requests_above_chunk"),
-    Rename(NameKind.CONDITION, "E3", "requests_split"),
-    Rename(NameKind.CONDITION, "F1", "queue_depth_too_large"),
-    Rename(NameKind.CONDITION, "F2", "queue_starvation"),
-    Rename(NameKind.CONDITION, "G1", "phantom_reads"),
-    Rename(NameKind.CONDITION, "H1", "disk_failing"),
-    Rename(NameKind.CONDITION, "H2", "smart_errors"),
-    Rename(NameKind.CONDITION, "H3", "interface_crc_errors"),
-    Rename(NameKind.CONDITION, "H4", "normalized_drop"),
-    Rename(NameKind.CONDITION, "H4b", "normalized_low_at_baseline"),
-    Rename(NameKind.CONDITION, "H5", "self_test"),
-    Rename(NameKind.CONDITION, "H6", "disk_temperature"),
-    Rename(NameKind.CONDITION, "H7", "scsi_health"),
-    Rename(NameKind.CONDITION, "H8", "nvme_health"),
-    Rename(NameKind.CONDITION, "H9", "health_data_unavailable"),
-    Rename(NameKind.CONDITION, "I", "smart_implausible"),
-    Rename(NameKind.CONDITION, "J1", "controller_event"),
-    Rename(NameKind.CONDITION, "J5", "controller_clock_changed"),
-    Rename(NameKind.CONDITION, "K", "io_error"),
-    Rename(NameKind.CONDITION, "L1", "dirty_ratio_too_large"),
-    Rename(NameKind.CONDITION, "L2", "zone_reclaim_enabled"),
-    Rename(NameKind.CONDITION, "L3", "scheduler_unsuitable"),
-    Rename(NameKind.CONDITION, "L4", "strictatime"),
-    Rename(NameKind.CONDITION, "L5", "swap"),
-    Rename(NameKind.CONDITION, "L6", "bdflush"),
-    Rename(NameKind.CONDITION, "L7", "space_low"),
-    Rename(NameKind.CONDITION, "L9", "memory_setting"),
-    Rename(NameKind.CONDITION, "L11", "controller_write_cache"),
-    Rename(NameKind.CONDITION, "L12", "multipath_path_lost"),
-    Rename(NameKind.CONDITION, "L14", "competing_monitor"),
-    Rename(NameKind.CONDITION, "M1", "filesystem_error"),
-    Rename(NameKind.CONDITION, "M2", "filesystem_read_only"),
-    Rename(NameKind.CONDITION, "M3", "filesystem_shutdown"),
-    Rename(NameKind.CONDITION, "M4", "btrfs_error"),
-    Rename(NameKind.CONDITION, "M5", "raid_array"),
-    Rename(NameKind.CONDITION, "M6", "md_check_overdue"),
-    Rename(NameKind.CONDITION, "M7", "device_unavailable"),
-    Rename(NameKind.CONDITION, "S1", "collector_stale"),
-    Rename(NameKind.CONDITION, "S2", "state_storage"),
-    Rename(NameKind.CONDITION, "S3", "notification_unsent"),
-    Rename(NameKind.CONDITION, "S4", "rule_evaluation_failing"),
-    Rename(NameKind.CONDITION, "S5", "config_reload_failed"),
-    Rename(NameKind.CONDITION, "S6", "log_messages_lost"),
-    Rename(NameKind.CONDITION, "S7", "uevents_lost"),
-    Rename(NameKind.CONDITION, "S8", "probe_down"),
-    Rename(NameKind.CONDITION, "S9", "no_disk_monitored"),
-)
-"""All words that were ever renamed, oldest first. A line is never removed: versions may be skipped.
-
-A new name may be renamed again later; it must never have had another meaning before.
-"""
 _NARROWING = frozenset({NameKind.METRIC, NameKind.ALERT, NameKind.EVENT, NameKind.LABEL})
 _NARROWED = frozenset({NameKind.VALUE, NameKind.CHOICE})
 """What has no meaning without its label, or its option."""

@@ -38,7 +38,7 @@ SETTLE_SECONDS = 900.0
 """The result may appear in the drive's log so long after the end of the test."""
 UNKNOWN_SECONDS = 3 * 86_400.0
 """Limit for a test of unknown duration: the largest disks take less than two days."""
-MAX_KEPT = 5000
+MAX_RETAINED = 5000
 _NAMES = {"short": "short", "long": "extended", "conveyance": "conveyance"}
 """The names of the drive's log."""
 _USUAL_MINUTES = {"short": 10, "conveyance": 10}
@@ -292,7 +292,7 @@ def add_scheduled(
 def with_run(runs: Runs, disk: str, kind: str, run: SelfTestRun) -> Runs:
     """Return the runs with one replaced. Beyond MOST_KEPT disks the oldest are dropped."""
     after = {**runs, disk: {**runs.get(disk, {}), kind: run}}
-    if len(after) > MAX_KEPT:
+    if len(after) > MAX_RETAINED:
         newest = {
             d: max(r.begun_seconds or r.seen_seconds for r in after[d].values()) for d in after
         }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.queue import Queue
     from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.block.udev import UdevDevice
+    from iowarden.collectors.competing_monitors import Monitors
     from iowarden.collectors.filesystem.btrfs import BtrfsDevice
     from iowarden.collectors.filesystem.ext4 import Ext4
     from iowarden.collectors.filesystem.mountinfo import Mounts
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.kernel.uname import Uname
     from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.md.mdstat import MdArray
-    from iowarden.collectors.monitors import Monitors
     from iowarden.collectors.procfs.clock import ClockReading
     from iowarden.collectors.procfs.loadavg import Loadavg
     from iowarden.collectors.procfs.meminfo import Meminfo

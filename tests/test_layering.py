@@ -245,9 +245,9 @@ collectors.raid.output: model
 collectors.program: machine model probe_reply
 collectors.source: machine model
 collectors.sysfs: machine model
+collectors.competing_monitors: machine model source
 collectors.filesystem: machine model probe_reply program source sysfs
 collectors.kernel: machine model source
-collectors.monitors: machine model source
 collectors.raid.controller: event model raid.log_alignment raid.output source
 collectors.procfs: filesystem machine model source
 collectors.raid.backend: machine model raid.controller
@@ -257,7 +257,8 @@ collectors.block: filesystem machine model procfs program source sysfs
 collectors.raid.threeware: event machine model program raid.backend raid.controller raid.output
     raid.states
 collectors.md: block event machine model program source sysfs
-collectors.smart: block json_text machine model monitors probe_reply program source sysfs
+collectors.smart: block competing_monitors json_text machine model probe_reply program source
+    sysfs
 collectors.node_series: model smart
 collectors.raid.areca: event machine model program raid.backend raid.controller raid.output
     raid.states smart
@@ -275,12 +276,14 @@ collectors.raid.smartarray: machine model program raid.backend raid.controller r
 collectors.kmsg: event machine model probe_reply raid.megaraid source
 collectors.raid.vendors: raid.adaptec raid.areca raid.megaraid raid.mpt raid.smartarray
     raid.threeware
-collectors.registry: block filesystem kernel kmsg md monitors procfs raid.controller smart source
+collectors.registry: block competing_monitors filesystem kernel kmsg md procfs raid.controller
+    smart source
 collectors.tool_output: event kmsg md model raid.adaptec raid.areca raid.controller raid.megaraid
     raid.mpt raid.output raid.smartarray raid.states raid.threeware smart
 rules.calendar: -
 rules.promql: -
 rules.quantity: -
+rules.rename_table: -
 rules.scrape_labels: -
 rules.severity: -
 rules.signals.in_flight: -
@@ -292,21 +295,21 @@ rules.signals.leaves: signals.in_flight
 rules.signals.signal: snapshot
 rules.yaml_nodes: promql
 rules.conditions: yaml_nodes
-rules.renames: matcher promql
+rules.renames: matcher promql rename_table
 rules.signals.activity: signals.signal
 rules.signals.baseline: signals.signal
-rules.signals.growth: signals.signal
-rules.signals.held: signals.signal
+rules.signals.increase: signals.signal
 rules.signals.memory: signals.signal
+rules.signals.sustained: signals.signal
 rules.faults: conditions
-rules.rulefile: promql renames scrape_labels yaml_nodes
+rules.rulefile: promql rename_table renames scrape_labels yaml_nodes
 rules.signals.filesystem: signals.baseline signals.signal
-rules.signals.queue: signals.activity signals.held signals.signal
+rules.signals.queue: signals.activity signals.signal signals.sustained
 rules.alerting: faults promql rulefile severity yaml_nodes
 rules.topology: faults quantity smart
 rules.incidents: alerting faults matcher notice quantity severity topology
-rules.signals.device: signals.baseline signals.growth signals.held signals.in_flight
-    signals.leaves signals.signal smart topology
+rules.signals.device: signals.baseline signals.increase signals.in_flight signals.leaves
+    signals.signal signals.sustained smart topology
 rules.signals.raid: signals.baseline signals.signal topology
 rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents severity smart topology

@@ -245,7 +245,7 @@ def parse_serial_page(page: bytes) -> str | None:
         return None
     length = int.from_bytes(page[2:_SERIAL_OFFSET], "big")
     text = page[_SERIAL_OFFSET : _SERIAL_OFFSET + length].decode(errors="backslashreplace")
-    return _words(text)
+    return _normalized(text)
 
 
 def parse_wwn(text: str) -> str | None:
@@ -253,7 +253,7 @@ def parse_wwn(text: str) -> str | None:
 
     A 't10.' identifier is vendor, model and serial number again: no unique name.
     """
-    words = _words(text)
+    words = _normalized(text)
     if words is None or words.startswith("t10."):
         return None
     return "0x" + words[4:] if words.startswith("naa.") else words
@@ -541,10 +541,10 @@ def _ports(root: Machine) -> dict[str, str]:
 
 def _text(root: Machine, path: str) -> str | None:
     """Return the text of an attribute on one line, None if it is missing or unreadable."""
-    return _words(root.try_read(path) or "")
+    return _normalized(root.try_read(path) or "")
 
 
-def _words(text: str) -> str | None:
+def _normalized(text: str) -> str | None:
     return " ".join(text.replace("\0", " ").split()) or None
 
 

@@ -106,7 +106,7 @@ _NAMES = (
     ("writes_merged_total", "Writes merged with another before issue."),
     ("written_bytes_total", "Bytes written."),
     ("write_seconds_total", "Total time of all writes."),
-    ("in_flight", "Requests in flight: issued and not completed."),
+    ("requests_in_flight", "Requests in flight: issued and not completed."),
     ("io_time_seconds_total", "Time with a request in flight."),
     (
         "io_time_weighted_seconds_total",
@@ -145,7 +145,7 @@ _UNITS += (1, 1, SECTOR_BYTES, _TICK, 1, _TICK)
 _NODE_UNITS = (*_UNITS[:_DISCARDED_SECTORS], 1, *_UNITS[_DISCARDED_SECTORS + 1 :])
 
 FAMILIES = tuple(
-    Family("iowarden_device_" + name, "gauge" if name == "in_flight" else "counter", text)
+    Family("iowarden_device_" + name, "gauge" if name == "requests_in_flight" else "counter", text)
     for name, text in _NAMES
 )
 _OURS = tuple(zip((family.name for family in FAMILIES), _UNITS, strict=True))

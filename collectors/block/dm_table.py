@@ -26,18 +26,18 @@ _NUMBER = re.compile(r"(\d{1,10}:\d{1,10})", re.ASCII)
 class DmTarget:
     """A line of the table: a range of sectors from `start_sectors` on, and its mapping.
 
-    Fields: `kind` is 'linear', 'striped', 'crypt', 'thin' ...; `words` are the rest of the line.
+    Fields: `kind` is 'linear', 'striped', 'crypt', 'thin' ...; `arguments` are the rest of the line.
     """
 
     start_sectors: int
     sectors: int
     kind: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
 
     @property
     def devices(self) -> frozenset[str]:
         """The numbers ('8:17') of the devices in it."""
-        return frozenset(word for word in self.words if _NUMBER.fullmatch(word))
+        return frozenset(word for word in self.arguments if _NUMBER.fullmatch(word))
 
 
 def parse_dm_table(text: str) -> tuple[DmTarget, ...]:

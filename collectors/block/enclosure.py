@@ -41,7 +41,7 @@ class EnclosureSlot:
 
 
 FAMILIES = (
-    Family("iowarden_enclosure_slot_info", "gauge", "1; state and block device of a slot."),
+    Family("iowarden_enclosure_slot_state", "gauge", "1; state and block device of a slot."),
     Family(
         "iowarden_enclosure_slot_ok",
         "gauge",
@@ -53,7 +53,7 @@ FAMILIES = (
         "1 when a slot has a fault, or its fault LED is on.",
     ),
     Family("iowarden_enclosure_slot_active", "gauge", "1 when a slot is in use."),
-    Family("iowarden_enclosure_slot_locate", "gauge", "1 when the locate LED of a slot is on."),
+    Family("iowarden_enclosure_slot_locate_on", "gauge", "1 when the locate LED of a slot is on."),
 )
 
 
@@ -64,14 +64,14 @@ def emit(value: Iterable[EnclosureSlot]) -> list[Sample]:
         enclosure, name = ("enclosure", slot.enclosure), ("slot", slot.slot)
         device = ("device", slot.device or "")
         labels: Labels = (device, enclosure, name, ("status", slot.status or ""))
-        samples.append(("iowarden_enclosure_slot_info", labels, 1.0))
+        samples.append(("iowarden_enclosure_slot_state", labels, 1.0))
         samples += [
             (metric, (device, enclosure, name), float(number))
             for metric, number in (
                 ("iowarden_enclosure_slot_ok", _OK.get(slot.status or "")),
                 ("iowarden_enclosure_slot_fault", slot.fault),
                 ("iowarden_enclosure_slot_active", slot.active),
-                ("iowarden_enclosure_slot_locate", slot.locate),
+                ("iowarden_enclosure_slot_locate_on", slot.locate),
             )
             if number is not None
         ]

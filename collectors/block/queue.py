@@ -100,11 +100,11 @@ FAMILIES = (
         "Maximum requests in the device's queue (nr_requests).",
     ),
     Family(
-        "iowarden_device_write_back",
+        "iowarden_device_write_cache_enabled",
         "gauge",
         "1 when the kernel treats the device's write cache as enabled.",
     ),
-    Family("iowarden_device_scheduler_info", "gauge", "1; the active I/O scheduler."),
+    Family("iowarden_device_scheduler", "gauge", "1; the active I/O scheduler."),
     Family("iowarden_partition_start_bytes", "gauge", "Where a partition begins on its device."),
     Family("iowarden_partition_size_bytes", "gauge", "Size of a partition."),
     Family(
@@ -139,10 +139,10 @@ def emit(value: Mapping[str, Queue]) -> list[Sample]:
             samples.append(("iowarden_device_queue_requests", labels, queue.nr_requests))
         if queue.write_cache is not None:
             on = float(_WRITE_CACHE[queue.write_cache])
-            samples.append(("iowarden_device_write_back", labels, on))
+            samples.append(("iowarden_device_write_cache_enabled", labels, on))
         if queue.scheduler is not None:
             labels = (("device", device), ("scheduler", queue.scheduler))
-            samples.append(("iowarden_device_scheduler_info", labels, 1.0))
+            samples.append(("iowarden_device_scheduler", labels, 1.0))
         for partition in queue.partitions:
             labels = (("device", device), ("partition", partition.name))
             samples += [

@@ -126,9 +126,9 @@ _COUNTERS, _emit_counters = describe(ScsiDevice, "iowarden_device_scsi_")
 FAMILIES = (
     Family("iowarden_scsi_host_info", "gauge", "1; driver of a host adapter."),
     *_HOST_FAMILIES,
-    Family("iowarden_scsi_multi_queue", "gauge", "1 when SCSI uses the multi-queue block layer."),
+    Family("iowarden_scsi_blk_mq", "gauge", "1 when SCSI uses the multi-queue block layer."),
     Family("iowarden_device_scsi_info", "gauge", "1; SCSI address and host adapter of a device."),
-    Family("iowarden_device_scsi_state_info", "gauge", "1; SCSI state of a device in the kernel."),
+    Family("iowarden_device_scsi_state", "gauge", "1; SCSI state of a device in the kernel."),
     Family("iowarden_device_scsi_running", "gauge", "1 when a device's SCSI state is 'running'."),
     Family(
         "iowarden_device_queue_depth",
@@ -155,7 +155,7 @@ def emit(value: ScsiTopology) -> list[Sample]:
     """Return the samples of FAMILIES; of devices only those with a block device."""
     samples: list[Sample] = []
     if value.multi_queue is not None:
-        samples.append(("iowarden_scsi_multi_queue", (), float(value.multi_queue)))
+        samples.append(("iowarden_scsi_blk_mq", (), float(value.multi_queue)))
     for name, host in value.hosts.items():
         labels: Labels = (("driver", host.driver or ""), ("host", name))
         samples.append(("iowarden_scsi_host_info", labels, 1.0))
@@ -169,7 +169,7 @@ def emit(value: ScsiTopology) -> list[Sample]:
         if device.state is not None:
             running = float(device.state == "running")
             labels = (own, ("state", device.state))
-            samples.append(("iowarden_device_scsi_state_info", labels, 1.0))
+            samples.append(("iowarden_device_scsi_state", labels, 1.0))
             samples.append(("iowarden_device_scsi_running", (own,), running))
         if device.queue_depth is not None:
             samples.append(("iowarden_device_queue_depth", (own,), device.queue_depth))

@@ -108,8 +108,8 @@ def emit(value: Iterable[BtrfsDevice]) -> list[Sample]:
         for sample in _emit(
             device,
             (
-                ("filesystem", device.filesystem),
-                ("identifier", str(device.identifier)),
+                ("fsid", device.filesystem),
+                ("devid", str(device.identifier)),
                 ("label", device.label),
             ),
         )
@@ -129,6 +129,6 @@ SOURCE: Source[tuple[BtrfsDevice, ...]] = Source(
     read=read_btrfs,
     families=FAMILIES,
     emit=emit,
-    objects=("filesystem",),
-    lists=("filesystem", filesystems),
+    objects=("fsid",),
+    lists=("fsid", filesystems),
 )

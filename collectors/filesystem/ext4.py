@@ -57,7 +57,7 @@ FAMILIES = (
     ),
     Family("iowarden_ext4_last_error_timestamp_seconds", "gauge", "When the last error occurred."),
     Family(
-        "iowarden_ext4_last_error_info",
+        "iowarden_ext4_last_error",
         "gauge",
         "1; in labels the kernel's function and line, inode and block of the last error.",
     ),
@@ -133,7 +133,7 @@ def emit(value: Mapping[str, Ext4]) -> list[Sample]:
                 ("line", last.line),
             )
             info = tuple((key, "" if text is None else str(text)) for key, text in told)
-            samples.append(("iowarden_ext4_last_error_info", info, 1))
+            samples.append(("iowarden_ext4_last_error", info, 1))
     return samples
 
 

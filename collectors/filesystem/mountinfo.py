@@ -89,7 +89,7 @@ class Mounts:
 FAMILIES = (
     Family("iowarden_mount_read_only", "gauge", "1 when a mount or its file system is read-only."),
     Family(
-        "iowarden_mount_wanted_read_only",
+        "iowarden_mount_fstab_read_only",
         "gauge",
         "1 when '/etc/fstab' has the mount as read-only, 0 when as writable.",
     ),
@@ -99,7 +99,7 @@ FAMILIES = (
         "1 when the file system has shut itself down after an error (emergency_ro, shutdown).",
     ),
     Family(
-        "iowarden_mount_strict_access_time",
+        "iowarden_mount_strictatime",
         "gauge",
         "1 when every read of a file writes its access time (neither noatime nor relatime).",
     ),
@@ -232,9 +232,9 @@ def emit(value: Mounts) -> list[Sample]:
         emergency = not _EMERGENCY.isdisjoint(mount.super_options)
         samples.append(("iowarden_mount_read_only", labels, float(mount.read_only)))
         if wanted is not None:
-            samples.append(("iowarden_mount_wanted_read_only", labels, float("ro" in wanted)))
+            samples.append(("iowarden_mount_fstab_read_only", labels, float("ro" in wanted)))
         samples.append(("iowarden_mount_emergency", labels, float(emergency)))
-        samples.append(("iowarden_mount_strict_access_time", labels, float(strict)))
+        samples.append(("iowarden_mount_strictatime", labels, float(strict)))
     return samples
 
 

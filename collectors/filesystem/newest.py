@@ -61,7 +61,7 @@ def from_json(text: str) -> Listing:
             listing.newest is not None,
             listing.oldest is not None,
         ):
-            raise ValueError("files without a newest and an oldest, or the other way round")
+            raise ValueError("newest and oldest must be given exactly if there are files")
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ParseError(
             f"probe 'newest': expected files as JSON, got {text[:80]!r}:"

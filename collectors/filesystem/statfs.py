@@ -101,7 +101,7 @@ FAMILIES = (
     Family("iowarden_filesystem_files_free", "gauge", "Free inodes."),
     Family("iowarden_filesystem_readonly", "gauge", "1 when it is mounted read-only on the host."),
     Family(
-        "iowarden_filesystem_unread",
+        "iowarden_filesystem_device_error",
         "gauge",
         "1 when the fill level of a file system cannot be read: an error, no answer, not visible.",
     ),
@@ -282,13 +282,14 @@ def emit(value: Filesystems) -> list[Sample]:
             ("iowarden_filesystem_free_bytes", labels, usage.free_bytes),
             ("iowarden_filesystem_available_bytes", labels, usage.available_bytes),
             ("iowarden_filesystem_readonly", labels, float(usage.read_only)),
-            ("iowarden_filesystem_unread", labels, 0.0),
+            ("iowarden_filesystem_device_error", labels, 0.0),
         ]
         if usage.files:
             samples.append(("iowarden_filesystem_files", labels, usage.files))
             samples.append(("iowarden_filesystem_files_free", labels, usage.files_free))
     samples += [
-        ("iowarden_filesystem_unread", _labels(mount), 1.0) for mount in value.unreadable.values()
+        ("iowarden_filesystem_device_error", _labels(mount), 1.0)
+        for mount in value.unreadable.values()
     ]
     return samples
 

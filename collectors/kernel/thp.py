@@ -32,7 +32,7 @@ class TransparentHugepage:
     """'always', 'defer', 'defer+madvise', 'madvise' or 'never'; None: no such file."""
 
 
-FAMILIES = (Family("iowarden_thp_info", "gauge", "Active settings of transparent huge pages."),)
+FAMILIES = (Family("iowarden_thp_setting", "gauge", "Active settings of transparent huge pages."),)
 
 
 def parse_choice(text: str, path: str) -> str:
@@ -47,7 +47,7 @@ def parse_choice(text: str, path: str) -> str:
 def emit(value: TransparentHugepage) -> list[Sample]:
     """Return the sample of FAMILIES."""
     labels = (("defrag", value.defrag or ""), ("enabled", value.enabled))
-    return [("iowarden_thp_info", labels, 1)]
+    return [("iowarden_thp_setting", labels, 1)]
 
 
 def read_thp(root: Machine) -> TransparentHugepage:

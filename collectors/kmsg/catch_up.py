@@ -71,7 +71,7 @@ class JournalQuery:
         return (message.monotonic_seconds, _seam_text(message.message)) in self.seam
 
 
-def read_missed(
+def read_backlog(
     root: Machine, wanted: JournalQuery, realtime: Callable[[], float]
 ) -> Iterator[tuple[list[StorageEvent], str]]:
     """Yield the events that the journal has, and the journal cursor after them.

@@ -61,7 +61,7 @@ _ATA_SHAPES = tuple(
         (r"error=0x[0-9a-f]+ \{ *(?P<code>.*?) *\}", "ata_abort"),
         (r"limiting (?:SATA link )?speed to (?P<code>.+)", "ata_speed_limited"),
         (r"NCQ disabled due to excessive errors", "ata_ncq_disabled"),
-        (r"(?:NODEV after polling detection|disabled?\b|detaching )", "ata_gone"),
+        (r"(?:NODEV after polling detection|disabled?\b|detaching )", "ata_disabled"),
     )
 )
 

@@ -160,7 +160,7 @@ _ATA_FOUND = (
 )
 _ATA: Rows = (
     (_ATA_FOUND, NOTHING),
-    (r"(?i)giving up|, disabling|controller unavailable", "ata_gone"),
+    (r"(?i)giving up|, disabling|controller unavailable", "ata_disabled"),
     (r"(?i)FLUSH failed", "ata_media_error"),
     (
         r"(?i)failed to (?:resume|recover)|(?:pre|soft|hard)?reset failed|reset engine",
@@ -188,9 +188,9 @@ _NVME: Rows = (
             r"(?i)crashed|IO queues lost|request disconnect|reset failure|failed to mark controller"
             r"|not RESETTING"
         ),
-        "nvme_dead",
+        "nvme_controller_dead",
     ),
-    (r"persistent internal error", "nvme_down"),
+    (r"persistent internal error", "nvme_controller_down"),
     (
         (
             r"(?i)keep-?alive fail|error recovery|connectivity lost|no usable path|digest (?:error"

@@ -42,7 +42,7 @@ _GAPS = Family(
     "iowarden_kernel_log_gaps_total", "counter", "How often lines of the kernel log were lost."
 )
 _SUPPRESSED_TOTAL = Family(
-    "iowarden_kernel_log_suppressed_total",
+    "iowarden_kernel_log_suppressed_messages_total",
     "counter",
     "Lines that the kernel suppressed and only counted: add them to the number of events.",
 )

@@ -58,17 +58,17 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"nvme (?P<device>\S+): Abort status: (?P<code>\S+)", "nvme_abort"),
         (
             r"nvme (?P<device>\S+): controller is down; will reset: (?P<code>.*)",
-            "nvme_down",
+            "nvme_controller_down",
         ),
-        (r"nvme (?P<device>\S+): (?:Refused|Unable) to change power state", "nvme_down"),
-        (r"nvme (?P<device>\S+): .*\breset controller$", "nvme_down"),
+        (r"nvme (?P<device>\S+): (?:Refused|Unable) to change power state", "nvme_controller_down"),
+        (r"nvme (?P<device>\S+): .*\breset controller$", "nvme_controller_down"),
         (
             (
                 r"nvme (?P<device>\S+): (?:Removing after probe failure|Device not ready; aborting"
                 r"|Disabling device after reset failure|failed to mark controller live"
                 r"|Device shutdown incomplete)"
             ),
-            "nvme_dead",
+            "nvme_controller_dead",
         ),
         (
             (
@@ -262,7 +262,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "fs_errors_remembered",
         ),
         (rf"EXT\d-fs \({_DEVICE}\): (?:error: )?[Rr]emounting filesystem read-only", "fs_readonly"),
-        (rf"EXT\d-fs \({_DEVICE}\): re-mounted \S+ r/w", "fs_writable"),  # from 6.2 on
+        (rf"EXT\d-fs \({_DEVICE}\): re-mounted \S+ r/w", "fs_remounted_writable"),  # from 6.2 on
         (rf"EXT\d-fs \({_DEVICE}\): .*shut ?down", "fs_shutdown"),
         (
             (

@@ -26,11 +26,11 @@ KINDS = {
     "md_spare_active": "SpareActive: a spare is now an active member",
     "md_spare_moved": "MoveSpare: a spare moved from one array to another",
     "md_array_degraded": "DegradedArray: an array has members missing, or more than before",
-    "md_array_whole": "an array has all its members again",
+    "md_array_recovered": "an array has all its members again",
     "md_rebuild_started": "RebuildStarted: a rebuild, resync, check or reshape began",
     "md_rebuild_finished": "RebuildFinished: a rebuild, resync, check or reshape ended",
     "md_array_new": "NewArray: an array appeared",
-    "md_array_gone": "DeviceDisappeared: an array no longer exists, or is no longer active",
+    "md_array_disappeared": "DeviceDisappeared: an array no longer exists, or is no longer active",
 }
 _CODES = {kind: meaning.partition(":")[0] for kind, meaning in KINDS.items() if ":" in meaning}
 _STOPPED = frozenset({"clear", "inactive"})
@@ -52,7 +52,7 @@ def md_events(
     found: list[tuple[str, str, str, str]] = []
     for name in sorted(former.keys() - running.keys()):
         state = f", its state is {now[name].state}" if name in now else ""
-        found.append(("md_array_gone", name, "", f"{name} is no longer active{state}"))
+        found.append(("md_array_disappeared", name, "", f"{name} is no longer active{state}"))
     for name in sorted(running):
         array = running[name]
         if name not in former:
@@ -122,7 +122,7 @@ def _array(old: MdArray, new: MdArray) -> Iterator[tuple[str, str, str, str]]:
         if new.degraded > old.degraded:
             yield _degraded(new)
         elif not new.degraded and old.degraded:
-            yield "md_array_whole", name, "", f"{name} has all its members"
+            yield "md_array_recovered", name, "", f"{name} has all its members"
     was = old.sync_action if old.sync_action in _SYNCHRONISING else None
     action = new.sync_action if new.sync_action in _SYNCHRONISING else None
     # Unknown is not idle: an attribute that was unreadable once ends nothing.

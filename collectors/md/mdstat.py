@@ -127,7 +127,7 @@ FAMILIES = (
     Family("iowarden_md_sync_action", "gauge", _STATED + "its synchronisation (sync_action)."),
     Family("iowarden_md_raid_disks", "gauge", "Members that a complete array has."),
     Family("iowarden_md_degraded", "gauge", "Missing members of an array."),
-    Family("iowarden_md_sync_done_ratio", "gauge", "Progress of the current synchronisation."),
+    Family("iowarden_md_sync_completed_ratio", "gauge", "Progress of the current synchronisation."),
     Family("iowarden_md_sync_speed_bytes_per_second", "gauge", "Speed of the synchronisation."),
     Family("iowarden_md_mismatches_bytes", "gauge", "Mismatches found by the last check."),
     Family("iowarden_md_chunk_bytes", "gauge", "Chunk of an array."),
@@ -461,7 +461,7 @@ def emit(value: Mapping[str, MdArray]) -> list[Sample]:
             for metric, number in (
                 ("raid_disks", array.raid_disks),
                 ("degraded", array.degraded),
-                ("sync_done_ratio", array.sync_done_ratio),
+                ("sync_completed_ratio", array.sync_done_ratio),
                 ("sync_speed_bytes_per_second", array.sync_speed_bytes_per_second),
                 ("mismatches_bytes", array.mismatches_bytes),
                 ("chunk_bytes", array.chunk_bytes),

@@ -42,7 +42,7 @@ class ClockReading:
 
 FAMILIES = (
     Family("iowarden_clock_uptime_seconds", "gauge", "Time since boot, including suspend."),
-    Family("iowarden_clocksource_info", "gauge", "Clock source of the kernel."),
+    Family("iowarden_clocksource", "gauge", "Clock source of the kernel."),
 )
 
 
@@ -59,7 +59,7 @@ def emit(value: ClockReading) -> list[Sample]:
     samples: list[Sample] = [("iowarden_clock_uptime_seconds", (), value.uptime_seconds)]
     if value.clocksource is not None:
         labels = (("clocksource", value.clocksource),)
-        samples.append(("iowarden_clocksource_info", labels, 1))
+        samples.append(("iowarden_clocksource", labels, 1))
     return samples
 
 
@@ -81,7 +81,7 @@ def node_samples(value: ClockReading) -> Iterator[Sample]:
 def read_clock(root: Machine) -> ClockReading:
     """Read the clocks. Errors: AbsentError (no '/proc/uptime'), ReadError, ParseError."""
     uptime_seconds = parse_uptime(root.read_cached_open(PATH))
-    current = _words(root, "current_clocksource")
+    current = _fields(root, "current_clocksource")
     if root.path:
         realtime_seconds, zone = _played(root, uptime_seconds), None
     else:
@@ -93,7 +93,7 @@ def read_clock(root: Machine) -> ClockReading:
         realtime_seconds=realtime_seconds,
         zone=zone,
         clocksource=current[0] if current else None,
-        clocksources=_words(root, "available_clocksource"),
+        clocksources=_fields(root, "available_clocksource"),
     )
 
 
@@ -104,7 +104,7 @@ def _played(root: Machine, uptime_seconds: float) -> float | None:
         return None  # the collector of that file reports why
 
 
-def _words(root: Machine, name: str) -> tuple[str, ...]:
+def _fields(root: Machine, name: str) -> tuple[str, ...]:
     try:
         return tuple(root.read_cached_open(f"{CLOCKSOURCE}/{name}").split())
     except AbsentError:

@@ -60,7 +60,7 @@ _KEYS = {
     "MemAvailable_bytes": "available_bytes",
     "Buffers_bytes": "buffers_bytes",
     "Cached_bytes": "cached_bytes",
-    "Shmem_bytes": "shared_bytes",
+    "Shmem_bytes": "shmem_bytes",
     "Dirty_bytes": "dirty_bytes",
     "Writeback_bytes": "writeback_bytes",
     "NFS_Unstable_bytes": "unstable_bytes",

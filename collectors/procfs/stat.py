@@ -46,7 +46,7 @@ class Stat:
 FAMILIES = (
     Family("iowarden_tasks_running", "gauge", "Tasks that run or wait for a CPU."),
     Family("iowarden_tasks_blocked", "gauge", "Tasks in uninterruptible sleep, waiting for I/O."),
-    Family("iowarden_boot_time_seconds", "gauge", "When the machine booted, as Unix time."),
+    Family("iowarden_boot_timestamp_seconds", "gauge", "When the machine booted, as Unix time."),
     Family("iowarden_cpu_seconds_total", "counter", "CPU time of all CPUs, by mode."),
 )
 _CPU_LABELS = tuple((("mode", mode),) for mode in MODES)
@@ -74,7 +74,7 @@ def emit(value: Stat) -> list[Sample]:
     samples: list[Sample] = [
         ("iowarden_tasks_running", (), value.procs_running),
         ("iowarden_tasks_blocked", (), value.procs_blocked),
-        ("iowarden_boot_time_seconds", (), value.boot_time_seconds),
+        ("iowarden_boot_timestamp_seconds", (), value.boot_time_seconds),
     ]
     samples += [
         ("iowarden_cpu_seconds_total", labels, seconds)

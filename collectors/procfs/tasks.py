@@ -1,9 +1,10 @@
 """Blocked tasks (D state): the kernel function in which they wait, and their I/O.
 
 Source: proc(5): '/proc/PID/stat' (state D), 'wchan', 'stack', 'io'. The daemon's user may not read
-the last three (ptrace access mode, CAP_SYS_ADMIN): the probe reads them, `read_waiting_tasks`, and the daemon
-queries it, `read_tasks`, only while '/proc/stat' counts a blocked task. 'cmdline', 'environ' and
-'maps' are never read: they need the lock of a memory map that a task may hold while it hangs.
+the last three (ptrace access mode, CAP_SYS_ADMIN): the probe reads them, `read_waiting_tasks`, and
+the daemon queries it, `read_tasks`, only while '/proc/stat' counts a blocked task. 'cmdline',
+'environ' and 'maps' are never read: they need the lock of a memory map that a task may hold while
+it hangs.
 """
 
 from __future__ import annotations

@@ -144,9 +144,9 @@ class Controller:
     """A RAID controller.
 
     Fields: `name` is that of events ('areca 1', 'c0'); `host` is 'host2', if known; `program` is
-    the program that reported it, where a vendor has several with different names; `unreadable`: which
-    parts of its state could not be read, and why; `clock_offset_seconds` is its clock, read as if
-    it were UTC, minus UTC, if it reports its time.
+    the program that reported it, where a vendor has several with different names; `unreadable`:
+    which parts of its state could not be read, and why; `clock_offset_seconds` is its clock, read
+    as if it were UTC, minus UTC, if it reports its time.
     """
 
     name: str
@@ -250,7 +250,7 @@ FAMILIES = (
     ),
     Family("iowarden_controller_array_state", "gauge", _STATE_HELP + "an array."),
     Family(
-        "iowarden_controller_array_done_ratio",
+        "iowarden_controller_array_progress_ratio",
         "gauge",
         "Progress of a rebuild, check, initialisation or migration of an array.",
     ),
@@ -261,7 +261,7 @@ FAMILIES = (
         "1 when an array's write cache is active: writes complete before they are on a disk.",
     ),
     Family(
-        "iowarden_controller_array_write_cache_default_enabled",
+        "iowarden_controller_array_write_cache_configured_enabled",
         "gauge",
         "1 when the configured policy of an array is write-back, whatever is in effect now.",
     ),
@@ -306,7 +306,7 @@ FAMILIES = (
     Family("iowarden_controller_fan_rpm", "gauge", "Speed of a fan of a controller."),
     Family("iowarden_controller_voltage_volts", "gauge", "Voltage at a controller."),
     Family(
-        "iowarden_controller_unread",
+        "iowarden_controller_unreadable",
         "gauge",
         "1; in labels why a controller, its log or a part of its state could not be read.",
     ),
@@ -329,7 +329,7 @@ def emit(value: Controllers) -> list[Sample]:
         labels: Mapping[str, str],
     ) -> None:
         if state is not None:
-            add(prefix + "state", 1.0, **labels, state=state.health.value, word=state.word)
+            add(prefix + "state", 1.0, **labels, state=state.health.value, vendor_state=state.word)
         for name, number in numbers.items():
             add(name, number, **labels)
 
@@ -353,10 +353,10 @@ def emit(value: Controllers) -> list[Sample]:
             add("array_info", 1.0, **own, **about, address=array.address)
             policy = array.policy or CachePolicy()
             numbers = {
-                "array_done_ratio": array.state.done_ratio,
+                "array_progress_ratio": array.state.done_ratio,
                 "array_size_bytes": array.size_bytes,
                 "array_write_cache_enabled": policy.write_back,
-                "array_write_cache_default_enabled": policy.default_write_back,
+                "array_write_cache_configured_enabled": policy.default_write_back,
                 "array_write_cache_forced": policy.forced,
                 "array_disk_cache_enabled": array.disk_cache,
             }
@@ -394,10 +394,10 @@ def emit(value: Controllers) -> list[Sample]:
             "vendor": problem.vendor,
             "host": problem.host,
             "reason": printable(problem.reason[:_MAX_REASON_CHARACTERS]),
-            "what": "log" if problem.reason.startswith(LOG_PROBLEM) else what,
+            "scope": "log" if problem.reason.startswith(LOG_PROBLEM) else what,
         }
         if problem.reason:
-            add("unread", 1.0, **{name: text for name, text in labels.items() if text})
+            add("unreadable", 1.0, **{name: text for name, text in labels.items() if text})
     return list(dict.fromkeys(samples))
 
 

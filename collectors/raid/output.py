@@ -27,7 +27,7 @@ _DATE = re.compile(
     r"\s*\w{3}\s+(\w{3})\s+(\d{1,2})\s+(?:(\d{4})\s+)?(\d{1,2}):(\d{2}):(\d{2})(?:\s+(\d{4}))?\s*",
     re.ASCII,
 )
-EMPTY_WORDS = frozenset({"", "-", "n/a", "not applicable", "not supported"})
+EMPTY_VALUES = frozenset({"", "-", "n/a", "not applicable", "not supported"})
 """Placeholders for an empty value."""
 
 
@@ -114,7 +114,7 @@ def unlisted(command: str, what: str, counted: str, listed: int) -> list[str]:
     digits = re.match(r"([0-9]{1,5})(?: of [0-9]{1,5})?\s*$", counted)
     if digits is None:
         told = counted.strip()
-        if told.casefold() in EMPTY_WORDS:
+        if told.casefold() in EMPTY_VALUES:
             return []
         return [f"'{command}': expected a number of {what}, got '{printable(told[:80])}'"]
     if int(digits[1]) <= listed:

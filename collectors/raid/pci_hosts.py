@@ -38,7 +38,7 @@ def addresses_of(root: Machine, drivers: Iterable[str], hosts: Sequence[str]) ->
     }
 
 
-def made_by_hp(root: Machine, address: str) -> bool:
+def is_hp(root: Machine, address: str) -> bool:
     """Return whether HP sells an adapter of the driver smartpqi; HP's programs report most of it.
 
     If that cannot be read, it is assumed.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.raid.controller import ComponentHealth, ComponentState
-from iowarden.collectors.raid.output import EMPTY_WORDS, printable, ratio
+from iowarden.collectors.raid.output import EMPTY_VALUES, printable, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -97,7 +97,7 @@ def classify(word: str, meanings: Mapping[str, ComponentHealth]) -> ComponentSta
     return ComponentState(health, bare or told, ratio(percent))
 
 
-_UNCOUNTED = EMPTY_WORDS | {"not available", "none"}
+_UNCOUNTED = EMPTY_VALUES | {"not available", "none"}
 
 
 def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
@@ -137,7 +137,7 @@ _RANK = (
 )
 
 
-def worse(one: ComponentState, other: ComponentState) -> ComponentState:
+def worst(one: ComponentState, other: ComponentState) -> ComponentState:
     """Return the worse of two states of one component; the first of equals."""
     return min(one, other, key=lambda state: _RANK.index(state.health))
 
@@ -158,7 +158,7 @@ def once(told: Iterable[_Named]) -> tuple[_Named, ...]:
         before = found.setdefault(each.name, each)
         one, other = _own(before), _own(each)
         if one and other:
-            found[each.name] = replace(before, state=worse(one, other))
+            found[each.name] = replace(before, state=worst(one, other))
     return tuple(found.values())
 
 
@@ -180,7 +180,7 @@ def agreed(
         if before.state.health is not each.state.health:
             expected = f"expected '{before.state.word}', as '{told[0]}' reports"
             odd.append(f"'{told[1]}': {each.slot}: {expected}, got '{each.state.word}'")
-            found[each.slot] = replace(before, state=worse(before.state, each.state))
+            found[each.slot] = replace(before, state=worst(before.state, each.state))
     return tuple(found.values()), odd
 
 
@@ -207,7 +207,7 @@ def unknown_caches(arrays: Iterable[ControllerArray]) -> tuple[str, ...]:
     told: dict[str, list[str]] = {}
     for each in arrays:
         policy = each.policy
-        if policy and policy.write_back is None and policy.word.casefold() not in EMPTY_WORDS:
+        if policy and policy.write_back is None and policy.word.casefold() not in EMPTY_VALUES:
             told.setdefault(policy.word, []).append(each.name)
     return tuple(
         f"write cache of {names[0]}{' and others' if len(names) > 1 else ''}: expected a known"

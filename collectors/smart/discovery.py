@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.smart import hidden_disks, scsi_hosts
 from iowarden.collectors.smart.drive import AccessMethod
-from iowarden.collectors.smart.scsi_hosts import UnmonitoredDevice as Uncovered  # noqa: PLC0414, TC001 - of Found
-from iowarden.collectors.smart.scsi_hosts import VirtualDrive as Volume  # noqa: PLC0414, TC001 - the same
+from iowarden.collectors.smart.scsi_hosts import UnmonitoredDevice as Uncovered  # noqa: TC001 - of Found
+from iowarden.collectors.smart.scsi_hosts import VirtualDrive as Volume  # noqa: TC001 - the same
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -222,7 +222,7 @@ class AccessMethod:
 class ReadStatus(enum.StrEnum):
     """Read status of a disk's SMART data; all but `read` are reasons why none is available."""
 
-    READ = "read"
+    READ = "monitored"
     ASLEEP = "asleep"
     """In standby and not woken; the last data are still shown."""
     NO_PASS_THROUGH = "no_pass_through"  # noqa: S105 - no password
@@ -231,20 +231,20 @@ class ReadStatus(enum.StrEnum):
     """A virtual disk or a removable medium: it has no SMART data."""
     LUN = "lun"
     """A logical unit of a storage array, which monitors its own disks."""
-    HUNG = "stuck"
+    HUNG = "hung"
     """A query hangs in the kernel."""
     TIMEOUT = "timeout"
-    IMPLAUSIBLE = "untrusted"
+    IMPLAUSIBLE = "implausible"
     """The SMART data are implausible."""
     PERMISSION = "permission"
     UNPARSED = "unparsed"
     """smartctl's output could not be parsed."""
-    UNREADABLE = "failed"
+    UNREADABLE = "unreadable"
     """It does not answer, was removed, or reports no health: SMART is disabled, or missing."""
     NO_SMARTCTL = "no_smartctl"
     """smartctl is missing or older than 7.0."""
     NO_PROBE = "no_probe"
-    NOT_POLLED_YET = "not_yet"
+    NOT_POLLED_YET = "not_polled_yet"
     MISSING = "missing"
     """Expected, but not found."""
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Options:
     """Settings. `wake_after_seconds`: how long a drive may stay in standby; None: for ever."""
 
-    period_seconds: float = 1800.0
-    raid_period_seconds: float = 3600.0
+    interval_seconds: float = 1800.0
+    raid_interval_seconds: float = 3600.0
     wake_after_seconds: float | None = None
     drives: tuple[ConfiguredDrive, ...] = ()
     deadline_seconds: float = 60.0

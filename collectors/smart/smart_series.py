@@ -100,16 +100,16 @@ _DRIVE = (
         lambda d: d.self_test_remaining_ratio,
     ),
     _row(
-        "smart_disagreements",
+        "smart_pysmart_disagreements",
         "gauge",
         "Values that pySMART parses differently from the same output.",
         lambda d: None if d.read_by else d.disagreements,
     ),
     _row(
-        "smart_unread_fields",
+        "smart_unreadable_fields",
         "gauge",
         "Fields of the disk's SMART report that cannot be parsed, or contradict each other.",
-        lambda d: len(d.unread) or None,
+        lambda d: len(d.read_errors) or None,
     ),
 )
 
@@ -168,7 +168,7 @@ _NVME = (
     _nvme(
         "available_spare_threshold_ratio", "gauge", "Spare capacity below which the drive warns."
     ),
-    _nvme("percentage_used_ratio", "gauge", "Used share of the endurance; may be more than 1."),
+    _nvme("endurance_used_ratio", "gauge", "Used share of the endurance; may be more than 1."),
     _nvme(
         "media_errors_total",
         "counter",
@@ -252,7 +252,7 @@ _POLL = (
         lambda p: p.failures_total,
     ),
     _row(
-        "smart_read_timestamp_seconds",
+        "smart_last_poll_timestamp_seconds",
         "gauge",
         "When the disk last answered, as Unix time.",
         lambda p: p.read_seconds,

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import monitors
+from iowarden.collectors import competing_monitors
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import (
     AbsentError,
@@ -110,13 +110,29 @@ def run_smartctl(
     return replace(answer, text=(name, _recorded(answer.status, answer.reason)))
 
 
+_BEFORE = {
+    "read": "monitored",
+    "stuck": "hung",
+    "untrusted": "implausible",
+    "failed": "unreadable",
+    "not_yet": "not_polled_yet",
+}
+"""Values of `ReadStatus` in older recordings, which have them below "cover"."""
+
+
+def _status_key(value: dict[str, object]) -> str | None:
+    """Return the key of the status that a recording has in place of smartctl's output."""
+    return next((key for key in ("read_status", "cover") if key in value), None)
+
+
 def classify_output(name: str, content: bytes, target: AccessMethod) -> SmartctlResult:
     """Classify a text from the probe, or one that a recording has in its place."""
     text = (name, content)
     try:
         value = json.loads(content)
-        if "cover" in value:
-            cover, reason = ReadStatus(field(str, value, "cover")), field(str, value, "reason")
+        if (key := _status_key(value)) is not None:
+            word = field(str, value, key)
+            cover, reason = ReadStatus(_BEFORE.get(word, word)), field(str, value, "reason")
             return SmartctlResult(cover, reason, ran=cover in _RAN, text=text)
         status, signal = optional(int, value, "status"), optional(int, value, "signal")
         output, errors = field(str, value, "stdout"), field(str, value, "stderr")
@@ -151,7 +167,7 @@ def usable(root: Machine) -> SmartctlResult | None:
     try:
         content = root.query_probe("run", *_VERSION, deadline_seconds=VERSION_SECONDS)
         value = json.loads(content)
-        if "cover" in value:
+        if _status_key(value) is not None:
             return classify_output(name, content.encode(), AccessMethod(""))
         said = field(str, value, "stdout")
     except ProgramNotFoundError as error:
@@ -183,7 +199,7 @@ def _without(cover: ReadStatus, reason: str) -> SmartctlResult:
 
 def _recorded(cover: ReadStatus, reason: str) -> bytes:
     """Return what a recording has in place of an answer that never came."""
-    return json.dumps({"cover": cover, "reason": reason}).encode()
+    return json.dumps({"read_status": cover, "reason": reason}).encode()
 
 
 def clash(root: Machine, driver: str) -> str:
@@ -194,14 +210,14 @@ def clash(root: Machine, driver: str) -> str:
     if driver != _ONE_AT_A_TIME:
         return ""
     try:
-        running = monitors.read_monitors(root).running
+        running = competing_monitors.read_monitors(root).running
     except (AbsentError, ReadError):
         return ""
     return "; ".join(
         f"'{monitor.name}' (process {process.pid}) polls this controller, too, and each loses"
         " answers of the other; smartctl was not run; stop one of the two"
         + (f": 'systemctl stop {process.unit}'" if process.unit else "")
-        for monitor in monitors.PROGRAMS
+        for monitor in competing_monitors.PROGRAMS
         if driver in monitor.drivers
         for process in running.get(monitor.name, ())
     )

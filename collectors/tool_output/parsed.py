@@ -29,7 +29,7 @@ class Tool(enum.StrEnum):
     ARCCONF = "arcconf"
     SSACLI = "ssacli"
     """Also hpssacli, hpacucli."""
-    CCISS = "cciss"
+    CCISS = "cciss_vol_status"
     """cciss_vol_status."""
     CLI64 = "cli64"
     """Also cli32, areca-cli."""

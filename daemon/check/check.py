@@ -35,7 +35,7 @@ MIN_OBSERVATION_SECONDS = 4.0
 """Minimum duration of a check: signals of one second need a few."""
 MAX_OBSERVATION_SECONDS = 45.0
 """Maximum, while a data source has not answered or a device completes no request."""
-STANDING_SECONDS = 2.0
+CURRENT_SECONDS = 2.0
 """A device without completions for this long is watched until its alert fires."""
 SETTLE_SECONDS = 2.0
 """How long a frame of a recording waits for reader threads, in real time."""
@@ -61,7 +61,7 @@ def observe(
         engine.rules.evaluate(now)
         # Reads that began in this turn are awaited only in the first turn: some begin in each.
         waits = readers.waiting(now) if tick > began else readers.waiting()
-        busy = waits or _standing(engine)
+        busy = waits or _current(engine)
         if now - began >= (MAX_OBSERVATION_SECONDS if busy else look_seconds):
             return
         tick += 1.0
@@ -109,12 +109,12 @@ def _answers(
     return found
 
 
-def _standing(engine: Engine) -> bool:
+def _current(engine: Engine) -> bool:
     """Whether a device completes no request and no alert fires for it yet."""
     firing = {a.label("device") for a in engine.rules.alerts() if a.active}
     return any(
-        metric == "iowarden_device_stalled_seconds"
-        and value >= STANDING_SECONDS
+        metric == "iowarden_device_hang_seconds"
+        and value >= CURRENT_SECONDS
         and dict(labels)["device"] not in firing
         for chunk in engine.hub.chunks()
         for _, samples in chunk.families
@@ -140,7 +140,7 @@ def examine(
     asked = pollers.make(settings.smart, clock).sources()
     # Only the service polls drives: their SMART data is not missing from a check.
     sources = [dataclasses.replace(s, unreadable=None) if s.name == "smart" else s for s in asked]
-    readers = SourceScheduler(sources, settings.period_seconds, root, clock.now, events.put)
+    readers = SourceScheduler(sources, settings.interval_seconds, root, clock.now, events.put)
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
     engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)
     if player is None:

@@ -13,7 +13,7 @@ Format of `--json`; later versions only add fields:
                  "device": "sdb", "controller": "", "place": "", "sector": 8, "sectors": null,
                  "block": null, "blocks": null, "seconds": 12.5, "text": "..."}],
      "events_left_out": 0,
-     "alerts": [{"severity": "critical", "state": "firing", "alert": "ArrayDegraded",
+     "alerts": [{"severity": "critical", "state": "firing", "alert": "MdDegraded",
                  "object": "md0", "text": "...", "advice": "..."}],
      "unread": [{"line": 7, "text": "...", "reason": "...", "fault": false}]}
 
@@ -316,7 +316,9 @@ def _is_monitoring_alert(alert: Alert) -> bool:
     return findings.about_iowarden(alert) or alert.name in _MONITORING_ALERTS
 
 
-_MONITORING_ALERTS = frozenset({"NoDiskRead", "DiskNotCovered", "DiskNeverCovered", "NoSwap"})
+_MONITORING_ALERTS = frozenset(
+    {"NoDiskMonitored", "DiskNotMonitored", "DiskNeverMonitored", "NoSwap"}
+)
 
 
 def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> ExplainedAlert:

@@ -38,7 +38,7 @@ NOT_POLLED = frozenset(
 )
 
 SLOW_GROUPS = frozenset(
-    "bandwidth lull reclaim_stall swap activity phantom_reads read_ahead request_split"
+    "bandwidth no_progress reclaim_stall swap activity phantom_reads read_ahead request_split"
     " request_chunk starvation timeouts hung_task".split()
 )
 """Signal groups that need minutes of data, or a change in it."""

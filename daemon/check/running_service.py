@@ -114,7 +114,7 @@ def findings(
     if status != 200:
         said = text.strip() or f"HTTP status {status}"
         found.append(Finding(Level.WARNING, "service", "", f"not healthy: {said}"))
-    found.append(Finding(Level.OK, "service", "", f"answers at {shown}; {_standing_of(samples)}"))
+    found.append(Finding(Level.OK, "service", "", f"answers at {shown}; {_current_of(samples)}"))
     return found
 
 
@@ -150,7 +150,7 @@ def _unresolved(samples: _Metrics) -> Iterator[Finding]:
             yield Finding(_LEVEL[word], "open incidents", "", text)
 
 
-def _standing_of(samples: _Metrics) -> str:
+def _current_of(samples: _Metrics) -> str:
     values = {name: value for name, labels, value in samples if not labels}
     ages = [v for name, _, v in samples if name == "iowarden_collector_age_seconds"]
     firing = sum(
@@ -159,7 +159,7 @@ def _standing_of(samples: _Metrics) -> str:
     words = [f"alerts firing: {firing}"]
     if ages:
         words.append(f"data {duration(min(ages))} to {duration(max(ages))} old")
-    waiting = sum(value for name, _, value in samples if name == "iowarden_mails_waiting")
+    waiting = sum(value for name, _, value in samples if name == "iowarden_notifications_waiting")
     words.append(f"notifications waiting: {waiting:.0f}")
     if unwritten := values.get("iowarden_state_unwritten_seconds"):
         words.append(f"state not written for {duration(unwritten)}")

@@ -86,7 +86,7 @@ def _drives(found: Disks) -> Iterator[Item]:
         )
         yield Item("drive", disk.device or disk.key, "; ".join(filter(None, words)))
     if (more := len(found.by_key) - MAX_DRIVES) > 0:
-        yield Item("drives", f"({more} more)", "all of them: 'iowarden coverage'")
+        yield Item("drives", f"({more} more)", "all of them: 'iowarden monitoring'")
     for problem in found.problems:
         yield Item("drives", "", problem)
 

@@ -55,12 +55,12 @@ def of_silences(now: float) -> Columns[SilenceLine]:
 
 def mails_text(incident: IncidentLine, now: float) -> str:
     """Return the number of notifications of an incident, and reason and time of the last one."""
-    if not incident.mails:
+    if not incident.notifications:
         return "none yet"
-    reason = f": {incident.last_reason}" if incident.last_reason else ""
-    at = incident.mailed_seconds
+    reason = f": {incident.last_notification_reason}" if incident.last_notification_reason else ""
+    at = incident.notified_seconds
     when = "" if at is None else f" at {since_text(at, now)}"
-    return f"{incident.mails}, last{reason}{when}"
+    return f"{incident.notifications}, last{reason}{when}"
 
 
 def matchers_text(matchers: Sequence[Matcher]) -> str:
@@ -81,7 +81,7 @@ def _incident(incident: IncidentLine, now: float) -> str:
         reason = f": {known.reason}" if known.reason else ""
         marks.append(f"acknowledged by {known.who}{reason}")
     marks += _silenced(incident.silences)
-    marks += [] if incident.mails else ["not notified yet"]
+    marks += [] if incident.notifications else ["not notified yet"]
     return _marked(incident.summary, incident.cleared_seconds, now, marks)
 
 

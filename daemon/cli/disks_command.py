@@ -1,4 +1,4 @@
-"""'iowarden coverage' and 'iowarden disk': monitoring status of all disks, details of one.
+"""'iowarden monitoring' and 'iowarden disk': monitoring status of all disks, details of one.
 
 Exit status of 'coverage', as that of 'check': 0 every physical disk is monitored or asleep, 1 one
 is not, 2 one that the configuration names is missing, 3 no disk is monitored, or the service does
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 EXIT_STATUS = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.,-=+*#"
-_FINE = ("read", "asleep")
+_FINE = ("monitored", "asleep")
 MAX_BARS = 60
 MAX_ROWS = 40
 
@@ -50,7 +50,7 @@ MAX_ROWS = 40
 def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
     words = "show which disks are monitored, and why others are not; exit status 0 only if all are"
-    command_of(add("coverage", _inventory, words), _inventory, data=True)
+    command_of(add("monitoring", _inventory, words), _inventory, data=True)
     disk = add("disk", _list, "list disks, show the SMART data and history of one")
     actions = disk.add_subparsers(required=True, metavar="ACTION")
     command_of(subcommand(actions, "list", "list all disks, one per line"), _list, data=True)
@@ -76,7 +76,7 @@ def add_commands(add: Add) -> None:
 
 def _inventory(arguments: argparse.Namespace) -> int:
     try:
-        answer = requested(arguments, "coverage")
+        answer = requested(arguments, "monitoring")
         found = decoded(DiskList, answer)
     except ServiceError as error:  # a service that does not answer is 'unknown', not 'warning'
         sys.stderr.write(f"{printable(str(error))}\n")
@@ -85,11 +85,11 @@ def _inventory(arguments: argparse.Namespace) -> int:
         print_json(answer)
     else:
         show(inventory_sections(found))
-    return EXIT_STATUS.get(found.verdict, EXIT_STATUS["unknown"])
+    return EXIT_STATUS.get(found.status, EXIT_STATUS["unknown"])
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    answer = requested(arguments, "coverage")
+    answer = requested(arguments, "monitoring")
     if arguments.json:
         print_json(answer["disks"])
     else:
@@ -127,19 +127,19 @@ def inventory_sections(found: DiskList) -> Sections:
     """Return the monitoring status of all disks: unmonitored ones first, with the reason."""
     of_disks = _columns(found.now_seconds)
     physical = [d for d in found.disks if d.physical]
-    silent = [d for d in physical if d.cover not in _FINE]
-    fine = [d for d in physical if d.cover in _FINE]
+    silent = [d for d in physical if d.monitoring_state not in _FINE]
+    fine = [d for d in physical if d.monitoring_state in _FINE]
     others = [d for d in found.disks if not d.physical]
     lost = ("disk", "serial", "monitoring", "last polled", "reason")
     read = (
         *("disk", "serial", "monitoring", "last polled", "access method", "listed by"),
         "unavailable",
     )
-    cures = {d.cover: d.cure for d in silent if d.cure}
-    never = found.found_seconds is None
-    looked = "not yet" if never else since_text(found.found_seconds, found.now_seconds)
+    cures = {d.monitoring_state: d.remedy for d in silent if d.remedy}
+    never = found.discovered_seconds is None
+    looked = "not yet" if never else since_text(found.discovered_seconds, found.now_seconds)
     return [
-        f"{found.verdict}: {found.summary}",
+        f"{found.status}: {found.summary}",
         *(f"problem: {problem}" for problem in found.problems),
         *table_of("not monitored", silent, of_disks, *lost),
         *(f"{cover}: {cure}" for cover, cure in cures.items()),
@@ -171,12 +171,12 @@ def _columns(now: float) -> Columns[DiskLine]:
             "-" if d.temperature_celsius is None else f"{d.temperature_celsius:g} C"
         ),
         "power-on": lambda d: "-" if d.power_on_hours is None else f"{d.power_on_hours:g} h",
-        "monitoring": lambda d: d.cover,
+        "monitoring": lambda d: d.monitoring_state,
         "last polled": lambda d: _last_read(d, now),
         "reason": lambda d: d.reason,
-        "access method": lambda d: d.how,
+        "access method": lambda d: d.access_method,
         "listed by": lambda d: ", ".join(d.expected_by),
-        "unavailable": lambda d: "; ".join(d.not_read) or "-",
+        "unavailable": lambda d: "; ".join(d.unavailable) or "-",
         "alerts": lambda d: ", ".join(d.alerts) or "-",
     }
 
@@ -185,16 +185,18 @@ def detail_sections(found: DiskDetail) -> Sections:
     """Return the details of a disk: monitoring status and alerts first."""
     line, now = found.line, found.now_seconds
     last = (
-        "" if line.read_seconds is None else f"; last polled {since_text(line.read_seconds, now)}"
+        ""
+        if line.polled_seconds is None
+        else f"; last polled {since_text(line.polled_seconds, now)}"
     )
     facts = {
-        "monitoring": f"{line.cover}{last}",
+        "monitoring": f"{line.monitoring_state}{last}",
         "reason": line.reason,
-        "what to do": line.cure,
+        "what to do": line.remedy,
         "listed by": ", ".join(line.expected_by),
         "slot": line.slot,
-        "used by": ", ".join(found.carries),
-        "unavailable": "; ".join(line.not_read),
+        "used by": ", ".join(found.used_by),
+        "unavailable": "; ".join(line.unavailable),
     }
     of_alerts = ("severity", "state", "alert", "since", "summary")
     return [
@@ -215,7 +217,7 @@ def detail_sections(found: DiskDetail) -> Sections:
                 "value": lambda a: a.value,
                 "worst": lambda a: a.worst,
                 "threshold": lambda a: a.threshold,
-                "when failed": lambda a: a.failed or "-",
+                "when failed": lambda a: a.when_failed or "-",
                 "raw": lambda a: a.raw or "hidden",
             },
         ),
@@ -230,7 +232,7 @@ def detail_sections(found: DiskDetail) -> Sections:
                 "LBA of first error": lambda t: "-" if t.lba is None else str(t.lba),
             },
         ),
-        *(f"other access method: {way}" for way in found.ways),
+        *(f"other access method: {way}" for way in found.other_access_methods),
         *(f"smartctl: {text}" for text in found.messages),
     ]
 
@@ -293,13 +295,13 @@ def sparkline(samples: Sequence[tuple[float, float]], encoding: str | None) -> s
 
 def _last_read(disk: DiskLine, now: float) -> str:
     """Return when a disk was last polled; of a missing disk that is not stored."""
-    if disk.read_seconds is None and disk.cover == "missing":
+    if disk.polled_seconds is None and disk.monitoring_state == "missing":
         return "unknown"
-    return since_text(disk.read_seconds, now)
+    return since_text(disk.polled_seconds, now)
 
 
 def _name(disk: DiskLine) -> str:
     """Return the name of a disk in a table: its device, else its access method and slot."""
     return disk.device or " ".join(
-        w for w in (disk.how, f"({disk.slot})" if disk.slot else "") if w
+        w for w in (disk.access_method, f"({disk.slot})" if disk.slot else "") if w
     )

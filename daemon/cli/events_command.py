@@ -197,7 +197,7 @@ def detail_sections(found: IncidentDetail) -> Sections:
     sections: Sections = [f"{severity}incident {line.identifier}: {line.object}"]
     sections += [f"  {line.summary}"] if line.summary else []
     sections += [f"  {text}" for text in _facts(found)]
-    for title, texts in (("what happened:", found.happened), ("what it means:", found.meaning)):
+    for title, texts in (("what happened:", found.timeline), ("what it means:", found.meaning)):
         sections += _paragraph(sections, title, texts) if texts else []
     sections += table_of("alerts and events", found.members, _times(found.now_seconds))
     of_evidence: Columns[EvidenceLine] = {
@@ -253,7 +253,7 @@ def _times(now: float) -> Columns[MemberLine]:
     """Return the columns of an incident's alerts and events: state and times."""
 
     def state(member: MemberLine) -> str:
-        words = member.state if member.over_seconds is None else "cleared"
+        words = member.state if member.cleared_seconds is None else "cleared"
         return f"{words}, silenced" if member.silenced else words
 
     def since(at: float | None) -> str:
@@ -263,7 +263,7 @@ def _times(now: float) -> Columns[MemberLine]:
         "alert": lambda m: m.name,
         "state": state,
         "since": lambda m: since(m.since_seconds),
-        "cleared": lambda m: since(m.over_seconds),
+        "cleared": lambda m: since(m.cleared_seconds),
         "events": lambda m: str(m.count) if m.count else "-",
         "last": lambda m: since(m.last_seconds),
     }

@@ -27,7 +27,7 @@ MODULES = {
     "explain_command": ("explain",),
     "status_command": ("status", "silence", "ack", "query"),
     "events_command": ("events", "incident"),
-    "disks_command": ("coverage", "disk"),
+    "disks_command": ("monitoring", "disk"),
     "selftest_command": ("selftest",),
     "locate_command": ("locate",),
     "recording_commands": ("record", "replay"),
@@ -94,7 +94,8 @@ def _is_known(wanted: str) -> bool:
 def _replaced(wanted: str, names: Renames | None) -> str:
     """Return a note about a renamed command with its new name, '' for any other."""
     # Imported only here: the names of today do not need it.
-    from iowarden.rules.renames import NAMES, NameKind, note  # noqa: PLC0415
+    from iowarden.rules.rename_table import NameKind  # noqa: PLC0415
+    from iowarden.rules.renames import NAMES, note  # noqa: PLC0415
 
     now = (names or NAMES).current(NameKind.COMMAND, wanted)
     return "" if now == wanted else note(NameKind.COMMAND, wanted, now)
@@ -102,7 +103,8 @@ def _replaced(wanted: str, names: Renames | None) -> str:
 
 def _choices(words: Sequence[str], names: Renames | None) -> list[str]:
     """Return the messages about values of options that were renamed, of words that are refused."""
-    from iowarden.rules.renames import NAMES, NameKind, note  # noqa: PLC0415
+    from iowarden.rules.rename_table import NameKind  # noqa: PLC0415
+    from iowarden.rules.renames import NAMES, note  # noqa: PLC0415
 
     known, found = names or NAMES, []
     for word, following in itertools.pairwise((*words, "")):

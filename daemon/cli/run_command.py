@@ -160,12 +160,12 @@ def assembled(
             str(Path(settings.state_directory) / flight_recorder.DIRECTORY),
             lambda text: events.put(Trouble("flight", text)),
         )
-    readers = SourceScheduler(sources, settings.period_seconds, root, clock.now, events.put)
+    readers = SourceScheduler(sources, settings.interval_seconds, root, clock.now, events.put)
     engine = Engine(
         groups,
         readers.sources,
         clock.now(),
-        settings.rule_interval_seconds,
+        settings.evaluation_interval_seconds,
         expose=tuple(
             names
             for names, shown in (

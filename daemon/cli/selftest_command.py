@@ -219,11 +219,13 @@ def status_sections(found: SelfTestList) -> Sections:
         "device": lambda r: r.device,
         "test": lambda r: r.kind or "?",
         "status": _outcome,
-        "started": lambda r: "" if r.begun_seconds is None else since_text(r.begun_seconds, now),
+        "started": lambda r: (
+            "" if r.started_seconds is None else since_text(r.started_seconds, now)
+        ),
         "next": lambda r: "" if r.next_seconds is None else at_text(r.next_seconds),
         "reason": lambda r: (
-            f"waiting since {since_text(r.due_seconds, now)}: {r.postponed or 'now'}"
-            if r.due_seconds is not None
+            f"waiting since {since_text(r.pending_since_seconds, now)}: {r.postponed or 'now'}"
+            if r.pending_since_seconds is not None
             else ""
         ),
     }

@@ -154,16 +154,16 @@ def status_sections(status: Status) -> Sections:
     ]
     if not status.ready:
         sections.append("not ready: some data has not been read yet, so this status is incomplete")
-    if status.refused_reload is not None:
-        since = since_text(status.refused_reload.at_seconds, now)
+    if status.failed_reload is not None:
+        since = since_text(status.failed_reload.at_seconds, now)
         sections.append(
             f"configuration reload failed at {since}; the previous configuration stays in use:"
         )
-        sections += [f"  {problem}" for problem in status.refused_reload.problems]
+        sections += [f"  {problem}" for problem in status.failed_reload.problems]
     of_incidents = ("severity", "incident", "object", "since", "summary")
     return [
         *sections,
-        *(f"problem: {text}" for text in status.troubles),
+        *(f"problem: {text}" for text in status.problems),
         *table_of("open incidents", status.incidents, columns.of_incidents(now), *of_incidents),
         *table_of("alerts", status.alerts, columns.of_alerts(now)),
         *table_of(
@@ -178,7 +178,7 @@ def status_sections(status: Status) -> Sections:
         ),
         *table_of(
             "collectors that are not ok",
-            status.sources,
+            status.collectors,
             {
                 "collector": lambda s: s.name,
                 "outcome": lambda s: s.outcome,
@@ -188,14 +188,14 @@ def status_sections(status: Status) -> Sections:
         ),
         *table_of("silences", status.silences, columns.of_silences(now)),
         *([status.disks] if status.disks else []),
-        f"collectors: {status.sources_ok} ok, {len(status.sources)} not ok",
-        f"notifications: {_mail(status.mail, now)}",
+        f"collectors: {status.collectors_ok} ok, {len(status.collectors)} not ok",
+        f"notifications: {_mail(status.notifications, now)}",
         f"probe: {_probe(status.probe)}",
     ]
 
 
 def _mail(mail: MailLine, now: float) -> str:
-    to = f"receiver: {mail.destination}" if mail.destination else ""
+    to = f"receiver: {mail.receiver}" if mail.receiver else ""
     if not mail.waiting:
         return f"none waiting; {to}".rstrip("; ")
     parts = [f"{mail.waiting} waiting", to]

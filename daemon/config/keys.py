@@ -1,7 +1,7 @@
 """Every key of the configuration file: name, kind, default, example and explanation.
 
 The parser, the example file and the documentation are all generated from the table `KEYS`; the
-keys 'periods.*' from the list of collectors.
+keys 'intervals.*' from the list of collectors.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ _PERIODS = (
 def _period_key(source: Source[Any]) -> Key:
     period = f"{source.period_seconds:g}s"
     kind = _PACE if source.paced else _PERIOD
-    return Key(f"periods.{source.name}", kind, period, period, source.period_help)
+    return Key(f"intervals.{source.name}", kind, period, period, source.period_help)
 
 
 _LISTEN = "127.0.0.1:9748"
@@ -232,7 +232,7 @@ KEYS = (
         "Recipients, one address or a list; required with a server.", "none",
     ),
     Key(
-        "mail.arrival", _BOOLEAN, "true", "false",
+        "mail.initial_report", _BOOLEAN, "true", "false",
         "Send one initial report of the problems that exist at the first start on this machine.",
     ),
     Key(
@@ -248,7 +248,7 @@ KEYS = (
         "Time-out of one attempt to deliver a mail.",
     ),
     Key(
-        "mail.unsent_critical", _duration("1m", "1y"), "1h", "1h",
+        "mail.unsent_critical_after", _duration("1m", "1y"), "1h", "1h",
         "A mail that is unsent for this long is reported in the journal as critical, once a day.",
     ),
     Key(
@@ -256,11 +256,11 @@ KEYS = (
         "the value of 'host'",
     ),
     Key(
-        "smart.period", _duration("1m", "7d"), "30m", "30m",
+        "smart.interval", _duration("1m", "7d"), "30m", "30m",
         "How often a drive is polled by smartctl. A sleeping drive is not woken for it.",
     ),
     Key(
-        "smart.raid_period", _duration("1m", "7d"), "1h", "1h",
+        "smart.raid_interval", _duration("1m", "7d"), "1h", "1h",
         "How often a drive behind a RAID controller is polled, which can slow the others there.",
     ),
     Key(
@@ -284,12 +284,12 @@ KEYS = (
         " the first group that matches a disk applies. 'short', 'long', 'conveyance': times in the"
         " format of systemd timers ('systemd-analyze calendar' explains it). 'spread', 2h: each"
         " disk starts at its own time within this period. No test starts while another disk of the"
-        " array is tested, the array is synchronizing or busy, or the disk is asleep; a missed test"
-        " is made up for.",
+        " array is tested, the array is synchronizing or busy, or the disk is asleep; a test"
+        " that was due meanwhile is started afterwards.",
         "none",
     ),
     Key(
-        "http.channel_timeout", _duration("1s", "10m"), "30s", "30s",
+        "http.connection_timeout", _duration("1s", "10m"), "30s", "30s",
         "Maximum duration of one connection, from its first byte to its last.",
     ),
     Key(
@@ -328,15 +328,15 @@ KEYS = (
         key=lambda source: [*_PERIODS, source.name].index(source.name),
     )),
     Key(
-        "rule_interval", _PERIOD, "15s", "15s",
+        "evaluation_interval", _PERIOD, "15s", "15s",
         "How often rule groups without an interval of their own are evaluated.",
     ),
     Key(
-        "warning_grouping", _duration("0s", "1h"), "60s", "60s",
+        "warning_group_wait", _duration("0s", "1h"), "60s", "60s",
         "How long a warning waits for others, for one common mail; critical never waits.",
     ),
     Key(
-        "all_clear_after", _SPAN, "10m", "10m",
+        "resolve_after", _SPAN, "10m", "10m",
         "An incident is resolved, with a mail, after none of its alerts fired for this long.",
     ),
     Key(
@@ -405,7 +405,7 @@ def example() -> str:
         "# 'NAME/SEVERITY' selects one of several alerts with the same name. Keys:",
         *(f"#   {key.path:<16} {key.explanation}" for key in OVERRIDE_KEYS),
         "overrides:",
-        "  #FileSystemFull/warning: {threshold: 0.85, severity: notice}",
+        "  #FilesystemFull/warning: {threshold: 0.85, severity: notice}",
         "  #NoSwap: {enabled: false}",
     ]
     return "\n".join(lines) + "\n"

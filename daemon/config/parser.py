@@ -17,7 +17,8 @@ from iowarden.collectors.smart.options import Options
 from iowarden.daemon.config.keys import KEYS, OVERRIDE_KEYS, SPREAD, Key, read_boolean
 from iowarden.daemon.config.schema import Config, ConfigError, HttpConfig, MailConfig
 from iowarden.rules import calendar, selftest_schedule
-from iowarden.rules.renames import NAMES, NameKind, Renames, note
+from iowarden.rules.rename_table import NameKind
+from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.rulefile.overrides import Override
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
@@ -346,7 +347,7 @@ def _conflicts(values: dict[str, Any], given: dict[str, Any]) -> list[tuple[str,
             found.append((one, f"expected {other} as well: a log-in needs both"))
     if len(told) > 1:
         found.append((told[1], f"expected it or '{told[0]}', got both; remove one"))
-    for least, most in (("all_clear_after", "close_after"),):
+    for least, most in (("resolve_after", "close_after"),):
         if None not in (values[least], values[most]) and values[least] > values[most]:
             path, other = (least, most) if least in given else (most, least)
             found.append((path, f"expected '{least}' to be no longer than '{most}'; set '{other}'"))
@@ -372,14 +373,14 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             sender=mail["from"] or f"iowarden@{host}",
             to=mail["to"],
             timeout_seconds=mail["timeout"],
-            unsent_critical_seconds=mail["unsent_critical"],
+            unsent_critical_after_seconds=mail["unsent_critical_after"],
             hello=mail["hello"] or host,
-            arrival=mail["arrival"],
+            initial_report=mail["initial_report"],
             digest_seconds=mail["digest"],
             heartbeat=mail["heartbeat"],
         ),
         http=HttpConfig(
-            channel_timeout_seconds=values["http.channel_timeout"],
+            connection_timeout_seconds=values["http.connection_timeout"],
             connection_limit=values["http.connection_limit"],
             threads=values["http.threads"],
         ),
@@ -388,8 +389,8 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
         expose_node=values["expose.node"],
         expose_smartctl=values["expose.smartctl"],
         smart=Options(
-            period_seconds=values["smart.period"],
-            raid_period_seconds=values["smart.raid_period"],
+            interval_seconds=values["smart.interval"],
+            raid_interval_seconds=values["smart.raid_interval"],
             wake_after_seconds=values["smart.wake_after"],
             drives=values["smart.drives"],
         ),
@@ -403,12 +404,12 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
                 for name in ("node", "smartctl")
             }
         ),
-        period_seconds=MappingProxyType(
-            {path[8:]: value for path, value in values.items() if path.startswith("periods.")}
+        interval_seconds=MappingProxyType(
+            {path[10:]: value for path, value in values.items() if path.startswith("intervals.")}
         ),
-        rule_interval_seconds=values["rule_interval"],
-        warning_grouping_seconds=values["warning_grouping"],
-        all_clear_after_seconds=values["all_clear_after"],
+        evaluation_interval_seconds=values["evaluation_interval"],
+        warning_group_wait_seconds=values["warning_group_wait"],
+        resolve_after_seconds=values["resolve_after"],
         close_after_seconds=values["close_after"],
         reopen_within_seconds=values["reopen_within"],
         remind_after_seconds=values["remind_after"],

@@ -41,9 +41,9 @@ class MailConfig:
     sender: str
     to: tuple[str, ...]
     timeout_seconds: float
-    unsent_critical_seconds: float
+    unsent_critical_after_seconds: float
     hello: str
-    arrival: bool
+    initial_report: bool
     digest_seconds: float
     heartbeat: bool
     password: str | None = dataclasses.field(default=None, repr=False)
@@ -53,7 +53,7 @@ class MailConfig:
 class HttpConfig:
     """Limits of the HTTP server."""
 
-    channel_timeout_seconds: float
+    connection_timeout_seconds: float
     connection_limit: int
     threads: int
 
@@ -83,10 +83,10 @@ class Config:
     """Schedule of the drives' self-tests."""
     targets: Mapping[str, Labels]
     """Labels of other exporters' series in rules, by the prefix of the metric's name."""
-    period_seconds: Mapping[str, float]
-    rule_interval_seconds: float
-    warning_grouping_seconds: float
-    all_clear_after_seconds: float
+    interval_seconds: Mapping[str, float]
+    evaluation_interval_seconds: float
+    warning_group_wait_seconds: float
+    resolve_after_seconds: float
     close_after_seconds: float
     reopen_within_seconds: float
     remind_after_seconds: float

@@ -1,7 +1,7 @@
 """Server of the control socket '/run/iowarden/control.sock': requests and answers as JSON lines.
 
-A thread of its own reads and writes; it passes each request to the main loop as a `ControlCommand`, and
-the loop answers by calling `reply`. The kernel identifies the user (unix(7), SO_PEERCRED).
+A thread of its own reads and writes; it passes each request to the main loop as a `ControlCommand`,
+and the loop answers by calling `reply`. The kernel identifies the user (unix(7), SO_PEERCRED).
 
     {"command": "query", "expression": "up"}     {"answer": {...}}  or  {"error": "..."}
     {"command": "events", "follow": true}        {"answer": {...}}, then {"event": {...}} each
@@ -37,7 +37,7 @@ COMMANDS = frozenset(
     {
         *("status", "silence add", "silence list", "silence expire", "ack", "events", "query"),
         *("incident list", "incident show"),
-        *("coverage", "disk show", "disk history", "disk forget"),
+        *("monitoring", "disk show", "disk history", "disk forget"),
         *("selftest start", "selftest status", "selftest abort"),
     }
 )

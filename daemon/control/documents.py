@@ -73,14 +73,14 @@ class IncidentLine:
     firing: bool = False
     """False: none of its alerts is active; it is resolved if that lasts."""
     summary: str = ""
-    mails: int = 0
-    mailed_seconds: float | None = None
+    notifications: int = 0
+    notified_seconds: float | None = None
     acknowledged: AcknowledgementLine | None = None
     silences: tuple[str, ...] = ()
     """Identifiers of the silences that suppress its notifications."""
     closed_seconds: float | None = None
     """None: it is open. A closed incident has no severity and no summary."""
-    last_reason: str = ""
+    last_notification_reason: str = ""
     """Reason of the last notification, of `rules.notice.Reason`."""
     recurrences: int = 0
     """How often it was reopened."""
@@ -127,7 +127,7 @@ class SourceLine:
 class MailLine:
     """Unsent notifications, and where they are sent."""
 
-    destination: str = ""
+    receiver: str = ""
     """'SMTP server mx1:25', 'Maildir /var/lib/iowarden/Maildir'."""
     waiting: int = 0
     refused: int = 0
@@ -205,16 +205,16 @@ class Status:
     """One line: 'critical: 1 incident, 3 alerts fire'."""
     incidents: tuple[IncidentLine, ...] = ()
     alerts: tuple[AlertLine, ...] = ()
-    sources: tuple[SourceLine, ...] = ()
+    collectors: tuple[SourceLine, ...] = ()
     """Collectors that are not ok, without those whose data does not exist on this machine."""
-    sources_ok: int = 0
-    mail: MailLine = field(default_factory=MailLine)
+    collectors_ok: int = 0
+    notifications: MailLine = field(default_factory=MailLine)
     probe: ProbeLine = field(default_factory=ProbeLine)
     disks: str = ""
     """One line: 'SMART: 24 of 24 disks readable (1 asleep)'."""
     silences: tuple[SilenceLine, ...] = ()
-    refused_reload: RefusedReload | None = None
-    troubles: tuple[str, ...] = ()
+    failed_reload: RefusedReload | None = None
+    problems: tuple[str, ...] = ()
     """Other problems of the service itself, one sentence each."""
 
 
@@ -294,7 +294,7 @@ class MemberLine:
     state: str = ""
     """Of `rules.alerting.alerts.AlertState`."""
     since_seconds: float = 0.0
-    over_seconds: float | None = None
+    cleared_seconds: float | None = None
     """Since when it is cleared."""
     summary: str = ""
     silenced: bool = False
@@ -322,7 +322,7 @@ class IncidentDetail:
     silences: tuple[SilenceLine, ...] = ()
     """Silences that suppress its notifications."""
     members: tuple[MemberLine, ...] = ()
-    happened: tuple[str, ...] = ()
+    timeline: tuple[str, ...] = ()
     evidence: tuple[EvidenceLine, ...] = ()
     affected: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
@@ -373,16 +373,16 @@ class DiskLine:
     power_on_hours: float | None = None
     expected_by: tuple[str, ...] = ()
     """What lists the disk: 'kernel', 'controller', 'configuration', 'memory' ..."""
-    cover: str = ""
+    monitoring_state: str = ""
     """Monitoring status, of `collectors.smart.drive.ReadStatus`."""
     reason: str = ""
-    cure: str = ""
-    how: str = ""
+    remedy: str = ""
+    access_method: str = ""
     """Access method: 'areca,2 at /dev/sg3'."""
     slot: str = ""
-    read_seconds: float | None = None
+    polled_seconds: float | None = None
     """Time of the last successful poll."""
-    not_read: tuple[str, ...] = ()
+    unavailable: tuple[str, ...] = ()
     """Data that the disk does not provide although it is monitored."""
     physical: bool = True
     """False: it has no SMART data of its own, so none is missing."""
@@ -395,10 +395,10 @@ class DiskList:
     """The monitoring status of all disks."""
 
     now_seconds: float = 0.0
-    verdict: str = ""
+    status: str = ""
     """Of `rules.topology.inventory.Verdict`: 'ok', 'warning', 'critical', 'unknown'."""
     summary: str = ""
-    found_seconds: float | None = None
+    discovered_seconds: float | None = None
     """Time of the last disk discovery; None: not yet."""
     problems: tuple[str, ...] = ()
     """Problems of the disk discovery."""
@@ -415,7 +415,7 @@ class AttributeLine:
     worst: str = ""
     threshold: str = ""
     raw: str = ""
-    failed: str = ""
+    when_failed: str = ""
     """'now', 'past' or ''."""
 
 
@@ -438,9 +438,9 @@ class DiskDetail:
     line: DiskLine = field(default_factory=DiskLine)
     facts: tuple[tuple[str, str], ...] = ()
     """Names and values, for people: firmware, error counters ..."""
-    ways: tuple[str, ...] = ()
+    other_access_methods: tuple[str, ...] = ()
     """Other access methods."""
-    carries: tuple[str, ...] = ()
+    used_by: tuple[str, ...] = ()
     """Arrays, volumes and mounts on the disk."""
     attributes: tuple[AttributeLine, ...] = ()
     self_tests: tuple[SelfTestLine, ...] = ()
@@ -463,8 +463,8 @@ class DiskHistory:
 class SelfTestRunLine:
     """The last self-test of a kind of a disk. Units: Unix time.
 
-    `outcome` is of rules.selftest_schedule.SelfTestState; it waits since `due_seconds` for the reason in
-    `postponed`; `kind` '': it was not started by iowarden.
+    `outcome` is of rules.selftest_schedule.SelfTestState; it waits since `due_seconds` for the
+    reason in `postponed`; `kind` '': it was not started by iowarden.
     """
 
     disk: str = ""
@@ -473,12 +473,12 @@ class SelfTestRunLine:
     outcome: str = ""
     text: str = ""
     who: str = ""
-    begun_seconds: float | None = None
+    started_seconds: float | None = None
     ended_seconds: float | None = None
     remaining_ratio: float | None = None
     remaining_seconds: float | None = None
     lba: int | None = None
-    due_seconds: float | None = None
+    pending_since_seconds: float | None = None
     postponed: str = ""
     next_seconds: float | None = None
 

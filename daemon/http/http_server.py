@@ -299,7 +299,7 @@ class HttpServer:
         return running
 
     def _serve(self, running: _Running, listening: socket.socket) -> None:
-        timeout_seconds = round(self._settings.channel_timeout_seconds)
+        timeout_seconds = round(self._settings.connection_timeout_seconds)
         adjustments = Adjustments(
             sockets=[listening],
             ident="iowarden",
@@ -364,7 +364,10 @@ class HttpServer:
         excess = len(opened) - self._settings.connection_limit
         oldest_first = sorted(opened, key=opened.__getitem__) if excess > 0 else list(opened)
         for position, channel in enumerate(oldest_first):
-            if position < excess or now - opened[channel] > self._settings.channel_timeout_seconds:
+            if (
+                position < excess
+                or now - opened[channel] > self._settings.connection_timeout_seconds
+            ):
                 channel.handle_close()
 
 

@@ -44,7 +44,7 @@ AHEAD_SECONDS = 10.0
 DAY_SECONDS = 24 * 3600.0
 RETRY_INTERVAL_SECONDS = 3600.0
 MAX_WAITING = 50
-MAX_KEPT = 8
+MAX_RETAINED = 8
 """Results per disk: the latest ones, all of which are in a mail."""
 MAX_DISKS = 200
 MAX_REMEMBERED = 1000
@@ -221,7 +221,7 @@ class AffectedFiles:
             if not _overlap(old, hit) or not better:
                 kept.append(old)
         self._lookups.pop(hit.subject, None)
-        self._lookups[hit.subject] = (*kept, hit)[-MAX_KEPT:]
+        self._lookups[hit.subject] = (*kept, hit)[-MAX_RETAINED:]
         while len(self._lookups) > MAX_DISKS:
             del self._lookups[next(iter(self._lookups))]
         return True
@@ -229,7 +229,7 @@ class AffectedFiles:
     def lookups(self, subjects: Iterable[str], since: float) -> list[SectorLookup]:
         """Return the results of these subjects since a time."""
         found = [hit for subject in subjects for hit in self._lookups.get(subject, ())]
-        return [hit for hit in found if hit.at_seconds >= since][-MAX_KEPT:]
+        return [hit for hit in found if hit.at_seconds >= since][-MAX_RETAINED:]
 
     def forget(self) -> None:
         """Discard cached answers: the devices of the machine have changed."""
@@ -245,7 +245,7 @@ class AffectedFiles:
     def restore(self, kept: Iterable[SectorLookup]) -> None:
         """Restore stored results, before those of this run."""
         for hit in kept:
-            self._lookups[hit.subject] = (hit, *self._lookups.get(hit.subject, ()))[:MAX_KEPT]
+            self._lookups[hit.subject] = (hit, *self._lookups.get(hit.subject, ()))[:MAX_RETAINED]
             with self._lock:
                 self._answered.append(hit)
 

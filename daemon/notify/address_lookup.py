@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from iowarden.daemon.notify.attempt import DialogueError
 
-_LOOK_UP_SECONDS = 5.0
+_LOOKUP_SECONDS = 5.0
 _REFRESH_SECONDS = 1.0
 """Time-outs of name resolution: without and with an earlier result to fall back on."""
 
@@ -39,7 +39,7 @@ class AddressLookup:
 
     def get(self, timeout_seconds: float) -> tuple[Address, ...]:
         """Return the addresses; wait if there are none or they failed. Errors: DialogueError."""
-        longest = _REFRESH_SECONDS if self._addresses else _LOOK_UP_SECONDS
+        longest = _REFRESH_SECONDS if self._addresses else _LOOKUP_SECONDS
         self._answered.wait(min(timeout_seconds / 2, longest))
         if self._addresses:
             return self._addresses
@@ -56,9 +56,9 @@ class AddressLookup:
     def _request(self) -> None:
         self._answered.clear()
         self._requested_seconds = time.monotonic()
-        threading.Thread(target=self._look_up, name="mail name look-up", daemon=True).start()
+        threading.Thread(target=self._resolve, name="mail name look-up", daemon=True).start()
 
-    def _look_up(self) -> None:
+    def _resolve(self) -> None:
         try:
             found = socket.getaddrinfo(self._server, self._port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:

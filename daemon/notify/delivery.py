@@ -232,7 +232,7 @@ class Delivery:
         """Return the mail queue's state, for 'iowarden status'."""
         age, due = self._outbox.oldest_unsent_seconds(now), self._outbox.next_due(now)
         return MailLine(
-            destination=destination,
+            receiver=destination,
             waiting=len(self._outbox),
             refused=self._outbox.refused(),
             oldest_seconds=None if age is None else realtime(now - age),

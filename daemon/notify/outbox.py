@@ -561,7 +561,7 @@ def _problem(refused: Mapping[str, str], deferred: Mapping[str, str]) -> str:
         said = "; ".join(dict.fromkeys(refused.values()))
         who = ", ".join(refused)
         parts.append(
-            f"{said}; not delivered to {who}, kept in state.db and not retried before a reload:"
+            f"{said}; not delivered to {who}, stored in state.db and not retried before a reload:"
             " correct 'mail.to', then 'systemctl reload iowarden'"
         )
     if deferred:

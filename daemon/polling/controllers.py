@@ -101,7 +101,7 @@ class ControllerPoller:
                     root.report_read(run.texts.items())
             return self._result([run for run, _ in there])
 
-    def poll_soon(self) -> None:
+    def poll_next(self) -> None:
         """Read the logs at the next poll: an event occurred that they may explain."""
         with self._lock:
             for run in self._runs:

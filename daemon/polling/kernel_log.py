@@ -29,7 +29,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.kmsg.catch_up import JournalQuery, read_missed
+from iowarden.collectors.kmsg.catch_up import JournalQuery, read_backlog
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_line import parse_record
@@ -96,7 +96,7 @@ class _CatchUp:
         """Read all that is wanted; every outcome is reported."""
         problem = at = ""
         try:
-            for events, at in read_missed(root, wanted, self._realtime):  # noqa: B007 - the last counts
+            for events, at in read_backlog(root, wanted, self._realtime):  # noqa: B007 - the last counts
                 with self._lock:
                     self._caught.add(*events)
         except AbsentError as error:

@@ -96,7 +96,7 @@ class SmartPoller:
                 root.report_read(self._texts())
             return self._result(self._clock())
 
-    def poll_soon(self, names: Collection[str]) -> None:
+    def poll_next(self, names: Collection[str]) -> None:
         """Poll disks now, by their key or a kernel name: 'sda', 'nvme0', 'bus/0'.
 
         One that hangs, or was polled within the last minute, waits for its turn. Results are in the
@@ -284,7 +284,7 @@ class SmartPoller:
             methods,
             self._discovery,
             self._disks.by_key,
-            self._options.period_seconds,
+            self._options.interval_seconds,
         )
         return self._disks
 

@@ -152,7 +152,7 @@ class PolledTarget:
         """Set its poll interval; an earlier poll makes it due by the new interval."""
         tried = self.polled.tried_seconds
         raid = self.target.behind_raid()
-        period = options.raid_period_seconds if raid else options.period_seconds
+        period = options.raid_interval_seconds if raid else options.interval_seconds
         if not self.best:
             period = max(period, OTHER_METHOD_SECONDS)
         if period != self.polled.period_seconds:

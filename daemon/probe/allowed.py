@@ -3,7 +3,7 @@
 A program has forms; a form is a sequence of parts; a part is repeated between `least` and `most`
 times, each time by the first alternative that fits. An alternative is written as its arguments,
 separated by spaces; each argument must match completely, and `<name>` stands for a pattern of
-`_WORDS`. So no option may be abbreviated or joined to its value, although getopt_long(3) accepts
+`_ARGUMENTS`. So no option may be abbreviated or joined to its value, although getopt_long(3) accepts
 both.
 
 All command lines only read, except smartctl's self-tests. Deliberately missing is everything that
@@ -157,7 +157,7 @@ def _is(piece: str, argument: str) -> bool:
 
 
 def _expanded(piece: str) -> str:
-    return re.sub(r"<(\w+)>", lambda found: f"(?:{_expanded(_WORDS[found[1]])})", piece)
+    return re.sub(r"<(\w+)>", lambda found: f"(?:{_expanded(_ARGUMENTS[found[1]])})", piece)
 
 
 def _refuse_writing_types(arguments: tuple[str, ...]) -> None:
@@ -219,7 +219,7 @@ _DEVICES = {
 _MOUNT_POINTS = {"mount_point": "xfs", "btrfs_mount_point": "btrfs"}
 """File system type that a mount point must have."""
 
-_WORDS = {
+_ARGUMENTS = {
     "json": r"--json(=[cgiosv]{1,6})?|-j",
     "scan": r"--scan(-open)?",
     "direct": r"auto|ata|scsi|nvme(,0x[0-9a-f]{1,8})?|sat(,auto)?(,1[26])?"

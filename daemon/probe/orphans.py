@@ -174,8 +174,8 @@ class Orphans:
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             # Whoever can write there could have any process killed.
             raise PermissionError(
-                f"'{self._directory}': expected a directory owned by root and writable by nobody"
-                f" else, got owner {status.st_uid} and mode {status.st_mode & 0o7777:04o}"
+                f"'{self._directory}': expected a directory owned by root and writable by root"
+                f" only, got owner {status.st_uid} and mode {status.st_mode & 0o7777:04o}"
             )
         try:
             entries = stuck.read(self._directory, self._boot)

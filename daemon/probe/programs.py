@@ -221,7 +221,7 @@ class Programs:
         mode = stat.S_IMODE(status.st_mode)
         if status.st_uid not in self._owners or mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise _UnsafeError(
-                f"'{path}': must be owned by root and writable by nobody else, got owner"
+                f"'{path}': must be owned by root and writable by root only, got owner"
                 f" {status.st_uid} and mode {mode:04o}; see 'chown root' and 'chmod go-w'"
             )
         return status

@@ -162,9 +162,9 @@ class Client:
     def request(self, verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
         """Send a request and return the value of the answer, as JSON.
 
-        Blocks at most until 5 s after the deadline, whatever the probe does.
-        Errors: AbsentError (no probe), ProgramNotFoundError (the program is not installed), StuckError,
-        DeadlineError (it was killed at the deadline), ReadError.
+        Blocks at most until 5 s after the deadline, whatever the probe does. Errors: AbsentError
+        (no probe), ProgramNotFoundError (the program is not installed), StuckError, DeadlineError
+        (it was killed at the deadline), ReadError.
         """
         answer, descriptor = self._answer(verb, tuple(arguments), deadline_seconds)
         if descriptor >= 0:

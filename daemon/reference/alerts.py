@@ -22,7 +22,7 @@ Each alert of the shipped rules: its condition ([conditions](conditions.md) defi
 computed and its limits), severity, meaning, expression and threshold. In the texts `...`
 stands for a value, and `<device>` for a label's value, that iowarden fills in.
 
-Critical alerts, and those for which programs stand still, are mailed at once; warnings after 60 s,
+Critical alerts, and those for which programs are blocked, are mailed at once; warnings after 60 s,
 together with others; notice and info are listed in the weekly digest and never mailed alone.
 "For" is how long the expression must hold before the alert fires, "keep firing" how long it fires
 after that. A [change of a threshold](rules.md#change-a-shipped-rule) names the alert as `NAME` or

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.reference.markdown import literal, page, table
-from iowarden.rules.renames import RENAMES, NameKind
+from iowarden.rules.rename_table import RENAMES, NameKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.rules.renames import Rename
+    from iowarden.rules.rename_table import Rename
 
 _INTRODUCTION = """\
 Names that were changed, oldest first. `/metrics`, mails and commands have new names only: change

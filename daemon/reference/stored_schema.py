@@ -27,8 +27,8 @@ must survive a kill, `history.db` samples, drive attributes and storage events. 
 the version of the tables. Only the service writes them; it opens `state.db` exclusively."""
 _DOCUMENTS_TEXT = """\
 Table `document` has one row per document: its JSON text, under the document's name (version 1) or
-`NAME.vN` (later versions). A program reads the versions that it knows and leaves newer ones
-untouched."""
+`NAME.vN` (later versions). A program reads the versions that it supports and does not change
+newer ones."""
 _RECORDS_TEXT = """\
 A record is a JSON object with exactly these fields. "program time" is seconds of the program's
 clock, moved at each start by what the wall clock advanced; "wall time" is Unix time; "monotonic

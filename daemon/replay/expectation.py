@@ -26,7 +26,8 @@ import yaml
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import IncidentChangeKind
-from iowarden.rules.renames import NAMES, NameKind, Renames, note
+from iowarden.rules.rename_table import NameKind
+from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 

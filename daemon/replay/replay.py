@@ -154,18 +154,20 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
 
     A truncated or damaged recording is replayed up to that point, which `problem` describes.
     """
-    config = dataclasses.replace(config, mail=dataclasses.replace(config.mail, arrival=False))
+    config = dataclasses.replace(
+        config, mail=dataclasses.replace(config.mail, initial_report=False)
+    )
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock, root = PlayedClock(), RecordedMachine(recording.page_size_bytes)
     # Nothing hangs in a replay: the data sources are read one after the other, without threads.
     asked = pollers.make(config.smart, clock)
     sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
-    readers = SourceScheduler(sources, config.period_seconds, lambda: root, clock.now, events.put)
+    readers = SourceScheduler(sources, config.interval_seconds, lambda: root, clock.now, events.put)
     engine = Engine(
         groups,
         readers.sources,
         clock.now(),
-        config.rule_interval_seconds,
+        config.evaluation_interval_seconds,
         targets=config.targets,
     )
     journal_ = _Journal(clock)

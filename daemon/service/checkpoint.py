@@ -222,7 +222,7 @@ class Checkpoint:
 
     def samples(self) -> list[Sample]:
         """Return the number of state.db documents and files that are not used."""
-        name = metrics.STATE_UNREAD.name
+        name = metrics.STATE_UNREADABLE.name
         found = [((doc, "newer"), 1) for doc in sorted(self._newer)]
         unread = Counter(document_of_text(path) for path in self.texts)
         found += [((doc, "unreadable"), count) for doc, count in sorted(unread.items())]

@@ -85,7 +85,7 @@ class CommandHandler:
             for kind, row in ({} if table is None else table.rows).items()
             if row.severity is not None
         ]
-        self._past = HistoryReader(history_path)
+        self._history_reader = HistoryReader(history_path)
         self._later: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         """Callbacks from other threads that must run in the loop's thread."""
         self._active_silences: frozenset[str] = frozenset()
@@ -167,7 +167,7 @@ class CommandHandler:
             case "incident list":
                 closed = command.arguments.get("all") is True
                 return incident_answers.incidents(self._known(now), closed=closed)
-            case "coverage":
+            case "monitoring":
                 return disk_answers.answer(self._known(now))
             case "disk show":
                 return disk_answers.detail(self._known(now), self._disk(command))
@@ -188,7 +188,7 @@ class CommandHandler:
     def _forget(self, command: ControlCommand, now: float) -> documents.DiskLine:
         """Mark a missing disk as removed: it is no longer reported. Errors: ValueError."""
         found = self._disk(command)
-        if found.expected_by != ("memory",):
+        if found.expected_by != ("history",):
             by = " and ".join(found.expected_by)
             raise ValueError(
                 f"disk: expected a missing disk that is only remembered, got '{found.disk}', known"
@@ -217,7 +217,7 @@ class CommandHandler:
                 f" ('197 value'), or one of {', '.join(history_fields.NAMES)},"
                 f" got '{attribute:.100}'"
             )
-        self._past.read_first(disk, names, command.reply)
+        self._history_reader.read_first(disk, names, command.reply)
 
     def _events(self, command: ControlCommand) -> None:
         """Return stored and recent events; only recent ones if history.db is not read in time."""
@@ -249,10 +249,12 @@ class CommandHandler:
         if asked.source == OWN or not wanted.query.last:
             then((), "", tuple(self._transitions.events))
         elif asked.follow:
-            self._past.prefetch(partial(event_rows.read, wanted=wanted), later)
+            self._history_reader.prefetch(partial(event_rows.read, wanted=wanted), later)
         else:
             said = tuple(self._transitions.events)
-            self._past.prefetch(partial(event_rows.read, wanted=wanted), partial(then, said=said))
+            self._history_reader.prefetch(
+                partial(event_rows.read, wanted=wanted), partial(then, said=said)
+            )
 
     def _incident(self, command: ControlCommand, now: float) -> None:
         """Return all data of an incident and its stored events. Errors: ValueError, CodecError."""
@@ -266,7 +268,7 @@ class CommandHandler:
         def then(rows: Sequence[documents.EventLine], why: str) -> None:
             command.reply({"answer": incident_answers.with_events(whole, rows, wanted, why)})
 
-        self._past.prefetch(partial(event_rows.read, wanted=wanted), then)
+        self._history_reader.prefetch(partial(event_rows.read, wanted=wanted), then)
 
     def _query(self, text: str, now: float) -> list[evaluator.Sample] | float:
         if not 0 <= now - self._budget_since < 1:

@@ -247,7 +247,7 @@ class EventPipeline:
             if here and (question := sector_query(each.event, subject)):
                 self._locate(question)
         if self._controllers is not None and any(n.event.source == "kernel" for n in told):
-            self._controllers.poll_soon()
+            self._controllers.poll_next()
 
     def step(self, now: float) -> None:
         """Update from the controllers' disk lists; release lines whose next line never came."""

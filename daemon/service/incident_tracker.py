@@ -26,7 +26,7 @@ from iowarden.rules.incidents.model import (
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology import device_changes, returned
+from iowarden.rules.topology import device_changes, returned_disks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -214,7 +214,7 @@ class IncidentTracker:
         for incident in self.incidents.by_key.values() if steps else ():
             if incident.mails and incident.firing and back in self.situation.returned(incident):
                 self._put(replace(incident, has_new_facts=True))
-                news = returned.sentence(back.was, back.name, back.object)
+                news = returned_disks.sentence(back.was, back.name, back.object)
                 self._came_back[incident.identifier] = news
         return steps
 
@@ -280,8 +280,8 @@ class IncidentTracker:
 
 def _policy(config: Config) -> model.NotificationPolicy:
     return model.NotificationPolicy(
-        grouping_seconds=config.warning_grouping_seconds,
-        all_clear_seconds=config.all_clear_after_seconds,
+        grouping_seconds=config.warning_group_wait_seconds,
+        all_clear_seconds=config.resolve_after_seconds,
         close_seconds=config.close_after_seconds,
         reopen_seconds=config.reopen_within_seconds,
         remind_seconds=config.remind_after_seconds,

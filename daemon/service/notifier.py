@@ -15,7 +15,7 @@ from iowarden.rules import selftest_schedule
 from iowarden.rules.advice import advice
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import report
-from iowarden.rules.topology import returned
+from iowarden.rules.topology import returned_disks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ class Notifier:
             )
         during = selftest_schedule.seen_during(self.self_tests(), incident.members, now, date)
         back = situation.returned(incident)
-        said = [returned.sentence(each.was, each.name, each.object) for each in back]
+        said = [returned_disks.sentence(each.was, each.name, each.object) for each in back]
         over = due.reason is Reason.RESOLVED
         known = situation.facts(now) if back and not over else None
         steps = [step for each in back if known for step in advice.taking_back(each, known)]

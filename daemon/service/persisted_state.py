@@ -22,7 +22,7 @@ from iowarden.rules.incidents.model import Incident, IncidentMember, Incidents
 from iowarden.rules.incidents.silences import Silences
 from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest
-from iowarden.rules.renames import NameKind
+from iowarden.rules.rename_table import NameKind
 from iowarden.rules.signals.table import PersistentSignals
 from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.topology import StoredDependents
@@ -78,7 +78,7 @@ class UnusedRow:
 
 _HINT = (
     "iowarden runs without this data. If it holds a silence or an acknowledgement, create it again;"
-    " report this file as a bug; then remove it: this resolves the alert StateUnread"
+    " report this file as a bug; then remove it: this resolves the alert StateUnreadable"
 )
 
 
@@ -148,7 +148,7 @@ class _Rows:
             known = schema.documents.get(name)
             if known is None or version > known.version:
                 here = (
-                    f"supports version {known.version}" if known else "does not know this document"
+                    f"supports version {known.version}" if known else "does not have this document"
                 )
                 self.unused[row] = UnusedRow(
                     f"state: document '{name}': written by a newer iowarden (version {version},"

@@ -72,7 +72,7 @@ class SamplePersistence:
         self._tried: float | None = None
         self._drives: Disks | None = None
         """The last SMART values of the drives."""
-        self._figures: Mapping[str, float] = {}
+        self._values: Mapping[str, float] = {}
         """The last values of them that were stored."""
 
     def begin(self) -> None:
@@ -92,7 +92,7 @@ class SamplePersistence:
         if event.set_aside:
             self._transitions.send(journal.STATE_TROUBLE, 4, event.set_aside)
         self._transitions.trouble("history", event.error, journal.STATE_TROUBLE)
-        if event.anew:
+        if event.recreated:
             self._saved = self._tried = -math.inf
         elif event.until_seconds is not None and not event.error:
             self._saved = event.until_seconds
@@ -120,7 +120,7 @@ class SamplePersistence:
             return
         if smart is not self._drives:
             self._drives = smart
-            rows, self._figures = history_fields.fresh(smart, self._figures)
+            rows, self._values = history_fields.fresh(smart, self._values)
             if rows:
                 self._store.store_drives(realtime_seconds, rows)
 

@@ -1,7 +1,7 @@
 """Self-test runner: starts SMART self-tests that are due or requested, and tracks their progress.
 
-For the loop's thread only; a drive is accessed in a thread, which posts its result as `SelfTestAnswer`. The
-schedule, and what prevents a test, is in `rules.self_tests`.
+For the loop's thread only; a drive is accessed in a thread, which posts its result as
+`SelfTestAnswer`. The schedule, and what prevents a test, is in `rules.self_tests`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class SelfTestRunner:
         self._engine = engine
         self._transitions = telling
         self._machine = root
-        self._poll_soon = ask_soon
+        self._poll_next = ask_soon
         self._post = post
         self._realtime = realtime
         self._zone = zone
@@ -162,7 +162,7 @@ class SelfTestRunner:
             and before is not None
         ):
             self._set(told.disk, told.action, before)  # due, but postponed by the running test
-            self._poll_soon([told.disk])
+            self._poll_next([told.disk])
             return
         else:
             refused = reply.outcome is SelfTestOutcome.REFUSED
@@ -170,7 +170,7 @@ class SelfTestRunner:
             after = selftest_schedule.ended(run, outcome, reply.text, now)
         self._set(told.disk, told.action, after)
         self._report_outcome(told.disk, told.action, after)
-        self._poll_soon([told.disk])
+        self._poll_next([told.disk])
         self._requested[told.disk] = now
 
     def samples(self, now: float) -> list[Sample]:
@@ -303,12 +303,12 @@ class SelfTestRunner:
             outcome=run.outcome.value,
             text=run.text,
             who=run.who,
-            begun_seconds=None if begun is None else self._realtime(begun),
+            started_seconds=None if begun is None else self._realtime(begun),
             ended_seconds=None if ended is None else self._realtime(ended),
             remaining_ratio=ratio,
             remaining_seconds=remaining,
             lba=run.lba,
-            due_seconds=None if due is None else self._realtime(due.since_seconds),
+            pending_since_seconds=None if due is None else self._realtime(due.since_seconds),
             postponed="" if due is None else due.postponed,
             next_seconds=following,
         )
@@ -373,7 +373,7 @@ class SelfTestRunner:
                     self._requested[disk] = now
                     soon.append(disk)
         if soon:
-            self._poll_soon(soon)
+            self._poll_next(soon)
 
     def _begin(
         self, disk: str, kind: str, now: float, who: str, due_seconds: float | None = None
@@ -410,7 +410,7 @@ class SelfTestRunner:
             else:
                 after = replace(run, text=f"could not be aborted: {told.reply.text}")
             self._set(told.disk, kind, after)
-        self._poll_soon([told.disk])
+        self._poll_next([told.disk])
 
     def _report_outcome(self, disk: str, kind: str, run: SelfTestRun) -> None:
         """Log the outcome of a test."""

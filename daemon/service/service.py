@@ -151,7 +151,7 @@ class Service:
         if parts.control is not None:
             log.follow = parts.control.publish
         self._mails = delivery.Delivery(parts.state, parts.sender, log)
-        self._tails = SamplePersistence(parts.history, engine, log)
+        self._sample_persistence = SamplePersistence(parts.history, engine, log)
         self.health = ServiceHealth(engine, clock, log, parts.notify)
         self._reloader = Reloader(
             parts.config,
@@ -168,7 +168,7 @@ class Service:
             if parts.make_locate_machine is None
             else AffectedFiles(parts.make_locate_machine, clock.now, parts.events.put)
         )
-        self._happenings = EventPipeline(
+        self._event_pipeline = EventPipeline(
             engine,
             log,
             parts.table or EventTable({}),
@@ -176,14 +176,14 @@ class Service:
             asked=Callbacks(
                 parts.pollers.kernel_log,
                 parts.pollers.controllers,
-                drives.poll_soon,
+                drives.poll_next,
                 lambda: parts.readers.read_now(("md",)),
                 (lambda _: None) if files is None else files.request,
             ),
             store=parts.history,
         )
-        self._situation = IncidentContext(engine, self._happenings, clock, self._config)
-        self._desk = CommandHandler(
+        self._situation = IncidentContext(engine, self._event_pipeline, clock, self._config)
+        self._command_handler = CommandHandler(
             engine,
             log,
             self._known,
@@ -198,7 +198,7 @@ class Service:
             engine,
             log,
             parts.make_selftest_machine,
-            drives.poll_soon,
+            drives.poll_next,
             parts.events.put,
             realtime=clock.realtime,
             zone=local_zone(),
@@ -218,14 +218,14 @@ class Service:
             self._situation,
             clock,
             self._config,
-            silenced=lambda alert, now: self._desk.silence_of(alert, now) is not None,
+            silenced=lambda alert, now: self._command_handler.silence_of(alert, now) is not None,
             delivered=lambda: self._mails.delivered_total,
         )
         self._tracker = IncidentTracker(
             engine,
-            self._happenings,
+            self._event_pipeline,
             self._situation,
-            self._desk,
+            self._command_handler,
             self._notifier,
             self._summaries,
             self._mails,
@@ -246,8 +246,8 @@ class Service:
             engine,
             self._tracker,
             self._summaries,
-            self._happenings,
-            self._desk,
+            self._event_pipeline,
+            self._command_handler,
             self._self_tests,
             self._probe,
             files,
@@ -268,7 +268,7 @@ class Service:
             "clocks": self._checkpoint.compare_clocks,
             # Not before a recording has set the time.
             "restore state": self._checkpoint.restore,
-            "restore samples": self._tails.restore,
+            "restore samples": self._sample_persistence.restore,
             "hold logs": self._hold_logs,
             "read": self._read,
             "flight recorder": self._record_flight,
@@ -284,16 +284,18 @@ class Service:
             "send mails": self._mails.step,
             "self-tests": self._self_tests.step,
             "checkpoint": self._checkpoint.step,
-            "samples": lambda now: self._tails.step(now, self._checkpoint.wall_ahead_seconds),
+            "samples": lambda now: self._sample_persistence.step(
+                now, self._checkpoint.wall_ahead_seconds
+            ),
             # Hanging threads are logged after everything else is done.
-            "history thread": lambda _: self._tails.check_thread(),
+            "history thread": lambda _: self._sample_persistence.check_thread(),
             "reload thread": self._reloader.check_thread,
             "state and mail threads": lambda _: self._mails.check_threads(
                 self._config().mail.timeout_seconds
             ),
             "probe": lambda _: self._probe.check(),
             "unsent mails": lambda now: self._mails.log_state(
-                now, self._config().mail.unsent_critical_seconds
+                now, self._config().mail.unsent_critical_after_seconds
             ),
             "http": self._serve,
             "exposition": self._publish,
@@ -316,7 +318,7 @@ class Service:
         """Request the persisted state; a recording starts only when it is loaded."""
         self._server = server
         self._dependencies.state.load()
-        self._tails.begin()
+        self._sample_persistence.begin()
         if self._dependencies.player is not None:
             self.loop.wait_while(
                 lambda: not self._is_known() and self.loop.stopping is None, STATE_WAIT_SECONDS
@@ -330,7 +332,8 @@ class Service:
         self._checkpoint.commit(learnt=True)
         now, ahead = self.health.turned_seconds, self._checkpoint.wall_ahead_seconds
         self.loop.wait_while(
-            lambda: not self._tails.finish(now, ahead) or self._mails.busy(), STOP_SECONDS
+            lambda: not self._sample_persistence.finish(now, ahead) or self._mails.busy(),
+            STOP_SECONDS,
         )
         left = len(self._mails)
         if self._mails.durable():
@@ -349,7 +352,7 @@ class Service:
             self._dependencies.control.close()
         if self._dependencies.probe is not None:
             self._dependencies.probe.close(CLOSE_SECONDS)
-        self._tails.close(CLOSE_SECONDS)
+        self._sample_persistence.close(CLOSE_SECONDS)
         self._dependencies.readers.close()
         self._dependencies.log.close()
 
@@ -375,7 +378,7 @@ class Service:
             case Texts():
                 self._checkpoint.texts = event.paths
             case SamplesLoaded() | Written():
-                self._tails.take(event)
+                self._sample_persistence.take(event)
             case SectorLookup():
                 if self._files is not None and self._files.take(event):
                     self._checkpoint.commit()
@@ -396,7 +399,7 @@ class Service:
                 self._devices.take(event)
             case ControlCommand():
                 own = event.name in self_test_runs.COMMANDS
-                (self._self_tests if own else self._desk).answer(event, now)
+                (self._self_tests if own else self._command_handler).answer(event, now)
             case Reload():
                 self._reloader.begin()
             case _:
@@ -410,7 +413,7 @@ class Service:
 
     def _is_known(self) -> bool:
         """Whether the persisted state is loaded, or there is none to load."""
-        return self._checkpoint.answered and self._tails.known
+        return self._checkpoint.answered and self._sample_persistence.known
 
     def _hold_logs(self, now: float) -> None:
         """Delay reading the logs until their cursors are known, or cannot be known."""
@@ -450,23 +453,23 @@ class Service:
 
     def _take_events(self, now: float) -> None:
         for reading in self._readings:
-            self._happenings.take(reading, now)
-        self._happenings.step(now)
+            self._event_pipeline.take(reading, now)
+        self._event_pipeline.step(now)
 
     def _store_drives(self, now: float) -> None:
         """Store the drive values since the last poll in the long-term history."""
-        self._tails.store_drives(self._clock.realtime(now))
+        self._sample_persistence.store_drives(self._clock.realtime(now))
 
     def _publish_own(self, now: float) -> None:
         """Publish iowarden's own metrics, so that rules can evaluate them."""
         samples: list[Sample] = [
             *self._tracker.samples(),
             *self._mails.samples(now),
-            *self._desk.samples(now),
+            *self._command_handler.samples(now),
             *self._self_tests.samples(now),
-            *self._happenings.samples(),
+            *self._event_pipeline.samples(),
             *self._probe.samples(self._clock.realtime(now)),
-            *self._tails.samples(),
+            *self._sample_persistence.samples(),
             *self._checkpoint.samples(),
             (metrics.LOG_LOST.name, (), float(self._dependencies.log.lost_total)),
             *self._reloader.samples(now, self._checkpoint.wall_ahead_seconds),
@@ -516,7 +519,7 @@ class Service:
             ready=self.health.is_ready,
             engine=self._engine,
             incidents=self._tracker.incidents.by_key,
-            silences=self._desk.silences,
+            silences=self._command_handler.silences,
             mail=self._mails.line(where, now, self._clock.realtime),
             probe=self._probe.line(),
             refused_reload=self._reloader.refused,
@@ -539,9 +542,9 @@ class Service:
         if loaded.sender is not None:
             self._mails.sender.close(0.0)  # It ends after the mail in progress.
             self._mails.sender = loaded.sender
-        self._dependencies.readers.set_periods(config.period_seconds)
+        self._dependencies.readers.set_periods(config.interval_seconds)
         self._dependencies.pollers.drives.configure(config.smart)
-        gone = self._engine.rules.load(loaded.groups, now, config.rule_interval_seconds)
+        gone = self._engine.rules.load(loaded.groups, now, config.evaluation_interval_seconds)
         self._tracker.log_removed_rules(gone, now)
         self._mails.retry_refused(recipients(config), now)
         return len(self._engine.rules)

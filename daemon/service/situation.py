@@ -37,7 +37,7 @@ class IncidentContext:
 
     def alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules and of events."""
-        happen = self.events.alerts(now, self.config().all_clear_after_seconds)
+        happen = self.events.alerts(now, self.config().resolve_after_seconds)
         own = last_copies.marked(
             [*self.engine.rules.alerts(), *happen], self.engine.devices.places()
         )

@@ -41,7 +41,7 @@ from iowarden.rules.incidents.silences import Acknowledgement, Silence, Silences
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices.digest import Digest, DigestEntry
-from iowarden.rules.renames import NameKind as Word
+from iowarden.rules.rename_table import NameKind as Word
 from iowarden.rules.renames import Renames
 from iowarden.rules.selftest_schedule import Runs, SelfTestRun
 from iowarden.rules.signals.table import GROUPS, PersistentSignals
@@ -342,13 +342,24 @@ def _not_ended(happened: Any) -> Any:  # noqa: ANN401 - JSON
     return happened | {"happenings": found}
 
 
+def _with_new_reasons(incidents: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return incidents of version 4: the reasons of mails were renamed, RENAMES has the words."""
+    return incidents
+
+
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
     "incidents": Document(
         dict[str, Incident],
-        ("704da6a830288bb4", "f76721166c981406", "83f090282f9e03ab", "de03e26e88e34670"),
-        (_with_returns, _with_redundancy, _with_habits),
+        (
+            "704da6a830288bb4",
+            "f76721166c981406",
+            "83f090282f9e03ab",
+            "de03e26e88e34670",
+            "232d80bd22dc6ce0",
+        ),
+        (_with_returns, _with_redundancy, _with_habits, _with_new_reasons),
     ),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),

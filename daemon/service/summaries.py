@@ -49,7 +49,7 @@ class Summaries:
 
     def _arrived(self) -> bool:
         """Whether the initial report was sent; state that is not restored yet may contain it."""
-        return self.state.arrived or not self._restored or not self.config().mail.arrival
+        return self.state.arrived or not self._restored or not self.config().mail.initial_report
 
     def take(
         self,

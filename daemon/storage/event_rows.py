@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control.documents import EventLine, EventQuery
 from iowarden.daemon.storage import sqlite
-from iowarden.rules.renames import NAMES, NameKind, Renames
+from iowarden.rules.rename_table import NameKind
+from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:

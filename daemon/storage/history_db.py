@@ -25,7 +25,8 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.storage import chunks, event_rows, sqlite
 from iowarden.rules.alerting.staleness import ObservationHistory
 from iowarden.rules.promql.store import LONG_SECONDS, MAX_SAMPLES, WHOLE_SECONDS, Row, thin
-from iowarden.rules.renames import NAMES, NameKind, Renames
+from iowarden.rules.rename_table import NameKind
+from iowarden.rules.renames import NAMES, Renames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -140,13 +141,13 @@ class Written:
     """The request is written to the file or, with an `error`, is not.
 
     `until_seconds`: of the samples, if there were some. `said`: a file was renamed because it could
-    not be used. `anew`: the file is a new one; the content of the old one is not in it.
+    not be used. `recreated`: the file is a new one; the content of the old one is not in it.
     """
 
     until_seconds: float | None = None
     error: str = ""
     set_aside: str = ""
-    anew: bool = False
+    recreated: bool = False
 
 
 Value = tuple[str, str, float, bool]
@@ -206,7 +207,7 @@ class History:
         self._file: _HistoryFile | None = None
         self._known = False
         """Whether it was open once."""
-        self._anew = False
+        self._recreated = False
         self._number = secrets.randbits(62)
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
@@ -297,16 +298,16 @@ class History:
     def _work(self, asked: _Request) -> bool:
         """Execute a request and post the outcome; return whether it succeeded."""
         said = error = ""
-        self._anew = False
+        self._recreated = False
         try:
             said = self._do(asked)
         except Exception as problem:  # noqa: BLE001 - a thread that ends would store nothing more
             error = self._trouble(problem)
             if not self._loaded and asked.load is not None:
                 self._post(SamplesLoaded())
-        if asked.batch is not None or said or error or self._anew or self._troubled:
+        if asked.batch is not None or said or error or self._recreated or self._troubled:
             until = None if asked.batch is None else asked.batch.until_seconds
-            self._post(Written(until, error, said, self._anew))
+            self._post(Written(until, error, said, self._recreated))
         self._troubled = bool(error)
         return not error
 
@@ -352,7 +353,7 @@ class History:
             return ""
         file, said = sqlite.opened(self._path, KIND)
         self._file = _HistoryFile(file, self._names)
-        self._anew = self._anew or (file.empty and self._known)
+        self._recreated = self._recreated or (file.empty and self._known)
         self._known = True
         return said
 
@@ -368,7 +369,7 @@ class History:
         if not isinstance(problem, sqlite.FAULTS):
             return f"history: bug: {trace(problem)}"
         return (
-            f"history: '{self._path}': history cannot be written: {problem}; it is kept in memory,"
+            f"history: '{self._path}': history cannot be written: {problem}; it is in memory only,"
             " which is lost at a restart; will retry every few minutes; repair the disk or the"
             " directory, or move the file away"
         )

@@ -31,7 +31,7 @@ tables; what changes its meaning gets a new name.
 RETRY_INTERVAL_SECONDS = 60.0
 _ROWS_HINT = (
     "these mails are not sent, because iowarden cannot read their stored data: read what they"
-    " report, report this as a bug, then remove this file: this resolves the alert StateUnread"
+    " report, report this as a bug, then remove this file: this resolves the alert StateUnreadable"
 )
 
 _SCHEMA = """
@@ -374,10 +374,7 @@ class StateDatabase:
             self._file.close()
             self._file = None
         if not isinstance(problem, sqlite.FAULTS):
-            return (
-                f"state: bug: {trace(problem)}; state is kept in memory only and is lost at a"
-                " restart"
-            )
+            return f"state: bug: {trace(problem)}; state is in memory only and is lost at a restart"
         hint = (
             "another iowarden may have it open"
             if sqlite.locked(problem)
@@ -385,7 +382,7 @@ class StateDatabase:
         )
         return (
             f"state: '{self._path}': mails and alerts cannot be stored: {problem};"
-            " state is kept in memory only and is lost at a restart; will retry every minute;"
+            " state is in memory only and is lost at a restart; will retry every minute;"
             f" {hint}"
         )
 

@@ -76,7 +76,7 @@ def answer(known: ViewInputs) -> documents.Status:
         summary=_summary(open_now, alerts, kept_back),
         incidents=open_incidents(known),
         alerts=_alerts(known, alerts, kept_back),
-        sources=tuple(
+        collectors=tuple(
             documents.SourceLine(
                 s.source.name,
                 "not read yet" if s.reading is None else s.reading.outcome.value,
@@ -86,13 +86,13 @@ def answer(known: ViewInputs) -> documents.Status:
             for s in statuses
             if s.silent()
         ),
-        sources_ok=sum(s.outcome() is Outcome.OK for s in statuses),
-        mail=known.mail,
+        collectors_ok=sum(s.outcome() is Outcome.OK for s in statuses),
+        notifications=known.mail,
         probe=known.probe,
         disks=disks(known.engine),
         silences=in_force(known.silences, known.now, known.realtime),
-        refused_reload=known.refused_reload,
-        troubles=known.troubles,
+        failed_reload=known.refused_reload,
+        problems=known.troubles,
     )
 
 
@@ -198,8 +198,8 @@ def _incident(
         opened_seconds=known.realtime(found.opened_seconds),
         firing=found.firing,
         summary="" if worst is None else worst.summary,
-        mails=found.mails,
-        mailed_seconds=known.moment(found.mailed_seconds),
+        notifications=found.mails,
+        notified_seconds=known.moment(found.mailed_seconds),
         acknowledged=None
         if said is None
         else documents.AcknowledgementLine(
@@ -207,7 +207,7 @@ def _incident(
         ),
         silences=tuple(dict.fromkeys(holding)),
         closed_seconds=known.moment(found.closed_seconds),
-        last_reason=found.last_reason or "",
+        last_notification_reason=found.last_reason or "",
         recurrences=found.recurrences,
         cleared_seconds=known.moment(cleared),
     )

@@ -25,7 +25,7 @@ _HEALTH = {True: "passed", False: "FAILED", None: ""}
 
 
 def answer(known: ViewInputs) -> documents.DiskList:
-    """Return the document of 'iowarden coverage'."""
+    """Return the document of 'iowarden monitoring'."""
     found = answers.inventory_disks(known.engine)
     alerts = _alerts(known)
     smart, disks = known.engine.status(smart_series.SOURCE), known.engine.last.smart
@@ -34,9 +34,9 @@ def answer(known: ViewInputs) -> documents.DiskList:
         problems = (f"smart: {smart.reading.outcome}: {smart.reading.error}", *problems)
     return documents.DiskList(
         now_seconds=known.realtime(known.now),
-        verdict=inventory.verdict(found.values()).value,
+        status=inventory.verdict(found.values()).value,
         summary=inventory.summary(found.values()),
-        found_seconds=None if disks is None else known.moment(disks.discovered_seconds),
+        discovered_seconds=None if disks is None else known.moment(disks.discovered_seconds),
         problems=problems,
         disks=tuple(_line(c, known, alerts) for c in found.values()),
     )
@@ -63,8 +63,10 @@ def detail(known: ViewInputs, found: InventoryDisk) -> documents.DiskDetail:
         now_seconds=known.realtime(known.now),
         line=_line(found, known, _alerts(known)),
         facts=tuple(facts if drive is None else [*_identity(drive), *_counters(drive), *facts]),
-        ways=() if own is None else tuple(inventory.how(target) for target in own.others),
-        carries=tuple(carries),
+        other_access_methods=()
+        if own is None
+        else tuple(inventory.how(target) for target in own.others),
+        used_by=tuple(carries),
         attributes=() if drive is None else tuple(_attributes(drive)),
         self_tests=() if drive is None else tuple(_self_tests(drive)),
         alerts=answers.alerts(
@@ -103,13 +105,13 @@ def _line(
         temperature_celsius=None if drive is None else drive.temperature_celsius,
         power_on_hours=None if drive is None else drive.power_on_hours,
         expected_by=found.expected_by,
-        cover=found.status.value,
+        monitoring_state=found.status.value,
         reason=found.reason,
-        cure="" if read else inventory.CURES.get(found.status, ""),
-        how=found.access_method,
+        remedy="" if read else inventory.CURES.get(found.status, ""),
+        access_method=found.access_method,
         slot=found.slot,
-        read_seconds=known.moment(found.read_seconds),
-        not_read=(
+        polled_seconds=known.moment(found.read_seconds),
+        unavailable=(
             *(() if drive is None else inventory.not_read(drive)),
             *selftest_schedule.refused(known.self_tests.get(found.disk, {})),
         ),
@@ -218,7 +220,7 @@ def _attributes(drive: Drive) -> Iterator[documents.AttributeLine]:
             worst=_text(a.worst),
             threshold=_text(a.threshold),
             raw=a.raw_text or _text(a.raw),
-            failed=a.failed,
+            when_failed=a.failed,
         )
 
 

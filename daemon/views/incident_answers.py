@@ -122,7 +122,7 @@ def detail(
             if each.identifier in line.silences
         ),
         members=tuple(_member(known, each) for each in found.members),
-        happened=(
+        timeline=(
             (*notice.sentences, f"closed: {CLOSED_QUIETLY}")
             if found.closed_quietly
             else notice.sentences
@@ -162,7 +162,7 @@ def _member(known: ViewInputs, member: IncidentMember) -> documents.MemberLine:
         severity=member.severity.name.lower(),
         state=member.state.value,
         since_seconds=known.realtime(member.since_seconds),
-        over_seconds=known.moment(member.absent_seconds if cleared is None else cleared),
+        cleared_seconds=known.moment(member.absent_seconds if cleared is None else cleared),
         summary=member.summary,
         silenced=member.silenced,
         count=member.count,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.advice import advice_steps
 from iowarden.rules.advice.step import AdviceSubject, StepContext
-from iowarden.rules.topology import returned
+from iowarden.rules.topology import returned_disks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -140,7 +140,7 @@ def taking_back(back: ReturnedDisk, facts: Facts) -> tuple[str, ...]:
     where = facts.of.map
     if where.topology is None:
         return ()
-    found = returned.advice(back, where.topology, where.arrays)
+    found = returned_disks.advice(back, where.topology, where.arrays)
     if found and facts.is_unfit(back.name):
         return (f"Do not re-add /dev/{back.name}: it is offline, failed or unreadable.",)
     return found

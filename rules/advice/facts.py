@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
 """Faults that do not count against a member: settings, speed, unreadable data."""
-_OUTSIDE = frozenset(("DiskCableErrors", "DiskCableErrorsFound", "DiskTooHot"))
+_OUTSIDE = frozenset(
+    ("DiskInterfaceCrcErrors", "DiskInterfaceCrcErrorsInBaseline", "DiskTemperatureHigh")
+)
 """Alerts of cables and heat, which do not count against a member either."""
 _SD_NAME = re.compile(r"sd[a-z]+")
 _NVME = re.compile(r"nvme(\d+)n\d+", re.ASCII)
@@ -68,8 +70,8 @@ MAPPED = frozenset({DeviceKind.MAP, DeviceKind.LV, DeviceKind.CRYPT, DeviceKind.
 
 
 UNREADABLE = frozenset(
-    "DiskFailing DiskAttributeFailed DiskErrorsGrow DiskSectorsUnreadable DiskUncorrectedErrors"
-    " NvmeMediaErrorsGrow ArrayMemberErrors ArrayMemberFailing ArrayMemberBadBlocks"
+    "DiskFailing DiskAttributeFailed DiskErrorsIncreased DiskPendingSectors DiskUncorrectedErrors"
+    " NvmeMediaErrorsIncreased MdMemberReadErrors MdMemberWantReplacement MdMemberBadBlocks"
     " block_medium_error scsi_medium_error ata_medium_error nvme_medium_error"
     " md_read_uncorrectable".split()
 )
@@ -100,9 +102,10 @@ class AdviceInputs:
 class Membership:
     """A device as a member of an array.
 
-    Fields: `spare_redundancy`: the number of further members that the array can lose for certain, None: not
-    known; `troubled` are the members in sync that have faults, including this one; `refusal` is why
-    this one must not be removed, '' if it may be; `last`: it holds data that no other member has.
+    Fields: `spare_redundancy`: the number of further members that the array can lose for certain,
+    None: not known; `troubled` are the members in sync that have faults, including this one;
+    `refusal` is why this one must not be removed, '' if it may be; `last`: it holds data that no
+    other member has.
     """
 
     array: mdstat.MdArray

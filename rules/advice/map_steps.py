@@ -69,6 +69,6 @@ def resume(step: StepContext) -> list[str]:
         ]
     return [
         *lines,
-        "If no program works on it any more, resume it:",
+        "If no program is working on it, resume it:",
         f"  dmsetup resume {quote(name)}",
     ]

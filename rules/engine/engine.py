@@ -42,7 +42,7 @@ FAMILIES = (
     *rule_evaluator.RULE_FAMILIES,
 )
 """Metrics of the engine itself."""
-_IMMEDIATE_GROUP = "raid"
+_IMMEDIATE_GROUP = "md"
 """The rule group that is evaluated at once when 'md' reads a change."""
 
 

@@ -53,7 +53,7 @@ RULE_FAMILIES = (
         "Evaluations of the rule that ended in an error.",
     ),
     Family(
-        "iowarden_rule_failing",
+        "iowarden_rule_evaluation_failing",
         "gauge",
         "1 while the last evaluation of the rule ended in an error.",
     ),
@@ -403,7 +403,11 @@ class RuleEvaluator:
                     for name, count in failures
                 ),
                 *(
-                    ("iowarden_rule_failing", (("rule", name),), float(name in self.problems))
+                    (
+                        "iowarden_rule_evaluation_failing",
+                        (("rule", name),),
+                        float(name in self.problems),
+                    )
                     for name, _ in failures
                 ),
             ],

@@ -12,7 +12,7 @@ from iowarden.collectors.model import Labels, Outcome, Sample
 from iowarden.rules.engine.source_status import VALID_PERIODS
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.signal import GAP_SECONDS, Derived, Inputs
-from iowarden.rules.signals.smart import disk_cover
+from iowarden.rules.signals.smart import disk_monitoring
 from iowarden.rules.snapshot import SOURCES, Snapshot
 
 if TYPE_CHECKING:
@@ -130,14 +130,14 @@ class SignalGroups:
             if group.unreadable is not None and group.name in names:
                 yield from group.unreadable(group.state(self._state.groups))
 
-    def inventory(self) -> disk_cover.MonitoringState:
+    def inventory(self) -> disk_monitoring.MonitoringState:
         """Return the monitoring state of all disks."""
-        return disk_cover.GROUP.state(self._state.groups)
+        return disk_monitoring.GROUP.state(self._state.groups)
 
     def forget_disk(self, disk: str) -> None:
         """Mark a missing disk, given by its label, as removed on purpose."""
-        after = disk_cover.forget(self.inventory(), disk)
-        self._state = replace(self._state, groups={**self._state.groups, "disk_cover": after})
+        after = disk_monitoring.forget(self.inventory(), disk)
+        self._state = replace(self._state, groups={**self._state.groups, "disk_monitoring": after})
 
     def remember(self) -> signals.PersistentSignals:
         """Return what the signals store over a restart."""

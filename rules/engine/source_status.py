@@ -35,7 +35,7 @@ FAMILIES = (
         "Seconds since the collector last read valid data.",
     ),
     Family(
-        "iowarden_collector_silent_seconds",
+        "iowarden_collector_stale_seconds",
         "gauge",
         "Seconds for which a collector has had no current data; 0 while its last data are valid.",
     ),
@@ -100,7 +100,7 @@ def samples(
             found.append(("iowarden_collector_age_seconds", labels, age))
         lost = status.silent() and not status.is_valid(now)
         silent = now - status.since_seconds if lost and status.since_seconds else 0.0
-        found.append(("iowarden_collector_silent_seconds", labels, silent))
+        found.append(("iowarden_collector_stale_seconds", labels, silent))
     return found
 
 

@@ -55,8 +55,8 @@ class Offset:
     """Offset of a controller's clock: its time minus UTC.
 
     Fields: `seconds` is time zone plus drift, None if unknown; `drift_seconds` is the deviation
-    from a quarter of an hour; `matches` of the `describe` errors of the controller match an error of
-    the kernel log, `runner_up` at the second best offset; `reason`: why it is not verified.
+    from a quarter of an hour; `matches` of the `describe` errors of the controller match an error
+    of the kernel log, `runner_up` at the second best offset; `reason`: why it is not verified.
     """
 
     seconds: float | None

@@ -56,7 +56,7 @@ SMART = (
     'iowarden_smart_attribute_raw{id=~"5|187|197|198"}'
     ' iowarden_smart_attribute_value{id=~"5|187|197|198"}'
     " iowarden_smart_passed iowarden_smart_scsi_grown_defects"
-    " iowarden_smart_nvme_media_errors_total iowarden_smart_doubt"
+    " iowarden_smart_nvme_media_errors_total iowarden_smart_implausible"
 )
 """SMART series that a mail about an event of a disk shows as evidence."""
 

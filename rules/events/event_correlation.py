@@ -307,7 +307,7 @@ class _Correlation:
             return
         key = event.source, row.kind, own.key
         before = self.groups.get(key)
-        burst = event_table.grown(before.burst if before else None, row, event)
+        burst = event_table.extended(before.burst if before else None, row, event)
         same = before is not None and burst.count > 1
         now = self.batch.now_seconds
         if not same or before is None:

@@ -215,7 +215,7 @@ class _TableReader:
         if condition and condition not in _CONDITIONS:
             close = difflib.get_close_matches(condition, _CONDITIONS, 1) or ["raid_array"]
             message = (
-                f"{what}: condition: expected a word of rules/conditions/definitions.yaml, such as"
+                f"{what}: condition: expected a name in rules/conditions/definitions.yaml, such as"
                 f" {close[0]!r}, got {condition!r}"
             )
             self._nodes.wrong(start(fields["condition"][1]), message)
@@ -320,7 +320,7 @@ def object_of(event: StorageEvent) -> str:
     return event.device or " ".join(filter(None, (event.controller, event.place)))
 
 
-def grown(burst: Burst | None, row: EventRule, event: StorageEvent) -> Burst:
+def extended(burst: Burst | None, row: EventRule, event: StorageEvent) -> Burst:
     """Return a burst with one more event, or a new burst: 100,000 lines may be one burst.
 
     Its severity only rises. Events are in the order of their data source.
@@ -335,11 +335,11 @@ def grown(burst: Burst | None, row: EventRule, event: StorageEvent) -> Burst:
     if storm is not None and at is not None:
         times = (*times, at)[-storm.count :]
         if len(times) == storm.count and times[-1] - times[0] <= storm.window_seconds:
-            severity = _worse(severity, storm.severity)
+            severity = _more_severe(severity, storm.severity)
     return Burst(
         row.kind,
         burst.object,
-        _worse(burst.severity, severity),
+        _more_severe(burst.severity, severity),
         burst.count + 1,
         burst.first,
         event,
@@ -348,7 +348,7 @@ def grown(burst: Burst | None, row: EventRule, event: StorageEvent) -> Burst:
     )
 
 
-def _worse(one: Severity | None, other: Severity | None) -> Severity | None:
+def _more_severe(one: Severity | None, other: Severity | None) -> Severity | None:
     return max((each for each in (one, other) if each is not None), default=None)
 
 

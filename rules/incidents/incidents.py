@@ -107,7 +107,7 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
             book.events.append(IncidentChange(IncidentChangeKind.REOPENED, after))
         if after.severity > incident.severity and incident.members:
             book.events.append(IncidentChange(IncidentChangeKind.ESCALATED, after))
-        if arrival is not None and all(arrival.covers(alert) for alert in by_key.get(key, ())):
+        if arrival is not None and all(arrival.includes(alert) for alert in by_key.get(key, ())):
             after = _counted_as_mailed(after, by_key.get(key, ()), arrival, now)
         acknowledgement = known.get(after.identifier)
         if acknowledgement is not None:

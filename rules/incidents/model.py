@@ -221,11 +221,11 @@ class IncidentChangeKind(enum.StrEnum):
     """Changes of an incident that are logged."""
 
     OPENED = "opened"
-    ESCALATED = "worse"
-    MERGED = "folded"
-    REOPENED = "again"
+    ESCALATED = "escalated"
+    MERGED = "merged"
+    REOPENED = "reopened"
     CLOSED = "closed"
-    ACK_EXPIRED = "no longer acknowledged"
+    ACK_EXPIRED = "acknowledgement expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ class Arrival:
     identifier: str
     seconds: float | None = None
 
-    def covers(self, alert: Alert) -> bool:
+    def includes(self, alert: Alert) -> bool:
         """Whether the initial report contains an alert: a lasting one that fired before it."""
         before = self.seconds is None or alert.active_seconds <= self.seconds
         return before and lasting(alert)

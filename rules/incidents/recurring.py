@@ -29,7 +29,7 @@ DAY_SECONDS = 86_400.0
 NEAR_SECONDS = 3600.0
 """Up to this distance it is the same hour of another day, or the same occurrence continued."""
 DAYS, OF_DAYS = 3, 7
-WORSE_RATIO = 1.5
+ESCALATION_RATIO = 1.5
 MAX_HABITS, MAX_OCCURRENCES = 500, 20
 USUAL = SYMPTOMS - {Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SUSPENDED}
 """Faults that may be usual."""
@@ -144,9 +144,9 @@ def sentences(
             worst = max(each.total_seconds for each in like[:-1])
             said.append(
                 f"This recurs {_hour(habit, local)}, on {len(like)} of the last {OF_DAYS} days"
-                f" ({member.name}), no worse than usual: it lasted {duration(worst)} at most."
+                f" ({member.name}), not longer than usual: it lasted {duration(worst)} at most."
                 " From now on only the weekly digest reports it; it is mailed again if it lasts"
-                f" longer than {duration(WORSE_RATIO * worst)}, is more severe, or threatens data."
+                f" longer than {duration(ESCALATION_RATIO * worst)}, is more severe, or threatens data."
             )
             after[key] = replace(habit, notified=True)
     return tuple(said), after
@@ -184,7 +184,7 @@ def _like(habit: Recurrence, local: Callable[[float], float]) -> list[Occurrence
     if len(like) + 1 < DAYS or last.severity > max(each.severity for each in like):
         return []
     worst = max(each.total_seconds for each in like)
-    return [*like, last] if last.total_seconds <= WORSE_RATIO * worst else []
+    return [*like, last] if last.total_seconds <= ESCALATION_RATIO * worst else []
 
 
 def _hour(habit: Recurrence, local: Callable[[float], float]) -> str:

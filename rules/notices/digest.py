@@ -15,7 +15,7 @@ from iowarden.rules.incidents.model import lasting
 from iowarden.rules.notice import Notice, Reason
 from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.returned import sentence
+from iowarden.rules.topology.returned_disks import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -287,7 +287,7 @@ def inventory(
     lines = [f"{_counted(len(disks), 'disk')}: {_some(named)}" if disks else "no disk"]
     lines += [f"{_counted(len(arrays), 'software RAID array')}: {_some(arrays)}"] if arrays else []
     lines += [_counted(mounted, "mounted file system")] if mounted else []
-    lines += [f"{covered}; details: iowarden coverage"] if covered else []
+    lines += [f"{covered}; details: iowarden monitoring"] if covered else []
     lines += [f"no data from: {', '.join(silent)}"] if silent else []
     return lines
 

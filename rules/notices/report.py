@@ -450,7 +450,7 @@ def _affected(
     lines = tuple(_carried_lines(own, standing, now))
     if lines or key.startswith(ADAPTER):
         return lines
-    if last := _distinct(dict(m.labels).get("carried") for m in members):  # of DeviceGone
+    if last := _distinct(dict(m.labels).get("used_by") for m in members):  # of DeviceRemoved
         return tuple(f"on it when it disappeared: {each}" for each in last)
     if topology is None:
         return ("Not known: '/sys/block' has not been read yet.",)

@@ -42,7 +42,7 @@ class Budget:
 class EvaluationRun:
     """One evaluation: its store, the times for `@`, and its remaining budget."""
 
-    __slots__ = ("end", "selected", "left", "budget_units", "start", "step_seconds", "store")
+    __slots__ = ("budget_units", "end", "left", "selected", "start", "step_seconds", "store")
 
     def __init__(
         self, store: SeriesStore, start: float, end: float, step_seconds: float, budget: Budget

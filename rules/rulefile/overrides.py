@@ -17,7 +17,8 @@ from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.lexer import Lexer
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.signatures import COMPARISONS
-from iowarden.rules.renames import NAMES, NameKind, Renames, note
+from iowarden.rules.rename_table import NameKind
+from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.rulefile.template import compile_template
 from iowarden.rules.yaml_nodes import RuleFileError

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from iowarden.rules.promql.ast import Selector, children
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.regex import compile_anchored
-from iowarden.rules.renames import NAMES, NameKind, Renames, note
+from iowarden.rules.rename_table import NameKind
+from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.scrape_labels import UP, exporter
 

@@ -21,7 +21,7 @@ RECENT_SECONDS = 86_400.0
 STAMP_SECONDS = 3600.0
 """Resolution of the stored time at which something was last seen: each change is a write to
 disk."""
-MAX_KEPT = 2000
+MAX_RETAINED = 2000
 """Maximum number of objects stored; the most recently seen ones stay."""
 
 Remembered = dict[str, "Pairs"]
@@ -84,10 +84,10 @@ def pairs(counted: ErrorCount) -> Pairs:
 
 def bounded(state: Remembered) -> Remembered:
     """Return the state limited to MOST_KEPT objects, those most recently seen."""
-    if len(state) <= MAX_KEPT:
+    if len(state) <= MAX_RETAINED:
         return state
     latest = sorted(state.items(), key=lambda item: item[1][0][0] if item[1] else 0.0)
-    return dict(latest[-MAX_KEPT:])
+    return dict(latest[-MAX_RETAINED:])
 
 
 def group(

@@ -19,12 +19,12 @@ from iowarden.rules.signals.queue import (
 )
 from iowarden.rules.signals.raid import controller_state, md_state
 from iowarden.rules.signals.signal import Derived, Inputs, Pairs, SignalGroup, View
-from iowarden.rules.signals.smart import disk_cover, smart
+from iowarden.rules.signals.smart import disk_monitoring, smart
 from iowarden.rules.signals.writeback import (
     bandwidth,
     bdi_throttle,
     blocked,
-    lull,
+    no_progress,
     waiters,
     writeback,
 )
@@ -39,7 +39,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     writeback.GROUP,
     device.GROUP,
     bandwidth.GROUP,
-    lull.GROUP,
+    no_progress.GROUP,
     blocked.GROUP,
     reclaim.STALL_GROUP,
     reclaim.DIRECT_GROUP,
@@ -69,7 +69,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     device_state.SCSI_GROUP,
     smart.GROUP,
     controller_state.GROUP,
-    disk_cover.GROUP,
+    disk_monitoring.GROUP,
 )
 """A group that uses the state of another one comes after it."""
 
@@ -91,7 +91,7 @@ class SignalStates:
 class PersistentSignals:
     """What signals store over a restart, because usual values take long to learn.
 
-    The rates of `bandwidth` and `lull` are not pairs and are stored under their own names.
+    The rates of `bandwidth` and `no_progress` are not pairs and are stored under their own names.
     """
 
     bandwidths: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -106,7 +106,9 @@ def remember(state: SignalStates) -> PersistentSignals:
         g.name: dict(g.remember(g.state(state.groups))) for g in GROUPS if g.remember is not None
     }
     usual = bandwidth.GROUP.state(state.groups).usual
-    return PersistentSignals(dict(usual.windows), dict(lull.GROUP.state(state.groups).best), groups)
+    return PersistentSignals(
+        dict(usual.windows), dict(no_progress.GROUP.state(state.groups).best), groups
+    )
 
 
 def recall(state: SignalStates, memory: PersistentSignals) -> SignalStates:
@@ -118,7 +120,7 @@ def recall(state: SignalStates, memory: PersistentSignals) -> SignalStates:
         for g in GROUPS
     }
     groups["bandwidth"] = bandwidth.recall_usual(groups["bandwidth"], memory.bandwidths)
-    groups["lull"] = lull.recall_best(groups["lull"], memory.best_rates)
+    groups["no_progress"] = no_progress.recall_best(groups["no_progress"], memory.best_rates)
     return replace(state, groups=groups)
 
 

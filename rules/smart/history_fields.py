@@ -32,7 +32,7 @@ _OF_SCSI = (
 _OF_NVME = (
     ("critical_warning", True),
     ("media_errors_total", True),
-    ("percentage_used_ratio", True),
+    ("endurance_used_ratio", True),
     ("available_spare_ratio", True),
     ("unsafe_shutdowns_total", False),
     ("read_bytes_total", False),
@@ -46,7 +46,7 @@ NAMES = (
 """All fields except those of ATA attributes."""
 
 
-def figures(drive: Drive) -> dict[str, tuple[float, bool]]:
+def values(drive: Drive) -> dict[str, tuple[float, bool]]:
     """Return the numbers by name, and whether each change is stored, or only one value a day."""
     return {name: (float(value), every) for name, value, every in _all(drive) if value is not None}
 
@@ -79,7 +79,7 @@ def fresh(
             continue
         known[key] = at
         if told.get(key) != at:
-            rows += [(key, name, value, every) for name, (value, every) in figures(drive).items()]
+            rows += [(key, name, value, every) for name, (value, every) in values(drive).items()]
     return rows, {**told, **known}
 
 

@@ -211,7 +211,9 @@ def _anything(drive: Drive, around: Surroundings) -> Iterator[Implausibility]:
             SOFT, f"{around.same_serial} has the same serial number and another model"
         )
     if around.same_attributes:
-        yield Implausibility(SOFT, f"{around.same_attributes} says the same in every attribute")
+        yield Implausibility(
+            SOFT, f"{around.same_attributes} reports the same values in every attribute"
+        )
 
 
 def signature(drive: Drive) -> Signature | None:

@@ -53,8 +53,8 @@ def subject(
         return _of_disk(topology, disk(own["disk"]) or named, what)
     if not device and "host" in own:
         return adapter_identity(own["host"])
-    if not device and "filesystem" in own:
-        return Identity(f"file system {own['filesystem']}", own.get("label") or own["filesystem"])
+    if not device and "fsid" in own:
+        return Identity(f"file system {own['fsid']}", own.get("label") or own["fsid"])
     if not device:
         setting = what.fault is Fault.SETTING
         return Identity(f"setting {own.get('alertname')}", "host") if setting else Identity("", "")

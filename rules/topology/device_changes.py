@@ -28,7 +28,7 @@ GONE_SECONDS = 7 * 86_400.0
 
 FAMILIES = (
     Family(
-        "iowarden_device_gone",
+        "iowarden_device_removed",
         "gauge",
         "1 for a disk removed within the last 7 days, by its last name and what was stacked on it.",
     ),
@@ -232,9 +232,9 @@ def samples(state: Devices) -> list[Sample]:
     """Return the samples of FAMILIES; the counters of events exist from the start."""
     result: list[Sample] = [
         (
-            "iowarden_device_gone",
+            "iowarden_device_removed",
             (
-                ("carried", ", ".join(entry.carried)),
+                ("used_by", ", ".join(entry.carried)),
                 ("device", entry.name),
                 ("object", entry.object),
             ),

@@ -51,7 +51,7 @@ def through_table(
 
 def _linear(target: DmTarget, number: str, start: int, end: int) -> list[SectorRun]:
     """Arguments: device, start. Source: admin-guide/device-mapper/linear.rst."""
-    device, begin = _words(target, 2)
+    device, begin = _fields(target, 2)
     return _mapped(target, device, begin, number, start, end)
 
 
@@ -60,7 +60,7 @@ def _crypt(target: DmTarget, number: str, start: int, end: int) -> list[SectorRu
 
     Source: admin-guide/device-mapper/dm-crypt.rst.
     """
-    device, begin = _words(target, 5)[3:5]
+    device, begin = _fields(target, 5)[3:5]
     return _mapped(target, device, begin, number, start, end)
 
 
@@ -69,8 +69,8 @@ def _striped(target: DmTarget, number: str, start: int, end: int) -> list[Sector
 
     Source: admin-guide/device-mapper/striped.rst; dm-stripe.c, stripe_map_sector.
     """
-    stripes, chunk = (_number(target, word) for word in _words(target, 2))
-    words = target.words[2:]
+    stripes, chunk = (_number(target, word) for word in _fields(target, 2))
+    words = target.arguments[2:]
     if not 0 < stripes <= MAX_DISKS or len(words) < 2 * stripes or not chunk:
         raise _odd(target)
     width, left = divmod(target.sectors, stripes)
@@ -126,10 +126,10 @@ def _mapped(
     return [SectorRun(met[0], met[1], Use.DATA, target.start_sectors + met[0] - first)]
 
 
-def _words(target: DmTarget, least: int) -> Sequence[str]:
-    if len(target.words) < least:
+def _fields(target: DmTarget, least: int) -> Sequence[str]:
+    if len(target.arguments) < least:
         raise _odd(target)
-    return target.words[:least]
+    return target.arguments[:least]
 
 
 def _number(target: DmTarget, word: str) -> int:
@@ -140,6 +140,6 @@ def _number(target: DmTarget, word: str) -> int:
 
 def _odd(target: DmTarget) -> LayoutError:
     return LayoutError(
-        f"device-mapper target '{target.kind}' at {target.start_sectors}: its {len(target.words)}"
+        f"device-mapper target '{target.kind}' at {target.start_sectors}: its {len(target.arguments)}"
         " arguments do not match the kernel's documentation"
     )

@@ -47,13 +47,13 @@ _PASSING = frozenset(
 )
 """These results may be temporary: the last valid reading still counts."""
 
-WORDS = {
+STATUS_TEXTS = {
     ReadStatus.READ: "readable",
     ReadStatus.ASLEEP: "asleep",
     ReadStatus.NO_PASS_THROUGH: "hidden by a controller or bridge",
     ReadStatus.NO_SMART: "virtual or removable",
     ReadStatus.LUN: "LUN of a storage array",
-    ReadStatus.HUNG: "stuck",
+    ReadStatus.HUNG: "hung",
     ReadStatus.TIMEOUT: "timed out",
     ReadStatus.IMPLAUSIBLE: "implausible",
     ReadStatus.PERMISSION: "permission denied",
@@ -187,7 +187,7 @@ def vanished(gone: Mapping[str, VanishedDisk]) -> dict[str, InventoryDisk]:
             disk=disk,
             identity=Identity(key, missed.object, missed.adapter),
             device=missed.name,
-            expected_by=("memory",),
+            expected_by=("history",),
             status=ReadStatus.MISSING,
             reason=f"it vanished; on it: {', '.join(missed.carried)}",
             access_method="",
@@ -225,7 +225,7 @@ def _counted(covers: Iterable[ReadStatus]) -> str:
     counts = Counter(covers)
     errors = counts[ReadStatus.UNREADABLE]
     return ", ".join(
-        f"{counts[cover]} {WORDS[cover]}{'s' if cover is ReadStatus.UNREADABLE and errors > 1 else ''}"
+        f"{counts[cover]} {STATUS_TEXTS[cover]}{'s' if cover is ReadStatus.UNREADABLE and errors > 1 else ''}"
         for cover in ReadStatus
         if counts[cover]
     )
@@ -394,7 +394,7 @@ def _is_overdue(key: str, known: SeenDisk) -> InventoryDisk:
         disk=key,
         identity=known.identity,
         device=known.device,
-        expected_by=("memory",),
+        expected_by=("history",),
         status=ReadStatus.MISSING,
         reason="it was read before, and is missing now",
         access_method=known.access_method,

@@ -29,7 +29,7 @@ REMEMBERED_SECONDS = 300.0
 _SERVED = frozenset({"cifs", "nfs", "nfs4", "smb3"})
 _SERVER = re.compile(r"(?://)?(?:\[([0-9A-Fa-f:.%]+)\]|([^/:\[]+))[:/]")
 """Source of a mount: 'server:/export', '[2001:db8::1]:/export', '//server/share'."""
-MAX_KEPT = 16_384
+MAX_RETAINED = 16_384
 """Pairs stored over a restart: a thousand disks with sixteen mounts each."""
 
 
@@ -153,7 +153,7 @@ def _devices(state: Dependents) -> dict[str, list[Dependent]]:
 def to_stored(state: Dependents, now: float) -> StoredDependents:
     """Return what is stored over a restart, at most MOST_KEPT pairs, what ended lately first."""
     numbers: dict[Dependent, str] = {}
-    left = MAX_KEPT
+    left = MAX_RETAINED
     ended: dict[str, dict[str, float]] = {}
     there: dict[str, tuple[str, ...]] = {}
     for key, lately in state.until.items():

@@ -114,7 +114,7 @@ class FakeMachine:
         sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
         self.readers = SourceScheduler(
             sources,
-            self.settings.period_seconds,
+            self.settings.interval_seconds,
             lambda: Machine(str(self.root_directory)),
             self.clock.now,
             events.put,

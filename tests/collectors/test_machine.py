@@ -429,7 +429,7 @@ def test_memory_tells_of_any_tree_what_a_directory_tells(
         for path in free:
             root.link(path, links[path])
     for path in asked:
-        for ask in ("read_bytes", "read_kept", "names"):
+        for ask in ("read_bytes", "read_cached_open", "names"):
             there, here = (outcome(getattr(root, ask), path) for root in roots)
             assert here == there, (ask, path)
     for root in roots:

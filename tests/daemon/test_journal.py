@@ -60,7 +60,7 @@ def test_a_real_journal_takes_every_field_and_every_byte() -> None:
             journal.ALERT_FIRING,
             2,
             "sda hangs\nsecond line",
-            IOWARDEN_ALERT="DeviceStall",
+            IOWARDEN_ALERT="DeviceHang",
             IOWARDEN_DEVICE="sd\udcff",
             IOWARDEN_INCIDENT="8f3a",
             IOWARDEN_STATE=None,
@@ -73,7 +73,7 @@ def test_a_real_journal_takes_every_field_and_every_byte() -> None:
     assert entry["MESSAGE"] == "sda hangs\nsecond line"
     assert entry["PRIORITY"] == "2"
     assert entry["SYSLOG_IDENTIFIER"] == "iowarden"
-    assert entry["IOWARDEN_ALERT"] == "DeviceStall"
+    assert entry["IOWARDEN_ALERT"] == "DeviceHang"
     assert entry["IOWARDEN_DEVICE"] == list(b"sd\xff")
     assert entry["IOWARDEN_INCIDENT"] == "8f3a"
     assert not {"IOWARDEN_STATE", "IOWARDEN_SEVERITY"} & entry.keys()

@@ -13,7 +13,7 @@ from iowarden.daemon.config.rule_files import catalog, load_events
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.conditions.definition import parse_definitions
-from iowarden.rules.renames import RENAMES, NameKind
+from iowarden.rules.rename_table import RENAMES, NameKind
 from iowarden.rules.rulefile.rulefile import Rule
 from iowarden.rules.yaml_nodes import RuleFileError
 

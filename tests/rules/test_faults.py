@@ -50,11 +50,11 @@ def test_no_name_stands_twice_in_the_tables() -> None:
 def test_a_users_label_condition_is_an_ordinary_label(condition: str) -> None:
     """Only the names of shipped alerts define a condition; the event table is iowarden's own."""
     assert faults.meaning("DatabaseDown", condition) == faults.OTHER
-    assert faults.meaning("DeviceStall", condition).fault is Fault.HANGS
+    assert faults.meaning("DeviceHang", condition).fault is Fault.HANGS
 
 
 def test_what_a_line_tells_of_a_device_that_follows_its_error_is_deeper_than_no_other() -> None:
     """'Lost async page write' is what a vanished disk brings about, whichever is read first."""
     lost = faults.meaning("lost_write", "io_error", event=True)
-    gone = faults.meaning("ata_gone", "device_unavailable", event=True)
+    gone = faults.meaning("ata_disabled", "device_unavailable", event=True)
     assert (gone.layer, lost.layer) == (Layer.DISK, Layer.FILE_SYSTEM)

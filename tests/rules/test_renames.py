@@ -10,7 +10,8 @@ import pytest
 from iowarden.rules.incidents.silences import Silence, matches
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notices.digest import entry_key
-from iowarden.rules.renames import NAMES, RENAMES, NameKind, Rename, RenameError, Renames
+from iowarden.rules.rename_table import RENAMES, NameKind, Rename
+from iowarden.rules.renames import NAMES, RenameError, Renames
 from iowarden.rules.rulefile.overrides import Override, apply, replaced
 from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
 

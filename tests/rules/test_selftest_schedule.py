@@ -407,11 +407,11 @@ BEHIND = PollResult(
 DISKS = Disks(
     {
         "A": disk("A", "sda"),
-        "B": disk("B", "sdb", cover=ReadStatus.ASLEEP),
+        "B": disk("B", "sdb", status=ReadStatus.ASLEEP),
         "C": disk("C", "sdc", Drive(Protocol.ATA, rotation_rpm=0, self_test_remaining_ratio=0.4)),
         "D": Disk("D", BEHIND),
-        "E": disk("E", "sde", cover=ReadStatus.HUNG, reason="smartctl hangs"),
-        "F": disk("F", "vda", cover=ReadStatus.NO_SMART, reason="a virtual disk"),
+        "E": disk("E", "sde", status=ReadStatus.HUNG, reason="smartctl hangs"),
+        "F": disk("F", "vda", status=ReadStatus.NO_SMART, reason="a virtual disk"),
     }
 )
 RESYNC = MdArray("md0", "raid1", "clean", 2, 0, "resync", 0.5, None, None, None, None, ())
@@ -559,7 +559,7 @@ def test_what_a_disk_says_during_a_self_test_that_we_began_is_said_to_be_of_it()
     members = [
         line("ata_timeout", SATURDAY - 1.0),
         line("block_medium_error", SATURDAY + 60.0),
-        line("DeviceStall", SATURDAY + 90.0, disk=""),  # the rule has only the object's identity
+        line("DeviceHang", SATURDAY + 90.0, disk=""),  # the rule has only the object's identity
         line("block_medium_error", SATURDAY + 60.0, "B", "disk B"),
     ]
 
@@ -571,7 +571,7 @@ def test_what_a_disk_says_during_a_self_test_that_we_began_is_said_to_be_of_it()
     (said,) = seen(runs, *members)
     assert said == (
         "seen during the long self-test that iowarden began at 0 s and that still runs:"
-        " block_medium_error, DeviceStall"
+        " block_medium_error, DeviceHang"
     )
     over = replace(run, outcome=SelfTestState.FAILED, ended_seconds=SATURDAY + 70.0)
     (said,) = seen({"A": {"long": over}}, *members)

@@ -83,13 +83,13 @@ class Life:
         asked = pollers.make(config.smart, clock)
         sources = [dataclasses.replace(source, may_hang=False) for source in asked.sources()]
         readers = SourceScheduler(
-            sources, config.period_seconds, lambda: root, clock.now, self._events.put
+            sources, config.interval_seconds, lambda: root, clock.now, self._events.put
         )
         engine = Engine(
             _rules(),
             readers.sources,
             clock.now(),
-            config.rule_interval_seconds,
+            config.evaluation_interval_seconds,
         )
         self._state = StateDatabase(
             f"{config.state_directory}/state.db", self._answered, versions=self._schema.versions()

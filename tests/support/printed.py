@@ -675,7 +675,7 @@ HEALTHY = {
     "megacli": MEGACLI,
     "arcconf": ARCCONF,
     "ssacli": SSACLI,
-    "cciss": CCISS,
+    "cciss_vol_status": CCISS,
     "cli64": CLI64,
     "tw_cli": TW_CLI,
     "sas2ircu": SAS2IRCU,

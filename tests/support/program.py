@@ -148,7 +148,7 @@ class _Written:
         self.feed = feed
         self.environment = environment or {}
         server = f"server: 127.0.0.1, port: {smtp_port}, to: ops@example.com, " if smtp_port else ""
-        mail = f"mail: {{{server}timeout: 5s, arrival: {str(arrival).lower()}}}\n"
+        mail = f"mail: {{{server}timeout: 5s, initial_report: {str(arrival).lower()}}}\n"
         self.config = directory / "iowarden.yaml"
         self.config.write_text(
             f"host: db1.example.com\nlisten: 127.0.0.1:{self.port}\nstate_directory: {self.state}\n"
@@ -387,7 +387,7 @@ class Played(_Written):
             if parts.control is not None:
                 parts.control._remove = ""  # nobody tidies up behind it
                 parts.control.close()
-            service._tails.close(DEADLINE_SECONDS)
+            service._sample_persistence.close(DEADLINE_SECONDS)
             parts.readers.close()
             self._server.close()
         service._mails.sender.close(DEADLINE_SECONDS)
@@ -466,13 +466,16 @@ class Program(_Written):
     def caught_up(self) -> None:
         """Wait until it has taken every frame that was given."""
         self.until(
-            lambda: self.metrics().get("iowarden_uptime_seconds", -1) >= self.feed.uptime() - 0.01,
+            lambda: (
+                self.metrics().get("iowarden_clock_monotonic_seconds", -1)
+                >= self.feed.uptime() - 0.01
+            ),
             f"uptime {self.feed.uptime()}",
         )
 
     def sent(self) -> bool:
         """Return whether no mail waits."""
-        return self.metrics().get('iowarden_mails_waiting{receiver="mail"}') == 0.0
+        return self.metrics().get('iowarden_notifications_waiting{receiver="mail"}') == 0.0
 
     def hang_up(self) -> None:
         """Have it read its configuration anew."""

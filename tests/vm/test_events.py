@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS = 180.0
 """Far above anything measured, for a busy building machine."""
-SETTINGS = "warning_grouping: 5s\nperiods: {md: 6s, ext4: 6s, mounts: 6s}\n"
+SETTINGS = "warning_group_wait: 5s\nintervals: {md: 6s, ext4: 6s, mounts: 6s}\n"
 SIZE_BYTES = 64 * MEBIBYTE
 DISKS = ("well", "scratched", "mirror-first", "mirror-second", "mirror-third", "ragged", "last")
 LOUD, SILENT, UNSEEN = "2000", "3000", "4000"
@@ -254,12 +254,12 @@ def failed(watched: Watched) -> Iterator[Hurt]:
 def test_a_member_that_fails_is_one_incident_with_its_array(watched: Watched, failed: Hurt) -> None:
     """The disk's error, the array's loss and the kernel's word for it are one; it is critical."""
     wait_for(
-        lambda: watched.journal("IOWARDEN_ALERT=ArrayDegraded", "IOWARDEN_STATE=firing"),
+        lambda: watched.journal("IOWARDEN_ALERT=MdDegraded", "IOWARDEN_STATE=firing"),
         "that the array is degraded",
         SECONDS,
     )
     mails = _incident(watched, failed.serial)
-    (alert,) = watched.journal("IOWARDEN_ALERT=ArrayDegraded", "IOWARDEN_STATE=firing")
+    (alert,) = watched.journal("IOWARDEN_ALERT=MdDegraded", "IOWARDEN_STATE=firing")
     assert alert["IOWARDEN_INCIDENT"] == mails[0]["X-Iowarden-Incident"]
     assert mails[-1]["Subject"].startswith("[CRITICAL]")
     line = _line(watched.vm, f"Disk failure on {failed.device}")
@@ -396,8 +396,8 @@ def test_the_series_and_the_kernels_line_of_a_file_system_error_are_one_incident
     """Of the two that tell it one comes later, and opens nothing."""
     wait_for(
         lambda: (
-            watched.mail.naming("FileSystemErrors", "serial ragged")
-            or watched.journal("IOWARDEN_ALERT=FileSystemErrors", "IOWARDEN_STATE=firing")
+            watched.mail.naming("FilesystemErrors", "serial ragged")
+            or watched.journal("IOWARDEN_ALERT=FilesystemErrors", "IOWARDEN_STATE=firing")
         ),
         "the alert",
         SECONDS,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SECONDS = 120.0
 """Far above anything measured, for a busy building machine."""
-SETTINGS = "all_clear_after: 10s\nperiods: {ext4: 6s, filesystem: 6s, mounts: 6s}\n"
+SETTINGS = "resolve_after: 10s\nintervals: {ext4: 6s, filesystem: 6s, mounts: 6s}\n"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_a_repaired_file_system_is_all_clear(watched: Watched, torn: str) -> Non
     vm = watched.vm
     # Of what the kernel's log told nobody can say that it is over; of this count one can.
     wait_for(
-        lambda: watched.journal("IOWARDEN_ALERT=FileSystemErrors"), "the count of errors", SECONDS
+        lambda: watched.journal("IOWARDEN_ALERT=FilesystemErrors"), "the count of errors", SECONDS
     )
     vm.run(f"umount /mnt/torn; e2fsck -f -y /dev/{torn}; [ $? -le 1 ]")
     assert watched.mail.saying("[OK]") == []
@@ -82,7 +82,9 @@ def test_a_mount_that_does_not_answer_is_told_and_holds_nothing_up(watched: Watc
     root = {"device": "/dev/vda", "fstype": "ext4", "mountpoint": "/"}
     try:
         wait_for(
-            lambda: watched.metric("iowarden_filesystem_unread", **stuck) == 1, "the mount", SECONDS
+            lambda: watched.metric("iowarden_filesystem_device_error", **stuck) == 1,
+            "the mount",
+            SECONDS,
         )
         before = watched.metric("iowarden_filesystem_available_bytes", **root)
         vm.run("fallocate -l 64M /var/tmp/file")
@@ -95,7 +97,7 @@ def test_a_mount_that_does_not_answer_is_told_and_holds_nothing_up(watched: Watc
     finally:
         vm.run("rm -f /var/tmp/file; umount --force --lazy /mnt/stuck; pkill --full '[s]leep 600'")
     wait_for(
-        lambda: watched.metric("iowarden_filesystem_unread", **stuck) is None,
+        lambda: watched.metric("iowarden_filesystem_device_error", **stuck) is None,
         "the end of the mount",
         SECONDS,
     )

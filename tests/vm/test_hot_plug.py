@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SECONDS = 180.0
 """Until a mail or an entry of the journal: 30 s of a hang are critical; with reserve."""
-SETTINGS = "all_clear_after: 10s\n"
+SETTINGS = "resolve_after: 10s\n"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def name(watched: Watched) -> Iterator[str]:
     _write(vm, name)
     wait_for(lambda: (_written(watched, name) or 0) > MEBIBYTE, "the new disk in the metrics", 90)
     vm.throttle("cold", total=1)
-    wait_for(lambda: watched.mail.naming("DeviceStall", "cold"), "a mail of the hang", SECONDS)
+    wait_for(lambda: watched.mail.naming("DeviceHang", "cold"), "a mail of the hang", SECONDS)
     vm.unplug("cold")
     yield name
     vm.run("rm -f /run/writing; umount --lazy /mnt/cold || true")
@@ -64,7 +64,7 @@ def test_what_is_gone_is_not_well(watched: Watched, name: str) -> None:
         "an alert that nobody can judge any more",
         SECONDS,
     )
-    assert watched.journal("IOWARDEN_ALERT=DeviceStall", "IOWARDEN_STATE=resolved") == []
+    assert watched.journal("IOWARDEN_ALERT=DeviceHang", "IOWARDEN_STATE=resolved") == []
 
 
 def test_another_disk_under_its_name_is_another_disk(watched: Watched, name: str) -> None:
@@ -85,7 +85,7 @@ def test_another_disk_under_its_name_is_another_disk(watched: Watched, name: str
         )
         _write(vm, name)
         wait_for(lambda: (_written(watched, name) or 0) > MEBIBYTE, "its metrics", 90)
-        assert watched.journal("IOWARDEN_ALERT=DeviceStall", "IOWARDEN_STATE=resolved") == []
+        assert watched.journal("IOWARDEN_ALERT=DeviceHang", "IOWARDEN_STATE=resolved") == []
         assert len(watched.mail.incidents()) == 1, [mail["Subject"] for mail in watched.mail.mails]
         assert watched.mail.saying("[OK]") == []
     finally:

@@ -30,7 +30,7 @@ def hung(watched: Watched) -> Iterator[Watched]:
     # A hang is told from a spin-up by what the disk completed before.
     wait_for(lambda: _written(watched) > 1024 * 1024, "iowarden to see the disk written to", 60)
     vm.throttle("root", total=1)
-    wait_for(lambda: watched.mail.naming("critical DeviceStall"), "its mail", HANG_SECONDS)
+    wait_for(lambda: watched.mail.naming("critical DeviceHang"), "its mail", HANG_SECONDS)
     yield watched
     vm.throttle("root")
 
@@ -47,11 +47,11 @@ def test_the_alert_leaves_while_the_root_disk_hangs(hung: Watched) -> None:
 def test_the_same_process_goes_on_when_the_root_disk_answers_again(hung: Watched) -> None:
     """No watchdog and no restart; its journal tells the end of the hang."""
     hung.vm.throttle("root")
-    over = ("IOWARDEN_ALERT=DeviceStall", "IOWARDEN_DEVICE=vda", "IOWARDEN_STATE=resolved")
+    over = ("IOWARDEN_ALERT=DeviceHang", "IOWARDEN_DEVICE=vda", "IOWARDEN_STATE=resolved")
     wait_for(lambda: hung.journal(*over), "the end of the hang in the journal", RESOLVE_SECONDS)
     unit = hung.unit("ActiveState", "NRestarts", "Result")
     assert unit == {"ActiveState": "active", "NRestarts": "0", "Result": "success"}
-    assert hung.journal("IOWARDEN_ALERT=DeviceStall", "IOWARDEN_STATE=unknown") == []
+    assert hung.journal("IOWARDEN_ALERT=DeviceHang", "IOWARDEN_STATE=unknown") == []
 
 
 def _written(watched: Watched) -> float:

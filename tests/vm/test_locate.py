@@ -210,7 +210,7 @@ def test_the_mail_about_the_error_names_the_file(
     """The service and its probe; a disk that cannot be read, with and without another copy."""
     block = blocks(vm, where, disk)[5]
     device = vm.device(disk)
-    with watching(vm, "warning_grouping: 20s\n") as watched:
+    with watching(vm, "warning_group_wait: 20s\n") as watched:
         vm.damage(disk, "read", block.sector)
         try:
             vm.run(f"! dd if=/dev/{device} of=/dev/null iflag=direct skip={block.sector} count=1")

@@ -105,7 +105,10 @@ def stuck(scripts: Watched) -> Iterator[Stuck]:
     device = vm.device("sick")
     # The watchdog asks a disk that comes; were that question to hang, ours would only be busy.
     wait_for(
-        lambda: scripts.disks().get("sick", {"cover": "not_yet"})["cover"] != "not_yet",
+        lambda: (
+            scripts.disks().get("sick", {"monitoring_state": "not_polled_yet"})["monitoring_state"]
+            != "not_polled_yet"
+        ),
         "the watchdog's own question",
         120,
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SECONDS = 120.0
 """Far above anything measured, for a busy building machine."""
-SETTINGS = "all_clear_after: 10s\nperiods: {md: 6s}\n"
+SETTINGS = "resolve_after: 10s\nintervals: {md: 6s}\n"
 DISKS = (Disk("left", 256 * MEBIBYTE), Disk("right", 256 * MEBIBYTE))
 
 
@@ -44,8 +44,8 @@ def degraded(watched: Watched) -> Iterator[str]:
 
 def test_a_mirror_that_loses_a_member_is_critical_at_once(watched: Watched, degraded: str) -> None:
     """The mail says which array and which disk, and how to look and to replace."""
-    wait_for(lambda: watched.mail.naming("ArrayDegraded"), "a mail of the array", SECONDS)
-    mail = watched.mail.naming("ArrayDegraded")[0]
+    wait_for(lambda: watched.mail.naming("MdDegraded"), "a mail of the array", SECONDS)
+    mail = watched.mail.naming("MdDegraded")[0]
     assert mail["Subject"].startswith("[CRITICAL]")
     assert "md0" in text_of(mail)
     # It was switched on minutes before, and may have failed by itself.

@@ -32,7 +32,7 @@ DISKS = (
 SECOND = Disk("nvme-second", SIZE_BYTES, 1, Bus.NVME, 1)
 ASKED = ("sata-rotating", "sata-solid", "nvme-first")
 """The disks that have something to say."""
-SETTINGS = "smart: {period: 1m, raid_period: 1m}\n"
+SETTINGS = "smart: {interval: 1m, raid_interval: 1m}\n"
 SECONDS = 240.0
 """Until a drive was asked again and what it said was judged or mailed: a minute, with reserve."""
 STUCK_SECONDS = 420.0
@@ -56,7 +56,11 @@ def watched(vm: VM) -> Iterator[Watched]:
         vm.run("systemctl enable iowarden")
         wait_for(
             lambda: (
-                {disk["disk"] for disk in watched.disks().values() if disk["cover"] != "not_yet"}
+                {
+                    disk["disk"]
+                    for disk in watched.disks().values()
+                    if disk["monitoring_state"] != "not_polled_yet"
+                }
                 >= {*ASKED, "scsi-plain", "raid-first"}
             ),
             "an answer of each disk",
@@ -84,7 +88,7 @@ def hung(watched: Watched) -> Iterator[Watched]:
 def worse(hung: Watched) -> Watched:
     """Let a value fall below its threshold on the SATA disks, and an NVMe drive warn."""
     assert hung.mail.naming("DiskAttributeFailed") == []
-    assert hung.mail.naming("NvmeWarns") == []
+    assert hung.mail.naming("NvmeCriticalWarning") == []
     hung.vm.set_attribute(5, value=20, raw=2000)
     hung.vm.warn("nvme-first", MEDIA_READ_ONLY)
     return hung
@@ -92,7 +96,7 @@ def worse(hung: Watched) -> Watched:
 
 def _cover(watched: Watched, name: str) -> str | None:
     disk = watched.disks().get(name)
-    return None if disk is None else disk["cover"]
+    return None if disk is None else disk["monitoring_state"]
 
 
 def _smartctl(watched: Watched, name: str) -> dict[str, Any]:
@@ -132,7 +136,7 @@ def test_an_nvme_drives_health_is_read(watched: Watched) -> None:
 def test_a_disk_without_smart_says_why_nothing_is_read(watched: Watched, name: str) -> None:
     """One on a SCSI adapter, one that a MegaRAID controller hides: in smartctl's own words."""
     disk = watched.disks()[name]
-    assert disk["cover"] == "failed"
+    assert disk["monitoring_state"] == "unreadable"
     assert "device lacks SMART capability" in disk["reason"]
     assert disk["read_seconds"] is None
     assert "device lacks SMART capability" in watched.vm.run(f"iowarden disk show {name}")
@@ -143,10 +147,10 @@ def test_a_disk_that_the_scan_lists_twice_is_one(watched: Watched) -> None:
     scanned = json.loads(watched.vm.run("smartctl --json --scan"))["devices"]
     kinds = {each["type"] for each in scanned if each["type"].startswith("megaraid,")}
     assert kinds == {"megaraid,256", "megaraid,0"}
-    asked = [disk for disk in watched.disks().values() if "megaraid" in disk["how"]]
+    asked = [disk for disk in watched.disks().values() if "megaraid" in disk["access_method"]]
     assert [disk["disk"] for disk in asked] == ["raid-first"]
     shown = json.loads(watched.vm.run("iowarden disk show --json raid-first"))
-    assert {shown["line"]["how"].split()[0], *(way.split()[0] for way in shown["ways"])} >= kinds
+    assert {shown["line"]["access_method"].split()[0], *(way.split()[0] for way in shown["other_access_methods"])} >= kinds
 
 
 def test_a_self_test_is_begun_and_read_back(worse: Watched) -> None:
@@ -174,7 +178,7 @@ def test_a_value_that_falls_is_told(worse: Watched) -> None:
 def test_a_warning_of_an_nvme_drive_is_told(worse: Watched) -> None:
     """The mail says what the bit means."""
     wait_for(
-        lambda: worse.mail.naming("NvmeWarns", "nvme-first", "read-only"),
+        lambda: worse.mail.naming("NvmeCriticalWarning", "nvme-first", "read-only"),
         "a mail of the warning",
         SECONDS,
     )
@@ -189,26 +193,28 @@ def test_a_drive_that_is_plugged_in_is_asked_and_judged(hung: Watched) -> None:
     disk = hung.disks()["nvme-second"]
     assert disk["device"] == hung.vm.device("nvme-second")
     assert "kernel" in disk["expected_by"]
-    wait_for(lambda: hung.mail.naming("NvmeWarns", "nvme-second", "spare"), "a mail", SECONDS)
+    wait_for(
+        lambda: hung.mail.naming("NvmeCriticalWarning", "nvme-second", "spare"), "a mail", SECONDS
+    )
 
 
 def test_a_count_that_grew_is_told_when_it_stays_so(worse: Watched) -> None:
     """A reading later the sectors it gave up are told as growth, above the limit for good."""
     wait_for(
         lambda: (
-            {"DiskSectorsReallocated", "DiskSectorsManyReallocated"}
+            {"DiskReallocatedSectorsIncreased", "DiskReallocatedSectorsHigh"}
             <= set(worse.disks()["sata-rotating"]["alerts"])
         ),
         "alerts on growth",
         SECONDS,
     )
     grown = {"disk": "sata-rotating", "attribute": REALLOCATED[0], "id": REALLOCATED[1]}
-    assert worse.metric("iowarden_smart_growth", **grown) == 2000
+    assert worse.metric("iowarden_smart_increase", **grown) == 2000
 
 
 def test_a_disk_that_hangs_keeps_no_other_from_being_asked(worse: Watched) -> None:
     """It is told as stuck, is not taken for well, and the others are read on as if it were not."""
-    wait_for(lambda: _cover(worse, "scsi-plain") == "stuck", "the stuck disk", STUCK_SECONDS)
+    wait_for(lambda: _cover(worse, "scsi-plain") == "hung", "the stuck disk", STUCK_SECONDS)
     told = worse.disks()
     assert "hangs in the kernel" in told["scsi-plain"]["reason"]
     assert "ProbeProgramStuck" in told["scsi-plain"]["alerts"]
@@ -223,14 +229,14 @@ def test_a_disk_that_hangs_keeps_no_other_from_being_asked(worse: Watched) -> No
         SECONDS,
     )
     now = worse.disks()
-    assert now["scsi-plain"]["cover"] == "stuck"
-    assert {now[name]["cover"] for name in others} == {"read"}
+    assert now["scsi-plain"]["monitoring_state"] == "hung"
+    assert {now[name]["monitoring_state"] for name in others} == {"monitored"}
 
 
 def test_a_disk_that_answers_again_is_asked_again(worse: Watched) -> None:
     """What came of it is again the reason that it ever had."""
     worse.vm.throttle("scsi-plain")
-    wait_for(lambda: _cover(worse, "scsi-plain") == "failed", "its answer", SECONDS)
+    wait_for(lambda: _cover(worse, "scsi-plain") == "unreadable", "its answer", SECONDS)
 
 
 def test_a_drive_that_is_pulled_out_is_neither_read_nor_well(worse: Watched) -> None:
@@ -246,12 +252,12 @@ def test_a_drive_that_is_pulled_out_is_neither_read_nor_well(worse: Watched) -> 
     )
     wait_for(lambda: _cover(worse, "nvme-first") in {None, "missing"}, "that it is gone", SECONDS)
     wait_for(
-        lambda: worse.journal("IOWARDEN_ALERT=NvmeWarns", "IOWARDEN_STATE=unknown"),
+        lambda: worse.journal("IOWARDEN_ALERT=NvmeCriticalWarning", "IOWARDEN_STATE=unknown"),
         "an alert that nobody can judge any more",
         SECONDS,
     )
     assert worse.metric("iowarden_smart_passed", disk="nvme-first") is None
-    assert worse.journal("IOWARDEN_ALERT=NvmeWarns", "IOWARDEN_STATE=resolved") == []
+    assert worse.journal("IOWARDEN_ALERT=NvmeCriticalWarning", "IOWARDEN_STATE=resolved") == []
     assert worse.mail.saying("[OK]") == []
 
 
@@ -266,11 +272,13 @@ def test_a_drive_that_a_reboot_gives_anothers_name_stays_itself(worse: Watched) 
     assert vm.device("nvme-second") == "nvme0n1"
     wait_for(lambda: _cover(worse, "nvme-second") == "read", "its first reading", SECONDS)
     wait_for(
-        lambda: worse.disks()["nvme-second"]["alerts"] == ["NvmeWarns"], "the alert on it", SECONDS
+        lambda: worse.disks()["nvme-second"]["alerts"] == ["NvmeCriticalWarning"],
+        "the alert on it",
+        SECONDS,
     )
     assert worse.disks()["nvme-second"]["device"] == "nvme0n1"
     assert worse.metric("iowarden_smart_nvme_critical_warning", disk="nvme-second") == SPARE_LOW
-    assert worse.journal("IOWARDEN_ALERT=NvmeWarns", "IOWARDEN_STATE=resolved") == []
+    assert worse.journal("IOWARDEN_ALERT=NvmeCriticalWarning", "IOWARDEN_STATE=resolved") == []
     assert _incidents(worse, "nvme-second") == before
     assert before.isdisjoint(_incidents(worse, "nvme-first"))
     assert worse.mail.saying("[OK]") == []
@@ -279,7 +287,7 @@ def test_a_drive_that_a_reboot_gives_anothers_name_stays_itself(worse: Watched) 
 def test_what_was_known_before_a_reboot_is_known_after_it(worse: Watched) -> None:
     """Growth is counted from the first reading ever, not from the first of this run."""
     wait_for(
-        lambda: "DiskSectorsReallocated" in worse.disks()["sata-rotating"]["alerts"],
+        lambda: "DiskReallocatedSectorsIncreased" in worse.disks()["sata-rotating"]["alerts"],
         "the growth of before",
         SECONDS,
     )
@@ -288,5 +296,5 @@ def test_what_was_known_before_a_reboot_is_known_after_it(worse: Watched) -> Non
 
 
 def _incidents(watched: Watched, name: str) -> set[str]:
-    mails = watched.mail.naming("NvmeWarns", f"serial {name}")
+    mails = watched.mail.naming("NvmeCriticalWarning", f"serial {name}")
     return {mail["X-Iowarden-Incident"] for mail in mails}

@@ -63,7 +63,7 @@ def test_metrics_show_the_stall_while_it_lasts(stalled: Watched) -> None:
     """A Prometheus that scrapes the guest sees the level, the drain and the waiting tasks."""
     held = stalled.metric("iowarden_writeback_above_freerun_seconds")
     drain = stalled.metric("iowarden_writeback_drain_seconds")
-    blocked = stalled.metric("iowarden_tasks_blocked_seconds", at_least="3")
+    blocked = stalled.metric("iowarden_tasks_blocked_seconds", min_tasks="3")
     assert held is not None
     assert held >= 10
     assert drain is not None

@@ -86,11 +86,11 @@ class Watched:
         return dict(line.split("=", 1) for line in shown.splitlines())
 
     def disks(self) -> dict[str, dict[str, Any]]:
-        """Return what 'iowarden coverage' says of each disk, by the label of its series.
+        """Return what 'iowarden monitoring' says of each disk, by the label of its series.
 
         Its exit status tells how good that is, so it is not looked at here.
         """
-        answer = self.vm.start("iowarden coverage --json").wait(120)
+        answer = self.vm.start("iowarden monitoring --json").wait(120)
         assert answer.stdout, answer.stderr
         return {disk["disk"]: disk for disk in json.loads(answer.stdout)["disks"]}
 
@@ -137,7 +137,7 @@ mail:
   port: {port}
   tls: none
   to: storage@example.net
-  arrival: false
+  initial_report: false
 {settings}"""
         vm.run("cat > /etc/iowarden/iowarden.yaml", configuration.encode())
         vm.run("rm -rf /var/lib/iowarden")

@@ -16,7 +16,7 @@ from iowarden.collectors.model import ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.backend import Backend, PartReader, not_listed
-from iowarden.collectors.raid.pci_hosts import addresses_of, hiding, made_by_hp
+from iowarden.collectors.raid.pci_hosts import addresses_of, hiding, is_hp
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _query(root: Machine, *command: str) -> str:
 def _own(root: Machine, hosts: Sequence[str]) -> dict[str, str]:
     shared = addresses_of(root, ("smartpqi",), hosts)
     return addresses_of(root, ("aacraid",), hosts) | {
-        host: address for host, address in shared.items() if not made_by_hp(root, address)
+        host: address for host, address in shared.items() if not is_hp(root, address)
     }
 
 

@@ -44,7 +44,7 @@ from iowarden.collectors.raid.controller import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_CONTROLLER_WORDS = {
+_CONTROLLER_STATES = {
     **states.DEAD,
     "optimal": ComponentHealth.OK,
     "okay": ComponentHealth.OK,
@@ -54,7 +54,7 @@ _CONTROLLER_WORDS = {
     "controller lockup error": ComponentHealth.FAILED,
 }
 """'Inaccessible' is refused: what is listed below it, mostly nothing, is not reliable."""
-_BATTERY_WORDS = {
+_BATTERY_STATES = {
     **states.LEARNING,
     "optimal": ComponentHealth.OK,
     "okay": ComponentHealth.OK,
@@ -68,14 +68,14 @@ _BATTERY_WORDS = {
     "not installed": ComponentHealth.ABSENT,
     "not present": ComponentHealth.ABSENT,
 }
-_CACHE_WORDS = {
+_CACHE_STATES = {
     "ok": ComponentHealth.OK,
     "not configured": ComponentHealth.ABSENT,
     "not present": ComponentHealth.ABSENT,
     "temporarily disabled": ComponentHealth.DEGRADED,
     "permanently disabled": ComponentHealth.FAILED,
 }
-_SENSOR_WORDS = {
+_SENSOR_STATES = {
     **states.UNREPORTED,
     "normal": ComponentHealth.OK,
     "optimal": ComponentHealth.OK,
@@ -195,7 +195,7 @@ def _controller_state(
     word = about.get("controller status")
     if not word:
         return None
-    state = states.classify(output.excerpt(word), _CONTROLLER_WORDS)
+    state = states.classify(output.excerpt(word), _CONTROLLER_STATES)
     told = _counts(about, blocks)
     ill = re.fullmatch(r"\d{1,6}/(\d{1,6})/(\d{1,6})", told, re.ASCII)
     odd = []
@@ -291,7 +291,7 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
         if not block.title:
             continue
         word = output.excerpt(block.get(key))
-        state = states.classify(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_WORDS)
+        state = states.classify(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_STATES)
         state = replace(state, word=word)
         for part in ("supercap status", "non-volatile storage status"):
             state = _with_part(state, part.removesuffix(" status"), block.get(part))
@@ -313,7 +313,7 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
 
 def _with_part(state: ComponentState, name: str, told: str) -> ComponentState:
     """Return the state of an otherwise ready unit, lowered to the state of one of its parts."""
-    part = states.classify(told, _BATTERY_WORDS)
+    part = states.classify(told, _BATTERY_STATES)
     odd = (
         [f"{name} {output.excerpt(told)}"] if told and part.health is not ComponentHealth.OK else []
     )
@@ -326,7 +326,7 @@ def _controller_sensors(about: Block, blocks: list[Block]) -> Iterator[Sensor]:
     if temperature := about.get("temperature"):
         yield _sensor("controller temperature", temperature)
     if cache := titled(blocks, "cache properties").get("cache status"):
-        yield Sensor("cache", states.classify(output.excerpt(cache), _CACHE_WORDS))
+        yield Sensor("cache", states.classify(output.excerpt(cache), _CACHE_STATES))
     values: dict[str, str] = {}
     for key, value in titled(blocks, "temperature sensors information").pairs:
         values[key] = value
@@ -364,7 +364,7 @@ def _sensor(name: str, told: str) -> Sensor:
     inner = re.search(r"\(([^()]{0,60})\)", told)
     degrees, speed = output.leading(DEGREES, told), output.leading(_SPINNING, told)
     word = inner[1] if inner else "" if degrees is not None or speed is not None else told
-    state = states.classify(output.excerpt(word), _SENSOR_WORDS)
+    state = states.classify(output.excerpt(word), _SENSOR_STATES)
     # A fan without a readable state reports 0 rpm.
     unknown = word.casefold() in _NO_WORD
     there = state.health is not ComponentHealth.ABSENT and not unknown

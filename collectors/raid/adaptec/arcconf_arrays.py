@@ -27,7 +27,7 @@ from iowarden.collectors.raid.controller import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ARRAY_WORDS = {
+_ARRAY_STATES = {
     **states.DEAD,
     **states.WORKING,
     "optimal": ComponentHealth.OK,
@@ -63,11 +63,11 @@ built in the background: with an unknown task it needs attention. 'Pending': the
 'SED Qual' is from Microchip's guide (SED support, 5.6). Only 'Optimal', 'Okay', 'Ok' and 'Degraded'
 were seen in captures.
 """
-_ARRAY_GROUP_WORDS = _ARRAY_WORDS | {"failed": ComponentHealth.ATTENTION}
+_ARRAY_GROUP_STATES = _ARRAY_STATES | {"failed": ComponentHealth.ATTENTION}
 """States of an array that contains logical devices: by the guide 'Failed' means that it lost a disk
 or a logical device, whose own states are more precise.
 """
-TASK_WORDS = {
+TASK_STATES = {
     **states.WORKING,
     "rebuild": ComponentHealth.REBUILDING,
     "rebuilding": ComponentHealth.REBUILDING,
@@ -135,7 +135,7 @@ def _array(
     word = main.get(
         "status of logical device", "status of logical drive", "status of maxcache", "status"
     )
-    state = _array_state(word, _ARRAY_GROUP_WORDS if group else _ARRAY_WORDS)
+    state = _array_state(word, _ARRAY_GROUP_STATES if group else _ARRAY_STATES)
     places = []
     for key, value in (pair for part in parts for pair in part.pairs):
         if _SEGMENT.fullmatch(key) is None:
@@ -187,10 +187,10 @@ def _array_state(word: str, meanings: Mapping[str, ComponentHealth]) -> Componen
     bare = output.excerpt(" ".join(word.replace(task[0], " ").split()))
     done = min(int(task[2]), 100) / 100
     if bare.casefold() == "impacted":
-        health = TASK_WORDS.get(task[1].casefold(), ComponentHealth.ATTENTION)
+        health = TASK_STATES.get(task[1].casefold(), ComponentHealth.ATTENTION)
     else:
         health = meanings.get(bare.casefold(), ComponentHealth.ATTENTION)
-        runs = TASK_WORDS.get(task[1].casefold())
+        runs = TASK_STATES.get(task[1].casefold())
         rebuilt = health is ComponentHealth.DEGRADED and runs is ComponentHealth.REBUILDING
         health = runs if runs and (health is ComponentHealth.OK or rebuilt) else health
     return ComponentState(health, f"{bare}, {task[1]}", done)

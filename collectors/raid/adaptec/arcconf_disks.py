@@ -19,7 +19,7 @@ from iowarden.collectors.raid.adaptec.arcconf_output import (
 )
 from iowarden.collectors.raid.controller import ComponentHealth, PhysicalDisk
 
-_DISK_WORDS = {
+_DISK_STATES = {
     **states.DEAD,
     "online": ComponentHealth.OK,
     "online (jbod)": ComponentHealth.OK,
@@ -151,7 +151,7 @@ def devices_of(blocks: list[Block]) -> list[Block]:
 
 def _disk(record: Block) -> PhysicalDisk:
     word = output.excerpt(record.get("state"))
-    state = states.classify(word, _DISK_WORDS)
+    state = states.classify(word, _DISK_STATES)
     for key in _PREDICTED_FAILURE:
         if (told := record.get(key)).casefold() not in _NO_PREDICTED_FAILURE:
             odd = [f"{key.upper()} {output.excerpt(told)}"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.adaptec.arcconf_arrays import TASK_WORDS
+from iowarden.collectors.raid.adaptec.arcconf_arrays import TASK_STATES
 from iowarden.collectors.raid.adaptec.arcconf_output import (
     COMPLETED,
     CONTROLLERS_FOUND,
@@ -102,7 +102,7 @@ def with_tasks(found: Controller, tasks: Mapping[str, ArcconfTask]) -> Controlle
 
 def _at_work(state: ComponentState, task: ArcconfTask) -> ComponentState:
     runs = task.status.casefold() == "in progress"
-    health = TASK_WORDS.get(task.operation.casefold(), ComponentHealth.ATTENTION)
+    health = TASK_STATES.get(task.operation.casefold(), ComponentHealth.ATTENTION)
     done = state.done_ratio if task.done_ratio is None else task.done_ratio
     if state.health in states.WELL:
         health = health if runs else ComponentHealth.ATTENTION

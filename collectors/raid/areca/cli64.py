@@ -35,7 +35,7 @@ _SUCCESS = re.compile(r"GuiErrMsg<0x00>(?:: Success\.?)?\s*$", re.IGNORECASE | r
 _PROMPT = re.compile(r"^(?:CLI> ?)+", re.MULTILINE)
 _RULE = re.compile(r"\s*(?:={10,}|-{10,})\s*")
 
-_ARRAY_WORDS = {
+_ARRAY_STATES = {
     **states.DEAD,
     **states.WORKING,
     "normal": ComponentHealth.OK,
@@ -46,7 +46,7 @@ _ARRAY_WORDS = {
     "degrade": ComponentHealth.DEGRADED,
 }
 """States of RAID sets and volumes. 'Need Init' is not among them: it needs attention."""
-_USAGE_WORDS = {
+_USAGES = {
     **states.DEAD,
     "hotspare": ComponentHealth.OK,
     "hot spare": ComponentHealth.OK,
@@ -60,12 +60,12 @@ _CELSIUS = re.compile(r"(\d{1,3})(?:\s*(?:\(?C|º|°)|\s*$)")
 _MEMBER = re.compile(r"Raid ?Set Member ?\(?(\d{1,3})\)?|Raid Set # ?\d{1,3}", re.IGNORECASE)
 """Use of a member where the name of its RAID set is not printed: old firmware, or a default name.
 """
-_DISK_WORDS = {
+_DISK_STATES = {
     **states.DEAD,
     "normal": ComponentHealth.OK,
     "rebuilding": ComponentHealth.REBUILDING,
 }
-_BATTERY_WORDS = {
+_BATTERY_STATES = {
     **states.LEARNING,
     "": ComponentHealth.OK,
     "charged": ComponentHealth.OK,
@@ -76,7 +76,7 @@ _BATTERY_WORDS = {
     "low": ComponentHealth.DEGRADED,
 }
 """'': only a percentage. All but 'Not Installed' are unchecked: no capture has a battery."""
-_SUPPLY_WORDS = {**states.UNREPORTED, "ok": ComponentHealth.OK, "failed": ComponentHealth.FAILED}
+_SUPPLY_STATES = {**states.UNREPORTED, "ok": ComponentHealth.OK, "failed": ComponentHealth.FAILED}
 _CHANNELS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """In 'DiskChannels' each character is a channel: 'A' is 10, 'G' is 16."""
 
@@ -101,7 +101,7 @@ def _raid_set(row: str, channels: bool) -> ControllerArray:  # noqa: FBT001 - he
     members = (c for c in found[6].upper() if c in _CHANNELS[1:]) if channels else ()
     return ControllerArray(
         name=f"raid set {found[1]}",
-        state=states.classify(found[7] or "", _ARRAY_WORDS),
+        state=states.classify(found[7] or "", _ARRAY_STATES),
         label=output.printable(found[2]),
         size_bytes=output.size_bytes(found[4], _GB),
         slots=tuple(f"channel {_CHANNELS.index(c)}" for c in members),
@@ -137,7 +137,7 @@ def _volume(row: str, header: str, parents: Mapping[str, str]) -> ControllerArra
     name, parent, level = (output.printable(cell.strip()) for cell in cells)
     return ControllerArray(
         name=f"volume {found[1]}",
-        state=states.classify(found[8] or "", _ARRAY_WORDS),
+        state=states.classify(found[8] or "", _ARRAY_STATES),
         level=level,
         label=name,
         parent=parents.get(parent, parent),
@@ -238,7 +238,7 @@ def _used(usage: str, raid_sets: Sequence[ControllerArray]) -> tuple[ComponentSt
     if (found := _MEMBER.fullmatch(usage)) and (found[1] or not raid_sets):
         return ComponentState(ComponentHealth.OK, usage), f"raid set {found[1]}" if found[1] else ""
     bare = re.sub(r"\[[^\]]*\]$", "", usage)
-    return replace(states.classify(bare, _USAGE_WORDS), word=output.printable(usage)), ""
+    return replace(states.classify(bare, _USAGES), word=output.printable(usage)), ""
 
 
 def parse_disk_detail(text: str) -> PhysicalDisk:
@@ -264,7 +264,7 @@ def parse_disk_detail(text: str) -> PhysicalDisk:
     return PhysicalDisk(
         slot="",
         state=states.downgraded(
-            states.classify(told("device state", "disk state"), _DISK_WORDS), odd
+            states.classify(told("device state", "disk state"), _DISK_STATES), odd
         ),
         model=output.printable(model),
         serial=output.printable(told("serial number", "serial num.", "serial#")),
@@ -316,7 +316,7 @@ def parse_hardware(text: str) -> Hardware:
 
 
 def _battery(value: str) -> Battery:
-    state = states.classify(value, _BATTERY_WORDS)
+    state = states.classify(value, _BATTERY_STATES)
     if state.done_ratio is not None and state.word.casefold() in {"", value.casefold()}:
         state = replace(state, health=ComponentHealth.OK, word=output.printable(value))
     return Battery(
@@ -332,7 +332,7 @@ def _sensor(name: str, value: str) -> Sensor:
     number = output.number(bare)
     lower = name.casefold()
     if number is None:
-        return Sensor(name, states.classify(output.printable(value), _SUPPLY_WORDS))
+        return Sensor(name, states.classify(output.printable(value), _SUPPLY_STATES))
     if "temp" in lower:
         return Sensor(name, temperature_celsius=number)
     if "fan" in lower:

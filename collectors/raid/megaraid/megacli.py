@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
     Pair = tuple[str, str]
 
-_ARRAY_WORDS = {
+_ARRAY_STATES = {
     **states.DEAD,
     "optimal": ComponentHealth.OK,
     "degraded": ComponentHealth.DEGRADED,
     "partially degraded": ComponentHealth.DEGRADED,
 }
 """All but 'Optimal' are from the vendor's list of states; no capture has them."""
-_DISK_WORDS = {
+_DISK_STATES = {
     **states.DEAD,
     "online": ComponentHealth.OK,
     "hotspare": ComponentHealth.OK,
@@ -62,9 +62,9 @@ _USAGES = {
     "unconfigured(bad)": "unused",
 }
 """A disk in another known state is a member."""
-_SPINDLE_WORDS = frozenset({"", "spun up", "spun down"})
+_SPINDLE_STATES = frozenset({"", "spun up", "spun down"})
 """Suffixes of a state."""
-_BATTERY_WORDS = {
+_BATTERY_STATES = {
     **states.LEARNING,
     "optimal": ComponentHealth.OK,
     "operational": ComponentHealth.OK,
@@ -328,7 +328,7 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> ControllerArray:
     below = next((at for at, line in enumerate(lines) if _DISK.match(line)), len(lines))
     own = _first(_pairs(lines[:below]))
     word = own.get("state", "")
-    state = states.classify(output.printable(word), _ARRAY_WORDS)
+    state = states.classify(output.printable(word), _ARRAY_STATES)
     if head[1] and not word:
         state = ComponentState(
             ComponentHealth.OK, "CacheCade"
@@ -412,7 +412,7 @@ def parse_disks(text: str) -> tuple[PhysicalDisk, ...]:
         if former is None:
             found[disk.slot] = disk
         elif former.kind == disk.kind:
-            worst = states.worse(former.state, disk.state)
+            worst = states.worst(former.state, disk.state)
             found[disk.slot] = replace(former, state=worst)
         else:  # two disks that report the same slot
             slot = f"{disk.slot} ({disk.kind})"
@@ -459,12 +459,12 @@ def _disk(block: Mapping[str, str], array: str) -> PhysicalDisk:
 def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) -> ComponentState:
     word = block.get("firmware state", "")
     first, _, motor = word.partition(",")
-    judged = states.classify(first, _DISK_WORDS)
+    judged = states.classify(first, _DISK_STATES)
     runs = _DONE.match(block.get(first.strip().casefold(), ""))
     done = output.ratio(runs) if runs else judged.done_ratio
     state = ComponentState(judged.health, output.printable(word), done)
     said = []
-    if motor.strip().casefold() not in _SPINDLE_WORDS:
+    if motor.strip().casefold() not in _SPINDLE_STATES:
         said.append((ComponentHealth.ATTENTION, ""))
     if block.get("foreign state", "None") != "None":
         foreign = block["foreign state"]
@@ -493,7 +493,7 @@ def _usage(block: Mapping[str, str]) -> str:
     if block.get("foreign state", "None") != "None":
         return "foreign"
     word = block.get("firmware state", "").partition(",")[0].strip().casefold()
-    return _USAGES.get(word, "member" if word in _DISK_WORDS else "")
+    return _USAGES.get(word, "member" if word in _DISK_STATES else "")
 
 
 def _disk_bytes(block: Mapping[str, str]) -> int | None:
@@ -543,7 +543,7 @@ def parse_battery(text: str) -> Battery:
     word = own.get("battery state", all_of_it.get("battery state"))
     said: list[tuple[ComponentHealth, str]] = []
     if word:
-        state = states.classify(output.printable(word), _BATTERY_WORDS)
+        state = states.classify(output.printable(word), _BATTERY_STATES)
         said.append((state.health, state.word))
     # Up to the fuel gauge, whose answers are no alarms.
     asked = itertools.takewhile(lambda line: not _GAUGE.match(line), lines[flags + 1 :])
@@ -556,7 +556,7 @@ def parse_battery(text: str) -> Battery:
     if (good := all_of_it.get("issohgood", "Yes")) != "Yes":
         said.append((ComponentHealth.ATTENTION, f"isSOHGood: {good}"))
     if not said and flags == len(lines) and "issohgood" not in all_of_it:
-        raise output.refused("MegaCli -AdpBbuCmd -GetBbuStatus", "'Battery State: <word>'", text)
+        raise output.refused("MegaCli -AdpBbuCmd -GetBbuStatus", "'Battery State: <state>'", text)
     health = next((each for each in _WORST if each in {h for h, _ in said}), ComponentHealth.OK)
     charge = re.fullmatch(r"([0-9]{1,3}) ?%", all_of_it.get("relative state of charge", ""))
     return Battery(

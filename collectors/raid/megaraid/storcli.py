@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 VENDOR = "megaraid"
-_BATTERY_WORDS = {
+_BATTERY_STATES = {
     **states.LEARNING,
     "optimal": ComponentHealth.OK,
     "charging": ComponentHealth.BUSY,
@@ -59,14 +59,14 @@ _BATTERY_WORDS = {
     "msng": ComponentHealth.FAILED,
 }
 """Only 'Optimal' was seen; others are from manuals. 'Dgd (Needs Attention)' is not among them."""
-_CONTROLLER_WORDS = {
+_CONTROLLER_STATES = {
     "optimal": ComponentHealth.OK,
     "ok": ComponentHealth.OK,
     "degraded": ComponentHealth.DEGRADED,
     "failure": ComponentHealth.FAILED,
     "failed": ComponentHealth.FAILED,
 }
-_PATROL_WORDS = {
+_PATROL_STATES = {
     "stopped": ComponentHealth.OK,
     "aborted": ComponentHealth.OK,
     "ready": ComponentHealth.OK,
@@ -76,7 +76,7 @@ _PATROL_WORDS = {
     "suspended": ComponentHealth.BUSY,
 }
 """'Stopped' and 'Active' were seen."""
-_ENCLOSURE_WORDS = {**states.UNREPORTED, "ok": ComponentHealth.OK}
+_ENCLOSURE_STATES = {**states.UNREPORTED, "ok": ComponentHealth.OK}
 _FLAGS = (
     "any offline vd cache preserved",
     "controller has booted into safe mode",
@@ -283,7 +283,7 @@ def _controller_state(
     flat: Mapping[str, str], errors: Sequence[str], foreign: Sequence[PhysicalDisk]
 ) -> ComponentState | None:
     word = flat.get("controller status", "")
-    state = states.classify(word, _CONTROLLER_WORDS) if word else None
+    state = states.classify(word, _CONTROLLER_STATES) if word else None
     wrong = [
         f"{flag}: {flat[flag]}"
         for flag in _FLAGS
@@ -306,7 +306,7 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
     for key in ("cachevault_info", "bbu_info", "energy pack info"):
         for row in rows_of(data.get(key)):
             word = text_of(row, "state", "status")
-            state = states.classify(word, _BATTERY_WORDS)
+            state = states.classify(word, _BATTERY_STATES)
             name = text_of(row, "model") or f"{text_of(row, 'type')} {text_of(row, 'subtype')}"
             found.append(
                 Battery(
@@ -338,7 +338,7 @@ def _sensors(data: Tree, flat: Mapping[str, str]) -> tuple[Sensor, ...]:
             found += [sensor] if sensor not in found else []
     for name in ("enclosure list", "enclosure information"):
         for row in rows_of(data.get(name)):
-            state = states.classify(text_of(row, "state"), _ENCLOSURE_WORDS)
+            state = states.classify(text_of(row, "state"), _ENCLOSURE_STATES)
             found.append(Sensor(f"enclosure {text_of(row, 'eid')}", state))
     return tuple(found)
 
@@ -406,7 +406,7 @@ def parse_patrol_read(text: str) -> Sensor:
     for answer in answers:
         for row in objects(answer.data):
             if text_of(row, "ctrl_prop").casefold() == "pr current state":
-                return Sensor("patrol read", states.classify(text_of(row, "value"), _PATROL_WORDS))
+                return Sensor("patrol read", states.classify(text_of(row, "value"), _PATROL_STATES))
     raise not_answered("storcli /cN show patrolread", "'PR Current State'", answers)
 
 

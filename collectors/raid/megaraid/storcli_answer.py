@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output
-from iowarden.collectors.raid.megaraid.storcli_text import UNREAD, parse_text
+from iowarden.collectors.raid.megaraid.storcli_text import UNREADABLE_ROWS, parse_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -96,7 +96,7 @@ def _answer(entry: object) -> StorcliAnswer:
     word = text_of(status, "status")
     if word.casefold() != "success" and not rows and description.casefold() in {"none", ""}:
         told.append(f"Status = {word}, without a reason")
-    unread = data.pop(UNREAD, []) if isinstance(data, dict) else []
+    unread = data.pop(UNREADABLE_ROWS, []) if isinstance(data, dict) else []
     return StorcliAnswer(
         int(number) if re.fullmatch(r"\d{1,3}", number, re.ASCII) else None,
         word.casefold() == "success",

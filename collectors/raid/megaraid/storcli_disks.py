@@ -32,7 +32,7 @@ from iowarden.collectors.raid.megaraid.storcli_answer import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_DISK_WORDS = {
+_DISK_STATES = {
     **states.DEAD,
     "onln": ComponentHealth.OK,
     "ghs": ComponentHealth.OK,
@@ -54,7 +54,7 @@ _CONFIGURED = frozenset({"conf", "uconf", "ghs", "dhs", "jbod"})
 """Values of storcli2's State that are not about health. 'ConfShld', 'UConfSntz', 'ConfDgrd' are not
 among them.
 """
-_STATUS_WORDS = {
+_STATUS_STATES = {
     **states.DEAD,
     "online": ComponentHealth.OK,
     "good": ComponentHealth.OK,
@@ -106,7 +106,7 @@ def with_details(told: Controller, details: Iterable[PhysicalDisk]) -> Controlle
     disks = [
         replace(
             known[disk.slot],
-            state=states.worse(disk.state, known[disk.slot].state),
+            state=states.worst(disk.state, known[disk.slot].state),
             usage=disk.usage or known[disk.slot].usage,
             array=disk.array or known[disk.slot].array,
         )
@@ -181,13 +181,13 @@ def disk_state(row: Tree, *, adapter: bool) -> ComponentState:
     word = text_of(row, "state")
     if "status" in row:  # storcli2
         status = text_of(row, "status")
-        health = states.classify(status, _STATUS_WORDS).health
+        health = states.classify(status, _STATUS_STATES).health
         if health is ComponentHealth.OK and word.casefold() not in _CONFIGURED:
             health = ComponentHealth.ATTENTION
         return ComponentState(health, f"{word}, {status}")
     if adapter and word == "-":
         return ComponentState(ComponentHealth.OK, word)
-    return states.classify(word, _DISK_WORDS)
+    return states.classify(word, _DISK_STATES)
 
 
 def _details(data: Tree) -> dict[str, dict[str, str]]:

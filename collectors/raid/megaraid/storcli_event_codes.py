@@ -36,7 +36,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
     "configuration_missing": ("the whole configuration was missing at boot", (0xF1,)),
     "configuration_cleared": ("a user cleared the configuration", (0x04,)),
     "configuration_command_lost": ("a change of the configuration was lost", (0x16E,)),
-    "foreign_found": (
+    "foreign_detected": (
         "disks with a foreign configuration were found; import or clear it",
         (0xDA,),
     ),
@@ -85,9 +85,9 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
         "a copyback failed or is impossible",
         (0x11A, 0x129, 0x12A, 0x14E, 0x25E),
     ),
-    "spare_made": ("a hot spare was created", (0x84, 0x87, 0xF4, 0x106)),
+    "spare_created": ("a hot spare was created", (0x84, 0x87, 0xF4, 0x106)),
     "spare_removed": ("a disk is no longer a hot spare", (0x85, 0x88)),
-    "spare_useless": ("a hot spare does not suit all arrays", (0x76, 0x86, 0x89, 0x25C)),
+    "spare_unusable": ("a hot spare does not suit all arrays", (0x76, 0x86, 0x89, 0x25C)),
     "spare_poll_failed": ("the SMART health of a hot spare could not be read", (0x5A,)),
     "emergency_spare": ("an unused disk replaced a failed one", (0x195, 0x196)),
     "patrol_read": (
@@ -170,7 +170,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
     "pd_transient_error": ("a disk had transient errors", (0x1BE,)),
     "pd_unusable": ("a disk is not supported there", (0x5C, 0x83)),
     "pd_not_certified": ("a disk is not certified by the vendor", (0xEC, 0x217, 0x239)),
-    "pd_locked_up": ("a disk no longer answers", (0x1E7,)),
+    "pd_hung": ("a disk no longer answers", (0x1E7,)),
     "predictive_failure": ("a disk predicts its failure (SMART)", (0x60,)),
     "shield_passed": ("a disk that had errors passed its test", (0x190,)),
     "shield_failed": ("a disk that had errors failed its test", (0x191,)),
@@ -194,8 +194,8 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
     "sense": ("a disk reported a condition that is no fault", ()),
     "sense_other": ("a disk reported an unknown condition", ()),
     "pd_degraded_media": ("a disk operates with a part of its medium", (0x21F, 0x220)),
-    "pd_hot": ("the temperature of a disk is high", (0x1DF,)),
-    "pd_too_hot": ("the temperature of a disk is critical", (0x1E0, 0x244)),
+    "pd_temperature_warning": ("the temperature of a disk is high", (0x1DF,)),
+    "pd_temperature_critical": ("the temperature of a disk is critical", (0x1E0, 0x244)),
     "pd_temperature_normal": ("the temperature of a disk is normal again", (0x1E1,)),
     "pd_throttled": ("requests to a disk are throttled to cool it down", (0x1E2,)),
     "pd_worn": ("a solid-state drive is nearly worn out", (0x1E5,)),
@@ -208,7 +208,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
     "pd_power_state_failed": ("a disk failed to leave or enter power save", (0x170,)),
     "pd_firmware": ("the firmware of a disk is being updated", (0x12B, 0x12C)),
     "pd_firmware_failed": ("a firmware update of a disk failed", (0x12D, 0x12E)),
-    "pd_told": (
+    "pd_information": (
         "a message about a disk that is no fault",
         (0x193, 0x194, 0x223, 0x231, 0x20E, 0x20F, 0x21C, 0x21D, 0x11D),
     ),
@@ -229,7 +229,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
         "data in the controller's cache were lost (discarded)",
         (0x02, 0x0A, 0x0B, 0x0D, 0x128, 0x242, 0x251),
     ),
-    "cache_discarded_by_hand": ("a user discarded data in the controller's cache", (0xED, 0x145)),
+    "cache_discarded_by_user": ("a user discarded data in the controller's cache", (0xED, 0x145)),
     "cache_pinned": (
         "data for a missing array are preserved in the controller's cache",
         (0x143, 0x144),
@@ -258,7 +258,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
         "the charge or voltage of the battery is too low to protect the cache",
         (0x92, 0xA2),
     ),
-    "battery_hot": ("the temperature of the battery is high", (0x91,)),
+    "battery_temperature_warning": ("the temperature of the battery is high", (0x91,)),
     "battery_charge": (
         "the battery charges, discharges or changes its temperature",
         (0x93, 0x94, 0x95, 0xA3, 0xF2, 0x1EE),
@@ -290,7 +290,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
         "a fault of the battery, its cable or its firmware",
         (0x14A, 0x1AF, 0x1B1, 0x1DE),
     ),
-    "battery_told": ("a message about the battery that is no fault", (0x11C, 0x18A, 0x18D, 0x1B0)),
+    "battery_information": ("a message about the battery that is no fault", (0x11C, 0x18A, 0x18D, 0x1B0)),
     "enclosure_lost": ("an enclosure does not answer, or only intermittently", (0xA6, 0xBA, 0xBC)),
     "enclosure_shutdown": ("an enclosure shuts down", (0xB5, 0x213)),
     "enclosure_fan": ("a fan of an enclosure failed or was removed", (0xA8, 0xAA)),
@@ -302,7 +302,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
         "a module of an enclosure failed or was removed",
         (0xAE, 0xB0, 0x123, 0x249, 0x24A),
     ),
-    "enclosure_temperature": (
+    "enclosure_temperature_warning": (
         "the temperature of an enclosure is too high or too low",
         (0xB1, 0xB3, 0xE4),
     ),
@@ -314,7 +314,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
         "a component of an enclosure has a fault",
         (0xB8, 0xB9, 0xBB, 0xEB, 0x247, 0x24B, 0x24C, 0x24D),
     ),
-    "enclosure_told": (
+    "enclosure_information": (
         "a message about an enclosure that is no fault",
         (
             0xA4,
@@ -337,12 +337,12 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
             0x178,
         ),
     ),
-    "enclosure_unfit": (
+    "enclosure_unsupported": (
         "an enclosure is connected in an unsupported configuration",
         (0xB6, 0xB7, 0xBD, 0xBE),
     ),
     "firmware_started": ("the controller started", (0x00,)),
-    "controller_told": (
+    "controller_information": (
         "a message about the controller that is no fault",
         (
             0x01,
@@ -430,7 +430,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
     "firmware_crashed": ("the controller's firmware failed", (0x0F,)),
     "controller_reset": ("the controller was reset during operation", (0x159,)),
     "memory_uncorrectable": ("the controller's memory failed", (0x20, 0x245)),
-    "memory_short": ("the controller's memory is insufficient", (0x22,)),
+    "memory_insufficient": ("the controller's memory is insufficient", (0x22,)),
     "memory_corrected": ("the controller's memory had a correctable error (ECC)", (0x21,)),
     "memory_corrected_often": (
         "the controller's memory has many correctable errors (ECC)",
@@ -457,7 +457,7 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
         "the controller did not shut down cleanly, or must be powered off",
         (0x11B, 0x257),
     ),
-    "controller_hot": ("the temperature of the controller is high", (0x1FA,)),
-    "controller_too_hot": ("the temperature of the controller is critical", (0x212,)),
+    "controller_temperature_warning": ("the temperature of the controller is high", (0x1FA,)),
+    "controller_temperature_critical": ("the temperature of the controller is critical", (0x212,)),
 }
 """Event kinds: the meaning of each, and its codes."""

@@ -79,7 +79,7 @@ _SENSE = {
 """By sense key; the others are unknown here. Source: SPC-4, table 28."""
 _PREDICTIVE = 0x5D
 """Additional sense code: failure prediction threshold exceeded."""
-_WORDS = (
+_MESSAGES = (
     (r"VD \S+ is now OPTIMAL", "vd_optimal"),
     (r"VD \S+ is now PARTIALLY DEGRADED", "vd_partially_degraded"),
     (r"VD \S+ is now DEGRADED", "vd_degraded"),
@@ -241,7 +241,7 @@ def _kind(code: int | None, description: str) -> str:
     if name is None and re.match(r"Consistency Check done with", description):
         name = "check_corrected"
     if name is None:
-        name = next((name for words, name in _WORDS if re.match(words, description)), None)
+        name = next((name for words, name in _MESSAGES if re.match(words, description)), None)
     return f"{SOURCE}_{name}" if name else OTHER
 
 

@@ -4,7 +4,7 @@ An answer is 'Status = ...' and 'Description = ...', after 'Controller = N' if i
 sections ('Name :' and a line of '=' below it) of 'key = value' pairs and of tables between lines of
 '-'. Source: published outputs of storcli 1.x and 7.x and perccli2.
 Limits: a table with an unknown header is left out; a row that does not fit its table, and a
-truncated table, are in `UNREAD` of the answer, and the other rows are parsed.
+truncated table, are in `UNREADABLE_ROWS` of the answer, and the other rows are parsed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Tree = dict[str, Any]
 
-UNREAD = "unread"
+UNREADABLE_ROWS = "unread"
 """The key of reasons why something could not be read."""
 MAX_CHARACTERS = 600
 """Maximum length of a table line: a longer one is none."""
@@ -105,16 +105,16 @@ def _body(lines: Sequence[str]) -> Tree:
             end = next((n for n in range(at + 2, len(lines)) if _RULE.fullmatch(lines[n])), None)
             if end is None:
                 cut = output.reason("storcli", "a line of '-' below a table", lines[-1])
-                data.setdefault(UNREAD, []).append(cut)
+                data.setdefault(UNREADABLE_ROWS, []).append(cut)
                 end = len(lines)
-            rows = _rows(below, lines[at + 2 : end], data.setdefault(UNREAD, []))
+            rows = _rows(below, lines[at + 2 : end], data.setdefault(UNREADABLE_ROWS, []))
             data[f"{heading} table" if data.get(heading) else heading] = rows
             section, at = data, end + 1
         elif not _PREAMBLE.fullmatch(line) and (found := _PAIR.fullmatch(line)):
             section[" ".join(found[1].split())] = found[2]
             if " = " in found[2]:
                 joined = output.reason("storcli", "one 'key = value' in a line", line)
-                data.setdefault(UNREAD, []).append(joined)
+                data.setdefault(UNREADABLE_ROWS, []).append(joined)
     return data
 
 

@@ -35,7 +35,7 @@ from iowarden.collectors.raid.megaraid.storcli_disks import disk_state
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_ARRAY_WORDS = {
+_ARRAY_STATES = {
     **states.DEAD,
     "optl": ComponentHealth.OK,
     "optimal": ComponentHealth.OK,
@@ -47,7 +47,7 @@ _ARRAY_WORDS = {
     "msng": ComponentHealth.FAILED,
 }
 """'Optl', 'Dgrd' and 'OfLn' were seen. 'Rec' (recovery) is not among them."""
-_FOREIGN_WORDS = {**_ARRAY_WORDS, **dict.fromkeys(("optl", "optimal"), ComponentHealth.ATTENTION)}
+_FOREIGN_STATES = {**_ARRAY_STATES, **dict.fromkeys(("optl", "optimal"), ComponentHealth.ATTENTION)}
 """States of foreign drive groups: one that could be imported waits for an administrator."""
 _ACCESS = frozenset({"rw", "ro", "hd", "-", ""})
 """Read and write, read only, hidden: as configured. 'B' (blocked) is not among them."""
@@ -95,7 +95,7 @@ def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[ControllerArray], l
             groups.append(
                 ControllerArray(
                     f"drive group {group}",
-                    health or states.classify(word, _ARRAY_WORDS),
+                    health or states.classify(word, _ARRAY_STATES),
                     level=text_of(row, "type"),
                     size_bytes=size_of(row),
                 )
@@ -129,7 +129,7 @@ def volumes_of(
         if name in seen:
             continue
         seen.add(name)
-        state = states.classify(text_of(row, "state"), _ARRAY_WORDS)
+        state = states.classify(text_of(row, "state"), _ARRAY_STATES)
         access = text_of(row, "access")
         odd = [] if access.casefold() in _ACCESS else [f"access {access}"]
         parent = f"drive group {int(place[1])}" if place[1].isdecimal() else ""
@@ -237,7 +237,7 @@ def with_volumes(told: Controller, volumes: Mapping[str, ControllerArray]) -> Co
             disk_cache=each.disk_cache
             if volumes[each.name].disk_cache is None
             else volumes[each.name].disk_cache,
-            state=states.worse(each.state, volumes[each.name].state),
+            state=states.worst(each.state, volumes[each.name].state),
         )
         if each.name in volumes
         else each
@@ -266,7 +266,7 @@ def parse_foreign(text: str) -> tuple[ControllerArray, ...]:
     return tuple(
         ControllerArray(
             f"foreign drive group {text_of(row, 'dg')}",
-            states.classify(text_of(row, "state"), _FOREIGN_WORDS),
+            states.classify(text_of(row, "state"), _FOREIGN_STATES),
             level=text_of(row, "type"),
             size_bytes=size_of(row) or None,
         )

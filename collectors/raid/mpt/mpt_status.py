@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _GB = 1 << 30
-_VOLUME_WORDS = {**states.DEAD, "optimal": ComponentHealth.OK, "degraded": ComponentHealth.DEGRADED}
-_DISK_WORDS = {
+_VOLUME_STATES = {
+    **states.DEAD,
+    "optimal": ComponentHealth.OK,
+    "degraded": ComponentHealth.DEGRADED,
+}
+_DISK_STATES = {
     **states.DEAD,
     "online": ComponentHealth.OK,
     "initializing": ComponentHealth.BUSY,
@@ -112,7 +116,7 @@ def parse_status(text: str) -> Mirrors:
             whole = found["what"] in {"log_id", "vol_id"}
             (volumes if whole else disks).append(found.groupdict())
         elif told:
-            odd.append(output.reason("mpt-status", "'ioc<n> vol_id <n> ... state <word>'", told))
+            odd.append(output.reason("mpt-status", "'ioc<n> vol_id <n> ... state <state>'", told))
     if not volumes:
         raise output.refused("mpt-status", "a volume", text)
     expected = sum(int(each.get("disks", 0)) for each in volumes)
@@ -135,7 +139,7 @@ def parse_status(text: str) -> Mirrors:
 def _volume(
     told: Mapping[str, str], disks: Iterable[Mapping[str, str]], done: float | None
 ) -> ControllerArray:
-    state = states.classify(told["state"], _VOLUME_WORDS)
+    state = states.classify(told["state"], _VOLUME_STATES)
     flags = told.get("flags", "ENABLED").split()
     odd = [flag for flag in flags if flag not in {"ENABLED", _RESYNC}]
     health = state.health
@@ -166,7 +170,7 @@ def _slot(told: Mapping[str, str]) -> str:
 
 
 def _disk(told: Mapping[str, str], parent: str, *, running: bool) -> PhysicalDisk:
-    state = states.classify(told["state"], _DISK_WORDS)
+    state = states.classify(told["state"], _DISK_STATES)
     flags = [flag for flag in told.get("flags", "").split() if flag != "NONE"]
     health = state.health
     if health is ComponentHealth.OK and flags:

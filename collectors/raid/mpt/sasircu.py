@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Pair = tuple[str, str]
 
 _MB = 1 << 20
-_VOLUME_WORDS = {
+_VOLUME_STATES = {
     **states.DEAD,
     **states.WORKING,
     "okay": ComponentHealth.OK,
@@ -36,7 +36,7 @@ _VOLUME_WORDS = {
     "degraded": ComponentHealth.DEGRADED,
 }
 """'Inactive' is not among them: it needs attention."""
-_DISK_WORDS = {
+_DISK_STATES = {
     **states.DEAD,
     "optimal": ComponentHealth.OK,
     "online": ComponentHealth.OK,
@@ -199,7 +199,7 @@ def _volume(lines: Sequence[str]) -> ControllerArray:
     )
     return ControllerArray(
         name=volume_name(own.get("volume id", "")),
-        state=_state(own.get("status of volume", ""), _VOLUME_WORDS),
+        state=_state(own.get("status of volume", ""), _VOLUME_STATES),
         level=output.printable(own.get("raid level", "")),
         size_bytes=_bytes(own.get("size (in mb)", "")),
         slots=tuple(dict.fromkeys(slots)),
@@ -214,7 +214,7 @@ def volume_name(number: str) -> str:
 
 def _disk(kind: str, lines: Sequence[str]) -> PhysicalDisk | None:
     own = dict(reversed(list(_pairs(lines))))
-    state = _state(own.get("state", ""), _DISK_WORDS)
+    state = _state(own.get("state", ""), _DISK_STATES)
     if kind.casefold() != "hard disk" and state.word.casefold().startswith("standby"):
         return None
     vendor, model = own.get("manufacturer", ""), own.get("model number", "")
@@ -276,7 +276,7 @@ def parse_states(text: str) -> tuple[ControllerArray, ...]:
 
     Errors: ParseError.
     """
-    words = _VOLUME_WORDS | {"optimal": ComponentHealth.OK}
+    words = _VOLUME_STATES | {"optimal": ComponentHealth.OK}
     return tuple(
         with_task(
             ControllerArray(name, _state(own.get("volume state", ""), words)), tasks.get(name)

@@ -25,7 +25,7 @@ from iowarden.collectors.raid.controller import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_VOLUME_WORDS = {
+_VOLUME_STATES = {
     **states.DEAD,
     "ok": ComponentHealth.OK,
     "currently expanding": ComponentHealth.BUSY,
@@ -44,13 +44,13 @@ _FINE_SPARES = frozenset(
     {"at least one spare drive designated", "at least one spare drive remains available"}
 )
 """Further messages about spares: one failed, or one replaced a failed disk."""
-_DISK_WORDS = {
+_DISK_STATES = {
     **states.DEAD,
     "ok": ComponentHealth.OK,
     "predictive failure": ComponentHealth.FAILING,
 }
 """Only 'OK' was seen."""
-_ENCLOSURE_WORDS = {
+_ENCLOSURE_STATES = {
     "ok": ComponentHealth.OK,
     "fan failed": ComponentHealth.FAILED,
     "power supply unit failed": ComponentHealth.FAILED,
@@ -170,11 +170,11 @@ def _read_line(card: _CcissDraft, found: re.Match[str]) -> None:
         name = output.excerpt(
             f"enclosure bus {int(found['bus'])} port {found['port']} {found['name']}"
         )
-        state = states.classify(output.excerpt(word), _ENCLOSURE_WORDS)
+        state = states.classify(output.excerpt(word), _ENCLOSURE_STATES)
         card.sensors[name.strip()] = Sensor(name.strip(), state)
         return
     card.volume = name = f"volume {int(found['number'])}"
-    state = states.classify(output.excerpt(word), _VOLUME_WORDS)
+    state = states.classify(output.excerpt(word), _VOLUME_STATES)
     odd = [
         told
         for each in found["more"].split(".")
@@ -184,11 +184,11 @@ def _read_line(card: _CcissDraft, found: re.Match[str]) -> None:
         name, state, level=output.excerpt(found["level"].removeprefix("RAID "))
     )
     (card.volumes[name],) = states.once(
-        (*filter(None, [card.volumes.get(name)]), _worse(volume, *odd))
+        (*filter(None, [card.volumes.get(name)]), _worst(volume, *odd))
     )
 
 
-def _worse(volume: ControllerArray, *why: str) -> ControllerArray:
+def _worst(volume: ControllerArray, *why: str) -> ControllerArray:
     """Return an optimal logical drive with the state of a problem of its disks."""
     if not why or volume.state.health not in states.WELL:
         return volume
@@ -205,7 +205,7 @@ def _line(card: _CcissDraft, line: str) -> None:
         card.counted = told.rpartition(" ")[2]
     elif (found := _FAILED.fullmatch(line)) and card.volume:
         why = f"{int(found[1])} failed disks"
-        card.volumes[card.volume] = _worse(card.volumes[card.volume], why)
+        card.volumes[card.volume] = _worst(card.volumes[card.volume], why)
     elif found := _DISK.fullmatch(line):
         _disk(card, found)
     elif " connector " in line:
@@ -228,7 +228,7 @@ def _line(card: _CcissDraft, line: str) -> None:
 def _disk(card: _CcissDraft, found: re.Match[str]) -> None:
     slot = f"port {found['port']} box {found['box']} bay {found['bay']}"
     word = found["state"] or card.listed or ""
-    state = states.classify(output.excerpt(word), _DISK_WORDS)
+    state = states.classify(output.excerpt(word), _DISK_STATES)
     model = " ".join(found["model"].split()).removeprefix("ATA ")
     known = card.disks.get(slot)
     # A failed disk may be listed as a present one as well.

@@ -147,7 +147,7 @@ def _handle(name: str, index: int) -> tuple[str, ...]:
 def _own(root: Machine, hosts: Sequence[str]) -> list[str]:
     shared = pci_hosts.addresses_of(root, ("smartpqi",), hosts)
     own = set(pci_hosts.addresses_of(root, ("hpsa",), hosts))
-    own.update(host for host, address in shared.items() if pci_hosts.made_by_hp(root, address))
+    own.update(host for host, address in shared.items() if pci_hosts.is_hp(root, address))
     return sorted(own)
 
 

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _GB = 1000
-_CONTROLLER_WORDS = {
+_CONTROLLER_STATES = {
     "ok": ComponentHealth.OK,
     "failed": ComponentHealth.FAILED,
     "degraded": ComponentHealth.DEGRADED,
 }
-_GROUP_WORDS = {"ok": ComponentHealth.OK}
+_GROUP_STATES = {"ok": ComponentHealth.OK}
 """States of an array that contains logical drives. 'Failed' has any failed disk, also a spare: its
 logical drives and disks are more precise.
 """
-_VOLUME_WORDS = {
+_VOLUME_STATES = {
     **states.DEAD,
     **states.WORKING,
     "ok": ComponentHealth.OK,
@@ -80,7 +80,7 @@ failure. Source: support guide of the 6400 series (September 2007), page 63, the
 Management Homepage, page 48, and a public template for Zabbix, whose table has ssacli's terms by
 CPQIDA-MIB's numbers. 'Other', 'Unconfigured', 'Overheating' need attention.
 """
-_DISK_WORDS = {
+_DISK_STATES = {
     **states.DEAD,
     "ok": ComponentHealth.OK,
     "erase in progress": ComponentHealth.BUSY,
@@ -92,14 +92,14 @@ _DISK_WORDS = {
     "ssd wear out": ComponentHealth.FAILING,
 }
 """'Erase Done' and 'Not Authenticated' are not among them. Source: as for volumes."""
-_CACHE_WORDS = {
+_CACHE_STATES = {
     "ok": ComponentHealth.OK,
     "not configured": ComponentHealth.ABSENT,
     "not present": ComponentHealth.ABSENT,
     "temporarily disabled": ComponentHealth.DEGRADED,
     "permanently disabled": ComponentHealth.FAILED,
 }
-_BATTERY_WORDS = {
+_BATTERY_STATES = {
     **states.LEARNING,
     "ok": ComponentHealth.OK,
     "recharging": ComponentHealth.BUSY,
@@ -108,7 +108,7 @@ _BATTERY_WORDS = {
     "not present": ComponentHealth.ABSENT,
     "not installed": ComponentHealth.ABSENT,
 }
-_PART_WORDS = {
+_PART_STATES = {
     **states.UNREPORTED,
     "ok": ComponentHealth.OK,
     "redundant": ComponentHealth.OK,
@@ -270,7 +270,7 @@ def _card(line: str, cards: list[_SsacliDraft]) -> _SsacliDraft | None:
 def _line(card: _SsacliDraft, line: str) -> None:
     told = " ".join(line.split())
     if told.startswith(_MEDIA_ERRORS) and card.volume:
-        card.volumes[card.volume] = _worse(card.volumes[card.volume], "unrecoverable media errors")
+        card.volumes[card.volume] = _worst(card.volumes[card.volume], "unrecoverable media errors")
     elif found := _GROUP.fullmatch(told):
         _begin_group(card, found[2], found[3] or "", block=bool(found[1]))
     elif found := _VOLUME_BLOCK.fullmatch(told) or _VOLUME.fullmatch(told):
@@ -286,7 +286,7 @@ def _line(card: _SsacliDraft, line: str) -> None:
     elif found := _CAGE.fullmatch(told):
         place = f"port {found['port']} box {int(found['box'])}"
         card.sensors[place] = Sensor(
-            place, states.classify(output.excerpt(found["state"]), _PART_WORDS)
+            place, states.classify(output.excerpt(found["state"]), _PART_STATES)
         )
         card.internal = found["what"].startswith("Internal Drive Cage")
         card.part, card.group = ("cage", place), ""
@@ -307,7 +307,7 @@ def _begin_group(card: _SsacliDraft, letters: str, inner: str, *, block: bool) -
     told = (part for part in inner.split(") (") if not re.search(r"Unused Space|,", part))
     word = next(told, "")
     if word or block:  # lists contain only a state that is not OK
-        state = states.classify(output.excerpt(word), _GROUP_WORDS)
+        state = states.classify(output.excerpt(word), _GROUP_STATES)
         card.groups.setdefault(name, ControllerArray(name, state))
     card.part = ("group", name) if block else ("", "")
 
@@ -320,7 +320,7 @@ def _begin_volume(card: _SsacliDraft, number: str, inner: str, state: str | None
     # A block has its state later; without one it needs attention.
     array = ControllerArray(
         name=name,
-        state=_state(state or word, _VOLUME_WORDS),
+        state=_state(state or word, _VOLUME_STATES),
         level=output.excerpt(level.removeprefix("RAID ")),
         parent=card.group,
         size_bytes=_size(size),
@@ -333,7 +333,7 @@ def _begin_volume(card: _SsacliDraft, number: str, inner: str, state: str | None
 def _begin_disk(card: _SsacliDraft, place: str, inner: str | None, state: str | None) -> None:
     """Begin a disk's block, or parse its line in a list or below its logical drive."""
     slot = _slot(place)
-    known = card.disks.get(slot, PhysicalDisk(slot, _state("", _DISK_WORDS)))
+    known = card.disks.get(slot, PhysicalDisk(slot, _state("", _DISK_STATES)))
     known = replace(known, array=known.array or card.group)
     if inner is None and state is None:
         card.disks[slot] = known
@@ -341,7 +341,7 @@ def _begin_disk(card: _SsacliDraft, place: str, inner: str | None, state: str | 
         return
     words = (inner or "").split(", ")
     at = next((n for n, word in enumerate(words) if _SIZED.fullmatch(word)), len(words) - 1)
-    told = _state(state or ", ".join(words[at + 1 : at + 2]), _DISK_WORDS)
+    told = _state(state or ", ".join(words[at + 1 : at + 2]), _DISK_STATES)
     if not known.state.word or (
         known.state.health is ComponentHealth.OK and told.health is not ComponentHealth.OK
     ):
@@ -378,7 +378,7 @@ def _pair(card: _SsacliDraft, key: str, value: str) -> None:
     if kind == "controller":
         card.pairs.setdefault(key, value)
     elif kind == "group" and key == "status":
-        state = states.classify(output.excerpt(value), _GROUP_WORDS)
+        state = states.classify(output.excerpt(value), _GROUP_STATES)
         card.groups[name] = replace(card.groups[name], state=state)
     elif kind == "volume" and key in _OF_VOLUME:
         card.volumes[name] = _OF_VOLUME[key](card.volumes[name], value)
@@ -386,7 +386,7 @@ def _pair(card: _SsacliDraft, key: str, value: str) -> None:
         card.disks[name] = _OF_DISK[key](card.disks[name], value)
     elif kind == "cage" and key in {"fan status", "temperature status", "power supply status"}:
         part = f"{name} {key.removesuffix(' status')}"
-        state = states.classify(output.excerpt(value), _PART_WORDS)
+        state = states.classify(output.excerpt(value), _PART_STATES)
         if card.internal and value.casefold() == "not redundant":
             state = replace(state, health=ComponentHealth.ABSENT)
         card.sensors[part] = Sensor(part, state)
@@ -397,7 +397,7 @@ def _policy(caching: str) -> CachePolicy:
     return CachePolicy(on, None, f"caching {output.excerpt(caching)}", on)
 
 
-def _worse(volume: ControllerArray, why: str) -> ControllerArray:
+def _worst(volume: ControllerArray, why: str) -> ControllerArray:
     """Return a logical drive with a problem, whatever its state is."""
     return replace(volume, state=states.downgraded(volume.state, [why]))
 
@@ -412,26 +412,26 @@ def _worn(disk: PhysicalDisk, value: str) -> PhysicalDisk:
 
 
 _OF_VOLUME: dict[str, Callable[[ControllerArray, str], ControllerArray]] = {
-    "status": lambda volume, value: replace(volume, state=_state(value, _VOLUME_WORDS)),
+    "status": lambda volume, value: replace(volume, state=_state(value, _VOLUME_STATES)),
     "size": lambda volume, value: replace(volume, size_bytes=_size(value)),
     "fault tolerance": lambda volume, value: replace(volume, level=output.excerpt(value)),
     "unique identifier": lambda volume, value: replace(volume, serial=output.excerpt(value)),
     "logical drive label": lambda volume, value: replace(volume, label=output.excerpt(value)),
     "caching": lambda volume, value: replace(volume, policy=_policy(value)),
     "parity initialization status": lambda volume, value: (
-        _worse(volume, f"parity initialization {output.excerpt(value)}")
+        _worst(volume, f"parity initialization {output.excerpt(value)}")
         if "failed" in value.casefold()
         else volume
     ),
     "unrecoverable media errors": lambda volume, value: (
         volume
         if value.casefold() in _NO_WARNING
-        else _worse(volume, f"unrecoverable media errors {output.excerpt(value)}")
+        else _worst(volume, f"unrecoverable media errors {output.excerpt(value)}")
     ),
 }
 """Handlers for the lines of a logical drive's block, by key."""
 _OF_DISK: dict[str, Callable[[PhysicalDisk, str], PhysicalDisk]] = {
-    "status": lambda disk, value: replace(disk, state=_state(value, _DISK_WORDS)),
+    "status": lambda disk, value: replace(disk, state=_state(value, _DISK_STATES)),
     "size": lambda disk, value: replace(disk, size_bytes=_size(value)),
     "drive type": lambda disk, value: replace(disk, usage=output.excerpt(value)),
     "serial number": lambda disk, value: replace(disk, serial=output.excerpt(value)),
@@ -477,7 +477,7 @@ def _controller(card: _SsacliDraft) -> Controller:
         model=card.model,
         serial=card.serial or output.excerpt(pairs.get("serial number", "")),
         firmware=output.excerpt(pairs.get("firmware version", "")),
-        state=states.classify(output.excerpt(word), _CONTROLLER_WORDS) if word else None,
+        state=states.classify(output.excerpt(word), _CONTROLLER_STATES) if word else None,
         memory_bytes=_size(pairs.get("total cache size", "")),
         arrays=(
             *(replace(g, slots=members.get(g.name, ())) for g in card.groups.values()),
@@ -492,7 +492,7 @@ def _controller(card: _SsacliDraft) -> Controller:
 
 def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
     """Parse the state of a battery: 'OK', 'Recharging', 'Failed (Replace Batteries/Capacitors)'."""
-    state = states.classify(word.partition(" (")[0], _BATTERY_WORDS)
+    state = states.classify(word.partition(" (")[0], _BATTERY_STATES)
     return Battery(
         "battery",
         replace(state, word=output.excerpt(word)),
@@ -503,7 +503,7 @@ def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
 
 def _cache(word: str, batteries: tuple[Battery, ...]) -> Sensor:
     """Return the cache, which is disabled while its battery charges: that ends by itself."""
-    state = states.classify(output.excerpt(word), _CACHE_WORDS)
+    state = states.classify(output.excerpt(word), _CACHE_STATES)
     charging = any(each.state.health is ComponentHealth.BUSY for each in batteries)
     if charging and state.word.casefold() == "temporarily disabled":
         state = replace(state, health=ComponentHealth.BUSY)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _OPTIMAL = frozenset({"OK", "VERIFYING"})
 """States of units that 'NotOpt' does not count. Source: tw_cli(8), 'info'."""
-_UNIT_WORDS = {
+_UNIT_STATES = {
     **states.DEAD,
     **states.WORKING,
     "ok": ComponentHealth.OK,
@@ -42,7 +42,7 @@ _UNIT_WORDS = {
     "degraded": ComponentHealth.DEGRADED,
 }
 """'RECOVERY' and 'UNKNOWN' are not among them: they need attention."""
-_PORT_WORDS = {
+_PORT_STATES = {
     **states.DEAD,
     "ok": ComponentHealth.OK,
     "verifying": ComponentHealth.BUSY,
@@ -57,7 +57,7 @@ _PORT_WORDS = {
     "not-present": ComponentHealth.ABSENT,
 }
 """Only the first two, 'DEGRADED' and 'NOT-PRESENT' were seen in captures."""
-_BATTERY_WORDS = {
+_BATTERY_STATES = {
     **states.LEARNING,
     "ok": ComponentHealth.OK,
     "charging": ComponentHealth.BUSY,
@@ -68,7 +68,7 @@ _BATTERY_WORDS = {
     "weakbat": ComponentHealth.DEGRADED,
 }
 """Only 'OK' was seen in captures."""
-_PART_WORDS = {
+_PART_STATES = {
     **{word.replace(" ", "-"): health for word, health in states.UNREPORTED.items()},
     "ok": ComponentHealth.OK,
     "failed": ComponentHealth.FAILED,
@@ -149,7 +149,7 @@ def listed_battery(told: ListedCard) -> tuple[Battery, ...]:
     """Return the battery in the last column of the overview, if it has one."""
     if not told.battery:
         return ()
-    return (Battery("bbu", _state(told.battery, _BATTERY_WORDS)),)
+    return (Battery("bbu", _state(told.battery, _BATTERY_STATES)),)
 
 
 @dataclass(slots=True)
@@ -314,7 +314,7 @@ def _unit(found: _Tables, header: list[str], words: list[str]) -> None:
     unit = ControllerArray(
         name=words[0],
         state=_state(
-            cells["Status"], _UNIT_WORDS, cells.get("%RCmpl", ""), cells.get("%V/I/M", "")
+            cells["Status"], _UNIT_STATES, cells.get("%RCmpl", ""), cells.get("%V/I/M", "")
         ),
         level=output.printable(cells["UnitType"]),
         size_bytes=output.size_bytes(f"{size} GB", 1024),
@@ -323,7 +323,7 @@ def _unit(found: _Tables, header: list[str], words: list[str]) -> None:
     )
     # A unit's own table has no 'Cache'.
     before = found.units.setdefault(unit.name, unit)
-    found.units[unit.name] = replace(before, state=states.worse(before.state, unit.state))
+    found.units[unit.name] = replace(before, state=states.worst(before.state, unit.state))
 
 
 def _policy(word: str | None) -> CachePolicy | None:
@@ -363,7 +363,7 @@ def _port(found: _Tables, header: list[str], words: list[str]) -> None:
         slot=f"enclosure {int(place[1])} slot {int(place[2])}"
         if place
         else f"port {int(cells['port'])}",
-        state=_state(cells["state"], _PORT_WORDS),
+        state=_state(cells["state"], _PORT_STATES),
         model=output.printable((told.get("model") or "").strip("-")),
         serial=output.printable((told.get("serial") or "").strip("-")),
         size_bytes=int(blocks) * SECTOR_BYTES
@@ -375,14 +375,14 @@ def _port(found: _Tables, header: list[str], words: list[str]) -> None:
         kind="" if told.get("type") == "SAS" else f"3ware,{int(cells['port'])}",
     )
     before = found.ports.get(cells["port"], port)
-    found.ports[cells["port"]] = replace(port, state=states.worse(before.state, port.state))
+    found.ports[cells["port"]] = replace(port, state=states.worst(before.state, port.state))
 
 
 def _battery(found: _Tables, header: list[str], words: list[str]) -> None:
     if len(words) < len(header):
         raise output.refused("tw_cli show", " ".join(header), " ".join(words))
     cells = dict(zip(header, words, strict=False))
-    state = _state(cells["Status"], _BATTERY_WORDS)
+    state = _state(cells["Status"], _BATTERY_STATES)
     odd = [f"{name} {cells[name]}" for name in ("Volt", "Temp") if cells.get(name, "OK") != "OK"]
     if odd and state.health is ComponentHealth.OK:
         state = ComponentState(
@@ -398,7 +398,7 @@ def _battery(found: _Tables, header: list[str], words: list[str]) -> None:
 
 def _part(found: _Tables, header: list[str], words: list[str]) -> None:
     cells = dict(zip(header, words, strict=False))
-    state = _state(cells.get("Status", ""), _PART_WORDS)
+    state = _state(cells.get("Status", ""), _PART_STATES)
     if whole := re.fullmatch(r"/c\d{1,2}/(e\d{1,3})", words[0], re.ASCII):
         found.enclosure = name = whole[1]
     else:

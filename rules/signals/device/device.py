@@ -217,7 +217,7 @@ def samples(state: DeviceState) -> list[Sample]:
     for name, progress in state.devices.items():
         labels = (("device", name),)
         limits = state.kinds.limits[name]
-        result.append(("iowarden_device_stalled_seconds", labels, stalled_seconds(state, name)))
+        result.append(("iowarden_device_hang_seconds", labels, stalled_seconds(state, name)))
         warning, critical = warning_seconds(progress, limits), limits.critical_seconds
         if critical is not None:
             critical = max(critical, warning or 0.0)
@@ -367,7 +367,7 @@ GROUP = SignalGroup(
     sources=("diskstats", "block"),
     families=(
         Family(
-            "iowarden_device_stalled_seconds",
+            "iowarden_device_hang_seconds",
             "gauge",
             "Seconds with requests in flight and none completed (/proc/diskstats).",
         ),

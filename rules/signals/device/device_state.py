@@ -50,7 +50,7 @@ def _size_and_mode_changes(kept: Remembered, topology: Topology, view: View) -> 
         if device.read_only is not None:
             was_read_only = min(was_read_only, float(device.read_only))
             turned = float(device.read_only) - was_read_only
-            yield "iowarden_device_turned_read_only", labels, turned
+            yield "iowarden_device_became_read_only", labels, turned
         kept[key] = ((same, size), (baseline.stamp(at, now), was_read_only))
 
 
@@ -122,7 +122,7 @@ CHANGE_GROUP = baseline.group(
             " baseline after a day.",
         ),
         Family(
-            "iowarden_device_turned_read_only",
+            "iowarden_device_became_read_only",
             "gauge",
             "1 while a disk is read-only that was writable before.",
         ),

@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import growth
-from iowarden.rules.signals.growth import Growth, grow, since_boot
+from iowarden.rules.signals import increase
+from iowarden.rules.signals.increase import Increase, grow, since_boot
 from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ drivers/ata/libata-eh.c (ata_qc_schedule_eh); scsi_error.c (scsi_timeout)."""
 
 
 def task_step(
-    state: Mapping[str, Growth], view: View
-) -> tuple[Mapping[str, Growth], list[Sample] | None]:
+    state: Mapping[str, Increase], view: View
+) -> tuple[Mapping[str, Increase], list[Sample] | None]:
     """Return the state after a reading and the number of hung tasks reported lately.
 
     None where it cannot be known: hung task detection is off, or (before 6.13) hung_task_warnings
@@ -40,14 +40,14 @@ def task_step(
         return state, None
     now = view.inputs.now_seconds
     state = since_boot(state, now, view.inputs.uptime_seconds)
-    growth = grow(state.get(_TASKS), reports, now)
-    stepped = {_TASKS: growth}
-    recent = growth.recent(now)
+    counter = grow(state.get(_TASKS), reports, now)
+    stepped = {_TASKS: counter}
+    recent = counter.recent(now)
     if value.detected_total is None and value.warnings == 0 and not recent:
         stat = view.inputs.snapshot.stat
         if stat is None or stat.procs_blocked > 0:
             return stepped, None
-    return stepped, [("iowarden_hung_tasks_recent", (), recent)]
+    return stepped, [("iowarden_recent_hung_tasks", (), recent)]
 
 
 def _reports(value: HungTask) -> int | None:
@@ -62,15 +62,15 @@ def _reports(value: HungTask) -> int | None:
 
 
 def timeout_step(
-    state: Mapping[str, Growth], view: View
-) -> tuple[Mapping[str, Growth], list[Sample] | None]:
+    state: Mapping[str, Increase], view: View
+) -> tuple[Mapping[str, Increase], list[Sample] | None]:
     """Return the state after a reading and the timeouts of every disk that counts only those."""
     value = view.inputs.snapshot.scsi
     if value is None:
         return state, None
     now = view.inputs.now_seconds
     state = since_boot(state, now, view.inputs.uptime_seconds)
-    stepped: dict[str, Growth] = {}
+    stepped: dict[str, Increase] = {}
     samples: list[Sample] = []
     for address, device in value.devices.items():
         host = value.hosts.get(device.host)
@@ -79,9 +79,9 @@ def timeout_step(
             continue
         # The address distinguishes a disk from a later one of the same name.
         key = f"{device.device} {address}"
-        stepped[key] = growth = grow(state.get(key), device.timeouts_total, now)
+        stepped[key] = counter = grow(state.get(key), device.timeouts_total, now)
         labels = (("device", device.device),)
-        samples.append(("iowarden_device_timeouts_recent", labels, growth.recent(now)))
+        samples.append(("iowarden_device_recent_timeouts", labels, counter.recent(now)))
     return stepped, samples
 
 
@@ -90,16 +90,16 @@ TASK_GROUP = SignalGroup(
     sources=("hung_task",),
     families=(
         Family(
-            "iowarden_hung_tasks_recent",
+            "iowarden_recent_hung_tasks",
             "gauge",
             "Reports of hung tasks by the kernel in the last 10 minutes; a task that stays"
             " hung counts several times.",
         ),
     ),
     step=task_step,
-    initial=growth.EMPTY,
-    remember=growth.remember,
-    recall=growth.recall,
+    initial=increase.EMPTY,
+    remember=increase.remember,
+    recall=increase.recall,
     untimed=1,
 )
 
@@ -109,14 +109,14 @@ TIMEOUT_GROUP = SignalGroup(
     sources=("scsi",),
     families=(
         Family(
-            "iowarden_device_timeouts_recent",
+            "iowarden_device_recent_timeouts",
             "gauge",
             "SCSI commands to this device that timed out in the last 10 minutes (iotmo_cnt).",
         ),
     ),
     step=timeout_step,
-    initial=growth.EMPTY,
-    remember=growth.remember,
-    recall=growth.recall,
+    initial=increase.EMPTY,
+    remember=increase.remember,
+    recall=increase.recall,
     untimed=1,
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.signal import DIGITS, SignalGroup
+from iowarden.rules.signals.sustained import NOTHING, Sustained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

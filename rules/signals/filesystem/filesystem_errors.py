@@ -26,13 +26,13 @@ CLOCK_SLACK_SECONDS = 86_400.0
 
 EXT4_FAMILIES = (
     Family(
-        "iowarden_ext4_new_errors",
+        "iowarden_ext4_errors_since_baseline",
         "gauge",
         "Errors of an ext4 file system since iowarden first saw it, until e2fsck clears them"
         " (errors_count).",
     ),
     Family(
-        "iowarden_ext4_old_errors",
+        "iowarden_ext4_baseline_errors",
         "gauge",
         "Errors of an ext4 file system at baseline, until e2fsck clears them (errors_count).",
     ),
@@ -80,8 +80,8 @@ def _before(pairs: Pairs | None, filesystem: Ext4) -> bool:
 def _ext4_samples(name: str, counted: baseline.ErrorCount) -> list[Sample]:
     labels = (("device", name),)
     return [
-        ("iowarden_ext4_new_errors", labels, counted.new),
-        ("iowarden_ext4_old_errors", labels, counted.baseline),
+        ("iowarden_ext4_errors_since_baseline", labels, counted.new),
+        ("iowarden_ext4_baseline_errors", labels, counted.baseline),
     ]
 
 
@@ -90,8 +90,8 @@ def _btrfs_counts(kept: Remembered, value: Iterable[BtrfsDevice], view: View) ->
     now = view.inputs.now_seconds
     for device in value:
         labels = (
-            ("filesystem", device.filesystem),
-            ("identifier", str(device.identifier)),
+            ("fsid", device.filesystem),
+            ("devid", str(device.identifier)),
             ("label", device.label),
         )
         key = f"{device.filesystem} {device.identifier}"
@@ -106,14 +106,14 @@ def _btrfs_counts(kept: Remembered, value: Iterable[BtrfsDevice], view: View) ->
         if told:
             counted = baseline.count(kept.get(key), sum(told), now)
             kept[key] = baseline.pairs(counted)
-            yield "iowarden_btrfs_new_errors", labels, counted.new
+            yield "iowarden_btrfs_device_errors_since_baseline", labels, counted.new
             old += counted.baseline
         if device.read_errors_total is not None:
             counted = baseline.recent(kept.get(key + " read"), device.read_errors_total, now)
             kept[key + " read"] = baseline.pairs(counted)
-            yield "iowarden_btrfs_recent_read_errors", labels, counted.new
+            yield "iowarden_btrfs_device_recent_read_errors", labels, counted.new
             old += counted.baseline
-        yield "iowarden_btrfs_old_errors", labels, old
+        yield "iowarden_btrfs_device_baseline_errors", labels, old
 
 
 EXT4_GROUP = baseline.group(
@@ -130,19 +130,19 @@ BTRFS_GROUP = baseline.group(
     sources=("btrfs",),
     families=(
         Family(
-            "iowarden_btrfs_new_errors",
+            "iowarden_btrfs_device_errors_since_baseline",
             "gauge",
             "Write, flush, corruption and generation errors of a btrfs device since iowarden"
             " first saw it, until 'btrfs device stats -z'.",
         ),
         Family(
-            "iowarden_btrfs_old_errors",
+            "iowarden_btrfs_device_baseline_errors",
             "gauge",
             "Errors of a btrfs device at baseline, including read errors, until 'btrfs device"
             " stats -z'.",
         ),
         Family(
-            "iowarden_btrfs_recent_read_errors",
+            "iowarden_btrfs_device_recent_read_errors",
             "gauge",
             "Recent read errors of a btrfs device; each came within a day of the one before.",
         ),

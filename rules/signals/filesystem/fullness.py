@@ -31,7 +31,7 @@ NEW_LOW_RATIO = 0.9
 GREW_RATIO = 1.01
 """A file system that is larger by this factor was resized: its history is discarded."""
 DAY_SECONDS = 86_400.0
-MAX_KEPT = 2000
+MAX_RETAINED = 2000
 
 FAMILIES = (
     Family(
@@ -40,7 +40,7 @@ FAMILIES = (
         "Used share of the space available to unprivileged programs, as in df.",
     ),
     Family(
-        "iowarden_filesystem_held_used_ratio",
+        "iowarden_filesystem_sustained_used_ratio",
         "gauge",
         "Used share of the space that decreases only after a drop of more than 0.02, for"
         " alert thresholds; not for images.",
@@ -48,12 +48,12 @@ FAMILIES = (
     Family(
         "iowarden_filesystem_full_in_seconds",
         "gauge",
-        "Seconds until no space is left at the growth rate of the last hours or days; absent"
+        "Seconds until no space is left at the fill rate of the last hours or days; absent"
         " if not filling.",
     ),
     Family("iowarden_filesystem_inodes_used_ratio", "gauge", "Used share of the inodes."),
     Family(
-        "iowarden_filesystem_held_inodes_used_ratio",
+        "iowarden_filesystem_sustained_inodes_used_ratio",
         "gauge",
         "Used share of the inodes that decreases only after a drop of more than 0.02, for"
         " alert thresholds; not for images.",
@@ -61,7 +61,7 @@ FAMILIES = (
     Family(
         "iowarden_filesystem_inodes_full_in_seconds",
         "gauge",
-        "Seconds until no inode is left at the growth rate of the last hours or days; absent"
+        "Seconds until no inode is left at the fill rate of the last hours or days; absent"
         " if not filling.",
     ),
 )
@@ -103,7 +103,7 @@ class HorizonHistory:
 class Track:
     """History of one file system, of its bytes or of its inodes."""
 
-    pasts: tuple[HorizonHistory, ...]
+    horizons: tuple[HorizonHistory, ...]
     capacity: float
     sustained_ratio: float
     writable: bool = False
@@ -147,9 +147,9 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
             seconds = full_in_seconds(track, left)
             if seconds is not None:
                 samples.append((names[2], labels, seconds))
-    if len(tracks) > MAX_KEPT:
-        latest = sorted(tracks.items(), key=lambda item: item[1].pasts[0].points[-1][0])
-        tracks = dict(latest[-MAX_KEPT:])
+    if len(tracks) > MAX_RETAINED:
+        latest = sorted(tracks.items(), key=lambda item: item[1].horizons[0].points[-1][0])
+        tracks = dict(latest[-MAX_RETAINED:])
     return FullnessState(tracks, state.restored), samples
 
 
@@ -180,20 +180,22 @@ def follow(before: Track | None, used: float, left: float, now: float) -> Track:
     held = before.sustained_ratio
     if not ratio <= held <= ratio + HYSTERESIS_RATIO:
         held = ratio if ratio > held else ratio + HYSTERESIS_RATIO
-    pasts = tuple(
+    horizons = tuple(
         _extended(past, horizon, left, now)
-        for past, horizon in zip(before.pasts, HORIZONS, strict=True)
+        for past, horizon in zip(before.horizons, HORIZONS, strict=True)
     )
-    if any(new.points is not old.points for new, old in zip(pasts, before.pasts, strict=True)):
-        pasts = _evaluated(pasts, before.pasts)
-    return Track(pasts, capacity, held, before.writable)
+    if any(
+        new.points is not old.points for new, old in zip(horizons, before.horizons, strict=True)
+    ):
+        horizons = _evaluated(horizons, before.horizons)
+    return Track(horizons, capacity, held, before.writable)
 
 
 def full_in_seconds(track: Track, left: float) -> float | None:
     """Return the seconds until nothing is left, or None if it is not filling."""
     found = [
         left / past.rate
-        for past, horizon in zip(track.pasts, HORIZONS, strict=True)
+        for past, horizon in zip(track.horizons, HORIZONS, strict=True)
         if past.rate is not None
         and left / past.rate <= horizon.farthest_seconds
         and (past.low is None or left < past.low * NEW_LOW_RATIO)
@@ -219,16 +221,16 @@ def _extended(past: HorizonHistory, horizon: Horizon, left: float, now: float) -
 
 
 def _evaluated(
-    pasts: tuple[HorizonHistory, ...], before: tuple[HorizonHistory, ...] = ()
+    horizons: tuple[HorizonHistory, ...], before: tuple[HorizonHistory, ...] = ()
 ) -> tuple[HorizonHistory, ...]:
     """Return the histories with their rates; those without a new point are unchanged."""
     return tuple(
         past
         if old is not None and past.points is old.points
         else HorizonHistory(
-            past.points, past.min_left, _rate(past, horizon), _low(past, horizon, pasts)
+            past.points, past.min_left, _rate(past, horizon), _low(past, horizon, horizons)
         )
-        for past, horizon, old in itertools.zip_longest(pasts, HORIZONS, before)
+        for past, horizon, old in itertools.zip_longest(horizons, HORIZONS, before)
     )
 
 
@@ -244,11 +246,13 @@ def _rate(past: HorizonHistory, horizon: Horizon) -> float | None:
     return rate if rate > 0 else None
 
 
-def _low(past: HorizonHistory, horizon: Horizon, pasts: tuple[HorizonHistory, ...]) -> float | None:
+def _low(
+    past: HorizonHistory, horizon: Horizon, horizons: tuple[HorizonHistory, ...]
+) -> float | None:
     """Return the minimum left before the current increase began, as far as stored."""
     points = past.points[-horizon.stretches - 1 :]
     began, _ = max(points, key=lambda point: (point[1], point[0]))
-    return min((left for p in pasts for at, left in p.points if at < began), default=None)
+    return min((left for p in horizons for at, left in p.points if at < began), default=None)
 
 
 def remember(state: FullnessState) -> Mapping[str, Pairs]:
@@ -256,7 +260,7 @@ def remember(state: FullnessState) -> Mapping[str, Pairs]:
     own = {
         f"{number} {key}": past.points
         for key, track in state.tracks.items()
-        for number, past in enumerate(track.pasts)
+        for number, past in enumerate(track.horizons)
     }
     return {**{key: kept for key, kept in state.restored.items() if key not in own}, **own}
 

@@ -71,9 +71,9 @@ def step(state: MountState, view: View) -> tuple[MountState, list[Sample] | None
         left = read_only and by_command and not forced
         samples += [
             ("iowarden_mount_forced_read_only", labels, float(forced)),
-            ("iowarden_mount_unwanted_read_only", labels, float(left and wanted is True)),
+            ("iowarden_mount_unexpected_read_only", labels, float(left and wanted is True)),
             (
-                "iowarden_mount_turned_read_only",
+                "iowarden_mount_became_read_only",
                 labels,
                 float(left and before and wanted is not True),
             ),
@@ -113,12 +113,12 @@ GROUP = SignalGroup(
             "1 while the kernel has made a file system read-only that should be writable.",
         ),
         Family(
-            "iowarden_mount_unwanted_read_only",
+            "iowarden_mount_unexpected_read_only",
             "gauge",
             "1 while a mount is read-only although '/etc/fstab' lists it as writable.",
         ),
         Family(
-            "iowarden_mount_turned_read_only",
+            "iowarden_mount_became_read_only",
             "gauge",
             "1 while a mount was remounted read-only that was writable before.",
         ),

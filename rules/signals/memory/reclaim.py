@@ -119,8 +119,8 @@ def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] 
     )
     return stepped, [
         ("iowarden_reclaim_stall_ratio", (), ratio),
-        ("iowarden_leaf_io_bytes_per_second", (), rate),
-        ("iowarden_leaf_io_usual_bytes_per_second", (), usual),
+        ("iowarden_host_io_bytes_per_second", (), rate),
+        ("iowarden_host_io_median_bytes_per_second", (), usual),
     ]
 
 
@@ -258,7 +258,7 @@ def direct_step(state: DirectState, view: View) -> tuple[DirectState, list[Sampl
         return DirectState(moments), None
     return DirectState(moments), [
         ("iowarden_direct_reclaims_per_second", (), (moment[1] - first[1]) / elapsed),
-        ("iowarden_page_cache_drops_recent", (), moment[2] - first[2]),
+        ("iowarden_recent_page_cache_drops", (), moment[2] - first[2]),
     ]
 
 
@@ -273,12 +273,12 @@ STALL_GROUP = SignalGroup(
             " share of all memory.",
         ),
         Family(
-            "iowarden_leaf_io_bytes_per_second",
+            "iowarden_host_io_bytes_per_second",
             "gauge",
             "Bytes read and written per second by all disks of the host, over the last 10 s.",
         ),
         Family(
-            "iowarden_leaf_io_usual_bytes_per_second",
+            "iowarden_host_io_median_bytes_per_second",
             "gauge",
             "Bytes read and written per second by all disks of the host, median of the last"
             " 10 minutes.",
@@ -302,7 +302,7 @@ DIRECT_GROUP = SignalGroup(
             " over the last minute.",
         ),
         Family(
-            "iowarden_page_cache_drops_recent",
+            "iowarden_recent_page_cache_drops",
             "gauge",
             "Times the page cache was emptied through vm.drop_caches in the last minute.",
         ),

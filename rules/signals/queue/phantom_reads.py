@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS, WINDOW_SECONDS
-from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.queue import volume
 from iowarden.rules.signals.signal import SignalGroup
+from iowarden.rules.signals.sustained import NOTHING, Sustained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

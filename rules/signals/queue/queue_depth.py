@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS
-from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.signal import GAP_SECONDS, SignalGroup
+from iowarden.rules.signals.sustained import NOTHING, Sustained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,11 +97,11 @@ def host_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
         labels = (("host", name),)
         advised = max(MIN_ADVISED, min(MAX_ADVISED, most // len(disks)))
         samples += (
-            ("iowarden_scsi_host_disk_queue_ratio", labels, max(depths) / most),
-            ("iowarden_scsi_host_advised_queue_depth", labels, float(advised)),
+            ("iowarden_scsi_host_queue_depth_ratio", labels, max(depths) / most),
+            ("iowarden_scsi_host_queue_depth_recommended", labels, float(advised)),
         )
         if fair is not None:
-            samples.append(("iowarden_scsi_host_fair", labels, float(fair)))
+            samples.append(("iowarden_scsi_host_fair_queueing", labels, float(fair)))
     return state, samples
 
 
@@ -189,7 +189,7 @@ def _evaluate(
     for host, (victims, neighbours) in starved.items():
         for metric, names in (
             ("iowarden_device_starved", victims),
-            ("iowarden_device_starving", neighbours),
+            ("iowarden_device_queue_dominant", neighbours),
         ):
             samples += ((metric, (("device", name), ("host", host)), 1.0) for name in names)
     return held, samples
@@ -255,18 +255,18 @@ HOST_GROUP = SignalGroup(
     sources=("scsi", "vm_sysctl"),
     families=(
         Family(
-            "iowarden_scsi_host_disk_queue_ratio",
+            "iowarden_scsi_host_queue_depth_ratio",
             "gauge",
             "Largest queue depth of a disk as a share of its adapter's queue (can_queue);"
             " only adapters with several disks.",
         ),
         Family(
-            "iowarden_scsi_host_advised_queue_depth",
+            "iowarden_scsi_host_queue_depth_recommended",
             "gauge",
             "Queue depth at which no single disk can fill the queue of its adapter.",
         ),
         Family(
-            "iowarden_scsi_host_fair",
+            "iowarden_scsi_host_fair_queueing",
             "gauge",
             "1 if the kernel shares the adapter's queue fairly among its disks (multi-queue),"
             " else 0.",
@@ -289,7 +289,7 @@ STARVED_GROUP = SignalGroup(
         ),
         Family("iowarden_device_starved", "gauge", "1 for a disk that starves, with its adapter."),
         Family(
-            "iowarden_device_starving",
+            "iowarden_device_queue_dominant",
             "gauge",
             "1 for a disk that dominates its adapter's queue while others starve.",
         ),

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import KIB, Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import WINDOW_SECONDS
-from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.queue import phantom_reads, volume
 from iowarden.rules.signals.signal import SignalGroup
+from iowarden.rules.signals.sustained import NOTHING, Sustained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -168,13 +168,13 @@ def _advice(
     key, ahead = state.identities[each.name], each.read_ahead_bytes or 0
     samples: list[Sample] = []
     if key in state.best:
-        samples.append(("iowarden_device_best_read_bytes_per_second", labels, state.best[key]))
+        samples.append(("iowarden_device_max_read_bytes_per_second", labels, state.best[key]))
     if key in state.phantoms:
         return samples
     capped = key in state.sustained.since
     short = ahead < 2 * each.stripe_bytes if each.stripe_bytes else ahead <= SMALL_BYTES
     if short:
-        samples.append(("iowarden_device_read_ahead_short", labels, 1.0))
+        samples.append(("iowarden_device_read_ahead_below_stripe", labels, 1.0))
     wanted = 2 * each.stripe_bytes if each.stripe_bytes else START_BYTES
     if capped:
         wanted = max(wanted, START_BYTES if ahead < START_BYTES else MAX_BYTES)
@@ -216,12 +216,12 @@ GROUP = SignalGroup(
             " allows more.",
         ),
         Family(
-            "iowarden_device_read_ahead_short",
+            "iowarden_device_read_ahead_below_stripe",
             "gauge",
             "1 if the read-ahead of an array does not span its stripe twice.",
         ),
         Family(
-            "iowarden_device_best_read_bytes_per_second",
+            "iowarden_device_max_read_bytes_per_second",
             "gauge",
             "Highest bytes per second that an array has read over a minute.",
         ),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import KIB, Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import STEP_SECONDS
-from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.queue import read_ahead, volume
 from iowarden.rules.signals.signal import SignalGroup
+from iowarden.rules.signals.sustained import NOTHING, Sustained
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.queue import Partition, Queue
@@ -103,14 +103,14 @@ def alignment_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
         if queue.alignment_offset_bytes:
             samples.append(("iowarden_device_misaligned", (("device", name),), 1.0))
         for partition in queue.partitions:
-            beside = _beside_bytes(queue, partition)
+            beside = _other_bytes(queue, partition)
             if beside:
                 labels = (("device", name), ("partition", partition.name))
                 samples.append(("iowarden_partition_misaligned_bytes", labels, float(beside)))
     return state, samples
 
 
-def _beside_bytes(queue: Queue, partition: Partition) -> int:
+def _other_bytes(queue: Queue, partition: Partition) -> int:
     if partition.start_bytes is None or (partition.size_bytes or 0) < MIN_PARTITION_BYTES:
         return 0
     unit = max(queue.physical_block_bytes or 0, queue.minimum_io_bytes or 0)

@@ -32,9 +32,13 @@ def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
         if queue is None or queue.scheduler not in FOR_ONE_ARM:
             continue
         if device.rotational is False or volume.is_raid_volume(device, drivers):
-            advised = next((each for each in ADVISED if each in queue.schedulers), "none")
-            labels = (("advised", advised), ("device", name), ("scheduler", queue.scheduler))
-            samples.append(("iowarden_device_scheduler_unsuited", labels, 1.0))
+            recommended = next((each for each in ADVISED if each in queue.schedulers), "none")
+            labels = (
+                ("recommended", recommended),
+                ("device", name),
+                ("scheduler", queue.scheduler),
+            )
+            samples.append(("iowarden_device_scheduler_unsuitable", labels, 1.0))
     return state, samples
 
 
@@ -43,7 +47,7 @@ GROUP = SignalGroup(
     sources=("queue", "block", "scsi"),
     families=(
         Family(
-            "iowarden_device_scheduler_unsuited",
+            "iowarden_device_scheduler_unsuitable",
             "gauge",
             "1 for a RAID volume or SSD whose I/O scheduler is made for a single rotating"
             " disk, with a recommended one.",

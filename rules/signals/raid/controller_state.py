@@ -133,7 +133,7 @@ def _turned_off(
         kept.pop(key, None)
         off = False
     labels = (("array", array.name), ("controller", name))
-    yield "iowarden_controller_array_write_cache_turned_off", labels, float(off and protected)
+    yield "iowarden_controller_array_write_cache_became_disabled", labels, float(off and protected)
 
 
 def _battery_lost(kept: Remembered, found: Controller, now: float) -> Iterator[Sample]:
@@ -154,7 +154,7 @@ def _errors(kept: Remembered, name: str, disk: PhysicalDisk, now: float) -> Iter
         key = f"{name}\t{disk.slot}\t{disk.serial}\t{counted}"
         count = baseline.recent(kept.get(key), total, now)
         kept[key] = baseline.pairs(count)
-        labels = (("controller", name), ("counted", counted), ("slot", disk.slot))
+        labels = (("controller", name), ("counter", counted), ("slot", disk.slot))
         yield "iowarden_controller_disk_recent_errors", labels, count.new
         if count.baseline and not count.new:
             yield "iowarden_controller_disk_baseline_errors", labels, count.baseline
@@ -188,7 +188,7 @@ GROUP = baseline.group(
             " none were added since.",
         ),
         Family(
-            "iowarden_controller_array_write_cache_turned_off",
+            "iowarden_controller_array_write_cache_became_disabled",
             "gauge",
             "1 while an array that is set to cache writes, or did within 7 days, does not; 0"
             " if its controller never had a battery or cache module.",

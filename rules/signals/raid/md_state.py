@@ -43,7 +43,7 @@ def _array_changes(kept: Remembered, arrays: Mapping[str, MdArray], view: View) 
         if array.sync_action in _SYNCHRONISING:
             pair = ("action", array.sync_action or "")
             ratio = array.sync_done_ratio or 0.0
-            yield "iowarden_md_synchronising_ratio", (pair, *labels), ratio
+            yield "iowarden_md_sync_running_ratio", (pair, *labels), ratio
         yield from _missing(kept, array, labels, view)
         if array.level in PARITY.keys() | _COPIES:
             yield from _checked(kept, array, labels, now)
@@ -60,7 +60,7 @@ def _stopped(array: MdArray) -> list[Sample]:
         "inactive": array.state == "inactive",
     }
     return [
-        ("iowarden_md_stopped", (("device", array.name), ("state", state)), float(holds))
+        ("iowarden_md_not_running", (("device", array.name), ("state", state)), float(holds))
         for state, holds in states.items()
     ]
 
@@ -70,7 +70,7 @@ def _access(kept: Remembered, array: MdArray, labels: Labels, now: float) -> lis
     if array.state in _WRITABLE:
         baseline.seen(kept, key, 1.0, now)
     turned = array.state == "readonly" and key in kept
-    return [("iowarden_md_turned_read_only", labels, float(turned))]
+    return [("iowarden_md_became_read_only", labels, float(turned))]
 
 
 def _missing(kept: Remembered, array: MdArray, labels: Labels, view: View) -> list[Sample]:
@@ -176,7 +176,7 @@ def _checked(kept: Remembered, array: MdArray, labels: Labels, now: float) -> It
             elif mismatches or ratio >= WHOLE_CHECK_RATIO:
                 kept[found] = ((now, float(mismatches)), (now, earlier))
     began = min(kept.setdefault(last, ((now, 0.0),))[0][0], now)
-    yield "iowarden_md_unchecked_seconds", labels, now - began
+    yield "iowarden_md_last_check_age_seconds", labels, now - began
     if found in kept:
         (_, latest), (_, earlier) = kept[found]
         if array.level in PARITY:
@@ -195,17 +195,17 @@ GROUP = baseline.group(
             "Missing members of an md array with redundancy; 0 while a new array is built.",
         ),
         Family(
-            "iowarden_md_stopped",
+            "iowarden_md_not_running",
             "gauge",
             "1 while an md array that should run does not: inactive, or broken by lost members.",
         ),
         Family(
-            "iowarden_md_turned_read_only",
+            "iowarden_md_became_read_only",
             "gauge",
             "1 while an md array is read-only that was writable before.",
         ),
         Family(
-            "iowarden_md_synchronising_ratio",
+            "iowarden_md_sync_running_ratio",
             "gauge",
             "Progress of a resync, recovery, reshape, check or repair of an md array, 0 to 1;"
             " 0 while it waits.",
@@ -229,7 +229,7 @@ GROUP = baseline.group(
             " smaller count (raid1, raid10).",
         ),
         Family(
-            "iowarden_md_unchecked_seconds",
+            "iowarden_md_last_check_age_seconds",
             "gauge",
             "Seconds since a check or repair last ran, or since iowarden first saw the array.",
         ),

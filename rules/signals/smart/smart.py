@@ -1,7 +1,7 @@
 """SMART conditions of all drives whose data are plausible: errors, attributes, temperature.
 
-Series are sparse: a healthy drive has only 'iowarden_smart_trusted'. Earlier values are stored over
-restarts, by serial number: another drive starts with a new baseline. Units: seconds of the
+Series are sparse: a healthy drive has only 'iowarden_smart_plausible'. Earlier values are stored
+over restarts, by serial number: another drive starts with a new baseline. Units: seconds of the
 program's clock.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 IMPLAUSIBLE_SECONDS = 7 * 86_400.0
 """Data of an access method that once were implausible are not used for so long after."""
 _IMPLAUSIBLE_BEFORE = "its SMART data of the last 7 days are implausible"
-MAX_KEPT = 20_000
+MAX_RETAINED = 20_000
 HOT_SECONDS = 600.0
 """A drive is permanently hot if two readings so far apart, and all between them, are."""
 _YEAR_SECONDS = 31_556_952
@@ -45,42 +45,42 @@ _NAMES = {
     199: "UDMA_CRC_Error_Count",
 }
 """smartmontools' default names of attributes, because its database may rename one at any time."""
-_UNREADABLE = "unreadable"
+_UNREADABLE = "pending"
 _UNCORRECTED = "uncorrected_"
 _BASELINE_ATTRIBUTES = frozenset(
     {"5", "10", "187", "197", "198", "199", "grown_defects", "media_errors"}
 )
-_GROWN = frozenset({"5"})
+_REALLOCATED = frozenset({"5"})
 
 COUNT_FAMILIES = (
     Family(
-        "iowarden_smart_growth",
+        "iowarden_smart_increase",
         "gauge",
         "Recent increase of an error count since the baseline; each increase came within 7"
         " days of the one before.",
     ),
     Family(
-        "iowarden_smart_growth_per_day",
+        "iowarden_smart_increase_per_day",
         "gauge",
         "Increase of an error count per day, while it increases daily.",
     ),
     Family(
-        "iowarden_smart_growing_seconds",
+        "iowarden_smart_increasing_seconds",
         "gauge",
         "Seconds for which an error count has increased daily.",
     ),
     Family(
-        "iowarden_smart_found",
+        "iowarden_smart_baseline",
         "gauge",
         "An error count that was not 0 at baseline and has not changed since.",
     ),
     Family(
-        "iowarden_smart_grown_count",
+        "iowarden_smart_increase_since_baseline",
         "gauge",
         "An error count that has increased since the baseline.",
     ),
     Family(
-        "iowarden_smart_unreadable_sectors",
+        "iowarden_smart_confirmed_pending_sectors",
         "gauge",
         "Pending sectors, confirmed by two polls: unreadable, waiting to be rewritten or"
         " reallocated.",
@@ -91,48 +91,50 @@ COUNT_FAMILIES = (
 )
 VALUE_FAMILIES = (
     Family(
-        "iowarden_smart_value_fall",
+        "iowarden_smart_normalized_drop",
         "gauge",
         "Drop of a normalized attribute value below the best one observed.",
     ),
     Family(
-        "iowarden_smart_value_low",
+        "iowarden_smart_normalized_low_at_baseline",
         "gauge",
         "By how much a normalized attribute value was below its factory value at baseline.",
     ),
     Family(
-        "iowarden_smart_value_low_peer",
+        "iowarden_smart_normalized_low_at_baseline_peer_ok",
         "gauge",
         "1 if another disk of the same model still has the factory value of that attribute.",
     ),
     Family(
-        "iowarden_smart_at_threshold",
+        "iowarden_smart_attribute_failed_value",
         "gauge",
         "Normalized value of an attribute at or below its threshold, by kind of failure; of a"
         " past one its worst value.",
     ),
     Family(
-        "iowarden_smart_hot_celsius",
+        "iowarden_smart_high_temperature_celsius",
         "gauge",
         "Temperature in degrees Celsius of a disk that is too hot.",
     ),
     Family(
-        "iowarden_smart_excess_celsius",
+        "iowarden_smart_temperature_excess_celsius",
         "gauge",
         "Degrees Celsius by which a disk exceeded its limit at both of the last two polls.",
     ),
 )
 PLAUSIBILITY_FAMILIES = (
     Family(
-        "iowarden_smart_trusted", "gauge", "1 if the SMART data of the disk are plausible, else 0."
+        "iowarden_smart_plausible",
+        "gauge",
+        "1 if the SMART data of the disk are plausible, else 0.",
     ),
     Family(
-        "iowarden_smart_doubt",
+        "iowarden_smart_implausible",
         "gauge",
         "1 for each reason why the SMART data of a disk are implausible.",
     ),
     Family(
-        "iowarden_smart_way",
+        "iowarden_smart_access_method_info",
         "gauge",
         "1 for a disk with implausible SMART data, with the"
         " access method that reaches the real disks.",
@@ -224,7 +226,7 @@ def recall(state: SmartState, kept: Mapping[str, Pairs]) -> SmartState:
 
 def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
     """Return the stored values without the disks that were not polled for longest."""
-    if len(kept) <= MAX_KEPT:
+    if len(kept) <= MAX_RETAINED:
         return kept
     disks = sorted((key for key in kept if "\t" not in key), key=lambda key: kept[key][0][0])
     gone: set[str] = set()
@@ -234,7 +236,7 @@ def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
         own = key.partition("\t")[0]
         by_disk[own] = by_disk.get(own, 0) + 1
     for disk in disks:
-        if left <= MAX_KEPT:
+        if left <= MAX_RETAINED:
             break
         gone.add(disk)
         left -= by_disk[disk]
@@ -307,7 +309,7 @@ class _Evaluation:
         self._until = math.inf
         polled_at, met_before = at if fresh else None, polls > 0
         samples = (
-            ("iowarden_smart_trusted", own, 1.0),
+            ("iowarden_smart_plausible", own, 1.0),
             *self._counts(key, drive, polled_at, met_before=met_before),
             *self._values(key, drive, polled_at, met_before=met_before),
             *self._temperature(key, drive, polled_at),
@@ -380,7 +382,7 @@ class _Evaluation:
                 continue
             self._until = min(self._until, counted.until(self._now))
             yield from self._count_samples(key, name, labels, counted)
-            solid_state = solid_state or (name in _GROWN and not smart_health.spins(drive))
+            solid_state = solid_state or (name in _REALLOCATED and not smart_health.spins(drive))
         if solid_state:
             yield "iowarden_smart_solid_state", (("disk", key),), 1.0
 
@@ -391,22 +393,22 @@ class _Evaluation:
         if name == _UNREADABLE:
             polls = self.persistent[key][1][1]
             if level and (polls > 1 or level >= smart_counts.AT_ONCE):
-                yield "iowarden_smart_unreadable_sectors", (("disk", key),), level
+                yield "iowarden_smart_confirmed_pending_sectors", (("disk", key),), level
         elif level > counted.first:
-            if name in _GROWN:
-                yield "iowarden_smart_grown_count", labels, level
+            if name in _REALLOCATED:
+                yield "iowarden_smart_increase_since_baseline", labels, level
         elif level == counted.first and (
             name in _BASELINE_ATTRIBUTES or name.startswith(_UNCORRECTED)
         ):
-            yield "iowarden_smart_found", labels, level
-        growth = counted.growth(now)
+            yield "iowarden_smart_baseline", labels, level
+        growth = counted.increase(now)
         if growth > 0:
-            yield "iowarden_smart_growth", labels, growth
+            yield "iowarden_smart_increase", labels, growth
         lasted, grown = counted.streak(now)
         if grown > 0:
-            yield "iowarden_smart_growth_per_day", labels, round(counted.per_day(now), 1)
+            yield "iowarden_smart_increase_per_day", labels, round(counted.per_day(now), 1)
             if lasted > 0:
-                yield "iowarden_smart_growing_seconds", labels, round(lasted, 0)
+                yield "iowarden_smart_increasing_seconds", labels, round(lasted, 0)
 
     def _values(
         self, key: str, drive: Drive, at: float | None, *, met_before: bool
@@ -415,8 +417,8 @@ class _Evaluation:
             labels = _attribute_labels(key, attribute)
             meaning, value = smart_values.exceeded(attribute)
             if meaning:
-                told = (*labels, ("meaning", meaning))
-                yield "iowarden_smart_at_threshold", told, float(value)
+                told = (*labels, ("failure", meaning))
+                yield "iowarden_smart_attribute_failed_value", told, float(value)
             judged = attribute.id in smart_values.CRITICAL_ATTRIBUTES and not smart_counts.another(
                 attribute
             )
@@ -425,7 +427,7 @@ class _Evaluation:
             word = f"{key}\tvalue {attribute.id}"
             seen = smart_values.from_pairs(self.persistent.get(word))
             if at is not None:
-                seen = smart_values.fall(seen, float(attribute.value), at, known=met_before)
+                seen = smart_values.drop(seen, float(attribute.value), at, known=met_before)
                 self._persist(word, smart_values.pairs(seen))
             if seen is None:
                 continue
@@ -434,12 +436,12 @@ class _Evaluation:
             # retry.
             wanders = attribute.id == smart_counts.SPIN_RETRIES and raw == 0
             if seen.best > seen.confirmed and not wanders:
-                yield "iowarden_smart_value_fall", labels, seen.best - seen.confirmed
+                yield "iowarden_smart_normalized_drop", labels, seen.best - seen.confirmed
             low = smart_values.low(seen, raw)
             if low:
-                yield "iowarden_smart_value_low", labels, low
+                yield "iowarden_smart_normalized_low_at_baseline", labels, low
                 if self._better_peer(key, drive, attribute):
-                    yield "iowarden_smart_value_low_peer", labels, 1.0
+                    yield "iowarden_smart_normalized_low_at_baseline_peer_ok", labels, 1.0
 
     def _better_peer(self, key: str, drive: Drive, attribute: Attribute) -> bool:
         """Whether another disk of the same model has the factory value that this one is below."""
@@ -464,9 +466,9 @@ class _Evaluation:
         match self.persistent.get(word):
             case ((read, excess), (since, last)) if last >= 0 and read - since >= HOT_SECONDS:
                 own: Labels = (("disk", key),)
-                yield "iowarden_smart_excess_celsius", own, min(excess, last)
+                yield "iowarden_smart_temperature_excess_celsius", own, min(excess, last)
                 if drive.temperature_celsius is not None:
-                    yield "iowarden_smart_hot_celsius", own, drive.temperature_celsius
+                    yield "iowarden_smart_high_temperature_celsius", own, drive.temperature_celsius
 
     def _persist(self, word: str, pairs: Pairs | None) -> None:
         if pairs is None:
@@ -517,10 +519,14 @@ def _read_counts(key: str, drive: Drive) -> Iterator[tuple[str, Labels, float, b
 
 def _rejections(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sample]:
     """Yield why the data of a disk are implausible, and the access method for the real disk."""
-    yield "iowarden_smart_trusted", own, 0.0
+    yield "iowarden_smart_plausible", own, 0.0
     for text in reasons:
-        yield "iowarden_smart_doubt", (*own, ("reason", text)), 1.0
-    yield "iowarden_smart_way", (*own, ("way", plausibility.access_hint(disk.polled.target))), 1.0
+        yield "iowarden_smart_implausible", (*own, ("reason", text)), 1.0
+    yield (
+        "iowarden_smart_access_method_info",
+        (*own, ("access_method", plausibility.access_hint(disk.polled.target))),
+        1.0,
+    )
 
 
 GROUP = SignalGroup(

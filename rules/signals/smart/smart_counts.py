@@ -116,7 +116,7 @@ class DriveCount(NamedTuple):
     streak_seconds: float
     streak_base: float
 
-    def growth(self, now: float) -> float:
+    def increase(self, now: float) -> float:
         """Return its recent increase."""
         return self.confirmed - self.base if now - self.grew_seconds <= RECENT_SECONDS else 0.0
 

@@ -53,7 +53,7 @@ _NVME_WARNINGS = (
 FAMILIES = (
     Family("iowarden_smart_failing", "gauge", "1 while the drive's SMART health status is FAILED."),
     Family(
-        "iowarden_smart_drive_warning",
+        "iowarden_smart_scsi_warning_sense_code",
         "gauge",
         "Sense code (ASC and ASCQ) of a warning that a SCSI drive reports, by who defines the"
         " code: standard or vendor.",
@@ -65,7 +65,7 @@ FAMILIES = (
         " last 8760 power-on hours.",
     ),
     Family(
-        "iowarden_smart_self_test_old_failures",
+        "iowarden_smart_self_test_failures_before_last_year",
         "gauge",
         "Failed self-tests of a kind"
         " since the last one that passed,"
@@ -73,23 +73,23 @@ FAMILIES = (
         " power-on hours ago.",
     ),
     Family(
-        "iowarden_smart_self_test_bad_sector",
+        "iowarden_smart_self_test_first_error_lba",
         "gauge",
         "First unreadable sector (LBA of the first error) of the newest failed self-test of a"
         " kind.",
     ),
     Family(
-        "iowarden_smart_nvme_warning",
+        "iowarden_smart_nvme_critical_warning_reason",
         "gauge",
         "1 for each critical warning that an NVMe drive reports.",
     ),
     Family(
-        "iowarden_smart_spare_margin_ratio",
+        "iowarden_smart_nvme_available_spare_margin_ratio",
         "gauge",
         "Available spare of an NVMe drive less its threshold, as a ratio; only when 0.1 or less.",
     ),
     Family(
-        "iowarden_smart_used_ratio",
+        "iowarden_smart_endurance_used_ratio",
         "gauge",
         "Used share of a solid-state drive's endurance; only from 0.9 on.",
     ),
@@ -103,7 +103,7 @@ def samples(drive: Drive, own: Labels) -> Iterator[Sample]:
         yield "iowarden_smart_failing", own, 1.0
     if code is not None:
         kind = "vendor" if code & 0xFF >= _VENDOR_CODES else "standard"
-        yield "iowarden_smart_drive_warning", (*own, ("kind", kind)), float(code)
+        yield "iowarden_smart_scsi_warning_sense_code", (*own, ("origin", kind)), float(code)
     yield from _self_tests(drive, own)
     yield from _wear(drive, own)
 
@@ -146,10 +146,10 @@ def _self_tests(drive: Drive, own: Labels) -> Iterator[Sample]:
     for kind, tests in failures.items():
         labels = (*own, ("kind", kind))
         age = hours_since(drive, tests[0])
-        old = "old_" if age is not None and age > _OLD_HOURS else ""
-        yield f"iowarden_smart_self_test_{old}failures", labels, float(len(tests))
+        old = "_before_last_year" if age is not None and age > _OLD_HOURS else ""
+        yield f"iowarden_smart_self_test_failures{old}", labels, float(len(tests))
         if tests[0].lba is not None:
-            yield "iowarden_smart_self_test_bad_sector", labels, float(tests[0].lba)
+            yield "iowarden_smart_self_test_first_error_lba", labels, float(tests[0].lba)
 
 
 def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
@@ -165,15 +165,15 @@ def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
         nvme = drive.nvme
         for bit, text in enumerate(_NVME_WARNINGS):
             if (nvme.critical_warning or 0) & 1 << bit:
-                yield "iowarden_smart_nvme_warning", (*own, ("warning", text)), 1.0
+                yield "iowarden_smart_nvme_critical_warning_reason", (*own, ("warning", text)), 1.0
         used = nvme.endurance_used_ratio
         spare, threshold = nvme.available_spare_ratio, nvme.available_spare_threshold_ratio
         if spare is not None and threshold and spare < 1.0:
             margin = round(spare - threshold, 4)
             if margin <= _SPARE_MARGIN_RATIO:
-                yield "iowarden_smart_spare_margin_ratio", own, margin
+                yield "iowarden_smart_nvme_available_spare_margin_ratio", own, margin
     if used is not None and used >= _WORN_RATIO:
-        yield "iowarden_smart_used_ratio", own, used
+        yield "iowarden_smart_endurance_used_ratio", own, used
 
 
 def spins(drive: Drive) -> bool:

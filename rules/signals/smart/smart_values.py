@@ -23,10 +23,10 @@ _USE = frozenset({4, 9, 12, 192, 193, 222, 225, 240, 241, 242})
 """Attributes of usage only: at the threshold the drive is old, not failing."""
 _WEAR = 231
 _TEMPERATURE = frozenset({190, 194, _WEAR})
-"""Their thresholds are temperature limits, which DiskTooHot covers; 231 may be one of wear."""
+"""Their thresholds are temperature limits, which DiskTemperatureHigh covers; 231 may be one of wear."""
 
 
-class Fall(NamedTuple):
+class Drop(NamedTuple):
     """One normalised value of one drive."""
 
     read_seconds: float
@@ -42,18 +42,18 @@ def ceiling(value: float) -> float:
     return min(CEILINGS, key=lambda each: abs(each - value))
 
 
-def fall(before: Fall | None, value: float, now: float, *, known: bool) -> Fall:
+def drop(before: Drop | None, value: float, now: float, *, known: bool) -> Drop:
     """Return a value after a poll; `known`: a value that is not stored was USUAL."""
     if before is None:
         start = USUAL if known else value
-        before = Fall(now, start, start, start, start)
+        before = Drop(now, start, start, start, start)
         if not known:
             return before
     confirmed = max(before.last, value)
-    return Fall(now, value, confirmed, max(before.best, min(before.last, value)), before.first)
+    return Drop(now, value, confirmed, max(before.best, min(before.last, value)), before.first)
 
 
-def low(seen: Fall, raw: int | None) -> float:
+def low(seen: Drop, raw: int | None) -> float:
     """Return by how much a value was below its factory value at baseline, 0 if it was not.
 
     A raw value of 0 means that nothing has happened.
@@ -62,7 +62,7 @@ def low(seen: Fall, raw: int | None) -> float:
     return gap if gap >= LOW and raw != 0 and seen.confirmed <= seen.first else 0.0
 
 
-def pairs(seen: Fall) -> Pairs | None:
+def pairs(seen: Drop) -> Pairs | None:
     """Return a value in the form in which it is stored, None if it was always USUAL."""
     if seen.last == seen.confirmed == seen.best == seen.first == USUAL:
         return None
@@ -74,11 +74,11 @@ def pairs(seen: Fall) -> Pairs | None:
     )
 
 
-def from_pairs(kept: Pairs | None) -> Fall | None:
+def from_pairs(kept: Pairs | None) -> Drop | None:
     """Return a stored value, None if there is none."""
     match kept:
         case ((at, last), (_, confirmed), (_, best), (_, first)):
-            return Fall(at, last, confirmed, best, first)
+            return Drop(at, last, confirmed, best, first)
         case _:
             return None
 
@@ -96,7 +96,7 @@ def exceeded(attribute: Attribute) -> tuple[str, int]:
     value, threshold = attribute.value, attribute.threshold or -1
     if attribute.failed == "now" or (value is not None and value <= threshold):
         if attribute.id in _USE:
-            return "use", value or 0
+            return "usage", value or 0
         return "prefail" if attribute.prefail else "old_age", value or 0
     worst = attribute.worst
     was = attribute.failed == "past" or (worst is not None and worst <= threshold)

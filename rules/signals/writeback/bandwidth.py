@@ -97,7 +97,7 @@ def forecast_samples(forecasts: Forecasts) -> list[Sample]:
     if not forecasts or forecasts[-1][0] - forecasts[0][0] < SHORTEST_SECONDS - 1.5:
         return []
     least = min(drain for _, drain in forecasts)
-    return [("iowarden_writeback_drain_least_seconds", (), least)]
+    return [("iowarden_writeback_drain_min_seconds", (), least)]
 
 
 def samples(rates: Mapping[str, float], backlog_bytes: float) -> list[Sample]:
@@ -169,7 +169,7 @@ def usual_samples(state: UsualState, threshold_bytes: float) -> list[Sample]:
             labels = (("devices", devices),)
             median = statistics.median(rates)
             result += (
-                ("iowarden_writeback_usual_bandwidth_bytes_per_second", labels, median),
+                ("iowarden_writeback_median_bandwidth_bytes_per_second", labels, median),
                 ("iowarden_writeback_full_drain_seconds", labels, threshold_bytes / median),
             )
     return result
@@ -231,7 +231,7 @@ GROUP = SignalGroup(
             "Seconds needed to write all unwritten data to the disks at the current bandwidth.",
         ),
         Family(
-            "iowarden_writeback_drain_least_seconds",
+            "iowarden_writeback_drain_min_seconds",
             "gauge",
             "Minimum of the drain times of the last 10 s, in seconds, from devices busy for"
             " 20 s or more.",
@@ -243,7 +243,7 @@ GROUP = SignalGroup(
             " redundancy.",
         ),
         Family(
-            "iowarden_writeback_usual_bandwidth_bytes_per_second",
+            "iowarden_writeback_median_bandwidth_bytes_per_second",
             "gauge",
             "Median write bandwidth of these devices in bytes per second, while they were"
             " saturated.",

@@ -18,7 +18,7 @@ WINDOW_SECONDS = 10.0
 MIN_BLOCKED = (1, 3)
 """One blocked task may be the writer itself; three mean that others wait too."""
 
-_UPTIME = "iowarden_uptime_seconds"
+_UPTIME = "iowarden_clock_monotonic_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def step(state: BlockedState, now: float, blocked: int) -> tuple[BlockedState, l
     return BlockedState(history, blocked), [
         (
             "iowarden_tasks_blocked_seconds",
-            (("at_least", str(tasks)),),
+            (("min_tasks", str(tasks)),),
             min(round(sum(h[1] for h in told if h[2] >= tasks), DIGITS), WINDOW_SECONDS),
         )
         for tasks in MIN_BLOCKED

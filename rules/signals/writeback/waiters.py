@@ -85,11 +85,11 @@ def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
     seen = (task.process or task.pid for task in programs)
     others |= dict.fromkeys((key for key in seen if fills.get(key, False) is not None), now)
     others = {key: at for key, at in others.items() if key not in writers}
-    samples: list[Sample] = [("iowarden_tasks_blocked_bystanders", (), float(len(others)))]
+    samples: list[Sample] = [("iowarden_tasks_blocked_not_writing", (), float(len(others)))]
     if view.derived is not None:
         waiting = devices(value, view.derived.topology)
         samples += [
-            ("iowarden_device_waiting_tasks", (("device", name),), float(count))
+            ("iowarden_device_blocked_tasks", (("device", name),), float(count))
             for name, count in sorted(waiting.items())
         ]
     return WaitState(writers, others, first), samples
@@ -132,13 +132,13 @@ GROUP = SignalGroup(
     sources=("tasks",),
     families=(
         Family(
-            "iowarden_device_waiting_tasks",
+            "iowarden_device_blocked_tasks",
             "gauge",
             "Tasks in uninterruptible sleep that use a file on this device, or are its kernel"
             " threads.",
         ),
         Family(
-            "iowarden_tasks_blocked_bystanders",
+            "iowarden_tasks_blocked_not_writing",
             "gauge",
             "Programs blocked within the last 12 s, without those that the kernel pauses for"
             " their own writing.",

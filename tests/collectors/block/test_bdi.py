@@ -39,8 +39,8 @@ def test_an_old_kernel_has_no_strict_limit(machine: MachineMaker) -> None:
     assert (devices["8:0"].max_bytes, devices["8:0"].strict_limit) == (None, None)
     assert {name: number for name, _, number in emit(devices)} == {
         "iowarden_bdi_read_ahead_bytes": 131_072.0,
-        "iowarden_bdi_min_ratio": 0.0,
-        "iowarden_bdi_max_ratio": 5.0,
+        "iowarden_bdi_min_ratio_percent": 0.0,
+        "iowarden_bdi_max_ratio_percent": 5.0,
     }
 
 

@@ -57,11 +57,11 @@ def test_series_of_a_slot(machine: MachineMaker) -> None:
     samples = emit(read_enclosure(machine(TWO)))
     own = (("device", "sdb"), ("enclosure", "6:0:8:0"), ("slot", "Slot 02"))
     assert [sample for sample in samples if own[0] in sample[1]] == [
-        ("iowarden_enclosure_slot_info", (*own, ("status", "critical")), 1.0),
+        ("iowarden_enclosure_slot_state", (*own, ("status", "critical")), 1.0),
         ("iowarden_enclosure_slot_ok", own, 0.0),
         ("iowarden_enclosure_slot_fault", own, 1.0),
         ("iowarden_enclosure_slot_active", own, 1.0),
-        ("iowarden_enclosure_slot_locate", own, 1.0),
+        ("iowarden_enclosure_slot_locate_on", own, 1.0),
     ]
     own = (("device", "sda"), ("enclosure", "6:0:8:0"), ("slot", "Slot 01"))
     assert ("iowarden_enclosure_slot_ok", own, 1.0) in samples

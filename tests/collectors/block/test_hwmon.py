@@ -96,7 +96,7 @@ def test_series_of_a_disk_and_a_processor(machine: MachineMaker) -> None:
         ("iowarden_temperature_celsius", processor, 55.0),
         ("iowarden_temperature_celsius", disk, 41.0),
         ("iowarden_temperature_critical_celsius", disk, 70.0),
-        ("iowarden_temperature_maximum_celsius", disk, 60.0),
+        ("iowarden_temperature_max_celsius", disk, 60.0),
     ]
 
 

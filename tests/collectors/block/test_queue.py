@@ -76,7 +76,7 @@ def test_what_the_kernel_does_not_tell_is_no_number(machine: MachineMaker) -> No
     queue = read_queue(machine(files))["dm-0"]
     assert (queue.scheduler, queue.schedulers) == ("none", ("none",))
     assert (queue.nr_requests, queue.read_ahead_bytes, queue.write_cache) == (None, None, None)
-    assert {name for name, _, _ in emit({"dm-0": queue})} == {"iowarden_device_scheduler_info"}
+    assert {name for name, _, _ in emit({"dm-0": queue})} == {"iowarden_device_scheduler"}
 
 
 def test_series_of_a_queue(machine: MachineMaker) -> None:
@@ -85,8 +85,8 @@ def test_series_of_a_queue(machine: MachineMaker) -> None:
     sda = (("device", "sda"),)
     assert ("iowarden_device_queue_requests", sda, 128) in samples
     assert ("iowarden_device_read_ahead_bytes", sda, 65_536) in samples
-    assert ("iowarden_device_write_back", sda, 1.0) in samples
-    assert ("iowarden_device_scheduler_info", (*sda, ("scheduler", "cfq")), 1.0) in samples
+    assert ("iowarden_device_write_cache_enabled", sda, 1.0) in samples
+    assert ("iowarden_device_scheduler", (*sda, ("scheduler", "cfq")), 1.0) in samples
     assert ("iowarden_partition_start_bytes", (*sda, ("partition", "sda1")), 32_256) in samples
 
 

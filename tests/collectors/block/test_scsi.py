@@ -105,10 +105,10 @@ def test_series_of_a_host_and_its_disk(machine: MachineMaker) -> None:
     sda = ("device", "sda")
     assert ("iowarden_scsi_host_info", (("driver", "3w-xxxx"), ("host", "host2")), 1.0) in samples
     assert ("iowarden_scsi_host_can_queue", (("host", "host2"),), 254) in samples
-    assert ("iowarden_scsi_multi_queue", (), 0.0) in samples
+    assert ("iowarden_scsi_blk_mq", (), 0.0) in samples
     address = (("address", "2:0:0:0"), sda, ("host", "host2"))
     assert ("iowarden_device_scsi_info", address, 1.0) in samples
-    assert ("iowarden_device_scsi_state_info", (sda, ("state", "offline")), 1.0) in samples
+    assert ("iowarden_device_scsi_state", (sda, ("state", "offline")), 1.0) in samples
     assert ("iowarden_device_scsi_running", (sda,), 0.0) in samples
     assert ("iowarden_device_scsi_running", (("device", "sdb"),), 1.0) in samples
     assert ("iowarden_device_queue_depth", (sda,), 254) in samples

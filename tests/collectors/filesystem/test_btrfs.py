@@ -34,8 +34,8 @@ def test_a_mirror_of_which_one_device_errs_and_one_is_missing(machine: MachineMa
     )
     assert filesystems(found) == {UUID}
     samples = emit(found)
-    first = (("filesystem", UUID), ("identifier", "1"), ("label", "data"))
-    second = (("filesystem", UUID), ("identifier", "2"), ("label", "data"))
+    first = (("fsid", UUID), ("devid", "1"), ("label", "data"))
+    second = (("fsid", UUID), ("devid", "2"), ("label", "data"))
     assert ("iowarden_btrfs_device_write_errors_total", first, 7) in samples
     assert [sample for sample in samples if sample[1] == second] == [
         ("iowarden_btrfs_device_missing", second, True)

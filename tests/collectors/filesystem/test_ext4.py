@@ -65,7 +65,7 @@ def test_an_old_kernel_tells_less(machine: MachineMaker) -> None:
         ("iowarden_ext4_first_error_timestamp_seconds", (device,), 5.0),
         ("iowarden_ext4_last_error_timestamp_seconds", (device,), 5.0),
         (
-            "iowarden_ext4_last_error_info",
+            "iowarden_ext4_last_error",
             (("block", ""), device, ("function", ""), ("inode", ""), ("line", "")),
             1,
         ),

@@ -170,9 +170,9 @@ def test_read_only_by_mount_by_file_system_or_after_an_error(machine: MachineMak
         0,
     ]
     assert [found["emergency", p] for p in ("/", "/srv", "/var")] == [1, 0, 1]
-    assert [found["strict_access_time", p] for p in ("/", "/var", "/data")] == [0, 0, 1]
-    assert (found["wanted_read_only", "/"], found["wanted_read_only", "/opt"]) == (0, 1)
-    assert ("wanted_read_only", "/srv") not in found
+    assert [found["strictatime", p] for p in ("/", "/var", "/data")] == [0, 0, 1]
+    assert (found["fstab_read_only", "/"], found["fstab_read_only", "/opt"]) == (0, 1)
+    assert ("fstab_read_only", "/srv") not in found
 
 
 def test_fstab_as_mount_reads_it() -> None:

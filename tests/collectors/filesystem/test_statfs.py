@@ -95,10 +95,10 @@ def test_samples_of_what_is_watched(machine: MachineMaker) -> None:
         ("iowarden_filesystem_free_bytes", labels, 2_048_000),
         ("iowarden_filesystem_available_bytes", labels, 1_024_000),
         ("iowarden_filesystem_readonly", labels, 0.0),
-        ("iowarden_filesystem_unread", labels, 0.0),
+        ("iowarden_filesystem_device_error", labels, 0.0),
         ("iowarden_filesystem_files", labels, 100),
         ("iowarden_filesystem_files_free", labels, 50),
-        ("iowarden_filesystem_unread", nas, 1.0),
+        ("iowarden_filesystem_device_error", nas, 1.0),
     ]
 
 

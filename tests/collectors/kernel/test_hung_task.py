@@ -33,7 +33,7 @@ def test_a_kernel_that_does_not_count_has_no_such_series(machine: MachineMaker) 
     value = read_hung_task(machine(FILES))
     assert value.detected_total is None
     assert {name for name, _, _ in emit(value)} == {
-        "iowarden_hung_task_warnings_left",
+        "iowarden_hung_task_warnings",
         "iowarden_hung_task_timeout_seconds",
     }
 

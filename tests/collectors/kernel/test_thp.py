@@ -27,7 +27,7 @@ def test_the_word_in_brackets_is_in_force(machine: MachineMaker) -> None:
     value = read_thp(machine(files))
     assert value == TransparentHugepage("madvise", "defer+madvise")
     assert emit(value) == [
-        ("iowarden_thp_info", (("defrag", "defer+madvise"), ("enabled", "madvise")), 1)
+        ("iowarden_thp_setting", (("defrag", "defer+madvise"), ("enabled", "madvise")), 1)
     ]
 
 

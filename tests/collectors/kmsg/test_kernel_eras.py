@@ -596,4 +596,4 @@ def test_a_port_under_error_handling_that_comes_back_empty_is_told() -> None:
     ):
         state, events = classify(state, KernelLine(text, priority=4))
         told += [each.kind for each in events]
-    assert told == ["ata_exception", "ata_reset", "ata_gone"]
+    assert told == ["ata_exception", "ata_reset", "ata_disabled"]

@@ -198,7 +198,7 @@ EXAMPLES = {
         "ata3.00: limiting speed to UDMA/33:PIO4",
     ),
     "ata_ncq_disabled": ("ata3.00: NCQ disabled due to excessive errors",),
-    "ata_gone": (
+    "ata_disabled": (
         "ata3.00: disabled",
         "ata3.00: disable device",
         "ata3.00: detaching (SCSI 2:0:0:0)",
@@ -217,8 +217,10 @@ EXAMPLES = {
         "nvme nvme0: I/O 23 QID 4 timeout, reset controller",
         "nvme nvme0: I/O tag 4 (0004) opcode 0x9 (Admin Cmd) QID 0 timeout, disable controller",
     ),
-    "nvme_down": ("nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10",),
-    "nvme_dead": ("nvme nvme0: Device not ready; aborting reset, CSTS=0x1",),
+    "nvme_controller_down": (
+        "nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10",
+    ),
+    "nvme_controller_dead": ("nvme nvme0: Device not ready; aborting reset, CSTS=0x1",),
     "nvme_medium_error": (
         "nvme0n1: Read(0x2) @ LBA 16, 8 blocks, Unrecovered Read Error (sct 0x2 / sc 0x81) DNR",
     ),
@@ -344,7 +346,7 @@ EXAMPLES = {
         "lpfc 0000:3b:00.0: 0:1303 Link Up Event x3 received Data: x3 x0 x40 x0 x0",
         "qla2xxx [0000:3b:00.0]-500a:7: LOOP UP detected (16 Gbps).",
     ),
-    "fs_writable": (
+    "fs_remounted_writable": (
         "EXT4-fs (sdb1): re-mounted 3a1b9c52-1f0e-4d54-9a0b-2f7c3c9d1e77 r/w. Quota mode: none.",
     ),
     "driver_message": (
@@ -811,6 +813,12 @@ LABELS = {
     "ata_failed_cmd": {"ata_failed_command"},
     "ata_error": {"ata_medium_error"},
     "md_conf": {"md_members"},
+    "ata_gone": {"ata_disabled"},
+    "nvme_down": {"nvme_controller_down"},
+    "nvme_dead": {"nvme_controller_dead"},
+    "fs_writable": {"fs_remounted_writable"},
+    "md_array_whole": {"md_array_recovered"},
+    "md_array_gone": {"md_array_disappeared"},
     "nvme_status": {"nvme_status", "nvme_medium_error"},
     "hba_log": {"hba_log_info"},
     "hba_event": {"hba_aen"},

@@ -93,7 +93,7 @@ def test_a_spare_takes_the_place_of_a_failed_member() -> None:
     ]
     assert told(rebuilding, done) == [
         ("md_spare_active", "sdc1", "md0", "SpareActive"),
-        ("md_array_whole", "md0", "", ""),
+        ("md_array_recovered", "md0", "", ""),
         ("md_rebuild_finished", "md0", "", "RebuildFinished"),
     ]
 
@@ -145,7 +145,11 @@ def test_arrays_that_come_and_go() -> None:
         "DegradedArray",
     ]
     (gone,) = md_events(seen(WHOLE), {}, 1.0)
-    assert (gone.kind, gone.device, gone.code) == ("md_array_gone", "md0", "DeviceDisappeared")
+    assert (gone.kind, gone.device, gone.code) == (
+        "md_array_disappeared",
+        "md0",
+        "DeviceDisappeared",
+    )
     stopped = {"md0": replace(array(sda="spare"), state="inactive")}
     (gone,) = md_events({"md0": array(sda="in_sync")}, stopped, 1.0)
     assert gone.text == "md0 is no longer active, its state is inactive"

@@ -66,7 +66,7 @@ def test_a_recorded_machine_has_the_time_it_had(machine: MachineMaker) -> None:
             for name in ("tsc", "hpet", "acpi_pm")
         ),
     }
-    assert ("iowarden_clocksource_info", (("clocksource", "tsc"),), 1) in emit(value)
+    assert ("iowarden_clocksource", (("clocksource", "tsc"),), 1) in emit(value)
 
 
 @pytest.mark.parametrize("stat", ["", "btime soon\n"])

@@ -110,7 +110,7 @@ def test_an_ata_disk() -> None:
         ("smart_passed", ()): 1,
         ("smart_exit_status", ()): 64,
         ("smart_errors_logged_total", ()): 3,
-        ("smart_disagreements", ()): 0,
+        ("smart_pysmart_disagreements", ()): 0,
         ("smart_attribute_value", pending): 199,
         ("smart_attribute_worst", pending): 199,
         ("smart_attribute_threshold", pending): 0,
@@ -131,7 +131,7 @@ def test_a_sas_disk() -> None:
     assert said(SAS) == {
         ("disk_rotation_rpm", ()): 0,
         ("smart_exit_status", ()): 0,
-        ("smart_disagreements", ()): 0,
+        ("smart_pysmart_disagreements", ()): 0,
         ("smart_scsi_grown_defects", ()): 0,
         ("smart_scsi_start_stop_cycles_total", ()): 120,
         ("smart_scsi_failure_predicted", ()): 1,
@@ -146,9 +146,9 @@ def test_an_nvme_drive() -> None:
     """A worn drive may have used more than all of its endurance."""
     assert said(NVME) == {
         ("smart_exit_status", ()): 0,
-        ("smart_disagreements", ()): 0,
+        ("smart_pysmart_disagreements", ()): 0,
         ("smart_nvme_critical_warning", ()): 4,
-        ("smart_nvme_percentage_used_ratio", ()): 1.07,
+        ("smart_nvme_endurance_used_ratio", ()): 1.07,
         ("smart_nvme_media_errors_total", ()): 0,
     }
 

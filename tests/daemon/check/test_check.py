@@ -164,7 +164,7 @@ def test_degraded_arrays_are_critical_and_advised_once(checked: Checker) -> None
     status, text = checked(machine(degraded=1) | array("md1", degraded=1))
     assert status == 2, text
     first = text.splitlines()[0]
-    assert first.startswith("CRITICAL ArrayDegraded md0")
+    assert first.startswith("CRITICAL MdDegraded md0")
     assert [line.split()[2] for line in lines(text, "CRITICAL")] == ["md0:", "md1:"]
     assert text.count("mdadm --detail") == 1
     assert " ".join(text.split()).count("another failure may lose all data") == 1
@@ -175,7 +175,7 @@ def test_a_filling_file_system_is_a_warning(checked: Checker) -> None:
     """Status 1 at 85 %."""
     status, text = checked(machine(used=0.85))
     assert status == 1, text
-    assert [line.split()[1:3] for line in lines(text, "WARNING")] == [["FileSystemFull", "/:"]]
+    assert [line.split()[1:3] for line in lines(text, "WARNING")] == [["FilesystemFull", "/:"]]
 
 
 def test_another_program_at_the_same_disks_is_a_finding_with_what_stops_it(
@@ -184,7 +184,9 @@ def test_another_program_at_the_same_disks_is_a_finding_with_what_stops_it(
     """smartd, started by hand: information, and the command on one line, to be copied."""
     status, text = checked(machine() | SMARTD | {"/proc/812/cgroup": "0::/\n"})
     assert status == 0, text
-    assert any("OtherMonitor host: smartd also polls disks" in line for line in lines(text, "INFO"))
+    assert any(
+        "CompetingMonitor host: smartd also polls disks" in line for line in lines(text, "INFO")
+    )
     assert "'kill 812'" in text
     assert max(map(len, text.splitlines())) <= WIDTH
 
@@ -194,7 +196,7 @@ def test_smartd_at_an_areca_is_a_warning_with_what_stops_it(checked: Checker) ->
     areca: Files = {"/sys/bus/pci/drivers/arcmsr/0000:02:00.0": None}
     status, text = checked(machine() | SMARTD | areca)
     assert status == 1, text
-    assert [line.split()[1] for line in lines(text, "WARNING")] == ["OtherMonitorAreca"]
+    assert [line.split()[1] for line in lines(text, "WARNING")] == ["CompetingMonitorAreca"]
     assert "\n             systemctl disable --now smartmontools.service\n" in text
 
 
@@ -222,7 +224,7 @@ def test_an_array_that_stands_still_just_now_is_a_warning(checked: Checker) -> N
     status, text = checked(machine() | array("md1", state="inactive"))
     assert status == 1, text
     [line] = lines(text, "WARNING")
-    assert "ArrayStopped md1" in line
+    assert "MdInactive md1" in line
     assert "pending; critical if it lasts for 1 min 0 s" in line
 
 
@@ -277,7 +279,7 @@ def test_json_says_the_same(checked: Checker) -> None:
     status, text = checked(machine(degraded=1), "--json")
     report = json.loads(text)
     assert report["status"] == status == 2
-    assert report["findings"][0]["topic"] == "ArrayDegraded"
+    assert report["findings"][0]["topic"] == "MdDegraded"
     assert "mdadm --detail" in report["findings"][0]["advice"]
     assert "another failure may lose all data" in report["findings"][0]["description"]
     assert {item["kind"] for item in report["items"]} == {"disk", "array", "file system"}

@@ -193,11 +193,11 @@ GuiErrMsg<0x00>: Success.
 
 DEGRADED_ARRAY = "ControllerArrayDegraded"
 KINDS = {
-    "mdstat": (WHOLE, DEGRADED, "ArrayDegraded"),
+    "mdstat": (WHOLE, DEGRADED, "MdDegraded"),
     "mdadm": (
         DETAIL.format(state="clean", active=3, second="active sync   /dev/sdb1"),
         DETAIL.format(state="clean, degraded", active=2, second="removed"),
-        "ArrayDegraded",
+        "MdDegraded",
     ),
     "storcli": (
         STORCLI.format(volume="Optl", disk="Onln"),
@@ -210,7 +210,7 @@ KINDS = {
             ("megacli", MEGACLI, "Optimal", "Degraded", DEGRADED_ARRAY),
             ("arcconf", ARCCONF, "Optimal", "Degraded", DEGRADED_ARRAY),
             ("ssacli", SSACLI, "OK", "Interim Recovery Mode", DEGRADED_ARRAY),
-            ("cciss", CCISS, "OK", "FAILED", "ControllerArrayFailed"),
+            ("cciss_vol_status", CCISS, "OK", "FAILED", "ControllerArrayFailed"),
             ("cli64", ARECA, "Normal", "Degraded", DEGRADED_ARRAY),
             ("tw_cli", THREEWARE, "OK", "DEGRADED", DEGRADED_ARRAY),
             ("sas2ircu", IRCU, "Optimal", "Degraded", DEGRADED_ARRAY),
@@ -286,7 +286,7 @@ def test_a_container_of_firmware_raid_is_well() -> None:
     text = "Personalities : [raid1]\nmd127 : inactive sdb[1](S) sda[0](S)\n      5288 blocks super"
     text += " external:imsm\n       \nunused devices: <none>\n"
     told = data(text, "mdstat")
-    assert (told["status"], told["objects"][0]["word"]) == (0, "container")
+    assert (told["status"], told["objects"][0]["vendor_state"]) == (0, "container")
     told = data(text.replace("external:imsm", "external:/md126/0"), "mdstat")
     assert (told["status"], told["objects"][0]["state"]) == (1, "failed")
 
@@ -315,7 +315,7 @@ def test_the_shape_of_the_data() -> None:
         "name": "md0",
         "of": "",
         "state": "degraded",
-        "word": "active",
+        "vendor_state": "active",
         "details": {"level": "raid1", "disks": 2, "missing": 1, "bytes": 1072693248},
         "counts": {},
     }
@@ -323,7 +323,7 @@ def test_the_shape_of_the_data() -> None:
         "sda1": "ok",
         "sdb1": "failed",
     }
-    alert = next(each for each in told["alerts"] if each["alert"] == "ArrayDegraded")
+    alert = next(each for each in told["alerts"] if each["alert"] == "MdDegraded")
     assert [*alert] == ["severity", "state", "alert", "object", "text", "advice"]
     (event,) = data(MEDIUM)["events"]
     assert [*event] == [
@@ -337,7 +337,7 @@ def test_a_disk_behind_a_controller_is_named() -> None:
     told = data(KINDS["storcli"][1])
     disks = {each["name"]: each for each in told["objects"] if each["type"] == "disk"}
     assert disks["enclosure 252 slot 1"]["state"] == "failed"
-    assert disks["enclosure 252 slot 1"]["word"] == "Offln"
+    assert disks["enclosure 252 slot 1"]["vendor_state"] == "Offln"
     assert disks["enclosure 252 slot 1"]["of"] == "megaraid c0"
     assert disks["enclosure 252 slot 0"]["state"] == "ok"
     assert "ControllerDiskFailed" in {each["alert"] for each in told["alerts"]}

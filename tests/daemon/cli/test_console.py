@@ -63,7 +63,7 @@ STATUS = Status(
             NOW - 7300,
             firing=True,
             summary=LONG,
-            mails=2,
+            notifications=2,
             acknowledged=AcknowledgementLine("alice (uid 1000)", NOW - 60, "drive ordered"),
         ),
         IncidentLine("aa2a9c01de", "warning", "host\x1b[31m", NOW - 100, summary="[bold]x[/bold]"),
@@ -72,16 +72,16 @@ STATUS = Status(
         AlertLine("DiskHung", "critical", "firing", "sda", NOW - 7300, "sda hangs"),
         AlertLine("WriteStall", "warning", "unknown", unknown_reason="source 'vmstat' is stuck"),
     ),
-    sources=(SourceLine("filesystem", "stuck", NOW - 8000, "statfs of '/data' hangs\x9b2J"),),
-    sources_ok=24,
-    mail=MailLine("SMTP server mx1:25", 3, 1, NOW - 500, NOW + 40, "connection refused"),
+    collectors=(SourceLine("filesystem", "stuck", NOW - 8000, "statfs of '/data' hangs\x9b2J"),),
+    collectors_ok=24,
+    notifications=MailLine("SMTP server mx1:25", 3, 1, NOW - 500, NOW + 40, "connection refused"),
     probe=ProbeLine(
         connected=True,
         programs={"smartctl": "/usr/sbin/smartctl"},
         stuck=(StuckLine(812, "smartctl -a /dev/sda", ("sda",), ("host0",), NOW - 6000),),
     ),
     silences=(SILENCE,),
-    refused_reload=RefusedReload(NOW - 50, ("'iowarden.yaml':3:4: expected a number",)),
+    failed_reload=RefusedReload(NOW - 50, ("'iowarden.yaml':3:4: expected a number",)),
 )
 FACTS = (
     "0.1.0", "db1.example.com", "1 d 1 h", "critical: 2 incidents", "3f2a9c01de", "SLOW1",
@@ -139,7 +139,7 @@ def test_a_healthy_machine_needs_few_lines(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without problems, no empty tables are shown."""
-    quiet = Status("0.1.0", "db1", NOW, NOW - 5, True, "ok: nothing is wrong", sources_ok=30)
+    quiet = Status("0.1.0", "db1", NOW, NOW - 5, True, "ok: nothing is wrong", collectors_ok=30)
     service.answers["status"] = {"answer": quiet}
     assert run("status", *at(service)) == 0
     assert capsys.readouterr().out.splitlines() == [

@@ -1,4 +1,4 @@
-"""'iowarden coverage' and 'iowarden disk', against a real socket: text, terminal, data, status."""
+"""'iowarden monitoring' and 'iowarden disk', against a real socket: text, terminal, data, status."""
 
 from __future__ import annotations
 
@@ -38,24 +38,26 @@ READ = DiskLine(
     temperature_celsius=31.0,
     power_on_hours=20_000.0,
     expected_by=("kernel", "enclosure"),
-    cover="read",
-    how="sat at /dev/sda",
+    monitoring_state="read",
+    access_method="sat at /dev/sda",
     slot="enclosure 0:0:8:0 Slot 02",
-    read_seconds=NOW - 600,
-    not_read=("raw values hidden",),
+    polled_seconds=NOW - 600,
+    unavailable=("raw values hidden",),
     alerts=("DiskValueFalls",),
 )
 HIDDEN = DiskLine(
     disk="areca,2 /dev/sg3",
     object="areca,2 at /dev/sg3 (slot 2)",
     expected_by=("controller",),
-    cover="stuck",
+    monitoring_state="hung",
     reason="smartctl hangs\x1b[31m in the kernel",
-    cure="see what hangs",
-    how="areca,2 at /dev/sg3",
+    remedy="see what hangs",
+    access_method="areca,2 at /dev/sg3",
     slot="slot 2",
 )
-VOLUME = DiskLine(disk="V1", device="sdz", cover="lun", reason="a volume", physical=False)
+VOLUME = DiskLine(
+    disk="V1", device="sdz", monitoring_state="lun", reason="a volume", physical=False
+)
 COVERAGE = DiskList(
     NOW,
     "warning",
@@ -82,7 +84,7 @@ PAST = DiskHistory("S1", "197 raw", ((NOW - 300, 0.0), (NOW - 200, 0.0), (NOW - 
 def service(tmp_path: Path) -> Iterator[Service]:
     """Return a service in a directory of its own."""
     made = Service(tmp_path)
-    made.answers["coverage"] = {"answer": COVERAGE}
+    made.answers["monitoring"] = {"answer": COVERAGE}
     made.answers["disk show"] = {"answer": DETAIL}
     made.answers["disk history"] = {"answer": PAST}
     made.answers["disk forget"] = {"answer": READ}
@@ -94,7 +96,7 @@ def test_coverage_says_who_is_not_read_and_why(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Problems come first, with the remedy; the output has no control characters."""
-    assert run("coverage", *at(service)) == 1
+    assert run("monitoring", *at(service)) == 1
     text = capsys.readouterr().out
     assert text.startswith(
         "warning: SMART: 1 of 2 disks readable (1 stuck)\nproblem: scan failed\n"
@@ -114,9 +116,9 @@ def test_of_a_disk_that_vanished_nobody_says_that_it_was_never_read(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was polled until it vanished; only a present disk that was never polled says so."""
-    lost = replace(HIDDEN, cover="missing", reason="it vanished; on it: md0")
-    service.answers["coverage"] = {"answer": replace(COVERAGE, disks=(lost,))}
-    assert run("coverage", *at(service)) == 1
+    lost = replace(HIDDEN, monitoring_state="missing", reason="it vanished; on it: md0")
+    service.answers["monitoring"] = {"answer": replace(COVERAGE, disks=(lost,))}
+    assert run("monitoring", *at(service)) == 1
     assert "missing     unknown      it vanished" in capsys.readouterr().out
 
 
@@ -128,9 +130,9 @@ def test_the_exit_status_is_that_of_the_coverage(
     service: Service, verdict: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As for 'iowarden check': only 0 means that every disk is monitored."""
-    service.answers["coverage"] = {"answer": DiskList(verdict=verdict, summary="x")}
-    assert run("coverage", *at(service)) == status
-    assert run("coverage", "--json", *at(service)) == status
+    service.answers["monitoring"] = {"answer": DiskList(status=verdict, summary="x")}
+    assert run("monitoring", *at(service)) == status
+    assert run("monitoring", "--json", *at(service)) == status
     assert verdict in capsys.readouterr().out
 
 
@@ -138,7 +140,7 @@ def test_nobody_there_is_no_answer_about_disks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The service is not running: unknown, neither a warning nor OK."""
-    assert run("coverage", "--state-directory", str(tmp_path)) == 3
+    assert run("monitoring", "--state-directory", str(tmp_path)) == 3
     assert "iowarden is not running" in capsys.readouterr().err
 
 
@@ -150,7 +152,7 @@ def test_every_disk_is_a_line(service: Service, capsys: pytest.CaptureFixture[st
     for fact in ("S1", "ACME DISK-9", "3.6 TiB", "rotating", "passed", "31 C", "20000 h", "read"):
         assert fact in sda
     assert sda.endswith("DiskValueFalls")
-    assert any("areca,2" in line and "stuck" in line for line in lines)
+    assert any("areca,2" in line and "hung" in line for line in lines)
     assert run("disk", "list", "--json", *at(service)) == 0
     assert [d["disk"] for d in json.loads(capsys.readouterr().out)] == ["S1", HIDDEN.disk, "V1"]
 

@@ -62,14 +62,16 @@ OPEN = IncidentLine(
     NOW - 7300,
     firing=True,
     summary="sda cannot read\x9b a sector",
-    mails=2,
-    mailed_seconds=NOW - 600,
+    notifications=2,
+    notified_seconds=NOW - 600,
     acknowledged=AcknowledgementLine("alice (uid 1000)", NOW - 60, "drive ordered"),
     silences=("ab12",),
-    last_reason="worse",
+    last_notification_reason="escalated",
     recurrences=3,
 )
-CLOSED = IncidentLine("aa00000000", "", "host", NOW - 90_000, closed_seconds=NOW - 4000, mails=1)
+CLOSED = IncidentLine(
+    "aa00000000", "", "host", NOW - 90_000, closed_seconds=NOW - 4000, notifications=1
+)
 DETAIL = IncidentDetail(
     NOW,
     OPEN,
@@ -295,7 +297,7 @@ def test_incidents_are_listed(service: Service, capsys: pytest.CaptureFixture[st
     text = capsys.readouterr().out
     opened, _, closed = text.partition("recently closed incidents:")
     for fact in (
-        "critical", "3f2a9c01de", "serial SLOW1", "2 h 1 min", "2, last: worse at",
+        "critical", "3f2a9c01de", "serial SLOW1", "2 h 1 min", "2, last: escalated at",
         r"sda cannot read\x9b a sector", "acknowledged by alice (uid 1000): drive ordered",
         "silenced by ab12",
     ):  # fmt: skip
@@ -314,7 +316,7 @@ def test_all_of_an_incident_is_on_the_screen(
     """Piped or on 80 columns: nothing is left out, and there are no control characters."""
     facts = (
         "critical: incident 3f2a9c01de: sda", "state: open", "2 h 1 min", "reopened: 3 times",
-        "2, last: worse at", "acknowledged by alice (uid 1000)", "drive ordered",
+        "2, last: escalated at", "acknowledged by alice (uid 1000)", "drive ordered",
         "silenced by ab12, added by bob (uid 1001)", "swap",
         "critical DiskHung, since 2 h 1 min ago",
         "412", "30 s", "cleared", "firing, silenced", "sda: I/O error", "/srv/db (ext4) is on sda",

@@ -48,7 +48,7 @@ def test_who_does_not_know_the_command_is_told_all_there_are(
     ("command", "unwanted"),
     [
         ("events", ["rules.engine", "collectors.registry", "daemon.config", "daemon.service"]),
-        ("coverage", ["rules.engine", "collectors.registry", "daemon.config", "daemon.service"]),
+        ("monitoring", ["rules.engine", "collectors.registry", "daemon.config", "daemon.service"]),
         (
             "run",
             [

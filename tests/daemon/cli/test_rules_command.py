@@ -50,7 +50,7 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "rules.d" / "mine.yaml").write_text(MINE)
     (tmp_path / "c.yaml").write_text(
         f"rules_directory: {tmp_path}/rules.d\nstate_directory: {tmp_path}\n"
-        "overrides:\n  NoSwap: {enabled: false}\n  FileSystemFull/warning: {threshold: 0.85}\n"
+        "overrides:\n  NoSwap: {enabled: false}\n  FilesystemFull/warning: {threshold: 0.85}\n"
     )
     return tmp_path
 
@@ -161,15 +161,15 @@ def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
 ) -> None:
     """A restored alert is assigned to its rule by name and severity; the error has the remedy."""
     own = home / "rules.d" / "own.yaml"
-    text = "groups: [{name: g, rules: [{alert: FileSystemFull, expr: a, labels: {severity: %s}}]}]"
+    text = "groups: [{name: g, rules: [{alert: FilesystemFull, expr: a, labels: {severity: %s}}]}]"
     own.write_text(text % "warning")
     assert main.main(["rules", "check", *config(home)]) == 78
     told = capsys.readouterr().err
     assert (
-        f"'{own}':1: expected a name other than that of the alert 'FileSystemFull/warning'" in told
+        f"'{own}':1: expected a name other than that of the alert 'FilesystemFull/warning'" in told
     )
-    assert "'FileSystemFull/warning' in shipped filesystem.yaml:" in told
-    assert "or disable it there: 'FileSystemFull/warning: {enabled: false}'" in told
+    assert "'FilesystemFull/warning' in shipped filesystem.yaml:" in told
+    assert "or disable it there: 'FilesystemFull/warning: {enabled: false}'" in told
     own.write_text(text % "'{{ $labels.level }}'")
     assert main.main(["rules", "check", *config(home)]) == 78
     for good in (text % "notice", text.replace(", labels: {severity: %s}", "")):
@@ -178,7 +178,7 @@ def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
     own.write_text(text % "warning")
     (home / "c.yaml").write_text(
         f"rules_directory: {home}/rules.d\nstate_directory: {home}\n"
-        "overrides: {FileSystemFull/warning: {enabled: false}}\n"
+        "overrides: {FilesystemFull/warning: {enabled: false}}\n"
     )
     assert main.main(["rules", "check", *config(home)]) == 0
 
@@ -362,11 +362,11 @@ def test_rules_are_listed_with_what_they_ask_and_where_they_are_from(
         "line": 4,
         "overridden": [],
     }
-    full = lines["FileSystemFull", "warning"]
+    full = lines["FilesystemFull", "warning"]
     assert full["overridden"] == ["threshold"]
     assert full["source"].startswith("shipped filesystem.yaml:")
     assert full["source"].endswith(", overridden: threshold")
-    assert full["expression"].startswith("iowarden_filesystem_held_used_ratio > 0.85 ")
+    assert full["expression"].startswith("iowarden_filesystem_sustained_used_ratio > 0.85 ")
     assert not [name for name, _ in lines if name == "NoSwap"]
 
 
@@ -375,13 +375,13 @@ def test_the_worst_state_of_a_rules_alerts_is_listed(
 ) -> None:
     """The state is that of the alerts with the same severity in the service."""
     for severity, state in (("warning", "pending"), ("warning", "firing"), ("critical", "unknown")):
-        service.append({"name": "FileSystemFull", "severity": severity, "state": state})
+        service.append({"name": "FilesystemFull", "severity": severity, "state": state})
     service += [{"name": "NoSuch", "severity": "info", "state": "firing"}]
-    service += [{"name": "DiskGrew", "severity": "notice", "state": "pending"}] * 2
+    service += [{"name": "DiskSizeIncreased", "severity": "notice", "state": "pending"}] * 2
     lines = listed(home, capsys)
-    assert lines["FileSystemFull", "warning"]["state"] == "firing"
-    assert lines["FileSystemFull", "critical"]["state"] == "unknown"
-    assert lines["DiskGrew", "notice"]["state"] == "pending (2)"
+    assert lines["FilesystemFull", "warning"]["state"] == "firing"
+    assert lines["FilesystemFull", "critical"]["state"] == "unknown"
+    assert lines["DiskSizeIncreased", "notice"]["state"] == "pending (2)"
     assert lines["Mine", "notice"]["state"] == "inactive"
     assert lines["a:b", ""]["state"] == "-"
 

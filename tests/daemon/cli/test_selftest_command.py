@@ -21,7 +21,7 @@ RUNNING = {
     "device": "sda",
     "kind": "long",
     "outcome": "running",
-    "begun_seconds": NOW - 3600,
+    "started_seconds": NOW - 3600,
     "remaining_ratio": 0.6,
     "remaining_seconds": 5400.0,
 }

@@ -117,11 +117,11 @@ def test_an_empty_file_means_the_defaults_of_the_design() -> None:
     assert got.listen == (("127.0.0.1", 9748),)
     assert got.mail.server is None
     assert got.mail.sender == "iowarden@db1.example.com"
-    assert got.period_seconds["diskstats"] == 1
-    assert got.period_seconds["block"] == 60
-    assert got.rule_interval_seconds == 15
-    assert got.warning_grouping_seconds == 60
-    assert got.all_clear_after_seconds == 600
+    assert got.interval_seconds["diskstats"] == 1
+    assert got.interval_seconds["block"] == 60
+    assert got.evaluation_interval_seconds == 15
+    assert got.warning_group_wait_seconds == 60
+    assert got.resolve_after_seconds == 600
     assert got.close_after_seconds == 86400
     assert got.reopen_within_seconds == got.remind_after_seconds == 7 * 86400
 
@@ -139,8 +139,8 @@ mail:
   tls: starttls
   to: [root, storage+db@example.com]
   timeout: 1m30s
-  unsent_critical: 4h
-periods: {meminfo: 2s}
+  unsent_critical_after: 4h
+intervals: {meminfo: 2s}
 close_after: 1d
 """,
         FILE,
@@ -151,8 +151,8 @@ close_after: 1d
     assert got.state_directory == "/srv/iowarden"
     assert got.mail.to == ("root", "storage+db@example.com")
     assert (got.mail.port, got.mail.timeout_seconds) == (587, 90)
-    assert got.mail.unsent_critical_seconds == 4 * 3600
-    assert got.period_seconds["meminfo"] == 2.0
+    assert got.mail.unsent_critical_after_seconds == 4 * 3600
+    assert got.interval_seconds["meminfo"] == 2.0
 
 
 @pytest.mark.parametrize(
@@ -223,9 +223,9 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("mail: {to: ['a b@c.d']}", 'mail.to = "a b@c.d": expected mail addresses'),
         ("mail: {server: 'm:25', to: root}", "without a port"),
         ("mail: here", 'mail: expected \'key: value\' lines, got "here"'),
-        ("warning_grouping: 60", "a number needs its unit: 60s for seconds"),
-        ("warning_grouping: 1:30", 'warning_grouping = "1:30": expected a duration'),
-        ("warning_grouping: 2h", "expected a duration from 0s to 1h"),
+        ("warning_group_wait: 60", "a number needs its unit: 60s for seconds"),
+        ("warning_group_wait: 1:30", 'warning_group_wait = "1:30": expected a duration'),
+        ("warning_group_wait: 2h", "expected a duration from 0s to 1h"),
         ("close_after: " + "9" * 5000 + "s", "close_after = "),
         ("shipped_rules: 'no'", "expected true or false, without quotes"),
         ("shipped_rules:", "shipped_rules = nothing: expected true or false"),
@@ -256,7 +256,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ),
         ("mail: {password_file: /p}", "mail.password_file: expected 'mail.user' as well"),
         ("mail: {server: m.example.com}", "mail.server: expected 'mail.to' as well"),
-        ("all_clear_after: 2d", "expected 'all_clear_after' to be no longer than 'close_after'"),
+        ("resolve_after: 2d", "expected 'resolve_after' to be no longer than 'close_after'"),
         ("- a", "the file: expected 'key: value' lines, got a list"),
         ("[" * 5000, "expected at most 8 levels"),
         ("host: &a x\nmail: {hello: *a}", "2: expected no alias, got '*a'"),
@@ -481,7 +481,7 @@ def test_drives_are_written_down_as_people_know_them() -> None:
     got = parse_config(
         """
 smart:
-  period: 10m
+  interval: 10m
   wake_after: 7d
   drives:
     - {path: /dev/sg2, type: "areca,1/2", slot: bay 1, profile: basic}
@@ -492,13 +492,17 @@ expose: {smartctl: true}
         FILE,
     )
     assert got.expose_smartctl
-    assert (got.smart.period_seconds, got.smart.raid_period_seconds) == (600, 3600)
+    assert (got.smart.interval_seconds, got.smart.raid_interval_seconds) == (600, 3600)
     assert got.smart.wake_after_seconds == 7 * 86400
     behind, known, ignored = got.smart.drives
     assert (behind.path, behind.kind, behind.slot) == ("/dev/sg2", "areca,1/2", "bay 1")
     assert (behind.profile, known.serial, ignored.ignore) == ("basic", "0012345678", True)
     default = parse_config("smart:\n  drives:\n", FILE).smart
-    assert (default.period_seconds, default.wake_after_seconds, default.drives) == (1800, None, ())
+    assert (default.interval_seconds, default.wake_after_seconds, default.drives) == (
+        1800,
+        None,
+        (),
+    )
 
 
 def test_overrides_say_what_is_different_about_a_rule() -> None:

@@ -15,7 +15,7 @@ from iowarden.daemon.http import exposition
 from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 
 READ = Family("iowarden_device_read_bytes_total", "counter", "Bytes read.")
-FLIGHT = Family("iowarden_device_in_flight", "gauge", "Requests the device works on.")
+FLIGHT = Family("iowarden_device_requests_in_flight", "gauge", "Requests the device works on.")
 INFO = Family("iowarden_disk_info", "gauge", 'A disk\'s "identity";\nback\\slash.')
 
 
@@ -70,9 +70,9 @@ def test_two_disks_are_shown_with_help_type_labels_and_values() -> None:
         "# TYPE iowarden_device_read_bytes_total counter\n"
         'iowarden_device_read_bytes_total{device="sda"} 4096.0\n'
         'iowarden_device_read_bytes_total{device="sdb"} 0.0\n'
-        "# HELP iowarden_device_in_flight Requests the device works on.\n"
-        "# TYPE iowarden_device_in_flight gauge\n"
-        'iowarden_device_in_flight{device="sda"} 7.0\n'
+        "# HELP iowarden_device_requests_in_flight Requests the device works on.\n"
+        "# TYPE iowarden_device_requests_in_flight gauge\n"
+        'iowarden_device_requests_in_flight{device="sda"} 7.0\n'
         "# HELP iowarden_render_failures_total Metric families left out of /metrics because they"
         " could not be rendered.\n"
         "# TYPE iowarden_render_failures_total counter\n"
@@ -95,7 +95,7 @@ def test_not_a_number_and_infinity_are_written_as_prometheus_reads_them() -> Non
         )
     )
     for line in ('{device="a"} NaN\n', '{device="b"} +Inf\n', '{device="c"} -Inf\n'):
-        assert f"iowarden_device_in_flight{line}" in text
+        assert f"iowarden_device_requests_in_flight{line}" in text
 
 
 def test_a_counter_without_total_is_shown_under_its_own_name() -> None:
@@ -233,7 +233,7 @@ def test_a_family_in_two_chunks_is_shown_once_and_reported() -> None:
     exposed = Exposition(told.append)
     family = group(FLIGHT, (disk("sda"), 1.0))
     exposed.publish(MetricsSnapshot((chunk("one", 1, family), chunk("two", 1, family, family))))
-    assert exposed.render().decode().count("# TYPE iowarden_device_in_flight") == 1
+    assert exposed.render().decode().count("# TYPE iowarden_device_requests_in_flight") == 1
     assert len(told) == 1
 
 

@@ -311,7 +311,9 @@ def test_many_requests_at_once_get_one_answer_and_the_end(start: Start) -> None:
 
 def test_every_kind_of_idler_is_closed_after_the_time_out(start: Start, errors: list[str]) -> None:
     """Silent, slow with single bytes, and one that never reads its response."""
-    server = start(app(render=lambda: METRICS * 20), replace(SETTINGS, channel_timeout_seconds=1.0))
+    server = start(
+        app(render=lambda: METRICS * 20), replace(SETTINGS, connection_timeout_seconds=1.0)
+    )
     with connect(server) as silent, connect(server) as slow, connect(server) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")

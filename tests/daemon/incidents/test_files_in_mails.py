@@ -54,9 +54,9 @@ def watched(
     """Watch a machine; give what returns the text of the next mail, and what the loop takes."""
     with smtp_server() as (port, answers):
         settings = parse_config(
-            f"host: db1\nstate_directory: {tmp_path}/state\nwarning_grouping: 2s\n"
-            "periods: {block: 10s, mounts: 6s}\n"
-            f"mail: {{server: 127.0.0.1, port: {port}, to: ops@example.com, arrival: false}}\n",
+            f"host: db1\nstate_directory: {tmp_path}/state\nwarning_group_wait: 2s\n"
+            "intervals: {block: 10s, mounts: 6s}\n"
+            f"mail: {{server: 127.0.0.1, port: {port}, to: ops@example.com, initial_report: false}}\n",
             "iowarden.yaml",
         )
         (tmp_path / "state").mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def made(
     clock = SystemClock()
     asked = pollers.make(settings.smart, clock)
     sources = [source for source in asked.sources() if source.name in SOURCES]
-    readers = SourceScheduler(sources, settings.period_seconds, root, clock.now, events.put)
+    readers = SourceScheduler(sources, settings.interval_seconds, root, clock.now, events.put)
     server = smtp.MailSettings(
         *("127.0.0.1", port, "opportunistic", None, None, "iowarden@db1", DEADLINE_SECONDS, "db1")
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 UUID = "3a1b9c52-1f0e-4d54-9a0b-2f7c3c9d1e77"
-QUICK = "smart: {period: 5m}\n"
+QUICK = "smart: {interval: 5m}\n"
 """So that hours of drives are played in minutes."""
 
 
@@ -508,7 +508,9 @@ def test_forty_drives_whose_program_was_removed_are_one_mail(tmp_path: Path) -> 
     live = Database(tmp_path, **names)
     live._files |= {path: text for name in names for path, text in drive(name).items()}
     live._files |= drive("sda") | drive("sdb")
-    gone = json.dumps({"cover": ReadStatus.NO_SMARTCTL, "reason": "'smartctl': not installed"})
+    gone = json.dumps(
+        {"read_status": ReadStatus.NO_SMARTCTL, "reason": "'smartctl': not installed"}
+    )
     with watched(tmp_path, live, settings=QUICK) as host:
         mails = host.wait(1200, 20.0)
         assert subjects(mails) == []

@@ -121,7 +121,7 @@ def test_the_disk_that_takes_over_a_name_has_not_stood_still(tmp_path: Path) -> 
         machine.goes_on("sdb")
         mails += program.wait(60)
     assert ["disappeared" in mail["Subject"] for mail in mails] == [False, True]
-    assert text(mails[-1]).count("DeviceStall, since") == 1
+    assert text(mails[-1]).count("DeviceHang, since") == 1
 
 
 def test_a_restart_between_a_disk_and_its_array_makes_no_second_incident(tmp_path: Path) -> None:

@@ -68,11 +68,11 @@ def test_who_gets_a_mail_late_reads_how_it_is_now(tmp_path: Path) -> None:
         down.wait(2 * MINUTE)
         down.live.change(STOPPED)
         down.wait(20)
-        assert down.program.metrics()['iowarden_mails_waiting{receiver="mail"}'] == 1
+        assert down.program.metrics()['iowarden_notifications_waiting{receiver="mail"}'] == 1
         (mail,) = down.ends()
     assert mail["Subject"].startswith("[CRITICAL] db1.example.com: md0")
     assert "ESCALATED" not in mail["Subject"]  # than what? nobody was told
-    assert "ArrayBroken" in text(mail)
+    assert "MdBroken" in text(mail)
     assert "mdadm --detail" in text(mail)
     assert "Do not follow the earlier advice" not in text(mail)
 
@@ -86,7 +86,7 @@ def test_what_is_over_when_the_server_is_back_is_one_mail_that_says_so(tmp_path:
         down.wait(11 * MINUTE)
         (mail,) = down.ends()
     assert mail["Subject"].startswith("[OK] db1.example.com: md0")
-    assert "critical ArrayDegraded" in text(mail)
+    assert "critical MdDegraded" in text(mail)
 
 
 def test_a_mail_that_says_how_it_is_waits_as_it_was_written(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_kill_in_an_outage_loses_nothing_and_doubles_nothing(tmp_path: Path) -
         down.program.start()
         down.wait(20)
         (mail,) = down.ends()
-    assert "ArrayBroken" in text(mail)
+    assert "MdBroken" in text(mail)
 
 
 def test_what_stalls_each_night_is_mailed_no_more_after_the_third(tmp_path: Path) -> None:
@@ -131,13 +131,13 @@ def test_what_stalls_each_night_is_mailed_no_more_after_the_third(tmp_path: Path
             live.leap(night_to_come, night_to_come)
             if night == 2:
                 host.restart()
-        assert host.program.text().count("DeviceStall sda firing") == 2 * 5
+        assert host.program.text().count("DeviceHang sda firing") == 2 * 5
     assert [bool(mails) for mails in said] == [True, True, True, False, False]
     _, over = said[1]
     assert over["Subject"].startswith("[OK]")
     assert ": 46 s." in text(over)  # this time, not since the first night
     (again,) = said[2]
-    assert "on 3 of the last 7 days (DeviceStall), no worse than usual" in text(again)
+    assert "on 3 of the last 7 days (DeviceHang), not longer than usual" in text(again)
 
 
 def test_a_server_that_answers_again_has_its_all_clear_with_the_true_end(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def told(tmp_path: Path, story: Told, *, log: bool) -> tuple[FakeMachine, list[E
     steps = story(machine)
     found: list[EmailMessage] = []
     quiet = next(steps)
-    with watched(tmp_path, machine, settings="smart: {period: 1m}\n") as host:
+    with watched(tmp_path, machine, settings="smart: {interval: 1m}\n") as host:
         machine.host = host
         assert not callable(quiet)
         found += host.wait(quiet)

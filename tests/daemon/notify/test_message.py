@@ -44,9 +44,9 @@ NOTICE = Notice(
     opened_seconds=1795266000.0,
     realtime_seconds=1795266034.0,
     recurrences=0,
-    sentences=("critical DeviceStall, since 34 s ago: sda has answered nothing for 34 s",),
+    sentences=("critical DeviceHang, since 34 s ago: sda has answered nothing for 34 s",),
     evidence=(
-        Evidence(1795266002.0, "iowarden_device_stalled_seconds", "device sda: 34 s"),
+        Evidence(1795266002.0, "iowarden_device_hang_seconds", "device sda: 34 s"),
         Evidence(
             1795179604.5, "kernel", "sd 0:0:0:0: [sda] tag#12 FAILED Result: hostbyte=DID_TIME_OUT"
         ),
@@ -93,13 +93,13 @@ def test_the_whole_text_reads_well() -> None:
     """The rest of the mail, in full: prose wrapped at 78 columns, commands never."""
     assert body(NOTICE).splitlines()[4:] == [
         "WHAT HAPPENED",
-        "  critical DeviceStall, since 34 s ago: sda has answered nothing for 34 s",
+        "  critical DeviceHang, since 34 s ago: sda has answered nothing for 34 s",
         "",
         "WHAT IT MEANS",
         "  Programs that read or write there wait and cannot be killed.",
         "",
         "EVIDENCE",
-        "  14:00:02  iowarden_device_stalled_seconds  device sda: 34 s",
+        "  14:00:02  iowarden_device_hang_seconds  device sda: 34 s",
         "  2026-11-20 14:00:04  kernel",
         "      sd 0:0:0:0: [sda] tag#12 FAILED Result: hostbyte=DID_TIME_OUT",
         "",

@@ -163,7 +163,7 @@ def test_a_server_that_turns_a_mail_down_for_good_is_not_asked_again() -> None:
     assert departs(outbox, 0.0) == 1
     batch, problem = outbox.sent(SendResult(row(1).message_id, error="553 no", permanent=True), 0.0)
     assert batch.add[0].undeliverable
-    assert "kept in state.db and not retried before a reload" in problem
+    assert "stored in state.db and not retried before a reload" in problem
     assert outbox.next(1e9) is None
 
 
@@ -188,7 +188,7 @@ def test_an_unknown_result_changes_nothing() -> None:
 
 
 def test_what_takes_the_place_of_a_mail_has_waited_as_long_as_that() -> None:
-    """The server is down for an hour: the alert 'MailUnsent' uses the oldest waiting time."""
+    """The server is down for an hour: the alert 'NotificationUnsent' uses the oldest waiting time."""
     outbox = Outbox()
     outbox.add(row(1, data=TO_BOTH), 100.0, 1)
     tried = outbox.next(102.0)

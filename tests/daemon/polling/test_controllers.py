@@ -127,7 +127,7 @@ def unread(value: Controllers) -> list[dict[str, str]]:
     return [
         dict(labels)
         for name, labels, _ in controller.emit(value)
-        if name == "iowarden_controller_unread"
+        if name == "iowarden_controller_unreadable"
     ]
 
 
@@ -253,7 +253,7 @@ def test_without_the_program_nobody_knows() -> None:
             "controller": "areca 1",
             "vendor": "areca",
             "reason": "'cli64': install it",
-            "what": "controller",
+            "scope": "controller",
         }
     ]
 
@@ -287,7 +287,7 @@ def test_a_program_that_lists_nothing_is_no_machine_without_faults() -> None:
     assert value.controllers == ()
     assert "got none listed" in value.problems[0].reason
     (told,) = unread(value)
-    assert (told["vendor"], told["host"], told["what"]) == ("3ware", "host3", "controller")
+    assert (told["vendor"], told["host"], told["scope"]) == ("3ware", "host3", "controller")
     assert "controller" not in told
     # # Which controllers exist is unknown: none of them is reported as missing.
     assert "c0" in controller.names(value)
@@ -300,7 +300,7 @@ def test_what_is_not_read_is_a_part_or_the_log(areca: FakeMachine) -> None:
     areca.answers["cli64 event info"] = "garbage"
     value = areca.look(areca.poller())
     assert value.controllers[0].disks
-    assert {told["what"]: told["reason"].split(":")[0] for told in unread(value)} == {
+    assert {told["scope"]: told["reason"].split(":")[0] for told in unread(value)} == {
         "part": "'cli64 hw info'",
         "log": "its log",
     }

@@ -44,7 +44,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
     clock = SystemClock()
     readers = SourceScheduler(
         [dataclasses.replace(block, may_hang=False)],
-        settings.period_seconds,
+        settings.interval_seconds,
         lambda: Machine(str(tmp_path / "root"), seen=seen),
         clock.now,
         events.put,

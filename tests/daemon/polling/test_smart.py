@@ -102,7 +102,9 @@ def test_what_never_came_is_played_as_well(machine: MachineMaker) -> None:
     """It hung: the disk keeps its name and its SMART data, and shows why there is nothing new."""
     played = Played(machine)
     played.later(0.0, {NAME: output()})
-    disk = only(played.later(900.0, {NAME: json.dumps({"cover": "stuck", "reason": "it hangs"})}))
+    disk = only(
+        played.later(900.0, {NAME: json.dumps({"read_status": "hung", "reason": "it hangs"})})
+    )
     assert (disk.key, disk.polled.status, disk.polled.reason) == (
         *("WD-WCC130123456", ReadStatus.HUNG, "it hangs"),
     )
@@ -121,7 +123,14 @@ def test_another_disk_by_the_same_name_is_another_disk(machine: MachineMaker) ->
 def test_a_recording_by_a_stranger_is_an_outcome(machine: MachineMaker) -> None:
     """Whatever the recording contains: no exception, and no reading of what cannot be read."""
     played = Played(machine)
-    for text in ("", "[]", "1", "[" * 100_000, '{"cover": "fine", "reason": ""}', '{"cover": 1}'):
+    for text in (
+        "",
+        "[]",
+        "1",
+        "[" * 100_000,
+        '{"read_status": "fine", "reason": ""}',
+        '{"read_status": 1}',
+    ):
         disk = only(played.later(15.0, {NAME: text}))
         assert disk.polled.status is ReadStatus.UNPARSED
         assert disk.polled.reason

@@ -348,7 +348,7 @@ def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
     bench.look(poller)
     bench.program.unlink()
     bench.now += smart.MIN_POLL_INTERVAL_SECONDS
-    poller.poll_soon(["SERIAL-0-0"])
+    poller.poll_next(["SERIAL-0-0"])
     assert poller.settled(DEADLINE_SECONDS)
     disks = bench.look(poller)
     assert set(covers(disks).values()) == {ReadStatus.NO_SMARTCTL}
@@ -424,11 +424,11 @@ def test_an_event_about_a_disk_has_it_asked_at_once(bench: Bench) -> None:
     bench.behind(0, 0, 1)
     poller = bench.start()
     bench.look(poller)
-    poller.poll_soon(["SERIAL-0-0"])
+    poller.poll_next(["SERIAL-0-0"])
     assert poller.settled(DEADLINE_SECONDS)
     assert bench.runs() == {"0-0": 1, "0-1": 1}
     bench.now += smart.MIN_POLL_INTERVAL_SECONDS
-    poller.poll_soon(["SERIAL-0-0", "sdz"])
+    poller.poll_next(["SERIAL-0-0", "sdz"])
     assert poller.settled(DEADLINE_SECONDS)
     assert bench.runs() == {"0-0": 2, "0-1": 1}
 
@@ -489,7 +489,7 @@ def test_other_options_hold_at_once(bench: Bench) -> None:
     bench.behind(0, 0)
     poller = bench.start()
     bench.look(poller)
-    poller.configure(replace(Options(), raid_period_seconds=300.0))
+    poller.configure(replace(Options(), raid_interval_seconds=300.0))
     bench.later(poller, 450.0)
     assert bench.runs() == {"0-0": 2}
 

@@ -40,7 +40,7 @@ def test_what_was_no_fault_of_the_drive_is_tried_again_each_time_later() -> None
         drive.finish(NOBODY, now, now, OPTIONS, wake=False)
         waits.append(drive.due - now)
     assert waits[:5] == [RETRY_INTERVAL_SECONDS * 2**n for n in range(5)]
-    assert max(waits) <= 1.5 * OPTIONS.period_seconds
+    assert max(waits) <= 1.5 * OPTIONS.interval_seconds
     assert drive.polled.failures_total == 8
     assert drive.polled.runs_total == 0
 
@@ -85,10 +85,10 @@ def test_what_a_drive_said_is_dropped_after_three_periods() -> None:
     drive = method()
     drive.finish(READ, 0.0, 0.0, OPTIONS, wake=False)
     drive.finish(
-        SmartctlResult(ReadStatus.ASLEEP), 0.0, 3 * OPTIONS.period_seconds, OPTIONS, wake=False
+        SmartctlResult(ReadStatus.ASLEEP), 0.0, 3 * OPTIONS.interval_seconds, OPTIONS, wake=False
     )
-    assert not drive.expire(6 * OPTIONS.period_seconds)
-    assert drive.expire(6 * OPTIONS.period_seconds + 1)
+    assert not drive.expire(6 * OPTIONS.interval_seconds)
+    assert drive.expire(6 * OPTIONS.interval_seconds + 1)
     assert drive.polled.drive is None
     assert not drive.expire(1e9)
 

@@ -75,9 +75,9 @@ def test_a_child_answers_and_ends_with_us(child: Client) -> None:
     pid = started(child)
     assert os.getsid(pid) == pid
     assert child.connected
-    assert "device_number" in json.loads(child.ask("statvfs", ("/",), DEADLINE_SECONDS))["text"]
+    assert "device_number" in json.loads(child.request("statvfs", ("/",), DEADLINE_SECONDS))["text"]
     with pytest.raises(ReadError, match="a program that root may run, got 'bash'"):
-        child.ask("run", ("bash", "-c", "id"), DEADLINE_SECONDS)
+        child.request("run", ("bash", "-c", "id"), DEADLINE_SECONDS)
     assert child.close(DEADLINE_SECONDS)
     assert reaped(pid)
 

@@ -192,7 +192,7 @@ def test_a_huge_frame_is_refused_by_its_length() -> None:
         ),
         (b'{"id": true, "outcome": "done"}', "'id': expected int, got True"),
         (b'{"id": 1.0, "outcome": "done"}', "'id': expected int, got 1.0"),
-        (b'{"id": 1, "outcome": "well"}', "'well' is not a valid Outcome"),
+        (b'{"id": 1, "outcome": "well"}', "'well' is not a valid ReplyStatus"),
         (b'{"outcome": "done"}', "KeyError: 'id'"),
         (b'{"id": 1, "verb": "run", "deadline_seconds": 0}', "expected up to 600"),
         (b'{"id": 1, "verb": "run", "deadline_seconds": 601}', "expected up to 600"),

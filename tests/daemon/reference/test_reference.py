@@ -16,7 +16,7 @@ from iowarden.daemon.reference import alerts, metrics, renamed
 from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.daemon.reference.pages import PAGES, write
 from iowarden.daemon.replay import replay
-from iowarden.rules.renames import NameKind, Rename
+from iowarden.rules.rename_table import NameKind, Rename
 
 DIRECTORY = Path(__file__).parents[3] / "packaging/doc"
 

@@ -100,7 +100,7 @@ groups:
 R0 = r"""
 least: info
 alerts:
-  - {at: 0s, alert: DirtyRatioLarge, severity: info, text: is 40 %}
+  - {at: 0s, alert: DirtyRatioTooLarge, severity: info, text: is 40 %}
   - {at: 0s, alert: Queued, state: firing}
   - {at: 0s, alert: Threshold, state: firing}
   - {at: 0s, alert: Fraction, state: firing}
@@ -109,12 +109,12 @@ alerts:
   - {at: 30s, alert: DirtyLimitTooLarge, severity: info, text: sda\+sdb would need 42.76s}
   - {at: 1m, alert: Drain, state: resolved}
   - {at: 1m6s, alert: WriteStall, severity: warning, state: firing}
-  - {at: 1m9s, alert: DeviceStall, severity: warning, text: 4 requests in flight}
-  - {at: 1m9s, alert: WriteLull, severity: warning, text: almost nothing written for 10s}
+  - {at: 1m9s, alert: DeviceHang, severity: warning, text: 4 requests in flight}
+  - {at: 1m9s, alert: WritebackNoProgress, severity: warning, text: almost nothing written for 10s}
   - {at: 1m23s, alert: Queued, state: resolved}
   - {at: 1m23s, alert: Fraction, state: resolved}
-  - {at: 1m51s, alert: WriteLull, state: resolved}
-  - {at: 2m21s, alert: DeviceStall, state: resolved}
+  - {at: 1m51s, alert: WritebackNoProgress, state: resolved}
+  - {at: 2m21s, alert: DeviceHang, state: resolved}
   - {at: 2m24s, alert: WriteStall, state: resolved}
   - {at: 2m29s, alert: WriteThrottle, state: resolved}
 incidents:

@@ -30,7 +30,8 @@ from iowarden.rules.incidents.silences import Acknowledgement, Silences
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.notices import report
-from iowarden.rules.renames import NAMES, NameKind, Rename, Renames
+from iowarden.rules.rename_table import NameKind, Rename
+from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -437,10 +438,10 @@ def test_incidents_are_listed_the_open_ones_first() -> None:
     """Those closed lately only on request, without a severity: it is not stored."""
     office = Office()
     (opened,) = office.answer("incident list").incidents
-    assert (opened.identifier, opened.severity, opened.last_reason) == (
+    assert (opened.identifier, opened.severity, opened.last_notification_reason) == (
         "3f2a9c01de",
         "critical",
-        "worse",
+        "escalated",
     )
     both = office.answer("incident list", all=True).incidents
     assert [i.identifier for i in both] == ["3f2a9c01de", "3fff000000"]
@@ -457,17 +458,17 @@ def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
     office.telling.storage_event(replace(other, key="third"), journal.EVENT, 4, "event ...")
     office.answer("ack", incident="3f2", reason="ordered")
     found = office.answer("incident show", incident="3f2")
-    assert found.happened == (
+    assert found.timeline == (
         "critical DiskHung, since 6 min 40 s ago: sda completes nothing",
         *office.notice(DueNotice(Reason.ESCALATED, OPEN)).sentences[1:],
     )
-    assert "block_io_error" in found.happened[1]
+    assert "block_io_error" in found.timeline[1]
     assert [e.text for e in found.evidence] == ["device sda: 31 in flight"]
     assert found.advice == ("Look at its cable.", "Replace it.")
     assert found.unknown == ("which file it is",)
     hangs, errors = found.members
-    assert (hangs.since_seconds, hangs.over_seconds, hangs.count) == (START + 100, None, 0)
-    assert (errors.over_seconds, errors.count, errors.last_seconds) == (
+    assert (hangs.since_seconds, hangs.cleared_seconds, hangs.count) == (START + 100, None, 0)
+    assert (errors.cleared_seconds, errors.count, errors.last_seconds) == (
         START + 480,
         412,
         START + 450,
@@ -522,7 +523,7 @@ def test_a_closed_incident_is_shown_by_what_is_left_of_it(tmp_path: Path) -> Non
     office = Office(kept(tmp_path, row(0, incident="3fff000000")))
     found = office.answer("incident show", incident="3ff")
     assert (found.line.closed_seconds, found.line.severity) == (START + 90, "")
-    assert (found.members, found.happened, len(found.events)) == ((), (), 1)
+    assert (found.members, found.timeline, len(found.events)) == ((), (), 1)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_the_first_start_is_one_mail_about_all_of_it(tmp_path: Path) -> None:
     )
     body = text(mail)
     assert "2 disks: sda (SIMULATED HDD), sdb (SIMULATED HDD) 1 software RAID array: md0" in body
-    found = ["critical ArrayDegraded md0", "warning ZoneReclaim", "notice LaptopMode"]
+    found = ["critical MdDegraded md0", "warning ZoneReclaimEnabled", "notice LaptopMode"]
     assert sorted(found, key=body.index) == found
     for advice in ("mdadm --detail /dev/md0", "vm.zone_reclaim_mode=0", "Set it to 0."):
         assert body.count(advice) == 1
@@ -101,7 +101,7 @@ def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked
             host.start_again()
             live.wait(10)
             host.program.until(
-                lambda: "state is kept in memory only" in host.program.text(), "the lock"
+                lambda: "state is in memory only" in host.program.text(), "the lock"
             )
             host.wait_only(2 * MINUTE)
         mails = host.wait(20 * MINUTE)
@@ -109,7 +109,7 @@ def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked
 
 
 def test_who_wants_no_arrival_mail_gets_each_alert(tmp_path: Path) -> None:
-    """'mail.arrival: false': array and setting are mailed separately, the notice is not."""
+    """'mail.initial_report: false': array and setting are mailed separately, the notice is not."""
     with watched(tmp_path, with_findings(tmp_path), arrival=False) as host:
         mails = host.wait(2 * MINUTE)
     assert len(mails) == 2
@@ -137,7 +137,7 @@ def test_a_sign_of_life_is_mailed_to_who_asks_for_it(tmp_path: Path) -> None:
         host.wait(8)
         host.program.end()
         config = host.program.config.read_text()
-        host.program.config.write_text(config.replace("arrival: false", "heartbeat: true"))
+        host.program.config.write_text(config.replace("initial_report: false", "heartbeat: true"))
         host.start_again()
         host.wait(80)
         first, second = week(host), week(host)
@@ -182,7 +182,7 @@ def test_a_risky_setting_known_for_long_hides_no_stall(tmp_path: Path) -> None:
     live.change({"/proc/sys/vm/laptop_mode": "0\n"})
     with watched(tmp_path, live, arrival=True) as host:
         (arrival,) = host.wait(80)
-        assert "ZoneReclaim" in text(arrival)
+        assert "ZoneReclaimEnabled" in text(arrival)
         live.change({"/proc/sys/vm/laptop_mode": "5\n"})
         (stall,) = host.wait(2 * MINUTE)
     assert "kept asleep" in stall["Subject"]

@@ -181,7 +181,7 @@ def test_what_is_read_late_is_replayed_when_it_was_read(
     path = FlightArchive(flight, str(tmp_path / "flights"), said.put).save("20261121T000000Z-a")
     assert said.get(timeout=DEADLINE_SECONDS) == ""
     assert main(["replay", path]) == 0
-    assert "critical DeviceStall sdc firing" in capsys.readouterr().out
+    assert "critical DeviceHang sdc firing" in capsys.readouterr().out
 
 
 def test_a_file_that_will_not_be_written_is_not_named(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_the_flight_of_a_hung_disk_replays_to_its_alert(
     expected = tmp_path / "expected.yaml"
     expected.write_text(
         "least: critical\n"
-        "alerts: [{alert: DeviceStall, device: sdc, severity: critical, state: firing}]\n"
+        "alerts: [{alert: DeviceHang, device: sdc, severity: critical, state: firing}]\n"
         "incidents: [{severity: critical}]\n"
         "mails: [{subject: WARNING}, {subject: CRITICAL}]\n"
     )

@@ -169,7 +169,7 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         Fault("battery is charged", "Status: Recharging", "Status: Failed (Replace Batteries)"),
         Fault("list", "array A (SAS", "array A (Failed) (SAS"),
     ),
-    "cciss": (
+    "cciss_vol_status": (
         Fault("disks", "OK.\n", "OK. At least one spare drive has failed.\n"),
         Fault("volume", "OK.\n", "kaputt.\n"),
         Fault("volume", "OK.\n", "Using interim recovery mode.\n"),
@@ -357,7 +357,7 @@ BAD: Mapping[str, Fault] = {
     "megacli": Fault("volumes and disks", "Online, Spun Up", "Failed"),
     "arcconf": Fault("configuration", ": Online", ": Failed"),
     "ssacli": Fault("detail", "Port: 1I\n         Status: OK", "Port: 1I\n         Status: Failed"),
-    "cciss": Fault("disks", "HPD9     OK", "HPD9     FAILED"),
+    "cciss_vol_status": Fault("disks", "HPD9     OK", "HPD9     FAILED"),
     "cli64": Fault("disks", "HotSpare", "Failed"),
     "tw_cli": Fault("show all", "p1     OK           ", "p1     DRIVE-REMOVED"),
     "sas2ircu": Fault("display", "Optimal (OPT)", "Failed (FLD)"),
@@ -546,7 +546,9 @@ def test_what_a_shell_or_a_forum_puts_around_a_text_is_no_part_of_it(kind: str) 
 def test_a_drive_hotter_than_its_own_limit_is_believed() -> None:
     """It prints OK all the same: one implausible value; its year of manufacture is no second."""
     told = read(changed("smartctl", Fault("scsi", "Temperature:     30", "Temperature:     63")))
-    assert ("critical", "DiskTooHot") in {(each.severity, each.alert) for each in told.alerts}
+    assert ("critical", "DiskTemperatureHigh") in {
+        (each.severity, each.alert) for each in told.alerts
+    }
 
 
 LOST: Mapping[str, tuple[tuple[str, str, str], ...]] = {
@@ -572,7 +574,7 @@ LOST: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "storcli": (
         ("drives", "Shield Counter = 0\nMedia Error Count = 0", "Shield = 0 Media Error Count = 7"),
     ),
-    "cciss": (("disks", "RAID 1 Volume 0 status: OK.", "RAID 1"),),
+    "cciss_vol_status": (("disks", "RAID 1 Volume 0 status: OK.", "RAID 1"),),
     "cli64": (("disks", "GuiErrMsg<0x00>: Success.", "GuiErrMsg<0x00>: Success. 4 4 ST1"),),
 }
 """By kind, parts whose loss the text itself does not show: a heading, a line."""

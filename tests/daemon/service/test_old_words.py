@@ -11,7 +11,8 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, notes
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.replay import expectation
-from iowarden.rules.renames import NameKind, Rename, Renames
+from iowarden.rules.rename_table import NameKind, Rename
+from iowarden.rules.renames import Renames
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ NAMES = Renames(
         Rename(
             NameKind.METRIC, "iowarden_dead", "iowarden_limit", labels=(("severity", "critical"),)
         ),
-        Rename(NameKind.CHANGE, "worse_now", "worse"),
+        Rename(NameKind.CHANGE, "worse_now", "escalated"),
         Rename(NameKind.CHOICE, "storcli_log", "storcli", of="explain --as"),
-        Rename(NameKind.KEY, "rule_period", "rule_interval"),
-        Rename(NameKind.KEY, "smart.every", "smart.period"),
-        Rename(NameKind.KEY, "every.block", "periods.block"),
+        Rename(NameKind.KEY, "rule_period", "evaluation_interval"),
+        Rename(NameKind.KEY, "smart.every", "smart.interval"),
+        Rename(NameKind.KEY, "every.block", "intervals.block"),
     )
 )
 RULES = """\
@@ -47,7 +48,7 @@ groups:
           iowarden_queued{disk_name="sda"} > 5
           and on () ALERTS{alertname=~"Stall|Other", condition="B9"}
       - alert: Late
-        expr: iowarden_device_stalled_seconds > on (device) iowarden_late
+        expr: iowarden_device_hang_seconds > on (device) iowarden_late
       - alert: Good
         expr: iowarden_md_sync_action_info{sync_action!="idle_state"} > 0
 """
@@ -70,7 +71,7 @@ def test_a_rule_file_with_old_words_is_told_the_new_ones(tmp_path: Path) -> None
         f"{place}7:21: note: Mine: the condition 'B9' is called 'B1' now; write that",
     ]
     assert found[4].startswith(
-        f"{place}9:61: note: Late: the metric 'iowarden_late' is called"
+        f"{place}9:58: note: Late: the metric 'iowarden_late' is called"
         " 'iowarden_limit{severity=\"warning\"}' now"
     )
     assert found[5].startswith(f"{place}11:15: note: Good: the label value 'idle_state' is called")
@@ -106,13 +107,15 @@ def test_an_expectation_with_old_words_expects_the_new_ones_and_names_them() -> 
     fields = {"alert": "WriteStall", "state": "firing"}
     told = [
         expectation.ReplayEvent("alerts", 43.0, Severity.WARNING, fields, "WriteStall"),
-        expectation.ReplayEvent("incidents", 43.0, Severity.WARNING, {"state": "worse"}, "worse"),
+        expectation.ReplayEvent(
+            "incidents", 43.0, Severity.WARNING, {"state": "escalated"}, "escalated"
+        ),
     ]
     assert expectation.differences(found, told) == []
     assert found.notes == (
         "'x.yaml':2:22: note: the alert 'Stall' is called 'WriteStall' now; write that",
         (
-            "'x.yaml':4:22: note: the change of an incident 'worse_now' is called 'worse' now;"
+            "'x.yaml':4:22: note: the change of an incident 'worse_now' is called 'escalated' now;"
             " write that"
         ),
     )
@@ -149,9 +152,9 @@ def test_a_setting_that_is_called_otherwise_is_refused_with_the_new_name() -> No
     with pytest.raises(ConfigError) as error:
         parse_config(text, "c.yaml", names=NAMES)
     assert [line for line in error.value.problems if "is called" in line] == [
-        "'c.yaml':1: the setting 'rule_period' is called 'rule_interval' now; write that",
-        "'c.yaml':3: the setting 'smart.every' is called 'smart.period' now; write that",
-        "'c.yaml':5: the setting 'every.block' is called 'periods.block' now; write that",
+        "'c.yaml':1: the setting 'rule_period' is called 'evaluation_interval' now; write that",
+        "'c.yaml':3: the setting 'smart.every' is called 'smart.interval' now; write that",
+        "'c.yaml':5: the setting 'every.block' is called 'intervals.block' now; write that",
     ]
     unknown = [line for line in error.value.problems if "unknown key" in line]
     assert [line.partition(": unknown")[0] for line in unknown] == [

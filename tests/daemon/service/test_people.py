@@ -38,13 +38,13 @@ def test_what_is_silenced_is_shown_and_not_mailed_until_the_silence_ends(tmp_pat
         host.wait(20)
         told = said(host, "silence", "add", "--for", "1s", "--reason", "slip", "ArayDegraded")
         assert "no rule has such an alert" in told
-        said(host, "silence", "add", "--for", "2h", "--reason", "disk swap", "ArrayDegraded")
+        said(host, "silence", "add", "--for", "2h", "--reason", "disk swap", "MdDegraded")
         live.degrade()
         assert host.wait(120) == []
         told = said(host, "silence", "add", "--for", "1s", "--reason", "again", "device=md0")
         assert told.endswith("\n1 alert that is firing now matches\n")
         host.wait(8)
-        alert = next(a for a in status(host)["alerts"] if a["name"] == "ArrayDegraded")
+        alert = next(a for a in status(host)["alerts"] if a["name"] == "MdDegraded")
         silence = status(host)["silences"][0]["identifier"]
         assert (alert["state"], alert["silences"]) == ("firing", [silence])
         assert host.program.metrics()["iowarden_alerts_silenced"] == 1.0
@@ -143,7 +143,7 @@ def test_an_acknowledged_incident_is_mailed_again_when_it_gets_worse(tmp_path: P
         assert status(host)["incidents"][0]["acknowledged"] is None
         events = said(host, "events", "-n", "200")
         assert "acknowledged by" in events
-        ended = next(line for line in events.splitlines() if "no longer acknowledged" in line)
+        ended = next(line for line in events.splitlines() if "acknowledgement expired" in line)
         assert "notice" in ended  # the escalation has its own line
 
 

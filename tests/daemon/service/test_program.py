@@ -129,7 +129,7 @@ def test_a_healthy_machine_is_silent(name: str, tmp_path: Path, programs: Progra
         program = started(programs, Played(tmp_path, feed, smtp_port=port))
         feed.give()
         program.caught_up()
-        assert program.metrics()['iowarden_mails_waiting{receiver="mail"}'] == 0.0
+        assert program.metrics()['iowarden_notifications_waiting{receiver="mail"}'] == 0.0
         assert rest(answers) == []
     assert "<4>" not in program.text()
 
@@ -143,7 +143,7 @@ def test_a_kill_loses_no_mail_that_had_not_been_sent(
     stall.give(110)
     killed.until(lambda: "Connection refused" in killed.text(), "the refusal to be told")
     killed.until(
-        lambda: killed.metrics().get('iowarden_mails_waiting{receiver="mail"}') == 1.0,
+        lambda: killed.metrics().get('iowarden_notifications_waiting{receiver="mail"}') == 1.0,
         "the mail to be counted",
     )
     killed.end(signal.SIGKILL)
@@ -186,7 +186,7 @@ def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
         program.until(lambda: "no such user" in program.text(), "the refusal to be told")
-        assert program.metrics()['iowarden_mails_waiting{receiver="mail"}'] == 1.0
+        assert program.metrics()['iowarden_notifications_waiting{receiver="mail"}'] == 1.0
         assert program.end() == 0
     with contextlib.closing(sqlite3.connect(program.state / "state.db")) as database:
         assert database.execute("SELECT count(*) FROM outbox").fetchone() == (1,)
@@ -202,7 +202,7 @@ def test_a_state_directory_that_cannot_be_written_stops_no_mail(
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
         assert "writers stalled" in parsed(program.mail(answers))["Subject"]
-        assert "state is kept in memory only" in program.text()
+        assert "state is in memory only" in program.text()
         assert program.end() == 0
         assert "state.db could not be written: alerts and mails since" in program.text()
 
@@ -251,7 +251,7 @@ def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(
 def test_an_incident_that_closes_with_its_all_clear_is_closed_once(tmp_path: Path) -> None:
     """With both times equal there is one mail and one message about the end."""
     live = Live(tmp_path)
-    with watched(tmp_path, live, settings="all_clear_after: 10s\nclose_after: 10s\n") as host:
+    with watched(tmp_path, live, settings="resolve_after: 10s\nclose_after: 10s\n") as host:
         live.degrade()
         host.wait(80)
         live.degrade(0)
@@ -302,7 +302,7 @@ def test_a_state_that_comes_late_is_not_overwritten(
         stall.give(110)
         first = parsed(program.mail(answers))
         program.until(
-            lambda: program.metrics().get('iowarden_mails_waiting{receiver="mail"}') == 0,
+            lambda: program.metrics().get('iowarden_notifications_waiting{receiver="mail"}') == 0,
             "the mail",
         )
         assert program.end() == 0
@@ -311,7 +311,7 @@ def test_a_state_that_comes_late_is_not_overwritten(
             program.feed = stall.resumed(tmp_path / "resumed")
             program.start()
             program.until(
-                lambda: "state is kept in memory only" in program.text(), "the lock to be told"
+                lambda: "state is in memory only" in program.text(), "the lock to be told"
             )
         # # It is retried with each commit and every minute: the following frames cause one.
         program.feed.give(60)
@@ -433,7 +433,7 @@ def test_a_journal_that_stops_reading_stops_nothing(
         assert "writers stalled" in parsed(program.mail(answers))["Subject"]
         assert parsed(program.mail(answers))["Subject"].startswith("[OK]")
         program.caught_up()
-        assert program.metrics()["iowarden_log_lost_total"] > 0
+        assert program.metrics()["iowarden_log_messages_lost_total"] > 0
         journald.process.send_signal(signal.SIGCONT)
 
 

@@ -66,15 +66,15 @@ def test_periods_levels_and_recipients_are_in_force_after_it(tmp_path: Path) -> 
             host,
             (f"port: {host.port}", f"port: {port}"),
             ("ops@example.com", "night@example.com"),
-            ("", "periods: {md: 1h}\n"),
+            ("", "intervals: {md: 1h}\n"),
         )
         reload(host)
         host.wait(8)
         assert host.program.metrics()[GOOD] == 1.0
         live.degrade()
         assert host.wait(40) == []  # it was read with the reload, and will be again in an hour
-        assert "ArrayDegraded" not in host.program.text()
-        change(host, ("periods: {md: 1h}\n", "log_level: error\n"))
+        assert "MdDegraded" not in host.program.text()
+        change(host, ("intervals: {md: 1h}\n", "log_level: error\n"))
         reload(host)
         host.wait_only(40)
         assert others.next().recipients == ("night@example.com",)
@@ -88,14 +88,14 @@ def test_a_rule_that_is_switched_off_and_on_again_follows(tmp_path: Path) -> Non
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(8)
-        change(host, ("", "overrides: {ArrayDegraded: {enabled: no}}\n"))
+        change(host, ("", "overrides: {MdDegraded: {enabled: no}}\n"))
         reload(host)
         live.degrade()
         assert host.wait(40) == []
-        change(host, ("ArrayDegraded: {enabled: no}", "ArrayDegraded: {threshold: {a: 1}}"))
+        change(host, ("MdDegraded: {enabled: no}", "MdDegraded: {threshold: {a: 1}}"))
         reload(host, KEPT)
-        assert "overrides: ArrayDegraded: threshold: expected a comparison" in host.program.text()
-        change(host, ("ArrayDegraded: {threshold: {a: 1}}", "ArrayDegraded: {severity: warning}"))
+        assert "overrides: MdDegraded: threshold: expected a comparison" in host.program.text()
+        change(host, ("MdDegraded: {threshold: {a: 1}}", "MdDegraded: {severity: warning}"))
         reload(host)
         (mail,) = host.wait(100)
         assert "warning" in str(mail["Subject"]).lower()
@@ -104,7 +104,7 @@ def test_a_rule_that_is_switched_off_and_on_again_follows(tmp_path: Path) -> Non
 def test_a_drive_that_is_written_down_is_missed_from_the_next_look_on(tmp_path: Path) -> None:
     """'smart.drives' is in force after a reload: no drive has this serial number."""
     live = Live(tmp_path)
-    missing = 'iowarden_disk_cover{cover="missing",disk="WD-WCC130000000"}'
+    missing = 'iowarden_disk_monitoring_state{disk="WD-WCC130000000",state="missing"}'
     with watched(tmp_path, live) as host:
         found = '{"status": 0, "signal": null, "stdout": "{}", "stderr": ""}'
         live.change({"/.probe/run smartctl --scan --json=c": found})
@@ -112,7 +112,7 @@ def test_a_drive_that_is_written_down_is_missed_from_the_next_look_on(tmp_path: 
         assert missing not in host.program.metrics()
         # # Both disks of the machine have been polled: it is neither of them.
         for name in ("sda", "sdb"):
-            target = smartctl_runner.Target(f"/dev/{name}", "scsi", name)
+            target = smartctl_runner.AccessMethod(f"/dev/{name}", "scsi", name)
             live.change({probe_path("run", smartctl_runner.command(target, "full")): found})
         change(host, ("", "smart: {drives: [{serial: WD-WCC130000000}]}\n"))
         reload(host)
@@ -287,7 +287,7 @@ def test_a_bad_configuration_changes_nothing(
         assert host.program.metrics()[GOOD] == 0.0
         (told,) = host.wait(80)
         assert "configuration" in told["Subject"]
-        assert "ArrayDegraded md0 resolved" not in host.program.text()
+        assert "MdDegraded md0 resolved" not in host.program.text()
         host.program.config.write_text(good)
         shutil.rmtree(tmp_path / "rules.d", ignore_errors=True)
         (tmp_path / "rules.d").unlink(missing_ok=True)

@@ -282,7 +282,7 @@ def test_a_new_file_gets_all_of_it() -> None:
     (tail,) = host.run(int(SAVE_SECONDS) + 1)
     host.tails.take(Written(tail.until_seconds))
     (tail,) = host.run(int(SAVE_SECONDS) + 1)
-    host.tails.take(Written(tail.until_seconds, anew=True))
+    host.tails.take(Written(tail.until_seconds, recreated=True))
     seen: list[float] = []
     for _ in range(20):
         for tail in host.run(1):

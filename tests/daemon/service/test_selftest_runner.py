@@ -140,7 +140,7 @@ class FakeMachine:
             self.engine,
             telling,
             self.root,
-            self.poller.poll_soon,
+            self.poller.poll_next,
             self.events.put,
             realtime=lambda at: at,
             zone=UTC,

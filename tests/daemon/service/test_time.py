@@ -54,15 +54,15 @@ def test_a_mail_is_not_overdue_because_the_clock_was_set(tmp_path: Path) -> None
         host.wait_only(20)
         live.degrade()
         host.wait_only(20)
-        age = 'iowarden_mail_oldest_unsent_seconds{receiver="mail"}'
+        age = 'iowarden_notifications_oldest_unsent_seconds{receiver="mail"}'
         for by in (YEAR, -2 * YEAR):
             live.leap(1.0, 1.0 + by)
             host.wait_only(MINUTE)
             assert 0 < host.program.metrics()[age] < 5 * MINUTE
-        assert "MailUnsent" not in host.program.text()
+        assert "NotificationUnsent" not in host.program.text()
         host.answers.message = "250 OK"
         (mail,) = host.wait(10 * MINUTE)
-        assert "ArrayDegraded" in text(mail)
+        assert "MdDegraded" in text(mail)
 
 
 def test_a_machine_that_sleeps_wakes_up_with_what_it_had(tmp_path: Path) -> None:
@@ -103,7 +103,10 @@ def test_a_machine_that_boots_in_1970_gets_its_time_later(tmp_path: Path) -> Non
         now = moment(2026, 11, 21, 12, 0, 0)
         live.leap(1.0, now - live.wall)
         assert host.wait(MINUTE) == []
-        assert host.program.metrics()['iowarden_mail_oldest_unsent_seconds{receiver="mail"}'] == 0.0
+        assert (
+            host.program.metrics()['iowarden_notifications_oldest_unsent_seconds{receiver="mail"}']
+            == 0.0
+        )
         loaded = "iowarden_config_last_reload_success_timestamp_seconds"
         assert abs(host.program.metrics()[loaded] - now) < 5 * MINUTE
         host.restart()
@@ -188,9 +191,9 @@ def test_a_program_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None
         live.leap(10 * MINUTE, 10 * MINUTE)
         assert host.wait(MINUTE) == []
         said = host.program.text()
-        assert said.count("ArrayDegraded md0 firing") == 1
-        assert "ArrayDegraded md0 resolved" not in said
-        assert "ArrayDegraded md0 unknown" not in said
+        assert said.count("MdDegraded md0 firing") == 1
+        assert "MdDegraded md0 resolved" not in said
+        assert "MdDegraded md0 unknown" not in said
         live.degrade(0)
         (clear,) = host.wait(11 * MINUTE)
     assert clear["References"] == opened["Message-ID"]
@@ -222,7 +225,7 @@ def test_a_disk_that_hangs_while_the_program_is_stopped_is_told(tmp_path: Path) 
     assert "sda" in mail["Subject"]
 
 
-STALLED = 'iowarden_device_stalled_seconds{device="sda"}'
+STALLED = 'iowarden_device_hang_seconds{device="sda"}'
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
@@ -243,7 +246,7 @@ def test_a_restart_in_the_middle_of_a_hang_goes_on_with_it(
         host.wait_only(12)
         assert host.program.metrics()[STALLED] >= before + 20.0
         assert host.wait(40) == []
-        assert host.program.text().count("DeviceStall sda firing") <= 2  # warning and critical
+        assert host.program.text().count("DeviceHang sda firing") <= 2  # warning and critical
 
 
 def test_a_boot_in_the_middle_of_a_hang_begins_anew(tmp_path: Path) -> None:
@@ -274,7 +277,7 @@ def test_a_restart_after_days_goes_on_with_the_incident(tmp_path: Path, *, well:
         host.start_again()
         assert host.wait(40) == []
         mails = host.wait(5 * MINUTE)
-        assert host.program.text().count("ArrayDegraded md0 firing") == 1
+        assert host.program.text().count("MdDegraded md0 firing") == 1
     assert [mail["Subject"].startswith("[OK]") for mail in mails] == [True] * well
     assert {mail["References"] for mail in mails} <= {opened["Message-ID"]}
 
@@ -283,7 +286,7 @@ def test_what_is_read_seldom_stays_as_it_was(tmp_path: Path) -> None:
     """Arrays are polled every ten minutes, a rule looks back five: it stays firing in between."""
     live = Live(tmp_path)
     live.degrade()
-    with watched(tmp_path, live, settings="periods: {md: 10m}\n") as host:
+    with watched(tmp_path, live, settings="intervals: {md: 10m}\n") as host:
         (_,) = host.wait(40)
         assert host.wait(25 * MINUTE) == []
-        assert "ArrayDegraded md0 resolved" not in host.program.text()
+        assert "MdDegraded md0 resolved" not in host.program.text()

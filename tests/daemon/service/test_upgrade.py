@@ -33,7 +33,8 @@ from iowarden.daemon.storage import event_rows, history_db
 from iowarden.daemon.storage.history_db import History, SampleBatch, SamplesLoaded
 from iowarden.rules.alerting.staleness import ObservationHistory
 from iowarden.rules.incidents.recurring import Occurrence, Recurrence
-from iowarden.rules.renames import RENAMES, NameKind, Rename, Renames
+from iowarden.rules.rename_table import RENAMES, NameKind, Rename
+from iowarden.rules.renames import Renames
 from iowarden.rules.topology.device_changes import ReturnedDisk
 from iowarden.rules.topology.topology import Dependent
 
@@ -198,7 +199,7 @@ def test_an_upgrade_that_renamed_all_keeps_the_same(tmp_path: Path) -> None:
 
 def shown(life: Life) -> dict[str, float]:
     """Return the samples of '/metrics' about documents that are not used completely."""
-    name, labels = "iowarden_state_unread", "document reason".split()
+    name, labels = "iowarden_state_unreadable", "document reason".split()
     found = {}
     for line in life.exposition.render().decode().splitlines():
         if line.startswith(name + "{"):

@@ -28,7 +28,8 @@ from iowarden.daemon.service import persisted_state
 from iowarden.daemon.storage import chunks, event_rows, history_db
 from iowarden.daemon.storage.history_db import History, SamplesLoaded
 from iowarden.rules.incidents import silences
-from iowarden.rules.renames import NAMES, NameKind
+from iowarden.rules.rename_table import NameKind
+from iowarden.rules.renames import NAMES
 from iowarden.rules.rulefile.rulefile import Rule
 
 if TYPE_CHECKING:
@@ -38,23 +39,23 @@ if TYPE_CHECKING:
 STATE = "stored-2"
 DAY = 86_400.0
 # NOW: the names of today. What they were: see the README of the fixture.
-DEVICE_HANG = "DeviceStall"
+DEVICE_HANG = "DeviceHang"
 DEVICE_HANG_CONDITION = "device_hang"
-NO_PROGRESS = "WriteLull"
-NO_PROGRESS_LABEL = "kind"
-NO_PROGRESS_METRIC = "iowarden_write_lull_seconds"
-INCREASE = "iowarden_smart_growth"
-DEGRADED = "ArrayDegraded"
-MISMATCHES = "ArrayMismatches"
+NO_PROGRESS = "WritebackNoProgress"
+NO_PROGRESS_LABEL = "cause"
+NO_PROGRESS_METRIC = "iowarden_writeback_no_progress_seconds"
+INCREASE = "iowarden_smart_increase"
+DEGRADED = "MdDegraded"
+MISMATCHES = "MdMismatches"
 RAID_ARRAY = "raid_array"
-PENDING_SECTORS = "DiskSectorsUnreadable"
-CRC_ERRORS = "DiskCableErrors"
-FILESYSTEM_ERRORS = "FileSystemErrors"
+PENDING_SECTORS = "DiskPendingSectors"
+CRC_ERRORS = "DiskInterfaceCrcErrors"
+FILESYSTEM_ERRORS = "FilesystemErrors"
 SMART_ERRORS = "smart_errors"
-ERRORS_INCREASED = "DiskErrorsGrow"
-FILESYSTEM_FULL = "FileSystemFull"
-QUEUE_DEPTH = "QueueDepthShared"
-EXPECTED_BY_HISTORY = "memory"
+ERRORS_INCREASED = "DiskErrorsIncreased"
+FILESYSTEM_FULL = "FilesystemFull"
+QUEUE_DEPTH = "QueueDepthTooLarge"
+EXPECTED_BY_HISTORY = "history"
 # NOW: to here.
 
 

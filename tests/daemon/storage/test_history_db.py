@@ -271,7 +271,7 @@ for n in range(100000):
     at = 1.8e9 + n
     times = array("d", [at])
     rows = [("x", (("n", str(k)),), times, array("d", [float(n)])) for k in range(200)]
-    history.note(at, [(f"serial{k}", "raw", float(n), True) for k in range(200)])
+    history.store_drives(at, [(f"serial{k}", "raw", float(n), True) for k in range(200)])
     history.save(SampleBatch(rows, ObservationHistory({"x": 1.8e9}, at), at, 0.0, {"x": 1e6}))
     while not isinstance(answer := answers.get(), Written):
         pass
@@ -407,7 +407,7 @@ def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Pat
 
 
 def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_asked_for(path: Path) -> None:
-    """A bad sector under history.db: `anew` makes the engine hand over all of it again."""
+    """A bad sector under history.db: `recreated` makes the engine hand over all of it again."""
     with opened(path) as asked:
         asked.save(tail(row(START, 10), until=START + 9))
         rotten = path.with_name("rotten")
@@ -415,10 +415,10 @@ def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_asked_for(path:
         os.replace(rotten, path)
         answer = asked.save(tail(row(START + 10, 5), until=START + 14))
         assert "renamed to" in answer.set_aside
-        assert answer.anew
+        assert answer.recreated
         shutil.rmtree(path.parent)
         answer = asked.save(tail(row(START + 15, 5), until=START + 19))
-        assert (answer.anew, answer.set_aside, answer.error) == (True, "", "")
+        assert (answer.recreated, answer.set_aside, answer.error) == (True, "", "")
     assert kept(path).rows == [row(START + 15, 5)]
 
 

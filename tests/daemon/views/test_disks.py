@@ -73,11 +73,11 @@ def test_what_is_covered_is_told_wherever_people_look(tmp_path: Path) -> None:
         assert text(mail).count("SMART: ") == 1
         assert line in text(mail)
         assert data(host, "status")["disks"] == line
-        status, shown = asked(host, "coverage")
+        status, shown = asked(host, "monitoring")
         assert (status, shown.splitlines()[0]) == (1, f"warning: {line}")
         live.change(says("sdb", healthy("sdb")))
         host.wait(30)
-        status, shown = asked(host, "coverage")
+        status, shown = asked(host, "monitoring")
         assert (status, shown.splitlines()[0]) == (0, "ok: SMART: 2 of 2 disks readable")
 
 
@@ -90,7 +90,7 @@ def test_a_disk_is_found_by_whatever_it_is_called(tmp_path: Path) -> None:
         for name in ("S-sda", "s-sda", "sda", "/dev/sda"):
             found = data(host, "disk", "show", name)
             assert found["line"]["object"] == "sda (SIMULATED HDD, serial S-sda)"
-        assert found["carries"] == ["md0"]
+        assert found["used_by"] == ["md0"]
         assert ["serial number", "S-sda"] in found["facts"]
         status, told = asked(host, "disk", "show", "S-")
         assert status == 1
@@ -164,12 +164,12 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
         assert mail["Subject"].startswith("[WARNING]")
         assert "sdb (SIMULATED HDD, serial S-sdb) is missing" in text(mail)
         assert "DiskMissing sdb (SIMULATED HDD, serial S-sdb) firing: " in asked(host, "events")[1]
-        status, shown = asked(host, "coverage")
+        status, shown = asked(host, "monitoring")
         assert (status, "SMART: 1 of 2 disks readable (1 missing)" in shown) == (1, True)
         status, told = asked(host, "disk", "forget", "S-sdb")
         assert (status, "is no longer reported as missing" in told) == (0, True)
         host.wait(30)
-        assert asked(host, "coverage")[0] == 0
+        assert asked(host, "monitoring")[0] == 0
         host.restart()
         assert host.wait(480) == []
 

@@ -222,7 +222,7 @@ def test_no_self_test_is_begun_on_a_disk_that_says_it_is_failing() -> None:
         Alert(name, (("alertname", name), ("disk", "S1")), AlertState.FIRING, 1.0, annotations, 0.0)
         for name, annotations in (
             (
-                "DiskDefectsGrow",
+                "DiskGrownDefectsIncreased",
                 (("advice", "Read it once:\n  iowarden selftest start 'S1' long\nReplace it."),),
             ),
             ("DiskFailing", (("advice", "No test."),)),
@@ -290,7 +290,7 @@ def test_nothing_is_repaired_on_a_pool_without_space() -> None:
 
 
 @pytest.mark.parametrize(
-    ("carried", "device", "refused"),
+    ("device", "refused", "used_by"),
     [
         (("vg-data", "/srv"), "dm-1", True),
         (("md0", "vg-data", "/srv"), "dm-1", False),
@@ -531,7 +531,7 @@ def test_no_rule_s_mail_has_a_placeholder() -> None:
             for each in texts
             for fault in wrong(each, unknown)
             if "is not there" not in fault
-            and not (alert.name.startswith("Array") and "without md" in fault)
+            and not (alert.name.startswith("Md") and "without md" in fault)
         }
     assert faults == set()
 
@@ -559,7 +559,7 @@ def test_a_rule_about_a_disk_says_nothing_that_its_kind_does_not_have(state: str
     facts = facts_in(state)
     faults = set()
     for alert in told_by_unit_tests():
-        if alert.name not in {"DeviceStall", "ScsiTimeouts", "DiskReadOnly", "DeviceGone"}:
+        if alert.name not in {"DeviceHang", "ScsiTimeouts", "DiskReadOnly", "DeviceRemoved"}:
             continue
         scsi = alert.name == "ScsiTimeouts"
         for name in ("sda", "sdc") if scsi else EACH:

@@ -128,7 +128,7 @@ def test_one_path_of_two_is_no_trouble_of_its_map() -> None:
     assert "2 members" in both.memberships("sda")[0].refusal
 
 
-def alert(device: str, name: str = "DeviceStall", severity: str = "warning") -> Alert:
+def alert(device: str, name: str = "DeviceHang", severity: str = "warning") -> Alert:
     """Return an alert of a shipped rule about a device, which fires."""
     labels = (("device", device), ("severity", severity))
     return Alert(name, labels, AlertState.FIRING, 1.0, (), 0.0, subject=f"device {device}")
@@ -145,20 +145,22 @@ def test_three_disks_of_an_adapter_are_its_trouble() -> None:
 @pytest.mark.parametrize(
     ("name", "severity"),
     [
-        ("DeviceStall", "info"),
-        ("SchedulerUnsuited", "warning"),
-        ("DiskNotCovered", "warning"),
+        ("DeviceHang", "info"),
+        ("SchedulerUnsuitable", "warning"),
+        ("DiskNotMonitored", "warning"),
         ("ReadAheadTooSmall", "warning"),
-        ("DiskTooHot", "warning"),
-        ("DiskCableErrors", "warning"),
-        ("FileSystemErrors", "critical"),
+        ("DiskTemperatureHigh", "warning"),
+        ("DiskInterfaceCrcErrors", "warning"),
+        ("FilesystemErrors", "critical"),
     ],
 )
 def test_what_says_nothing_against_a_disk_is_no_trouble(name: str, severity: str) -> None:
     """A scheduler, SMART that cannot be read, a torn file system: the disk is as good as before."""
     where = everything().of.map
     assert facts.advice_inputs(where, (), [alert("sda", name, severity)]).in_trouble == frozenset()
-    assert facts.advice_inputs(where, (), [alert("sda", "DiskErrorsGrow")]).in_trouble == {"sda"}
+    assert facts.advice_inputs(where, (), [alert("sda", "DiskErrorsIncreased")]).in_trouble == {
+        "sda"
+    }
 
 
 # --- where it is mounted

@@ -134,7 +134,9 @@ def test_an_alert_whose_source_falls_silent_is_unknown_and_its_incident_stays_op
     for _ in range(20):
         watch.run(None, 50.0)
     open_ones = watch.incidents.by_key.values()
-    assert sorted(watch.reasons) == ["opened"] * len(open_ones) + ["unreadable"] * len(open_ones)
+    assert sorted(watch.reasons) == ["data unavailable"] * len(open_ones) + ["opened"] * len(
+        open_ones
+    )
     assert all(incident.firing for incident in open_ones)
     watch.run(good)
     assert {alert.state.value for alert in watch.engine.rules.alerts()} == {"firing"}

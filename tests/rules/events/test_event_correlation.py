@@ -206,14 +206,14 @@ def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None
 
 def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
     """Its degraded array adds nothing; without an error of a disk it is an incident."""
-    degraded = about_array("ArrayDegraded", "raid_array")
+    degraded = about_array("MdDegraded", "raid_array")
     machine = FakeMachine()
     machine.tell(machine.medium_error("sdb"))
     machine.alerts = [degraded]
     machine.look()
     (found,) = machine.open
     assert found.key == identity(MACHINE, "sdb").key
-    assert {m.name for m in found.members} == {"block_medium_error", "ArrayDegraded"}
+    assert {m.name for m in found.members} == {"block_medium_error", "MdDegraded"}
     alone = FakeMachine()
     alone.alerts = [degraded]
     alone.look()
@@ -223,7 +223,7 @@ def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
 def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
     """In any order of reading it is one thread of mails."""
     machine = FakeMachine()
-    machine.alerts = [about_array("ArrayDegraded", "raid_array")]
+    machine.alerts = [about_array("MdDegraded", "raid_array")]
     machine.look()
     machine.now += 10
     machine.tell(machine.medium_error("sdb"))
@@ -824,7 +824,7 @@ def seen(*alerts: tuple[float, Alert], log: tuple[tuple[float, str, str], ...]) 
     [
         # a member fails: the log names its disk
         (
-            ("ArrayDegraded", "md0", 4.0),
+            ("MdDegraded", "md0", 4.0),
             ((1.0, "block_medium_error", "sdb"), (3.0, "md_disk_failure", "sdb")),
             "md0",
             "sdb",
@@ -832,7 +832,7 @@ def seen(*alerts: tuple[float, Alert], log: tuple[tuple[float, str, str], ...]) 
         # tasks hang: the log names the disk that went offline
         (("HungTask", "", 130.0), ((2.0, "scsi_offlined", "sdc"),), "host", "sdc"),
         # the array is inactive: by the log its disk was disabled before
-        (("ArrayStopped", "md0", 60.0), ((2.0, "ata_gone", "sda"),), "md0", "sda"),
+        (("MdInactive", "md0", 60.0), ((2.0, "ata_disabled", "sda"),), "md0", "sda"),
         # a stall without an explanation in the log is unchanged
         (("WriteStall", "", 5.0), (), "host", "host"),
     ],

@@ -25,7 +25,7 @@ from iowarden.rules.events.event_table import (
     Burst,
     EventTable,
     Storm,
-    grown,
+    extended,
     object_of,
     parse_events_file,
     twins,
@@ -141,7 +141,7 @@ def gather(
     for event in events:
         row = known.find(event)
         key = (event.source, row.kind, object_of(event))
-        after[key] = grown(after.get(key), row, event)
+        after[key] = extended(after.get(key), row, event)
     return after
 
 
@@ -312,13 +312,13 @@ def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
         (
             "condition: raid_array",
             "condition: M5",
-            "11:54: event 'three': condition: expected a word",
+            "11:54: event 'three': condition: expected a name",
         ),
         ("raid_array", "raid_arrays", ", such as 'raid_array', got 'raid_arrays'"),
         (
             "condition: raid_array",
             "condition: mail",
-            "11:54: event 'three': condition: expected a word",
+            "11:54: event 'three': condition: expected a name",
         ),
         ("advice: disk\n", "advice: disc\n", "7:13: event 'one': advice: no text 'disc'"),
         ("    advice: disk\n", "", "8:7: event 'one': a mail of it has no advice; add 'advice:'"),

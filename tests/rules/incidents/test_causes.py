@@ -38,27 +38,30 @@ def cause(of: Alert, *others: Alert, around: CauseContext = ABOVE) -> str:
 )
 def test_a_cause_begins_at_most_300_s_before_and_30_s_after(began: float, expected: str) -> None:
     """A disk vanished, and `began` seconds later its array was degraded."""
-    degraded = alert("ArrayDegraded", "device md0", since=1000.0)
-    assert cause(degraded, alert("DeviceGone", "disk a", since=1000.0 - began)) == expected
+    degraded = alert("MdDegraded", "device md0", since=1000.0)
+    assert cause(degraded, alert("DeviceRemoved", "disk a", since=1000.0 - began)) == expected
 
 
 def test_what_does_not_carry_an_object_explains_nothing_of_it() -> None:
     """A disk that hangs next to an array of which it is not a member."""
-    assert not cause(alert("ArrayDegraded", "device md0"), alert("DeviceStall", "disk c"))
+    assert not cause(alert("MdDegraded", "device md0"), alert("DeviceHang", "disk c"))
 
 
 def test_of_equals_the_first_is_the_cause() -> None:
     """Two members vanish: the array belongs to the one that went first."""
-    array = alert("ArrayStopped", "device md0", since=20.0)
-    gone = [alert("DeviceGone", "disk b", since=5.0), alert("DeviceGone", "disk a", since=9.0)]
+    array = alert("MdInactive", "device md0", since=20.0)
+    gone = [
+        alert("DeviceRemoved", "disk b", since=5.0),
+        alert("DeviceRemoved", "disk a", since=9.0),
+    ]
     assert cause(array, *gone) == "disk b"
 
 
 def test_a_chain_of_causes_ends_at_the_deepest() -> None:
     """The adapter is missing, so its disks are, so the array stops, and programs wait."""
     card = alert("ControllerMissing", "adapter host2")
-    disk = alert("DeviceGone", "disk a", since=2.0, adapter="host2")
-    array = alert("ArrayStopped", "device md0", since=4.0)
+    disk = alert("DeviceRemoved", "disk a", since=2.0, adapter="host2")
+    array = alert("MdInactive", "device md0", since=4.0)
     hung = alert("HungTask", since=130.0)
     for each in (disk, array, hung):
         others = [other for other in (card, disk, array, hung) if other is not each]
@@ -68,15 +71,17 @@ def test_a_chain_of_causes_ends_at_the_deepest() -> None:
 def test_a_hang_explains_stalls_for_as_long_as_it_lasts_and_a_disk_that_went_does_not() -> None:
     """A stall an hour later: of the disk that hangs still, not of the one that vanished."""
     stall = alert("WriteStall", since=3600.0)
-    assert cause(stall, alert("DeviceStall", "disk a")) == "disk a"
-    assert not cause(stall, alert("DeviceGone", "disk a"))
+    assert cause(stall, alert("DeviceHang", "disk a")) == "disk a"
+    assert not cause(stall, alert("DeviceRemoved", "disk a"))
 
 
-@pytest.mark.parametrize("name", ["DatabaseDown", "FileSystemFull", "MailUnsent", "ReadAheadShort"])
+@pytest.mark.parametrize(
+    "name", ["DatabaseDown", "FilesystemFull", "NotificationUnsent", "ReadAheadBelowStripe"]
+)
 def test_what_is_no_storage_fault_is_explained_by_nothing(name: str) -> None:
     """A user's alert, a full file system, a setting, iowarden itself: each its own incident."""
-    subject = "iowarden" if name == "MailUnsent" else "device md0"
-    assert not cause(alert(name, subject), alert("DeviceStall", "disk a"))
+    subject = "iowarden" if name == "NotificationUnsent" else "device md0"
+    assert not cause(alert(name, subject), alert("DeviceHang", "disk a"))
 
 
 def test_a_hang_began_when_the_disk_stood_still_and_not_when_its_alert_fired() -> None:
@@ -90,7 +95,7 @@ def test_a_hang_began_when_the_disk_stood_still_and_not_when_its_alert_fired() -
 def suffering(count: int, gap: float = 0.0, rest: float = 1.0) -> list[Alert]:
     """Disks of one adapter that hang: the first, `gap` later the second, then each `rest` later."""
     starts = [0.0, *(gap + rest * number for number in range(count - 1))]
-    return [alert("DeviceStall", f"disk {n}", at, "host3") for n, at in enumerate(starts)]
+    return [alert("DeviceHang", f"disk {n}", at, "host3") for n, at in enumerate(starts)]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +130,7 @@ def test_an_adapter_is_silent_only_where_all_of_its_disks_are_silenced() -> None
 
 def vanished(*times: float) -> list[Alert]:
     """Disks of one adapter that disappeared at these times."""
-    return [alert("DeviceGone", f"disk {n}", at, "host3") for n, at in enumerate(times)]
+    return [alert("DeviceRemoved", f"disk {n}", at, "host3") for n, at in enumerate(times)]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +161,7 @@ def test_disks_that_are_missed_at_different_looks_may_have_gone_together(
 
 def test_a_connection_failed_long_before_it_is_given_up() -> None:
     """The disk behind it has not responded for two minutes by then."""
-    hang = alert("DeviceStall", "disk a", since=100.0, adapter="host3")
+    hang = alert("DeviceHang", "disk a", since=100.0, adapter="host3")
     lost = replace(alert("connection_lost", "adapter host3", since=220.0), count=1)
     assert cause(hang, lost) == "adapter host3"
 
@@ -166,9 +171,9 @@ def test_paths_are_lost_and_the_map_has_failed() -> None:
     above = {"disk a": frozenset({"device dm-0", "device dm-1"})}
     above["device dm-0"] = frozenset({"device dm-1"})
     around = CauseContext(above, maps={"disk a": frozenset({"device dm-0"})})
-    gone = alert("DeviceGone", "disk a", since=5.0)
+    gone = alert("DeviceRemoved", "disk a", since=5.0)
     lost = alert("MultipathAllPathsLost", "device dm-0", since=7.0)
-    volume = alert("FileSystemReadOnly", "device dm-1", since=8.0)
+    volume = alert("FilesystemReadOnly", "device dm-1", since=8.0)
     for each in (gone, volume):
         others = [other for other in (gone, lost, volume) if other is not each]
         assert cause(each, *others, around=around) == "device dm-0"
@@ -179,7 +184,7 @@ def test_an_array_that_is_degraded_before_the_next_look_was_degraded_by_the_disk
     None
 ):
     """The array reports at once; that a disk is missing shows with a poll 50 s later."""
-    degraded, gone = alert("ArrayDegraded", "device md0", since=1000.0), vanished(1050.0)[0]
+    degraded, gone = alert("MdDegraded", "device md0", since=1000.0), vanished(1050.0)[0]
     gone = replace(gone, subject="disk a")
     for seen, expected in (({"disk a": 990.0}, "disk a"), ({"disk a": 1040.0}, "")):
         facts = [causes.fact(each, NOW, seen=seen) for each in (degraded, gone)]
@@ -190,8 +195,8 @@ def test_an_array_that_is_degraded_before_the_next_look_was_degraded_by_the_disk
 def test_resets_of_an_adapter_are_the_symptom_of_the_disk_that_does_not_answer() -> None:
     """Without one the adapter itself is at fault."""
     resets = alert("ScsiTimeouts", "adapter host3", since=12.0)
-    assert cause(resets, alert("DeviceStall", "disk 0", adapter="host3")) == "disk 0"
-    assert not cause(resets, alert("DeviceStall", "disk 0", adapter="host4"))
+    assert cause(resets, alert("DeviceHang", "disk 0", adapter="host3")) == "disk 0"
+    assert not cause(resets, alert("DeviceHang", "disk 0", adapter="host4"))
 
 
 SUBJECTS = {
@@ -210,9 +215,9 @@ SUBJECTS = {
     "": "",
 }
 NAMES = (
-    "DeviceGone DeviceStall DeviceSuspended ArrayStopped ArrayDegraded FileSystemErrors"
-    " FileSystemReadOnly FileSystemFull ControllerMissing ControllerImpaired ScsiTimeouts"
-    " WriteStall HungTask DiskErrorsGrow DiskNotCovered WriteThrottle DatabaseDown"
+    "DeviceRemoved DeviceHang DeviceSuspended MdInactive MdDegraded FilesystemErrors"
+    " FilesystemReadOnly FilesystemFull ControllerMissing ControllerImpaired ScsiTimeouts"
+    " WriteStall HungTask DiskErrorsIncreased DiskNotMonitored WriteThrottle DatabaseDown"
 )
 
 
@@ -281,7 +286,7 @@ def test_maps_that_fail_together_have_the_fabric_in_common(
     """Three within a minute, or both of two; their LUNs are in that incident as well."""
     around = CauseContext(maps={f"disk {n}": frozenset({f"device dm-{n}"}) for n in range(maps)})
     alerts = [alert("MultipathPathLost", f"device dm-{n}", n * 10.0) for n in range(lost)]
-    gone = alert("DeviceGone", "disk 0", 5.0, "host1")
+    gone = alert("DeviceRemoved", "disk 0", 5.0, "host1")
     assert cause(alerts[-1], *alerts[:-1], gone, around=around) == expected
     assert cause(gone, *alerts, around=around) == (expected or "device dm-0")
 
@@ -289,21 +294,21 @@ def test_maps_that_fail_together_have_the_fabric_in_common(
 def test_the_disk_that_an_adapter_says_it_lost_is_the_one_that_is_gone() -> None:
     """mpt3sas prints a handle and an address, two seconds before the disk is missing by name."""
     told = replace(alert("hba_device_removed", "adapter host6", adapter="host6"), count=1)
-    gone = alert("DeviceGone", "disk a", since=2.0, adapter="host6")
+    gone = alert("DeviceRemoved", "disk a", since=2.0, adapter="host6")
     assert cause(told, gone) == "disk a"
     assert not cause(gone, told)
-    assert not cause(told, alert("DeviceGone", "disk a", since=2.0, adapter="host7"))
+    assert not cause(told, alert("DeviceRemoved", "disk a", since=2.0, adapter="host7"))
 
 
 def test_a_controller_that_is_gone_is_no_consequence_of_its_disks() -> None:
     """The controller is missing: its disks disappeared first."""
     card = alert("ControllerMissing", "adapter host6", adapter="host6")
-    assert not cause(card, alert("DeviceGone", "disk a", since=2.0, adapter="host6"))
+    assert not cause(card, alert("DeviceRemoved", "disk a", since=2.0, adapter="host6"))
 
 
 def test_an_adapter_is_named_with_its_driver() -> None:
     """'host6' alone is not enough to find it in the kernel's log, or in the host."""
     around = CauseContext(disks={"host6": 2}, drivers={"host6": "mpt3sas_cm0"})
-    disks = [alert("DeviceStall", f"disk {n}", adapter="host6") for n in "ab"]
+    disks = [alert("DeviceHang", f"disk {n}", adapter="host6") for n in "ab"]
     found = causes.explained([causes.fact(each, NOW) for each in disks], around)
     assert {f.object for f in found.values()} == {"host6 (SCSI host adapter, mpt3sas_cm0)"}

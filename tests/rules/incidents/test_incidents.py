@@ -52,7 +52,7 @@ def alert(
 
 STALL = alert("WriteStall")
 WORSE = alert("WriteStall", "critical")
-HANG = alert("DeviceStall", "warning", device="sda", condition="device_hang")
+HANG = alert("DeviceHang", "warning", device="sda", condition="device_hang")
 
 
 class FakeMachine:
@@ -160,7 +160,9 @@ def test_a_warning_waits_a_minute_for_others() -> None:
     """One mail after 60 s, not one an alert."""
     host = FakeMachine()
     assert host.run(60, STALL) == []
-    assert host.run(5, STALL, alert("WriteLull", condition="writeback_no_progress")) == ["opened"]
+    assert host.run(5, STALL, alert("WritebackNoProgress", condition="writeback_no_progress")) == [
+        "opened"
+    ]
     assert host.run(HOUR, STALL) == []
 
 
@@ -180,7 +182,7 @@ def test_a_warning_that_becomes_critical_is_told_again_in_its_thread() -> None:
     """The second mail answers the first."""
     host = FakeMachine()
     host.run(90, STALL)
-    assert host.run(60, STALL, WORSE) == ["worse"]
+    assert host.run(60, STALL, WORSE) == ["escalated"]
     incident = host.only()
     assert incident.mails == 2
     assert incident.references == (f"{incident.identifier}.1",)
@@ -199,7 +201,7 @@ def test_all_clear_comes_after_ten_quiet_minutes_and_once() -> None:
     host = FakeMachine()
     host.run(120, STALL)
     assert host.run(595) == []
-    assert host.run(20) == ["all clear"]
+    assert host.run(20) == ["resolved"]
     assert host.run(HOUR) == []
 
 
@@ -216,7 +218,7 @@ def test_a_short_warning_is_told_although_it_is_over() -> None:
     host = FakeMachine()
     host.run(20, STALL)
     assert host.run(60) == ["opened"]
-    assert host.run(10 * MINUTE) == ["all clear"]
+    assert host.run(10 * MINUTE) == ["resolved"]
 
 
 def test_a_stall_that_comes_and_goes_is_five_mails_and_no_all_clear_for_a_day() -> None:
@@ -227,9 +229,9 @@ def test_a_stall_that_comes_and_goes_is_five_mails_and_no_all_clear_for_a_day() 
     for _ in range(9):
         reasons += host.run(18 * MINUTE)
         reasons += host.run(2 * MINUTE, STALL)
-    assert reasons == ["all clear", "again", "all clear", "again"]
+    assert reasons == ["resolved", "reopened", "resolved", "reopened"]
     assert host.only().returns == 2
-    assert host.run(25 * HOUR, step=60) == ["all clear"]
+    assert host.run(25 * HOUR, step=60) == ["resolved"]
 
 
 def test_a_recurrence_that_is_worse_does_not_wait_for_its_hour() -> None:
@@ -237,8 +239,8 @@ def test_a_recurrence_that_is_worse_does_not_wait_for_its_hour() -> None:
     host = FakeMachine()
     host.run(120, STALL)
     host.run(18 * MINUTE)
-    assert host.run(2 * MINUTE, STALL) == ["again"]
-    assert host.run(60, WORSE) == ["worse"]
+    assert host.run(2 * MINUTE, STALL) == ["reopened"]
+    assert host.run(60, WORSE) == ["escalated"]
 
 
 def test_an_incident_closes_after_a_quiet_day_and_its_thread_goes_on_for_a_week() -> None:
@@ -249,7 +251,7 @@ def test_an_incident_closes_after_a_quiet_day_and_its_thread_goes_on_for_a_week(
     host.run(2 * DAY, step=60)
     assert host.only().closed_seconds is not None
     host.run(DAY, step=60)
-    assert host.run(120, STALL) == ["again"]
+    assert host.run(120, STALL) == ["reopened"]
     assert host.only().identifier == first
     host.run(14 * DAY, step=600)
     assert not host.state.by_key
@@ -260,7 +262,7 @@ def test_an_incident_closes_after_a_quiet_day_and_its_thread_goes_on_for_a_week(
 def test_nothing_is_repeated_for_a_week_and_then_once() -> None:
     """A warning that stays: one mail, one reminder."""
     host = FakeMachine()
-    assert host.run(20 * DAY, STALL, step=600) == ["opened", "still"]
+    assert host.run(20 * DAY, STALL, step=600) == ["opened", "reminder"]
 
 
 def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
@@ -268,7 +270,7 @@ def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
     host = FakeMachine()
     host.run(120, STALL)
     silent = replace(STALL, state=AlertState.UNKNOWN, unknown_reason="vmstat failed")
-    assert host.run(DAY, silent, step=60) == ["unreadable"]
+    assert host.run(DAY, silent, step=60) == ["data unavailable"]
     assert host.only().firing
     assert host.run(60, STALL) == []
 
@@ -276,7 +278,7 @@ def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
 def test_two_hung_disks_are_two_incidents() -> None:
     """Each with its own thread."""
     host = FakeMachine()
-    other = alert("DeviceStall", device="sdb", condition="device_hang")
+    other = alert("DeviceHang", device="sdb", condition="device_hang")
     assert host.run(90, HANG, other) == ["opened", "opened"]
     assert len({i.identifier for i in host.state.by_key.values()}) == 2
 
@@ -284,11 +286,15 @@ def test_two_hung_disks_are_two_incidents() -> None:
 def test_a_stall_that_a_hung_disk_causes_is_that_disks_incident() -> None:
     """Both begin together: one mail, about the disk."""
     host = FakeMachine()
-    assert host.run(90, HANG, STALL, alert("WriteLull", condition="writeback_no_progress")) == [
-        "opened"
-    ]
+    assert host.run(
+        90, HANG, STALL, alert("WritebackNoProgress", condition="writeback_no_progress")
+    ) == ["opened"]
     assert host.only().key == "disk sda"
-    assert {m.name for m in host.only().members} == {"DeviceStall", "WriteStall", "WriteLull"}
+    assert {m.name for m in host.only().members} == {
+        "DeviceHang",
+        "WriteStall",
+        "WritebackNoProgress",
+    }
 
 
 def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> None:
@@ -296,14 +302,14 @@ def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> Non
     host = FakeMachine()
     host.run(90, STALL)
     thread = host.only().identifier
-    assert host.run(60, STALL, HANG) == ["worse"]
+    assert host.run(60, STALL, HANG) == ["escalated"]
     assert host.mails[-1][2] == "sda (serial sda)"
     assert host.only().key == "disk sda"
     assert host.only().identifier == thread
-    worse = alert("DeviceStall", "critical", device="sda", condition="device_hang")
-    assert host.run(60, STALL, HANG, worse) == ["worse"]
+    worse = alert("DeviceHang", "critical", device="sda", condition="device_hang")
+    assert host.run(60, STALL, HANG, worse) == ["escalated"]
     assert host.mails[-1][2] == "sda (serial sda)"
-    assert host.run(11 * MINUTE) == ["all clear"]
+    assert host.run(11 * MINUTE) == ["resolved"]
 
 
 def test_what_vanished_unread_gets_no_all_clear() -> None:
@@ -324,7 +330,7 @@ def test_a_disk_that_vanished_and_came_back_to_hang_is_told_again() -> None:
             DAY, replace(HANG, state=AlertState.UNKNOWN, unknown_reason="not listed"), step=600
         )
         host.run(quiet * DAY, step=600)
-        assert host.run(120, HANG) == ["again"]
+        assert host.run(120, HANG) == ["reopened"]
 
 
 def test_an_all_clear_that_nobody_can_vouch_for_is_none() -> None:
@@ -336,7 +342,7 @@ def test_an_all_clear_that_nobody_can_vouch_for_is_none() -> None:
     assert host.run(HOUR) == []
     host.blind = False
     assert host.run(590) == []
-    assert host.run(20) == ["all clear"]
+    assert host.run(20) == ["resolved"]
 
 
 def test_what_flaps_is_told_although_it_never_fires_for_a_minute() -> None:
@@ -350,7 +356,7 @@ def test_a_host_is_not_clear_while_its_writers_stall_in_a_disks_incident() -> No
     host = FakeMachine()
     host.run(120, STALL)
     host.run(300)
-    assert "all clear" not in host.run(1200, HANG, STALL)
+    assert "resolved" not in host.run(1200, HANG, STALL)
 
 
 def test_a_stall_folded_into_a_disks_older_incident_is_news() -> None:
@@ -359,7 +365,7 @@ def test_a_stall_folded_into_a_disks_older_incident_is_news() -> None:
     host.run(120, HANG)
     host.run(200)
     host.run(120, STALL)
-    assert host.run(60, STALL, HANG) == ["again"]
+    assert host.run(60, STALL, HANG) == ["reopened"]
 
 
 def test_members_that_are_over_are_not_kept_for_ever() -> None:
@@ -375,7 +381,7 @@ def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:
     host = FakeMachine()
     host.run(120, HANG)
     host.run(600, replace(HANG, state=AlertState.UNKNOWN, unknown_reason="diskstats failed"))
-    assert host.run(900, replace(HANG, state=AlertState.RESOLVED)) == ["all clear"]
+    assert host.run(900, replace(HANG, state=AlertState.RESOLVED)) == ["resolved"]
 
 
 def test_a_value_that_changes_is_not_written_to_the_stalled_disk() -> None:
@@ -447,7 +453,7 @@ def test_every_thread_opens_first_and_ends_in_an_all_clear(
 def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() -> None:
     """While all writers are blocked, a starved disk is not new; it is once the host recovers."""
     host = FakeMachine()
-    starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
+    starved = alert("DiskQueueStarvation", device="sdb", condition="queue_starvation")
     host.run(300, STALL, starved)
     assert list(host.state.by_key) == ["host"]
     host.run(90, starved)
@@ -457,7 +463,7 @@ def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() ->
 def test_what_was_told_before_the_host_stalled_is_not_over() -> None:
     """A disk starved first: its incident goes on through the stall of the host."""
     host = FakeMachine()
-    starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
+    starved = alert("DiskQueueStarvation", device="sdb", condition="queue_starvation")
     host.run(90, starved)
     host.run(1000, starved, STALL)
     assert [reason for _, reason, name, _ in host.mails if "sdb" in name] == [Reason.OPENED]
@@ -466,7 +472,7 @@ def test_what_was_told_before_the_host_stalled_is_not_over() -> None:
 def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
     """One mail about the disk, none about the collector that is stuck with it."""
     host = FakeMachine()
-    silent = replace(alert("CollectorSilent", condition="collector_stale"), subject="iowarden")
+    silent = replace(alert("CollectorStale", condition="collector_stale"), subject="iowarden")
     host.run(300, HANG, silent)
     assert list(host.state.by_key) == ["disk sda"]
 
@@ -475,7 +481,7 @@ def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
     """A degraded array at installation: no mail of its own; its resolution replies to that one."""
     host = FakeMachine()
     host.arrival = model.Arrival("arrivalx")
-    degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
+    degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
     host.run(60, degraded)
     assert host.mails == []
     host.arrival = model.Arrival("arrivalx", 60.0)
@@ -521,7 +527,7 @@ def test_mails_that_follow_the_arrival_mail_are_counted() -> None:
 def test_what_the_arrival_mail_told_and_has_doubled_is_mailed() -> None:
     """40 unreadable sectors in the initial report, 4000 a day later: more than the baseline."""
     host = arrived(of_first_sight(growing(40)))
-    assert host.run(MINUTE, of_first_sight(growing(4000))) == ["worse"]
+    assert host.run(MINUTE, of_first_sight(growing(4000))) == ["escalated"]
 
 
 def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail() -> None:
@@ -551,7 +557,7 @@ def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
     """The first minute is no excuse: what happens now is no baseline."""
     host = FakeMachine()
     host.arrival = model.Arrival("arrivalx")
-    host.run(5, alert("DeviceStall", "critical", device="sda", condition="device_hang"))
+    host.run(5, alert("DeviceHang", "critical", device="sda", condition="device_hang"))
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
 
 
@@ -563,11 +569,11 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> 
     unknown = replace(STALL, state=AlertState.UNKNOWN, unknown_seconds=90.0, unknown_reason=reason)
 
     def silent(collector: str) -> Alert:
-        own = alert("CollectorSilent", condition="collector_stale")
+        own = alert("CollectorStale", condition="collector_stale")
         labels = tuple(sorted((*own.labels, ("collector", collector))))
         return replace(own, labels=labels, subject="iowarden")
 
-    assert host.run(300, unknown, silent("vmstat")) == ["unreadable"]
+    assert host.run(300, unknown, silent("vmstat")) == ["data unavailable"]
     assert host.run(300, unknown, silent("vmstat"), silent("stat")) == ["opened"]
 
 
@@ -577,56 +583,54 @@ def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -
     host.arrival = model.Arrival("arrivalx", 60.0)
     host.now = 3600.0
     early, late = (
-        alert("DirtyRatioLarge", condition="dirty_ratio_too_large", since=10.0),
-        alert("ZoneReclaim", since=3700.0),
+        alert("DirtyRatioTooLarge", condition="dirty_ratio_too_large", since=10.0),
+        alert("ZoneReclaimEnabled", since=3700.0),
     )
-    host.run(300, replace(early, subject="setting DirtyRatioLarge"))
+    host.run(300, replace(early, subject="setting DirtyRatioTooLarge"))
     assert host.mails == []
-    host.run(300, replace(late, subject="setting ZoneReclaim"))
+    host.run(300, replace(late, subject="setting ZoneReclaimEnabled"))
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
 
 
 def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_told() -> None:
     """Degraded for a week, critical and notified; then it fails, which must not be hidden."""
     host = FakeMachine()
-    degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
+    degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
     assert host.run(3 * DAY, degraded, step=60.0) == ["opened"]
-    stopped = alert(
-        "ArrayStopped", "critical", device="md0", condition="raid_array", since=host.now
-    )
-    assert host.run(5, degraded, stopped) == ["worse"]
+    stopped = alert("MdInactive", "critical", device="md0", condition="raid_array", since=host.now)
+    assert host.run(5, degraded, stopped) == ["escalated"]
     assert host.run(2 * HOUR, degraded, stopped) == []
 
 
 def test_a_file_system_that_fails_does_not_wait_for_what_was_mailed() -> None:
     """A disk hangs, goes offline and takes its file system along, all in two minutes."""
     host = FakeMachine()
-    hang = alert("DeviceStall", "critical", device="sda", condition="device_hang")
+    hang = alert("DeviceHang", "critical", device="sda", condition="device_hang")
     assert host.run(60, hang) == ["opened"]
     offline = alert(
         "DiskOffline", "critical", device="sda", condition="device_unavailable", since=60.0
     )
-    assert host.run(60, hang, offline) == ["worse"]
+    assert host.run(60, hang, offline) == ["escalated"]
     failed = alert(
-        "FileSystemReadOnly",
+        "FilesystemReadOnly",
         "critical",
         device="sda",
         condition="filesystem_read_only",
         since=120.0,
     )
-    assert host.run(HOUR, hang, offline, failed) == ["worse"]
+    assert host.run(HOUR, hang, offline, failed) == ["escalated"]
     assert [at for at, *_ in host.mails] == [0.0, 60.0, 120.0]
 
 
 def test_a_warning_of_another_kind_is_told_while_an_old_one_stays() -> None:
     """Old errors of a file system stay for a year; a disk limited by its read-ahead is new."""
     host = FakeMachine()
-    old = alert("FileSystemHadErrors", device="sda", condition="filesystem_error")
+    old = alert("FilesystemErrorsInBaseline", device="sda", condition="filesystem_error")
     assert host.run(DAY, old, step=60.0) == ["opened"]
     slow = alert(
         "ReadAheadTooSmall", device="sda", condition="read_ahead_too_small", since=host.now
     )
-    assert host.run(60, old, slow) == ["worse"]
+    assert host.run(60, old, slow) == ["escalated"]
     assert host.run(HOUR, old) == []
     again = alert(
         "ReadAheadTooSmall", device="sda", condition="read_ahead_too_small", since=host.now
@@ -637,12 +641,12 @@ def test_a_warning_of_another_kind_is_told_while_an_old_one_stays() -> None:
 def test_a_second_failure_is_told_although_the_first_member_was_never_taken_out() -> None:
     """A spare took over and the failed member stays listed; months later the next one fails."""
     host = FakeMachine()
-    faulty = alert("ArrayMemberFaulty", device="md0", condition="raid_array")
-    degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
+    faulty = alert("MdMemberFaulty", device="md0", condition="raid_array")
+    degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
     assert host.run(HOUR, faulty, degraded) == ["opened"]
     assert host.run(HOUR, faulty, step=60.0) == ["rebuilt"]
     # It was reported as complete: that it is degraded again is new, although notified today.
-    assert host.run(60, faulty, replace(degraded, fired_seconds=host.now)) == ["worse"]
+    assert host.run(60, faulty, replace(degraded, fired_seconds=host.now)) == ["escalated"]
     assert host.run(2 * DAY, faulty, step=60.0) == ["rebuilt"]
 
 
@@ -653,18 +657,18 @@ def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() ->
     complete, and the next time is reported like the first.
     """
     host = FakeMachine()
-    faulty = alert("ArrayMemberFaulty", device="md0", condition="raid_array")
-    degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
+    faulty = alert("MdMemberFaulty", device="md0", condition="raid_array")
+    degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
     mails = []
     for _ in range(6):
         mails += host.run(HOUR, faulty, replace(degraded, fired_seconds=host.now), step=60.0)
         mails += host.run(180, faulty, step=10.0)
-    assert mails == ["opened", "rebuilt", "worse", "rebuilt", "again"]
+    assert mails == ["opened", "rebuilt", "escalated", "rebuilt", "reopened"]
     (incident,) = host.state.by_key.values()
     assert incident.returns == 2  # its mail has the number three
     assert host.run(2 * DAY, faulty, step=600.0) == ["rebuilt"]
     again = replace(degraded, fired_seconds=host.now)
-    assert host.run(HOUR, faulty, again, step=60.0) == ["worse"]
+    assert host.run(HOUR, faulty, again, step=60.0) == ["escalated"]
     (incident,) = host.state.by_key.values()
     assert incident.returns <= 1
 
@@ -672,7 +676,7 @@ def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() ->
 def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
     """Mounted for its backup, unmounted in the morning: unreadable, which was reported."""
     host = FakeMachine()
-    full = alert("FileSystemFull", "critical", device="sdb", condition="space_low")
+    full = alert("FilesystemFull", "critical", device="sdb", condition="space_low")
     gone = replace(
         full, state=AlertState.UNKNOWN, unknown_reason="no longer listed", unknown_seconds=1.0
     )
@@ -680,12 +684,14 @@ def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
     for _ in range(6):
         mails += host.run(2 * HOUR, full, step=60.0)
         mails += host.run(22 * HOUR, gone, step=60.0)
-    assert mails == ["opened", "unreadable"]
+    assert mails == ["opened", "data unavailable"]
 
 
 def disk_alert(number: int, condition: str = "device_hang", since: float = 0.0) -> Alert:
     """A disk of one adapter that hangs."""
-    name = {"device_hang": "DeviceStall", "filesystem_error": "FileSystemHadErrors"}[condition]
+    name = {"device_hang": "DeviceHang", "filesystem_error": "FilesystemErrorsInBaseline"}[
+        condition
+    ]
     hang = alert(name, "critical", device=f"sd{number}", condition=condition, since=since)
     return replace(hang, adapter="host3")
 
@@ -696,18 +702,18 @@ def test_three_disks_of_an_adapter_that_fail_within_a_minute_are_one_incident() 
     disks = [disk_alert(n) for n in range(24)]
     assert host.run(300, *disks) == ["opened"]
     assert host.mails[0][2] == "host3 (SCSI host adapter)"
-    assert host.run(300, *disks, disk_alert(24, since=300.0)) == ["worse"]
-    assert host.run(HOUR) == ["all clear"]
+    assert host.run(300, *disks, disk_alert(24, since=300.0)) == ["escalated"]
+    assert host.run(HOUR) == ["resolved"]
 
 
 def test_that_a_disk_is_gone_is_the_news_and_not_that_its_counters_cannot_be_read() -> None:
     """It hung, and was pulled: its counters are unreadable."""
     host = FakeMachine()
-    hang = alert("DeviceStall", "critical", device="sda")
+    hang = alert("DeviceHang", "critical", device="sda")
     host.run(20, hang)
-    gone = alert("DeviceGone", "critical", device="sda", since=20.0)
+    gone = alert("DeviceRemoved", "critical", device="sda", since=20.0)
     unseen = replace(hang, state=AlertState.UNKNOWN, unknown_reason="not listed")
-    assert host.run(100, unseen, gone) == ["worse"]
+    assert host.run(100, unseen, gone) == ["escalated"]
 
 
 def test_what_is_critical_for_the_first_time_waits_for_no_other_mail() -> None:
@@ -715,8 +721,8 @@ def test_what_is_critical_for_the_first_time_waits_for_no_other_mail() -> None:
     host = FakeMachine()
     lost = replace(alert("hba_device_removed", since=0.0, device="sda"), count=1)
     host.run(61, lost)
-    gone = alert("DeviceGone", "critical", device="sda", since=host.now)
-    assert host.run(5, lost, gone) == ["worse"]
+    gone = alert("DeviceRemoved", "critical", device="sda", since=host.now)
+    assert host.run(5, lost, gone) == ["escalated"]
 
 
 def test_disks_that_are_lost_one_after_another_share_mails() -> None:
@@ -727,7 +733,7 @@ def test_disks_that_are_lost_one_after_another_share_mails() -> None:
     host = FakeMachine()
     disks: list[Alert] = []
     for number in range(24):
-        gone = alert("DeviceGone", "critical", device=f"sd{number}", since=host.now)
+        gone = alert("DeviceRemoved", "critical", device=f"sd{number}", since=host.now)
         disks.append(replace(gone, adapter="host3"))
         host.run(3, *disks, step=3.0)
     host.run(MINUTE, *disks, step=3.0)
@@ -791,7 +797,7 @@ def test_what_is_silenced_is_tracked_and_brings_no_mail() -> None:
     """A disk that is on order hangs for nine days: an incident, no mail, not even a reminder."""
     host = FakeMachine()
     host.silence("device=sda", seconds=30 * DAY)
-    critical = alert("DeviceStall", "critical", device="sda", condition="device_hang")
+    critical = alert("DeviceHang", "critical", device="sda", condition="device_hang")
     assert host.run(9 * DAY, HANG, critical, step=600) == []
     assert host.only().firing
     assert host.changes == ["opened"]
@@ -847,7 +853,7 @@ def test_what_was_told_before_its_silence_gets_its_all_clear() -> None:
     host.run(120, STALL)
     host.silence("WriteStall")
     assert host.run(HOUR, STALL, WORSE) == []
-    assert host.run(HOUR) == ["all clear"]
+    assert host.run(HOUR) == ["resolved"]
 
 
 def test_what_comes_again_silenced_after_its_all_clear_has_no_second_one() -> None:
@@ -858,7 +864,7 @@ def test_what_comes_again_silenced_after_its_all_clear_has_no_second_one() -> No
     host.silence("WriteStall", seconds=HOUR)
     assert host.run(10 * MINUTE, WORSE) == []
     assert host.run(2 * HOUR) == []
-    assert host.run(2 * MINUTE, STALL) == ["again"]
+    assert host.run(2 * MINUTE, STALL) == ["reopened"]
     assert host.only().severity is Severity.WARNING
 
 
@@ -876,16 +882,16 @@ def test_what_got_worse_in_the_silence_is_told_as_worse_after_it() -> None:
     host.run(120, STALL)
     host.silence("WriteStall", seconds=HOUR)
     assert host.run(HOUR, STALL, WORSE) == []
-    assert host.run(HOUR, STALL, WORSE) == ["worse"]
+    assert host.run(HOUR, STALL, WORSE) == ["escalated"]
 
 
 def test_what_was_silenced_beside_what_was_mailed_is_told_when_its_silence_ends() -> None:
     """The mail about the one listed the other as silenced, which is no notification of it."""
     host = FakeMachine()
-    host.silence("DiskErrorsGrow", seconds=2 * HOUR)
-    errors = alert("DiskErrorsGrow", "warning", device="sda", condition="smart_errors")
+    host.silence("DiskErrorsIncreased", seconds=2 * HOUR)
+    errors = alert("DiskErrorsIncreased", "warning", device="sda", condition="smart_errors")
     assert host.run(2 * HOUR, HANG, errors) == ["opened"]
-    assert host.run(HOUR, HANG, errors) == ["worse"]
+    assert host.run(HOUR, HANG, errors) == ["escalated"]
     assert host.run(DAY, HANG, errors, step=600) == []
 
 
@@ -903,9 +909,9 @@ def test_an_alert_that_is_not_silenced_is_told_with_its_own_severity() -> None:
 def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
     """The silenced alert is first in the list; the critical one does not wait a minute."""
     host = FakeMachine()
-    host.silence("DeviceStall")
+    host.silence("DeviceHang")
     critical = alert(
-        "FileSystemReadOnly", "critical", device="sda", condition="filesystem_read_only"
+        "FilesystemReadOnly", "critical", device="sda", condition="filesystem_read_only"
     )
     assert host.run(5, HANG, critical) == ["opened"]
     assert host.opened == [Severity.CRITICAL]
@@ -914,14 +920,14 @@ def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
 def test_a_further_alert_that_is_silenced_is_no_news() -> None:
     """Another fault of the disk, an hour later, silenced in advance."""
     host = FakeMachine()
-    old = alert("FileSystemHadErrors", device="sda", condition="filesystem_error")
+    old = alert("FilesystemErrorsInBaseline", device="sda", condition="filesystem_error")
     host.run(2 * HOUR, old)
     host.silence("ReadAheadTooSmall", seconds=HOUR)
     slow = alert(
         "ReadAheadTooSmall", device="sda", condition="read_ahead_too_small", since=host.now
     )
     assert host.run(HOUR, old, slow) == []
-    assert host.run(HOUR, old, slow) == ["worse"]
+    assert host.run(HOUR, old, slow) == ["escalated"]
 
 
 def test_a_silenced_alert_that_cannot_be_read_any_more_is_no_mail() -> None:
@@ -929,7 +935,7 @@ def test_a_silenced_alert_that_cannot_be_read_any_more_is_no_mail() -> None:
     host = FakeMachine()
     other = alert("ReadAheadTooSmall", device="sda", condition="read_ahead_too_small")
     host.run(120, HANG, other)
-    host.silence("DeviceStall")
+    host.silence("DeviceHang")
     silent = replace(HANG, state=AlertState.UNKNOWN, unknown_reason="no longer listed")
     assert host.run(HOUR, silent, other) == []
 
@@ -937,19 +943,19 @@ def test_a_silenced_alert_that_cannot_be_read_any_more_is_no_mail() -> None:
 def test_a_silenced_disk_does_not_unleash_the_stalls_that_it_causes() -> None:
     """It hangs, as is known; that the host's writers wait for it is the same matter."""
     host = FakeMachine()
-    host.silence("DeviceStall", "device=sda", seconds=2 * HOUR)
-    reads = replace(alert("CollectorSilent", condition="collector_stale"), subject="iowarden")
-    starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
+    host.silence("DeviceHang", "device=sda", seconds=2 * HOUR)
+    reads = replace(alert("CollectorStale", condition="collector_stale"), subject="iowarden")
+    starved = alert("DiskQueueStarvation", device="sdb", condition="queue_starvation")
     assert host.run(HOUR, HANG, STALL, WORSE, reads, starved) == []
     assert list(host.state.by_key) == ["disk sda"]
-    other = alert("DeviceStall", device="sdc", condition="device_hang", since=host.now)
+    other = alert("DeviceHang", device="sdc", condition="device_hang", since=host.now)
     assert host.run(HOUR, HANG, STALL, WORSE, other)[0] == "opened"
 
 
 def test_stalls_are_told_once_the_silenced_disk_hangs_no_more() -> None:
     """Then it is something else that holds the writers."""
     host = FakeMachine()
-    host.silence("DeviceStall")
+    host.silence("DeviceHang")
     host.run(HOUR, HANG, STALL)
     assert host.run(HOUR, STALL) == ["opened"]
 
@@ -958,7 +964,7 @@ def test_a_stall_is_told_with_the_hanging_disk_that_is_not_silenced() -> None:
     """Two disks hang; the one that hung first is known."""
     host = FakeMachine()
     host.silence("device=sda")
-    other = alert("DeviceStall", device="sdb", condition="device_hang", since=30.0)
+    other = alert("DeviceHang", device="sdb", condition="device_hang", since=30.0)
     assert host.run(120, HANG, other, STALL) == ["opened"]
     assert host.mails[0][2] == "sdb (serial sdb)"
     assert len(host.state.by_key["disk sdb"].members) == 2
@@ -979,10 +985,10 @@ def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
     assert host.run(5 * MINUTE) == []
     assert host.run(5, HANG) == []
     assert host.said.acknowledgements
-    assert host.run(HOUR) == ["all clear"]
+    assert host.run(HOUR) == ["resolved"]
     assert host.said.acknowledgements == ()
     host.run(HOUR)
-    assert host.run(120, HANG) == ["again"]
+    assert host.run(120, HANG) == ["reopened"]
 
 
 def test_an_acknowledged_recurrence_is_over_when_its_all_clear_would_be_due() -> None:
@@ -993,7 +999,7 @@ def test_an_acknowledged_recurrence_is_over_when_its_all_clear_would_be_due() ->
     host.run(5, STALL)
     host.acknowledge()
     assert host.run(5, STALL) == []
-    assert host.run(HOUR) == ["all clear"]
+    assert host.run(HOUR) == ["resolved"]
     assert host.said.acknowledgements == ()
 
 
@@ -1014,8 +1020,8 @@ def test_an_acknowledgement_ends_when_it_gets_worse() -> None:
     host.run(120, STALL)
     host.acknowledge()
     host.run(HOUR, STALL)
-    assert host.run(5, STALL, WORSE) == ["worse"]
-    assert host.changes[-2:] == ["worse", "no longer acknowledged"]
+    assert host.run(5, STALL, WORSE) == ["escalated"]
+    assert host.changes[-2:] == ["escalated", "acknowledgement expired"]
     assert host.said.acknowledgements == ()
 
 
@@ -1026,7 +1032,7 @@ def test_a_silenced_alert_does_not_end_an_acknowledgement() -> None:
     host.acknowledge()
     host.silence("severity=critical", seconds=HOUR)
     assert host.run(HOUR, STALL, WORSE) == []
-    assert host.run(HOUR, STALL, WORSE) == ["worse"]
+    assert host.run(HOUR, STALL, WORSE) == ["escalated"]
 
 
 def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
@@ -1037,13 +1043,13 @@ def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
     host.run(60, STALL, WORSE)
     host.acknowledge()
     assert host.run(2 * HOUR, STALL, WORSE) == []
-    assert host.run(2 * HOUR) == ["all clear"]
+    assert host.run(2 * HOUR) == ["resolved"]
 
 
 def test_what_was_acknowledged_and_is_lost_is_not_told_as_worse() -> None:
     """The disk was pulled permanently; its critical state was on the screen."""
     host = FakeMachine()
-    critical = alert("DeviceStall", "critical", device="sda", condition="device_hang")
+    critical = alert("DeviceHang", "critical", device="sda", condition="device_hang")
     host.run(120, HANG)
     host.silence("severity=critical", seconds=HOUR)
     host.run(60, HANG, critical)
@@ -1065,7 +1071,7 @@ def test_a_further_disk_ends_an_acknowledgement() -> None:
     host.acknowledge("adapter host3")
     assert host.run(60, *disks[:2]) == []
     assert host.run(60, *disks) == []
-    assert host.run(5, *disks, disk_alert(4, since=host.now)) == ["worse"]
+    assert host.run(5, *disks, disk_alert(4, since=host.now)) == ["escalated"]
     assert host.said.acknowledgements == ()
 
 
@@ -1074,7 +1080,7 @@ def test_a_known_stall_that_turns_out_to_be_a_hanging_disk_is_news() -> None:
     host = FakeMachine()
     host.run(120, STALL)
     host.acknowledge()
-    assert host.run(5, STALL, HANG) == ["worse"]
+    assert host.run(5, STALL, HANG) == ["escalated"]
     assert host.said.acknowledgements == ()
 
 
@@ -1085,8 +1091,8 @@ def test_an_acknowledgement_ends_with_an_incident_that_goes_on_in_another() -> N
     host.run(5 * MINUTE)
     host.run(120, STALL)
     host.acknowledge()
-    assert host.run(60, STALL, HANG) == ["again"]
-    assert "no longer acknowledged" in host.changes
+    assert host.run(60, STALL, HANG) == ["reopened"]
+    assert "acknowledgement expired" in host.changes
     assert host.said.acknowledgements == ()
 
 
@@ -1159,10 +1165,10 @@ def test_twice_as_much_is_news_and_as_much_again_is_not() -> None:
     """1 -> 5000 sectors is reported at once; a constant value is not repeated."""
     machine = FakeMachine()
     assert machine.run(2 * HOUR, growing(1)) == ["opened"]
-    assert machine.run(HOUR, growing(5000)) == ["worse"]
+    assert machine.run(HOUR, growing(5000)) == ["escalated"]
     assert machine.run(HOUR, growing(5000)) == []
     assert machine.run(HOUR, growing(9999)) == []
-    assert machine.run(HOUR, growing(10_000)) == ["worse"]
+    assert machine.run(HOUR, growing(10_000)) == ["escalated"]
     assert machine.run(HOUR, growing(100), step=60.0) == []
     assert machine.run(HOUR, growing(10_000)) == []
 
@@ -1173,7 +1179,7 @@ def test_an_acknowledgement_ends_when_it_doubles() -> None:
     machine.run(HOUR, growing(40))
     machine.acknowledge("disk sda")
     assert machine.run(DAY, growing(79), step=60.0) == []
-    assert machine.run(HOUR, growing(80)) == ["worse"]
+    assert machine.run(HOUR, growing(80)) == ["escalated"]
     assert machine.said.acknowledgements == ()
 
 
@@ -1199,7 +1205,7 @@ def test_what_nobody_can_read_does_not_double() -> None:
     machine = FakeMachine()
     machine.run(HOUR, growing(5))
     machine.run(HOUR, replace(growing(5), state=AlertState.UNKNOWN, unknown_reason="gone"))
-    assert "worse" not in machine.run(HOUR, growing(5))
+    assert "escalated" not in machine.run(HOUR, growing(5))
 
 
 def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None:
@@ -1209,7 +1215,7 @@ def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None
     texts = documents(PersistedState(incidents=dict(machine.state.by_key)))
     kept = read(texts, machine.now)[0].incidents
     machine.state = replace(machine.state, by_key=kept)
-    assert machine.run(HOUR, growing(10)) == ["worse"]
+    assert machine.run(HOUR, growing(10)) == ["escalated"]
     own = kept["disk sda"]
     members = tuple(replace(each, value=0.0, known_value=None) for each in own.members)
     before = {"disk sda": replace(own, members=members)}
@@ -1224,7 +1230,7 @@ def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
     machine.arrival = model.Arrival("arrival", None)
     assert machine.run(DAY, found, step=60.0) == []
     hang = replace(HANG, active_seconds=machine.now, fired_seconds=machine.now)
-    assert machine.run(HOUR, found, hang) == ["worse"]
+    assert machine.run(HOUR, found, hang) == ["escalated"]
 
 
 def test_a_count_that_changes_a_little_is_not_written_to_the_disk() -> None:
@@ -1266,7 +1272,7 @@ def test_a_symptom_of_what_was_mailed_is_no_mail() -> None:
     stall = alert("WriteStall", "critical", since=30.0)
     assert host.run(HOUR, HANG, stall, hung, timeouts) == []
     assert {m.name for m in host.only().members} == {
-        "DeviceStall", "WriteStall", "HungTask", "ScsiTimeouts",
+        "DeviceHang", "WriteStall", "HungTask", "ScsiTimeouts",
     }  # fmt: skip
 
 
@@ -1276,12 +1282,12 @@ def test_a_second_member_that_is_lost_is_told_at_once_in_the_thread_of_the_first
     host.around = CauseContext(
         {f"disk {name}": frozenset({"device md0"}) for name in ("sda", "sdb")}
     )
-    first = alert("DeviceGone", "critical", device="sda")
-    degraded = replace(alert("ArrayDegraded", "critical", since=2.0), subject="device md0")
+    first = alert("DeviceRemoved", "critical", device="sda")
+    degraded = replace(alert("MdDegraded", "critical", since=2.0), subject="device md0")
     assert host.run(5, first, step=1) == ["opened"]
     assert host.run(2, first, degraded, step=1) == []
-    stopped = replace(alert("ArrayStopped", "critical", since=7.0), subject="device md0")
-    assert host.run(1, first, degraded, stopped, step=1) == ["worse"]
+    stopped = replace(alert("MdInactive", "critical", since=7.0), subject="device md0")
+    assert host.run(1, first, degraded, stopped, step=1) == ["escalated"]
     assert host.mails[-1][0] == 7.0
     assert host.only().key == "disk sda"
 
@@ -1289,14 +1295,14 @@ def test_a_second_member_that_is_lost_is_told_at_once_in_the_thread_of_the_first
 @pytest.mark.parametrize(
     "lost",
     [
-        alert("DeviceGone", "critical", device="sda", since=100.0),
+        alert("DeviceRemoved", "critical", device="sda", since=100.0),
         replace(alert("scsi_offlined", "critical", device="sda", since=100.0), count=1),
     ],
 )
 def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: Alert) -> None:
     """It hung, and at 100 s it fails: its array's alert at 104 s is not a mail of its own."""
-    hang = alert("DeviceStall", "critical", device="sda")
-    degraded = replace(alert("ArrayDegraded", since=104.0), subject="device md0")
+    hang = alert("DeviceHang", "critical", device="sda")
+    degraded = replace(alert("MdDegraded", since=104.0), subject="device md0")
     for comes, at in ((lost,), 108.0), ((lost, degraded), 104.0):
         host = FakeMachine()
         host.around = CauseContext({"disk sda": frozenset({"device md0"})})
@@ -1305,7 +1311,7 @@ def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: 
         host.run(120, hang, *comes, step=1)
         assert [(when, reason.value) for when, reason, *_ in host.mails] == [
             (0.0, "opened"),
-            (at, "worse"),
+            (at, "escalated"),
         ]
 
 
@@ -1316,7 +1322,7 @@ def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
     kept = replace(HANG, absent_seconds=100.0)
     assert host.run(60, kept, step=1) == []
     window = alert("ScsiTimeouts", device="sda", condition="command_timeout", since=40.0)
-    assert host.run(15, window, step=1) == ["all clear"]
+    assert host.run(15, window, step=1) == ["resolved"]
     assert host.only().active_seconds == 100.0
 
 
@@ -1330,12 +1336,12 @@ def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
         host.run(25 * HOUR if number == 3 else HOUR, step=20)
         seen.append([(reason.value, at - over) for at, reason, *_ in host.mails[start:]])
     assert [[reason for reason, _ in each] for each in seen] == [
-        ["all clear"], ["all clear"], [], ["all clear"],
+        ["resolved"], ["resolved"], [], ["resolved"],
     ]  # fmt: skip
     for each, least in zip((seen[0], seen[1], seen[3]), (60, 600, DAY), strict=True):
         assert least - 5 <= each[0][1] <= least + 20
     assert [reason.value for _, reason, *_ in host.mails if reason is Reason.REOPENED] == [
-        "again"
+        "reopened"
     ] * 2
     assert host.only().returns == 2
 
@@ -1344,7 +1350,7 @@ def test_a_restart_in_the_middle_of_a_hang_reports_nothing_of_the_past() -> None
     """All mailed alerts are stored with object and kind: no mail is sent twice."""
     host = FakeMachine()
     hung = alert("HungTask", "critical", condition="hung_task", since=130.0)
-    failed = alert("FileSystemReadOnly", "critical", device="sda", since=140.0)
+    failed = alert("FilesystemReadOnly", "critical", device="sda", since=140.0)
     host.run(200, HANG, hung, failed)
     before, _ = read(documents(PersistedState(incidents=dict(host.state.by_key))), host.now)
     host.state = replace(host.state, by_key=before.incidents)
@@ -1355,7 +1361,7 @@ def test_what_is_over_is_not_worse() -> None:
     """Errors of a disk began and ended within the 30 s that mails share: none is 'escalated'."""
     host = FakeMachine()
     host.run(10, HANG)
-    errors = alert("DiskErrorsGrow", device="sda", condition="smart_errors", since=10.0)
+    errors = alert("DiskErrorsIncreased", device="sda", condition="smart_errors", since=10.0)
     host.run(10, HANG, errors)
     assert host.run(HOUR, HANG, replace(errors, absent_seconds=20.0)) == []
 
@@ -1384,7 +1390,7 @@ def test_what_becomes_known_later_follows_once_and_only_where_it_is_critical() -
         host.state = replace(host.state, by_key={"host": found})
 
     learn()
-    assert host.run(30, WORSE) == ["worse"]
+    assert host.run(30, WORSE) == ["escalated"]
     assert not host.only().awaits_details
     host.run(15 * MINUTE)
     host.run(30, WORSE)  # it returned: another time, with other files
@@ -1399,9 +1405,9 @@ def test_a_line_of_the_log_hours_after_the_hang_that_it_began_with_is_news() -> 
     machine = FakeMachine()
     line = replace(alert("hba_dead", "critical", device="sda"), count=1, last_seconds=0.0)
     assert machine.run(30, line, HANG) == ["opened"]
-    assert machine.run(600, line) == ["all clear"]
+    assert machine.run(600, line) == ["resolved"]
     assert machine.run(5 * HOUR, step=60.0) == []
     again = replace(line, active_seconds=machine.now, fired_seconds=machine.now)
-    assert machine.run(60, replace(again, last_seconds=machine.now)) == ["again"]
+    assert machine.run(60, replace(again, last_seconds=machine.now)) == ["reopened"]
     (member,) = [m for m in machine.state.by_key["disk sda"].members if m.count]
     assert member.since_seconds > 5 * HOUR

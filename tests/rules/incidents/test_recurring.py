@@ -16,7 +16,7 @@ DAYS = 40 * DAY_SECONDS
 """The clock begins at a midnight."""
 
 
-def stall(severity: str = "warning", name: str = "DeviceStall") -> Alert:
+def stall(severity: str = "warning", name: str = "DeviceHang") -> Alert:
     """A disk that hangs."""
     labels = {"alertname": name, "severity": severity, "device": "sda"}
     return Alert(
@@ -96,12 +96,12 @@ def known(*, hour: float = NIGHT) -> FakeMachine:
 def test_the_third_night_says_so_and_later_ones_are_no_mail() -> None:
     """The backup stalls the disk at two each night, for five minutes or less."""
     host = FakeMachine()
-    assert reasons(host.night(0, stall())) == ["opened", "all clear"]
-    assert reasons(host.night(1, stall())) == ["again", "all clear"]
+    assert reasons(host.night(0, stall())) == ["opened", "resolved"]
+    assert reasons(host.night(1, stall())) == ["reopened", "resolved"]
     third = host.night(2, stall())
-    assert reasons(third)[0] == "again"
+    assert reasons(third)[0] == "reopened"
     said = third[0][1]
-    assert said.startswith("This recurs at about 02:00, on 3 of the last 7 days (DeviceStall)")
+    assert said.startswith("This recurs at about 02:00, on 3 of the last 7 days (DeviceHang)")
     assert "it lasted 4 min 50 s at most" in said
     assert "longer than 7 min 15 s" in said
     for day in range(3, 9):
@@ -125,13 +125,13 @@ def test_a_night_that_is_worse_than_usual_is_mailed_and_ends_it() -> None:
 def test_what_becomes_critical_is_mailed() -> None:
     """It was a warning on each night before."""
     host = known()
-    assert reasons(host.night(3, stall(), stall("critical"))) == ["worse"]
+    assert reasons(host.night(3, stall(), stall("critical"))) == ["escalated"]
 
 
 def test_another_hour_is_not_usual() -> None:
     """The same disk stalls at four in the afternoon."""
     host = known()
-    assert reasons(host.night(3, stall(), at=16 * HOUR)) == ["again", "all clear"]
+    assert reasons(host.night(3, stall(), at=16 * HOUR)) == ["reopened", "resolved"]
 
 
 def test_an_hour_earlier_or_later_is_the_same_hour_also_over_midnight() -> None:
@@ -147,7 +147,7 @@ def test_an_hour_earlier_or_later_is_the_same_hour_also_over_midnight() -> None:
 
 def test_what_threatens_data_is_never_usual() -> None:
     """A disk that is lost each night at two, a file system that fails."""
-    for name in ("DeviceGone", "ArrayStopped", "ArrayDegradedFurther", "FileSystemErrors"):
+    for name in ("DeviceRemoved", "MdInactive", "MdDegradedFurther", "FilesystemErrors"):
         host = FakeMachine()
         for day in range(5):
             mails = host.night(day, stall("critical", name), at=NIGHT + day * 10 * MINUTE)
@@ -158,7 +158,7 @@ def test_what_threatens_data_is_never_usual() -> None:
 def test_a_week_without_it_ends_it() -> None:
     """The backup was switched off: when the stall comes back, it is mailed."""
     host = known()
-    assert reasons(host.night(12, stall())) == ["opened", "all clear"]
+    assert reasons(host.night(12, stall())) == ["opened", "resolved"]
 
 
 def test_what_is_usual_is_for_the_digest() -> None:

@@ -21,9 +21,9 @@ HOUR, DAY = 3600.0, 86_400.0
 NOW = 1_800_000_000.0
 KEY = "disk ACME SLOW-HDD SLOW1"
 HANG = Alert(
-    name="DeviceStall",
+    name="DeviceHang",
     labels=(
-        ("alertname", "DeviceStall"),
+        ("alertname", "DeviceHang"),
         ("condition", "device_hang"),
         ("device", "sda"),
         ("severity", "critical"),
@@ -183,8 +183,8 @@ def test_a_device_is_the_disk_that_has_the_name_today() -> None:
 def test_of_several_silences_the_one_that_ends_last_is_named() -> None:
     """Until then no mail is sent; the others do not matter."""
     state = added("device=sda", identifier="short", for_seconds=60.0)
-    state = added("DeviceStall", identifier="long", state=state)
-    state = added("DeviceStall", identifier="middle", state=state, for_seconds=120.0)
+    state = added("DeviceHang", identifier="long", state=state)
+    state = added("DeviceHang", identifier="middle", state=state, for_seconds=120.0)
     find = silences.finder(state)
     found = find(HANG, NOW)
     assert found is not None
@@ -261,7 +261,7 @@ def test_all_patterns_together_are_limited() -> None:
 
 def test_a_silence_is_expired_by_the_beginning_of_its_identifier() -> None:
     """It ends at that moment, and stays in the list for a day."""
-    state = added("DeviceStall")
+    state = added("DeviceHang")
     state, ended = silences.expire(state, "abc", NOW + 60)
     assert (ended.identifier, ended.ends_seconds) == ("abc123", NOW + 60)
     assert not is_silenced(state, now=NOW + 60)
@@ -314,7 +314,7 @@ def test_only_an_incident_that_goes_on_can_be_acknowledged(
 
 def test_what_was_said_survives_a_restart() -> None:
     """A silence ends as planned; one added before the file could be read stays."""
-    state = added("DeviceStall")
+    state = added("DeviceHang")
     state, _ = silences.acknowledge(state, [incident()], "1a2b3c", now=NOW, reason="r", who="w")
     state, _ = silences.expire(added("B", state=state, identifier="b"), "b", NOW)
     restarted = persisted_state.read(
@@ -333,7 +333,7 @@ def test_what_was_said_survives_a_restart() -> None:
 
 def test_samples_count_what_holds_and_what_it_hides() -> None:
     """A resolved alert is not hidden, and an ended silence does not hold."""
-    state = added("A", state=added("DeviceStall"), identifier="b", for_seconds=1.0)
+    state = added("A", state=added("DeviceHang"), identifier="b", for_seconds=1.0)
     over = replace(HANG, state=AlertState.RESOLVED)
     other = replace(HANG, subject="x", labels=(("alertname", "Other"),))
     find = silences.finder(state)
@@ -356,7 +356,7 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
 def test_who_silences_nothing_or_everything_is_told(matchers: list[str], told: str) -> None:
     """A mistake would suppress no mail, or all of them."""
     rules = [
-        {"alertname": "DeviceStall", "severity": "critical"},
+        {"alertname": "DeviceHang", "severity": "critical"},
         {"alertname": "WriteStall", "severity": "warning"},
     ]
     (silence,) = added(*matchers).silences

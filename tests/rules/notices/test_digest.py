@@ -97,7 +97,7 @@ def test_only_what_is_no_mail_of_its_own_is_in_the_digest() -> None:
     state = stepped(Digest(), alert("A", "sda"), alert("B", "sda", "warning"))
     _, notice = mail(state, WEEK)
     assert notice is not None
-    assert [line.split()[1] for line in notice.happened] == ["A"]
+    assert [line.split()[1] for line in notice.sentences] == ["A"]
 
 
 def test_a_disk_that_goes_and_comes_all_week_keeps_the_mail_short() -> None:
@@ -109,8 +109,8 @@ def test_a_disk_that_goes_and_comes_all_week_keeps_the_mail_short() -> None:
     _, notice = mail(state, WEEK)
     assert notice is not None
     assert notice.summary == "60 changes of disks in 7 d 0 h"
-    assert notice.happened[0] == "10 earlier changes of disks are not listed"
-    assert notice.happened[1:] == ("day 0: sda (ACME) disappeared; it carried: /srv",) * 50
+    assert notice.sentences[0] == "10 earlier changes of disks are not listed"
+    assert notice.sentences[1:] == ("day 0: sda (ACME) disappeared; it carried: /srv",) * 50
 
 
 def test_each_digest_has_its_number_and_nothing_is_mailed_about_nothing() -> None:
@@ -123,7 +123,7 @@ def test_each_digest_has_its_number_and_nothing_is_mailed_about_nothing() -> Non
     assert second is not None
     assert (first.number, second.number) == (1, 2)
     assert first.incident == second.incident
-    assert second.happened == ("iowarden watches",)
+    assert second.sentences == ("iowarden watches",)
     assert not digest.due(state, 4 * WEEK - 1.0, WEEK)
     assert digest.due(state, 4 * WEEK, WEEK)
     assert not digest.due(state, 99 * WEEK, 0.0)
@@ -144,7 +144,7 @@ def test_the_inventory_counts_what_there_is() -> None:
     assert found == [
         "1 disk: sda (ACME)",
         "1 mounted file system",
-        "SMART: 1 of 1 disk; details: iowarden coverage",
+        "SMART: 1 of 1 disk; details: iowarden monitoring",
         "no data from: scsi",
     ]
     (unknown,) = digest.inventory(None, None, ())

@@ -78,13 +78,13 @@ def test_what_a_log_told_late_began_before_it_opened_anything() -> None:
 
 def test_lines_of_several_devices_name_them() -> None:
     """A disk that hangs and the volume on it: two lines that were the same otherwise."""
-    volume = (("alertname", "DeviceStall"), ("device", "dm-0"))
-    both = incident(member("DeviceStall"), member("DeviceStall", labels=volume))
+    volume = (("alertname", "DeviceHang"), ("device", "dm-0"))
+    both = incident(member("DeviceHang"), member("DeviceHang", labels=volume))
     happened = report.notice(DueNotice(Reason.OPENED, both), float, 60.0, (), MACHINE).sentences
     assert {line.split(": ")[0] for line in happened} == {"sda", "dm-0"}
-    alone = incident(member("DeviceStall"))
+    alone = incident(member("DeviceHang"))
     (line,) = report.notice(DueNotice(Reason.OPENED, alone), float, 60.0, (), MACHINE).sentences
-    assert line.startswith("warning DeviceStall")
+    assert line.startswith("warning DeviceHang")
 
 
 @pytest.mark.parametrize("reason", [Reason.OPENED, Reason.ESCALATED])
@@ -136,13 +136,13 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
     """sysfs has dropped sda and its holders; the administrator needs to know what was on it."""
     left = topology(disk("sdb", serial="S2"))
     later = remember(STANDING, left, (), 10.0)
-    gone = member("DeviceGone", subject=identity(MACHINE, "sda").key)
+    gone = member("DeviceRemoved", subject=identity(MACHINE, "sda").key)
     due = DueNotice(Reason.OPENED, incident(gone, key=gone.subject))
     notice = report.notice(due, float, 70.0, (), left, later)
     assert notice.affected == ("md0 (raid1) was built on sda", "dm-0 was built on md0")
     (forgotten,) = report.notice(due, float, 311.0, (), left, later).affected
     assert forgotten.startswith("Not known: ")
-    said = replace(gone, labels=(*gone.labels, ("carried", "md0, /srv")))
+    said = replace(gone, labels=(*gone.labels, ("used_by", "md0, /srv")))
     due = DueNotice(Reason.REMINDER, incident(said, key=gone.subject))
     (last,) = report.notice(due, float, 86_400.0, (), left, NO_DEPENDENTS).affected
     assert last == "on it when it disappeared: md0, /srv"
@@ -160,7 +160,7 @@ def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
 @pytest.mark.parametrize(
     ("name", "key", "affected", "busy"),
     [
-        ("WriteLull", "host", (), True),
+        ("WritebackNoProgress", "host", (), True),
         ("ReclaimStall", "host", (), True),
         ("Swapping", "host", (), False),
         (
@@ -208,11 +208,11 @@ def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
 
 def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
     """The host's stall was critical before; the disk is new."""
-    hung = member("DeviceStall", labels=(("condition", "device_hang"), ("device", "sda")))
+    hung = member("DeviceHang", labels=(("condition", "device_hang"), ("device", "sda")))
     due = DueNotice(
-        Reason.ESCALATED, incident(member("WriteLull", Severity.CRITICAL), hung, mails=2)
+        Reason.ESCALATED, incident(member("WritebackNoProgress", Severity.CRITICAL), hung, mails=2)
     )
-    assert report.notice(due, float, 60.0, (), MACHINE).summary == "DeviceStall happens"
+    assert report.notice(due, float, 60.0, (), MACHINE).summary == "DeviceHang happens"
 
 
 def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
@@ -227,7 +227,7 @@ def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
 
 def test_what_holds_no_longer_is_told_in_the_past() -> None:
     """A freeze of 29 s is mailed when its minute of grouping has passed: it is resolved, too."""
-    held = member("Hung", missed_seconds=30.0)
+    held = member("Hung", absent_seconds=30.0)
     notice = report.notice(DueNotice(Reason.OPENED, incident(held)), float, 60.0, (), MACHINE)
     assert notice.summary == "cleared; was: Hung happens"
     assert notice.sentences[0].endswith("(cleared 30 s ago)")
@@ -283,22 +283,22 @@ def test_numbers_carry_the_unit_of_their_metric(metric: str, value: float, expec
 
 def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     """The mail about the file system advised e2fsck; now the array below it does not run."""
-    failed = member("FileSystemErrors", advice="e2fsck -f /dev/md0", told_seconds=1.0)
-    stopped = member("ArrayStopped", advice="write nothing there", summary="md0 does not run")
-    open_now = incident(failed, stopped, advised=("FileSystemErrors",), mails=2)
+    failed = member("FilesystemErrors", advice="e2fsck -f /dev/md0", notified_seconds=1.0)
+    stopped = member("MdInactive", advice="write nothing there", summary="md0 does not run")
+    open_now = incident(failed, stopped, advised=("FilesystemErrors",), mails=2)
     notice = report.notice(
         DueNotice(Reason.ESCALATED, open_now), float, 10.0, (), MACHINE, STANDING
     )
     back, new = notice.advice
-    assert back.startswith("Do not follow the earlier advice (FileSystemErrors")
+    assert back.startswith("Do not follow the earlier advice (FilesystemErrors")
     assert back.endswith("): md0 does not run.")
     assert new == "write nothing there"
-    assert report.advised(open_now) == ("FileSystemErrors", "ArrayStopped")
+    assert report.advised(open_now) == ("FilesystemErrors", "MdInactive")
 
 
 def test_what_comes_again_is_told_with_what_to_do() -> None:
     """The first mail was hours ago, and may have gone to another person."""
-    hung = member("Hung", Severity.CRITICAL, advice="look at the adapter", told_seconds=1.0)
+    hung = member("Hung", Severity.CRITICAL, advice="look at the adapter", notified_seconds=1.0)
     again = incident(hung, advised=("Hung",), mails=3, recurrences=1)
     notice = report.notice(DueNotice(Reason.REOPENED, again), float, 10.0, (), MACHINE)
     assert notice.advice == ("look at the adapter",)
@@ -306,20 +306,20 @@ def test_what_comes_again_is_told_with_what_to_do() -> None:
 
 def test_each_mail_that_takes_advice_back_says_what_to_do_instead() -> None:
     """The array stopped in the mail before; now the file system on it fails as well."""
-    failed = member("FileSystemErrors", advice="e2fsck -f /dev/md0", told_seconds=1.0)
-    stopped = member("ArrayStopped", advice="write nothing there", summary="md0 does not run")
-    names = ("FileSystemErrors", "ArrayStopped")
+    failed = member("FilesystemErrors", advice="e2fsck -f /dev/md0", notified_seconds=1.0)
+    stopped = member("MdInactive", advice="write nothing there", summary="md0 does not run")
+    names = ("FilesystemErrors", "MdInactive")
     third = incident(failed, stopped, advised=names, mails=3)
     notice = report.notice(DueNotice(Reason.ESCALATED, third), float, 10.0, (), MACHINE, STANDING)
     back, again = notice.advice
-    assert back.startswith("Do not follow the earlier advice (FileSystemErrors")
+    assert back.startswith("Do not follow the earlier advice (FilesystemErrors")
     assert again == "write nothing there"
 
 
 def test_a_controller_that_only_says_that_something_is_wrong_leaves_the_word_to_what_is() -> None:
     """'Needs Attention' stands for its battery, which is what the reader must see first."""
     sums_up = member("ControllerImpaired", subject="adapter host0")
-    battery = member("ControllerBatteryBad", subject="adapter host0", since_seconds=5.0)
+    battery = member("ControllerBatteryFault", subject="adapter host0", since_seconds=5.0)
     found = incident(sums_up, battery, key="adapter host0", object="megaraid c0")
     assert (
         report.notice(DueNotice(Reason.OPENED, found), float, 9.0, (), None).summary
@@ -337,17 +337,17 @@ def test_the_disks_of_an_adapter_are_counted_without_their_array() -> None:
     """Three vanish, and the array of them stops: that is three disks and no fourth."""
     gone = [
         member(
-            "DeviceGone",
+            "DeviceRemoved",
             subject=f"disk {name}",
-            labels=(("alertname", "DeviceGone"), ("device", name)),
+            labels=(("alertname", "DeviceRemoved"), ("device", name)),
             summary="disappeared",
         )
         for name in ("sda", "sdb", "sdc")
     ]
     stopped = member(
-        "ArrayStopped",
+        "MdInactive",
         subject="device md0",
-        labels=(("alertname", "ArrayStopped"), ("device", "md0")),
+        labels=(("alertname", "MdInactive"), ("device", "md0")),
     )
     found = incident(*gone, stopped, key="adapter host0", object="host0 (SCSI host adapter)")
     assert (

@@ -153,7 +153,7 @@ def test_the_day_is_as_busy_as_it_says(day: Day) -> None:
     assert {name for name, least in GROWN.items() if day.grown_by(name) <= least} == set()
     for array in ("md0", "md1"):
         assert day.seen(f'iowarden_md_sync_action{{action="check",device="{array}"}}')
-    assert {"WriteThrottle", "ArraySynchronises"} <= day.names("info")
+    assert {"WriteThrottle", "MdSyncRunning"} <= day.names("info")
 
 
 def test_every_source_told_all_day(day: Day) -> None:

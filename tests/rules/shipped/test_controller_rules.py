@@ -217,8 +217,8 @@ def is_well(found: Controller) -> bool:
 
 UNPROTECTED = ("ControllerCacheUnprotected", "critical")
 NEVER_PROTECTED = ("ControllerCacheNeverProtected", "notice")
-DISKS_CACHE = ("ControllerDiskCacheOn", "notice")
-ERRORS_FOUND = ("ControllerDiskErrorsFound", "notice")
+DISKS_CACHE = ("ControllerDiskCacheEnabled", "notice")
+ERRORS_FOUND = ("ControllerDiskErrorsInBaseline", "notice")
 CACHES = {
     "adaptec": {
         "glensc+nagios-plugin-check_raid/issue47/getconfig": {NEVER_PROTECTED},
@@ -274,15 +274,15 @@ def array(word: str, vendor: str) -> ControllerArray:
         ("areca", "Rebuilding(12.5%)", {("ControllerArrayDegraded", "critical")}),
         ("areca", "Incomplete", {("ControllerArrayFailed", "critical")}),
         ("areca", "Failed", {("ControllerArrayFailed", "critical")}),
-        ("areca", "Need Init", {("ControllerArrayAttention", "warning")}),
-        ("areca", "Dancing", {("ControllerArrayAttention", "warning")}),
+        ("areca", "Need Init", {("ControllerArrayNeedsAttention", "warning")}),
+        ("areca", "Dancing", {("ControllerArrayNeedsAttention", "warning")}),
         ("3ware", "OK", set()),
         ("3ware", "VERIFYING", set()),
         ("3ware", "DEGRADED", {("ControllerArrayDegraded", "critical")}),
         ("3ware", "REBUILD-PAUSED", {("ControllerArrayDegraded", "critical")}),
         ("3ware", "INOPERABLE", {("ControllerArrayFailed", "critical")}),
-        ("3ware", "OK*", {("ControllerArrayAttention", "warning")}),
-        ("3ware", "UNKNOWN", {("ControllerArrayAttention", "warning")}),
+        ("3ware", "OK*", {("ControllerArrayNeedsAttention", "warning")}),
+        ("3ware", "UNKNOWN", {("ControllerArrayNeedsAttention", "warning")}),
     ],
 )
 def test_each_word_for_an_array_has_its_alert(vendor: str, word: str, expected: Fired) -> None:
@@ -304,8 +304,8 @@ def test_each_word_for_an_array_has_its_alert(vendor: str, word: str, expected: 
         (ComponentHealth.BUSY, set()),
         (ComponentHealth.ABSENT, set()),
         (ComponentHealth.REBUILDING, set()),
-        (ComponentHealth.DEGRADED, {("ControllerDiskAttention", "warning")}),
-        (ComponentHealth.ATTENTION, {("ControllerDiskAttention", "warning")}),
+        (ComponentHealth.DEGRADED, {("ControllerDiskNeedsAttention", "warning")}),
+        (ComponentHealth.ATTENTION, {("ControllerDiskNeedsAttention", "warning")}),
         (ComponentHealth.FAILING, {("ControllerDiskFailing", "critical")}),
         (ComponentHealth.FAILED, {("ControllerDiskFailed", "critical")}),
     ],
@@ -341,7 +341,7 @@ def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
     for word in ("Degraded", "Rebuilding(1.0%)", "Rebuilding(99.9%)"):
         fired = machine.look(Controller("areca 1", "areca", arrays=(array(word, "areca"),)))
         assert ("ControllerArrayDegraded", "critical") in fired
-        assert (("ControllerArrayRebuilds", "info") in fired) == (word != "Degraded")
+        assert (("ControllerArrayRebuilding", "info") in fired) == (word != "Degraded")
     alert = machine.alert("ControllerArrayDegraded")
     assert alert.active_seconds == START + 15.0
     assert "99.9% done" in alert.annotation("summary")
@@ -383,14 +383,14 @@ def test_what_may_say_anything_cannot_break_a_rule() -> None:
     machine.look(card)
     worse = replace(card, disks=(replace(card.disks[0], errors_total={odd: 3}),))
     assert {name for name, _ in machine.look(worse)} == {
-        "ControllerArrayAttention",
-        "ControllerBatteryBad",
-        "ControllerDiskAttention",
+        "ControllerArrayNeedsAttention",
+        "ControllerBatteryFault",
+        "ControllerDiskNeedsAttention",
         "ControllerDiskErrors",
         "ControllerImpaired",
-        "ControllerSensorBad",
+        "ControllerSensorFault",
     }
-    assert odd in machine.alert("ControllerArrayAttention").annotation("summary")
+    assert odd in machine.alert("ControllerArrayNeedsAttention").annotation("summary")
 
 
 # --- caches
@@ -409,7 +409,7 @@ def battery(health: ComponentHealth, ready: bool | None) -> Battery:
     return Battery("bbu", ComponentState(health, health.value.upper()), ready)
 
 
-BAD = ("ControllerBatteryBad", "warning")
+BAD = ("ControllerBatteryFault", "warning")
 
 
 @pytest.mark.parametrize(
@@ -491,7 +491,7 @@ def test_disks_that_cache_writes_defeat_the_battery_that_was_paid_for(
     disks = replace(found, arrays=tuple(replace(a, disk_cache=True) for a in found.arrays))
     assert told(disks) == expected
     fired = FakeMachine().look(disks)
-    assert (("ControllerDiskCacheOn", "info") in fired) == (vendor == "adaptec")
+    assert (("ControllerDiskCacheEnabled", "info") in fired) == (vendor == "adaptec")
     off = replace(found, arrays=tuple(replace(a, disk_cache=False) for a in found.arrays))
     assert told(off) == told(found) == set()
 
@@ -503,12 +503,12 @@ def test_a_write_cache_that_goes_off_is_a_warning_and_a_learn_cycle_is_none() ->
     busy = battery(ComponentHealth.BUSY, ready=False)
     assert machine.look(caching(well, write_back=True)) == set()
     off = machine.look(caching(well, write_back=False))
-    assert off == {("ControllerWriteCacheOff", "warning")}
-    learns = {("ControllerWriteCacheOff", "info"), ("ControllerBatteryBusy", "info")}
+    assert off == {("ControllerWriteCacheDisabled", "warning")}
+    learns = {("ControllerWriteCacheDisabled", "info"), ("ControllerBatteryBusy", "info")}
     assert machine.look(caching(busy, write_back=False)) == learns
     assert machine.look(caching(well, write_back=True)) == set()
     left = caching(well, write_back=False, default_write_back=True)
-    assert told(left) == {("ControllerWriteCacheOff", "warning")}
+    assert told(left) == {("ControllerWriteCacheDisabled", "warning")}
 
 
 def test_a_battery_that_is_never_done_with_charging_is_a_warning() -> None:
@@ -530,8 +530,8 @@ def test_a_controller_that_nobody_reads_is_told_after_half_an_hour() -> None:
     missing = Problem("areca 1", "'cli64': expected at '/usr/sbin', got none", "areca")
     assert machine.look(problems=(missing,), seconds=1700.0) == set()
     late = replace(missing, reason="killed after 60 s")
-    assert machine.look(problems=(late,), seconds=200.0) == {("ControllerNotRead", "warning")}
-    alert = machine.alert("ControllerNotRead")
+    assert machine.look(problems=(late,), seconds=200.0) == {("ControllerUnreadable", "warning")}
+    alert = machine.alert("ControllerUnreadable")
     assert alert.subject == "adapter areca 1"
     assert alert.annotation("summary").endswith("cannot be read: killed after 60 s")
     assert "cli64 rsf info" in alert.annotation("advice")
@@ -542,8 +542,8 @@ def test_controllers_that_cannot_even_be_listed_are_told() -> None:
     """Their names are unknown: the alert is about the adapter that the kernel lists."""
     machine = FakeMachine()
     nobody = Problem("", "3ware controller at host3: 'tw_cli': install it", "3ware", "host3")
-    assert machine.look(problems=(nobody,), seconds=1900.0) == {("ControllerNotRead", "warning")}
-    alert = machine.alert("ControllerNotRead")
+    assert machine.look(problems=(nobody,), seconds=1900.0) == {("ControllerUnreadable", "warning")}
+    alert = machine.alert("ControllerUnreadable")
     assert alert.subject == "adapter host3"
     assert "a 3ware controller at host3 is present" in alert.annotation("summary")
     assert "tw_cli show" in alert.annotation("advice")
@@ -556,7 +556,7 @@ def test_who_is_not_read_is_told_the_program_that_is_missing_and_where_it_belong
     """A program that the probe may run, in a directory that it searches."""
     machine = FakeMachine()
     machine.look(problems=(Problem("", "missing", maker.vendor, "host0"),), seconds=1900.0)
-    advice = machine.alert("ControllerNotRead").annotation("advice")
+    advice = machine.alert("ControllerUnreadable").annotation("advice")
     assert any(f"\n  {program} " in advice for program in maker.programs)
     own = {each for name in maker.programs for each in allowed.PROGRAMS[name].directories}
     assert any(each in advice for each in (*own, *DIRECTORIES))
@@ -603,7 +603,7 @@ def test_a_part_that_is_not_read_is_no_mail() -> None:
     card = Controller("areca 1", "areca", read_errors=("'cli64 hw info': expected no error",))
     part = Problem("areca 1", card.read_errors[0], "areca")
     fired = FakeMachine().look(card, problems=(part,), seconds=1900.0)
-    assert fired == {("ControllerPartNotRead", "notice")}
+    assert fired == {("ControllerPartlyUnreadable", "notice")}
 
 
 def test_what_was_wrong_with_a_controller_that_falls_silent_is_unknown_and_not_over() -> None:
@@ -736,9 +736,7 @@ def test_an_areca_loses_a_disk_and_a_spare_takes_its_place() -> None:
         for reason in machine.host.reasons()
     }
     assert (
-        told_of["opened"]
-        == told_of["all clear"]
-        == {m.due.incident.key for m in machine.host.mails}
+        told_of["opened"] == told_of["resolved"] == {m.due.incident.key for m in machine.host.mails}
     )
     assert "disk ACME DISK-9 S2" in told_of["opened"]
 
@@ -748,7 +746,7 @@ def test_what_has_no_place_of_its_own_is_the_matter_of_the_controller() -> None:
     machine = FakeMachine()
     bad = battery(ComponentHealth.FAILED, ready=False)
     machine.look(Controller("areca 1", "areca", "ARC-1210", host="host2", batteries=(bad,)))
-    assert machine.alert("ControllerBatteryBad").subject == "adapter host2"
+    assert machine.alert("ControllerBatteryFault").subject == "adapter host2"
     machine.look(Controller("c0", "3ware", batteries=(bad,)))
     subjects = {a.label("controller"): a.subject for a in machine.alerts()}
     assert subjects["c0"] == "adapter c0"

@@ -72,7 +72,7 @@ class FakeMachine(Looks):
         return [
             (name, level)
             for _, name, level in self.host.fired
-            if "FileSystem" in name or "Btrfs" in name
+            if "Filesystem" in name or "Btrfs" in name
         ]
 
 
@@ -98,21 +98,21 @@ def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: FakeM
     """From a virtual machine: one error, the count survives unmounting, e2fsck sets it to 0."""
     machine.errors(1)
     machine.look(2)
-    assert machine.fired == [("FileSystemErrors", "critical")]
+    assert machine.fired == [("FilesystemErrors", "critical")]
     assert (
-        machine.summary("FileSystemErrors")
+        machine.summary("FilesystemErrors")
         == "ext4 on sda1 reports 1 new error, last in ext4_lookup"
     )
     assert machine.host.reasons() == ["opened"]
     machine.memory.remove("/sys/fs/ext4/sda1")
     machine.memory.write({"/sys/fs/ext4": None})
     machine.look(8)
-    assert machine.states("FileSystemErrors") == {"firing"}
+    assert machine.states("FilesystemErrors") == {"firing"}
     machine.errors(0)
     machine.look(2)
-    assert machine.states("FileSystemErrors") == {"resolved"}
+    assert machine.states("FilesystemErrors") == {"resolved"}
     machine.look(45)
-    assert machine.host.reasons() == ["opened", "all clear"]
+    assert machine.host.reasons() == ["opened", "resolved"]
 
 
 def test_errors_from_before_are_a_warning() -> None:
@@ -120,10 +120,10 @@ def test_errors_from_before_are_a_warning() -> None:
     machine = FakeMachine()
     machine.errors(3)
     machine.look(3)
-    assert machine.fired == [("FileSystemHadErrors", "warning")]
+    assert machine.fired == [("FilesystemErrorsInBaseline", "warning")]
     machine.errors(4)
     machine.look(2)
-    assert machine.fired[-1] == ("FileSystemErrors", "critical")
+    assert machine.fired[-1] == ("FilesystemErrors", "critical")
 
 
 def test_an_error_in_a_crash_is_new_after_the_restart(machine: FakeMachine) -> None:
@@ -133,7 +133,7 @@ def test_an_error_in_a_crash_is_new_after_the_restart(machine: FakeMachine) -> N
     machine.now += 60.0
     machine.restart()
     machine.look(2)
-    assert ("FileSystemErrors", "critical") in machine.fired
+    assert ("FilesystemErrors", "critical") in machine.fired
 
 
 def test_another_disk_under_the_name_brings_old_errors(machine: FakeMachine) -> None:
@@ -143,7 +143,7 @@ def test_another_disk_under_the_name_brings_old_errors(machine: FakeMachine) -> 
     machine.now += 3e7 + 60.0
     machine.restart()
     machine.look(2)
-    assert machine.fired == [("FileSystemHadErrors", "warning")]
+    assert machine.fired == [("FilesystemErrorsInBaseline", "warning")]
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,11 @@ def test_a_file_system_the_kernel_turned_read_only_is_critical(
     """The mount still says rw; what the file system reports depends on the kernel."""
     machine.mount(superblock=superblock)
     machine.look(2)
-    assert machine.fired == [("FileSystemReadOnly", "critical")]
-    assert machine.summary("FileSystemReadOnly") == "the kernel has made / read-only"
+    assert machine.fired == [("FilesystemReadOnly", "critical")]
+    assert machine.summary("FilesystemReadOnly") == "the kernel has made / read-only"
     machine.mount()
     machine.look(45)
-    assert machine.host.reasons() == ["opened", "all clear"]
+    assert machine.host.reasons() == ["opened", "resolved"]
 
 
 def test_errors_and_read_only_are_one_incident(machine: FakeMachine) -> None:
@@ -169,7 +169,7 @@ def test_errors_and_read_only_are_one_incident(machine: FakeMachine) -> None:
     machine.errors(1)
     machine.mount(superblock="rw,emergency_ro")
     machine.look(8)
-    assert {name for name, _ in machine.fired} == {"FileSystemErrors", "FileSystemReadOnly"}
+    assert {name for name, _ in machine.fired} == {"FilesystemErrors", "FilesystemReadOnly"}
     assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
 
 
@@ -181,10 +181,10 @@ def test_a_remount_by_the_administrator_is_a_warning_after_five_minutes(
     machine.look(19)
     assert machine.fired == []
     machine.look(3)
-    assert machine.fired == [("FileSystemMountedReadOnly", "warning")]
+    assert machine.fired == [("FilesystemUnexpectedReadOnly", "warning")]
     machine.mount()
     machine.look(2)
-    assert machine.states("FileSystemMountedReadOnly") == {"resolved"}
+    assert machine.states("FilesystemUnexpectedReadOnly") == {"resolved"}
 
 
 def test_what_fstab_has_as_read_only_is_left_alone() -> None:
@@ -223,7 +223,7 @@ def test_a_mount_without_fstab_is_judged_by_what_it_was() -> None:
     machine.look(2)
     machine.mount(more=extra.format("ro"))
     machine.look(2)
-    assert machine.fired == [("FileSystemReadOnly", "critical")]
+    assert machine.fired == [("FilesystemReadOnly", "critical")]
 
 
 def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice() -> None:
@@ -235,7 +235,7 @@ def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice() -> 
     machine.look(2)
     machine.mount(more=extra.format("ro", "ro"))
     machine.look(25)
-    assert machine.fired == [("FileSystemTurnedReadOnly", "notice")]
+    assert machine.fired == [("FilesystemBecameReadOnly", "notice")]
     assert machine.host.mails == []
 
 
@@ -249,11 +249,11 @@ def test_an_unmounted_file_system_is_unknown_and_not_well(machine: FakeMachine) 
     machine.look(2)
     machine.mount()
     machine.look(50)
-    assert machine.states("FileSystemReadOnly") == {"unknown"}
-    assert machine.host.reasons() == ["opened", "unreadable"]
+    assert machine.states("FilesystemReadOnly") == {"unknown"}
+    assert machine.host.reasons() == ["opened", "data unavailable"]
     machine.mount(more=extra.format("rw"))
     machine.look(45)
-    assert machine.host.reasons()[-1] == "all clear"
+    assert machine.host.reasons()[-1] == "resolved"
 
 
 def test_a_full_file_system_that_is_unmounted_or_turned_read_only_is_not_well(
@@ -266,10 +266,10 @@ def test_a_full_file_system_that_is_unmounted_or_turned_read_only_is_not_well(
     machine.look(6)
     machine.mount(more=extra.format("ro"))
     machine.look(60)
-    assert machine.states("FileSystemFull") == {"firing"}
+    assert machine.states("FilesystemFull") == {"firing"}
     machine.mount()
     machine.look(60)
-    assert machine.states("FileSystemFull") == {"unknown"}
+    assert machine.states("FilesystemFull") == {"unknown"}
 
 
 def test_a_file_system_that_fills_in_ten_hours(machine: FakeMachine) -> None:
@@ -278,10 +278,10 @@ def test_a_file_system_that_fills_in_ten_hours(machine: FakeMachine) -> None:
         machine.used(min(number / 120, 1.0))
         machine.look(every=300.0)
     assert machine.fired == [
-        ("FileSystemFills", "warning"),
-        ("FileSystemFills", "critical"),
-        ("FileSystemFull", "warning"),
-        ("FileSystemFull", "critical"),
+        ("FilesystemFillingUp", "warning"),
+        ("FilesystemFillingUp", "critical"),
+        ("FilesystemFull", "warning"),
+        ("FilesystemFull", "critical"),
     ]
     incidents = {mail.due.incident.object for mail in machine.host.mails}
     assert incidents == {"/"}
@@ -298,11 +298,11 @@ def test_eighty_per_cent_does_not_flap(machine: FakeMachine) -> None:
     for number in range(40):
         machine.used(0.801 if number % 2 else 0.799)
         machine.look(every=60.0)
-    assert machine.fired == [("FileSystemFull", "warning")]
+    assert machine.fired == [("FilesystemFull", "warning")]
     machine.used(0.77)
     machine.look(60, every=60.0)
-    assert machine.host.reasons() == ["opened", "all clear"]
-    assert machine.fired == [("FileSystemFull", "warning")]
+    assert machine.host.reasons() == ["opened", "resolved"]
+    assert machine.fired == [("FilesystemFull", "warning")]
 
 
 @pytest.mark.parametrize(("tebibytes", "fires"), [(1, False), (0.4, True)])
@@ -321,18 +321,18 @@ def test_the_floor_does_not_hold_where_it_fills(machine: FakeMachine) -> None:
     for number in range(5 * 24):
         machine.used(0.80 + 0.01 * number / 24, size=size)
         machine.look(every=HOUR)
-    assert ("FileSystemFull", "warning") in machine.fired
-    assert ("FileSystemFull", "critical") not in machine.fired
+    assert ("FilesystemFull", "warning") in machine.fired
+    assert ("FilesystemFull", "critical") not in machine.fired
 
 
 def test_inodes_run_out_as_space_does(machine: FakeMachine) -> None:
     """A mail queue of a million files on a disk that is half empty."""
     machine.used(0.5, inodes=0.85)
     machine.look(2)
-    assert machine.fired == [("FileSystemInodesFull", "warning")]
+    assert machine.fired == [("FilesystemInodesFull", "warning")]
     machine.used(0.5, inodes=0.95)
     machine.look(2)
-    assert machine.fired[-1] == ("FileSystemInodesFull", "critical")
+    assert machine.fired[-1] == ("FilesystemInodesFull", "critical")
 
 
 def test_btrfs_errors_stay_until_they_are_reset(machine: FakeMachine) -> None:
@@ -353,7 +353,7 @@ def test_btrfs_errors_stay_until_they_are_reset(machine: FakeMachine) -> None:
 
     stats(2, 1)
     machine.look(4)
-    assert machine.fired == [("BtrfsHadErrors", "notice")]
+    assert machine.fired == [("BtrfsErrorsInBaseline", "notice")]
     stats(3, 1)
     machine.look(2)
     assert machine.fired[-1] == ("BtrfsReadErrors", "warning")
@@ -380,7 +380,7 @@ def test_access_times_are_information(machine: FakeMachine) -> None:
         {"/proc/1/mountinfo": "25 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n"}
     )
     machine.look(6)
-    assert "AccessTimesWritten" in machine.host.names("info")
+    assert "MountStrictAtime" in machine.host.names("info")
     assert machine.host.mails == []
 
 
@@ -395,7 +395,7 @@ def test_a_backup_disk_that_is_read_only_by_day_is_no_warning(machine: FakeMachi
     assert machine.host.mails == []
     machine.mount(more=backup.format(mount="rw", super="ro"))
     machine.look(2)
-    assert machine.fired[-1] == ("FileSystemReadOnly", "critical")
+    assert machine.fired[-1] == ("FilesystemReadOnly", "critical")
 
 
 def test_errors_end_with_their_file_system(machine: FakeMachine) -> None:
@@ -405,4 +405,4 @@ def test_errors_end_with_their_file_system(machine: FakeMachine) -> None:
     machine.memory.remove("/sys/fs/ext4/sda1")
     machine.write({"/proc/1/mountinfo": ROOT.format(mount="rw", super="rw").replace("ext4", "xfs")})
     machine.look(50)
-    assert machine.host.reasons() == ["opened", "all clear"]
+    assert machine.host.reasons() == ["opened", "resolved"]

@@ -22,20 +22,27 @@ MAIL = (("receiver", "mail"),)
 UNREAD = (("document", "incidents"), ("reason", "unreadable"))
 CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
     ("iowarden_state_unwritten_seconds", (), 59, 60, "StateNotDurable", "warning"),
-    ("iowarden_mail_oldest_unsent_seconds", MAIL, 3599, 3600, "MailUnsent", "critical"),
-    ("iowarden_state_unread", UNREAD, 0, 1, "StateUnread", "warning"),
-    ("iowarden_rule_failing", RULE, 0, 1, "RuleFails", "warning"),
+    (
+        "iowarden_notifications_oldest_unsent_seconds",
+        MAIL,
+        3599,
+        3600,
+        "NotificationUnsent",
+        "critical",
+    ),
+    ("iowarden_state_unreadable", UNREAD, 0, 1, "StateUnreadable", "warning"),
+    ("iowarden_rule_evaluation_failing", RULE, 0, 1, "RuleEvaluationFailing", "warning"),
     ("iowarden_config_last_reload_successful", (), 1, 0, "ConfigReloadFailed", "warning"),
-    ("iowarden_log_lost_total", (), 0, 1, "LogLost", "info"),
+    ("iowarden_log_messages_lost_total", (), 0, 1, "LogMessagesLost", "info"),
     ("iowarden_uevents_lost_total", (), 0, 1, "UeventsLost", "notice"),
 )
 CONDITIONS = {
     "StateNotDurable": "state_storage",
-    "MailUnsent": "notification_unsent",
-    "StateUnread": "state_storage",
-    "RuleFails": "rule_evaluation_failing",
+    "NotificationUnsent": "notification_unsent",
+    "StateUnreadable": "state_storage",
+    "RuleEvaluationFailing": "rule_evaluation_failing",
     "ConfigReloadFailed": "config_reload_failed",
-    "LogLost": "log_messages_lost",
+    "LogMessagesLost": "log_messages_lost",
     "UeventsLost": "uevents_lost",
 }
 
@@ -86,7 +93,7 @@ def test_a_collector_that_falls_silent_is_told_with_what_became_of_it() -> None:
         program.engine.observe([failed], program.now, 1000.0 + second)
         told.append(program.wait(1.0))
     assert told[60] == {}
-    alert = told[-1]["CollectorSilent"]
+    alert = told[-1]["CollectorStale"]
     assert (alert.label("collector"), alert.label("severity")) == ("meminfo", "warning")
     summary = alert.annotation("summary")
     assert summary.startswith("collector 'meminfo' has had no current data for ")

@@ -20,7 +20,7 @@ from iowarden.collectors.procfs.pressure import Pressures, parse_pressure
 from iowarden.collectors.procfs.stat import parse_stat
 from iowarden.collectors.procfs.vmstat import parse_vmstat
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.signals import growth
+from iowarden.rules.signals import increase
 from iowarden.rules.signals.device import hung
 from iowarden.rules.signals.memory import reclaim, swap
 from iowarden.rules.signals.signal import Inputs, View
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.signals.growth import Growth
+    from iowarden.rules.signals.increase import Increase
 
 START = 1_800_000_000.0
 GIB_KB = 1024 * 1024
@@ -318,7 +318,7 @@ def hung_task(
 def reports(*readings: HungTask, blocked: int = 3, pause: float = 15.0) -> list[float | None]:
     """Return the reported hung tasks after each reading; None: unknown."""
     stat = parse_stat(Memory(blocked=blocked).files()["/proc/stat"])
-    state: Mapping[str, Growth] = growth.EMPTY
+    state: Mapping[str, Increase] = increase.EMPTY
     told: list[float | None] = []
     for number, reading in enumerate(readings):
         seen = view(number * pause, {"hung_task": reading, "stat": stat})
@@ -378,10 +378,10 @@ def test_commands_that_time_out_are_told_of_their_disk_for_ten_minutes() -> None
         (630.0, scsi("0:0:1:0", "sda", 6), 0.0),
         (645.0, scsi("0:0:2:0", "sda", 9), 0.0),
     )
-    state: Mapping[str, Growth] = growth.EMPTY
+    state: Mapping[str, Increase] = increase.EMPTY
     for now, value, expected in steps:
         state, samples = hung.timeout_step(state, view(now, {"scsi": value}))
-        assert samples == [("iowarden_device_timeouts_recent", (("device", "sda"),), expected)]
+        assert samples == [("iowarden_device_recent_timeouts", (("device", "sda"),), expected)]
     assert len(state) == 1
     for value in (scsi("0:0:3:0", None, 4), scsi("0:0:3:0", "sdb", None)):
         assert hung.timeout_step(state, view(660.0, {"scsi": value}))[1] == []
@@ -396,7 +396,7 @@ def test_commands_that_time_out_are_told_of_their_disk_for_ten_minutes() -> None
 )
 def test_what_libata_aborts_is_no_time_out(driver: str | None, told: bool) -> None:
     """A SATA disk lacks a log that smartctl requests: the counter rises with each poll."""
-    state: Mapping[str, Growth] = growth.EMPTY
+    state: Mapping[str, Increase] = increase.EMPTY
     samples: list[Sample] | None = []
     for now, timeouts in ((0.0, 4), (15.0, 6)):
         value = replace(
@@ -404,26 +404,26 @@ def test_what_libata_aborts_is_no_time_out(driver: str | None, told: bool) -> No
             hosts={"host0": ScsiHost("host0", driver, 32, 1, 0)},
         )
         state, samples = hung.timeout_step(state, view(now, {"scsi": value}))
-    expected = [("iowarden_device_timeouts_recent", (("device", "sda"),), 2.0)]
+    expected = [("iowarden_device_recent_timeouts", (("device", "sda"),), 2.0)]
     assert samples == (expected if told else [])
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(0, 29))
 def test_a_restart_changes_nothing_of_what_a_counter_showed(totals: list[int], cut: int) -> None:
     """Stored, read again, and combined with what was observed before the file could be read."""
-    straight: Growth | None = None
+    straight: Increase | None = None
     for number, total in enumerate(totals):
-        straight = growth.grow(straight, total, number * 15.0)
-    before: Growth | None = None
+        straight = increase.grow(straight, total, number * 15.0)
+    before: Increase | None = None
     for number, total in enumerate(totals[:cut]):
-        before = growth.grow(before, total, number * 15.0)
-    kept = growth.remember({} if before is None else {"a": before})
-    state: dict[str, Growth] = {}
+        before = increase.grow(before, total, number * 15.0)
+    kept = increase.remember({} if before is None else {"a": before})
+    state: dict[str, Increase] = {}
     for number, total in enumerate(totals):
         if number >= cut:
-            state["a"] = growth.grow(state.get("a"), total, number * 15.0)
+            state["a"] = increase.grow(state.get("a"), total, number * 15.0)
         if number == cut:
-            state = growth.recall(state, kept)
+            state = increase.recall(state, kept)
     if cut < len(totals):
         assert straight is not None
         assert state["a"].recent(len(totals) * 15.0) == straight.recent(len(totals) * 15.0)
@@ -507,7 +507,7 @@ def test_emptying_the_cache_is_information() -> None:
     server.run(70)
     server.run(30, **{**server.now.collapse(), "drops": 1})
     server.run(20)
-    assert server.host.names() == server.host.names("info") == {"DropCaches"}
+    assert server.host.names() == server.host.names("info") == {"PageCacheDropped"}
 
 
 def test_the_settings_that_likely_cause_a_stall_are_named_with_their_cure() -> None:
@@ -525,8 +525,8 @@ def test_the_settings_that_likely_cause_a_stall_are_named_with_their_cure() -> N
         },
     )
     server.run(70)
-    assert server.host.names("warning") == {"ZoneReclaim"}
-    assert server.host.names("info") == {"HugepageDefrag"}
+    assert server.host.names("warning") == {"ZoneReclaimEnabled"}
+    assert server.host.names("info") == {"ThpDefragAlways"}
     server.run(30, **server.now.collapse())
     advice = server.alert("ReclaimStall").annotation("advice")
     assert "likely cause: a NUMA node" in advice
@@ -567,10 +567,10 @@ def test_a_machine_without_swap_is_told_so_and_a_small_one_is_not() -> None:
     ("settings", "expected"),
     [
         ({"zone_reclaim_mode": 1}, set()),
-        ({"bdflush": 0}, {"Bdflush"}),
+        ({"bdflush": 0}, {"BdflushPresent"}),
         ({"swappiness": 0}, {"SwappinessZero"}),
         ({"swappiness": 0, "overcommit_memory": 2}, set()),
-        ({"dirty_ratio": 40}, {"DirtyRatioLarge"}),
+        ({"dirty_ratio": 40}, {"DirtyRatioTooLarge"}),
         ({"dirty_ratio": 39}, set()),
     ],
 )
@@ -598,7 +598,7 @@ def test_a_large_dirty_ratio_is_a_warning_once_the_disks_are_known_to_be_too_slo
             now = START + 60.0 * minute
             engine.hub.publish("test", families, samples, now)
             engine.rules.evaluate(now)
-            own = [a for a in engine.rules.alerts() if a.name == "DirtyRatioLarge" and a.active]
+            own = [a for a in engine.rules.alerts() if a.name == "DirtyRatioTooLarge" and a.active]
             if minute < 59:
                 assert {alert.label("severity") for alert in own} == {"info"}
         assert {alert.label("severity") for alert in own} == expected
@@ -612,7 +612,7 @@ def test_a_task_the_kernel_reports_as_hung_is_critical_until_it_is_seen_to_be_ov
     assert server.host.names() == set()
     server.set("kernel/hung_task_", warnings=0)
     server.run(20)
-    assert server.host.names("notice") == {"HungTaskLogSilent"}
+    assert server.host.names("notice") == {"HungTaskWarningsExhausted"}
     assert server.host.names("critical") == {"HungTask"}
     assert server.alert("HungTask").annotation("summary") == (
         "the kernel reported hung tasks 1 time in 10 minutes: blocked for over 2m 0s"

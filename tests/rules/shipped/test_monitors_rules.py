@@ -38,8 +38,8 @@ class Beside:
 def test_smartd_beside_iowarden_is_information_with_the_command_that_stops_it() -> None:
     """No mail; the line that 'iowarden check' shows has the command; over when it ends."""
     beside = Beside("smartd", "0::/system.slice/smartmontools.service\n")
-    assert beside.machine.host.names() == beside.machine.host.names("info") == {"OtherMonitor"}
-    alert = beside.alerts()["OtherMonitor"]
+    assert beside.machine.host.names() == beside.machine.host.names("info") == {"CompetingMonitor"}
+    alert = beside.alerts()["CompetingMonitor"]
     assert alert.annotation("summary") == (
         f"smartd also polls disks or controllers of this host; to stop it: '{STOP}'"
     )
@@ -56,7 +56,7 @@ def test_smartd_beside_iowarden_is_information_with_the_command_that_stops_it() 
 def test_smartd_at_an_areca_is_a_warning() -> None:
     """Mailed after a minute as a setting of the host: it must not hide a stall of today."""
     beside = Beside("smartd", "0::/system.slice/smartmontools.service\n", "arcmsr")
-    alert = beside.alerts()["OtherMonitorAreca"]
+    alert = beside.alerts()["CompetingMonitorAreca"]
     assert (alert.state, alert.label("severity")) == (AlertState.FIRING, "warning")
     assert f"  {STOP}\n" in alert.annotation("advice")
     assert "iowarden does not query this controller while smartd runs" in (
@@ -70,7 +70,7 @@ def test_smartd_at_an_areca_is_a_warning() -> None:
 def test_the_vendors_own_program_at_an_areca_has_other_words() -> None:
     """Started by hand: there is no unit, so its process is named; iowarden continues to poll."""
     beside = Beside("archttp64", "0::/user.slice/session-2.scope\n", "arcmsr")
-    alert = beside.alerts()["OtherMonitorAreca"]
+    alert = beside.alerts()["CompetingMonitorAreca"]
     assert "  kill 812\n" in alert.annotation("advice")
     assert "smartd" not in alert.annotation("advice") + alert.annotation("description")
 
@@ -79,7 +79,7 @@ def test_the_vendors_own_program_at_an_areca_has_other_words() -> None:
 def test_3dm2_takes_the_alarms_of_a_3ware(driver: str) -> None:
     """The list of tw_cli may be empty although disks fail: a warning names the other program."""
     beside = Beside("3dm2", "0::/system.slice/3dm2.service\n", driver)
-    alert = beside.alerts()["OtherMonitorThreeware"]
+    alert = beside.alerts()["CompetingMonitorThreeware"]
     assert driver in alert.annotation("summary")
     assert "  systemctl disable --now 3dm2.service\n" in alert.annotation("advice")
 
@@ -90,7 +90,7 @@ def test_3dm2_takes_the_alarms_of_a_3ware(driver: str) -> None:
 )
 def test_at_another_controller_it_only_asks_twice(command: str, driver: str) -> None:
     """Information, no warning."""
-    assert Beside(command, "0::/\n", driver).alerts().keys() == {"OtherMonitor"}
+    assert Beside(command, "0::/\n", driver).alerts().keys() == {"CompetingMonitor"}
 
 
 def test_where_processes_are_hidden_an_alert_is_unknown_and_not_over() -> None:
@@ -99,4 +99,4 @@ def test_where_processes_are_hidden_an_alert_is_unknown_and_not_over() -> None:
     beside.machine.memory.remove("/proc/1/comm")
     beside.machine.memory.remove("/proc/812/comm")
     beside.machine.run(200)
-    assert beside.alerts()["OtherMonitorAreca"].state is AlertState.UNKNOWN
+    assert beside.alerts()["CompetingMonitorAreca"].state is AlertState.UNKNOWN

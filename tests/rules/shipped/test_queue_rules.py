@@ -67,7 +67,7 @@ def mailed(host: Host, reason: Reason | str) -> list[str]:
 def test_r1_parallel_readers_are_told_once_with_a_larger_read_ahead() -> None:
     """Five readers, 64 kB of read-ahead, load in the hundreds; silent after 8 MB."""
     host = play(r1())
-    assert host.reasons() == ["opened", "all clear"]
+    assert host.reasons() == ["opened", "resolved"]
     assert host.names("warning") == {"ReadAheadTooSmall"}
     assert host.names("critical") == set()
     assert [n for _, n, _ in host.fired].count("ReadAheadTooSmall") == 1
@@ -83,11 +83,11 @@ def test_r1_parallel_readers_are_told_once_with_a_larger_read_ahead() -> None:
 def test_r2_starving_disks_are_told_once_with_a_share_of_the_queue() -> None:
     """One of four disks takes all 254 commands; silent at 32 each; the other adapter is well."""
     host = play(r2())
-    assert host.reasons() == ["opened", "all clear"]
-    assert host.names("warning") == {"QueueDepthShared", "AdapterStarvesDisks"}
+    assert host.reasons() == ["opened", "resolved"]
+    assert host.names("warning") == {"QueueDepthTooLarge", "DiskQueueStarvation"}
     assert host.names("critical") == set()
     names = [name for _, name, _ in host.fired]
-    assert names.count("AdapterStarvesDisks") == names.count("QueueDepthShared") == 1
+    assert names.count("DiskQueueStarvation") == names.count("QueueDepthTooLarge") == 1
     (advice,) = mailed(host, "opened")
     for name in "abcd":
         assert f"echo 32 > /sys/block/sd{name}/device/queue_depth" in advice
@@ -97,7 +97,7 @@ def test_r2_starving_disks_are_told_once_with_a_share_of_the_queue() -> None:
 def test_r4_a_database_that_only_writes_is_told_once_why_it_reads() -> None:
     """40 MB/s written, 45 read, memory short: MADV_RANDOM; silent once it is set."""
     host = play(r4(), WRITE_MOSTLY)
-    assert host.reasons() == ["opened", "all clear"]
+    assert host.reasons() == ["opened", "resolved"]
     assert host.names("warning") == {"PhantomReads"}
     assert host.names("critical") == set()
     assert [name for _, name, _ in host.fired].count("PhantomReads") == 1
@@ -116,7 +116,7 @@ def array(**settings: object) -> Story:
 
 
 WIDE_READERS = PARALLEL_READERS._replace(reads=5, wait_seconds=1.0)
-TOO_SMALL = {"ReadAheadTooSmall warning", "ReadAheadShort info"}
+TOO_SMALL = {"ReadAheadTooSmall warning", "ReadAheadBelowStripe info"}
 
 
 def test_gd1_readers_held_down_by_64_kb_are_told() -> None:
@@ -186,9 +186,9 @@ def test_read_ahead_is_never_advised_where_phantoms_are_read() -> None:
 @pytest.mark.parametrize(
     ("kilobytes", "optimal", "alerts"),
     [
-        (128, 1 << 20, {"ReadAheadShort info"}),
+        (128, 1 << 20, {"ReadAheadBelowStripe info"}),
         (2048, 1 << 20, set()),
-        (128, 0, {"ReadAheadShort info"}),
+        (128, 0, {"ReadAheadBelowStripe info"}),
         (1024, 0, set()),
     ],
 )
@@ -223,7 +223,7 @@ def test_software_raid_is_told_on_the_device_that_holds_the_file_system() -> Non
     story.run(80)
     host = play(story)
     assert host.engine is not None
-    (alert,) = [a for a in host.engine.rules.alerts() if a.name == "ReadAheadShort"]
+    (alert,) = [a for a in host.engine.rules.alerts() if a.name == "ReadAheadBelowStripe"]
     assert alert.label("device") == "md0"
     assert alert.value == 2 * 3 * 512 * KIB
 
@@ -302,8 +302,8 @@ def adapter(depth: int = 254, *, kernel: str = "2.6.32", disks: str = "abcd") ->
 @pytest.mark.parametrize(
     ("depth", "kernel", "disks", "alerts"),
     [
-        (254, "2.6.32", "abc", {"QueueDepthShared warning"}),
-        (254, "6.1.0", "abc", {"QueueDepthShared info"}),
+        (254, "2.6.32", "abc", {"QueueDepthTooLarge warning"}),
+        (254, "6.1.0", "abc", {"QueueDepthTooLarge info"}),
         (32, "2.6.32", "abc", set()),
         (254, "2.6.32", "a", set()),
     ],
@@ -334,11 +334,11 @@ def test_a_kernel_told_not_to_share_fairly_does_not() -> None:
     story.run(40)
     story.change({"/sys/module/scsi_mod/parameters/use_blk_mq": "N\n"})
     story.run(40)
-    assert told(story) == {"QueueDepthShared info", "QueueDepthShared warning"}
+    assert told(story) == {"QueueDepthTooLarge info", "QueueDepthTooLarge warning"}
 
 
 SERVED = Load(30, 240_000, 0, 0, 0.2, 0, 0.005)
-STARVES = "AdapterStarvesDisks warning"
+STARVES = "DiskQueueStarvation warning"
 VICTIMS = {"sdb": STARVED, "sdc": STARVED, "sdd": STARVED}
 
 
@@ -453,8 +453,8 @@ def test_g_a_check_of_the_array_reads_on_purpose(action: str, alerts: set[str]) 
 @pytest.mark.parametrize(
     ("scheduler", "rotational", "vendor", "alerts"),
     [
-        ("noop deadline [cfq]", 1, "AVAGO", {"SchedulerUnsuited info"}),
-        ("none [bfq] mq-deadline", 0, "ATA", {"SchedulerUnsuited info"}),
+        ("noop deadline [cfq]", 1, "AVAGO", {"SchedulerUnsuitable info"}),
+        ("none [bfq] mq-deadline", 0, "ATA", {"SchedulerUnsuitable info"}),
         ("none [mq-deadline]", 0, "ATA", set()),
         ("noop deadline [cfq]", 1, "ATA", set()),
     ],

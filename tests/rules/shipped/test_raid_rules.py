@@ -114,7 +114,7 @@ class FakeMachine(Looks):
     @property
     def fired(self) -> list[tuple[str, str]]:
         """Name and severity of every alert of an array or a disk's state that mails, in order."""
-        own = ("Array", "DiskOffline", "DiskReadOnly", "DiskSizeChanged", "DiskGrew")
+        own = ("Md", "DiskOffline", "DiskReadOnly", "DiskSizeDecreased", "DiskSizeIncreased")
         return [
             (name, level)
             for _, name, level in self.host.fired
@@ -136,21 +136,21 @@ def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: Fake
     machine.member("sdb1", "faulty")
     machine.array(state="active", degraded=1)
     machine.look(2)
-    assert ("ArrayDegraded", "critical") in machine.fired
-    assert machine.summary("ArrayDegraded") == "array md0 runs with 1 member missing"
+    assert ("MdDegraded", "critical") in machine.fired
+    assert machine.summary("MdDegraded") == "array md0 runs with 1 member missing"
     assert machine.host.reasons() == ["opened"]
     machine.memory.remove("/sys/block/md0/md/dev-sdb1")
     machine.members[1] = "sdd1"
     machine.member("sdd1", "spare")
     machine.array(state="active", degraded=1, action="recover", done="195 / 1000")
     machine.look(2)
-    assert machine.summary("ArrayDegraded") == (
+    assert machine.summary("MdDegraded") == (
         "array md0 runs with 1 member missing, being rebuilt: 19.5%"
     )
     machine.member("sdd1")
     machine.array()
     machine.look(50)
-    assert machine.host.reasons() == ["opened", "all clear"]
+    assert machine.host.reasons() == ["opened", "resolved"]
     assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
 
 
@@ -170,14 +170,14 @@ def test_a_new_array_that_is_built_is_no_failure(level: str) -> None:
     machine.restart()
     machine.look(4)
     assert machine.fired == []
-    assert "ArraySynchronises" in machine.host.names("info")
+    assert "MdSyncRunning" in machine.host.names("info")
     machine.member("sdc1")
     machine.array()
     machine.look(4)
     machine.member("sdc1", "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
     machine.look(2)
-    assert machine.fired == [("ArrayDegraded", "critical")]
+    assert machine.fired == [("MdDegraded", "critical")]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_rebuild_at_first_sight_is_told(level: str, members: int, spare: str) 
     machine.member(spare, "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
     machine.look(2)
-    assert machine.fired == [("ArrayDegraded", "critical")]
+    assert machine.fired == [("MdDegraded", "critical")]
 
 
 def test_a_rebuild_of_an_array_in_use_at_first_sight_is_told() -> None:
@@ -211,7 +211,7 @@ def test_a_rebuild_of_an_array_in_use_at_first_sight_is_told() -> None:
     machine.member("sdc1", "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
     machine.look(2)
-    assert machine.fired == [("ArrayDegraded", "critical")]
+    assert machine.fired == [("MdDegraded", "critical")]
 
 
 def test_an_array_in_a_container_is_not_made_one_short() -> None:
@@ -221,7 +221,7 @@ def test_an_array_in_a_container_is_not_made_one_short() -> None:
     rebuilt = {"state": "active", "action": "recover", "done": "10 / 1000"}
     machine.array(degraded=1, metadata="external:/md127/0", **rebuilt)
     machine.look(2)
-    assert machine.fired == [("ArrayDegraded", "critical")]
+    assert machine.fired == [("MdDegraded", "critical")]
 
 
 def grow(machine: FakeMachine) -> None:
@@ -245,7 +245,7 @@ def test_a_mirror_that_gets_a_third_disk_is_no_failure() -> None:
     machine.member("sdc1", "faulty")
     machine.array(state="active", degraded=1)
     machine.look(2)
-    assert ("ArrayDegraded", "critical") in machine.fired
+    assert ("MdDegraded", "critical") in machine.fired
 
 
 def test_a_raid0_that_becomes_a_raid5_is_no_failure() -> None:
@@ -264,7 +264,7 @@ def test_a_raid0_that_becomes_a_raid5_is_no_failure() -> None:
     machine.member("sda1", "faulty")
     machine.array(state="active", degraded=2, action="reshape", done="20 / 1000")
     machine.look(2)
-    assert ("ArrayDegraded", "critical") in machine.fired
+    assert ("MdDegraded", "critical") in machine.fired
 
 
 def test_a_mirror_that_loses_a_disk_while_it_grows_is_told() -> None:
@@ -274,14 +274,14 @@ def test_a_mirror_that_loses_a_disk_while_it_grows_is_told() -> None:
     machine.member("sdb1", "faulty")
     machine.array(state="active", degraded=2, action="recover", done="20 / 1000")
     machine.look(2)
-    assert ("ArrayDegraded", "critical") in machine.fired
+    assert ("MdDegraded", "critical") in machine.fired
     machine.member("sdc1")
     machine.memory.remove("/sys/block/md0/md/dev-sdb1")
     machine.members[1] = "sdd1"
     machine.member("sdd1", "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
     machine.look(2)
-    assert machine.states("ArrayDegraded") == {"firing"}
+    assert machine.states("MdDegraded") == {"firing"}
 
 
 @pytest.mark.parametrize(("level", "lost"), [("raid4", 2), ("raid5", 2), ("raid6", 3)])
@@ -294,10 +294,10 @@ def test_an_array_that_lost_more_than_it_bears_does_not_run(
     machine.look(8)
     machine.array(state=state, degraded=lost - 1)
     machine.look(2)
-    assert ("ArrayBroken", "critical") not in machine.fired
+    assert ("MdBroken", "critical") not in machine.fired
     machine.array(state=state, degraded=lost)
     machine.look(1)
-    assert ("ArrayBroken", "critical") in machine.fired
+    assert ("MdBroken", "critical") in machine.fired
 
 
 def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> None:
@@ -308,8 +308,8 @@ def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> N
         machine.memory.remove(f"/sys/block/md0/md/dev-{name}")
         machine.array(state="active", degraded=number)
         machine.look(60)
-    assert machine.host.reasons() == ["opened", "worse"]
-    assert machine.summary("ArrayDegradedFurther") == "array md0 has 2 members missing"
+    assert machine.host.reasons() == ["opened", "escalated"]
+    assert machine.summary("MdDegradedFurther") == "array md0 has 2 members missing"
 
 
 def test_a_member_missing_at_first_sight_is_told() -> None:
@@ -318,7 +318,7 @@ def test_a_member_missing_at_first_sight_is_told() -> None:
     machine.memory.remove("/sys/block/md0/md/dev-sdc1")
     machine.array(degraded=1)
     machine.look(3)
-    assert machine.fired == [("ArrayDegraded", "critical")]
+    assert machine.fired == [("MdDegraded", "critical")]
 
 
 def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told() -> None:
@@ -328,7 +328,7 @@ def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told() -> None:
     machine.member("sdd1", "spare")
     machine.array(state="active", degraded=2, action="recover", done="10 / 1000")
     machine.look(3)
-    assert machine.fired[0] == ("ArrayDegraded", "critical")
+    assert machine.fired[0] == ("MdDegraded", "critical")
 
 
 @pytest.mark.parametrize("state", ["clean", "active", "active-idle", "write-pending", "read-auto"])
@@ -347,8 +347,8 @@ def test_an_array_that_could_not_be_started_is_critical_after_a_minute(
     machine.look(3)
     assert machine.fired == []
     machine.look(4)
-    assert machine.fired == [("ArrayStopped", "critical")]
-    assert machine.summary("ArrayStopped") == "array md0 does not run (inactive)"
+    assert machine.fired == [("MdInactive", "critical")]
+    assert machine.summary("MdInactive") == "array md0 does not run (inactive)"
 
 
 @pytest.mark.parametrize("kind", ["imsm", "ddf"])
@@ -373,8 +373,8 @@ def test_a_stopped_array_is_no_container(metadata: str) -> None:
     for member in machine.members:
         machine.write({f"/sys/block/md1/md/dev-{member}/state": "spare\n"})
     machine.look(8)
-    assert machine.fired == [("ArrayStopped", "critical")]
-    assert machine.summary("ArrayStopped") == "array md1 does not run (inactive)"
+    assert machine.fired == [("MdInactive", "critical")]
+    assert machine.summary("MdInactive") == "array md1 does not run (inactive)"
 
 
 def test_a_broken_array_is_critical_at_once(machine: FakeMachine) -> None:
@@ -389,34 +389,34 @@ def test_a_broken_array_is_critical_at_once(machine: FakeMachine) -> None:
         }
     )
     machine.look(1)
-    assert ("ArrayBroken", "critical") in machine.fired
-    assert machine.summary("ArrayBroken") == "array md0 does not run (broken)"
+    assert ("MdBroken", "critical") in machine.fired
+    assert machine.summary("MdBroken") == "array md0 does not run (broken)"
 
 
 def test_a_member_that_waits_to_record_a_bad_block_has_not_failed(machine: FakeMachine) -> None:
     """The kernel then lists it as faulty next to 'in_sync', until the superblock is written."""
     machine.member("sdb1", "faulty,in_sync,blocked,write_error,want_replacement")
     machine.look(2)
-    assert machine.fired == [("ArrayMemberFailing", "warning")]
+    assert machine.fired == [("MdMemberWantReplacement", "warning")]
 
 
 def test_an_array_that_turns_read_only_is_a_warning(machine: FakeMachine) -> None:
     """It was written a moment ago."""
     machine.array(state="readonly")
     machine.look(25)
-    assert machine.fired == [("ArrayReadOnly", "warning")]
+    assert machine.fired == [("MdReadOnly", "warning")]
 
 
 def test_corrected_read_errors_are_a_warning_for_a_day(machine: FakeMachine) -> None:
     """The count at baseline is not new; an increase is reported until a day passes without one."""
     machine.member("sdb1", errors=3)
     machine.look(2)
-    assert machine.fired == [("ArrayMemberErrors", "warning")]
-    assert machine.summary("ArrayMemberErrors") == (
+    assert machine.fired == [("MdMemberReadErrors", "warning")]
+    assert machine.summary("MdMemberReadErrors") == (
         "sdb1 in array md0 had 3 read errors that were corrected"
     )
     machine.look(25, every=3600.0)
-    assert machine.states("ArrayMemberErrors") <= {"resolved"}
+    assert machine.states("MdMemberReadErrors") <= {"resolved"}
 
 
 def test_errors_from_before_the_first_sight_are_silent() -> None:
@@ -435,8 +435,8 @@ def test_a_counter_that_began_anew_with_its_array_counts_in_full() -> None:
     machine.member("sdb1", errors=2)
     machine.restart()
     machine.look(2)
-    assert machine.fired == [("ArrayMemberErrors", "warning")]
-    assert "2 read errors" in machine.summary("ArrayMemberErrors")
+    assert machine.fired == [("MdMemberReadErrors", "warning")]
+    assert "2 read errors" in machine.summary("MdMemberReadErrors")
 
 
 def test_bad_blocks_are_a_warning_and_critical_when_they_cannot_be_recorded(
@@ -445,19 +445,19 @@ def test_bad_blocks_are_a_warning_and_critical_when_they_cannot_be_recorded(
     """Unacknowledged for a minute: the superblock could not be written."""
     machine.member("sdb1", bad="1024 8\n4096 16\n")
     machine.look(2)
-    assert machine.fired == [("ArrayMemberBadBlocks", "warning")]
+    assert machine.fired == [("MdMemberBadBlocks", "warning")]
     machine.member("sdb1", bad="1024 8\n4096 16\n", fresh="9000 8\n")
     machine.look(3)
     assert len(machine.fired) == 1
     machine.look(4)
-    assert machine.fired[-1] == ("ArrayMemberBadBlocks", "critical")
+    assert machine.fired[-1] == ("MdMemberBadBlocks", "critical")
 
 
 def test_a_member_that_wants_to_be_replaced_is_a_warning(machine: FakeMachine) -> None:
     """The array is whole and goes on with it."""
     machine.member("sdb1", "in_sync,write_error,want_replacement")
     machine.look(2)
-    assert machine.fired == [("ArrayMemberFailing", "warning")]
+    assert machine.fired == [("MdMemberWantReplacement", "warning")]
 
 
 def check(machine: FakeMachine, mismatches: int, action: str = "check") -> None:
@@ -476,12 +476,10 @@ def test_parity_that_does_not_fit_is_critical_once_the_check_is_done(machine: Fa
     machine.look(4)
     assert machine.fired == []
     check(machine, 128)
-    assert machine.fired == [("ArrayMismatches", "critical")]
-    assert machine.summary("ArrayMismatches") == (
-        "data and redundancy of array md0 differ in 64kiB"
-    )
+    assert machine.fired == [("MdMismatches", "critical")]
+    assert machine.summary("MdMismatches") == ("data and redundancy of array md0 differ in 64kiB")
     check(machine, 128, "repair")
-    assert machine.states("ArrayMismatches") == {"resolved"}
+    assert machine.states("MdMismatches") == {"resolved"}
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -498,7 +496,7 @@ def test_what_the_first_resync_of_an_array_counts_is_no_difference(
         machine.look(4)
     machine.array(mismatches=8_000_000)
     machine.look(4)
-    expected = [] if seen or told else [("ArrayMismatches", "critical")]
+    expected = [] if seen or told else [("MdMismatches", "critical")]
     assert machine.fired == expected
 
 
@@ -511,9 +509,9 @@ def test_copies_that_differ_are_a_warning_after_the_second_check() -> None:
     check(machine, 4096)
     assert machine.fired == []
     check(machine, 2048)
-    assert machine.fired == [("ArrayMismatches", "warning")]
+    assert machine.fired == [("MdMismatches", "warning")]
     check(machine, 0)
-    assert machine.states("ArrayMismatches") == {"resolved"}
+    assert machine.states("MdMismatches") == {"resolved"}
 
 
 def test_an_interrupted_check_clears_nothing(machine: FakeMachine) -> None:
@@ -523,18 +521,18 @@ def test_an_interrupted_check_clears_nothing(machine: FakeMachine) -> None:
     machine.look(2)
     machine.array(mismatches=0)
     machine.look(4)
-    assert machine.states("ArrayMismatches") == {"firing"}
+    assert machine.states("MdMismatches") == {"firing"}
 
 
 def test_five_weeks_without_a_check_are_information(machine: FakeMachine) -> None:
     """The clock starts when it is first seen, continues over a restart, and a check resets it."""
     machine.look(34, every=DAY)
     machine.restart()
-    assert "ArrayUnchecked" not in machine.host.names()
+    assert "MdCheckOverdue" not in machine.host.names()
     machine.look(3, every=DAY)
-    assert "ArrayUnchecked" in machine.host.names("info")
+    assert "MdCheckOverdue" in machine.host.names("info")
     check(machine, 0)
-    assert machine.states("ArrayUnchecked") == {"resolved"}
+    assert machine.states("MdCheckOverdue") == {"resolved"}
     assert machine.fired == []
 
 
@@ -546,8 +544,8 @@ def test_a_degraded_array_that_is_stopped_is_unknown_and_not_well(machine: FakeM
     lines = machine.memory.read(diskstats.PATH).splitlines(keepends=True)
     machine.memory.write({diskstats.PATH: "".join(x for x in lines if "md0" not in x)})
     machine.look(60)
-    assert machine.states("ArrayDegraded") == {"unknown"}
-    assert machine.host.reasons() == ["opened", "unreadable"]
+    assert machine.states("MdDegraded") == {"unknown"}
+    assert machine.host.reasons() == ["opened", "data unavailable"]
 
 
 def test_an_offline_disk_is_critical_at_once(machine: FakeMachine) -> None:
@@ -595,14 +593,14 @@ def test_a_disk_that_shrinks_is_critical_and_one_that_grows_a_notice(machine: Fa
     """A failing disk shows 4 MB; a volume enlarged on purpose is as usual after a day."""
     machine.disk("sdb", sectors=8192)
     machine.look(6)
-    assert machine.fired == [("DiskSizeChanged", "critical")]
+    assert machine.fired == [("DiskSizeDecreased", "critical")]
     machine.disk("sdb")
     machine.disk("sdc", sectors=2 * SECTORS)
     machine.look(6)
-    assert machine.fired[-1] == ("DiskGrew", "notice")
-    assert machine.states("DiskSizeChanged") == {"resolved"}
+    assert machine.fired[-1] == ("DiskSizeIncreased", "notice")
+    assert machine.states("DiskSizeDecreased") == {"resolved"}
     machine.look(27, every=3600.0)
-    assert machine.states("DiskGrew") <= {"resolved"}
+    assert machine.states("DiskSizeIncreased") <= {"resolved"}
 
 
 def test_another_disk_of_the_name_has_its_own_size(machine: FakeMachine) -> None:
@@ -631,7 +629,7 @@ def test_a_disk_without_a_name_of_its_own_is_another_one_once_it_was_away(
     assert machine.fired == []
     machine.memory.write({"/sys/block/sdc/size": "0\n"})
     machine.look(8)
-    assert machine.fired == [("DiskSizeChanged", "critical")]
+    assert machine.fired == [("DiskSizeDecreased", "critical")]
 
 
 def test_a_network_block_device_that_is_disconnected_has_not_shrunk(machine: FakeMachine) -> None:

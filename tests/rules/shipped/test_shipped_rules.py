@@ -32,8 +32,8 @@ def machine() -> Simulation:
 QUEUED = 875_000_000
 FORECAST = "iowarden_writeback_drain_seconds"
 ABOVE = "iowarden_writeback_above_freerun_seconds"
-LULL = "iowarden_write_lull_seconds"
-STALLED = "iowarden_device_stalled_seconds"
+LULL = "iowarden_writeback_no_progress_seconds"
+STALLED = "iowarden_device_hang_seconds"
 
 
 def test_a_writer_held_at_the_limit_is_information(machine: Simulation) -> None:
@@ -122,7 +122,7 @@ def test_a_stall_of_a_minute_while_the_disk_hangs_is_critical_and_one_thread(
 ) -> None:
     """write_stall and writeback_no_progress belong to the hung disk; the host gets no thread."""
     machine.run(90, queued=QUEUED, blocked=5, in_flight={"sda": 32})
-    assert {"DeviceStall", "WriteLull", "WriteStall"} <= machine.host.names("critical")
+    assert {"DeviceHang", "WritebackNoProgress", "WriteStall"} <= machine.host.names("critical")
     assert {mail.due.incident.key for mail in machine.host.mails} == {"disk  SIMULATED HDD S1"}
     assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
     assert machine.host.reasons()[0] == "opened"
@@ -144,7 +144,7 @@ def test_the_incidents_rows_fire_at_the_tenth() -> None:
     kilobytes_of = {"queued": 3_237_432, "threshold": 3_269_816, "background": 817_454}
     level = {name: value * 1024 for name, value in kilobytes_of.items()}
     simulation.run(12, blocked=5, writes={"sda": 65_500 * 1024}, in_flight={"sda": 4}, **level)
-    assert "WriteLull" not in simulation.host.names()
+    assert "WritebackNoProgress" not in simulation.host.names()
     began = simulation.second
     rows = [(0, 4)] * 19 + [(8, 3), (0, 4), (1928, 5)]
     for kilobytes, blocked in rows:
@@ -154,7 +154,7 @@ def test_the_incidents_rows_fire_at_the_tenth() -> None:
     values = [max(signals.values()) for _, signals in simulation.host.history[began:]]
     assert values[9] == 10.0
     assert max(values) == 21.0
-    assert "WriteLull" in simulation.host.names("warning")
+    assert "WritebackNoProgress" in simulation.host.names("warning")
 
 
 def test_a_frozen_file_system_is_a_hung_device_after_ten_seconds(machine: Simulation) -> None:
@@ -163,10 +163,10 @@ def test_a_frozen_file_system_is_a_hung_device_after_ten_seconds(machine: Simula
     machine.run(13, queued=50_000_000, blocked=2, in_flight={"sda": 96})
     stalled = [signals[STALLED + '{device="sda"}'] for _, signals in machine.host.history[began:]]
     assert stalled[9] == 10.0
-    assert machine.host.names("warning") == {"DeviceStall"}
+    assert machine.host.names("warning") == {"DeviceHang"}
     machine.run(25, queued=50_000_000, blocked=2, in_flight={"sda": 96})
-    assert machine.host.names("critical") == {"DeviceStall"}
-    assert machine.host.reasons() == ["opened", "worse"]
+    assert machine.host.names("critical") == {"DeviceHang"}
+    assert machine.host.reasons() == ["opened", "escalated"]
 
 
 def test_a_device_that_vanishes_in_a_stall_is_not_well(machine: Simulation) -> None:
@@ -175,7 +175,7 @@ def test_a_device_that_vanishes_in_a_stall_is_not_well(machine: Simulation) -> N
     del machine.disks["sda"]
     machine.memory.remove("/sys/block/sda")
     machine.run(1200, step=4)
-    assert machine.host.reasons() == ["opened", "worse", "unreadable"]
+    assert machine.host.reasons() == ["opened", "escalated", "data unavailable"]
 
 
 def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
@@ -184,15 +184,15 @@ def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
     """An alert counts as resolved only while it could be seen to fire."""
     engine = machine.host.engine
     assert engine is not None
-    alert = (("alertname", "DeviceStall"), ("device", "sda"), ("severity", "warning"))
+    alert = (("alertname", "DeviceHang"), ("device", "sda"), ("severity", "warning"))
     assert engine.rules.is_observable(alert, "")
     del machine.disks["sda"]
     machine.run(1)
     assert not engine.rules.is_observable(alert, "")
-    assert engine.rules.is_observable((("alertname", "DeviceStall"), ("device", "sdb")), "")
+    assert engine.rules.is_observable((("alertname", "DeviceHang"), ("device", "sdb")), "")
     broken = Reading("diskstats", Outcome.FAILED, 0.0, 0.0, None, "cable pulled")
     engine.observe([broken], START + machine.second, UPTIME)
-    assert not engine.rules.is_observable((("alertname", "DeviceStall"), ("device", "sdb")), "")
+    assert not engine.rules.is_observable((("alertname", "DeviceHang"), ("device", "sdb")), "")
 
 
 def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> None:
@@ -204,16 +204,18 @@ def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> Non
     simulation.run(15, **waiting)
     first = simulation.host.engine
     assert first is not None
-    lulls = [a for a in first.rules.alerts() if a.name == "WriteLull" and a.active]
-    assert lulls
+    stalls = [a for a in first.rules.alerts() if a.name == "WritebackNoProgress" and a.active]
+    assert stalls
     simulation.host.engine = None
     simulation.run(1, **waiting)
     again = simulation.host.engine
     assert again is not None
-    again.rules.restore(lulls)
+    again.rules.restore(stalls)
     simulation.run(60, **waiting)
-    states = {a.labels: a.state.value for a in again.rules.alerts() if a.name == "WriteLull"}
-    assert {states[a.labels] for a in lulls} == {"unknown"}
+    states = {
+        a.labels: a.state.value for a in again.rules.alerts() if a.name == "WritebackNoProgress"
+    }
+    assert {states[a.labels] for a in stalls} == {"unknown"}
 
 
 def test_the_recorded_stall_forecasts_its_drain_and_is_one_thread() -> None:
@@ -226,7 +228,7 @@ def test_the_recorded_stall_forecasts_its_drain_and_is_one_thread() -> None:
     ]
     assert len(drains) > 60
     assert all(drain is not None and 300 <= drain <= 400 for drain in drains)
-    assert host.reasons() == ["opened", "all clear"]
+    assert host.reasons() == ["opened", "resolved"]
     assert host.names("warning") == {"WriteStall"}
 
 
@@ -236,7 +238,7 @@ def test_our_own_recorded_stall_is_one_thread_that_ends() -> None:
     assert "WriteStall" in host.names("warning")
     assert len({mail.due.incident.identifier for mail in host.mails}) == 1
     assert host.reasons()[0] == "opened"
-    assert host.reasons()[-1] == "all clear"
+    assert host.reasons()[-1] == "resolved"
 
 
 @pytest.mark.parametrize("name", ["healthy-copy", "idle"])
@@ -244,7 +246,7 @@ def test_a_healthy_machine_sends_no_mail(name: str) -> None:
     """Two copies of five times the threshold and a reader; and an idle host."""
     host = played(fixture(name), idle=700)
     assert host.mails == []
-    assert host.names() <= {"WriteThrottle", "DirtyLimitTooLarge", "DirtyRatioLarge"}
+    assert host.names() <= {"WriteThrottle", "DirtyLimitTooLarge", "DirtyRatioTooLarge"}
     if name == "healthy-copy":
         assert "WriteThrottle" in host.names()
 
@@ -252,9 +254,9 @@ def test_a_healthy_machine_sends_no_mail(name: str) -> None:
 def test_our_own_hung_disk_is_its_own_incident() -> None:
     """Recorded: traffic, then nothing completes for a minute, then it heals."""
     host = played(fixture("hung-disk"), idle=700)
-    assert "DeviceStall" in host.names("critical")
+    assert "DeviceHang" in host.names("critical")
     assert len({mail.due.incident.identifier for mail in host.mails}) == 1
-    assert host.reasons()[-1] == "all clear"
+    assert host.reasons()[-1] == "resolved"
 
 
 SHIPPED = sorted(RULES.glob("*.yaml"))

@@ -50,7 +50,7 @@ def test_an_old_database_that_knows_no_name_hides_no_error(rack: Rack) -> None:
     for name in ("Unknown_Attribute", "Uncorrectable_Error_Cnt", "Total_Unc_NAND_Reads"):
         for raw in (0, 3):
             rack.poll(ata(name, attributes=(attribute(187, raw, name=name),)), times=3)
-        assert ("DiskErrorsGrow", "critical", name) in rack.fired
+        assert ("DiskErrorsIncreased", "critical", name) in rack.fired
 
 
 @pytest.mark.parametrize("raw", [2**32 - 1, 2**48 - 1, 2**64 - 1])
@@ -67,7 +67,7 @@ def test_errors_are_not_what_was_read_meanwhile(rack: Rack) -> None:
         assert rack.fired == set()
         one = attribute(198, sectors, raw_text=f"{errors}/{sectors}")
         rack.poll(ata("A", attributes=(one,)), times=3)
-    assert rack.firing() == {("DiskErrorsGrow", "critical")}
+    assert rack.firing() == {("DiskErrorsIncreased", "critical")}
 
 
 def test_sectors_of_a_whole_life_do_not_wait_for_anything(rack: Rack) -> None:
@@ -78,9 +78,9 @@ def test_sectors_of_a_whole_life_do_not_wait_for_anything(rack: Rack) -> None:
         return rack.poll(ata("A", attributes=table), times=3)
 
     samsung(100)
-    assert rack.firing() == {("DiskErrorsFound", "notice")}
+    assert rack.firing() == {("DiskErrorsInBaseline", "notice")}
     samsung(101)
-    assert rack.firing() == {("DiskErrorsGrow", "critical")}
+    assert rack.firing() == {("DiskErrorsIncreased", "critical")}
     rack.wait(8 * DAY)
     assert rack.firing() == set()
 
@@ -91,14 +91,17 @@ def test_toshibas_value_of_spin_retries_wanders_without_one(rack: Rack) -> None:
         rack.poll(ata("A", attributes=(attribute(10, 0, value),)), times=3)
     assert rack.fired == set()
     rack.poll(ata("A", attributes=(attribute(10, 2, 101),)), times=3)
-    assert ("DiskErrorsGrow", "critical") in rack.firing()
+    assert ("DiskErrorsIncreased", "critical") in rack.firing()
 
 
 def test_a_first_poll_that_brought_only_the_verdict_is_no_first_sight(rack: Rack) -> None:
     """The first answer had no attributes: what the second one shows is as old as it is."""
     rack.poll(ata("A", attributes=()), times=2)
     rack.poll(ata("A", {187: 300, 199: 500}), times=4)
-    assert rack.firing() == {("DiskErrorsFound", "notice"), ("DiskCableErrorsFound", "info")}
+    assert rack.firing() == {
+        ("DiskErrorsInBaseline", "notice"),
+        ("DiskInterfaceCrcErrorsInBaseline", "info"),
+    }
 
 
 def test_a_self_test_that_failed_within_this_hour_is_not_seven_years_old(rack: Rack) -> None:
@@ -112,12 +115,12 @@ def test_hours_that_begin_anew_do_not_silence_a_disk_for_years(rack: Rack) -> No
     """16 bits of hours are over after 7.5 years; the next polls count on from there."""
     rack.poll(ata("A", power_on_hours=65_530), times=2, target=JBOD)
     rack.poll(ata("A", power_on_hours=3), target=JBOD)
-    assert rack.firing() == {("SmartUntrusted", "notice")}
+    assert rack.firing() == {("SmartImplausible", "notice")}
     for day in range(1, 10):
         rack.poll(ata("A", power_on_hours=24 * day), every=DAY, target=JBOD)
     assert rack.firing() == set()
     rack.poll(ata("A", {187: 4}, power_on_hours=300), times=3, target=JBOD)
-    assert rack.firing() == {("DiskErrorsGrow", "critical")}
+    assert rack.firing() == {("DiskErrorsIncreased", "critical")}
 
 
 def test_every_number_has_a_name_under_which_it_is_believed() -> None:
@@ -156,7 +159,7 @@ def test_what_comes_and_goes_all_day_is_one_incident(
         for fields in polls:
             rack.poll(ata("A", **fields))
     assert [reason for reason, _, _ in rack.mails] == ["opened"]
-    assert rack.poll(ata("A"), times=10)[-1:] == ["all clear"]
+    assert rack.poll(ata("A"), times=10)[-1:] == ["resolved"]
 
 
 def test_commands_to_copy_bear_any_serial_number(rack: Rack) -> None:

@@ -90,7 +90,7 @@ def test_a_crucial_mx500_that_shows_one_pending_sector_for_two_hours(rack: Rack)
     assert rack.mails == []
     assert rack.fired == set()
     rack.poll(ata("MX", {197: 2}, model=model, rotation_rpm=0), times=2)
-    assert rack.firing() == {("DiskSectorsUnreadable", "warning")}
+    assert rack.firing() == {("DiskPendingSectors", "warning")}
 
 
 def test_seagates_packed_command_timeouts_are_not_billions(rack: Rack) -> None:
@@ -135,23 +135,23 @@ def test_errors_three_years_old_do_not_warn_at_each_poll(rack: Rack) -> None:
     rack.poll(ata("A", errors_logged_total=98, exit_status=64), times=100)
     assert rack.fired == set()
     rack.poll(ata("A", errors_logged_total=99, exit_status=64), times=2)
-    assert rack.fired == {("DiskErrorLogGrows", "notice", "A")}
+    assert rack.fired == {("DiskErrorLogIncreased", "notice", "A")}
 
 
 def test_eight_old_reallocated_sectors_are_a_notice_for_ever(rack: Rack) -> None:
     """vonrobak/fedora-homelab-containers#263: a permanent warning; here an increase is."""
     rack.poll(ata("A", {5: 8}), times=60, every=DAY)
     assert rack.mails == []
-    assert rack.firing() == {("DiskErrorsFound", "notice")}
+    assert rack.firing() == {("DiskErrorsInBaseline", "notice")}
     rack.poll(ata("A", {5: 9}), times=2)
-    assert rack.firing() == {("DiskSectorsReallocated", "warning")}
+    assert rack.firing() == {("DiskReallocatedSectorsIncreased", "warning")}
 
 
 def test_a_sector_that_stays_uncorrectable_is_mailed_once_not_daily(rack: Rack) -> None:
     """openmediavault#2160, openfoodfacts-infrastructure#507: 198 stuck at 1; one reminder."""
     rack.poll(ata("A", {198: 1}), times=240, every=DAY / 4)
-    assert [reason for reason, _, _ in rack.mails] == ["opened", "still"]
-    assert rack.fired == {("DiskErrorsFound", "warning", "A")}
+    assert [reason for reason, _, _ in rack.mails] == ["opened", "reminder"]
+    assert rack.fired == {("DiskErrorsInBaseline", "warning", "A")}
 
 
 @pytest.mark.parametrize("trip", [0.0, 25.0, None])
@@ -159,7 +159,7 @@ def test_a_trip_temperature_that_is_none_is_no_alarm(rack: Rack, trip: float | N
     """awesome-prometheus-alerts: 'temperature >= drive_trip' fires at 30 C where the trip is 25."""
     drive = replace(sas(), reported_trip_celsius=trip, temperature_limit_celsius=None)
     rack.poll(drive, times=4)
-    assert ("DiskTooHot", "critical", "SAS1") not in rack.fired
+    assert ("DiskTemperatureHigh", "critical", "SAS1") not in rack.fired
     assert rack.mails == []
 
 
@@ -167,7 +167,7 @@ def test_a_vendors_own_sense_code_is_no_failure(rack: Rack) -> None:
     """smartmontools#326: Oracle's ascq 0x96 means 'slow response'; smartctl shows a warning."""
     rack.poll(replace(sas(asc=0x0B, ascq=0x96), passed=False), times=4)
     assert rack.mails == []
-    assert rack.fired == {("DiskWarns", "notice", "SAS1")}
+    assert rack.fired == {("ScsiDiskWarning", "notice", "SAS1")}
 
 
 def test_one_garbled_answer_is_not_believed(rack: Rack) -> None:
@@ -177,8 +177,8 @@ def test_one_garbled_answer_is_not_believed(rack: Rack) -> None:
     rack.poll(ata("A", {5: 0, 199: 0}))
     rack.poll(ata("A", {5: 3, 199: 7}), times=4)
     assert {(name, level) for name, level, _ in rack.fired} == {
-        ("DiskErrorsFound", "notice"),
-        ("DiskCableErrorsFound", "info"),
+        ("DiskErrorsInBaseline", "notice"),
+        ("DiskInterfaceCrcErrorsInBaseline", "info"),
     }
 
 
@@ -187,7 +187,7 @@ def test_more_sectors_than_the_drive_has_are_no_sectors(rack: Rack) -> None:
     rack.poll(ata("A", {197: 2**47, 198: 2**47}), times=3)
     assert rack.fired == set()
     rack.poll(ata("A", {197: 8}), times=2)
-    assert rack.firing() == {("DiskSectorsUnreadable", "warning")}
+    assert rack.firing() == {("DiskPendingSectors", "warning")}
 
 
 def test_a_hot_spare_that_sleeps_raises_nothing(rack: Rack) -> None:
@@ -210,7 +210,7 @@ def test_growth_ends_and_the_alert_with_it(rack: Rack) -> None:
     """canonical/hardware-observer: '...{187} > 0' is true for ever once it is."""
     rack.poll(ata("A"), times=2)
     assert rack.poll(ata("A", {187: 1}), times=3) == ["opened"]
-    assert rack.poll(ata("A", {187: 1}), times=32, every=DAY / 4) == ["all clear"]
+    assert rack.poll(ata("A", {187: 1}), times=32, every=DAY / 4) == ["resolved"]
     assert rack.firing() == set()
 
 
@@ -218,8 +218,8 @@ def test_a_cable_is_blamed_for_what_a_cable_does(rack: Rack) -> None:
     """openstreetmap/operations#43: 'I think the wrong disk was replaced'."""
     rack.poll(ata("A", {199: 5}), times=2)
     rack.poll(ata("A", {199: 9}), times=2)
-    assert rack.firing() == {("DiskCableErrors", "warning")}
-    alert = next(a for a in rack.engine.rules.alerts() if a.name == "DiskCableErrors")
+    assert rack.firing() == {("DiskInterfaceCrcErrors", "warning")}
+    alert = next(a for a in rack.engine.rules.alerts() if a.name == "DiskInterfaceCrcErrors")
     assert "Never replace the disk" in alert.annotation("advice")
 
 
@@ -232,23 +232,23 @@ def test_a_single_pending_sector_is_told(rack: Rack) -> None:
     rack.poll(ata("A", {197: 1}))
     assert rack.firing() == set()
     rack.poll(ata("A", {197: 1}))
-    assert rack.firing() == {("DiskSectorsUnreadable", "warning")}
+    assert rack.firing() == {("DiskPendingSectors", "warning")}
     rack.poll(ata("A"), times=3)
-    assert [reason for reason, _, _ in rack.mails] == ["opened", "all clear"]
+    assert [reason for reason, _, _ in rack.mails] == ["opened", "resolved"]
 
 
 def test_seventeen_uncorrectable_sectors_are_told(rack: Rack) -> None:
     """Scrutiny's table ends at 16 for 198: everything above is silent."""
     rack.poll(ata("A"), times=2)
     rack.poll(ata("A", {198: 17}))
-    assert rack.firing() == {("DiskErrorsGrow", "critical")}
+    assert rack.firing() == {("DiskErrorsIncreased", "critical")}
 
 
 def test_thousands_of_bad_sectors_with_none_reallocated_are_told(rack: Rack) -> None:
     """Scrutiny: 197 = 5000, 198 = 5000, 187 = 500 and 5 = 0 is shown as passed."""
     rack.poll(ata("A", {197: 5000, 198: 5000, 187: 500}))
-    assert ("DiskSectorsUnreadable", "critical") in rack.firing()
-    assert ("DiskErrorsFound", "warning") in rack.firing()
+    assert ("DiskPendingSectors", "critical") in rack.firing()
+    assert ("DiskErrorsInBaseline", "warning") in rack.firing()
     assert rack.mails[0][:2] == ("opened", "critical")
 
 
@@ -263,16 +263,16 @@ def test_reallocation_is_mailed_without_asking_for_it(rack: Rack) -> None:
     """smartd with its defaults never mails that attribute 5 grows (one must write '-R 5!')."""
     rack.poll(ata("A"), times=2)
     rack.poll(ata("A", {5: 2}), times=2)
-    assert rack.firing() == {("DiskSectorsReallocated", "warning")}
+    assert rack.firing() == {("DiskReallocatedSectorsIncreased", "warning")}
     rack.poll(ata("A", {5: 70}), times=2)
-    assert ("DiskSectorsManyReallocated", "critical") in rack.firing()
+    assert ("DiskReallocatedSectorsHigh", "critical") in rack.firing()
 
 
 def test_uncorrected_writes_of_a_sas_disk_that_passes(rack: Rack) -> None:
     """nasty-project/nasty#369, zbx-smartctl#123: 8 uncorrected writes and 'passed': true."""
     bad = ErrorCounter(0, 8, 1e12)
     rack.poll(sas(error_counters={"write": bad}), times=2)
-    assert rack.firing() == {("DiskErrorsFound", "warning")}
+    assert rack.firing() == {("DiskErrorsInBaseline", "warning")}
     rack.poll(sas(error_counters={"write": replace(bad, uncorrected_total=9)}), times=2)
     assert ("DiskUncorrectedErrors", "critical") in rack.firing()
 
@@ -281,7 +281,7 @@ def test_grown_defects_and_a_predicted_failure_of_a_sas_disk(rack: Rack) -> None
     """smartd writes grown defects to a file and never alerts on them."""
     rack.poll(sas(), times=2)
     rack.poll(sas(grown_defects=3), times=2)
-    assert rack.firing() == {("DiskDefectsGrow", "warning")}
+    assert rack.firing() == {("DiskGrownDefectsIncreased", "warning")}
     rack.poll(replace(sas(grown_defects=3, asc=0x5D, ascq=0x10), passed=False))
     assert ("DiskFailing", "critical") in rack.firing()
 
@@ -291,18 +291,18 @@ def test_the_same_counters_behind_a_controller(rack: Rack) -> None:
     behind = AccessMethod("/dev/bus/0", "megaraid,12", driver="megaraid_sas", controller="host0")
     rack.poll(sas(), times=2, target=behind)
     rack.poll(sas(grown_defects=1), times=2, target=behind)
-    assert rack.firing() == {("DiskDefectsGrow", "warning")}
+    assert rack.firing() == {("DiskGrownDefectsIncreased", "warning")}
 
 
 def test_an_nvme_drive_that_no_longer_opens_is_not_well(rack: Rack) -> None:
     """smartctl_exporter#309: 'the exporter did not signal anything': its alerts are unknown."""
     rack.poll(nvme(), times=2)
     rack.poll(nvme(media_errors_total=4), times=2)
-    assert rack.firing() == {("NvmeMediaErrorsGrow", "warning")}
+    assert rack.firing() == {("NvmeMediaErrorsIncreased", "warning")}
     rack.lose("NVME1")
     rack.wait(HOUR)
-    assert ("NvmeMediaErrorsGrow", "warning") in rack.firing("unknown")
-    assert "all clear" not in {reason for reason, _, _ in rack.mails}
+    assert ("NvmeMediaErrorsIncreased", "warning") in rack.firing("unknown")
+    assert "resolved" not in {reason for reason, _, _ in rack.mails}
 
 
 def test_a_self_test_that_fails_a_second_time_is_mailed_again(rack: Rack) -> None:
@@ -317,10 +317,10 @@ def test_a_self_test_that_fails_a_second_time_is_mailed_again(rack: Rack) -> Non
     rack.poll(ata("A", self_tests=(passes, *fails)), times=3)
     assert [(reason, level) for reason, level, _ in rack.mails] == [
         ("opened", "critical"),
-        ("worse", "critical"),
+        ("escalated", "critical"),
     ]
     whole = SelfTest("extended", "Completed without error", passed=True, hours=20_000)
-    assert rack.poll(ata("A", self_tests=(whole, passes, *fails)), times=3) == ["all clear"]
+    assert rack.poll(ata("A", self_tests=(whole, passes, *fails)), times=3) == ["resolved"]
 
 
 def test_a_self_test_that_failed_years_ago_is_less_than_one_of_today(rack: Rack) -> None:
@@ -334,26 +334,26 @@ def test_a_second_attribute_is_not_swallowed_by_the_first(rack: Rack) -> None:
     """smartd drops a warning about 187 within 24 h of a mail about 5; iowarden sends it."""
     rack.poll(ata("A"), times=2)
     rack.poll(ata("A", {5: 2}), times=3)
-    assert rack.poll(ata("A", {5: 2, 187: 1}), times=2) == ["worse"]
-    assert rack.mails[-1][2] == "DiskErrorsGrow"
+    assert rack.poll(ata("A", {5: 2, 187: 1}), times=2) == ["escalated"]
+    assert rack.mails[-1][2] == "DiskErrorsIncreased"
 
 
 def test_from_one_pending_sector_to_5000_in_an_hour_is_told_at_once(rack: Rack) -> None:
     """The interval between smartd's mails ignores an escalation; iowarden's does not."""
     rack.poll(ata("A", {197: 1}), times=2)
-    assert rack.poll(ata("A", {197: 5000})) == ["worse"]
+    assert rack.poll(ata("A", {197: 5000})) == ["escalated"]
     assert rack.poll(ata("A", {197: 5000}), times=6, every=DAY / 4) == []
 
 
 def test_at_the_same_severity_too_what_doubles_is_told(rack: Rack) -> None:
     """The same between two warnings, two criticals, and while acknowledged."""
     rack.poll(ata("A", {197: 1}), times=2)
-    assert rack.poll(ata("A", {197: 3}), times=2) == ["worse"]
+    assert rack.poll(ata("A", {197: 3}), times=2) == ["escalated"]
     rack.acknowledge()
     assert rack.poll(ata("A", {197: 5}), times=4) == []
-    assert rack.poll(ata("A", {197: 6}), times=4) == ["worse"]
+    assert rack.poll(ata("A", {197: 6}), times=4) == ["escalated"]
     rack.poll(ata("A", {197: 600}), times=2)
-    assert rack.poll(ata("A", {197: 1200})) == ["worse"]
+    assert rack.poll(ata("A", {197: 1200})) == ["escalated"]
 
 
 def test_an_acknowledged_count_that_stands_is_silent_for_ever(rack: Rack) -> None:
@@ -367,15 +367,15 @@ def test_a_second_failure_after_a_recovery_is_mailed(rack: Rack) -> None:
     """With '-M once' smartd never mails a second failure after a recovery; iowarden does."""
     rack.poll(ata("A"), times=2)
     assert rack.poll(ata("A", passed=False)) == ["opened"]
-    assert rack.poll(ata("A"), times=2) == ["all clear"]
-    assert rack.poll(ata("A", passed=False)) == ["again"]
+    assert rack.poll(ata("A"), times=2) == ["resolved"]
+    assert rack.poll(ata("A", passed=False)) == ["reopened"]
 
 
 def test_a_sector_more_each_day_is_critical_long_before_sixteen(rack: Rack) -> None:
     """197 that increases daily."""
     for day in range(4):
         rack.poll(ata("A", {197: 1 + day}), times=4, every=DAY / 4)
-    assert ("DiskSectorsUnreadable", "critical") in rack.firing()
+    assert ("DiskPendingSectors", "critical") in rack.firing()
 
 
 def test_disks_of_one_wwn_are_judged_apart(rack: Rack) -> None:
@@ -390,7 +390,7 @@ def test_a_disk_in_place_of_another_begins_anew(rack: Rack) -> None:
     """smartctl_exporter#134: '/dev/sda' is another disk today; its history is not."""
     rack.poll(ata("OLD"), times=2)
     rack.poll(ata("NEW", {5: 8}), times=4)
-    assert rack.fired == {("DiskErrorsFound", "notice", "NEW")}
+    assert rack.fired == {("DiskErrorsInBaseline", "notice", "NEW")}
 
 
 def test_a_restart_forgets_nothing_and_repeats_nothing(rack: Rack) -> None:
@@ -404,7 +404,7 @@ def test_a_restart_forgets_nothing_and_repeats_nothing(rack: Rack) -> None:
     assert rack.mails == mails
     rack.restart()
     rack.poll(ata("A", {5: 30, 187: 2}), times=4)
-    assert ("DiskSectorsManyReallocated", "warning") in rack.firing()
+    assert ("DiskReallocatedSectorsHigh", "warning") in rack.firing()
 
 
 def test_a_drive_not_yet_asked_after_a_restart_is_as_it_was(rack: Rack) -> None:
@@ -467,7 +467,7 @@ def test_heat_by_the_drives_own_limit(
     rack.poll(drive)
     assert rack.firing() == set()
     rack.poll(drive)
-    levels = {severity for name, severity in rack.firing() if name == "DiskTooHot"}
+    levels = {severity for name, severity in rack.firing() if name == "DiskTemperatureHigh"}
     assert (
         levels == {None: set(), "warning": {"warning"}, "critical": {"warning", "critical"}}[level]
     )
@@ -477,16 +477,18 @@ def test_nvme_warnings_spare_and_wear(rack: Rack) -> None:
     """Each bit as text; spare at the threshold; endurance used up."""
     rack.poll(nvme(), times=2)
     assert rack.firing() == set()
-    worn = nvme(critical_warning=0b1001, available_spare_ratio=0.1, percentage_used_ratio=1.02)
+    worn = nvme(critical_warning=0b1001, available_spare_ratio=0.1, endurance_used_ratio=1.02)
     rack.poll(replace(worn, passed=False))
     assert rack.firing() == {
-        ("NvmeWarns", "critical"),
-        ("DiskSpareLow", "warning"),
-        ("DiskSpareLow", "critical"),
-        ("DiskWorn", "warning"),
-        ("DiskWorn", "critical"),
+        ("NvmeCriticalWarning", "critical"),
+        ("NvmeSpareLow", "warning"),
+        ("NvmeSpareLow", "critical"),
+        ("DiskEnduranceUsed", "warning"),
+        ("DiskEnduranceUsed", "critical"),
     }
-    texts = {a.label("warning") for a in rack.engine.rules.alerts() if a.name == "NvmeWarns"}
+    texts = {
+        a.label("warning") for a in rack.engine.rules.alerts() if a.name == "NvmeCriticalWarning"
+    }
     assert texts == {"spare capacity is below its threshold", "all media are read-only"}
 
 
@@ -508,8 +510,8 @@ def test_flash_that_is_worn_behind_sata(
     """Its threshold is 0 and its verdict PASSED to the end; 0 and 165 are of other scales."""
     worn = Attribute(177, name, value, value, 0, 1, "1", prefail=True)
     rack.poll(Drive(Protocol.ATA, serial="S42", attributes=(worn,), rotation_rpm=rpm), times=2)
-    expected = {("DiskWorn", "warning")} if told else set()
-    assert {each for each in rack.firing() if each[0] == "DiskWorn"} == expected
+    expected = {("DiskEnduranceUsed", "warning")} if told else set()
+    assert {each for each in rack.firing() if each[0] == "DiskEnduranceUsed"} == expected
 
 
 # --- normalized_drop, normalized_low_at_baseline: values of an observed failure
@@ -526,7 +528,8 @@ def values(rack: Rack) -> dict[str, float]:
     return {
         alert.label("id"): alert.value
         for alert in rack.engine.rules.alerts()
-        if alert.name in {"DiskValueFell", "DiskValueLow"} and alert.state.value == "firing"
+        if alert.name in {"DiskNormalizedValueDropped", "DiskNormalizedValueLow"}
+        and alert.state.value == "firing"
     }
 
 
@@ -552,16 +555,19 @@ def test_the_history_from_good_to_failing_is_a_fall_of_seven_of_two_attributes(
     rack.poll(areca("1", "drv1-good"), times=2)
     rack.poll(areca("1", "drv2-failing"), times=2)
     assert values(rack) == {"197": 7.0, "198": 7.0}
-    assert rack.firing() == {("DiskValueFell", "notice"), ("DiskValueFell", "warning")}
+    assert rack.firing() == {
+        ("DiskNormalizedValueDropped", "notice"),
+        ("DiskNormalizedValueDropped", "warning"),
+    }
 
 
 def test_a_low_value_is_worse_where_a_peer_has_lost_nothing(rack: Rack) -> None:
     """Attribute 5 at 96 is a notice; a warning next to one of the same model at 100."""
     low = attribute(5, None, value=96)
     rack.poll(ata("A", attributes=(low,)), times=2)
-    assert rack.firing() == {("DiskValueLow", "notice")}
+    assert rack.firing() == {("DiskNormalizedValueLow", "notice")}
     rack.poll(ata("A", attributes=(low,)), ata("B", attributes=(replace(low, value=100),)))
-    assert ("DiskValueLow", "warning") in rack.firing()
+    assert ("DiskNormalizedValueLow", "warning") in rack.firing()
 
 
 # --- I
@@ -579,8 +585,8 @@ def test_what_a_controller_makes_up_is_neither_health_nor_failure(rack: Rack) ->
     volume = AccessMethod("/dev/sda", device="sda", driver="arcmsr", controller="host0")
     rack.poll(bogus(), times=6, target=volume)
     assert rack.mails == []
-    assert rack.fired == {("SmartUntrusted", "notice", "WD-WCAS20994885")}
-    (alert,) = (a for a in rack.engine.rules.alerts() if a.name == "SmartUntrusted")
+    assert rack.fired == {("SmartImplausible", "notice", "WD-WCAS20994885")}
+    (alert,) = (a for a in rack.engine.rules.alerts() if a.name == "SmartImplausible")
     assert "smartctl with '-d areca'" in alert.annotation("advice")
     assert "healthy at 30 C, above its trip temperature of 25 C" in alert.annotation("description")
 
@@ -594,14 +600,14 @@ def test_a_genuine_sas_drive_is_trusted(rack: Rack) -> None:
 # --- the corpus
 
 UNWELL = {
-    "MB0500EBNCR_14.json": {"DiskErrorsFound"},
-    "ST3500418AS_11.json": {"DiskErrorsFound"},
-    "ST3500418AS_12.json": {"DiskErrorsFound", "DiskValueLow"},
-    "smart-ata-date2.json": {"DiskTooHot"},
-    "smart-nvme-failed.json": {"DiskErrorsFound"},
+    "MB0500EBNCR_14.json": {"DiskErrorsInBaseline"},
+    "ST3500418AS_11.json": {"DiskErrorsInBaseline"},
+    "ST3500418AS_12.json": {"DiskErrorsInBaseline", "DiskNormalizedValueLow"},
+    "smart-ata-date2.json": {"DiskTemperatureHigh"},
+    "smart-nvme-failed.json": {"DiskErrorsInBaseline"},
 }
 """Real captures (two of them altered by their tools' authors) with faults, and the alerts."""
-WORN = {"DiskErrorsFound", "DiskCableErrorsFound"}
+WORN = {"DiskErrorsInBaseline", "DiskInterfaceCrcErrorsInBaseline"}
 """Usual baseline findings of solid-state drives and old cables: below a warning."""
 
 
@@ -633,9 +639,9 @@ def test_a_count_that_fell_and_rises_again_within_the_week_is_growth(rack: Rack)
     for sectors in (3, 5, 0):
         rack.poll(ata("A", {198: sectors}), times=2)
     rack.wait(6 * HOUR)
-    assert ("DiskErrorsGrow", "critical") not in rack.firing()
+    assert ("DiskErrorsIncreased", "critical") not in rack.firing()
     rack.poll(ata("A", {198: 2}), times=2)
-    assert ("DiskErrorsGrow", "critical") in rack.firing()
+    assert ("DiskErrorsIncreased", "critical") in rack.firing()
 
 
 # --- the mail

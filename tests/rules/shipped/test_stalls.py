@@ -66,7 +66,7 @@ class Watch:
 
     def stalled(self, name: str = "sda") -> float:
         """Return the seconds that '/metrics' shows."""
-        return self.values("stalled_seconds")[name]
+        return self.values("hang_seconds")[name]
 
     def values(self, metric: str) -> dict[str, float]:
         """Return a metric by device."""
@@ -198,7 +198,7 @@ def test_the_table_notices_a_suspend_by_the_clock_that_counts_it() -> None:
     values = {
         (name, dict(labels).get("severity")): value for name, labels, value in found["device"]
     }
-    assert values["iowarden_device_stalled_seconds", None] == 0.0
+    assert values["iowarden_device_hang_seconds", None] == 0.0
     assert values[device.THRESHOLD, "warning"] == 30.0
 
 
@@ -274,7 +274,7 @@ def test_a_hang_is_named_soon_after_the_last_completion(
     machine.run(idle)
     waiting = machine.second
     machine.run(40, blocked=1, in_flight={"sda": 3})
-    (at, *_) = (at for at, name, _ in machine.host.fired if name == "DeviceStall")
+    (at, *_) = (at for at, name, _ in machine.host.fired if name == "DeviceHang")
     assert at - UPTIME - waiting <= soon - 2.0  # the mail leaves within 2 s
     assert machine.host.mails[0].uptime <= at + 2.0
     (member, *_) = machine.host.mails[0].due.incident.members

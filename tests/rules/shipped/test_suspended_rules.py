@@ -16,7 +16,7 @@ from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
-    from iowarden.rules.signals.held import Sustained
+    from iowarden.rules.signals.sustained import Sustained
 
 
 class Volumes(Simulation):
@@ -75,7 +75,7 @@ def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> 
     machine.suspend(0)
     machine.wait(1)
     machine.run(680, step=4)
-    assert machine.host.reasons() == ["opened", "all clear"]
+    assert machine.host.reasons() == ["opened", "resolved"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_can_no_longer_be_read_is_not_over(machine: Volumes) -> None:
     (alert,) = [a for a in machine.host.engine.rules.alerts() if a.name == "DeviceSuspended"]
     assert alert.state.value == "unknown"
     assert "dm/suspended" in alert.unknown_reason
-    assert "all clear" not in machine.host.reasons()
+    assert "resolved" not in machine.host.reasons()
 
 
 def test_a_restart_forgets_nothing(machine: Volumes) -> None:

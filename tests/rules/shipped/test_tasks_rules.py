@@ -267,7 +267,7 @@ def test_a_mail_about_a_stall_names_who_waits() -> None:
         (STALL, None),
         (STALL, BlockedTasks(())),
         (STALL, BlockedTasks((), 3, "no probe")),
-        (replace(STALL, name="FileSystemFull"), BlockedTasks((WRITER,), 1)),
+        (replace(STALL, name="FilesystemFull"), BlockedTasks((WRITER,), 1)),
         (replace(STALL, cleared_seconds=9.0), BlockedTasks((WRITER,), 1)),
     ],
 )
@@ -287,7 +287,7 @@ def test_who_waited_is_kept_from_the_moment_of_firing() -> None:
         "diskstats: requests in flight: sda",
         "tasks: postgres (pid 812) waits in balance_dirty_pages, wrote 1.2 GiB since its start",
     ]
-    full = replace(alert, name="FileSystemFull")
+    full = replace(alert, name="FilesystemFull")
     assert report.observed(full, later, ["sda"], None, 5.0) == ()
 
 

@@ -135,7 +135,7 @@ NO_BATTERY = (Battery("battery", ComponentState(ComponentHealth.ABSENT, "Not Ins
 
 def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
     """The cause is unknown; one that was never on is not reported."""
-    name = "array_write_cache_turned_off u0 c0"
+    name = "array_write_cache_became_disabled u0 c0"
     watch = Watch()
     on = card(arrays=(unit(write_back=True),), batteries=BATTERY)
     off = card(arrays=(unit(write_back=False),), batteries=BATTERY)
@@ -149,7 +149,7 @@ def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
 
 def test_an_array_that_tells_what_it_is_set_to_needs_no_memory() -> None:
     """Set to cache writes and not doing so at baseline: the controller changed that by itself."""
-    name = "array_write_cache_turned_off u0 c0"
+    name = "array_write_cache_became_disabled u0 c0"
     left = unit(write_back=False, default_write_back=True)
     assert Watch().look(card(arrays=(left,), batteries=BATTERY))[name] == 1.0
     assert Watch().look(card(arrays=(left,), batteries=BATTERY), after=30 * DAY)[name] == 1.0
@@ -165,7 +165,7 @@ def test_a_controller_bought_without_a_battery_did_not_turn_its_write_cache_off(
 
     Also where the advice is followed to cache only while a battery protects the cache.
     """
-    name = "array_write_cache_turned_off u0 c0"
+    name = "array_write_cache_became_disabled u0 c0"
     left = unit(write_back=False, default_write_back=True)
     assert Watch().look(card(arrays=(left,), batteries=NO_BATTERY))[name] == 0.0
     assert Watch().look(card(arrays=(left,)))[name] == 0.0
@@ -177,7 +177,7 @@ def test_a_controller_bought_without_a_battery_did_not_turn_its_write_cache_off(
 
 def test_a_battery_that_is_gone_or_a_module_that_is_out_of_order_turned_the_cache_off() -> None:
     """The battery was there once; cciss_vol_status reports the cache module and no battery."""
-    name = "array_write_cache_turned_off u0 c0"
+    name = "array_write_cache_became_disabled u0 c0"
     left = unit(write_back=False, default_write_back=True)
     watch = Watch()
     watch.look(card(batteries=BATTERY))

@@ -132,7 +132,7 @@ def test_a_share_at_the_threshold_does_not_flap() -> None:
 def test_what_is_known_of_a_file_system_is_bounded() -> None:
     """A month of samples leaves a few dozen numbers."""
     track, _ = watched(lambda t: 100 * GB + 10 * GB * t / DAY, 30 * DAY, every=1800.0)
-    assert [len(past.points) for past in track.pasts] == [13, 13, 16]
+    assert [len(past.points) for past in track.horizons] == [13, 13, 16]
 
 
 def usage(used: float, left: float, *, read_only: bool = False, files: int = 0) -> Usage:
@@ -180,7 +180,7 @@ def test_a_clock_that_was_set_back_starts_anew() -> None:
     again = fullness.recall(FullnessState(), fullness.remember(state))
     again, after = told(again, START - DAY, usage(800 * GB, 200 * GB))
     assert "iowarden_filesystem_full_in_seconds" not in after
-    assert all(len(past.points) == 1 for past in again.tracks["bytes /dev/sda1 /srv"].pasts)
+    assert all(len(past.points) == 1 for past in again.tracks["bytes /dev/sda1 /srv"].horizons)
 
 
 def test_what_cannot_be_written_cannot_fill() -> None:

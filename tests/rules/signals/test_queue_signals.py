@@ -112,7 +112,7 @@ class FakeMachine:
 def queue(**changes: object) -> Queue:
     """Return the queue of a volume whose stripe is 1 MiB."""
     usual: dict[str, object] = dict.fromkeys(field.name for field in dataclasses.fields(Queue))
-    usual |= {"device": "sda", "schedulers": (), "partitions": (), "unread": ""}
+    usual |= {"device": "sda", "schedulers": (), "partitions": (), "read_error": ""}
     usual |= {"read_ahead_bytes": 131_072, "optimal_io_bytes": 1 << 20, "minimum_io_bytes": 65_536}
     return Queue(**{**usual, **changes})  # type: ignore[arg-type]
 
@@ -293,7 +293,7 @@ class TestRestarts:
         renamed = FakeMachine(topology(dataclasses.replace(disk("sdz"), serial="SN1")), kept)
         renamed.extra = {"queue": {"sdz": queue(device="sdz")}}
         renamed.run(70, {"sdz": (1.0 * MB, 10.0, 0.0, 0.0)})
-        best = renamed.value("read_ahead", "iowarden_device_best_read_bytes_per_second")
+        best = renamed.value("read_ahead", "iowarden_device_max_read_bytes_per_second")
         assert best == pytest.approx(600 * MB, rel=0.01)
 
     def test_no_larger_read_ahead_is_advised_for_a_day_after_phantoms(self) -> None:
@@ -304,7 +304,7 @@ class TestRestarts:
         again = FakeMachine(memory=table.remember(machine.state))
         again.extra, again.now = machine.extra, machine.now + 60
         again.run(70)
-        short = "iowarden_device_read_ahead_short"
+        short = "iowarden_device_read_ahead_below_stripe"
         assert again.told["read_ahead"]
         assert again.value("read_ahead", short) is None
         again.now += 25 * 3600

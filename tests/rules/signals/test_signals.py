@@ -18,7 +18,7 @@ from iowarden.collectors.procfs.meminfo import Meminfo, parse_meminfo
 from iowarden.collectors.procfs.sysctl_vm import VmSysctl
 from iowarden.collectors.procfs.vmstat import Vmstat, parse_vmstat
 from iowarden.rules.signals import leaves, table
-from iowarden.rules.signals.writeback import bandwidth, blocked, limits, lull, writeback
+from iowarden.rules.signals.writeback import bandwidth, blocked, limits, no_progress, writeback
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.diskstats import BlockIo
@@ -297,7 +297,7 @@ class TestBandwidth:
             seen.append(len(bandwidth.usual_samples(usual, 1024 * 100.0)))
         assert seen[20] == 0
         assert {n: v for n, _, v in bandwidth.usual_samples(usual, 102_400.0)} == {
-            "iowarden_writeback_usual_bandwidth_bytes_per_second": 1024.0,
+            "iowarden_writeback_median_bandwidth_bytes_per_second": 1024.0,
             "iowarden_writeback_full_drain_seconds": 100.0,
         }
 
@@ -332,14 +332,14 @@ def play_lull(
     rows: list[tuple[int, int]], *, in_flight: int = 4, queued_ratio: float = 0.99
 ) -> list[dict[str, float]]:
     """Return the stall seconds by kind after each second of (kB written, tasks blocked)."""
-    state, seen, written = lull.EMPTY, leaves.LeafHistory(), 0
+    state, seen, written = no_progress.EMPTY, leaves.LeafHistory(), 0
     result = []
     for now, (kilobytes, tasks) in enumerate(rows):
         written += kilobytes * KIB
         writes = written // 4096
         blocks = {"sda": block("sda", written=written, writes=writes, in_flight=in_flight)}
         seen = leaves.step(seen, float(now), blocks, ["sda"])
-        state, samples = lull.step(state, seen, blocked=tasks, queued_ratio=queued_ratio)
+        state, samples = no_progress.step(state, seen, blocked=tasks, queued_ratio=queued_ratio)
         told = [] if samples is None else samples
         result.append({"device": 0.0, **{labels[0][1]: value for _, labels, value in told}})
     return result
@@ -385,7 +385,7 @@ class TestLull:
 
     def test_a_mirrors_healthy_leg_does_not_speak_for_the_one_that_owes_the_writes(self) -> None:
         """Sda goes on reading, sdb has writes in flight and completes nothing: sdb hangs."""
-        state, seen = lull.EMPTY, leaves.LeafHistory()
+        state, seen = no_progress.EMPTY, leaves.LeafHistory()
         for now in range(40):
             written = min(now, 15) * 10**8
             moved = {"written": written, "writes": written // 4096}
@@ -394,21 +394,21 @@ class TestLull:
                 "sdb": block("sdb", in_flight=int(now > 14), **moved),
             }
             seen = leaves.step(seen, float(now), blocks, list(blocks))
-            state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
+            state, samples = no_progress.step(state, seen, blocked=2, queued_ratio=0.9)
         assert samples is not None
         assert {labels[0][1]: v for _, labels, v in samples} == {"device": 24.0, "throttle": 0.0}
 
     def test_a_lull_goes_on_over_a_restart(self) -> None:
         """Nothing was written while the program restarted: it is the same stall."""
-        state, seen = lull.WriteStallState({"sda": ((0, 1e8),)}), leaves.LeafHistory()
+        state, seen = no_progress.WriteStallState({"sda": ((0, 1e8),)}), leaves.LeafHistory()
         for now in range(12):
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
-            state, _ = lull.step(state, seen, blocked=2, queued_ratio=0.9)
-        kept, seen = table.remember(state_with(lull=state)), leaves.LeafHistory()
-        state = table.recall(table.SignalStates(), kept).groups["lull"]
+            state, _ = no_progress.step(state, seen, blocked=2, queued_ratio=0.9)
+        kept, seen = table.remember(state_with(no_progress=state)), leaves.LeafHistory()
+        state = table.recall(table.SignalStates(), kept).groups["no_progress"]
         for now in (30, 31):
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
-            state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
+            state, samples = no_progress.step(state, seen, blocked=2, queued_ratio=0.9)
         assert samples is not None
         assert max(value for _, _, value in samples) == 31.0
 
@@ -422,7 +422,9 @@ class TestLull:
         assert play_lull(HEALTHY + [(0, 4)] * 3600)[-1]["device"] == 3600.0
 
     @given(st.lists(st.integers(700, 100_000), min_size=1, max_size=40))
-    def test_a_disk_that_writes_over_one_percent_never_lulls(self, rates: list[int]) -> None:
+    def test_a_disk_that_writes_over_one_percent_always_makes_progress(
+        self, rates: list[int]
+    ) -> None:
         """Whatever else it does."""
         values = play_lull(
             [(0, 5)] + [(50_000, 5)] * 10 + [(rate, 5) for rate in rates if rate > 1001]
@@ -431,7 +433,7 @@ class TestLull:
 
     def test_writing_elsewhere_is_no_lull_of_the_disk_that_is_done(self) -> None:
         """A copy to sda ended; now a slow stick is written and its writer waits."""
-        state, seen = lull.EMPTY, leaves.LeafHistory()
+        state, seen = no_progress.EMPTY, leaves.LeafHistory()
         for now in range(40):
             fast = min(now, 15) * 10**8
             slow = max(0, now - 15) * 10**6
@@ -440,27 +442,27 @@ class TestLull:
                 "sdb": block("sdb", written=slow, writes=slow // 4096, in_flight=int(now > 15)),
             }
             seen = leaves.step(seen, float(now), blocks, list(blocks))
-            state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
+            state, samples = no_progress.step(state, seen, blocked=2, queued_ratio=0.9)
         assert samples is not None
         assert all(value == 0.0 for _, _, value in samples)
 
     def test_waiting_writers_before_anything_was_seen_written_are_no_news(self) -> None:
         """Started during a stall: 0 s would mean that no task waits."""
-        state, seen = lull.EMPTY, leaves.LeafHistory()
+        state, seen = no_progress.EMPTY, leaves.LeafHistory()
         for now in range(5):
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=3)}, ["sda"])
-            state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
+            state, samples = no_progress.step(state, seen, blocked=2, queued_ratio=0.9)
             assert samples is None
-        _, samples = lull.step(state, seen, blocked=0, queued_ratio=0.9)
+        _, samples = no_progress.step(state, seen, blocked=0, queued_ratio=0.9)
         assert samples is not None
 
     def test_what_a_lull_is_measured_by_survives_a_restart(self) -> None:
         """The best rate, also if the state is read late and a trickle was observed meanwhile."""
-        before = state_with(lull=lull.WriteStallState({"sda": ((0, 1e8),)}))
+        before = state_with(no_progress=no_progress.WriteStallState({"sda": ((0, 1e8),)}))
         after = table.recall(table.SignalStates(), table.remember(before))
-        assert after.groups["lull"] == before.groups["lull"]
-        late = state_with(lull=lull.WriteStallState({"sda": ((9, 1.0),)}))
-        assert table.recall(late, table.remember(before)).groups["lull"].best == {
+        assert after.groups["no_progress"] == before.groups["no_progress"]
+        late = state_with(no_progress=no_progress.WriteStallState({"sda": ((9, 1.0),)}))
+        assert table.recall(late, table.remember(before)).groups["no_progress"].best == {
             "sda": ((0, 1e8), (9, 1.0))
         }
         usual = bandwidth.UsualState({"sda": (1.0, 2.0)})

@@ -94,7 +94,7 @@ def test_growth_is_never_more_than_two_polls_in_a_row_bear_out(raws: list[int]) 
         now = START + number * POLL
         state, told = look(state, polled(now, ata("A", {187: raw})), now)
         agreed = [min(pair) for pair in pairwise(raws[: number + 1])]
-        growth = [value for name, _, value in told if name == "iowarden_smart_growth"]
+        growth = [value for name, _, value in told if name == "iowarden_smart_increase"]
         assert all(0 < value <= max([raws[0], *agreed]) - min(raws) for value in growth)
 
 
@@ -106,7 +106,7 @@ def test_what_only_rises_is_told_in_full(steps: list[int]) -> None:
         raw += rise
         now = START + number * POLL
         state, told = look(state, polled(now, ata("A", {187: raw})), now)
-    growth = sum(value for name, _, value in told if name == "iowarden_smart_growth")
+    growth = sum(value for name, _, value in told if name == "iowarden_smart_increase")
     assert growth == sum(steps)
 
 
@@ -130,7 +130,7 @@ def test_a_reading_that_is_held_does_not_confirm_itself() -> None:
         held = Disk("A", first.by_key["A"].polled)
         both = Disks({**polled(later, ata("B")).by_key, "A": held})
         state, told = look(state, both, later)
-        assert not any(name == "iowarden_smart_growth" for name, _, _ in told)
+        assert not any(name == "iowarden_smart_increase" for name, _, _ in told)
 
 
 def test_nothing_is_told_while_nothing_is_read() -> None:
@@ -147,7 +147,7 @@ def test_nothing_is_told_while_nothing_is_read() -> None:
 def test_a_healthy_drive_has_one_series_and_one_line_that_is_kept() -> None:
     """500 of them are 500 series and 500 lines."""
     state, told = look(smart.EMPTY, polled(START, ata("A")), START)
-    assert [name for name, _, _ in told] == ["iowarden_smart_trusted"]
+    assert [name for name, _, _ in told] == ["iowarden_smart_plausible"]
     assert list(smart.remember(state)) == ["A"]
 
 
@@ -155,7 +155,7 @@ def test_the_disks_not_seen_for_longest_are_forgotten_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The stored state is limited; whole disks are dropped."""
-    monkeypatch.setattr(smart, "MAX_KEPT", 5)
+    monkeypatch.setattr(smart, "MAX_RETAINED", 5)
     state = smart.EMPTY
     for number in range(6):
         now = START + number * HOUR
@@ -169,7 +169,7 @@ def test_a_repair_is_seen_and_what_was_found_is_no_longer_so() -> None:
     for number, raw in enumerate((4, 4, 0, 0)):
         now = START + number * POLL
         state, told = look(state, polled(now, ata("A", {197: raw, 198: raw})), now)
-    assert [name for name, _, _ in told] == ["iowarden_smart_trusted"]
+    assert [name for name, _, _ in told] == ["iowarden_smart_plausible"]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_a_better_value_for_one_poll_is_not_the_best_that_was_seen() -> None:
         now = START + number * POLL
         table = (attribute(5, 0, value=value),)
         state, told = look(state, polled(now, ata("A", attributes=table)), now)
-    assert [name for name, _, _ in told] == ["iowarden_smart_trusted"]
+    assert [name for name, _, _ in told] == ["iowarden_smart_plausible"]
 
 
 def falls(*values: int) -> list[float]:
@@ -254,7 +254,7 @@ def falls(*values: int) -> list[float]:
         now = START + number * POLL
         table = (attribute(5, 0, value=value),)
         state, samples = look(state, polled(now, ata("A", attributes=table)), now)
-        told.append(sum(v for name, _, v in samples if name == "iowarden_smart_value_fall"))
+        told.append(sum(v for name, _, v in samples if name == "iowarden_smart_normalized_drop"))
     return told
 
 
@@ -269,7 +269,7 @@ def test_the_first_poll_of_a_disk_finds_no_single_pending_sector() -> None:
     """Two polls, also at baseline; sixteen are enough at once."""
     for raw, expected in ((1, []), (15, []), (16, [16.0])):
         _, told = look(smart.EMPTY, polled(START, ata("A", {197: raw})), START)
-        found = [v for name, _, v in told if name == "iowarden_smart_unreadable_sectors"]
+        found = [v for name, _, v in told if name == "iowarden_smart_confirmed_pending_sectors"]
         assert found == expected
 
 
@@ -280,8 +280,8 @@ def test_as_many_as_at_first_sight_are_not_the_same_ones() -> None:
         now = START + number * POLL
         state, told = look(state, polled(now, ata("A", {198: raw})), now)
     told_by_name = {name: value for name, _, value in told}
-    assert told_by_name["iowarden_smart_growth"] == 4.0
-    assert "iowarden_smart_found" not in told_by_name
+    assert told_by_name["iowarden_smart_increase"] == 4.0
+    assert "iowarden_smart_baseline" not in told_by_name
 
 
 @pytest.mark.parametrize(
@@ -340,10 +340,10 @@ def test_growth_is_over_after_a_week_without_any_new_reading() -> None:
         now = START + number * POLL
         disks = polled(now, ata("A", {187: raw}))
         state, told = look(state, disks, now)
-    assert "iowarden_smart_growth" in {name for name, _, _ in told}
+    assert "iowarden_smart_increase" in {name for name, _, _ in told}
     assert math.isfinite(state.until_seconds)
     state, told = look(state, disks, now + 7 * DAY)
-    assert "iowarden_smart_growth" not in {name for name, _, _ in told}
+    assert "iowarden_smart_increase" not in {name for name, _, _ in told}
     assert state.until_seconds == math.inf
 
 
@@ -356,4 +356,4 @@ def test_errors_that_the_kernel_logs_and_the_drive_does_not_count_are_a_contradi
         inputs = Inputs(START, 1e6, says, frozenset({"smart"}), errors_logged={"A": errors})
         _, samples = smart.step(smart.EMPTY, View(inputs, None))
         assert samples is not None
-        assert samples[0] == ("iowarden_smart_trusted", (("disk", "A"),), trusted)
+        assert samples[0] == ("iowarden_smart_plausible", (("disk", "A"),), trusted)

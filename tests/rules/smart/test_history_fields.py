@@ -24,7 +24,7 @@ HOURS = Attribute(9, "Power_On_Hours", 80, 80, 0, None, "20123h+05m+01.5s", pref
 
 def test_what_alerts_are_about_is_kept_with_each_change() -> None:
     """Pending sectors at each change, hours once a day; what is not reported, never."""
-    found = history_fields.figures(drive("S1", attributes=(PENDING, HOURS), power_on_hours=20_123))
+    found = history_fields.values(drive("S1", attributes=(PENDING, HOURS), power_on_hours=20_123))
     assert found == {
         "197 raw": (5.0, True),
         "197 value": (200.0, True),
@@ -32,7 +32,7 @@ def test_what_alerts_are_about_is_kept_with_each_change() -> None:
         "temperature_celsius": (31.0, False),
         "power_on_hours": (20_123.0, False),
     }
-    assert "197 raw" not in history_fields.figures(drive("S1", attributes=(HIDDEN,)))
+    assert "197 raw" not in history_fields.values(drive("S1", attributes=(HIDDEN,)))
 
 
 def test_every_kind_of_drive_has_its_numbers() -> None:
@@ -40,11 +40,11 @@ def test_every_kind_of_drive_has_its_numbers() -> None:
     counted = ScsiHealth(
         {"read": ErrorCounter(7, 1, 1.0), "verify": ErrorCounter(None, None, None)}, 3
     )
-    sas = history_fields.figures(drive("S1", protocol=Protocol.SCSI, scsi=counted))
+    sas = history_fields.values(drive("S1", protocol=Protocol.SCSI, scsi=counted))
     assert sas["uncorrected_read_total"] == (1.0, True)
     assert sas["grown_defects"] == (3.0, True)
     assert "uncorrected_verify_total" not in sas
-    nvme = history_fields.figures(
+    nvme = history_fields.values(
         drive("S1", protocol=Protocol.NVME, nvme=NvmeHealth(media_errors_total=2))
     )
     assert nvme["media_errors_total"] == (2.0, True)

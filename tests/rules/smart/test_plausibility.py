@@ -115,7 +115,7 @@ def test_a_drive_that_is_too_hot_and_calls_itself_well_is_told_as_hot() -> None:
     assert [points for points, _ in doubts(hot, AccessMethod("/dev/sda"))] == [plausibility.SOFT]
     rack = Rack()
     rack.poll(hot, times=3)
-    assert ("DiskTooHot", "critical") in rack.firing()
+    assert ("DiskTemperatureHigh", "critical") in rack.firing()
 
 
 def test_a_fresh_boot_proves_nothing_about_traffic() -> None:
@@ -155,7 +155,7 @@ def test_one_oddity_is_no_reason() -> None:
         (ata("A", messages=("error: invalid SMART checksum.",)), {}, "checksum"),
         (ata("A"), {"device": SMALLER}, "4001 GB, and the kernel 1000"),
         (ata("A"), {"same_serial": "B"}, "B has the same serial number"),
-        (ata("A"), {"same_attributes": "B"}, "B says the same in every attribute"),
+        (ata("A"), {"same_attributes": "B"}, "B reports the same values in every attribute"),
         (replace(GENUINE, scsi=replace(GENUINE.scsi, manufactured_year="2099")), {}, "to come"),
         (replace(GENUINE, scsi=replace(GENUINE.scsi, manufactured_year="N;2x")), {}, "year 'N;2x'"),
     ],
@@ -198,10 +198,10 @@ def test_distrust_lasts_a_week_after_the_last_contradiction() -> None:
     direct = AccessMethod("/dev/sda", driver="ahci")
     rack.poll(BOGUS, target=direct)
     rack.poll(cool, times=12, every=86_400.0 / 2, target=direct)
-    assert rack.firing() == {("SmartUntrusted", "notice")}
+    assert rack.firing() == {("SmartImplausible", "notice")}
     rack.restart()
     rack.poll(cool, target=direct)
-    assert rack.firing() == {("SmartUntrusted", "notice")}
+    assert rack.firing() == {("SmartImplausible", "notice")}
     rack.poll(cool, times=4, every=86_400.0 / 2, target=direct)
     assert rack.firing() == set()
 
@@ -223,7 +223,7 @@ def test_what_was_told_of_a_disk_is_unknown_once_it_is_not_believed() -> None:
     assert rack.firing() == {("DiskFailing", "critical")}
     rack.poll(replace(BOGUS, serial="SAS1"), times=6, target=VOLUME)
     assert rack.firing("unknown") == {("DiskFailing", "critical")}
-    assert [reason for reason, _, _ in rack.mails] == ["opened", "unreadable"]
+    assert [reason for reason, _, _ in rack.mails] == ["opened", "data unavailable"]
 
 
 def test_two_disks_that_say_the_same_in_every_attribute_are_in_doubt() -> None:
@@ -235,4 +235,4 @@ def test_two_disks_that_say_the_same_in_every_attribute_are_in_doubt() -> None:
     assert rack.firing() == set()
     hot = [replace(drive, temperature_celsius=255.0) for drive in same]
     rack.poll(*hot)
-    assert rack.firing() == {("SmartUntrusted", "notice")}
+    assert rack.firing() == {("SmartImplausible", "notice")}

@@ -161,7 +161,7 @@ def test_a_disk_that_vanishes_with_a_file_system_on_it_is_critical(machine: Simu
     machine.add_disk("sdc", "S1")
     machine.host.announced()
     machine.run(610, step=2)
-    assert machine.host.reasons() == ["opened", "all clear"]
+    assert machine.host.reasons() == ["opened", "resolved"]
 
 
 BACKUP = "26 1 8:16 / /backup rw - ext4 /dev/sdb rw\n"
@@ -181,7 +181,7 @@ def test_a_backup_disk_may_be_unmounted_and_switched_off_at_once(
     machine.memory.write({"/proc/1/mountinfo": ROOT})
     machine.pull_disk("sdb")
     machine.run(60)
-    assert ("DeviceGone" in machine.host.names()) is told
+    assert ("DeviceRemoved" in machine.host.names()) is told
 
 
 def test_what_systemd_unmounts_is_missed_although_the_disks_are_looked_at_later(
@@ -195,7 +195,7 @@ def test_what_systemd_unmounts_is_missed_although_the_disks_are_looked_at_later(
     machine.run(20)
     machine.pull_disk("sdb")
     machine.run(2)
-    assert "DeviceGone" in machine.host.names()
+    assert "DeviceRemoved" in machine.host.names()
 
 
 def test_one_of_two_disks_of_one_serial_number_is_missed(machine: Simulation) -> None:
@@ -212,7 +212,7 @@ def test_one_of_two_disks_of_one_serial_number_is_missed(machine: Simulation) ->
     machine.add_disk("sde", "0001")
     machine.host.announced()
     machine.run(620, step=4)
-    assert machine.host.reasons() == ["opened", "all clear"]
+    assert machine.host.reasons() == ["opened", "resolved"]
 
 
 def test_a_path_that_is_lost_is_no_disk_that_is_lost(machine: Simulation) -> None:
@@ -240,7 +240,7 @@ def test_a_disk_that_was_missed_for_a_week_is_not_well(machine: Simulation, seri
     machine.second += 7 * 86_400 - 120
     machine.run(800, step=4)
     assert not any("device_gone" in name for name in machine.host.signals())
-    assert "all clear" not in machine.host.reasons()
+    assert "resolved" not in machine.host.reasons()
 
 
 def test_a_disk_that_carried_nothing_may_be_pulled(machine: Simulation) -> None:
@@ -255,12 +255,12 @@ def test_a_disk_that_vanishes_while_it_hangs_is_not_well(machine: Simulation) ->
     """The hung disk was removed and another one has its name: the old one is not resolved."""
     machine.run(20, in_flight=HUNG)
     machine.run(60, in_flight=HUNG)
-    assert machine.host.reasons() == ["opened", "worse"]
+    assert machine.host.reasons() == ["opened", "escalated"]
     machine.pull_disk("sda")
     machine.add_disk("sda", "S9")
     machine.run(700, step=4)
-    assert "all clear" not in machine.host.reasons()
-    stalls = [a for a in machine.host.engine.rules.alerts() if a.name == "DeviceStall" and a.active]
+    assert "resolved" not in machine.host.reasons()
+    stalls = [a for a in machine.host.engine.rules.alerts() if a.name == "DeviceHang" and a.active]
     assert {(a.state.value, a.object) for a in stalls} == {
         ("unknown", "sda (SIMULATED HDD, serial S1)")
     }
@@ -277,9 +277,9 @@ def test_a_disk_that_comes_back_after_another_took_its_name_is_well(machine: Sim
     machine.run(5)
     engine = machine.host.engine
     assert engine is not None
-    assert [a for a in engine.rules.alerts() if a.name == "DeviceStall" and a.active] == []
+    assert [a for a in engine.rules.alerts() if a.name == "DeviceHang" and a.active] == []
     machine.run(640, step=4)
-    assert machine.host.reasons()[-1] == "all clear"
+    assert machine.host.reasons()[-1] == "resolved"
 
 
 def test_a_disk_that_comes_back_under_another_name_is_well(machine: Simulation) -> None:
@@ -290,7 +290,7 @@ def test_a_disk_that_comes_back_under_another_name_is_well(machine: Simulation) 
     machine.add_disk("sdc", "S1")
     machine.host.announced()
     machine.run(640, step=4)
-    assert machine.host.reasons()[-1] == "all clear"
+    assert machine.host.reasons()[-1] == "resolved"
     assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
 
 
@@ -313,14 +313,14 @@ ON_DISK = {"device": "/dev/sda1", "mountpoint": "/srv"}
     [
         ({}, ""),
         ({"device": "sda1"}, "disk   A"),
-        ({**ON_DISK, "alertname": "FileSystemReadOnly"}, "disk   A"),
-        ({**ON_DISK, "alertname": "FileSystemFull"}, "file system /srv"),
+        ({**ON_DISK, "alertname": "FilesystemReadOnly"}, "disk   A"),
+        ({**ON_DISK, "alertname": "FilesystemFull"}, "file system /srv"),
         ({**ON_DISK, "alertname": "Mine", "condition": "filesystem_read_only"}, "file system /srv"),
         ({"host": "host2"}, "adapter host2"),
-        ({"filesystem": "0b1c", "label": "data"}, "file system 0b1c"),
-        ({"alertname": "ZoneReclaim"}, "setting ZoneReclaim"),
+        ({"fsid": "0b1c", "label": "data"}, "file system 0b1c"),
+        ({"alertname": "ZoneReclaimEnabled"}, "setting ZoneReclaimEnabled"),
         ({"alertname": "Mine", "condition": "Low-space"}, ""),
-        ({"alertname": "CollectorSilent", "collector": "vmstat"}, "iowarden"),
+        ({"alertname": "CollectorStale", "collector": "vmstat"}, "iowarden"),
         ({"alertname": "Mine", "condition": "collector_stale"}, ""),
         ({"device": "md0"}, "device md0"),
     ],
@@ -349,7 +349,7 @@ def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks() -> None:
     due = next(m.due for m in simulation.host.mails if m.due.incident.key == "adapter host0")
     notice = report.notice(due, lambda at: at, due.incident.mailed_seconds or 0.0, (), None)
     assert any(
-        line.startswith("5 disks (sda, sdb, sdc, sdd, sde): critical DeviceStall")
+        line.startswith("5 disks (sda, sdb, sdc, sdd, sde): critical DeviceHang")
         for line in notice.sentences
     )
     assert notice.summary.startswith("5 disks: no request completed for")

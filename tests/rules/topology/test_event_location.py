@@ -91,7 +91,7 @@ def read(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as 
     target = AccessMethod(
         "/dev/sg3", f"areca,{number}", "", "host2", "arcmsr", f"channel {number}", "controller"
     )
-    found = {"cover": ReadStatus.READ, "drive": drive(serial), "read_seconds": 1.0, **fields}
+    found = {"status": ReadStatus.READ, "drive": drive(serial), "read_seconds": 1.0, **fields}
     return Disk(serial or str(target), PollResult(target, **found))
 
 
@@ -276,7 +276,7 @@ def test_a_driver_that_names_target_and_unit_means_a_device() -> None:
 def test_what_names_nothing_is_the_hosts() -> None:
     """A program that hangs, lines that are lost."""
     assert place(kernel(), DeviceMap()).identity.key == ""
-    assert place(StorageEvent("md", "md_array_gone", "?"), DeviceMap()).identity.key == ""
+    assert place(StorageEvent("md", "md_array_disappeared", "?"), DeviceMap()).identity.key == ""
 
 
 # Disks behind controllers
@@ -386,7 +386,7 @@ def test_a_disk_that_is_read_later_has_the_key_it_will_have_then() -> None:
     card = areca(channel(2, "W2"))
     later = inventory.inventory(disks(read(2, "W2")), topology())
     early = inventory.inventory(
-        disks(read(2, "", drive=None, cover=ReadStatus.NOT_POLLED_YET)), topology()
+        disks(read(2, "", drive=None, status=ReadStatus.NOT_POLLED_YET)), topology()
     )
     for covered in ({}, early, later):
         known = DeviceMap(topology(), disks=covered, controllers=(card,))
@@ -400,7 +400,7 @@ def test_a_jbod_disk_has_the_key_it_will_have_once_it_is_read() -> None:
     card = areca(channel(2, "W2", usage="JBOD"))
     later = inventory.inventory(disks(read(2, "W2")), machine)
     early = inventory.inventory(
-        disks(read(2, "", drive=None, cover=ReadStatus.NOT_POLLED_YET)), machine
+        disks(read(2, "", drive=None, status=ReadStatus.NOT_POLLED_YET)), machine
     )
     for covered in (early, later):
         found = place(kernel("sdb"), DeviceMap(machine, disks=covered, controllers=(card,)))

@@ -56,8 +56,8 @@ def test_a_machine_whose_disks_are_read_is_silent() -> None:
         machine.disks = at(machine, *found)
         machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()
-    assert machine.samples("iowarden_disks")["read"] == 4.0
-    assert max(machine.samples("iowarden_disk_read_age_seconds").values()) <= HOUR / 2
+    assert machine.samples("iowarden_disks")["monitored"] == 4.0
+    assert max(machine.samples("iowarden_disk_last_poll_age_seconds").values()) <= HOUR / 2
 
 
 def test_who_says_that_a_disk_exists_is_known() -> None:
@@ -83,7 +83,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
             hidden(2, "H2"),
             written,
             direct("nvme0", "N1", drive=fast),
-            direct("nvme2", "X", cover=ReadStatus.UNREADABLE, drive=None),
+            direct("nvme2", "X", status=ReadStatus.UNREADABLE, drive=None),
         ),
         topology(*devices),
         (slot,),
@@ -187,8 +187,8 @@ def test_a_disk_that_was_read_and_tells_nothing_any_more_is_reported(
     for _ in range(8):
         machine.disks = at(machine, direct("sda", "S1"), silent)
         machine.look(HOUR / 2, 300.0)
-    assert machine.firing() == {("DiskFailing", "S2"), ("DiskNotCovered", "S2")}
-    (alert,) = machine.alerts("DiskNotCovered")
+    assert machine.firing() == {("DiskFailing", "S2"), ("DiskNotMonitored", "S2")}
+    (alert,) = machine.alerts("DiskNotMonitored")
     assert alert.annotation("summary").endswith("SMART is disabled")
     assert [a.state.value for a in machine.alerts("DiskFailing")] == ["unknown"]
 
@@ -231,14 +231,14 @@ def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
     machine.look(14 * 60.0)
     assert machine.firing() == set()
     machine.look(DAY, 300.0)
-    assert machine.firing() == {("NoDiskRead", "")}
+    assert machine.firing() == {("NoDiskMonitored", "")}
     (mail,) = machine.mails
     assert mail.summary.endswith(f": {reason}")
     assert mail.object == "iowarden itself"
     machine.disks = at(machine, *found)
     machine.look(HOUR, 300.0)
     assert machine.firing() == set()
-    assert [m.reason.value for m in machine.mails] == ["opened", "all clear"]
+    assert [m.reason.value for m in machine.mails] == ["opened", "resolved"]
 
 
 def test_a_poller_that_cannot_be_read_reads_nothing() -> None:
@@ -246,7 +246,7 @@ def test_a_poller_that_cannot_be_read_reads_nothing() -> None:
     machine = FakeMachine(device("sda", "S1"))
     machine.disks = None
     machine.look(HOUR, 300.0)
-    assert {"NoDiskRead", "CollectorSilent"} <= {name for name, _ in machine.firing()}
+    assert {"NoDiskMonitored", "CollectorStale"} <= {name for name, _ in machine.firing()}
 
 
 def test_one_try_that_fails_is_not_told() -> None:
@@ -273,14 +273,14 @@ def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> N
     machine.look(25 * 60.0)
     assert machine.firing() == set()
     machine.look(10 * 60.0)
-    assert machine.firing() == {("DiskNotCovered", "S2")}
+    assert machine.firing() == {("DiskNotMonitored", "S2")}
     (mail,) = machine.mails
     assert mail.object == f"sdb ({MODEL}, serial S2)"
     assert "smartctl hangs in the kernel" in mail.summary
     machine.disks = at(machine, first, second)
     machine.look(HOUR, 300.0)
     assert machine.firing() == set()
-    assert [m.reason.value for m in machine.mails] == ["opened", "all clear"]
+    assert [m.reason.value for m in machine.mails] == ["opened", "resolved"]
 
 
 def test_a_sleeping_disk_is_not_lost() -> None:
@@ -303,7 +303,7 @@ def test_a_sleeping_disk_is_not_lost() -> None:
 def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
     """It must not be woken up to be read; its monitoring state shows that it is unknown."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
-    asleep = direct("sdb", "S2", cover=ReadStatus.ASLEEP, drive=None, read_seconds=None)
+    asleep = direct("sdb", "S2", status=ReadStatus.ASLEEP, drive=None, read_seconds=None)
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), asleep)
         machine.look(HOUR / 2, 300.0)
@@ -319,12 +319,12 @@ def test_a_try_that_fails_after_a_long_stop_is_not_told() -> None:
     machine.look(HOUR, 300.0)
     machine.now += 7 * DAY
     machine.restart()
-    lost = direct("sdb", "S2", cover=ReadStatus.TIMEOUT, drive=None, read_seconds=None)
+    lost = direct("sdb", "S2", status=ReadStatus.TIMEOUT, drive=None, read_seconds=None)
     machine.disks = at(machine, direct("sda", "S1"), lost)
     machine.look(80 * 60.0)
     assert machine.firing() == set()
     machine.look(20 * 60.0)
-    assert machine.firing() == {("DiskNotCovered", "S2")}
+    assert machine.firing() == {("DiskNotMonitored", "S2")}
 
 
 def test_a_disk_that_gets_a_longer_name_is_the_same_disk() -> None:
@@ -347,8 +347,8 @@ def test_a_disk_that_was_never_read_is_a_notice() -> None:
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), bridge)
         machine.look(HOUR / 2, 300.0)
-    assert machine.firing() == {("DiskNeverCovered", "S2")}
-    (alert,) = machine.alerts("DiskNeverCovered")
+    assert machine.firing() == {("DiskNeverMonitored", "S2")}
+    (alert,) = machine.alerts("DiskNeverMonitored")
     assert alert.annotation("summary").endswith("an unknown USB bridge")
     assert alert.object == f"sdb ({MODEL}, serial S2)"
     assert machine.mails == []
@@ -367,7 +367,7 @@ def test_what_has_no_smart_is_not_missed(cover: ReadStatus) -> None:
     machine.disks = disks(volume)
     machine.topology = topology(device("sdb", "S2"))
     machine.look(DAY, 600.0)
-    assert "NoDiskRead" not in {name for name, _ in machine.firing()}
+    assert "NoDiskMonitored" not in {name for name, _ in machine.firing()}
 
 
 def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -> None:
@@ -390,7 +390,7 @@ def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -
     machine.disks = at(machine, direct("sda", "S1"), direct("sdc", "S2"))
     machine.look(HOUR, 300.0)
     assert machine.firing() == set()
-    assert [m.reason.value for m in machine.mails] == ["opened", "all clear"]
+    assert [m.reason.value for m in machine.mails] == ["opened", "resolved"]
 
 
 def test_a_missing_disk_is_forgotten_after_a_week() -> None:
@@ -413,7 +413,7 @@ def test_a_missing_disk_is_forgotten_after_a_week() -> None:
 
 
 def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone() -> None:
-    """What was on it is reported as DeviceGone; an unplugged backup disk had nothing: no alert."""
+    """What was on it is reported as DeviceRemoved; an unplugged backup disk had nothing: no alert."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
@@ -442,7 +442,7 @@ def test_a_disk_behind_a_controller_that_its_controller_lost_is_missed() -> None
     assert machine.mails[0].object == f"{MODEL}, serial H2, areca,2 at /dev/sg3 (slot 2)"
     machine.disks = at(machine, hidden(1, "H1"), hidden(2, "H2"))
     machine.look(HOUR, 300.0)
-    assert [mail.reason.value for mail in machine.mails] == ["opened", "all clear"]
+    assert [mail.reason.value for mail in machine.mails] == ["opened", "resolved"]
 
 
 def test_a_disk_that_shares_its_serial_number_is_not_missed_under_its_short_name() -> None:
@@ -471,7 +471,7 @@ def test_disks_that_one_controller_hides_are_lost_together() -> None:
     for _ in range(5):
         machine.disks = at(machine, direct("sda", "S1"), *refused)
         machine.look(HOUR, 300.0)
-    assert machine.firing() == {("DiskNotCovered", f"H{number}") for number in range(1, 5)}
+    assert machine.firing() == {("DiskNotMonitored", f"H{number}") for number in range(1, 5)}
     (mail,) = machine.mails
     assert mail.object == "host2 (SCSI host adapter)"
     assert mail.summary.startswith("4 disks: ")
@@ -503,7 +503,7 @@ def test_a_disk_that_gets_another_name_keeps_its_alert() -> None:
     moved = replace(lost, device="sdc")
     machine.disks = at(machine, direct("sda", "S1"), moved)
     machine.look(HOUR, 300.0)
-    assert [a.state.value for a in machine.alerts("DiskNotCovered")] == ["firing"]
+    assert [a.state.value for a in machine.alerts("DiskNotMonitored")] == ["firing"]
     assert [m.reason.value for m in machine.mails] == ["opened"]
 
 
@@ -534,7 +534,7 @@ def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
     machine.topology = topology(device("sda", "S1"))
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR / 2, 300.0)
-    assert machine.firing() == {("DeviceGone", "")}
+    assert machine.firing() == {("DeviceRemoved", "")}
     found = answers.inventory_disks(machine.engine)
     assert inventory.find(found, "S2").reason == "it vanished; on it: md0"
     assert inventory.summary(found.values()) == "SMART: 1 of 2 disks readable (1 missing)"
@@ -589,10 +589,10 @@ def test_a_volume_whose_disks_are_asked_is_no_disk() -> None:
         machine.disks = replace(found, volumes=("sda",))
         machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()
-    assert {k: v for k, v in machine.samples("iowarden_disks").items() if v} == {"read": 2.0}
+    assert {k: v for k, v in machine.samples("iowarden_disks").items() if v} == {"monitored": 2.0}
     machine.disks = replace(machine.disks, volumes=())
     machine.look(2 * HOUR, 300.0)
-    assert machine.firing() == {("DiskNeverCovered", "VOLUME")}
+    assert machine.firing() == {("DiskNeverMonitored", "VOLUME")}
 
 
 def test_many_configured_disks_that_are_missing_are_one_incident() -> None:
@@ -634,7 +634,7 @@ def test_what_a_drive_does_not_say_is_named() -> None:
 
 def test_every_cover_has_words() -> None:
     """Every result of a poll has a text."""
-    assert set(inventory.WORDS) == set(ReadStatus)
+    assert set(inventory.STATUS_TEXTS) == set(ReadStatus)
     told = {
         ReadStatus.READ,
         ReadStatus.ASLEEP,
@@ -656,5 +656,5 @@ def test_when_was_it_last_read_outlives_a_restart() -> None:
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), lost)
         machine.look(HOUR / 2, 300.0)
-    assert machine.firing() == {("DiskNotCovered", "S2")}
-    assert machine.samples("iowarden_disk_read_age_seconds")["S2"] == machine.now - START
+    assert machine.firing() == {("DiskNotMonitored", "S2")}
+    assert machine.samples("iowarden_disk_last_poll_age_seconds")["S2"] == machine.now - START

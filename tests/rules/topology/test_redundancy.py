@@ -94,7 +94,7 @@ def test_a_degraded_array_of_a_controller_is_judged_by_its_level(level: str, fau
     ("name", "level", "becomes"),
     [
         ("DiskAttributeFailed", "notice", Severity.NOTICE),
-        ("DiskSectorsUnreadable", "warning", Severity.CRITICAL),
+        ("DiskPendingSectors", "warning", Severity.CRITICAL),
     ],
 )
 def test_that_the_disk_with_the_last_copy_is_old_stays_a_notice(

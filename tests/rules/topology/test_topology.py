@@ -20,7 +20,7 @@ from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.device_identity import identity, with_sources
 from iowarden.rules.topology.stack import DeviceStack
 from iowarden.rules.topology.topology import (
-    MAX_KEPT,
+    MAX_RETAINED,
     NO_DEPENDENTS,
     Dependent,
     Dependents,
@@ -76,7 +76,7 @@ def test_a_mount_is_on_its_device_whatever_name_it_was_given(source: str) -> Non
         ("loop0", "/srv"),
         ("/srv", "dm-0"),
     ]
-    labels = (("alertname", "FileSystemReadOnly"), ("device", source), ("mountpoint", "/srv"))
+    labels = (("alertname", "FilesystemReadOnly"), ("device", source), ("mountpoint", "/srv"))
     assert subject(named, Devices(), labels) == identity(named, "dm-0")
 
 
@@ -363,11 +363,11 @@ def test_a_pool_and_a_btrfs_go_by_what_alerts_about_them_have() -> None:
     )
     keys = standing.above(0.0)[identity(found, "sdb").key]
     labels = (
-        ("alertname", "FileSystemReadOnly"),
+        ("alertname", "FilesystemReadOnly"),
         ("device", "tank/db"),
         ("mountpoint", "/tank/db"),
     )
-    errors = (("alertname", "BtrfsErrors"), ("filesystem", BTRFS))
+    errors = (("alertname", "BtrfsErrors"), ("fsid", BTRFS))
     assert {subject(found, Devices(), each).key for each in (labels, errors)} <= keys
 
 
@@ -408,14 +408,14 @@ def test_what_stood_there_in_an_earlier_boot_does_not_count() -> None:
 
 def test_what_is_kept_is_bounded_and_what_ended_comes_first() -> None:
     """A host of containers has thousands of mounts."""
-    points = (f"/c/{n}" for n in range(MAX_KEPT))
+    points = (f"/c/{n}" for n in range(MAX_RETAINED))
     many = mounts(
         "".join(f"{n} 1 8:2 / {p} rw - ext4 /dev/sda2 rw\n" for n, p in enumerate(points))
     )
     standing = remember(NO_DEPENDENTS, MACHINE, many[:5], 0.0)
     standing = remember(standing, MACHINE, many[5:], 10.0)
     stood = to_stored(standing, 10.0)
-    assert sum(map(len, stood.now.values())) + sum(map(len, stood.until.values())) == MAX_KEPT
+    assert sum(map(len, stood.now.values())) + sum(map(len, stood.until.values())) == MAX_RETAINED
     assert [len(each) for each in stood.until.values()] == [5]
     assert not any(key.startswith("adapter ") for key in (*stood.now, *stood.until))
 

@@ -149,7 +149,7 @@ def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: Machi
     shown = {name for name, _, _ in smart_series.emit(disks)}
     assert "iowarden_smart_attribute_value" in shown
     # smartctl printed nothing, so nothing of it is shown.
-    assert not shown & {"iowarden_smart_exit_status", "iowarden_smart_disagreements"}
+    assert not shown & {"iowarden_smart_exit_status", "iowarden_smart_pysmart_disagreements"}
 
 
 def test_smartctl_comes_first(machine: MachineMaker) -> None:
@@ -254,7 +254,9 @@ def test_of_two_controllers_none_is_asked(machine: MachineMaker) -> None:
 
 def test_beside_smartd_no_program_is_run(machine: MachineMaker) -> None:
     """Each would lose answers of the other; the replay has the recorded result."""
-    clash = json.dumps({"cover": "failed", "reason": "'smartd' asks this controller, too"})
+    clash = json.dumps(
+        {"read_status": "unreadable", "reason": "'smartd' asks this controller, too"}
+    )
     name = probe_path("run", smartctl_runner.command(SECOND, "full"))
     disk = Played(machine).only({name: clash, **told()})
     assert (disk.polled.status, disk.polled.reason) == (
@@ -267,7 +269,9 @@ def test_a_disk_whose_controller_hangs_is_not_asked_by_another_program(
 ) -> None:
     """smartctl is stuck in the kernel: no second program is started."""
     name = probe_path("run", smartctl_runner.command(SECOND, "full"))
-    disk = Played(machine).only({name: json.dumps({"cover": "stuck", "reason": "x"}), **told()})
+    disk = Played(machine).only(
+        {name: json.dumps({"read_status": "hung", "reason": "x"}), **told()}
+    )
     assert (disk.polled.status, disk.polled.reason) == (ReadStatus.HUNG, "x")
 
 
@@ -284,7 +288,9 @@ def test_without_smartctl_the_program_reads_what_it_knows(machine: MachineMaker)
     """Of the two disks of the host the one behind the card is read, and the reason is reported."""
     direct = AccessMethod("/dev/sdb", "sat", "sdb", "host1", "ahci")
     version = probe_path("run", ("smartctl", "--json=c", "-V"))
-    lacking = {version: json.dumps({"cover": "no_smartctl", "reason": "'smartctl': got none"})}
+    lacking = {
+        version: json.dumps({"read_status": "no_smartctl", "reason": "'smartctl': got none"})
+    }
     disks = Played(machine, SECOND, direct).look({**lacking, **told()})
     assert {key: disk.polled.status for key, disk in disks.by_key.items()} == {
         "WD-9002": ReadStatus.READ,
@@ -324,7 +330,10 @@ def test_the_dying_disk_that_smartctl_never_saw_alerts_at_first_sight(
     machine: MachineMaker,
 ) -> None:
     """Drive 2 alone, read only by the card's program: 197 and 198, and no others."""
-    assert alerts(machine, "drv2-failing", 2) == {("DiskValueLow", "197"), ("DiskValueLow", "198")}
+    assert alerts(machine, "drv2-failing", 2) == {
+        ("DiskNormalizedValueLow", "197"),
+        ("DiskNormalizedValueLow", "198"),
+    }
 
 
 def test_the_good_disk_that_smartctl_never_saw_is_silent(machine: MachineMaker) -> None:

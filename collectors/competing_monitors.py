@@ -76,18 +76,18 @@ _SHARED_COMMAND = "java"
 
 FAMILIES = (
     Family(
-        "iowarden_other_monitor_running",
+        "iowarden_competing_monitor_running",
         "gauge",
         "1 while a competing monitor, a program that polls disks or controllers, runs on this"
         " host.",
     ),
     Family(
-        "iowarden_other_monitor_pid",
+        "iowarden_competing_monitor_pid",
         "gauge",
         "Process number of a competing monitor; unit is its systemd service, empty without one.",
     ),
     Family(
-        "iowarden_other_monitor_clash",
+        "iowarden_competing_monitor_conflict",
         "gauge",
         "1 while a competing monitor runs next to a controller that cannot serve two programs.",
     ),
@@ -140,13 +140,17 @@ def emit(value: Monitors) -> list[Sample]:
         program = ("program", monitor.name)
         processes = value.running.get(monitor.name, ())
         runs = float(bool(processes))
-        samples.append(("iowarden_other_monitor_running", (program,), runs))
+        samples.append(("iowarden_competing_monitor_running", (program,), runs))
         samples += [
-            ("iowarden_other_monitor_pid", (program, ("unit", process.unit)), float(process.pid))
+            (
+                "iowarden_competing_monitor_pid",
+                (program, ("unit", process.unit)),
+                float(process.pid),
+            )
             for process in processes
         ]
         samples += [
-            ("iowarden_other_monitor_clash", (("driver", driver), program), runs)
+            ("iowarden_competing_monitor_conflict", (("driver", driver), program), runs)
             for driver in monitor.drivers
             if driver in value.drivers
         ]

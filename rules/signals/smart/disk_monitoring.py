@@ -40,9 +40,9 @@ class MonitoringState:
     seen: Mapping[str, SeenDisk] = field(default_factory=dict)
     """Disks that were read at least once; stored over restarts."""
     here: frozenset[str] = frozenset()
-    """Disks that were block devices since the start: DeviceGone reports when one of these is
+    """Disks that were block devices since the start: DeviceRemoved reports when one of these is
     removed."""
-    unread_since: Mapping[str, float] = field(default_factory=dict)
+    unreadable_since: Mapping[str, float] = field(default_factory=dict)
     """When a disk was first seen of which nothing was ever read."""
     none_seconds: float | None = None
     """Since when there are physical disks and none is read."""
@@ -97,8 +97,8 @@ def step(state: MonitoringState, view: View) -> tuple[MonitoringState, list[Samp
         disks=covered,
         seen=seen,
         here=here,
-        unread_since={
-            c.disk: state.unread_since.get(c.disk, now) for c in physical if _never(c, seen)
+        unreadable_since={
+            c.disk: state.unreadable_since.get(c.disk, now) for c in physical if _never(c, seen)
         },
         none_seconds=(state.none_seconds or now) if none else None,
         began_seconds=began,
@@ -153,9 +153,9 @@ def _implausible(view: View) -> dict[str, str]:
     told = view.earlier.get("smart", ())
     for metric, labels, value in told:
         own = dict(labels)
-        if metric == "iowarden_smart_trusted" and value == 0.0:
+        if metric == "iowarden_smart_plausible" and value == 0.0:
             reasons.setdefault(own["disk"], "")
-        elif metric == "iowarden_smart_doubt" and not reasons.get(own["disk"]):
+        elif metric == "iowarden_smart_implausible" and not reasons.get(own["disk"]):
             reasons[own["disk"]] = own["reason"]
     return reasons
 
@@ -172,7 +172,7 @@ def _same(ours: tuple[object, ...], before: tuple[object, ...]) -> bool:
 
 def _is_missing(covered: Mapping[str, InventoryDisk], key: str) -> bool:
     """Whether a disk is known from stored state only."""
-    return key in covered and covered[key].expected_by == ("memory",)
+    return key in covered and covered[key].expected_by == ("history",)
 
 
 def _seen(
@@ -230,8 +230,8 @@ def _lost_seconds(
 ) -> float:
     """Return for how long a disk has not been read; 0 while its last reading is valid.
 
-    While no disk at all can be read, one alert (NoDiskRead) reports that instead of one for each
-    disk.
+    While no disk at all can be read, one alert (NoDiskMonitored) reports that instead of one for
+    each disk.
     """
     fine = (ReadStatus.READ, ReadStatus.ASLEEP, ReadStatus.IMPLAUSIBLE)
     if covered.status in fine or known.missing_seconds is not None:
@@ -249,34 +249,34 @@ def _samples(state: MonitoringState, now: float) -> list[Sample]:
     for key, c in state.disks.items():
         disk = ("disk", key)
         counts[c.status] += 1
-        samples.append(("iowarden_disk_cover", (("cover", c.status.value), disk), 1.0))
+        samples.append(("iowarden_disk_monitoring_state", (("cover", c.status.value), disk), 1.0))
         if not c.physical:
             continue
         if c.status not in (ReadStatus.READ, ReadStatus.ASLEEP):
-            reason = ("reason", (c.reason or inventory.WORDS[c.status])[:MAX_REASON_CHARACTERS])
+            reason = ("reason", (c.reason or inventory.STATUS_TEXTS[c.status])[:MAX_REASON_CHARACTERS])
             labels = (("cover", c.status.value), disk, reason)
-            samples.append(("iowarden_disk_not_read_info", labels, 1.0))
+            samples.append(("iowarden_disk_not_monitored", labels, 1.0))
         if c.read_seconds is not None:
             age = max(now - c.read_seconds, 0.0)
-            samples.append(("iowarden_disk_read_age_seconds", (disk,), age))
+            samples.append(("iowarden_disk_last_poll_age_seconds", (disk,), age))
         if key in state.seen:
             lost = _lost_seconds(state, c, state.seen[key], now)
-            samples.append(("iowarden_disk_lost_seconds", (disk,), lost))
+            samples.append(("iowarden_disk_not_monitored_seconds", (disk,), lost))
         if c.status is ReadStatus.MISSING and "configuration" in c.expected_by:
             samples.append(_missing(c, "configuration"))
     samples += [
-        _missing(state.disks[key], "memory")
+        _missing(state.disks[key], "history")
         for key, known in state.seen.items()
         if known.missing_seconds is not None and key in state.disks
     ]
     if state.none_seconds is None:
         samples += [
-            ("iowarden_disk_never_read_seconds", (("disk", key),), now - since)
-            for key, since in state.unread_since.items()
+            ("iowarden_disk_never_monitored_seconds", (("disk", key),), now - since)
+            for key, since in state.unreadable_since.items()
         ]
     samples += [("iowarden_disks", (("cover", c.value),), float(n)) for c, n in counts.items()]
     none = 0.0 if state.none_seconds is None else now - state.none_seconds
-    samples.append(("iowarden_disks_none_read_seconds", (), none))
+    samples.append(("iowarden_disks_none_monitored_seconds", (), none))
     return samples
 
 
@@ -290,16 +290,16 @@ def _missing(covered: InventoryDisk, expected_by: str) -> Sample:
 
 
 GROUP = SignalGroup(
-    name="disk_cover",
+    name="disk_monitoring",
     sources=SOURCES,
     families=(
         Family(
-            "iowarden_disk_cover",
+            "iowarden_disk_monitoring_state",
             "gauge",
             "1 for the monitoring state of a disk: the result of its last poll.",
         ),
         Family(
-            "iowarden_disk_not_read_info",
+            "iowarden_disk_not_monitored",
             "gauge",
             "1 for a physical disk that is not monitored, with the reason.",
         ),
@@ -309,18 +309,18 @@ GROUP = SignalGroup(
             "Number of disks by monitoring state: the result of their last poll.",
         ),
         Family(
-            "iowarden_disk_read_age_seconds",
+            "iowarden_disk_last_poll_age_seconds",
             "gauge",
             "Seconds since the SMART data of a disk were last read.",
         ),
         Family(
-            "iowarden_disk_lost_seconds",
+            "iowarden_disk_not_monitored_seconds",
             "gauge",
             "Seconds since the last reading of a disk that was monitored and no longer is; 0"
             " while that reading is valid.",
         ),
         Family(
-            "iowarden_disk_never_read_seconds",
+            "iowarden_disk_never_monitored_seconds",
             "gauge",
             "Seconds since a physical disk was first seen whose SMART data were never read.",
         ),
@@ -331,7 +331,7 @@ GROUP = SignalGroup(
             " before.",
         ),
         Family(
-            "iowarden_disks_none_read_seconds",
+            "iowarden_disks_none_monitored_seconds",
             "gauge",
             "Seconds for which there are physical disks and the SMART data of none can be read.",
         ),

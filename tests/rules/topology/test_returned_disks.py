@@ -10,7 +10,7 @@ from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.md.mdstat import ArrayMember, MdArray
-from iowarden.rules.topology import device_changes, returned
+from iowarden.rules.topology import device_changes, returned_disks
 from iowarden.rules.topology.device_changes import DeviceChangeKind, Devices, ReturnedDisk
 from iowarden.rules.topology.topology import NO_DEPENDENTS, remember, with_dependents
 
@@ -27,7 +27,7 @@ def array(level: str, degraded: int, **fields: Any) -> MdArray:  # noqa: ANN401 
 
 def said(array_: MdArray, back: ReturnedDisk = BACK) -> str:
     """Return the advice about a member of md0 that is back as sde."""
-    return "\n".join(returned.advice(back, topology(SDE, MD0), {"md0": array_}))
+    return "\n".join(returned_disks.advice(back, topology(SDE, MD0), {"md0": array_}))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_an_array_that_misses_nothing_or_has_no_redundancy_takes_nothing_back(ow
 def test_what_the_array_already_holds_again_needs_no_command() -> None:
     """udev's rules of mdadm were faster."""
     there = replace(SDE, uses=(("sde1", "md0"),), holders=("md0",))
-    assert returned.advice(BACK, topology(there, MD0), {"md0": array("raid5", 1)}) == ()
+    assert returned_disks.advice(BACK, topology(there, MD0), {"md0": array("raid5", 1)}) == ()
 
 
 @pytest.mark.parametrize(("back", "word"), [("sde", "detached"), ("sdb", "failed")])
@@ -71,7 +71,7 @@ def test_the_failed_member_of_before_is_removed_first(back: str, word: str) -> N
     """md reserves the slot of a missing disk until it is removed explicitly."""
     own = array("raid5", 1, members=(ArrayMember("sdb1", None, ("faulty",)),))
     disks = topology(replace(SDE, name=back, partitions=(f"{back}1",)), MD0)
-    (text,) = returned.advice(replace(BACK, name=back), disks, {"md0": own})
+    (text,) = returned_disks.advice(replace(BACK, name=back), disks, {"md0": own})
     remove = f"  mdadm /dev/md0 --remove {word}\n"
     assert text.index(remove) < text.index(f"--re-add /dev/{back}1")
 
@@ -79,7 +79,7 @@ def test_the_failed_member_of_before_is_removed_first(back: str, word: str) -> N
 def test_a_disk_without_its_partitions_is_not_written_to() -> None:
     """It may be another disk of the same model, or an erased one."""
     bare = topology(replace(SDE, partitions=()), MD0)
-    (text,) = returned.advice(BACK, bare, {"md0": array("raid5", 1)})
+    (text,) = returned_disks.advice(BACK, bare, {"md0": array("raid5", 1)})
     assert "/dev/sde1, which md0 lost, does not exist" in text
     assert "mdadm" not in text
 
@@ -89,9 +89,9 @@ def test_logical_volumes_are_refreshed_by_their_real_names() -> None:
     lv = replace(disk("dm-0", leaf=False), dm_name="vg--1-data", dm_uuid="LVM-x")
     crypt = replace(disk("dm-1", leaf=False), dm_name="vg--1-safe", dm_uuid="CRYPT-LUKS2-x")
     held = replace(BACK, members=(("sdb1", "dm-0"), ("sdb2", "dm-1"), ("sdb", "dm-7")))
-    (text,) = returned.advice(held, topology(SDE, lv, crypt), {})
+    (text,) = returned_disks.advice(held, topology(SDE, lv, crypt), {})
     assert text.endswith("\n  lvchange --refresh vg-1/data")
-    assert returned.advice(held, topology(MD0), {}) == (), "it is gone again"
+    assert returned_disks.advice(held, topology(MD0), {}) == (), "it is gone again"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_hidden_part_of_a_volume_is_refreshed_as_the_volume(part: str) -> No
     """On a disk of a mirrored volume there is 'vg-data_rimage_1', a name that lvchange refuses."""
     lv = replace(disk("dm-0", leaf=False), dm_name=f"vg-{part}", dm_uuid="LVM-x")
     held = replace(BACK, members=(("sdb1", "dm-0"),))
-    (text,) = returned.advice(held, topology(SDE, lv), {})
+    (text,) = returned_disks.advice(held, topology(SDE, lv), {})
     assert text.endswith("\n  lvchange --refresh vg/data")
 
 
@@ -140,4 +140,4 @@ def test_a_disk_that_was_never_there_is_new() -> None:
 )
 def test_a_disk_is_said_to_be_back_under_its_name(name: str, text: str) -> None:
     """The administrator types that name."""
-    assert returned.sentence("sdb", name, "sdb (HDD)") == text
+    assert returned_disks.sentence("sdb", name, "sdb (HDD)") == text

@@ -16,7 +16,7 @@ SHOWN_SECONDS = 600.0
 """An increase is reported for so long; a further one within that time is added to it."""
 
 
-class Growth(NamedTuple):
+class Increase(NamedTuple):
     """One counter. `rose`: its increase up to `at_seconds`, the time of the last increase."""
 
     total: float
@@ -24,25 +24,25 @@ class Growth(NamedTuple):
     at_seconds: float
 
     def recent(self, now: float) -> float:
-        """Return its increase within the last HELD_SECONDS."""
+        """Return its increase within the last SHOWN_SECONDS."""
         return self.rose if now - self.at_seconds <= SHOWN_SECONDS else 0.0
 
 
-EMPTY: Mapping[str, Growth] = {}
+EMPTY: Mapping[str, Increase] = {}
 
 
-def grow(before: Growth | None, total: float, now: float) -> Growth:
+def grow(before: Increase | None, total: float, now: float) -> Increase:
     """Return the counter after a reading of `total`."""
     if before is None or total < before.total:
-        return Growth(total, 0.0, now)
+        return Increase(total, 0.0, now)
     if total > before.total:
-        return Growth(total, before.recent(now) + total - before.total, now)
+        return Increase(total, before.recent(now) + total - before.total, now)
     return before
 
 
 def since_boot(
-    state: Mapping[str, Growth], now: float, uptime_seconds: float
-) -> Mapping[str, Growth]:
+    state: Mapping[str, Increase], now: float, uptime_seconds: float
+) -> Mapping[str, Increase]:
     """Return the counters without those whose last increase was in an earlier boot."""
     booted = now - uptime_seconds
     if all(each.at_seconds >= booted for each in state.values()):
@@ -50,18 +50,18 @@ def since_boot(
     return {name: each for name, each in state.items() if each.at_seconds >= booted}
 
 
-def remember(state: Mapping[str, Growth]) -> dict[str, Pairs]:
+def remember(state: Mapping[str, Increase]) -> dict[str, Pairs]:
     """Return the counters in the form in which they are stored."""
     return {name: ((g.total, g.rose), (g.at_seconds, 0.0)) for name, g in state.items()}
 
 
-def recall(state: Mapping[str, Growth], kept: Mapping[str, Pairs]) -> dict[str, Growth]:
+def recall(state: Mapping[str, Increase], kept: Mapping[str, Pairs]) -> dict[str, Increase]:
     """Return the stored counters combined with what was read since the restart."""
     result = dict(state)
     for name, pairs in kept.items():
         match pairs:
             case ((total, rose), (at, _)):
-                before = Growth(total, rose, at)
+                before = Increase(total, rose, at)
             case _:
                 continue
         since = state.get(name)

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import write_tree
 
-from iowarden.collectors.machine import Machine
-from iowarden.collectors.model import AbsentError, ReadError
-from iowarden.collectors.monitors import (
+from iowarden.collectors.competing_monitors import (
     PROGRAMS,
     MonitorProcess,
     Monitors,
@@ -21,6 +19,8 @@ from iowarden.collectors.monitors import (
     parse_unit,
     read_monitors,
 )
+from iowarden.collectors.machine import Machine
+from iowarden.collectors.model import AbsentError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def process(pid: int, command: str, groups: str = "0::/\n") -> dict[str, str | b
 def samples(value: Monitors) -> dict[tuple[str, ...], float]:
     """Return the samples by metric and label values."""
     return {
-        (name.removeprefix("iowarden_other_monitor_"), *(text for _, text in labels)): number
+        (name.removeprefix("iowarden_competing_monitor_"), *(text for _, text in labels)): number
         for name, labels, number in emit(value)
     }
 
@@ -142,7 +142,7 @@ def test_at_an_areca_and_a_3ware_two_programs_clash(machine: MachineMaker) -> No
         | {"/sys/bus/pci/drivers/3w-sas/bind": "", "/sys/bus/pci/drivers/3w-sas/module": None}
     )
     found = samples(read_monitors(root))
-    assert {key[1:]: value for key, value in found.items() if key[0] == "clash"} == {
+    assert {key[1:]: value for key, value in found.items() if key[0] == "conflict"} == {
         ("arcmsr", "smartd"): 1.0,
         ("arcmsr", "archttp"): 0.0,
         ("3w-9xxx", "3dm2"): 0.0,

@@ -1,6 +1,6 @@
 """Writeback without progress: writers are blocked while the busy disks complete next to nothing.
 
-There is no progress (a lull) while the leaf devices that carried the writes complete at most 1 % of
+There is no progress while the leaf devices that carried the writes complete at most 1 % of
 their best 10 s rate of the last 10 minutes, a task is blocked, and at least half the dirty
 threshold is queued.
 """
@@ -121,8 +121,8 @@ def recall_best(
 def _samples(seconds: float, kind: str) -> list[Sample]:
     return [
         (
-            "iowarden_write_lull_seconds",
-            (("kind", name),),
+            "iowarden_writeback_no_progress_seconds",
+            (("cause", name),),
             round(seconds, DIGITS) if name == kind else 0.0,
         )
         for name in (DEVICE, THROTTLE)
@@ -218,11 +218,11 @@ def _step(state: WriteStallState, view: View) -> tuple[WriteStallState, list[Sam
 
 
 GROUP = SignalGroup(
-    name="lull",
+    name="no_progress",
     sources=("vmstat", "meminfo", "vm_sysctl", "diskstats", "block", "stat"),
     families=(
         Family(
-            "iowarden_write_lull_seconds",
+            "iowarden_writeback_no_progress_seconds",
             "gauge",
             "Seconds writers have been blocked while the busy disks complete next to nothing:"
             " requests hang in a disk (device), or the kernel sends none (throttle).",
