@@ -183,18 +183,19 @@ RULES = _table(
     _all(
         "ControllerDiskFailing ControllerDiskNeedsAttention ControllerDiskErrors DiskFailing"
         " DiskAttributeFailed DiskAttributeFailedInPast DiskErrorsIncreased DiskPendingSectors"
-        " DiskReallocatedSectorsIncreased"
-        " DiskReallocatedSectorsHigh DiskCommandTimeouts DiskReallocationEvents DiskErrorLogIncreased"
-        " DiskErrorsInBaseline ControllerDiskErrorsInBaseline DiskInterfaceCrcErrors DiskInterfaceCrcErrorsInBaseline"
-        " DiskNormalizedValueDropped DiskNormalizedValueLow"
-        " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTemperatureHigh DiskGrownDefectsIncreased"
-        " DiskUncorrectedErrors ScsiDiskWarning NvmeCriticalWarning NvmeMediaErrorsIncreased NvmeSpareLow DiskEnduranceUsed",
+        " DiskReallocatedSectorsIncreased DiskReallocatedSectorsHigh DiskCommandTimeouts"
+        " DiskReallocationEvents DiskErrorLogIncreased DiskErrorsInBaseline"
+        " ControllerDiskErrorsInBaseline DiskInterfaceCrcErrors"
+        " DiskInterfaceCrcErrorsInBaseline DiskNormalizedValueDropped DiskNormalizedValueLow"
+        " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTemperatureHigh"
+        " DiskGrownDefectsIncreased DiskUncorrectedErrors ScsiDiskWarning NvmeCriticalWarning"
+        " NvmeMediaErrorsIncreased NvmeSpareLow DiskEnduranceUsed",
         Fault.ERRORS,
         _D,
     ),
     _all(
-        "DiskNotMonitored DiskNeverMonitored ControllerUnreadable ControllerPartlyUnreadable SmartImplausible"
-        " SmartPartlyUnreadable",
+        "DiskNotMonitored DiskNeverMonitored ControllerUnreadable ControllerPartlyUnreadable"
+        " SmartImplausible SmartPartlyUnreadable",
         Fault.UNREADABLE,
         _D,
     ),
@@ -243,10 +244,10 @@ RULES = _table(
     _all("BtrfsDeviceMissing", Fault.DEGRADED, _F, lasting=True),
     # settings
     _all(
-        "MountStrictAtime Swapping DirtyRatioTooLarge ZoneReclaimEnabled NoSwap BdflushPresent ThpDefragAlways"
-        " SwappinessZero CompetingMonitor CompetingMonitorAreca CompetingMonitorThreeware SchedulerUnsuitable"
-        " PartitionMisaligned DeviceMisaligned RequestsAboveChunk RequestsSplit QueueDepthTooLarge"
-        " ReadAheadBelowStripe",
+        "MountStrictAtime Swapping DirtyRatioTooLarge ZoneReclaimEnabled NoSwap"
+        " BdflushPresent ThpDefragAlways SwappinessZero CompetingMonitor CompetingMonitorAreca"
+        " CompetingMonitorThreeware SchedulerUnsuitable PartitionMisaligned DeviceMisaligned"
+        " RequestsAboveChunk RequestsSplit QueueDepthTooLarge ReadAheadBelowStripe",
         Fault.SETTING,
         lasting=True,
     ),

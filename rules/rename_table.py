@@ -26,7 +26,7 @@ class NameKind(enum.StrEnum):
     GROUP = "group"
     CONDITION = "condition"
     EVENT = "event class"
-    FIGURE = "attribute"
+    ATTRIBUTE = "attribute"
     """A number that a drive reports, as `iowarden disk history` takes it."""
     COMMAND = "command"
     CHOICE = "value of an option"
@@ -439,7 +439,7 @@ megaraid_controller_hot megaraid_controller_temperature_warning
 megaraid_controller_too_hot megaraid_controller_temperature_critical
 """
 """Event classes."""
-_FIGURES = """
+_ATTRIBUTES = """
 percentage_used_ratio endurance_used_ratio
 """
 """Attributes of `iowarden disk history`."""
@@ -529,7 +529,7 @@ RENAMES: tuple[Rename, ...] = (
     *_rows(NameKind.GROUP, _GROUPS),
     *_rows(NameKind.CONDITION, _CONDITIONS),
     *_rows(NameKind.EVENT, _EVENTS),
-    *_rows(NameKind.FIGURE, _FIGURES),
+    *_rows(NameKind.ATTRIBUTE, _ATTRIBUTES),
     *_rows(NameKind.COMMAND, _COMMANDS),
     *_rows(NameKind.CHOICE, _CHOICES),
     *_rows(NameKind.KEY, _KEYS),

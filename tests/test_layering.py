@@ -497,7 +497,10 @@ GOOD = [
     ),
     (
         "daemon/probe/verbs.py",
-        "from iowarden.collectors.procfs.tasks import read_waiting_tasks\nfrom iowarden.daemon import sanitize",
+        (
+            "from iowarden.collectors.procfs.tasks import read_waiting_tasks\n"
+            "from iowarden.daemon import sanitize"
+        ),
     ),
     ("daemon/a.py", "import os\ndef f():\n    local = {}\n    local['a'] = 1\n    return local"),
 ]

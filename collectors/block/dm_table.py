@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"(\d{1,10}:\d{1,10})", re.ASCII)
 class DmTarget:
     """A line of the table: a range of sectors from `start_sectors` on, and its mapping.
 
-    Fields: `kind` is 'linear', 'striped', 'crypt', 'thin' ...; `arguments` are the rest of the line.
+    Fields: `kind` is 'linear', 'striped', 'crypt', 'thin' ...; `arguments` are what follows in it.
     """
 
     start_sectors: int

@@ -424,7 +424,7 @@ WHY = {
     _REQUESTED: "a mount, check or command of an administrator was rejected or needs an action",
     _MD_AUTODETECT: "autodetection of an array with a newer superblock format",
     _MD_REQUESTED: "mdadm requested something that the array cannot do: mdadm reports it",
-    _MAPPED_REQUESTED: "a table, message or version from dmsetup or LVM: these report it themselves",
+    _MAPPED_REQUESTED: "a table, message or version of dmsetup or LVM, which report it",
     _SCSI_FOUND: "data that a disk does not report during discovery",
     _ATA_FOUND: "capacity or power settings of a drive during discovery",
     _NVME_FOUND: "names and features of a namespace during discovery",
@@ -468,8 +468,8 @@ _PRINTERS = (
     PrinterRules("BTRFS btrfs", _FILE_SYSTEM, rf"\(device {_NAME}(?: [\w ]+)?\)"),
     PrinterRules("F", _FILE_SYSTEM, rf"F2FS-fs \((?:device )?{_NAME}\)"),
     PrinterRules("JBD jbd", _JOURNAL, rf"(?:\b(?:on|for|in) |JBD2: ){_NAME}(?:-\d+)?(?:\.?$|: )"),
-    PrinterRules("md raid", _MD, r"(?:on|device|disk|in|dev|kicking non-fresh) (?P<device>[a-z][\w!-]*\d"
-        r"|sd[a-z]+)\b|\b(?P<array>md\w+)[:,]"),
+    PrinterRules("md raid", _MD, r"(?:on|device|disk|in|dev|kicking non-fresh) "
+        r"(?P<device>[a-z][\w!-]*\d|sd[a-z]+)\b|\b(?P<array>md\w+)[:,]"),
     PrinterRules("device dm", _MAPPED, r"^device-mapper: (?:(?:[\w -]+: |.* from |.*\()"
         r"(?P<place>\d+:\d+)\b|.*[(\s](?P<device>(?:sd"
         r"|nvme|md"
@@ -481,7 +481,9 @@ _PRINTERS = (
         r"\b(?P<device>(?:nbd|drbd|rbd|rnbd|xvd)\w*\d|xvd[a-z]+\d*)\b|drbd (?P<place>[\w/]+):"
         r"(?:.*sector (?P<sector>\d{1,20})s?\b)?",
     ),
-    PrinterRules("nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd", _NFS, r"server (?P<place>[^\s,]+)"),
+    PrinterRules(
+        "nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd", _NFS, r"server (?P<place>[^\s,]+)"
+    ),
     PrinterRules("CIFS", _SMB, r"(?:\\\\|Server )(?P<place>[^\s\\]+)"),
     PrinterRules("connection session rport", _CONNECTION, r"^(?P<controller>[a-z]+-?\d[\d:-]*?): "),
     PrinterRules(

@@ -92,7 +92,7 @@ def required_seconds(groups: Sequence[RuleGroup]) -> dict[str, float]:
 
 
 def pending(alert: Alert, waits: Mapping[str, float]) -> str:
-    """Return the suffix of a pending alert's summary; `waits` is the result of `required_seconds`."""
+    """Return the suffix of a pending alert's summary; `waits` is from `required_seconds`."""
     wait = duration(waits.get(alert.name, 0.0))
     return f" - pending; {alert.severity.name.lower()} if it lasts for {wait}"
 

@@ -95,8 +95,8 @@ class BtrfsOwners:
         superblock = btrfs_owner.read_superblock(self.machine, self.extent.device, self.time_left())
         if superblock.uuid != self.system.uuid:
             raise ReadError(
-                f"{self.extent.device}: expected btrfs {self.system.uuid}, as the kernel reports, got"
-                f" {superblock.uuid} in its superblock"
+                f"{self.extent.device}: expected btrfs {self.system.uuid}, as the kernel reports,"
+                f" got {superblock.uuid} in its superblock"
             )
         return superblock
 

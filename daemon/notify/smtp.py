@@ -226,7 +226,7 @@ class _Conversation:
         return self.answer(self._smtp.getreply())
 
     def answer(self, reply: tuple[int, bytes | str]) -> tuple[int, str]:
-        """Return code and text of a reply. Errors: DialogueError, also at 421: the server closes."""
+        """Return code and text of a reply. Errors: DialogueError, as at 421: the server closes."""
         code, text = reply[0], _line(reply[1])
         if code == -1:
             raise DialogueError(f"no SMTP reply: {self._replies.last[:300]!r}")

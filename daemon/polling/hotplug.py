@@ -29,7 +29,8 @@ def _run(post: Callable[[UeventBatch], object]) -> None:
             post(
                 UeventBatch(
                     (),
-                    f"cannot open the uevent socket: {error}; will retry in {RETRY_INTERVAL_SECONDS:.0f} s",
+                    f"cannot open the uevent socket: {error};"
+                    f" will retry in {RETRY_INTERVAL_SECONDS:.0f} s",
                 )
             )
         pause.wait(RETRY_INTERVAL_SECONDS)

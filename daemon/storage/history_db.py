@@ -663,7 +663,7 @@ def read(path: str, identity: str, name: str, names: Renames = NAMES) -> list[tu
         ORDER BY at_seconds
     """
     with closing(sqlite.reading(path)) as connection:
-        known = json.dumps([name, *names.before(NameKind.FIGURE, name)])
+        known = json.dumps([name, *names.before(NameKind.ATTRIBUTE, name)])
         rows = connection.execute(query, (sqlite.encodable(identity), known)).fetchall()
     return [(float(at), float(value)) for at, value in rows]
 

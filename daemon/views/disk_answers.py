@@ -107,7 +107,7 @@ def _line(
         expected_by=found.expected_by,
         monitoring_state=found.status.value,
         reason=found.reason,
-        remedy="" if read else inventory.CURES.get(found.status, ""),
+        remedy="" if read else inventory.REMEDIES.get(found.status, ""),
         access_method=found.access_method,
         slot=found.slot,
         polled_seconds=known.moment(found.read_seconds),

@@ -146,7 +146,8 @@ def sentences(
                 f"This recurs {_hour(habit, local)}, on {len(like)} of the last {OF_DAYS} days"
                 f" ({member.name}), not longer than usual: it lasted {duration(worst)} at most."
                 " From now on only the weekly digest reports it; it is mailed again if it lasts"
-                f" longer than {duration(ESCALATION_RATIO * worst)}, is more severe, or threatens data."
+                f" longer than {duration(ESCALATION_RATIO * worst)}, is more severe,"
+                " or threatens data."
             )
             after[key] = replace(habit, notified=True)
     return tuple(said), after

@@ -67,9 +67,9 @@ class EvaluationRun:
                 "" if self.budget_units >= MAX_WORK else " (after the other expressions due now)"
             )
             raise TooExpensiveError(
-                f"too expensive: one evaluation may read{beside} "
-                f"{self.budget_units:,} samples, or find {self.budget_units // SERIES_COST:,} series;"
-                " shorten its ranges, lengthen its steps or select less"
+                f"too expensive: one evaluation may read{beside}"
+                f" {self.budget_units:,} samples, or find {self.budget_units // SERIES_COST:,}"
+                " series; shorten its ranges, lengthen its steps or select less"
             )
 
     def relabel(self, labels: Labels, characters: int) -> None:

@@ -140,6 +140,6 @@ def _number(target: DmTarget, word: str) -> int:
 
 def _odd(target: DmTarget) -> LayoutError:
     return LayoutError(
-        f"device-mapper target '{target.kind}' at {target.start_sectors}: its {len(target.arguments)}"
-        " arguments do not match the kernel's documentation"
+        f"device-mapper target '{target.kind}' at {target.start_sectors}: its"
+        f" {len(target.arguments)} arguments do not match the kernel's documentation"
     )

@@ -64,21 +64,21 @@ STATUS_TEXTS = {
     ReadStatus.NOT_POLLED_YET: "not polled yet",
     ReadStatus.MISSING: "missing",
 }
-CURES = {
+REMEDIES = {
     ReadStatus.NO_PASS_THROUGH: (
         "set the type of the drive in the configuration (smart.drives), as for smartctl"
         " ('-d areca,N', '-d megaraid,N', '-d 3ware,N', '-d cciss,N', '-d sat');"
         " else its SMART data are unreadable"
     ),
-    ReadStatus.HUNG: "see what hangs: iowarden status; it is polled again when the kernel call returns",
-    ReadStatus.TIMEOUT: "run smartctl by hand; a bridge that hangs needs fewer options in smart.drives",
+    ReadStatus.HUNG: "see what hangs: iowarden status; polled again when the kernel call returns",
+    ReadStatus.TIMEOUT: "run smartctl; a bridge that hangs needs fewer options in smart.drives",
     ReadStatus.IMPLAUSIBLE: "set the type of the real disk in the configuration (smart.drives)",
     ReadStatus.PERMISSION: "run the probe as root: systemctl status iowarden-probe.socket",
     ReadStatus.UNPARSED: "please report it: iowarden unparsed list",
-    ReadStatus.UNREADABLE: "run smartctl by hand; then check cable, bay, and the type in smart.drives",
+    ReadStatus.UNREADABLE: "run smartctl; then check cable, bay, and the type in smart.drives",
     ReadStatus.NO_SMARTCTL: "install smartmontools 7.0 or newer",
     ReadStatus.NO_PROBE: "systemctl status iowarden-probe.socket iowarden-probe.service",
-    ReadStatus.MISSING: "if it was removed: iowarden disk forget; else check its cable, bay and power",
+    ReadStatus.MISSING: "was it removed? iowarden disk forget; else check cable, bay and power",
 }
 """Recommended action for each."""
 
@@ -221,14 +221,12 @@ def summary(covered: Iterable[InventoryDisk]) -> str:
     return told + (f" ({but})" if but else "") + (f"; plus {others}" if others else "")
 
 
-def _counted(covers: Iterable[ReadStatus]) -> str:
-    counts = Counter(covers)
-    errors = counts[ReadStatus.UNREADABLE]
-    return ", ".join(
-        f"{counts[cover]} {STATUS_TEXTS[cover]}{'s' if cover is ReadStatus.UNREADABLE and errors > 1 else ''}"
-        for cover in ReadStatus
-        if counts[cover]
-    )
+def _counted(statuses: Iterable[ReadStatus]) -> str:
+    counts = Counter(statuses)
+    texts = {**STATUS_TEXTS}
+    if counts[ReadStatus.UNREADABLE] > 1:
+        texts[ReadStatus.UNREADABLE] += "s"
+    return ", ".join(f"{counts[each]} {texts[each]}" for each in ReadStatus if counts[each])
 
 
 class Verdict(enum.StrEnum):

@@ -220,8 +220,8 @@ R0_BYTES_PER_SECOND = 78.3 * MB
 def r0() -> list[tuple[float, Files]]:
     """A database server of 2.6.18 with 3.2 GB under write-back on a mirror whose one disk dies.
 
-    A minute of writing at the disks' speed, the 22 seconds without progress, the rest of the backlog,
-    and a quarter of an hour of peace.
+    A minute of writing at the disks' speed, the 22 seconds without progress, the rest of the
+    backlog, and a quarter of an hour of peace.
     """
     # From the incident's own meminfo; the limit of that kernel follows from these.
     memory = {

@@ -150,7 +150,10 @@ def test_a_disk_that_the_scan_lists_twice_is_one(watched: Watched) -> None:
     asked = [disk for disk in watched.disks().values() if "megaraid" in disk["access_method"]]
     assert [disk["disk"] for disk in asked] == ["raid-first"]
     shown = json.loads(watched.vm.run("iowarden disk show --json raid-first"))
-    assert {shown["line"]["access_method"].split()[0], *(way.split()[0] for way in shown["other_access_methods"])} >= kinds
+    assert {
+        shown["line"]["access_method"].split()[0],
+        *(way.split()[0] for way in shown["other_access_methods"]),
+    } >= kinds
 
 
 def test_a_self_test_is_begun_and_read_back(worse: Watched) -> None:

@@ -290,7 +290,10 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
         "a fault of the battery, its cable or its firmware",
         (0x14A, 0x1AF, 0x1B1, 0x1DE),
     ),
-    "battery_information": ("a message about the battery that is no fault", (0x11C, 0x18A, 0x18D, 0x1B0)),
+    "battery_information": (
+        "a message about the battery that is no fault",
+        (0x11C, 0x18A, 0x18D, 0x1B0),
+    ),
     "enclosure_lost": ("an enclosure does not answer, or only intermittently", (0xA6, 0xBA, 0xBC)),
     "enclosure_shutdown": ("an enclosure shuts down", (0xB5, 0x213)),
     "enclosure_fan": ("a fan of an enclosure failed or was removed", (0xA8, 0xAA)),

@@ -253,7 +253,10 @@ def _samples(state: MonitoringState, now: float) -> list[Sample]:
         if not c.physical:
             continue
         if c.status not in (ReadStatus.READ, ReadStatus.ASLEEP):
-            reason = ("reason", (c.reason or inventory.STATUS_TEXTS[c.status])[:MAX_REASON_CHARACTERS])
+            reason = (
+                "reason",
+                (c.reason or inventory.STATUS_TEXTS[c.status])[:MAX_REASON_CHARACTERS],
+            )
             labels = (("cover", c.status.value), disk, reason)
             samples.append(("iowarden_disk_not_monitored", labels, 1.0))
         if c.read_seconds is not None:

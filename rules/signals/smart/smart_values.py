@@ -23,7 +23,7 @@ _USE = frozenset({4, 9, 12, 192, 193, 222, 225, 240, 241, 242})
 """Attributes of usage only: at the threshold the drive is old, not failing."""
 _WEAR = 231
 _TEMPERATURE = frozenset({190, 194, _WEAR})
-"""Their thresholds are temperature limits, which DiskTemperatureHigh covers; 231 may be one of wear."""
+"""Their thresholds are temperature limits: DiskTemperatureHigh has them. 231 may be one of wear."""
 
 
 class Drop(NamedTuple):

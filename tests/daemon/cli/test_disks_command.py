@@ -1,4 +1,4 @@
-"""'iowarden monitoring' and 'iowarden disk', against a real socket: text, terminal, data, status."""
+"""'iowarden monitoring' and 'iowarden disk', with a real socket: text, terminal, data, status."""
 
 from __future__ import annotations
 

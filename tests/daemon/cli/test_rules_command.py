@@ -99,7 +99,7 @@ NOTES = (
     "9:31: note: Other: 'node_load1' never has job=\"node-exporter\", so this never matches; here",
     '10:35: note: Ours: \'iowarden_uevents_total\' never has job=~"iowarden|x", instance!="", so ',
 )
-CURES = (
+REMEDIES = (
     "the node_exporter's that the README lists",
     f"did you mean '{QUEUED}s'?",
     'have instance="db1", job="node"; write that, or set \'targets\' in the configuration',
@@ -118,7 +118,7 @@ def test_what_can_never_find_anything_is_noted_where_it_stands(
         assert main.main(["rules", *command, *config(home)]) == 0
         lines = [line for line in capsys.readouterr().out.splitlines() if ": note: " in line]
         assert len(lines) == len(NOTES)
-        for line, expected, cure in zip(lines, NOTES, CURES, strict=True):
+        for line, expected, cure in zip(lines, NOTES, REMEDIES, strict=True):
             assert line.startswith(f"'{own}':{expected}")
             assert line.endswith(cure)
     (home / "c.yaml").write_text(

@@ -56,7 +56,8 @@ def watched(
         settings = parse_config(
             f"host: db1\nstate_directory: {tmp_path}/state\nwarning_group_wait: 2s\n"
             "intervals: {block: 10s, mounts: 6s}\n"
-            f"mail: {{server: 127.0.0.1, port: {port}, to: ops@example.com, initial_report: false}}\n",
+            f"mail: {{server: 127.0.0.1, port: {port}, to: ops@example.com,"
+            " initial_report: false}\n",
             "iowarden.yaml",
         )
         (tmp_path / "state").mkdir(exist_ok=True)

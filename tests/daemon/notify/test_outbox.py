@@ -188,7 +188,7 @@ def test_an_unknown_result_changes_nothing() -> None:
 
 
 def test_what_takes_the_place_of_a_mail_has_waited_as_long_as_that() -> None:
-    """The server is down for an hour: the alert 'NotificationUnsent' uses the oldest waiting time."""
+    """The server is down for an hour: alert NotificationUnsent uses the oldest waiting time."""
     outbox = Outbox()
     outbox.add(row(1, data=TO_BOTH), 100.0, 1)
     tried = outbox.next(102.0)

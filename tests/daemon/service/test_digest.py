@@ -100,9 +100,7 @@ def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked
             held.execute("BEGIN EXCLUSIVE")
             host.start_again()
             live.wait(10)
-            host.program.until(
-                lambda: "state is in memory only" in host.program.text(), "the lock"
-            )
+            host.program.until(lambda: "state is in memory only" in host.program.text(), "the lock")
             host.wait_only(2 * MINUTE)
         mails = host.wait(20 * MINUTE)
     assert not [mail["Subject"] for mail in mails if "INITIAL REPORT" in mail["Subject"]]

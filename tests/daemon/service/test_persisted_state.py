@@ -444,8 +444,9 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
     """An hour of suspend: how long a silence lasts, when a line was logged, a count stay."""
     silence = Silence("s", (Matcher("alertname", "=", "A"),), START, 3600, "x", "root")
     member = IncidentMember(
-        labels=(), name="A", severity=Severity.WARNING, state=AlertState.FIRING, since_seconds=START,
-        summary="", advice="", unknown="", evidence=(Evidence(START, "kernel", "x"),), value=START,
+        labels=(), name="A", severity=Severity.WARNING, state=AlertState.FIRING,
+        since_seconds=START, summary="", advice="", unknown="",
+        evidence=(Evidence(START, "kernel", "x"),), value=START,
     )  # fmt: skip
     before = persisted_state.PersistedState(
         silences=Silences((silence,)),

@@ -146,7 +146,7 @@ NAMES = Renames(
         Rename(NameKind.REASON, "begun", "opened"),
         Rename(NameKind.LABEL, "mountpoint", "mounted_at", of=HISTORY[0]),
         Rename(NameKind.VALUE, "ext4", "ext5", of="fstype"),
-        Rename(NameKind.FIGURE, "temperature_celsius", "drive_celsius"),
+        Rename(NameKind.ATTRIBUTE, "temperature_celsius", "drive_celsius"),
         *RENAMES,
     )
 )

@@ -413,7 +413,7 @@ def test_a_missing_disk_is_forgotten_after_a_week() -> None:
 
 
 def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone() -> None:
-    """What was on it is reported as DeviceRemoved; an unplugged backup disk had nothing: no alert."""
+    """What was on it: DeviceRemoved reports it; an unplugged backup disk had nothing: no alert."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
@@ -642,7 +642,7 @@ def test_every_cover_has_words() -> None:
         ReadStatus.NO_SMART,
         ReadStatus.LUN,
     }
-    assert set(inventory.CURES) == set(ReadStatus) - told
+    assert set(inventory.REMEDIES) == set(ReadStatus) - told
 
 
 def test_when_was_it_last_read_outlives_a_restart() -> None:
