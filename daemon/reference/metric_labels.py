@@ -150,10 +150,9 @@ array controller firmware model serial slot usage:
     iowarden_controller_disk_info
 array controller state vendor_state:
     iowarden_controller_array_state
-attribute disk:
+attribute disk [id]:
     iowarden_smart_baseline
     iowarden_smart_increasing_seconds
-attribute disk [id]:
     iowarden_smart_increase
     iowarden_smart_increase_per_day
 attribute disk failure id:
