@@ -9,7 +9,7 @@ from support.expression_labels import LabelInference
 
 from iowarden.daemon.reference.metric_labels import LABELS
 from iowarden.rules.alerting.unit_tests import parse_unit_tests
-from iowarden.rules.promql import ast, parser
+from iowarden.rules.promql import parser
 from iowarden.rules.rulefile.rulefile import RecordingRule, RuleGroup, parse_rule_file
 
 RULES = Path(__file__).parents[3] / "rules"
@@ -77,8 +77,7 @@ def test_a_label_that_no_metric_has_is_found_in_an_expression(
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        ("{{ $labels.device }}{{ with query (printf `b{device=%q}` $labels.device) }}"
-         "{{ . | first | label \"disk\" }}{{ end }}", 0),
+        ('{{ with query (printf `b{device=%q}` $labels.device) }}{{ label "disk" . }}{{ end }}', 0),
         ("{{ $labels.disk }}", 1),
         ('{{ range query "b" | sortByLabel "serial" }}{{ .Labels.disk }}{{ end }}', 1),
         ('{{ range query "b" }}{{ .Labels.serial }}{{ end }}', 1),
