@@ -7,7 +7,8 @@ them. Nothing is read from the machine that runs the command.
 Format of `--json`; later versions only add fields:
 
     {"kind": "mdstat", "outputs": ["/proc/mdstat"], "status": 1, "summary": "explain: ...",
-     "objects": [{"type": "array", "name": "md0", "of": "", "state": "degraded", "word": "active",
+     "objects": [{"type": "array", "name": "md0", "parent": "", "state": "degraded",
+                  "vendor_state": "active",
                   "details": {"level": "raid1", "disks": 2, "missing": 1}, "counts": {}}],
      "events": [{"line": 3, "class": "block_medium_error", "meaning": "...", "severity": "warning",
                  "device": "sdb", "controller": "", "place": "", "sector": 8, "sectors": null,
@@ -15,12 +16,12 @@ Format of `--json`; later versions only add fields:
      "events_left_out": 0,
      "alerts": [{"severity": "critical", "state": "firing", "alert": "MdDegraded",
                  "object": "md0", "text": "...", "advice": "..."}],
-     "unread": [{"line": 7, "text": "...", "reason": "...", "fault": false}]}
+     "unparsed": [{"line": 7, "text": "...", "reason": "...", "fault": false}]}
 
 `state` is one of ok, busy, rebuilding, degraded, failing, failed, absent, attention, unknown;
-`word` is the tool's own term. `severity` of an event is critical, warning, notice, info or noise.
-What the text does not contain is '' or null, or missing in `details` and `counts`. `fault` is true
-for an unparsed line that indicates a fault, or contradicts another.
+`vendor_state` is the tool's own term. `severity` of an event is critical, warning, notice, info or
+noise. What the text does not contain is '' or null, or missing in `details` and `counts`. `fault`
+is true for an unparsed line that indicates a fault, or contradicts another.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ _UNKNOWN = "unknown"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Object:
-    """An object in a text. `of` is the controller or array that it belongs to."""
+    """An object in a text. `parent` is the controller or array that it belongs to."""
 
     type: str
     name: str
@@ -179,7 +180,7 @@ class Explanation:
                 "events": events,
                 "events_left_out": self.events_left_out,
                 "alerts": [dataclasses.asdict(each) for each in self.alerts],
-                "unread": [
+                "unparsed": [
                     {name: getattr(each, name) for name in ("line", "text", "reason", "fault")}
                     for each in self.unparsed
                 ],

@@ -41,7 +41,7 @@ from iowarden.rules.incidents.silences import Acknowledgement, Silence, Silences
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices.digest import Digest, DigestEntry
-from iowarden.rules.rename_table import NameKind as Word
+from iowarden.rules.rename_table import NameKind
 from iowarden.rules.renames import Renames
 from iowarden.rules.selftest_schedule import Runs, SelfTestRun
 from iowarden.rules.signals.table import GROUPS, PersistentSignals
@@ -250,7 +250,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
 )
 """Every record of every document."""
 
-_RENAMED: Mapping[Any, Word] = {Reason: Word.REASON}
+_RENAMED: Mapping[Any, NameKind] = {Reason: NameKind.REASON}
 """Enums whose stored values are read by the table of renames."""
 _UNTIMED = {group.name: group.untimed for group in GROUPS if group.remember is not None}
 
@@ -475,7 +475,9 @@ class DocumentReader:
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if kind is NumberKind.PERSISTENT:
             _expect(value, dict, place)
-            groups = {self._renames.current(Word.GROUP, name): item for name, item in value.items()}
+            groups = {
+                self._renames.current(NameKind.GROUP, name): item for name, item in value.items()
+            }
             return dict(self._readable(groups.items(), place, self._persistent))
         if origin is tuple and arguments[-1] is Ellipsis:
             _expect(value, list, place)

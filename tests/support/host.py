@@ -16,6 +16,7 @@ from support.sources import sources
 from iowarden.collectors import registry
 from iowarden.collectors.source import Source, collect
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
+from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.rules.advice import advice, facts
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.engine.engine import Engine
@@ -116,6 +117,19 @@ class Host:
         )
         self.mails += [Mail(uptime, due, self._advice(due, now)) for due in dues]
         self.history.append((uptime, self.signals(self._follow)))
+        if len(self.history).bit_count() == 1:
+            self._check_labels()
+
+    def _check_labels(self) -> None:
+        """Hold every series against the labels of the reference, now and then: rules read these."""
+        assert self.engine is not None
+        shown = {
+            (family.name, tuple(name for name, _ in labels))
+            for chunk in self.engine.hub.chunks()
+            for family, samples in chunk.families
+            for _, labels, _ in samples
+        }
+        assert [each for each in shown if each[0] in LABELS and not fits(*each)] == []
 
     def _advice(self, due: DueNotice, now: float) -> str:
         """Return what a mail says to do; none may name what is not there, whatever it is about."""

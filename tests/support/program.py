@@ -7,6 +7,7 @@ import functools
 import io
 import os
 import queue
+import re
 import select
 import signal
 import subprocess
@@ -32,6 +33,7 @@ from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.journal import Log
+from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.daemon.service.messages import Reload, Stop
 
 if TYPE_CHECKING:
@@ -157,9 +159,20 @@ class _Written:
 
 
 def samples(exposition: str) -> dict[str, float]:
-    """Return every sample of a scrape by name and labels."""
+    """Return every sample of a scrape by name and labels; these are those of the reference."""
     lines = (line for line in exposition.splitlines() if line and not line.startswith("#"))
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+    found = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+    assert [series for series in found if not _is_documented(series)] == []
+    return found
+
+
+@functools.cache
+def _is_documented(series: str) -> bool:
+    name, _, labels = series.partition("{")
+    return name not in LABELS or fits(name, _LABEL.findall(labels))
+
+
+_LABEL = re.compile(r'(\w+)="(?:[^"\\]|\\.)*"')
 
 
 class _Player:

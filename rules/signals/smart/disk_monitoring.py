@@ -249,7 +249,7 @@ def _samples(state: MonitoringState, now: float) -> list[Sample]:
     for key, c in state.disks.items():
         disk = ("disk", key)
         counts[c.status] += 1
-        samples.append(("iowarden_disk_monitoring_state", (("cover", c.status.value), disk), 1.0))
+        samples.append(("iowarden_disk_monitoring_state", (("state", c.status.value), disk), 1.0))
         if not c.physical:
             continue
         if c.status not in (ReadStatus.READ, ReadStatus.ASLEEP):
@@ -257,7 +257,7 @@ def _samples(state: MonitoringState, now: float) -> list[Sample]:
                 "reason",
                 (c.reason or inventory.STATUS_TEXTS[c.status])[:MAX_REASON_CHARACTERS],
             )
-            labels = (("cover", c.status.value), disk, reason)
+            labels = (("state", c.status.value), disk, reason)
             samples.append(("iowarden_disk_not_monitored", labels, 1.0))
         if c.read_seconds is not None:
             age = max(now - c.read_seconds, 0.0)
@@ -277,7 +277,7 @@ def _samples(state: MonitoringState, now: float) -> list[Sample]:
             ("iowarden_disk_never_monitored_seconds", (("disk", key),), now - since)
             for key, since in state.unreadable_since.items()
         ]
-    samples += [("iowarden_disks", (("cover", c.value),), float(n)) for c, n in counts.items()]
+    samples += [("iowarden_disks", (("state", c.value),), float(n)) for c, n in counts.items()]
     none = 0.0 if state.none_seconds is None else now - state.none_seconds
     samples.append(("iowarden_disks_none_monitored_seconds", (), none))
     return samples

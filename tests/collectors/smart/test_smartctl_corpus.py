@@ -52,7 +52,7 @@ def test_every_sample_has_a_verdict() -> None:
         "drive": 243,
         "no report": 42,
         "unparsed": 17,
-        "failed": 15,
+        "unreadable": 15,
         "no_pass_through": 3,
         "lun": 1,
         "asleep": 1,

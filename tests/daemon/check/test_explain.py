@@ -256,7 +256,7 @@ def test_each_kind_is_told_by_its_text_and_judged(kind: str) -> None:
     """A healthy array ends 0, a degraded or failed one 1 with the alert of the service."""
     well, bad, alert = KINDS[kind]
     told = data(well)
-    assert (told["kind"], told["status"], told["unread"]) == (kind, 0, [])
+    assert (told["kind"], told["status"], told["unparsed"]) == (kind, 0, [])
     told = data(bad)
     assert (told["kind"], told["status"]) == (kind, 1)
     assert alert in {each["alert"] for each in told["alerts"]}
@@ -299,7 +299,7 @@ def test_what_smartctl_asked_in_vain_is_understood() -> None:
         "CDB: ATA command pass through(16) 85 06 2c 00 00 00 00 00 00 00 00 00 00 00 e5 00",
     )
     told = data("\n".join(f"sd 3:0:0:0: [sdc] tag#2 {line}" for line in lines), "kernel")
-    assert (told["status"], told["events"], told["unread"]) == (0, [], [])
+    assert (told["status"], told["events"], told["unparsed"]) == (0, [], [])
 
 
 def test_the_shape_of_the_data() -> None:
@@ -307,19 +307,19 @@ def test_the_shape_of_the_data() -> None:
     told = data(DEGRADED)
     assert [*told] == [
         *("kind", "outputs", "status", "summary", "objects"),
-        *("events", "events_left_out", "alerts", "unread"),
+        *("events", "events_left_out", "alerts", "unparsed"),
     ]
     assert told["outputs"] == ["/proc/mdstat"]
     assert told["objects"][0] == {
         "type": "array",
         "name": "md0",
-        "of": "",
+        "parent": "",
         "state": "degraded",
         "vendor_state": "active",
         "details": {"level": "raid1", "disks": 2, "missing": 1, "bytes": 1072693248},
         "counts": {},
     }
-    assert {each["name"]: each["state"] for each in told["objects"] if each["of"] == "md0"} == {
+    assert {each["name"]: each["state"] for each in told["objects"] if each["parent"] == "md0"} == {
         "sda1": "ok",
         "sdb1": "failed",
     }
@@ -338,7 +338,7 @@ def test_a_disk_behind_a_controller_is_named() -> None:
     disks = {each["name"]: each for each in told["objects"] if each["type"] == "disk"}
     assert disks["enclosure 252 slot 1"]["state"] == "failed"
     assert disks["enclosure 252 slot 1"]["vendor_state"] == "Offln"
-    assert disks["enclosure 252 slot 1"]["of"] == "megaraid c0"
+    assert disks["enclosure 252 slot 1"]["parent"] == "megaraid c0"
     assert disks["enclosure 252 slot 0"]["state"] == "ok"
     assert "ControllerDiskFailed" in {each["alert"] for each in told["alerts"]}
 
@@ -366,7 +366,7 @@ def test_several_outputs_in_one_text() -> None:
     )
     told = data(session, "megacli")
     assert "ControllerArrayDegraded" in {each["alert"] for each in told["alerts"]}
-    assert any("Get BBU Status Failed" in each["reason"] for each in told["unread"])
+    assert any("Get BBU Status Failed" in each["reason"] for each in told["unparsed"])
 
 
 def test_one_bad_row_leaves_the_others() -> None:
@@ -374,7 +374,7 @@ def test_one_bad_row_leaves_the_others() -> None:
     spoilt = WHOLE.replace("md0 : active raid1", "md0 ; active raid1")
     told = data(spoilt, "mdstat")
     assert told["status"] == 2
-    assert [each["line"] for each in told["unread"]] == [2]
+    assert [each["line"] for each in told["unparsed"]] == [2]
     assert [each["name"] for each in told["objects"] if each["type"] == "array"] == ["md1"]
     spoilt = spoilt.replace("[3/3] [UUU]", "[3/2] [UU_]")
     assert data(spoilt, "mdstat")["status"] == 1
@@ -391,7 +391,7 @@ def test_a_line_of_storage_without_a_class_is_not_taken_for_well() -> None:
     line = "[    9.000000] sd 0:0:0:0: [sda] Flux compensator failed\n"
     told = data(line + "[    9.100000] snd_hda_intel 0000:00:1f.3: codec failed\n")
     assert told["status"] == 2
-    assert told["unread"] == [
+    assert told["unparsed"] == [
         {
             "line": 1,
             "text": "sd 0:0:0:0: [sda] Flux compensator failed",
@@ -459,7 +459,7 @@ STRANGE = f"{MPT}You seem to have no disks\n".format(state="DEGRADED")
 def test_what_cannot_be_read_is_said_beside_what_can(kind: str, text: str, state: str) -> None:
     """A damaged row, a line of another program, a missing heading."""
     told = data(text, kind)
-    assert len(told["unread"]) == 1
+    assert len(told["unparsed"]) == 1
     assert state in {each["state"] for each in told["objects"]}
 
 
@@ -508,10 +508,10 @@ def test_very_many_blank_lines_and_very_many_outputs() -> None:
     for kind in KINDS:
         assert read("\n" * 20_000 + "x", kind).status == 2
     told = data("GuiErrMsg<0x00>: Success.\n" * 300, "cli64")
-    reasons = {each["reason"].partition(":")[0] for each in told["unread"]}
+    reasons = {each["reason"].partition(":")[0] for each in told["unparsed"]}
     assert "expected at most 200 outputs, got more" in reasons
     told = data("x\n" * 30, "mdstat")
-    assert (told["status"], len(told["unread"])) == (2, 1 + 20)  # that it is cut, and 20 rows
+    assert (told["status"], len(told["unparsed"])) == (2, 1 + 20)  # that it is cut, and 20 rows
 
 
 def test_a_file_and_what_is_none(run: Run, tmp_path: Path) -> None:

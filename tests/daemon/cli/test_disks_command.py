@@ -38,7 +38,7 @@ READ = DiskLine(
     temperature_celsius=31.0,
     power_on_hours=20_000.0,
     expected_by=("kernel", "enclosure"),
-    monitoring_state="read",
+    monitoring_state="monitored",
     access_method="sat at /dev/sda",
     slot="enclosure 0:0:8:0 Slot 02",
     polled_seconds=NOW - 600,
@@ -104,7 +104,7 @@ def test_coverage_says_who_is_not_read_and_why(
     first, _, second = text.partition("\nmonitored:\n")
     assert "areca,2 at /dev/sg3 (slot 2)" in first
     assert r"smartctl hangs\x1b[31m in the kernel" in first
-    assert "stuck: see what hangs" in first
+    assert "hung: see what hangs" in first
     assert "never" in first
     for fact in ("sda", "10 min", "sat at /dev/sda", "kernel, enclosure", "raw values hidden"):
         assert fact in second
@@ -149,7 +149,16 @@ def test_every_disk_is_a_line(service: Service, capsys: pytest.CaptureFixture[st
     assert run("disk", "list", *at(service)) == 0
     lines = capsys.readouterr().out.splitlines()
     (sda,) = (line for line in lines if line.startswith("  sda "))
-    for fact in ("S1", "ACME DISK-9", "3.6 TiB", "rotating", "passed", "31 C", "20000 h", "read"):
+    for fact in (
+        "S1",
+        "ACME DISK-9",
+        "3.6 TiB",
+        "rotating",
+        "passed",
+        "31 C",
+        "20000 h",
+        "monitored",
+    ):
         assert fact in sda
     assert sda.endswith("DiskValueFalls")
     assert any("areca,2" in line and "hung" in line for line in lines)

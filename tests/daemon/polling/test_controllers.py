@@ -289,7 +289,7 @@ def test_a_program_that_lists_nothing_is_no_machine_without_faults() -> None:
     (told,) = unread(value)
     assert (told["vendor"], told["host"], told["scope"]) == ("3ware", "host3", "controller")
     assert "controller" not in told
-    # # Which controllers exist is unknown: none of them is reported as missing.
+    # Which controllers exist is unknown: none of them is reported as missing.
     assert "c0" in controller.names(value)
     assert next(iter(controller.unreadable(value)))[0] == ()
 
@@ -325,7 +325,7 @@ def test_while_one_maker_hangs_the_other_is_told() -> None:
             assert not poller.settled(0.1)
             value = poller.read(found)
         assert [each.name for each in value.controllers] == ["c0"]
-        # # A controller that was not read yet is not reported as missing: it is '' until it was.
+        # A controller that was not read yet is not reported as missing: it is '' until it was.
         assert list(controller.unreadable(value)) == [((), "")]
         assert "areca 1" in controller.names(value)
         assert unread(value) == []
@@ -407,7 +407,7 @@ def test_series_of_a_controller() -> None:
     assert {name for name, _, _ in samples} <= names
     told = {name: (dict(labels), value) for name, labels, value in samples}
     assert told["iowarden_controller_array_state"] == (
-        {"controller": "c0", "array": "u0", "state": "ok", "word": "OK"},
+        {"controller": "c0", "array": "u0", "state": "ok", "vendor_state": "OK"},
         1.0,
     )
     assert told["iowarden_controller_array_write_cache_enabled"][1] == 1.0

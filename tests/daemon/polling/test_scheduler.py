@@ -259,7 +259,7 @@ def test_threads_that_wait_for_dead_mounts_are_counted(tmp_path: Path) -> None:
     for event in faults.dead.values():
         event.set()
     wait_for(lambda: threads() <= before)
-    # # The last one was not abandoned: its run continues to the end.
+    # The last one was not abandoned: its run continues to the end.
     assert len(faults.answer().unreadable) == MAX_STUCK_PARTS
 
 

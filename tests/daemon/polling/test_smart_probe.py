@@ -222,7 +222,7 @@ def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
         assert time.monotonic() < deadline
         poller.read(bench.root)
         poller.settled(0.1)
-    # # No second request to it, and its neighbours wait without a request to the probe.
+    # No second request to it, and its neighbours wait without a request to the probe.
     assert {name: runs for name, runs in bench.runs().items() if name[0] == "0"} == {"0-0": 1}
     while bench.requests() > 1:
         assert time.monotonic() < deadline
@@ -640,7 +640,7 @@ def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench)
     assert by(disks) == {"SERIAL-2": (ReadStatus.READ, "cli64 disk smart drv=2")}
     assert len(bench.command_lines()) == 1
     assert len(log.read_text().splitlines()) == 2 * 9
-    # # A day later it is retried, and this time it answers.
+    # A day later it is retried, and this time it answers.
     bench.does("sg2-2", "serial=SERIAL-2")
     assert by(bench.later(poller, smart_schedule.OTHER_METHOD_SECONDS)) == {
         "SERIAL-2": (ReadStatus.READ, "")

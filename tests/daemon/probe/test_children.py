@@ -163,7 +163,7 @@ def test_the_signals_of_a_child_are_as_at_login(tmp_path: Path, started: list[Ch
     child.release()
     lines = [line.split() for line in output(child).decode().splitlines()]
     masks = {words[0]: words[1] for words in lines if words[0] in ("SigBlk:", "SigIgn:", "SigCgt:")}
-    # # 32 and 33 are the C library's own, and make ignores them for all programs that it starts.
+    # 32 and 33 are the C library's own, and make ignores them for all programs that it starts.
     assert [int(mask, 16) & ~(0b11 << 31) for mask in masks.values()] == [0, 0, 0]
 
 

@@ -264,7 +264,7 @@ def test_the_refusal_says_where_what_was_expected_and_what_came() -> None:
         allowed.match(("smartctl", "-d", "jmb39x,0", "-a", "/dev/sda"))
 
 
-# # An independent check, which removes the numbers from each argument and has a list of the words
+# An independent check, which removes the numbers from each argument and has a list of the words
 # that only read.
 NUMBER = re.compile("[0-9]+")
 SMARTCTL = set(

@@ -36,7 +36,7 @@ INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
 SECONDS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.one_of(
     st.text(max_size=30),
-    # # A program's output, and a file name, need not be UTF-8.
+    # A program's output, and a file name, need not be UTF-8.
     st.binary(max_size=30).map(lambda raw: raw.decode(errors="surrogateescape")),
 )
 VALUES = st.recursive(

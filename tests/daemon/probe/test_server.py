@@ -291,7 +291,7 @@ def test_what_waited_is_looked_at_again_when_its_turn_comes(
     change(probe)
     (probe.runtime / "go").write_text("1\n")
     assert talk.answer().value["stdout"] == "1\n"
-    # # Its own fifo: had the second one started, it would end as well as the first.
+    # Its own fifo: had the second one started, it would end as well as the first.
     with open(os.open(probe.runtime / "go", os.O_RDWR), "w") as go:
         go.write("2\n")
         go.flush()

@@ -158,7 +158,7 @@ def test_a_user_whom_a_directory_is_closed_to_learns_how_full_the_disk_in_it_is(
     found = run_apart(script, CLOSED.format(places=places), processes=True)
     assert found["alone"] == [f"'{place}': Permission denied" for place in places]
     assert all(4 << 20 < size_bytes < 8 << 20 for size_bytes in found["helped"])
-    # # A probe that fails at one is not waited for as long at the next.
+    # A probe that fails at one is not waited for as long at the next.
     assert found["seconds"][:1] == [5.0]
     assert set(found["seconds"][1:]) == {1.0}
 
@@ -184,7 +184,7 @@ os.seteuid(65534)
 places, seconds = {places!r}, []
 alone, helped, _ = (read_filesystems(Machine(probe=each)) for each in (None, probe, dead))
 print(json.dumps({{
-    "alone": [alone.unread[place].reason for place in places],
+    "alone": [alone.unreadable[place].reason for place in places],
     "helped": [helped.usage[place].size_bytes for place in places],
     "seconds": seconds,
 }}))
@@ -501,7 +501,7 @@ def test_a_damaged_file_costs_what_was_in_it(tmp_path: Path, damage: str) -> Non
     else:
         at = content.index(b"MESSAGE=line 500")
         path.write_bytes(content[:at] + b"\xa5" * 65_536 + content[at + 65_536 :])
-    # # In its own process, as in the probe: the library may not survive what it reads.
+    # In its own process, as in the probe: the library may not survive what it reads.
     ran = subprocess.run(
         [
             *(sys.executable, "-c"),

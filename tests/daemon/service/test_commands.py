@@ -359,7 +359,7 @@ def test_on_a_read_only_disk_events_are_read(tmp_path: Path) -> None:
     """The kernel remounted it after errors: just then a user requests the events."""
     with small_disk(tmp_path) as mount:
         path = kept(mount, row(0))
-        # # No file of a writer is left next to it.
+        # No file of a writer is left next to it.
         with contextlib.closing(sqlite3.connect(path)) as connection:
             connection.execute("SELECT 1")
         found = Office(path).answer("events")

@@ -46,7 +46,7 @@ def test_five_errors_are_critical_and_still_one_incident(tmp_path: Path, live: L
         assert seen.wait(1200) == []
         metrics = seen.program.metrics()
     assert metrics["iowarden_incidents_open"] == 1
-    # # It has no alert in 'iowarden_alerts', and 20 minutes without an event do not repair a disk.
+    # It has no alert in 'iowarden_alerts', and 20 minutes without an event do not repair a disk.
     assert metrics['iowarden_incidents_unresolved{severity="critical"}'] == 1
     assert metrics['iowarden_incidents_unresolved{severity="warning"}'] == 0
 

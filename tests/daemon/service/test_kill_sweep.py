@@ -71,7 +71,7 @@ def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Sto
     story = told(live, happen, f"sector {sectors[0]}")
     if ring:
         return story
-    # # By the restart the ring buffer has other messages, and the journal has the rest.
+    # By the restart the ring buffer has other messages, and the journal has the rest.
     entries = []
     for line in kernel.lines:
         number, at = line.split(",")[1:3]

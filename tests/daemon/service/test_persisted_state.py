@@ -289,7 +289,8 @@ def test_no_document_costs_another_whatever_is_in_it() -> None:
             before, unread = persisted_state.read({**texts, name: text}, 1000.0)
             assert set(unread) <= {name}
             lost = {name.partition(".")[0], "install", "digest"}
-            for field in stored_documents.DOCUMENTS.keys() - lost - {"wall_ahead_seconds"}:
+            for row in stored_documents.DOCUMENTS.keys() - lost - {"wall_ahead_seconds"}:
+                field = stored_documents.DOCUMENTS[row].field or row
                 assert (
                     getattr(before, field) == getattr(two(), field) or name == "wall_ahead_seconds"
                 )
@@ -406,7 +407,7 @@ def test_a_declaration_does_not_change_without_a_new_version() -> None:
     assert {name: each.digests[-1] for name, each in stored_documents.DOCUMENTS.items()} == expected
     for name, each in stored_documents.DOCUMENTS.items():
         assert len(each.migrations) == each.version - 1, name
-    assert list(stored_documents.DOCUMENTS) == [
+    assert [each.field or name for name, each in stored_documents.DOCUMENTS.items()] == [
         field.name for field in fields(persisted_state.PersistedState)
     ]
 

@@ -313,7 +313,7 @@ def test_a_state_that_comes_late_is_not_overwritten(
             program.until(
                 lambda: "state is in memory only" in program.text(), "the lock to be told"
             )
-        # # It is retried with each commit and every minute: the following frames cause one.
+        # It is retried with each commit and every minute: the following frames cause one.
         program.feed.give(60)
         program.until(lambda: "state: works again" in program.text(), "the state to be read")
         program.feed.give()

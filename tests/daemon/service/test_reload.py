@@ -79,7 +79,7 @@ def test_periods_levels_and_recipients_are_in_force_after_it(tmp_path: Path) -> 
         host.wait_only(40)
         assert others.next().recipients == ("night@example.com",)
         assert host.mails() == []
-        # # Only errors are logged now, not even that it was reloaded once again.
+        # Only errors are logged now, not even that it was reloaded once again.
         assert "night@example.com: 250" not in host.program.text()
 
 
@@ -110,7 +110,7 @@ def test_a_drive_that_is_written_down_is_missed_from_the_next_look_on(tmp_path: 
         live.change({"/.probe/run smartctl --scan --json=c": found})
         host.wait(20)
         assert missing not in host.program.metrics()
-        # # Both disks of the machine have been polled: it is neither of them.
+        # Both disks of the machine have been polled: it is neither of them.
         for name in ("sda", "sdb"):
             target = smartctl_runner.AccessMethod(f"/dev/{name}", "scsi", name)
             live.change({probe_path("run", smartctl_runner.command(target, "full")): found})
@@ -135,7 +135,7 @@ def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
     try:
         status = Path(f"/proc/{program.process.pid}/status")
         program.until(lambda: caught(status) >> (signal.SIGHUP - 1) & 1, "a handler of SIGHUP")
-        # # It arrives while the rules are read: they are invalid, and end the program.
+        # It arrives while the rules are read: they are invalid, and end the program.
         assert program.end(signal.SIGHUP) == exit_status.CONFIG
     finally:
         program.close()
@@ -384,6 +384,7 @@ def test_the_manager_hears_of_a_reload(tmp_path: Path, manager: Manager) -> None
         host.wait(8)
         assert "READY=1" in manager.said()
         reload(host)
+        host.wait(8)
         lines = manager.said()
         assert lines[0] == "RELOADING=1"
         assert lines[1].startswith("MONOTONIC_USEC=")

@@ -152,7 +152,7 @@ def test_a_replay_writes_no_history(tmp_path: Path) -> None:
     assert list(state.iterdir()) == []
 
 
-# # --- what is handed over, and when
+# --- what is handed over, and when
 
 
 class Disk:

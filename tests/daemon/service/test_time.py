@@ -42,7 +42,7 @@ def test_a_clock_that_is_set_begins_and_ends_nothing(tmp_path: Path, by: float) 
         assert host.program.text().count("the wall clock jumped") == 2
     assert clear["Subject"].startswith("[OK]")
     assert clear["References"] == opened["Message-ID"]
-    # # By the current clock, it began at the right time.
+    # By the current clock, it began at the right time.
     assert ": 15 min" in text(clear)
 
 

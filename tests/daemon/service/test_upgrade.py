@@ -47,10 +47,11 @@ DAY = 86_400.0
 DEADLINE_SECONDS = 20.0
 LATER = {ReturnedDisk, Dependent, Recurrence, Occurrence}
 """Records that state of version 1 does not have."""
-NEW = {"stood", "recurring"}
-"""Documents that it does not have."""
-IN_OLD_WORDS = Schema(renames=Renames(()))
-"""Without the renames since."""
+NEW = {"stood", "dependents", "recurring"}
+"""Documents that it does not have, as rows and as fields."""
+SIGNALS = tuple(rename for rename in RENAMES if rename.kind is NameKind.GROUP)
+IN_OLD_WORDS = Schema(renames=Renames(SIGNALS))
+"""Without the renames since, apart from groups of signals: an unknown one is not read."""
 HISTORY = ("iowarden_filesystem_used_ratio", "iowarden_smart_attribute_raw")
 
 
@@ -252,6 +253,8 @@ def test_everything_that_is_kept_is_read_and_written_as_it_was(tmp_path: Path) -
     assert not unread
     written = persisted_state.documents(before)
     same = {row: text for row, text in written.items() if "." not in row and row not in NEW}
+    for rename in SIGNALS:
+        texts["signals"] = texts["signals"].replace(f'"{rename.old}":', f'"{rename.new}":')
     assert same.items() <= texts.items()
     assert persisted_state.read(written, ENDED, IN_OLD_WORDS) == (before, {})
     empty = persisted_state.PersistedState(wall_ahead_seconds=-1.0)

@@ -242,7 +242,7 @@ def test_a_tiny_allowance_is_kept_even_by_the_last_events(
     assert 0 < len(found(path)) < 200
 
 
-# # --- an older file, a failing disk
+# --- an older file, a failing disk
 
 
 _VERSION_1 = """

@@ -176,7 +176,7 @@ def test_a_chunk_that_is_none_is_refused(garbage: bytes, position: int, flip: in
             found = chunks.unpack("x", data)
         except chunks.ChunkError:
             continue
-        # # zlib's header holds the compression level, which does not matter.
+        # zlib's header holds the compression level, which does not matter.
         assert found == [row(START, 10), row(START, 10, disk="sda")]
 
 
@@ -528,7 +528,7 @@ def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
     assert kept(path).rows == [row(START, 2)]
 
 
-# # --- drive values
+# --- drive values
 
 
 def said(*values: tuple[str, float], drive: str = "WD-1", every: bool = True) -> list[Value]:

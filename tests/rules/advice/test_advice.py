@@ -290,7 +290,7 @@ def test_nothing_is_repaired_on_a_pool_without_space() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "refused", "used_by"),
+    ("used_by", "device", "refused"),
     [
         (("vg-data", "/srv"), "dm-1", True),
         (("md0", "vg-data", "/srv"), "dm-1", False),
@@ -300,14 +300,14 @@ def test_nothing_is_repaired_on_a_pool_without_space() -> None:
     ],
 )
 def test_no_file_system_is_repaired_over_a_disk_that_is_gone(
-    carried: tuple[str, ...], device: str, *, refused: bool
+    used_by: tuple[str, ...], device: str, *, refused: bool
 ) -> None:
     """A volume lost one of its two disks, and sysfs no longer links them.
 
     An array that runs without the disk, or a map with another path, has lost nothing.
     """
     here = everything()
-    gone = Devices(gone={"disk X": VanishedDisk("sdx", "sdx (X)", 0.0, carried)})
+    gone = Devices(gone={"disk X": VanishedDisk("sdx", "sdx (X)", 0.0, used_by)})
     facts = Facts(replace(here.of, map=replace(here.of.map, devices=gone)))
     text = said("{fsck}", facts, device=device)
     assert ("before this is in order: sdx is missing" in text) is refused

@@ -586,7 +586,7 @@ def test_a_large_dirty_ratio_is_a_warning_once_the_disks_are_known_to_be_too_slo
     """40 % and 21 s to write it for an hour, not for a copy; at 19 s it stays information."""
     families = tuple(
         Family(f"iowarden_{name}", "gauge", "Said in a test.")
-        for name in ("vm_dirty_ratio", "writeback_full_drain_seconds")
+        for name in ("vm_dirty_ratio_percent", "writeback_full_drain_seconds")
     )
     for drain, expected in ((21.0, {"info", "warning"}), (19.0, {"info"})):
         engine = Engine(shipped_rules(), (), START)
