@@ -33,6 +33,8 @@ class NameKind(enum.StrEnum):
     """Narrowed to command and option: 'explain --as'."""
     KEY = "setting"
     """A key of iowarden.yaml with its section: 'smart.interval'."""
+    FIELD = "JSON field"
+    """Of what a command prints with --json; only documented: nothing that is stored has it."""
     REASON = "reason of a mail"
     CHANGE = "change of an incident"
     """State of an incident in a file for `replay --expect`."""
@@ -488,6 +490,35 @@ warning_grouping warning_group_wait
 all_clear_after resolve_after
 """
 """Keys of iowarden.yaml."""
+_FIELDS = """
+mails notifications incident
+mailed_seconds notified_seconds incident
+last_reason last_notification_reason incident
+over_seconds cleared_seconds incident
+happened timeline incident
+sources collectors status
+sources_ok collectors_ok status
+mail notifications status
+destination receiver status
+refused_reload failed_reload status
+troubles problems status
+cover monitoring_state disk
+cure remedy disk
+how access_method disk
+read_seconds polled_seconds disk
+not_read unavailable disk
+failed when_failed disk
+ways other_access_methods disk
+carries used_by disk
+verdict status monitoring
+found_seconds discovered_seconds monitoring
+begun_seconds started_seconds selftest
+due_seconds pending_since_seconds selftest
+of parent explain
+word vendor_state explain
+unread unparsed explain
+"""
+"""Fields of JSON, with the command that prints them."""
 _REASONS = """
 worse: escalated
 unreadable: data unavailable
@@ -533,6 +564,7 @@ RENAMES: tuple[Rename, ...] = (
     *_rows(NameKind.COMMAND, _COMMANDS),
     *_rows(NameKind.CHOICE, _CHOICES),
     *_rows(NameKind.KEY, _KEYS),
+    *_rows(NameKind.FIELD, _FIELDS),
     *_rows(NameKind.REASON, _REASONS),
     *_rows(NameKind.CHANGE, _CHANGES),
 )

@@ -108,6 +108,7 @@ class _CatchUp:
             problem = f"bug: {trace(error)}"
         with self._lock:
             if problem:
+                problem = problem.partition("; will retry")[0]  # This is read once.
                 text = f"older kernel messages could not be read from the journal: {problem}"
                 gap = log_gap(_one_line(text), wanted.boot_id, 0, wanted.first_seconds)
                 self._caught.add(gap)
