@@ -54,7 +54,7 @@ _TEXTS = {
     ReplyStatus.BUSY: "the controller was busy until the deadline",
     ReplyStatus.TIMEOUT: "timed out",
     ReplyStatus.STUCK: "hangs in the kernel after SIGKILL",
-    ReplyStatus.OVERFLOW: f"expected up to {MAX_REPLY_BYTES} bytes of output, got more; discarded",
+    ReplyStatus.OVERFLOW: f"expected at most {MAX_REPLY_BYTES} bytes, got more; discarded",
     ReplyStatus.FAILED: "failed",
     ReplyStatus.CANCELLED: "was cancelled",
     ReplyStatus.MISSING: "the program is not installed",
