@@ -125,6 +125,12 @@ def variance(values: Sequence[float]) -> float:
     return squares / len(values)
 
 
+def deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation; NaN, as Go's math.Sqrt, where a square overflowed to -Inf."""
+    squares = variance(values)
+    return math.nan if squares < 0 else math.sqrt(squares)
+
+
 def _added(value: float, result: float, correction: float) -> tuple[float, float]:
     """Return sum and correction after one more value. Source: Neumaier 1974, Prometheus 3."""
     added = result + value
@@ -142,7 +148,7 @@ _REDUCTIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": largest,
     "count": lambda values: float(len(values)),
     "group": lambda _values: 1.0,
-    "stddev": lambda values: math.sqrt(variance(values)),
+    "stddev": deviation,
     "stdvar": variance,
 }
 

@@ -14,7 +14,14 @@ from itertools import pairwise
 from operator import gt, mul, ne
 from typing import TYPE_CHECKING
 
-from iowarden.rules.promql.aggregations import largest, mean, smallest, total, variance
+from iowarden.rules.promql.aggregations import (
+    deviation,
+    largest,
+    mean,
+    smallest,
+    total,
+    variance,
+)
 
 if TYPE_CHECKING:
     from array import array
@@ -193,7 +200,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "present_over_time": _of_values(lambda _values: 1.0),
     "rate": _rate,
     "resets": _of_values(lambda values: float(sum(map(gt, values, values[1:])))),
-    "stddev_over_time": _of_values(lambda values: math.sqrt(variance(values))),
+    "stddev_over_time": _of_values(deviation),
     "stdvar_over_time": _of_values(variance),
     "sum_over_time": _of_values(_sum),
 }

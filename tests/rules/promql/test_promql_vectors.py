@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iowarden.rules.promql import functions
@@ -222,6 +222,7 @@ def test_a_value_as_a_label_has_no_exponent(value: float, expected: str) -> None
     st.sampled_from([(), ("bay",), ("__name__", "device")]),
     st.booleans(),
 )
+@example("stddev", [-7.976931348623158e307, 0.0, 1e308], 0.0, ("bay",), False)  # overflows to -Inf
 def test_no_number_makes_an_aggregation_raise(
     operator: str, values: list[float], parameter: float, kept: tuple[str, ...], without: bool
 ) -> None:
