@@ -48,7 +48,7 @@ class Outcome(enum.StrEnum):
     UNPARSED = "unparsed"
     """It was read, and has an unexpected format."""
     STUCK = "stuck"
-    """A read exceeds its time-out and is still running."""
+    """A read exceeds its timeout and is still running."""
     BUG = "bug"
     """Our own exception; the log has its traceback."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PORTS = (9100, 9633)
 """Default ports of node_exporter and smartctl_exporter."""
 TIMEOUT_SECONDS = 2.0
-"""Time-out per port: for each step, and for the whole answer."""
+"""Timeout per port: for each step, and for the whole answer."""
 MAX_BYTES = 8 * 1024 * 1024
 _CHUNK_BYTES = 65_536
 _SIGNS = (("node_exporter", b"\nnode_uname_info{"), ("smartctl_exporter", b"\nsmartctl_"))

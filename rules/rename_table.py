@@ -185,59 +185,18 @@ advised recommended
 at_least min_tasks
 carried used_by
 counted counter
-cover state iowarden_disk_monitoring_state
-cover state iowarden_disk_not_monitored
-cover state iowarden_disks
-cover state DiskNotMonitored
-cover state NoDiskMonitored
-filesystem fsid iowarden_btrfs_device_baseline_errors
-filesystem fsid iowarden_btrfs_device_errors_since_baseline
-filesystem fsid iowarden_btrfs_device_missing
-filesystem fsid iowarden_btrfs_device_recent_read_errors
-filesystem fsid BtrfsDeviceMissing
-filesystem fsid BtrfsErrors
-filesystem fsid BtrfsErrorsInBaseline
-filesystem fsid BtrfsReadErrors
-identifier devid iowarden_btrfs_device_baseline_errors
-identifier devid iowarden_btrfs_device_errors_since_baseline
-identifier devid iowarden_btrfs_device_missing
-identifier devid iowarden_btrfs_device_recent_read_errors
-identifier devid BtrfsDeviceMissing
-identifier devid BtrfsErrors
-identifier devid BtrfsErrorsInBaseline
-identifier devid BtrfsReadErrors
+cover state
+filesystem fsid
+identifier devid
 kind cause iowarden_writeback_no_progress_seconds
 kind cause WriteStall
 kind cause WritebackNoProgress
 kind origin iowarden_smart_scsi_warning_sense_code
 kind origin ScsiDiskWarning
-meaning failure iowarden_smart_attribute_failed_value
-meaning failure DiskAttributeFailed
-meaning failure DiskAttributeFailedInPast
+meaning failure
 way access_method
-what scope iowarden_controller_unreadable
-what scope ControllerPartlyUnreadable
-what scope ControllerUnreadable
-word vendor_state iowarden_controller_array_state
-word vendor_state iowarden_controller_battery_state
-word vendor_state iowarden_controller_disk_state
-word vendor_state iowarden_controller_sensor_state
-word vendor_state ControllerArrayDegraded
-word vendor_state ControllerArrayFailed
-word vendor_state ControllerArrayFailing
-word vendor_state ControllerArrayNeedsAttention
-word vendor_state ControllerArrayRebuilding
-word vendor_state ControllerBatteryBusy
-word vendor_state ControllerBatteryFault
-word vendor_state ControllerCacheNeverProtected
-word vendor_state ControllerCacheUnprotected
-word vendor_state ControllerCacheWithoutBattery
-word vendor_state ControllerDiskFailed
-word vendor_state ControllerDiskFailing
-word vendor_state ControllerDiskNeedsAttention
-word vendor_state ControllerDiskRebuilding
-word vendor_state ControllerSensorFault
-word vendor_state ControllerWriteCacheDisabled
+what scope
+word vendor_state
 """
 """Behind it the metric or alert, by its new name, if only its label was renamed."""
 _VALUES = """

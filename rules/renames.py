@@ -110,11 +110,14 @@ class Renames:
         """Return the old names of what is called `name` today."""
         return self._old.get((kind, name), ())
 
-    def section(self, path: str) -> bool:
-        """Return whether keys of the configuration were renamed in a section of this name."""
-        return any(
-            word.kind is NameKind.KEY and word.old.startswith(f"{path}.") for word in self._new
+    def section(self, path: str) -> str:
+        """Return the section of today for one whose keys were renamed; '' if none was."""
+        found = (
+            new.rpartition(".")[0]
+            for word, new in self._new.items()
+            if word.kind is NameKind.KEY and word.old.startswith(f"{path}.")
         )
+        return next(found, "")
 
     def selector(self, name: str) -> str:
         """Return the PromQL selector for a metric of this name: with the labels that it got."""
@@ -212,7 +215,18 @@ class Renames:
                 for kind, old, new in self._values(name, of)
                 if pattern.matches(old) and not pattern.matches(new)
             ]
+        if not of and name == label:
+            notes += self._narrowed(label)
         return notes
+
+    def _narrowed(self, label: str) -> Iterator[str]:
+        """Yield a message for a label that was renamed of some alerts, none of which is named."""
+        alerts: dict[str, list[str]] = {}
+        for word, new in self._new.items():
+            if (word.kind, word.old) == (NameKind.LABEL, label) and word.of[:1].isupper():
+                alerts.setdefault(new, []).append(word.of)
+        for new, those in alerts.items():
+            yield f"of {', '.join(those)} the label '{label}' is called '{new}' now"
 
 
 def note(kind: NameKind, old: str, new: str) -> str:

@@ -158,7 +158,7 @@ class Candidate:
     running: bool = False
     kinds: tuple[str, ...] | None = None
     repairs: str = ""
-    """The array of it that is being synchronised, as text."""
+    """The array of it that is being synchronized, as text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ PACKAGES = ("collectors", "rules", "daemon")
 
 DOCUMENTS = (
     "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "packaging/doc/*.md",
     "packaging/*.yaml",
     "rules/**/*.yaml",
@@ -42,7 +44,7 @@ TEXT_WORDS = {
     r"says?|said|saying": "reports, shows",
     r"hears?|heard|hearing": "received",
     r"know[ns]? (?:of|about)|(?:iowarden|service|program|drive|it) (?:knows?|knew)|does not know"
-    r"|never knew": "recognised, monitored, stored",
+    r"|never knew": "recognized, monitored, stored",
     r"nobody|no one|somebody|someone|whoever": "a subject: the service, a user, a program",
     r"not covered|coverage|(?:disk|drive) is covered": "monitored; monitoring status",
     r"first sight|iowarden came|that came": "first seen, baseline",
@@ -70,6 +72,8 @@ TEXT_WORDS = {
     r"(?:a|the|its|each|every|no|this|that|with|and) sources?": "data source; collector",
     r"taken for": "mistaken for",
     r"learnt": "observed",
+    r"\w*(?:synchron|initial|recogn|normal|util)is(?:e[ds]?|ing|ation)": "-iz-, as smartctl does",
+    r"time-outs?": "timeout",
 }
 """What a text must not have, and what the field calls it."""
 
@@ -78,7 +82,7 @@ NAME_WORDS = {
     "ask asks asked asking unasked": "poll, query; smartctl runner",
     "say says said": "report, sentence",
     "hear hears heard": "receive",
-    "knows knew": "catalog, recognised",
+    "knows knew": "catalog, recognized",
     "cover covers covered uncovered coverage": "monitored, monitoring status",
     "way ways": "access method",
     "lull lulls": "no progress",
@@ -165,6 +169,7 @@ SKIPPED = {
 }
 
 PHRASES: dict[str, str] = {
+    "unit communication time-out": "the text of an additional sense code, as SPC has it",
     "(leaf|node)": "blocks of a btrfs tree, as btrfs prints them",
     "leaf ": "a block of a btrfs tree, as btrfs prints it",
     "evaluation leaves alerts unchanged": "a verb",
@@ -190,7 +195,7 @@ NAMES: dict[str, str] = {
     "PAST": "smartctl's exit status: attributes have been below threshold in the past",
     "Notice": "a mail to render; the class of every mail, not only of the severity",
     "time_past": "a time of a user that must be in the past",
-    "unread_seconds": "time-out for a request that the probe does not read from its socket",
+    "unread_seconds": "timeout for a request that the probe does not read from its socket",
     "words": "words of a text that is redacted one by one",
     "iowarden_smart_scsi_grown_defects": "SCSI's term: the grown defect list",
     "DiskGrownDefectsIncreased": "SCSI's term: the grown defect list",

@@ -53,7 +53,7 @@ class Uevents:
         return int(self._monitor.fileno())
 
     def wait(self, timeout_seconds: float | None = None) -> UeventBatch:
-        """Wait for a uevent and return all available ones; none at the time-out.
+        """Wait for a uevent and return all available ones; none at the timeout.
 
         After an overflow of the queue the monitor returns only errors (pyudev issue 194): it is
         replaced, and the loss is reported.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 OWN = "/proc/self/mountinfo"
 PROBE_SECONDS = 5.0
-"""Time-out: a healthy disk answers in milliseconds, and the others wait for one that does not."""
+"""Timeout: a healthy disk answers in milliseconds, and the others wait for one that does not."""
 NEXT_PROBE_SECONDS = 1.0
 """Replaces PROBE_SECONDS once the probe has failed in this run."""
 

@@ -55,7 +55,7 @@ KINDS = {
     "ata_command": "registers of the failed command, with its sector range; evidence",
     "ata_result": "registers of the drive after the command; evidence",
     "ata_media_error": "registers of the drive: a sector that it cannot read or write",
-    "ata_timeout": "the drive did not answer (time-out)",
+    "ata_timeout": "the drive did not answer (timeout)",
     "ata_bus_error": "registers of the drive or the adapter: a link error",
     "ata_status": "status of the drive; evidence",
     "ata_medium_error": "the drive could not read a sector (UNC), or found none (IDNF, AMNF)",

@@ -67,9 +67,9 @@ class MdstatArray:
     disks_wanted: int | None
     disks_working: int | None
     sync_action: str | None
-    """In sysfs's form, except that a repair is 'resync'; None: no synchronisation."""
+    """In sysfs's form, except that a repair is 'resync'; None: no synchronization."""
     sync_done_blocks: int | None
-    """None: no synchronisation, or it waits ('DELAYED', 'PENDING', 'REMOTE')."""
+    """None: no synchronization, or it waits ('DELAYED', 'PENDING', 'REMOTE')."""
     sync_total_blocks: int | None
     sync_speed_bytes_per_second: float | None
 
@@ -93,7 +93,7 @@ class MdArray:
     sync_action: str | None
     """'idle', 'resync', 'recover', 'check', 'repair', 'reshape', 'frozen'."""
     sync_done_ratio: float | None
-    """None without a running synchronisation."""
+    """None without a running synchronization."""
     sync_speed_bytes_per_second: float | None
     mismatches_bytes: int | None
     """mismatch_cnt, which the kernel counts in sectors, as bytes."""
@@ -124,11 +124,11 @@ _STATED = "1; in a label the kernel's state of "
 FAMILIES = (
     Family("iowarden_md_info", "gauge", "1; the level of an array in a label."),
     Family("iowarden_md_state", "gauge", _STATED + "the array (array_state)."),
-    Family("iowarden_md_sync_action", "gauge", _STATED + "its synchronisation (sync_action)."),
+    Family("iowarden_md_sync_action", "gauge", _STATED + "its synchronization (sync_action)."),
     Family("iowarden_md_raid_disks", "gauge", "Members that a complete array has."),
     Family("iowarden_md_degraded", "gauge", "Missing members of an array."),
-    Family("iowarden_md_sync_completed_ratio", "gauge", "Progress of the current synchronisation."),
-    Family("iowarden_md_sync_speed_bytes_per_second", "gauge", "Speed of the synchronisation."),
+    Family("iowarden_md_sync_completed_ratio", "gauge", "Progress of the current synchronization."),
+    Family("iowarden_md_sync_speed_bytes_per_second", "gauge", "Speed of the synchronization."),
     Family("iowarden_md_mismatches_bytes", "gauge", "Mismatches found by the last check."),
     Family("iowarden_md_chunk_bytes", "gauge", "Chunk of an array."),
     Family("iowarden_md_size_bytes", "gauge", "Size of an array."),
@@ -160,7 +160,7 @@ _SYNC = re.compile(
 _SYNC_WORD = re.compile(
     r"\b(?:resync|recover|recovery|reshape|check)\b|=\s*(?:[\d.]+%|DELAYED|PENDING|REMOTE)"
 )
-"""Pattern of a synchronisation line, for any action."""
+"""Pattern of a synchronization line, for any action."""
 _UNCOUNTED = frozenset({"faulty", "linear", "raid0"})
 """Levels without counts: without redundancy no member is missing."""
 _ACTIONS = {"recovery": "recover"}
@@ -299,7 +299,7 @@ def _twice(below: str) -> str:
 
 
 def _missynced(below: str, shown: str) -> str:
-    """Return the contradiction in a synchronisation line, or ''."""
+    """Return the contradiction in a synchronization line, or ''."""
     sync = _SYNC.search(below)
     if sync is None and _SYNC_WORD.search(below.partition("bitmap:")[0]):
         return f"expected '<action> = <done>% (<done>/<total>)', got {shown!r}"
@@ -343,7 +343,7 @@ def from_mdstat(stat: MdstatArray) -> MdArray:
         state=_ACCESS.get(stat.access, stat.access) if active else stat.activity,
         raid_disks=stat.disks_wanted,
         degraded=missing,
-        # Without redundancy there is no synchronisation: no action, not even 'idle'.
+        # Without redundancy there is no synchronization: no action, not even 'idle'.
         sync_action=stat.sync_action or ("idle" if missing is not None else None),
         sync_done_ratio=ratio,
         sync_speed_bytes_per_second=stat.sync_speed_bytes_per_second,

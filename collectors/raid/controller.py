@@ -26,7 +26,7 @@ class ComponentHealth(enum.StrEnum):
 
     OK = "ok"
     BUSY = "busy"
-    """Optimal, while a check, an initialisation or a migration runs."""
+    """Optimal, while a check, an initialization or a migration runs."""
     REBUILDING = "rebuilding"
     """A rebuild is running."""
     DEGRADED = "degraded"
@@ -252,7 +252,7 @@ FAMILIES = (
     Family(
         "iowarden_controller_array_progress_ratio",
         "gauge",
-        "Progress of a rebuild, check, initialisation or migration of an array.",
+        "Progress of a rebuild, check, initialization or migration of an array.",
     ),
     Family("iowarden_controller_array_size_bytes", "gauge", "Size of an array."),
     Family(

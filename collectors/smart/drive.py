@@ -25,7 +25,7 @@ class Protocol(enum.StrEnum):
 class Attribute:
     """One line of an ATA drive's table of SMART attributes. Source: smartctl(8), '-A'.
 
-    Fields: `value`, `worst` and `threshold` are normalised (1 to 253, decreasing); `raw` is the
+    Fields: `value`, `worst` and `threshold` are normalized (1 to 253, decreasing); `raw` is the
     48-bit number, `raw_text` is its interpretation by smartctl's drive database ('30 (Min/Max
     20/45)'), which is right where a vendor packs several numbers; `failed` is '' or 'now' or
     'past'.

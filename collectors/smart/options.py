@@ -18,6 +18,6 @@ class Options:
     wake_after_seconds: float | None = None
     drives: tuple[ConfiguredDrive, ...] = ()
     deadline_seconds: float = 60.0
-    """Time-out of one poll; four times that for a drive that needs it."""
+    """Timeout of one poll; four times that for a drive that needs it."""
     spread_seconds: float = 120.0
     """Time over which the first polls of many drives are spread."""

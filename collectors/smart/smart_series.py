@@ -187,14 +187,14 @@ _ATTRIBUTE = (
     _row(
         "smart_attribute_value",
         "gauge",
-        "Normalised value of a SMART attribute; lower is less healthy.",
+        "Normalized value of a SMART attribute; lower is less healthy.",
         lambda a: a.value,
     ),
-    _row("smart_attribute_worst", "gauge", "Lowest normalised value so far.", lambda a: a.worst),
+    _row("smart_attribute_worst", "gauge", "Lowest normalized value so far.", lambda a: a.worst),
     _row(
         "smart_attribute_threshold",
         "gauge",
-        "Failure threshold: at this normalised value or below the attribute has failed; 0: never.",
+        "Failure threshold: at this normalized value or below the attribute has failed; 0: never.",
         lambda a: a.threshold,
     ),
     _row(

@@ -71,7 +71,7 @@ class LocatedEvent:
 class Parsed:
     """Parsed content of a text.
 
-    Fields: `outputs` are the recognised commands; `refusals` are drives for which smartctl had no
+    Fields: `outputs` are the recognized commands; `refusals` are drives for which smartctl had no
     health data; `lines` is the number of lines of the kernel log, `others` the number of those that
     are no storage event.
     """

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 DEADLINE_SECONDS = 75.0
-"""Time-out of the whole check, whatever it hangs in."""
+"""Timeout of the whole check, whatever it hangs in."""
 
 
 def guarded(
     examine: Callable[[Callable[[str], None]], CheckReport],
     deadline_seconds: float = DEADLINE_SECONDS,
 ) -> CheckReport:
-    """Return the report of `examine`, run in a child process, or a time-out finding.
+    """Return the report of `examine`, run in a child process, or a timeout finding.
 
     `examine` calls its argument with the name of each step. A child that hangs is abandoned: not
     even SIGKILL ends a process in uninterruptible sleep.

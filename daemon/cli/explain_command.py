@@ -112,9 +112,9 @@ def sections(found: Explanation) -> Iterator[str | Table]:
         {
             "type": lambda o: o.type,
             "name": lambda o: o.name,
-            "of": lambda o: o.parent or "-",
+            "parent": lambda o: o.parent or "-",
             "state": lambda o: o.state,
-            "word": lambda o: o.vendor_state or "-",
+            "vendor state": lambda o: o.vendor_state or "-",
             "details": _details,
         },
     )

@@ -288,7 +288,7 @@ def _where(settings: Config) -> list[str]:
     server = settings.mail.server
     mails = f"SMTP server '{server}'" if server else f"Maildir {settings.state_directory}/Maildir"
     return [
-        f"iowarden {VERSION} watches this machine; Ctrl-C stops it.",
+        f"iowarden {VERSION} monitors this machine; Ctrl-C stops it.",
         f"  metrics  curl http://{place}/metrics",
         f"  mail     {mails}" + ("" if server else " (no mail server configured)"),
         f"  state    {settings.state_directory}/state.db",

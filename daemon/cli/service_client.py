@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Document = TypeVar("Document")
 TIMEOUT_SECONDS = control_socket.ANSWER_SECONDS + 5.0
-"""Longer than the service's own time-out, after which it answers with an error."""
+"""Longer than the service's own timeout, after which it answers with an error."""
 MAX_LINE_BYTES = control_socket.MAX_ANSWER_BYTES + 1
 
 

@@ -21,6 +21,7 @@ from iowarden.daemon.control.documents import (
     Status,
 )
 from iowarden.daemon.duration import duration_seconds
+from iowarden.rules.rulefile.renamed_names import renamed_in
 
 if TYPE_CHECKING:
     import argparse
@@ -131,6 +132,8 @@ def _query(arguments: argparse.Namespace) -> int:
     result = decoded(Result, answer)
     for sample in result.samples:
         print_line(f"{_metric(sample.labels)} {sample.value}".strip())
+    for text in renamed_in(arguments.expression):
+        sys.stderr.write(f"note: {text}\n")
     if not result.samples:
         sys.stderr.write("the result is empty\n")
     return 0

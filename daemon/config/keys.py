@@ -245,7 +245,7 @@ KEYS = (
     ),
     Key(
         "mail.timeout", _duration("1s", "10m"), "30s", "30s",
-        "Time-out of one attempt to deliver a mail.",
+        "Timeout of one attempt to deliver a mail.",
     ),
     Key(
         "mail.unsent_critical_after", _duration("1m", "1y"), "1h", "1h",

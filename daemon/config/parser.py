@@ -106,11 +106,16 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
             _read_value(value_node, keys[path], reading)
         elif (new := reading.names.current(NameKind.KEY, path)) != path:
             reading.report(name_node, note(NameKind.KEY, path, new))
-        elif reading.names.section(path) and isinstance(value_node, yaml.MappingNode):
-            _read_section(value_node, path + ".", reading)
+        elif new := reading.names.section(path):
+            if isinstance(value_node, yaml.MappingNode):
+                _read_section(value_node, path + ".", reading)
+            else:
+                reading.report(name_node, f"the section '{path}' is called '{new}' now; write that")
         else:
+            section, _, leaf = path.rpartition(".")
+            known = f"{reading.names.section(section) or section}.{leaf}".removeprefix(".")
             # the value is not shown: it may be a password
-            reading.report(name_node, f"{_plain(path)}: unknown key; {_suggestion(path)}")
+            reading.report(name_node, f"{_plain(path)}: unknown key; {_suggestion(known)}")
 
 
 def _read_overrides(node: yaml.Node, reading: _Reading) -> Iterator[Override]:
@@ -277,14 +282,15 @@ def _suggestion(path: str) -> str:
     paths = [key.path for key in KEYS] + sorted({key.path.partition(".")[0] for key in KEYS})
     paths.append("overrides")
     leaf = path.rpartition(".")[2]
-    same_leaf = [known for known in paths if known.rpartition(".")[2] == leaf]
-    if close := same_leaf or difflib.get_close_matches(path, paths, 1, 0.7):
-        return f"did you mean '{close[0]}'?"
     parent = path.rpartition(".")[0]
     prefix = parent + "." if parent else ""
+    same_leaf = [known for known in paths if known.rpartition(".")[2] == leaf]
     names = [
         name.removeprefix(prefix).partition(".")[0] for name in paths if name.startswith(prefix)
     ]
+    near = [prefix + name for name in difflib.get_close_matches(leaf, names, 1, 0.7)]
+    if close := same_leaf or near:
+        return f"did you mean '{close[0]}'?"
     return f"expected one of {', '.join(dict.fromkeys(names))}"
 
 

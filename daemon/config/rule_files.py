@@ -18,6 +18,7 @@ from iowarden.rules.engine import engine
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.rulefile.overrides import apply, replaced, severity
+from iowarden.rules.rulefile.renamed_names import renamed
 from iowarden.rules.rulefile.rulefile import (
     MAX_RULES,
     Rule,
@@ -25,7 +26,7 @@ from iowarden.rules.rulefile.rulefile import (
     expression_place,
     parse_rule_file,
 )
-from iowarden.rules.rulefile.unmatched_selectors import Catalog, renamed, unmatched
+from iowarden.rules.rulefile.unmatched_selectors import Catalog, unmatched
 from iowarden.rules.signals import table as signals
 from iowarden.rules.topology import device_changes
 from iowarden.rules.yaml_nodes import RuleFileError
@@ -132,7 +133,8 @@ def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES)
         rule, place = each.rule, (each.rule.line, 1)
         with contextlib.suppress(RuleFileError):  # the file was readable when it was loaded
             text = texts.setdefault(rule.file, read_text(Path(rule.file)))
-            place = expression_place(text, rule, each.position)
+            if each.position is not None:
+                place = expression_place(text, rule, each.position)
         name = rule.alert if isinstance(rule, Rule) else rule.record
         lines.append(f"'{rule.file}':{place[0]}:{place[1]}: note: {name}: {each.reason}")
     more = len(found) - MAX_NOTES

@@ -103,7 +103,7 @@ class _Connection:
     """No more input is read: pending output is written, then the connection is closed."""
 
     def deadline(self) -> float:
-        """Return when the time-out of the main loop, or of the client, expires."""
+        """Return when the timeout of the main loop, or of the client, expires."""
         if self.pending_command:
             return self.pending_since + ANSWER_SECONDS
         if self.output or not self.received:

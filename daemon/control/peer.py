@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NAME_SECONDS = 1.0
-"""Time-out of a user's name: a directory service that hangs must not block requests."""
+"""Timeout of a user's name: a directory service that hangs must not block requests."""
 SO_PEERGROUPS = 59
 """asm-generic/socket.h, Linux 4.13; the `socket` module has no name for it."""
 MAX_GROUPS_BYTES = 1024
@@ -67,7 +67,7 @@ class Names:
             self._wanted.put(uid)
 
     def who(self, uid: int) -> str:
-        """Return 'alice (uid 1000)'; 'uid 1000' after the time-out or a failure; '' before."""
+        """Return 'alice (uid 1000)'; 'uid 1000' after the timeout or a failure; '' before."""
         if name := self._known.get(uid):
             return f"{one_line(name, 64)} (uid {uid})"
         late = time.monotonic() >= self.deadline(uid)

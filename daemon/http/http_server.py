@@ -350,7 +350,7 @@ class HttpServer:
     def _drop(self, running: _Running) -> None:
         """Close connections that are too old, and the oldest if there are too many.
 
-        waitress's own time-out does not apply to a client that never reads, because it waits until
+        waitress's own timeout does not apply to a client that never reads, because it waits until
         it can write, and restarts with each byte of a slow client.
         """
         now = time.monotonic()

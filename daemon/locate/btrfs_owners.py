@@ -51,7 +51,7 @@ _FIRST_INTERNAL = 1 << 63
 class BtrfsOwners:
     """Locates sectors of a device of the mounted btrfs `system`. `mounts`: all mounts of the host.
 
-    `left` returns the time-out of the next program, or raises a LateError; `labels` are the
+    `left` returns the timeout of the next program, or raises a LateError; `labels` are the
     device-mapper names of its devices.
     """
 

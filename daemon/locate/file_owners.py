@@ -46,7 +46,7 @@ _BLOCK_BYTES = 4096
 class Ext4Owners:
     """Locates sectors of an ext2, ext3 or ext4 (`kind`), mounted at `mounts` or nowhere.
 
-    `left` returns the time-out of the next program, or raises a LateError.
+    `left` returns the timeout of the next program, or raises a LateError.
     """
 
     machine: Machine

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.md.md_layout import Geometry
 
 DEADLINE_SECONDS = 300.0
-"""Time-out of one query."""
+"""Timeout of one query."""
 STEP_SECONDS = 240.0
-"""Time-out of one program: icheck and ncheck of a large file system take minutes."""
+"""Timeout of one program: icheck and ncheck of a large file system take minutes."""
 MAX_SECTORS = 65_536
 """Of one query: 32 MiB, far more than one request to a drive can have."""
 MAX_DEPTH = 16
@@ -126,16 +126,16 @@ def locate(
 
 
 def _time_left(clock: Callable[[], float], end: float) -> float:
-    """Return the time-out of the next program. Errors: DeadlineError."""
+    """Return the timeout of the next program. Errors: DeadlineError."""
     left = min(STEP_SECONDS, end - clock())
     if left <= 0:
-        raise DeadlineError("the time-out of the whole query is reached; locate fewer sectors")
+        raise DeadlineError("the timeout of the whole query is reached; locate fewer sectors")
     return left
 
 
 @dataclass(slots=True)
 class _Walk:
-    """One query. `left` returns the time-out of the next program, or raises a DeadlineError.
+    """One query. `left` returns the timeout of the next program, or raises a DeadlineError.
 
     `asked_seconds` is the time of the query; `erred_seconds`: as in `locate`.
     """

@@ -14,7 +14,7 @@ from iowarden.daemon.notify.attempt import DialogueError
 
 _LOOKUP_SECONDS = 5.0
 _REFRESH_SECONDS = 1.0
-"""Time-outs of name resolution: without and with an earlier result to fall back on."""
+"""Timeouts of name resolution: without and with an earlier result to fall back on."""
 
 
 class Address(NamedTuple):

@@ -57,7 +57,7 @@ def recipients(config: Config) -> tuple[str, ...]:
 
 
 def message_id(notice: Notice, host: str) -> str:
-    """Return a mail's Message-ID, the same each time it is rendered: duplicates are recognised."""
+    """Return a mail's Message-ID, the same each time it is rendered: duplicates are recognized."""
     return identifier(notice.incident, notice.number, host)
 
 

@@ -82,7 +82,7 @@ class _Replies:
         """Set the remaining time for the next socket call. Errors: DialogueError."""
         left = self.deadline_seconds - time.monotonic()
         if left <= 0:
-            raise DialogueError("no reply before the time-out")
+            raise DialogueError("no reply before the timeout")
         self.connection.settimeout(left)
 
     def readline(self, _limit: int = -1) -> bytes:
@@ -96,7 +96,7 @@ class _Replies:
             try:
                 chunk = self.connection.recv(4096)
             except TimeoutError as error:
-                raise DialogueError("no reply before the time-out") from error
+                raise DialogueError("no reply before the timeout") from error
             except OSError as error:
                 raise DialogueError(f"'{error}'") from error
             if not chunk:
@@ -249,7 +249,7 @@ class _Conversation:
         if isinstance(problem, smtplib.SMTPResponseException):
             return f"'{problem.smtp_code} {_line(problem.smtp_error)}'"
         if time.monotonic() >= self.deadline_seconds or isinstance(problem, TimeoutError):
-            return "no reply before the time-out"
+            return "no reply before the timeout"
         return f"'{_line(str(problem))}'"
 
     def goodbye(self) -> None:

@@ -24,7 +24,7 @@ OTHER_METHOD_SECONDS = 86_400.0
 RETRY_INTERVAL_SECONDS = 60.0
 """Retry interval after a failure not caused by the drive; doubled up to the poll interval."""
 LATE_LIMIT = 2
-"""After this many time-outs in a row a drive is polled with fewer options."""
+"""After this many timeouts in a row a drive is polled with fewer options."""
 VALID_PERIODS = 3
 MAX_DEADLINES = 4
 """Upper limit of the deadline for a slow drive, as a multiple of the usual one."""
@@ -60,7 +60,7 @@ class PolledTarget:
     other_outputs: tuple[tuple[str, bytes], ...] = ()
     """Output of another program that was run as well."""
     refused: SmartctlResult | None = None
-    """A time-out of smartctl while another program worked: smartctl is skipped for a day."""
+    """A timeout of smartctl while another program worked: smartctl is skipped for a day."""
     refused_seconds: float = 0.0
 
     @property

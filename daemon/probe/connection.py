@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Message
 
 HALF_SECONDS = 10.0
-"""Time-out for a complete frame, and for the start of the first one."""
+"""Timeout for a complete frame, and for the start of the first one."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
 UNSENT_SECONDS = 30.0
-"""Time-out for the client to read waiting data."""
+"""Timeout for the client to read waiting data."""
 MAX_DESCRIPTORS = 4
 _RECEIVE_BYTES = 4 * 1024
 """Bytes read at once from one connection: its requests are handled before others get a turn."""

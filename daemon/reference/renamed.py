@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iowarden.rules.rename_table import Rename
 
 _INTRODUCTION = """\
-Names that were changed, oldest first. `/metrics`, mails and commands have new names only: change
+Names that were changed. `/metrics`, mails and commands have new names only: change
 dashboards and queries in other programs. Stored state, silences, `overrides` and `replay --expect`
 files are read with old names as well; `iowarden rules check` and `iowarden config check` give the
 new name, with the place, where a file of yours has an old one."""
@@ -33,7 +33,11 @@ def text(renames: Iterable[Rename] = RENAMES) -> str:
 
 
 def _rows(renames: Iterable[Rename]) -> str:
-    return table(
-        ("old", "new", "of"),
-        ((literal(each.old), literal(each.new), literal(each.of) or "all") for each in renames),
-    )
+    rows = []
+    for each in renames:
+        added = ",".join(f'{name}="{value}"' for name, value in each.labels)
+        of = " of ".join(literal(part) for part in (each.of, each.series) if part)
+        rows.append(
+            (literal(each.old), literal(each.new + f"{{{added}}}" * bool(added)), of or "all")
+        )
+    return table(("old", "new", "of"), rows)

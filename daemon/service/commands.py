@@ -24,7 +24,8 @@ from iowarden.rules.matcher import parse_matcher, written
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.run import Budget
 from iowarden.rules.quantity import duration
-from iowarden.rules.renames import NAMES, Renames
+from iowarden.rules.rename_table import NameKind
+from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.smart import history_fields
 from iowarden.rules.topology import inventory
 
@@ -210,6 +211,8 @@ class CommandHandler:
         except ValueError:  # It may be a disk of the past.
             disk, drive = wanted, None
         names = history_fields.candidates(attribute, drive)
+        if (new := self._names.current(NameKind.ATTRIBUTE, attribute)) != attribute:
+            raise ValueError(note(NameKind.ATTRIBUTE, attribute, new))
         if not names:
             raise ValueError(
                 "attribute: expected a number ('197'), a name as in smartctl"

@@ -144,7 +144,7 @@ def _is_spare(states: Iterable[str]) -> bool:
 
 
 def give_up_sooner(step: StepContext) -> list[str]:
-    """How to limit the error recovery of a disk (SCT ERC) below the kernel's time-out."""
+    """How to limit the error recovery of a disk (SCT ERC) below the kernel's timeout."""
     safe = [m for m in step.memberships() if not m.refusal and not m.faulty and m.spare_redundancy]
     if step.kind is not DeviceKind.ATA or step.device is None or not safe:
         return []

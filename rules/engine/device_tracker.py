@@ -103,7 +103,7 @@ class DeviceTracker:
                 found = device_changes.changes(before, topology, (*mounted, *self._unmounted))
                 events = [
                     with_dependents(self.dependents, before, each, now)
-                    for each in device_changes.recognised(self.devices, found)
+                    for each in device_changes.recognized(self.devices, found)
                 ]
             self._events += events
             self.devices = device_changes.next_devices(

@@ -142,7 +142,7 @@ def from_power_on(power_on_seconds: float, boot_utc_seconds: float) -> Offset:
 def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[float]) -> Offset:
     """Return the offset at which most errors of the controller match an error of the kernel log.
 
-    Pass only medium errors and time-outs of the controller's disks; those of the kernel in UTC.
+    Pass only medium errors and timeouts of the controller's disks; those of the kernel in UTC.
     Not verified: fewer than `MIN_MATCHES`, or not `CLEARLY` more than at any other offset.
     """
     told, kernel = _newest(controller_seconds), _newest(kernel_seconds)

@@ -23,7 +23,7 @@ from iowarden.rules.events.event_state import (
     EventUpdate,
 )
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
-from iowarden.rules.incidents.model import FIRST_SIGHT
+from iowarden.rules.incidents.model import BASELINE
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER
 
@@ -121,7 +121,7 @@ def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -
         "evidence": SMART if h.disk else "",
         "unknown": unknown,
         PART: h.burst.last.device.removeprefix("/dev/"),
-        FIRST_SIGHT: "true" if h.baseline else "",
+        BASELINE: "true" if h.baseline else "",
     }
     return Alert(
         name=row.kind,

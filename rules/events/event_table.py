@@ -39,7 +39,7 @@ WINDOW_SECONDS = 600.0
 TWIN_SECONDS = 5.0
 """A driver time-stamps an event for its tool's log and prints it to the kernel log at once."""
 BLAME_SECONDS = 300.0
-"""Before an array member becomes faulty, the kernel has retried for a few time-outs of 30 s."""
+"""Before an array member becomes faulty, the kernel has retried for a few timeouts of 30 s."""
 _QUARTER_SECONDS = 900
 _MAX_ZONE_SECONDS = 14 * 3600
 _FILE_KEYS = ("advice", "groups")

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from iowarden.rules.faults import Layer, Meaning
 
-FIRST_SIGHT = "first_sight"
+BASELINE = "baseline"
 """Annotation of alerts on baseline values, as iowarden first read them: 'true'."""
-ESCALATE_WHEN_DOUBLED = "worse_when_doubled"
+ESCALATE_WHEN_DOUBLED = "escalate_when_doubled"
 """Annotation of alerts that are re-notified when their known value has doubled: 'true'."""
 URGENT = "urgent"
 """Annotation of alerts that block programs: 'true'; 'false' if its kind is only usually urgent."""
@@ -273,5 +273,5 @@ class Incidents:
 
 def lasting(alert: Alert) -> bool:
     """Whether the problem of an alert may have existed for years."""
-    sight = alert.annotation(FIRST_SIGHT) == "true"
+    sight = alert.annotation(BASELINE) == "true"
     return sight or (not alert.count and causes.meaning(alert).lasting)

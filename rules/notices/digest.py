@@ -123,12 +123,12 @@ def merged(ours: Digest, kept: Digest) -> Digest:
 def device_sentence(event: DeviceChange) -> str:
     """Return a sentence about a disk that appeared, disappeared or changed."""
     disk = event.identity.object
-    carried = f"; it carried: {', '.join(event.carried)}" if event.carried else ""
+    users = f"; it was used by: {', '.join(event.carried)}" if event.carried else ""
     return {
         "added": f"{disk} is new",
-        "removed": f"{disk} disappeared{carried}",
+        "removed": f"{disk} disappeared{users}",
         "renamed": sentence(event.was, event.name, disk),
-        "replaced": f"{disk} disappeared{carried}; {event.was} has its device name now",
+        "replaced": f"{disk} disappeared{users}; {event.was} has its device name now",
         "returned": sentence(event.was, event.name, disk),
     }[event.change.value]
 

@@ -19,6 +19,7 @@ from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.signatures import COMPARISONS
 from iowarden.rules.rename_table import NameKind
 from iowarden.rules.renames import NAMES, Renames, note
+from iowarden.rules.rulefile.renamed_names import renamed_in
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.rulefile.template import compile_template
 from iowarden.rules.yaml_nodes import RuleFileError
@@ -77,11 +78,7 @@ def replaced(overrides: Iterable[Override], names: Renames = NAMES) -> list[tupl
         pairs += [(NameKind.METRIC, old, names.selector(old)) for old, _ in each.thresholds]
         found += [(place, note(kind, old, new)) for kind, old, new in pairs if old != new]
         if names and each.expression is not None:
-            found += [
-                (place, f"expr: {note(NameKind.METRIC, name, new)}")
-                for name in dict.fromkeys(_metrics(parse(each.expression)))
-                if (new := names.selector(name)) != name
-            ]
+            found += [(place, f"expr: {text}") for text in renamed_in(each.expression, names)]
     return found
 
 
@@ -108,7 +105,7 @@ def apply(
 
     Errors: RuleFileError with all errors.
     """
-    overrides = [_renamed(each, renames) for each in overrides]
+    overrides = _distinct([(each.rule, _renamed(each, renames)) for each in overrides])
     rules: list[AnyRule | None] = [rule for group in groups for rule in group.rules]
     names = [(_name(rule), _full_name(rule)) for group in groups for rule in group.rules]
     problems: list[tuple[int, str]] = []
@@ -135,6 +132,17 @@ def apply(
         replace(group, rules=tuple(r for _ in group.rules if (r := next(left)) is not None))
         for group in groups
     ]
+
+
+def _distinct(overrides: Sequence[tuple[str, Override]]) -> list[Override]:
+    """Return the overrides, given with their names in the file. Errors: RuleFileError."""
+    seen: dict[str, str] = {}
+    for name, each in overrides:
+        if (other := seen.setdefault(each.rule, name)) != name:
+            raise RuleFileError(
+                [f"{each.place}: overrides: '{other}' and '{name}' are the same rule; remove one"]
+            )
+    return [each for _, each in overrides]
 
 
 def _name(rule: AnyRule) -> str:

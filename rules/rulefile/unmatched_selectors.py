@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from iowarden.rules.promql.ast import Selector, children
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.regex import compile_anchored
-from iowarden.rules.rename_table import NameKind
-from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.scrape_labels import UP, exporter
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
     from iowarden.rules.promql.ast import LabelMatcher, Node
 
-_OF_ALERTS = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
+OF_ALERTS = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
 _TARGET_LABELS = ("instance", "job")
 
 
@@ -38,36 +36,14 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """A selector that matches nothing: its offset in the rule's expression, and the reason."""
+    """A selector that matches nothing: its offset in the rule's expression, and the reason.
+
+    `position` is None for a name elsewhere in the rule.
+    """
 
     rule: Rule | RecordingRule
-    position: int
+    position: int | None
     reason: str
-
-
-def renamed(groups: Iterable[RuleGroup], names: Renames = NAMES) -> list[Unmatched]:
-    """Return the selectors that use a renamed name, and the new name."""
-    if not names:
-        return []
-    return [
-        Unmatched(rule, selector.position, reason)
-        for group in groups
-        for rule in group.rules
-        for selector in _selectors(parse(rule.expression.text))
-        for reason in _replaced(selector, names)
-    ]
-
-
-def _replaced(selector: Selector, names: Renames) -> Iterator[str]:
-    name = names.current(NameKind.METRIC, selector.name)
-    if name != selector.name:
-        yield note(NameKind.METRIC, selector.name, names.selector(selector.name))
-    of = name
-    if name in _OF_ALERTS:
-        exact = (m.value for m in selector.matchers if (m.label, m.operator) == ("alertname", "="))
-        of = names.alert(next(exact, ""))
-    for each in selector.matchers:
-        yield from names.used(each.label, each.operator, each.value, of)
 
 
 def unmatched(groups: Iterable[RuleGroup], known: Catalog) -> list[Unmatched]:
@@ -79,33 +55,34 @@ def unmatched(groups: Iterable[RuleGroup], known: Catalog) -> list[Unmatched]:
         for rule in rules
         if any(_doubtful(name, known, records) for name in rule.expression.names)
         or any(label in rule.expression.text for label in _TARGET_LABELS)
-        for selector in _selectors(parse(rule.expression.text))
+        for selector in selectors(parse(rule.expression.text))
         if (reason := _reason(selector, known, records))
     ]
 
 
-def _selectors(node: Node) -> Iterator[Selector]:
+def selectors(node: Node) -> Iterator[Selector]:
+    """Yield the selectors of an expression."""
     if isinstance(node, Selector):
         yield node
     for child in children(node):
-        yield from _selectors(child)
+        yield from selectors(child)
 
 
 def _doubtful(name: str, known: Catalog, records: set[str]) -> bool:
-    there = name in known.names or name in records or name in _OF_ALERTS or name == UP
+    there = name in known.names or name in records or name in OF_ALERTS or name == UP
     return not there and not name.startswith(known.prefixes)
 
 
 def _reason(selector: Selector, known: Catalog, records: set[str]) -> str:
     name = selector.name
-    if not name or name in records or name in _OF_ALERTS:
+    if not name or name in records or name in OF_ALERTS:
         return ""
     if _doubtful(name, known, records):
         close = difflib.get_close_matches(name, known.names | records, 1, 0.8)
         hint = (
             f"did you mean {close[0]!r}?"
             if close
-            else "names are those of '/metrics' and the node_exporter's that the README lists"
+            else "all names: packaging/doc/metrics.md, in /usr/share/doc/iowarden"
         )
         return f"there is no metric '{name}', so this never matches; {hint}"
     asked = [one for one in selector.matchers if one.label in _TARGET_LABELS]

@@ -1,6 +1,6 @@
 """SMART history fields: the numbers of a drive, by the names under which history.db stores them.
 
-Pure. '197 raw' and '197 value' are the raw and the normalised value of ATA attribute 197; the
+Pure. '197 raw' and '197 value' are the raw and the normalized value of ATA attribute 197; the
 others are named as in collectors.smart.drive.
 """
 
@@ -40,7 +40,7 @@ _OF_NVME = (
 )
 _OPERATIONS = ("read", "write", "verify")
 NAMES = (
-    *(name for name, _ in (*_OF_DRIVE, *_OF_SCSI, *_OF_NVME)),
+    *dict.fromkeys(name for name, _ in (*_OF_DRIVE, *_OF_SCSI, *_OF_NVME)),
     *(f"{kind}_{each}_total" for each in _OPERATIONS for kind in ("corrected", "uncorrected")),
 )
 """All fields except those of ATA attributes."""

@@ -159,7 +159,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
     return events
 
 
-def recognised(state: Devices, events: Iterable[DeviceChange]) -> list[DeviceChange]:
+def recognized(state: Devices, events: Iterable[DeviceChange]) -> list[DeviceChange]:
     """Return the events with returned disks marked as such instead of as new ones."""
     return [
         replace(each, change=DeviceChangeKind.RETURNED, was=gone.name, members=gone.members)

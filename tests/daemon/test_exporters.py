@@ -75,7 +75,7 @@ def test_a_port_without_an_exporter_is_none() -> None:
 
 
 def test_a_program_that_says_nothing_does_not_hold_us_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It accepts the connection and never answers: not HTTP, within the time-out."""
+    """It accepts the connection and never answers: not HTTP, within the timeout."""
     monkeypatch.setattr(exporters, "TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert find_exporters([silent.getsockname()[1]]) == ()

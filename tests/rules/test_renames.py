@@ -184,9 +184,9 @@ def test_a_value_of_one_metric_only_is_no_other_metrics() -> None:
 
 def test_a_section_of_settings_is_known_by_its_keys() -> None:
     """Of a section that is gone each key is named with its new one."""
-    assert SPLIT.section("periods")
-    assert not SPLIT.section("period")
-    assert not SPLIT.section("intervals")
+    assert SPLIT.section("periods") == "intervals"
+    assert SPLIT.section("period") == ""
+    assert SPLIT.section("intervals") == ""
 
 
 RULES = """\

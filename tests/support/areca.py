@@ -103,7 +103,7 @@ class Card:
         return said("cli64", *which, *command.split(), stdout=text)
 
     def attributes(self, channel: int, pending: int = 200) -> Files:
-        """Return what smartctl reads of a disk through it: normalised values, no raw ones.
+        """Return what smartctl reads of a disk through it: normalized values, no raw ones.
 
         `pending` is that of 197 and of 198.
         """

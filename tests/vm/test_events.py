@@ -310,7 +310,7 @@ def offline(watched: Watched) -> Hurt:
 def test_a_disk_that_never_answers_is_one_incident_until_it_is_given_up(
     watched: Watched, offline: Hurt
 ) -> None:
-    """Its hang, the time-outs, the resets and the kernel's last word are one thread of mails."""
+    """Its hang, the timeouts, the resets and the kernel's last word are one thread of mails."""
     line = _line(watched.vm, "Device offlined")
     mails = _incident(watched, SILENT)
     # It hung for so long that this was mailed; more of the same is, ten minutes later.

@@ -2,7 +2,7 @@
 
 Source: 'cli64 disk smart drv=N' and 'disk info drv=N'. N is the first column of 'disk info'; on a
 card without enclosures that is the channel, which is smartctl's number as well.
-Units: old firmware reports normalised values only; there are no other counts, no overall health, no
+Units: old firmware reports normalized values only; there are no other counts, no overall health, no
 logs and no self-tests.
 Limits: only with a single Areca controller: which host is which 'ctrl=N' is unknown. Whether this
 query wakes a sleeping disk is unknown.

@@ -417,7 +417,7 @@ _WELL = "OK"
 def parse_disk_smart(text: str) -> tuple[Attribute, ...]:
     """Parse the SMART attributes of 'cli64 disk smart drv=N'.
 
-    Columns: number, name (with blanks), then flags, normalised value and threshold, or normalised
+    Columns: number, name (with blanks), then flags, normalized value and threshold, or normalized
     value, worst value, threshold and raw value; at last the state. Without flags it is unknown
     which attributes are pre-failure. Errors: ParseError for a row of another format, and when there
     is no row at all: a port without a disk, or a controller that did not answer.

@@ -117,11 +117,11 @@ NAMES: dict[str, tuple[str, tuple[int, ...]]] = {
         (0x3E,),
     ),
     "initialization": (
-        "an initialisation started, paused, progresses or completed",
+        "an initialization started, paused, progresses or completed",
         (0x2E, 0x30, 0x34, 0x35, 0x45, 0x46, 0x47, 0x48, 0xC7, 0x199, 0x19A, 0x19F),
     ),
-    "initialization_aborted": ("an initialisation was aborted", (0x43, 0x20A)),
-    "initialization_failed": ("an initialisation failed or had errors", (0x31, 0x33, 0x44)),
+    "initialization_aborted": ("an initialization was aborted", (0x43, 0x20A)),
+    "initialization_failed": ("an initialization failed or had errors", (0x31, 0x33, 0x44)),
     "reconstruction": (
         "a reconstruction (change of RAID level or size) started, paused, progresses or completed",
         (0x4A, 0x4D, 0x4E, 0x50, 0x19B, 0x1A0),

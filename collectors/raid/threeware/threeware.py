@@ -1,7 +1,7 @@
 """Backend of 3ware's controllers: 'tw_cli', for the drivers 3w-9xxx, 3w-sas and 3w-xxxx. Thin.
 
 The first program that fetches an alarm removes it, so a running 3dm2 may leave the list empty.
-After 60 s without an answer the driver resets the card, so the time-out here is not shorter.
+After 60 s without an answer the driver resets the card, so the timeout here is not shorter.
 """
 
 from __future__ import annotations

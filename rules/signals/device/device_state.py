@@ -55,12 +55,12 @@ def _size_and_mode_changes(kept: Remembered, topology: Topology, view: View) -> 
 
 
 def change_remember(state: Mapping[str, Pairs]) -> Mapping[str, Pairs]:
-    """Return the stored state of the disks that can be recognised after a reboot."""
+    """Return the stored state of the disks that can be recognized after a reboot."""
     return {key: pairs for key, pairs in state.items() if _NAMELESS not in key}
 
 
 def _key(device: Device) -> str:
-    # For a disk without serial number and WWN, diskseq recognises a replacement within this boot.
+    # For a disk without serial number and WWN, diskseq recognizes a replacement within this boot.
     own = device.serial or device.wwn
     return f"{device.name} {device.model or ''} {own or f'{_NAMELESS}{device.diskseq}'}"
 

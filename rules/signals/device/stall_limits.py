@@ -131,6 +131,6 @@ def _remote(device: Device, scsi: ScsiTopology | None) -> bool:
 
 
 def _key(device: Device) -> str:
-    # Without serial number and WWN, diskseq recognises at least a replacement within this boot.
+    # Without serial number and WWN, diskseq recognizes at least a replacement within this boot.
     own = device.serial or device.wwn or device.diskseq or ""
     return f"{device.name} {device.model or ''} {own}"

@@ -27,7 +27,7 @@ _TEMPERATURE = frozenset({190, 194, _WEAR})
 
 
 class Drop(NamedTuple):
-    """One normalised value of one drive."""
+    """One normalized value of one drive."""
 
     read_seconds: float
     last: float

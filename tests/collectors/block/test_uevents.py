@@ -43,7 +43,7 @@ def test_an_announcement_names_action_device_and_its_number(announce: Announce) 
 
 
 def test_nothing_announced_is_an_empty_batch() -> None:
-    """The wait ends at its time-out."""
+    """The wait ends at its timeout."""
     assert Uevents().wait(0.0).events == ()
 
 

@@ -478,7 +478,7 @@ HARMLESS = (
     "md0: bitmap initialized from disk: read 1 pages, set 0 of 14903 bits",
     "md0: detected capacity change from 0 to 1000204795904",
     "md0: unknown partition table",
-    "device-mapper: ioctl: 4.17.0-ioctl (2010-03-05) initialised: dm-devel@redhat.com",
+    "device-mapper: ioctl: 4.17.0-ioctl (2010-03-05) initialized: dm-devel@redhat.com",
     "device-mapper: multipath: version 1.1.1 loaded",
     "device-mapper: multipath round-robin: version 1.0.0 loaded",
     "device-mapper: multipath: Using dm hw handler module alua for failover/failback and device",

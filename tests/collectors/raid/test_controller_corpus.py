@@ -275,7 +275,7 @@ def tw(name: str) -> Controller:
     ],
 )
 def test_units(name: str, expected: dict[str, tuple[object, ...]]) -> None:
-    """Numbers need not be consecutive; a unit that verifies or initialises has redundancy."""
+    """Numbers need not be consecutive; a unit that verifies or initializes has redundancy."""
     assert {
         each.name: (
             each.level,

@@ -253,7 +253,7 @@ def test_a_fan_that_is_not_reported_is_absent_and_not_failing(
 
 
 def test_parity_that_could_not_be_initialised_is_no_protection() -> None:
-    """ssacli reports it in addition to 'OK'; while it is initialised, or queued, all is OK."""
+    """ssacli reports it in addition to 'OK'; while it is initialized, or queued, all is OK."""
     text = (
         "Smart Array P9 in Slot 1\n   Array: A\n      Logical Drive: 1\n         Status: OK\n"
         "         Parity Initialization Status: {}\n"

@@ -376,7 +376,7 @@ def test_anybody_may_look_at_this_machine(checked: Checker) -> None:
 
 
 def test_a_check_that_hangs_altogether_is_given_up() -> None:
-    """The configuration is on the hung disk: the time-out ends the check and names its step."""
+    """The configuration is on the hung disk: the timeout ends the check and names its step."""
 
     def hang(step: Callable[[str], None]) -> CheckReport:
         step("reading the configuration")

@@ -94,13 +94,13 @@ groups:
 """
 QUEUED = "iowarden_writeback_queued_byte"
 NOTES = (
-    "7:18: note: Backup: there is no metric 'mysql_up', so this never matches; names are those",
+    "7:18: note: Backup: there is no metric 'mysql_up', so this never matches; all names:",
     f"8:16: note: Backup: there is no metric '{QUEUED}', so this never matches; did you mean '",
     "9:31: note: Other: 'node_load1' never has job=\"node-exporter\", so this never matches; here",
     '10:35: note: Ours: \'iowarden_uevents_total\' never has job=~"iowarden|x", instance!="", so ',
 )
 REMEDIES = (
-    "the node_exporter's that the README lists",
+    "all names: packaging/doc/metrics.md, in /usr/share/doc/iowarden",
     f"did you mean '{QUEUED}s'?",
     'have instance="db1", job="node"; write that, or set \'targets\' in the configuration',
     "these series have neither 'job' nor 'instance'; leave them out",

@@ -254,7 +254,7 @@ def test_a_silent_client_is_hung_up_on_and_a_follower_is_not(
 def test_a_loop_that_does_not_answer_is_told(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The time-out is an error; a late answer is not sent for the next request."""
+    """The timeout is an error; a late answer is not sent for the next request."""
     monkeypatch.setattr(control_socket, "ANSWER_SECONDS", 0.05)
     client = connect()
     client.ask("status")

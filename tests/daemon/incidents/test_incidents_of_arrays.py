@@ -126,7 +126,7 @@ def test_a_dead_nvme_drive_is_one_incident_of_its_name(tmp_path: Path) -> None:
     assert one_thread(mails)
     assert all(" nvme0n1: " in mail["Subject"] for mail in mails)
     assert "DATA UNAVAILABLE" not in "".join(mail["Subject"] for mail in mails)
-    assert "disappeared; it carried: md0, /db" in text(mails[-1])
+    assert "disappeared; it was used by: md0, /db" in text(mails[-1])
     assert "no redundancy left" in text(mails[-1])
 
 

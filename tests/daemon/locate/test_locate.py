@@ -224,13 +224,13 @@ def test_without_debugfs_nobody_is_named(tmp_path: Path, content: dict[str, byte
 
 
 def test_time_that_is_over_is_a_reason(tmp_path: Path, content: dict[str, bytes]) -> None:
-    """The whole query has a time-out, whatever its steps take."""
+    """The whole query has a timeout, whatever its steps take."""
     root = on_partition(tmp_path, ext4(tmp_path, content))
     ticks = iter(range(0, 10_000, 100))
     found = locate(root, "sdb", 4096, 8, lambda: float(next(ticks)), 50.0)
     (answer,) = found.answers
     assert answer.kind is ContentKind.UNKNOWN
-    assert "the time-out of the whole query is reached" in answer.text
+    assert "the timeout of the whole query is reached" in answer.text
 
 
 # --- arrays and volumes

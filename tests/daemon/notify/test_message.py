@@ -159,7 +159,7 @@ def test_the_headers_make_a_thread_that_no_autoresponder_answers() -> None:
 
 
 def test_a_repeat_is_the_same_to_the_byte() -> None:
-    """After a kill the mail is rendered or read again: a server may recognise its Message-ID."""
+    """After a kill the mail is rendered or read again: a server may recognize its Message-ID."""
     assert (
         render(NOTICE, HOST, SENDER, TO).as_bytes() == render(NOTICE, HOST, SENDER, TO).as_bytes()
     )
@@ -455,7 +455,7 @@ def test_a_digest_has_another_name_when_it_holds_something_else() -> None:
 
 
 def test_a_mail_that_was_cut_is_still_one() -> None:
-    """Its headers stay, its text gives the reason; it is recognised as cut, and not cut again."""
+    """Its headers stay, its text gives the reason; it is recognized as cut, and not cut again."""
     whole = stored(1).data
     short = digest.cut(whole)
     assert (digest.is_cut(whole), digest.is_cut(short), digest.cut(short)) == (False, True, short)

@@ -149,7 +149,7 @@ def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
     with scripted_server(dialogue(*answers)) as port:
         result = attempt(settings(port, timeout_seconds=0.3))
     assert result.error == (
-        f"mail: '127.0.0.1:{port}': {step}: expected {expected}, got no reply before the time-out"
+        f"mail: '127.0.0.1:{port}': {step}: expected {expected}, got no reply before the timeout"
     )
     assert not result.permanent
     assert result.maybe_taken == (step == "end of data")
@@ -164,7 +164,7 @@ def test_a_server_that_dribbles_does_not_hold_the_sender() -> None:
 
     with scripted_server(dribble) as port:
         result = attempt(settings(port, timeout_seconds=0.3))
-    assert "greeting: expected 220, got no reply before the time-out" in result.error
+    assert "greeting: expected 220, got no reply before the timeout" in result.error
 
 
 def endless_line(connection: socket.socket, over: threading.Event) -> None:
@@ -237,7 +237,7 @@ def test_a_server_that_takes_half_a_message_does_not_hold_the_sender() -> None:
     with scripted_server(script) as port:
         large = replace(OUTBOUND, data=DATA + b"x" * 50_000_000)
         result = attempt(settings(port, timeout_seconds=0.5), large)
-    assert "end of data: expected 250, got no reply before the time-out" in result.error
+    assert "end of data: expected 250, got no reply before the timeout" in result.error
 
 
 def test_a_remote_server_gets_nothing_in_clear() -> None:

@@ -49,7 +49,7 @@ def test_who_sends_nothing_at_all_is_late(pair: tuple[Connection, socket.socket]
 def test_half_a_frame_is_late_however_slowly_it_grows(
     pair: tuple[Connection, socket.socket],
 ) -> None:
-    """The time-out starts with its first byte; a complete frame ends it, the next starts it."""
+    """The timeout starts with its first byte; a complete frame ends it, the next starts it."""
     one, theirs = pair
     theirs.sendall(FRAME)
     assert one.receive(101.0) == [Hello()]

@@ -294,7 +294,7 @@ class Hanging:
     """A disk on which reading does not return."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Hang from now on; the time-out is short."""
+        """Hang from now on; the timeout is short."""
         self.hung, self.release = threading.Event(), threading.Event()
         self.reads = 0
         monkeypatch.setattr(event_rows, "read", self.read)

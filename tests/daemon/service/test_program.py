@@ -343,7 +343,7 @@ def test_an_inherited_journal_stream_hides_nothing(
     program = started(programs, Program(tmp_path, stall, environment=environment))
     stall.give(2)
     program.until(lambda: "<6>ready" in program.text(), "its lines on standard error")
-    assert "watches this machine" in program.text()
+    assert "monitors this machine" in program.text()
 
 
 def test_the_journal_of_the_machine_is_found(

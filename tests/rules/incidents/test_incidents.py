@@ -493,7 +493,7 @@ def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
 
 def of_first_sight(each: Alert) -> Alert:
     """An alert on a problem that existed when iowarden was installed."""
-    return replace(each, annotations=(*each.annotations, ("first_sight", "true")))
+    return replace(each, annotations=(*each.annotations, ("baseline", "true")))
 
 
 def arrived(first: Alert) -> FakeMachine:
@@ -1157,7 +1157,7 @@ def test_whatever_is_silenced_and_acknowledged_what_was_told_ends_in_one_all_cle
 def growing(value: float, *, since: float = 0.0) -> Alert:
     """Sectors of a disk that cannot be read: twice as many are news."""
     pending = alert("Pending", device="sda", condition="smart_errors", since=since)
-    annotations = (*pending.annotations, ("worse_when_doubled", "true"))
+    annotations = (*pending.annotations, ("escalate_when_doubled", "true"))
     return replace(pending, value=value, annotations=annotations)
 
 

@@ -29,7 +29,7 @@ def alert(
     texts = (
         ("summary", f"{name} is so"),
         ("advice", f"Mend {name}."),
-        ("first_sight", str(lasts).lower()),
+        ("baseline", str(lasts).lower()),
     )
     return Alert(name, labels, state, 1.0, texts, 0.0, 0.0, subject=f"disk {device}", object=device)
 
@@ -110,7 +110,7 @@ def test_a_disk_that_goes_and_comes_all_week_keeps_the_mail_short() -> None:
     assert notice is not None
     assert notice.summary == "60 changes of disks in 7 d 0 h"
     assert notice.sentences[0] == "10 earlier changes of disks are not listed"
-    assert notice.sentences[1:] == ("day 0: sda (ACME) disappeared; it carried: /srv",) * 50
+    assert notice.sentences[1:] == ("day 0: sda (ACME) disappeared; it was used by: /srv",) * 50
 
 
 def test_each_digest_has_its_number_and_nothing_is_mailed_about_nothing() -> None:

@@ -153,7 +153,7 @@ def test_a_healthy_areca_with_volumes_and_sensors_says_nothing() -> None:
 
 
 def test_every_3ware_that_was_captured_says_nothing() -> None:
-    """21 machines, some of which verify or initialise themselves; some caches have no battery."""
+    """21 machines, some of which verify or initialize themselves; some caches have no battery."""
     corpus("3ware")
     found = threewares()
     assert len(found) == 21

@@ -215,7 +215,7 @@ def test_a_rebuild_of_an_array_in_use_at_first_sight_is_told() -> None:
 
 
 def test_an_array_in_a_container_is_not_made_one_short() -> None:
-    """IMSM's raid5 is made whole and resynchronised: one that is short lost a disk."""
+    """IMSM's raid5 is made whole and resynchronized: one that is short lost a disk."""
     machine = FakeMachine()
     machine.member("sdc1", "spare", filled=True)
     rebuilt = {"state": "active", "action": "recover", "done": "10 / 1000"}

@@ -118,7 +118,7 @@ def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
     (gone,) = state.gone.values()
     assert gone.members == (("sdb1", "md0"),)
     after = topology(SDE, MD0)
-    (event,) = device_changes.recognised(state, device_changes.changes(empty, after))
+    (event,) = device_changes.recognized(state, device_changes.changes(empty, after))
     assert (event.change, event.name, event.was) == (DeviceChangeKind.RETURNED, "sde", "sdb")
     state = device_changes.next_devices(state, [event], after, 65.0)
     (back,) = state.returned.values()
@@ -130,7 +130,7 @@ def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
 def test_a_disk_that_was_never_there_is_new() -> None:
     """Without a serial number, or with one that was not missing."""
     after = topology(disk("sdz"), disk("sdy", serial="S9"))
-    events = device_changes.recognised(Devices(), device_changes.changes(topology(), after))
+    events = device_changes.recognized(Devices(), device_changes.changes(topology(), after))
     assert {each.change for each in events} == {DeviceChangeKind.ADDED}
 
 

@@ -20,7 +20,7 @@ GuiErrMsg<0x00>: Success.
 
 
 def test_a_table_without_raw_values_has_none() -> None:
-    """Normalised values and thresholds exist, a raw value is unknown and not 0."""
+    """Normalized values and thresholds exist, a raw value is unknown and not 0."""
     five, pending = parse_disk_smart(TABLE)
     assert (five.id, five.name, five.value, five.threshold) == (
         5,
