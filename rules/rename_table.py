@@ -29,7 +29,7 @@ class NameKind(enum.StrEnum):
     ATTRIBUTE = "attribute"
     """A number that a drive reports, as `iowarden disk history` takes it."""
     COMMAND = "command"
-    CHOICE = "value of an option"
+    CHOICE = "option value"
     """Narrowed to command and option: 'explain --as'."""
     KEY = "setting"
     """A key of iowarden.yaml with its section: 'smart.interval'."""

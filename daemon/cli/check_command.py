@@ -109,7 +109,8 @@ def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = 
     groups = load_rules(settings)
     rules = sum(len(group.rules) for group in groups)
     judged = f" (checked as user '{user.pw_name}')" if user else ""
-    print(f"'{path}' is valid: {rules} rules in {len(groups)} groups{judged}")
+    counted = f"{rules} rule{'s'[: rules != 1]} in {len(groups)} group{'s'[: len(groups) != 1]}"
+    print(f"'{path}' is valid: {counted}{judged}")
     for note in notes(groups, settings):
         print(note)
     if said := mail_path(settings):

@@ -70,7 +70,9 @@ def _check(arguments: argparse.Namespace) -> int:
     for note in notes(groups, config):
         sys.stdout.write(note + "\n")
     rules = sum(len(group.rules) for group in groups)
-    sys.stdout.write(f"{rules} rules in {len(groups)} groups\n")
+    sys.stdout.write(
+        f"{rules} rule{'s'[: rules != 1]} in {len(groups)} group{'s'[: len(groups) != 1]}\n"
+    )
     return 0
 
 

@@ -189,10 +189,11 @@ def read_text(path: Path) -> str:
             )
             raise RuleFileError((message,))
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        message = (
-            f"'{path}': expected a readable rule file in UTF-8, got '{error}'; fix or remove it"
-        )
+    except OSError as error:
+        message = f"'{path}': cannot read this rule file: {error.strerror}"
+        raise RuleFileError((message,)) from error
+    except UnicodeDecodeError as error:
+        message = f"'{path}': expected a rule file in UTF-8, got '{error}'; fix or remove it"
         raise RuleFileError((message,)) from error
 
 

@@ -27,9 +27,10 @@ _INTRODUCTION = """\
 text format. To scrape it from another host, set `listen` ([configuration](configuration.md)).
 
 A family without samples is left out: what cannot be read is absent, never 0. A unit is the end of
-the name: base units, `_total` for counters; a family without a unit is a number, a state or 1. A
-family's data source is the heading that it is listed under. Recorded series and the built-in
-`ALERTS` can be used in rules as well."""
+the name: base units, `_total` for counters; a family without a unit is a number, a state or 1. Only
+settings that the kernel has as percentages are shown as they are set, under their own name:
+`_percent`. A family's data source is the heading that it is listed under. Recorded series and the
+built-in `ALERTS` can be used in rules as well."""
 _COLLECTED = "Read from the kernel and from programs; the configuration's key sets how often."
 _COMPUTED = """\
 Computed second by second from what the collectors named in each heading read. A signal is absent

@@ -99,9 +99,11 @@ class HistoryReader:
         matches = [disk] if disk in known else begin
         if len(matches) != 1:
             what = (
-                f"one of {', '.join(matches[:24])}" if matches else "a disk that was polled before"
+                f"'{disk:.100}' begins {', '.join(matches[:24])}: write more of it"
+                if matches
+                else f"disk '{disk:.100}' has never been polled; see 'iowarden disk list'"
             )
-            raise ValueError(f"expected {what}, got '{disk:.100}'; see 'iowarden disk list'")
+            raise ValueError(what)
         (identity,) = matches
         for name in names:
             if samples := history_db.read(self._path, identity, name):

@@ -183,7 +183,7 @@ def add(
             " name an alert or a device"
         )
     if not 1.0 <= for_seconds <= LONGEST_SECONDS:  # NaN is neither
-        raise ValueError(f"silence: expected 1 second to 365 days, got {for_seconds:g} s")
+        raise ValueError(f"a silence lasts 1 second to 365 days, not {for_seconds / 86_400:g} days")
     added = Silence(identifier, matchers, now, math.ceil(for_seconds), _text("reason", reason), who)
     readable = (*(s for s in state.silences if s.expired_seconds is None), added)
     patterns = sum(len(m.text) for s in readable for m in s.matchers if "~" in m.operator)
@@ -226,7 +226,7 @@ def acknowledge(
     Errors: ValueError, also when no alert of the incident is active.
     """
     known = {i.identifier: i for i in incidents if i.closed_seconds is None}
-    incident = known[_only("incident", identifier, known, "iowarden status")]
+    incident = known[_only("open incident", identifier, known, "iowarden status")]
     if not incident.firing:
         raise ValueError(
             f"incident '{incident.identifier}': expected an active one, got one that is"
@@ -310,8 +310,6 @@ def _only(kind: str, beginning: str, known: Collection[str], command: str) -> st
         return beginning
     found = [each for each in known if beginning and each.startswith(beginning)]
     if len(found) != 1:
-        got = f"{len(found)} that begin with it" if found else "none"
-        raise ValueError(
-            f"{kind} {beginning[:80]!r}: expected exactly one, got {got}; see '{command}'"
-        )
+        begin = f"{len(found)} {kind}s begin" if found else f"no {kind} begins"
+        raise ValueError(f"{begin} with {beginning[:80]!r}: see '{command}'")
     return found[0]

@@ -194,7 +194,7 @@ def arrival(
 
 def arrival_identifier(install: str) -> str:
     """Return the identifier of the initial report: mails about its problems reply to it."""
-    return f"arrival{install}"
+    return f"initial-report-{install}"
 
 
 def due(state: Digest, now: float, period_seconds: float) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import in_flight, leaves
-from iowarden.rules.signals.device import stall_limits
+from iowarden.rules.signals.device import hang_thresholds
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 from iowarden.rules.topology import device_changes
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.filesystem.mountinfo import Mounts
-    from iowarden.rules.signals.device.stall_limits import StallLimits, WatchedKinds
+    from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
     from iowarden.rules.signals.in_flight import Counted
     from iowarden.rules.signals.leaves import LeafHistory
     from iowarden.rules.signals.signal import Derived, Pairs, View
@@ -81,7 +81,7 @@ class DeviceState:
     unproven_seconds: float | None = None
     proven_seconds: float = 0.0
     counted: Mapping[str, Counted] = field(default_factory=dict)
-    kinds: WatchedKinds = stall_limits.NOTHING
+    kinds: WatchedKinds = hang_thresholds.NOTHING
     restored: Mapping[str, Pairs] = field(default_factory=dict)
     """Stored values of devices that were not seen since the restart, by key."""
 
@@ -139,7 +139,12 @@ def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
 
 
 def _stepped(
-    before: DeviceProgress | None, now: float, block: BlockIo, limits: StallLimits, *, waiting: bool
+    before: DeviceProgress | None,
+    now: float,
+    block: BlockIo,
+    limits: HangThresholds,
+    *,
+    waiting: bool,
 ) -> DeviceProgress:
     total, discards = block.completed_total, block.discards_completed_total
     since = now if waiting else None
@@ -184,7 +189,7 @@ def _wakes(before: DeviceProgress, now: float) -> tuple[float, float]:
     return first, second
 
 
-def warning_seconds(progress: DeviceProgress, limits: StallLimits) -> float | None:
+def warning_seconds(progress: DeviceProgress, limits: HangThresholds) -> float | None:
     """Return the seconds from which a stall is a warning; None: never.
 
     A wake-up of more than 25 s counts only when it was observed twice: the first one may have been
@@ -204,7 +209,7 @@ def warning_seconds(progress: DeviceProgress, limits: StallLimits) -> float | No
     return max(least, seen + WAKE_MARGIN_SECONDS)
 
 
-def stalled_seconds(state: DeviceState, name: str) -> float:
+def hang_seconds(state: DeviceState, name: str) -> float:
     """Return for how long a device provably completed nothing with requests in flight."""
     since = state.devices[name].stalled_since_seconds
     until = state.last_seconds if state.unproven_seconds is None else state.proven_seconds
@@ -217,7 +222,7 @@ def samples(state: DeviceState) -> list[Sample]:
     for name, progress in state.devices.items():
         labels = (("device", name),)
         limits = state.kinds.limits[name]
-        result.append(("iowarden_device_hang_seconds", labels, stalled_seconds(state, name)))
+        result.append(("iowarden_device_hang_seconds", labels, hang_seconds(state, name)))
         warning, critical = warning_seconds(progress, limits), limits.critical_seconds
         if critical is not None:
             critical = max(critical, warning or 0.0)
@@ -347,7 +352,7 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
     if derived is not state.derived or not (
         scsi is state.scsi and dm is state.dm and mounts is state.mounts
     ):
-        kinds = stall_limits.kinds(derived.topology, scsi, dm, mounts)
+        kinds = hang_thresholds.kinds(derived.topology, scsi, dm, mounts)
     if state.derived is not None and derived is not state.derived:
         stood = replaced(stood, _others(state.derived.topology, derived.topology))
     after = step(stood, now, blocks, kinds, inputs.uptime_seconds)

@@ -74,7 +74,7 @@ def test_what_the_service_would_load_is_counted(
     without = capsys.readouterr().out
     assert int(without.split()[0]) == int(with_override.split()[0]) + 1
     assert main.main(["rules", "check", str(home / "rules.d" / "mine.yaml")]) == 0
-    assert capsys.readouterr().out == "2 rules in 1 groups\n"
+    assert capsys.readouterr().out == "2 rules in 1 group\n"
 
 
 ODD = """\
@@ -217,7 +217,7 @@ def test_what_is_no_rule_file_is_named(home: Path, capsys: pytest.CaptureFixture
     for line, file, expected in zip(
         lines,
         files,
-        ("expected a readable rule file", "expected a file", "at most 1048576 bytes", "in UTF-8"),
+        ("cannot read this rule file", "expected a file", "at most 1048576 bytes", "in UTF-8"),
         strict=True,
     ):
         assert line.startswith(f"'{file}': ")
@@ -316,7 +316,7 @@ def test_one_bad_file_of_tests_fails_all_and_stops_none(
     assert said.err.count("FAILED:") == 3
     assert f"'{home}/bad.yaml':4:5: test 1: unknown key 'promql'" in said.err
     assert f"'{home}/bad.yaml':1:1: file: unknown key 'rule_files'" in said.err
-    assert f"'{home}/missing.yaml': expected a readable rule file" in said.err
+    assert f"'{home}/missing.yaml': cannot read this rule file: No such file" in said.err
 
 
 # --- list

@@ -136,7 +136,7 @@ def test_a_value_of_an_option_that_is_called_otherwise_is_named(
     with pytest.raises(SystemExit) as stop:
         main.main(["explain", *words], NAMES)
     assert stop.value.code == exit_status.USAGE
-    expected = "iowarden: the value of an option 'storcli_log' is called 'storcli' now; write that"
+    expected = "iowarden: the option value 'storcli_log' is called 'storcli' now; write that"
     assert capsys.readouterr().err.splitlines()[-1] == expected
     with pytest.raises(SystemExit):
         main.main(["explain", "--as", "never"], NAMES)

@@ -15,7 +15,7 @@ from iowarden.rules.advice.advice import filled
 from iowarden.rules.advice.facts import AdviceInputs, DeviceKind, Facts
 from iowarden.rules.advice.step import AdviceSubject
 from iowarden.rules.alerting.alerts import Alert, AlertState
-from iowarden.rules.signals.device import stall_limits
+from iowarden.rules.signals.device import hang_thresholds
 from iowarden.rules.topology import redundancy
 from iowarden.rules.topology.slot_map import DeviceMap
 
@@ -198,5 +198,5 @@ def test_a_virtual_disk_is_one_to_advice_and_to_stalls_alike(name: str) -> None:
     """By the name that its driver gives it; the two tables differed before."""
     own = disk(name)
     assert Facts(AdviceInputs(DeviceMap(topology=topology(own)))).kind(own) is DeviceKind.VIRTUAL
-    limits = stall_limits.kinds(topology(own)).limits[name]
-    assert limits.warning_seconds == stall_limits.REMOTE_WARNING_SECONDS
+    limits = hang_thresholds.kinds(topology(own)).limits[name]
+    assert limits.warning_seconds == hang_thresholds.REMOTE_WARNING_SECONDS

@@ -298,10 +298,10 @@ def test_an_acknowledgement_remembers_how_bad_it_was_and_what_it_was_about() -> 
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
-        ([], "expected exactly one, got none;"),
-        ([incident(closed_seconds=NOW)], "expected exactly one, got none;"),
+        ([], "no open incident begins with"),
+        ([incident(closed_seconds=NOW)], "no open incident begins with"),
         ([incident(firing=False)], "got one that is resolved"),
-        ([incident(), incident(identifier="1a2b3d")], "2 that begin with it"),
+        ([incident(), incident(identifier="1a2b3d")], "2 open incidents begin with"),
     ],
 )
 def test_only_an_incident_that_goes_on_can_be_acknowledged(

@@ -16,14 +16,14 @@ from iowarden.collectors.block.device_mapper import MappedDevice
 from iowarden.collectors.block.scsi import ScsiDevice, ScsiHost, ScsiTopology
 from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
 from iowarden.rules.signals import table
-from iowarden.rules.signals.device import device, device_state, stall_limits
+from iowarden.rules.signals.device import device, device_state, hang_thresholds
 from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.rules.signals.device.stall_limits import WatchedKinds
+    from iowarden.rules.signals.device.hang_thresholds import WatchedKinds
 
 SSD = replace(disk("sda"), rotational=False)
 HDD = disk("sda")
@@ -35,7 +35,7 @@ class Watch:
 
     def __init__(self, *devices: Device, kinds: WatchedKinds | None = None) -> None:
         machine = topology(*(devices or (SSD,)))
-        self.kinds = stall_limits.kinds(machine) if kinds is None else kinds
+        self.kinds = hang_thresholds.kinds(machine) if kinds is None else kinds
         self.state = device.EMPTY
         self.now = BOOTED + 1000.0
         self.writes = self.milliseconds = 0
@@ -308,13 +308,13 @@ def test_a_virtual_disk_or_a_lun_may_pause_with_its_host(
     own: Device, scsi: ScsiTopology | None
 ) -> None:
     """Stalls of 10 s are counted, from 20 s they are mailed."""
-    limits = stall_limits.kinds(topology(own), scsi).limits[own.name]
+    limits = hang_thresholds.kinds(topology(own), scsi).limits[own.name]
     assert limits == (20.0, 30.0, 10.0, False)
 
 
 def test_a_disk_of_an_ordinary_adapter_is_a_disk() -> None:
     """Whatever else the machine has."""
-    limits = stall_limits.kinds(topology(disk("sda")), hosts("mpt3sas")).limits["sda"]
+    limits = hang_thresholds.kinds(topology(disk("sda")), hosts("mpt3sas")).limits["sda"]
     assert limits == (10.0, 30.0, None, True)
 
 
@@ -331,7 +331,7 @@ MPATH = {"dm-0": MappedDevice("dm-0", "mpatha", suspended=False, uuid="mpath-360
 def test_a_path_that_stalls_is_a_notice_and_its_map_waits_for_the_failover() -> None:
     """25 s without a completion of the map is a failover and no mail; 45 s is none."""
     machine = paths("sda", "sdb")
-    watch = Watch(kinds=stall_limits.kinds(machine, hosts(fabric=True), MPATH))
+    watch = Watch(kinds=hang_thresholds.kinds(machine, hosts(fabric=True), MPATH))
     watch.looks(2, *(block(name, writes=1) for name in ("sda", "sdb", "dm-0")))
     for second in range(1, 13):
         moving = block("sdb", writes=1 + second), block("dm-0", writes=1 + second)
@@ -348,9 +348,9 @@ def test_a_path_that_stalls_is_a_notice_and_its_map_waits_for_the_failover() -> 
 def test_without_multipath_two_disks_below_one_volume_are_two_disks() -> None:
     """A striped LV is no map, and an NVMe drive with a single path has none to fail over to."""
     plain = {"dm-0": MappedDevice("dm-0", "vg-data", suspended=False, uuid="LVM-abc")}
-    assert not stall_limits.kinds(paths("sda", "sdb"), None, plain).maps
-    assert not stall_limits.kinds(paths("nvme0c0n1", head="nvme0n1")).maps
-    native = stall_limits.kinds(paths("nvme0c0n1", "nvme0c1n1", head="nvme0n1"))
+    assert not hang_thresholds.kinds(paths("sda", "sdb"), None, plain).maps
+    assert not hang_thresholds.kinds(paths("nvme0c0n1", head="nvme0n1")).maps
+    native = hang_thresholds.kinds(paths("nvme0c0n1", "nvme0c1n1", head="nvme0n1"))
     assert native.maps == {"nvme0n1": ("nvme0c0n1", "nvme0c1n1")}
 
 
@@ -371,11 +371,13 @@ def mounted(source: str, *wanted: str) -> Mounts:
 def test_a_stick_is_waited_for_and_never_critical(own: Device, scsi: ScsiTopology) -> None:
     """30 s; but a disk of the same kind with a line in '/etc/fstab' is one like all others."""
     machine = topology(replace(own, partitions=("sda1",)))
-    found = stall_limits.kinds(machine, scsi, None, mounted("/dev/sda1")).limits["sda"]
+    found = hang_thresholds.kinds(machine, scsi, None, mounted("/dev/sda1")).limits["sda"]
     assert found == (30.0, None, None, True)
-    found = stall_limits.kinds(machine, scsi, None, mounted("/dev/sda1", "/backup")).limits["sda"]
+    found = hang_thresholds.kinds(machine, scsi, None, mounted("/dev/sda1", "/backup")).limits[
+        "sda"
+    ]
     assert found == (10.0, 30.0, None, True)
-    assert stall_limits.kinds(machine, scsi).limits["sda"] == found  # no fstab could be read
+    assert hang_thresholds.kinds(machine, scsi).limits["sda"] == found  # no fstab could be read
 
 
 def test_a_stick_with_an_encrypted_volume_of_fstab_is_a_disk() -> None:
@@ -385,7 +387,7 @@ def test_a_stick_with_an_encrypted_volume_of_fstab_is_a_disk() -> None:
         replace(disk("dm-0", slaves=("sda",), leaf=False), dm_name="backup"),
     )
     wanted = mounted("/dev/mapper/backup", "/backup")
-    assert stall_limits.kinds(machine, hosts(usb=True), None, wanted).limits["sda"][0] == 10.0
+    assert hang_thresholds.kinds(machine, hosts(usb=True), None, wanted).limits["sda"][0] == 10.0
 
 
 @pytest.mark.parametrize(("timeout", "critical"), [(None, 30), (10, 30), (60, 60), (3600, 180)])
@@ -393,7 +395,7 @@ def test_critical_is_the_command_timeout_within_reason(
     timeout: float | None, critical: float
 ) -> None:
     """A disk with a timeout of an hour is still reported after three minutes."""
-    limits = stall_limits.kinds(topology(disk("sda", timeout_seconds=timeout))).limits["sda"]
+    limits = hang_thresholds.kinds(topology(disk("sda", timeout_seconds=timeout))).limits["sda"]
     assert limits.critical_seconds == critical
 
 

@@ -36,7 +36,7 @@ _VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_p
 """Source: proc_name in kernel 6.12, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c, vmw_pvscsi.c."""
 
 
-class StallLimits(NamedTuple):
+class HangThresholds(NamedTuple):
     """Seconds from which a stall of one device is reported; None: never with that severity."""
 
     warning_seconds: float | None
@@ -49,7 +49,7 @@ class StallLimits(NamedTuple):
 class WatchedKinds(NamedTuple):
     """Devices monitored for stalls: every leaf device, and every multipath map."""
 
-    limits: Mapping[str, StallLimits]
+    limits: Mapping[str, HangThresholds]
     maps: Mapping[str, tuple[str, ...]]
     """Multipath map -> its paths."""
     keys: Mapping[str, str]
@@ -68,24 +68,24 @@ def kinds(
     """Return the limits of all leaf devices and maps; an unknown kind is an ordinary disk."""
     maps = _maps(topology, mapped or {})
     paths = {path for own in maps.values() for path in own}
-    limits: dict[str, StallLimits] = {}
+    limits: dict[str, HangThresholds] = {}
     stack = None if mounts is None else DeviceStack(topology, mounts.mounts)
     for name in topology.leaves:
         device = topology.devices[name]
         critical = _critical(device)
         if name in paths:
-            limits[name] = StallLimits(None, None, WARNING_SECONDS)
+            limits[name] = HangThresholds(None, None, WARNING_SECONDS)
         elif _removable(device, scsi) and not _wanted(device, stack, mounts):
             spins = device.rotational is not False
-            limits[name] = StallLimits(REMOVABLE_WARNING_SECONDS, None, spins=spins)
+            limits[name] = HangThresholds(REMOVABLE_WARNING_SECONDS, None, spins=spins)
         elif _remote(device, scsi):
-            limits[name] = StallLimits(REMOTE_WARNING_SECONDS, critical, WARNING_SECONDS)
+            limits[name] = HangThresholds(REMOTE_WARNING_SECONDS, critical, WARNING_SECONDS)
         else:
             spins = device.rotational is not False and not name.startswith("nvme")
-            limits[name] = StallLimits(WARNING_SECONDS, critical, spins=spins)
+            limits[name] = HangThresholds(WARNING_SECONDS, critical, spins=spins)
     for name, own in maps.items():
         critical = MAP_WARNING_SECONDS + max(_critical(topology.devices[path]) for path in own)
-        limits[name] = StallLimits(MAP_WARNING_SECONDS, critical)
+        limits[name] = HangThresholds(MAP_WARNING_SECONDS, critical)
     return WatchedKinds(limits, maps, {name: _key(topology.devices[name]) for name in limits})
 
 
