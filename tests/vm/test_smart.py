@@ -138,7 +138,7 @@ def test_a_disk_without_smart_says_why_nothing_is_read(watched: Watched, name: s
     disk = watched.disks()[name]
     assert disk["monitoring_state"] == "unreadable"
     assert "device lacks SMART capability" in disk["reason"]
-    assert disk["read_seconds"] is None
+    assert disk["polled_seconds"] is None
     assert "device lacks SMART capability" in watched.vm.run(f"iowarden disk show {name}")
 
 
@@ -224,7 +224,7 @@ def test_a_disk_that_hangs_keeps_no_other_from_being_asked(worse: Watched) -> No
     others = (*ASKED, "nvme-second")
     wait_for(
         lambda: all(
-            now[name]["read_seconds"] > told[name]["read_seconds"]
+            now[name]["polled_seconds"] > told[name]["polled_seconds"]
             for now in [worse.disks()]
             for name in others
         ),
