@@ -192,7 +192,7 @@ def test_a_drive_that_is_plugged_in_is_asked_and_judged(hung: Watched) -> None:
     """It is read soon, not in half an hour; what it says of itself from the start is told."""
     hung.vm.plug(SECOND)
     hung.vm.warn("nvme-second", SPARE_LOW)
-    wait_for(lambda: _cover(hung, "nvme-second") == "read", "its first reading", SECONDS)
+    wait_for(lambda: _cover(hung, "nvme-second") == "monitored", "its first reading", SECONDS)
     disk = hung.disks()["nvme-second"]
     assert disk["device"] == hung.vm.device("nvme-second")
     assert "kernel" in disk["expected_by"]
@@ -273,7 +273,7 @@ def test_a_drive_that_a_reboot_gives_anothers_name_stays_itself(worse: Watched) 
     vm.reboot()
     wait_for(lambda: vm.has("nvme-second"), "the disk after the reboot", 120)
     assert vm.device("nvme-second") == "nvme0n1"
-    wait_for(lambda: _cover(worse, "nvme-second") == "read", "its first reading", SECONDS)
+    wait_for(lambda: _cover(worse, "nvme-second") == "monitored", "its first reading", SECONDS)
     wait_for(
         lambda: worse.disks()["nvme-second"]["alerts"] == ["NvmeCriticalWarning"],
         "the alert on it",
