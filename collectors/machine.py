@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     Probe = Callable[[str, Sequence[str], float], str]
-    """Verb, arguments, seconds; returns the answer of the probe as JSON. Errors: as Root.ask."""
+    """Verb, arguments, seconds; returns the answer of the probe as JSON.
+
+    Errors: as `Machine.query_probe`.
+    """
 
 MAX_BYTES = 4 * 1024 * 1024
 """Larger than any kernel text that is read: 5,000 lines of '/proc/diskstats' are 0.6 MB."""
@@ -34,10 +37,10 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, err
 class Machine:
     """A machine: the directory that contains its '/proc' and '/sys' ('/' is this machine).
 
-    Descriptors of files read by `read_kept` stay open: a pread costs a tenth of an open. Not
-    thread-safe; each thread uses its own Root. A machine that is no directory overrides
-    `read_bytes`, `read_kept`, `names` and `another`; all else is built on them. Limits: a file over
-    `MAX_BYTES` is a ReadError, never read further.
+    Descriptors of files read by `read_cached_open` stay open: a pread costs a tenth of an open. Not
+    thread-safe; each thread uses its own Machine. A machine that is no directory overrides
+    `read_bytes`, `read_cached_open`, `names` and `another`; all else is built on them. Limits: a
+    file over `MAX_BYTES` is a ReadError, never read further.
     """
 
     def __init__(
@@ -171,8 +174,8 @@ class Machine:
         """Query the probe, which runs as root; return its answer: one JSON object as text.
 
         Blocks until the deadline at most. In a recording the text is a file, `probe_path`.
-        Errors: AbsentError (no probe), MissingError (it has no such program), StuckError, LateError
-        (killed at the deadline), ReadError.
+        Errors: AbsentError (no probe), ProgramNotFoundError (it has no such program), StuckError,
+        DeadlineError (killed at the deadline), ReadError.
         """
         name = probe_path(verb, arguments)
         if self.path:
@@ -202,7 +205,7 @@ class Machine:
         )
 
     def report_read(self, texts: Iterable[tuple[str, bytes]]) -> None:
-        """Report to the watcher what another Root of this machine has read and still has open."""
+        """Report to the watcher what another Machine of this path has read and still has open."""
         if self._watcher is not None:
             for path, content in texts:
                 self._watcher(path, content)

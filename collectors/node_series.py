@@ -54,7 +54,7 @@ def family(name: str) -> Family:
 
 
 def chunk(source: str, samples: Iterable[Sample], version: int) -> Chunk:
-    """Return the samples of a collector's `node` as a chunk of '/metrics', by family."""
+    """Return the samples of a `Source.node` as a chunk of '/metrics', by family."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample[0], []).append(sample)

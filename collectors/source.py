@@ -41,7 +41,7 @@ class Source(Generic[T]):
     `node_prefixes`. `objects`: labels by which its series name objects that some collector lists.
     `lists`: such a label and the names of all existing objects ('device': sda, sda1 ...): an alert
     on a removed object is unknown, not resolved.
-    `unread`: parts of the value that could not be read, as labels and a reason ((('mountpoint',
+    `unreadable`: parts of the value that could not be read, as labels and a reason ((('mountpoint',
     '/srv'),), 'silent for 30 s'): alerts with these labels are unknown while that lasts; the reason
     '': not read yet, which keeps them unknown for the first minutes.
     `parts`: as `read`, for a collector with parts any of which may hang while the others answer; it

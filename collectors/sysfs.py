@@ -18,8 +18,8 @@ _SIGNED = re.compile(r"-?\d{1,19}", re.ASCII)
 class Attributes:
     """The attributes of one directory; files that its listing does not have are never opened.
 
-    Source: kernel, filesystems/sysfs.rst. `unread`: the first attribute that exists and could not
-    be read, and why; '' if all could.
+    Source: kernel, filesystems/sysfs.rst. `read_error`: the first attribute that exists and could
+    not be read, and why; '' if all could.
     Errors: AbsentError, ReadError (of the directory itself).
     """
 

@@ -81,7 +81,7 @@ THREATS = frozenset((Fault.STOPPED, Fault.EXHAUSTED))
 BLOCKS_PROGRAMS = frozenset(
     (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
 )
-"""What makes programs of the host wait, see `Meaning.holds_programs`."""
+"""What makes programs of the host wait, see `Meaning.blocks_programs`."""
 WINDOWED = frozenset((Fault.HUNG, Fault.RESETS))
 """Alerts of these count what happened in a window: it goes on after the fault is over."""
 

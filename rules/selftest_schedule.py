@@ -290,7 +290,7 @@ def add_scheduled(
 
 
 def with_run(runs: Runs, disk: str, kind: str, run: SelfTestRun) -> Runs:
-    """Return the runs with one replaced. Beyond MOST_KEPT disks the oldest are dropped."""
+    """Return the runs with one replaced. Beyond MAX_RETAINED disks the oldest are dropped."""
     after = {**runs, disk: {**runs.get(disk, {}), kind: run}}
     if len(after) > MAX_RETAINED:
         newest = {

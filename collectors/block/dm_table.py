@@ -61,7 +61,7 @@ def parse_dm_table(text: str) -> tuple[DmTarget, ...]:
 def read_dm_table(root: Machine, number: str, deadline_seconds: float) -> tuple[DmTarget, ...]:
     """Query the table of a device by its number ('253:0').
 
-    Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
+    Errors: AbsentError, ProgramNotFoundError, StuckError, DeadlineError, ReadError, ParseError.
     """
     major, _, minor = number.partition(":")
     return parse_dm_table(

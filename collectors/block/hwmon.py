@@ -1,6 +1,6 @@
 """Temperatures, from '/sys/class/hwmon'.
 
-Read through Root, not by psutil, whose paths begin with a fixed '/sys', so it cannot read a
+Read through Machine, not by psutil, whose paths begin with a fixed '/sys', so it cannot read a
 recorded host, and which does not report the disk that a chip belongs to.
 """
 

@@ -335,7 +335,7 @@ def read_file_systems(root: Machine) -> dict[str, FileSystem]:
 def read_superblock(root: Machine, device: str, deadline_seconds: float) -> BtrfsSuperblock:
     """Query the superblock of a device.
 
-    Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
+    Errors: AbsentError, ProgramNotFoundError, StuckError, DeadlineError, ReadError, ParseError.
     """
     return parse_superblock(_query(root, deadline_seconds, "dump-super", f"/dev/{device}"))
 

@@ -195,14 +195,14 @@ def read_tested(
 def read_owned(
     root: Machine, device: str, blocks: Sequence[int], deadline_seconds: float
 ) -> Mapping[int, int | None]:
-    """Query the inodes that own at most MOST_ASKED blocks. Errors: as `_query`."""
+    """Query the inodes that own at most MAX_QUERIED blocks. Errors: as `_query`."""
     return parse_owned(_query(root, device, f"icheck {_numbers(blocks)}", deadline_seconds))
 
 
 def read_names(
     root: Machine, device: str, inodes: Sequence[int], deadline_seconds: float
 ) -> Mapping[int, tuple[str, ...]]:
-    """Query the names of at most MOST_ASKED inodes. Errors: as `_query`."""
+    """Query the names of at most MAX_QUERIED inodes. Errors: as `_query`."""
     return parse_names(_query(root, device, f"ncheck {_numbers(inodes)}", deadline_seconds))
 
 
@@ -214,7 +214,10 @@ def read_inode(root: Machine, device: str, inode: int, deadline_seconds: float) 
 def _query(
     root: Machine, device: str, request: str, deadline_seconds: float, *, bitmaps: bool = False
 ) -> str:
-    """Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError."""
+    """Run debugfs.
+
+    Errors: AbsentError, ProgramNotFoundError, StuckError, DeadlineError, ReadError, ParseError.
+    """
     # '-c' needs no bitmaps: an unreadable one must not prevent finding the file.
     options = () if bitmaps else ("-c",)
     return run_program(root, deadline_seconds, "debugfs", *options, "-R", request, f"/dev/{device}")

@@ -126,7 +126,7 @@ _NODE_KINDS = frozenset(
 def parse_statvfs(
     text: str, mount: Mount, foreign: frozenset[str] = frozenset()
 ) -> Usage | UnreadableMount:
-    """Parse the text of Root.statvfs for a mount; refuse one of another mount.
+    """Parse the text of Machine.statvfs for a mount; refuse one of another mount.
 
     `foreign`: device numbers of our own mounts. A subvolume of btrfs has a number of its own that
     no mount table has, so for btrfs any number is accepted that is no other file system's.

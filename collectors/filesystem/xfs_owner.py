@@ -103,7 +103,7 @@ def read_fsmap(
 ) -> tuple[XfsExtent, ...]:
     """Query the owners of sectors of the data device.
 
-    Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
+    Errors: AbsentError, ProgramNotFoundError, StuckError, DeadlineError, ReadError, ParseError.
     """
     command = f"fsmap -d -m {first} {last}"
     text = run_program(root, deadline_seconds, "xfs_io", "-r", "-c", command, mount_point)

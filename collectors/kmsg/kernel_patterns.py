@@ -600,7 +600,7 @@ def _weighed(text: str, lead: re.Match[str] | None) -> str:
 
 
 def _with_fields(kind: str, groups: dict[str, str | None]) -> KindAndFields | None:
-    """Return an event with the captured fields of its line, as fields of Event."""
+    """Return an event with the captured fields of its line, as fields of StorageEvent."""
     if kind == _NOTHING:
         return None
     told = {name: value for name, value in groups.items() if value is not None}

@@ -69,7 +69,7 @@ class Ring:
         return True
 
     def records(self, *, all_there: bool) -> Iterator[bytes]:
-        """Yield the records, `all_there` or for LOOK_SECONDS. Errors: ReadError."""
+        """Yield the records, `all_there` or for MAX_READ_SECONDS. Errors: ReadError."""
         first, last, size_bytes = [], deque[bytes](maxlen=_LAST_RECORDED), 0
         end = math.inf if all_there else self._clock() + MAX_READ_SECONDS
         self.cut = True

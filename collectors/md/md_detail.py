@@ -210,7 +210,7 @@ def _member_states(slot: DetailRow) -> tuple[str, ...]:
 def read_detail(root: Machine, name: str) -> Detail:
     """Run mdadm for an array ('md0'). Its exit status adds nothing to the output.
 
-    Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
+    Errors: AbsentError, ProgramNotFoundError, StuckError, DeadlineError, ReadError, ParseError.
     """
     text = run_program(root, DEADLINE_SECONDS, "mdadm", "--detail", f"/dev/{name}")
     return parse_detail(text).arrays[0]

@@ -1,7 +1,8 @@
 """Events of software RAID arrays between two reads: failed, removed, rebuilt. Pure.
 
-Source: mdadm(8), MONITOR MODE; its name of an event is Event.code. RebuildNN is not reported (the
-series show the progress), nor SparesMissing and TestMessage, which depend on mdadm's configuration.
+Source: mdadm(8), MONITOR MODE; its name of an event is StorageEvent.code. RebuildNN is not reported
+(the series show the progress), nor SparesMissing and TestMessage, which depend on mdadm's
+configuration.
 Limits: changes that began and ended between two reads are not detected here; the kernel log has
 them. A member that a user failed by command looks the same, but without an error before.
 """

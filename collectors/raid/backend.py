@@ -54,9 +54,9 @@ class Backend:
 class PartReader:
     """Reads a controller's state part by part: an unreadable part does not affect the others.
 
-    Fields: `run` runs a program with the given arguments and returns its output; `unread` are the
-    reasons why parts could not be read; `raises_absent`: without a program or the probe no other
-    part can be read either, so AbsentError is raised.
+    Fields: `run` runs a program with the given arguments and returns its output; `read_errors` are
+    the reasons why parts could not be read; `raises_absent`: without a program or the probe no
+    other part can be read either, so AbsentError is raised.
     """
 
     run: Callable[..., str]
@@ -70,7 +70,7 @@ class PartReader:
         *command: str,
         harmless: re.Pattern[str] | None = None,
     ) -> _T | _D:
-        """Return a part, the default if it cannot be read, with the reason in `unread`.
+        """Return a part, the default if it cannot be read, with the reason in `read_errors`.
 
         An error in `harmless` is no reason. Errors: DeadlineError, StuckError: the next query would
         hang as well; AbsentError.

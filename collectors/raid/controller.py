@@ -144,7 +144,7 @@ class Controller:
     """A RAID controller.
 
     Fields: `name` is that of events ('areca 1', 'c0'); `host` is 'host2', if known; `program` is
-    the program that reported it, where a vendor has several with different names; `unreadable`:
+    the program that reported it, where a vendor has several with different names; `read_errors`:
     which parts of its state could not be read, and why; `clock_offset_seconds` is its clock, read
     as if it were UTC, minus UTC, if it reports its time.
     """
@@ -410,8 +410,8 @@ def unreadable(value: Controllers) -> Iterator[tuple[Labels, str]]:
 def names(value: Controllers) -> Container[str]:
     """Return the names of the controllers, also of those that did not answer.
 
-    If the controllers of a vendor could not be listed, any name may exist: it counts as unread, see
-    `unreadable`, and not as removed.
+    If the controllers of a vendor could not be listed, any name may exist: it counts as unreadable,
+    see `unreadable`, and not as removed.
     """
     found = {each.name for each in value.controllers}
     found.update(problem.controller for problem in value.problems)

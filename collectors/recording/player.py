@@ -1,4 +1,4 @@
-"""Plays a recording: as a machine in memory, or into a directory that a Root reads."""
+"""Plays a recording: as a machine in memory, or into a directory that a Machine reads."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class RecordedMachine(Machine):
 
 
 class RecordingPlayer:
-    """Plays a recording into a directory that a Root reads.
+    """Plays a recording into a directory that a Machine reads.
 
     Files are overwritten in place, so descriptors that are kept open see the change.
     Errors: RecordingError.

@@ -55,7 +55,7 @@ class Changes:
         self._read: set[str] = set()
 
     def take(self, source: str, seen: Mapping[str, bytes]) -> None:
-        """Store all that one run of a collector has read, as Root reported it to `seen`.
+        """Store all that one run of a collector has read, as the machine reported it to `seen`.
 
         A path with '/' at its end is a directory of these names. A path that only the former run
         read is removed; a collector that does not run keeps its paths.

@@ -83,7 +83,7 @@ class ConfiguredDrive:
 class Discovered:
     """Result of one discovery.
 
-    Fields: `problems` are messages for users, a line each; `uncovered` are drives, and volumes
+    Fields: `problems` are messages for users, a line each; `unmonitored` are drives, and volumes
     whose disks are not polled; `volumes` are all of them; `configured` is the access method of each
     entry of the configuration: None if it has no path, or none that exists.
     """

@@ -220,7 +220,7 @@ class AccessMethod:
 
 
 class ReadStatus(enum.StrEnum):
-    """Read status of a disk's SMART data; all but `read` are reasons why none is available."""
+    """Read status of a disk's SMART data; all but `monitored` are reasons why none is available."""
 
     READ = "monitored"
     ASLEEP = "asleep"
@@ -253,7 +253,7 @@ class ReadStatus(enum.StrEnum):
 class PollResult:
     """Poll result of one access method. Units: seconds of the program's clock.
 
-    Fields: `cover` and `reason` are of the last try at `tried_seconds`; `drive` is its data of the
+    Fields: `status` and `reason` are of the last try at `tried_seconds`; `drive` is its data of the
     last successful poll at `read_seconds`; valid while in standby, else for three `period_seconds`.
     """
 

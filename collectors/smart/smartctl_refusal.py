@@ -52,8 +52,8 @@ def exit_findings(status: int) -> tuple[str, ...]:
 class SmartRefusal:
     """smartctl was run, and read no health data of a drive.
 
-    Fields: `cover` is the kind of reason, `reason` is for users, in smartctl's words if it has any;
-    `drive` is the identity that was reported even so (model, serial number), if any.
+    Fields: `status` is the kind of reason, `reason` is for users, in smartctl's words if it has
+    any; `drive` is the identity that was reported even so (model, serial number), if any.
     """
 
     status: ReadStatus

@@ -60,8 +60,8 @@ class SmartctlResult:
 
     Fields: `ran`: smartctl was started; `late`: and killed at the deadline; `passing`: the failure
     is not the drive's, so it may be another one a minute later; `drive` is its data if it was read,
-    else at most its identity; `text` is what a recording stores, by its path there, and `beside`
-    the same of another program that was run as well.
+    else at most its identity; `text` is what a recording stores, by its path there, and
+    `other_outputs` the same of other programs that were run as well.
     """
 
     status: ReadStatus
@@ -87,7 +87,7 @@ def command(target: AccessMethod, profile: str, *, wake: bool = False) -> tuple[
 def run_smartctl(
     root: Machine, target: AccessMethod, words: tuple[str, ...], deadline_seconds: float
 ) -> SmartctlResult:
-    """Poll a drive, and wait for the result; every outcome is an Answer."""
+    """Poll a drive, and wait for the result; every outcome is a SmartctlResult."""
     name = probe_path("run", words)
     try:
         if other := clash(root, target.driver):

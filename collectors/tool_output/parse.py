@@ -1,8 +1,8 @@
 """Parse the output of a tool or the kernel, without the host that it came from.
 
 One text may contain several outputs of one tool, with prompts between them. Each is tried with
-every parser of its kind; what no parser accepts, and what a parser reports as missing, is `unread`:
-a text is never healthy only because little of it could be parsed.
+every parser of its kind; what no parser accepts, and what a parser reports as missing, is
+`unparsed`: a text is never healthy only because little of it could be parsed.
 Limits: a text without the line that ends its tool's output is parsed as far as possible, and
 reported as truncated.
 """

@@ -6,14 +6,14 @@ has a default, so that clients and services of different versions work together.
     command         arguments                                     answer
     status          none                                          Status
     silence add     AddSilence                                    SilenceLine
-    silence list    none                                          Silences
+    silence list    none                                          SilenceList
     silence expire  {"identifier": ID or a prefix of one only}    SilenceLine, as it ended
     ack             Acknowledge                                   IncidentLine, as it is then
-    events          EventQuery                                     Events; then {"event": EventLine}
-    incident list   {"all": false}                                Incidents
+    events          EventQuery                                    EventList; then {"event":
+    EventLine} incident list   {"all": false}                                IncidentList
     incident show   {"incident": ID or a prefix of one only}      IncidentDetail
     query           {"expression": TEXT}                          Result
-    coverage        none                                          Coverage
+    monitoring      none                                          DiskList
     disk show       {"disk": SERIAL, its beginning or a device}   DiskDetail
     disk history    {"disk": as above, "attribute": TEXT}         DiskHistory
     disk forget     {"disk": as above}                            DiskLine, as it was
@@ -463,8 +463,8 @@ class DiskHistory:
 class SelfTestRunLine:
     """The last self-test of a kind of a disk. Units: Unix time.
 
-    `outcome` is of rules.selftest_schedule.SelfTestState; it waits since `due_seconds` for the
-    reason in `postponed`; `kind` '': it was not started by iowarden.
+    `outcome` is of rules.selftest_schedule.SelfTestState; it waits since `pending_since_seconds`
+    for the reason in `postponed`; `kind` '': it was not started by iowarden.
     """
 
     disk: str = ""

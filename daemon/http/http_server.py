@@ -220,9 +220,10 @@ class _Running:
 class HttpServer:
     """waitress on some addresses, in a daemon thread; for use by one thread.
 
-    A connection carries one request and is closed after `channel_timeout_seconds` at the latest,
-    also for silent, slow, half-closed and never-reading clients. Above `connection_limit`, the
-    oldest connection is closed, so that a new one is always accepted.
+    A connection carries one request and is closed after `HttpConfig.connection_timeout_seconds` at
+    the latest, also for silent, slow, half-closed and never-reading clients. Above
+    `HttpConfig.connection_limit`, the oldest connection is closed, so that a new one is always
+    accepted.
     """
 
     def __init__(

@@ -87,8 +87,8 @@ class SectorQuery:
 class SectorLookup:
     """Result of a query; without an answer, `problem` is the reason. Units: the program's clock.
 
-    Fields: `start` and `count` are the unreadable sectors; `found` may cover more;
-    `asked_seconds` is the time of the query.
+    Fields: `start` and `count` are the unreadable sectors; `located` may be about more;
+    `requested_seconds` is the time of the query.
     """
 
     subject: str

@@ -51,8 +51,8 @@ _FIRST_INTERNAL = 1 << 63
 class BtrfsOwners:
     """Locates sectors of a device of the mounted btrfs `system`. `mounts`: all mounts of the host.
 
-    `left` returns the timeout of the next program, or raises a LateError; `labels` are the
-    device-mapper names of its devices.
+    `time_left` returns the timeout of the next program, or raises a DeadlineError; `labels` are
+    the device-mapper names of its devices.
     """
 
     machine: Machine
@@ -193,7 +193,7 @@ class BtrfsOwners:
         """Find the mount point of the file system; return '', or why it was not found.
 
         The mount table has the device's name at mount time, and a number that is not a device's.
-        Errors: LateError, StuckError.
+        Errors: DeadlineError, StuckError.
         """
         by_number: dict[str, list[Mount]] = {}
         for mount in self.mounts:
@@ -240,7 +240,7 @@ class BtrfsOwners:
             at += size
 
     def _block(self, piece: BtrfsPiece) -> SectorContent:
-        """Return the owner of bytes of one block. Errors: LateError, StuckError."""
+        """Return the owner of bytes of one block. Errors: DeadlineError, StuckError."""
         address = piece.address or 0
         block = address - address % self.block_bytes
         try:
@@ -363,7 +363,7 @@ class BtrfsOwners:
     def _paths(self, reference: Reference) -> tuple[str, ...] | str:
         """Return the paths of an inode from the top-level subvolume on, or why there are none.
 
-        Errors: LateError, StuckError.
+        Errors: DeadlineError, StuckError.
         """
         key = reference.root, reference.inode
         if key not in self.names:

@@ -46,7 +46,7 @@ _BLOCK_BYTES = 4096
 class Ext4Owners:
     """Locates sectors of an ext2, ext3 or ext4 (`kind`), mounted at `mounts` or nowhere.
 
-    `left` returns the timeout of the next program, or raises a LateError.
+    `time_left` returns the timeout of the next program, or raises a DeadlineError.
     """
 
     machine: Machine
@@ -101,7 +101,7 @@ class Ext4Owners:
     def _used(self, blocks: Sequence[int]) -> Mapping[int, bool]:
         """Return which blocks are in use; blocks with unknown state are left out.
 
-        Errors: LateError, StuckError.
+        Errors: DeadlineError, StuckError.
         """
         if not blocks:
             return {}
@@ -241,7 +241,7 @@ class Ext4Owners:
 
 @dataclass(slots=True)
 class XfsOwners:
-    """Locates sectors of an XFS, mounted at `mounts`. `left`: as in Ext4Owners."""
+    """Locates sectors of an XFS, mounted at `mounts`. `time_left`: as in Ext4Owners."""
 
     machine: Machine
     time_left: Callable[[], float]

@@ -2,7 +2,7 @@
 
 Reads only: sysfs, the mount table, and through the probe dmsetup, debugfs, xfs_io, find and btrfs.
 Every step may fail; its reason is then the answer for its sectors.
-May block for minutes and hang on a failing array (see Root): never call it in the main loop.
+May block for minutes and hang on a failing array (see Machine): never call it in the main loop.
 Limits: the result describes the machine now. If a file was moved, or an array or volume changed,
 since the error, another file is found. Units: sectors of 512 bytes, seconds.
 """
@@ -135,9 +135,9 @@ def _time_left(clock: Callable[[], float], end: float) -> float:
 
 @dataclass(slots=True)
 class _Walk:
-    """One query. `left` returns the timeout of the next program, or raises a DeadlineError.
+    """One query. `time_left` returns the timeout of the next program, or raises a DeadlineError.
 
-    `asked_seconds` is the time of the query; `erred_seconds`: as in `locate`.
+    `requested_seconds` is the time of the query; `erred_seconds`: as in `locate`.
     """
 
     machine: Machine

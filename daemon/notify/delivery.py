@@ -105,7 +105,7 @@ class Delivery:
         aside: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
-        """Add mails, and request that they are written together with the changed state; as Batch.
+        """Add mails, and request that they are written together with the changed state.
 
         `replaced`: by the ID of a mail, the IDs of the mails that it replaces.
         """

@@ -64,7 +64,10 @@ class Sender:
 def test_mail(
     settings: MailSettings | MaildirSettings, data: bytes, recipients: tuple[str, ...]
 ) -> Iterator[DialogueLine]:
-    """Send a mail now and yield the important lines of the dialogue; not `good` is a failure."""
+    """Send a mail now and yield the important lines of the dialogue.
+
+    A line that is not `DialogueLine.good` is a failure.
+    """
     found = re.search(rb"^Message-ID:\s*(<[^>]*>)", data, re.IGNORECASE | re.MULTILINE)
     name = found[1].decode("ascii", "replace") if found else "<test>"
     yield from _delivery(settings)(OutboundMail(name, recipients, data))

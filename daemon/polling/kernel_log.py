@@ -7,7 +7,7 @@ journal in a thread that ends afterwards: of its lines, those between the cursor
 record of the ring buffer are used.
 
 One cursor covers both; it advances when everything before it was reported, so that after a kill
-before it is stored, events are reported again, with the same Event.key.
+before it is stored, events are reported again, with the same StorageEvent.key.
 
 For a recorded machine the log is the file '/.kmsg', one record per line in the format of
 '/dev/kmsg' ('3,1234,567890123,-;critical medium error, dev sdb, sector 8 ...': priority, sequence

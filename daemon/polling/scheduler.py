@@ -98,7 +98,7 @@ class SourceScheduler:
         clock: Callable[[], float],
         post: Callable[[Reading[object]], None],
     ) -> None:
-        """Start the threads. `root` makes a Root, since each thread needs its own."""
+        """Start the threads. `root` makes a Machine, since each thread needs its own."""
         self.sources = tuple(sources)
         self._clock = clock
         self._make_machine = root

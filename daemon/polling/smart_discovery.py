@@ -35,7 +35,7 @@ _HANGS_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryResult:
-    """The result of one discovery; `seen` is what it read, for a recorder."""
+    """The result of one discovery; `read_texts` is what it read, for a recorder."""
 
     discovered: Discovered | None = None
     topology: Topology | None = None
@@ -58,7 +58,7 @@ class Discovery:
         """Start with a discovery due."""
         self.result = DiscoveryResult()
         self.seconds: float | None = None
-        """When the drives of `looked` were found; None: no discovery has completed."""
+        """When the drives of `result` were found; None: no discovery has completed."""
         self.since: float | None = None
         """When the running discovery started."""
         self.hangs = False
@@ -154,7 +154,7 @@ def discover(
     seen: dict[str, bytes],
     former: DiscoveryResult | None = None,
 ) -> DiscoveryResult:
-    """Discover drives once; every outcome is returned as a Looked.
+    """Discover drives once; every outcome is returned as a DiscoveryResult.
 
     `former` already has the drives: they are searched for only if smartctl was installed since.
     """

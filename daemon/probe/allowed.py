@@ -1,10 +1,10 @@
 """The allowlist: the command lines that root may run for the daemon, and nothing else. Pure.
 
-A program has forms; a form is a sequence of parts; a part is repeated between `least` and `most`
-times, each time by the first alternative that fits. An alternative is written as its arguments,
-separated by spaces; each argument must match completely, and `<name>` stands for a pattern of
-`_ARGUMENTS`. So no option may be abbreviated or joined to its value, although getopt_long(3)
-accepts both.
+A program has forms; a form is a sequence of parts; a part is repeated between `min_count` and
+`max_count` times, each time by the first alternative that fits. An alternative is written as its
+arguments, separated by spaces; each argument must match completely, and `<name>` stands for a
+pattern of `_ARGUMENTS`. So no option may be abbreviated or joined to its value, although
+getopt_long(3) accepts both.
 
 All command lines only read, except smartctl's self-tests. Deliberately missing is everything that
 clears a log, writes a file, sets a value or loads a module; and smartctl's types that write to the

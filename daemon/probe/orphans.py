@@ -29,7 +29,7 @@ KILL_SECONDS = 3.0
 
 @dataclass(slots=True, eq=False)
 class _Orphan:
-    """A process that was killed and has not ended. `told`: it is reported as stuck."""
+    """A process that was killed and has not ended. `reported`: the daemon shows it as stuck."""
 
     program: Stuck
     pidfd: int

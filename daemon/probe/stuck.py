@@ -30,7 +30,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StartedProgram:
-    """A program that was started; `told`: it survived SIGKILL, and that was reported."""
+    """A program that was started; `reported`: it survived SIGKILL, and that was reported."""
 
     program: Stuck
     reported: bool = False

@@ -89,7 +89,7 @@ def tasks(_: tuple[str, ...]) -> dict[str, Any]:
 
 
 def statvfs(arguments: tuple[str, ...]) -> dict[str, Any]:
-    """Return the usage of the file system that the host has mounted at a path, like Root.statvfs.
+    """Return the usage of the file system that the host has mounted at a path, as Machine.statvfs.
 
     For mount points below directories that the daemon's user cannot access.
     Limits: a FUSE file system may refuse root, too (fuse(4), allow_root). Errors: ValueError.

@@ -108,7 +108,7 @@ class _Call:
 
 
 class Client:
-    """Sends requests to the probe. `ask`, `kernel_log`, `begin` and `close` are for any thread.
+    """Sends requests to the probe. `request`, `kernel_log`, `begin` and `close` are for any thread.
 
     Attributes are replaced as a whole, so that other threads can read them without a lock: `stuck`
     and `programs` as last reported, `connected`, and `problem`: '' or why there is no connection.
@@ -172,7 +172,7 @@ class Client:
         return json.dumps(answer.value)
 
     def kernel_log(self, deadline_seconds: float = 5.0) -> int:
-        """Return a file descriptor of '/dev/kmsg'; the caller closes it. Errors: as `ask`."""
+        """Return a file descriptor of '/dev/kmsg'; the caller closes it. Errors: as `request`."""
         _, descriptor = self._answer("kmsg", (), deadline_seconds)
         if descriptor < 0:
             raise ReadError(

@@ -52,7 +52,7 @@ Queries must not delay monitoring: together they may cost a fifth of what one ru
 
 
 class CommandHandler:
-    """Handles commands; `said` holds the active silences and acknowledgements."""
+    """Handles commands; `silences` holds the active silences and acknowledgements."""
 
     def __init__(  # noqa: PLR0913 - all but five are named where it is called
         self,

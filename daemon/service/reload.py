@@ -37,7 +37,7 @@ MAX_PROBLEMS = 10
 class ReloadDone:
     """A valid configuration and its rules.
 
-    Fields: `config` has the old values of settings that need a restart, `kept_back` names those
+    Fields: `config` has the old values of settings that need a restart, `needs_restart` names those
     that would have changed; `sender` uses the new mail settings, None if they did not change.
     """
 

@@ -1,7 +1,7 @@
 """Self-test runner: starts SMART self-tests that are due or requested, and tracks their progress.
 
 For the loop's thread only; a drive is accessed in a thread, which posts its result as
-`SelfTestAnswer`. The schedule, and what prevents a test, is in `rules.self_tests`.
+`SelfTestAnswer`. The schedule, and what prevents a test, is in `rules.selftest_schedule`.
 """
 
 from __future__ import annotations

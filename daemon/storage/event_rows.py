@@ -2,7 +2,7 @@
 
 A row is one event or, in a storm, several, with their count. The key is the event's own, so that an
 event reported again after a kill is stored in the same row.
-Units: Unix seconds. Limits: MOST_EVENTS and MOST_AGE_SECONDS, the oldest are deleted; texts are
+Units: Unix seconds. Limits: MAX_EVENTS and MAX_AGE_SECONDS, the oldest are deleted; texts are
 cut.
 """
 
@@ -36,7 +36,7 @@ MAX_NAME_CHARACTERS = 200
 _PRUNED_AT_ONCE = 2000
 """Limit of events deleted with one write: more than a write adds in the long run."""
 _SLACK = 1000
-"""Excess over MOST_EVENTS above which the rows are counted."""
+"""Excess over MAX_EVENTS above which the rows are counted."""
 _MAX_COUNT = 2**63 - 1
 
 TABLES = (
@@ -63,7 +63,7 @@ CREATE TABLE event (
 class EventFilter:
     """A filter for events: the requested fields; '' and None match anything.
 
-    `asked.disk` is a serial number or its beginning, a device or an object; if `devices` is given
+    `query.disk` is a serial number or its beginning, a device or an object; if `devices` is given
     it is exactly one disk's, and they are its current names, for events that name no disk. An event
     with an unknown severity needs attention: it matches.
     """

@@ -2,8 +2,8 @@
 
 One thread owns the file; nothing waits for it, and no alert needs it. What cannot be written is not
 lost at once: the engine still has the samples and hands them over again; drive values wait here, up
-to MOST_WAITING, and so do storage events, up to MOST_WAITING_EVENTS.
-Limits: MOST_BYTES, then the oldest are deleted. A power loss may cost the last minutes, and on an
+to MAX_WAITING, and so do storage events, up to MAX_WAITING_EVENTS.
+Limits: MAX_BYTES, then the oldest are deleted. A power loss may cost the last minutes, and on an
 old file system the file: it is then renamed and replaced by an empty one.
 Source: sqlite.org, 'PRAGMA synchronous'.
 """
@@ -140,8 +140,8 @@ class SamplesLoaded:
 class Written:
     """The request is written to the file or, with an `error`, is not.
 
-    `until_seconds`: of the samples, if there were some. `said`: a file was renamed because it could
-    not be used. `recreated`: the file is a new one; the content of the old one is not in it.
+    `until_seconds`: of the samples, if there were some. `set_aside`: a file was renamed because it
+    could not be used. `recreated`: the file is a new one; the content of the old one is not in it.
     """
 
     until_seconds: float | None = None
@@ -394,7 +394,7 @@ class _HistoryFile:
         """Return the stored samples of these metrics, and '' or which of them are damaged.
 
         Limits: none of a start at which the clock was not set, because their age is unknown;
-        MOST_SAMPLES, the newest.
+        MAX_SAMPLES, the newest.
         """
         runs = {
             run: (until + ahead, ahead, text)
@@ -569,7 +569,7 @@ class _HistoryFile:
     # --- limits
 
     def clear(self, most_bytes: int) -> None:
-        """Delete the oldest data if the file is too large: first events beyond LEAST_EVENTS.
+        """Delete the oldest data if the file is too large: first events beyond MIN_EVENTS.
 
         Then days, changes, and the remaining events.
         """

@@ -60,7 +60,7 @@ class DeviceTracker:
         self._updated_seconds: float | None = None
         """When '/sys/block' was last read."""
         self._last_seen: tuple[Topology, tuple[Mount, ...]] | None = None
-        """Topology and mounts from which `standing` was computed."""
+        """Topology and mounts from which `dependents` was computed."""
         self._stored_dependents: StoredDependents | None = None
         """What was stacked on what before a restart, until the host's uptime is known."""
         self._fabrics: frozenset[str] = frozenset()
@@ -208,7 +208,7 @@ class DeviceTracker:
         )
 
     def recall(self, known: device_changes.Devices, stood: StoredDependents | None = None) -> None:
-        """Restore what `devices` and `stood` were before a restart."""
+        """Restore what `devices` and `dependents` were before a restart."""
         self._stored_dependents = stood
         topology = self.topology
         self.devices = (

@@ -202,7 +202,7 @@ class SampleHub:
     def restore_samples(
         self, rows: Sequence[Row], before: ObservationHistory | None, now: float
     ) -> None:
-        """Restore `watched` (None: not known) and the store's `tail` of before a restart."""
+        """Restore `rows` of the store and `before`, what was observed (None: not known)."""
         self._begin(now)
         self.store.restore(rows)
         self._stored_ends = max((times[-1] for _, _, times, _ in rows if times), default=now), now

@@ -55,7 +55,7 @@ class Offset:
     """Offset of a controller's clock: its time minus UTC.
 
     Fields: `seconds` is time zone plus drift, None if unknown; `drift_seconds` is the deviation
-    from a quarter of an hour; `matches` of the `describe` errors of the controller match an error
+    from a quarter of an hour; `matches` of the `reported` errors of the controller match an error
     of the kernel log, `runner_up` at the second best offset; `reason`: why it is not verified.
     """
 
@@ -90,7 +90,7 @@ class ControllerClock:
     """State of a controller's clock.
 
     Fields: `serial` is the controller's; `errors` are the times of its latest errors by its clock,
-    `power_on` that of its latest power-on; `way` to `reason` are those of the current offset.
+    `power_on` that of its latest power-on; `offset` to `reason` are those of the current offset.
     """
 
     serial: str = ""

@@ -41,7 +41,7 @@ class EventGroup:
     Fields: `subject` and `object` are those of its incident; `disk` is the label of the disk's
     series; `volumes` are the keys of the RAID volumes that a controller builds on the disk; the
     events occurred from `began_seconds` to `last_seconds`, and iowarden received the last one at
-    `heard_seconds`; `baseline`: it existed when the data source was first read.
+    `received_seconds`; `baseline`: it existed when the data source was first read.
     """
 
     source: str
@@ -65,7 +65,7 @@ class EventGroup:
     ended_seconds: float | None = None
     """When events reported its end at all places."""
     places: tuple[str, ...] = ()
-    """Places where it has not ended: the last `MOST_PLACES`."""
+    """Places where it has not ended: at most `MAX_PLACES`, the latest."""
     repeats: int = 0
     """Events that `burst` does not count: the kernel log had too many in one poll."""
 
@@ -100,7 +100,7 @@ class CorrelationState:
 class EventUpdate:
     """An update: an event to report.
 
-    Fields: `happening` is its burst, this event included, None if the event is a duplicate or older
+    Fields: `group` is its burst, this event included, None if the event is a duplicate or older
     than the baseline; `announced`: it gets a line in the journal, which of many events not each
     does; `twin`: another data source reported it before.
     """

@@ -139,8 +139,8 @@ def fact(
 ) -> Fact:
     """Return an alert for correlation; a lasting one began as many seconds ago as its value.
 
-    A missing disk disappeared after it was last `seen`, as in Around; a connection that is given
-    up had failed before.
+    A missing disk disappeared after it was last `seen`, as in CauseContext; a connection that is
+    given up had failed before.
     """
     what, began = meaning(alert), alert.active_seconds
     if what.lasts and not alert.count and alert.absent_seconds is None:

@@ -64,8 +64,8 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
     is no resolved mail. `arrival` is the initial report: an incident of only lasting problems that
     existed by then is reported there. `silenced` is whether an alert is silenced now, `usual` why
     it is not mailed because it recurs at this hour each day, `acknowledged` the acknowledgements of
-    incidents, by identifier: no mail but the resolved one, until the event LIFTED ends that; for
-    events that is when the incident is closed. `around` is the topology.
+    incidents, by identifier: no mail but the resolved one, until the event ACK_EXPIRED ends that;
+    for events that is when the incident is closed. `around` is the topology.
     """
     known = acknowledged or {}
     book = _Book(state, install)

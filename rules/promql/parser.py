@@ -1,7 +1,7 @@
 """PromQL parser: text in, syntax tree out, types checked.
 
 Source: Prometheus 3, promql grammar; 'Operators', binary operator precedence. Limits:
-MAXIMUM_LENGTH, MAXIMUM_NESTING. Refused by name: histograms, quoted names, and everything that a
+MAX_LENGTH, MAX_NESTING. Refused by name: histograms, quoted names, and everything that a
 Prometheus server accepts only with experimental syntax enabled.
 """
 

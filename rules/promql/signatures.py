@@ -136,7 +136,7 @@ def matches_empty(matcher: LabelMatcher) -> bool:
 def check(text: str, root: Node) -> None:
     """Check types, depth and regular expressions of a well-formed expression.
 
-    Errors: PromqlError, the first that Prometheus would report. Limits: MAXIMUM_DEPTH.
+    Errors: PromqlError, the first that Prometheus would report. Limits: MAX_DEPTH.
     """
     for node, depth in _walk(root):
         if depth > MAX_DEPTH:

@@ -159,7 +159,7 @@ class SeriesStore:
     Limits: a metric without retention has only its newest sample, so it cannot be evaluated at an
     earlier time. A series is dropped once its newest sample is older than look-back and retention;
     this is checked every look-back period, so the store cannot grow without limit. A sample of
-    history takes 16 bytes; an eighth more is stored than needed. If the total exceeds MOST_SAMPLES,
+    history takes 16 bytes; an eighth more is stored than needed. If the total exceeds MAX_SAMPLES,
     the metrics with most samples are `overfull`: they have no history until other rules are loaded.
     A store that `thins` reduces old samples to those of a scrape every 15 s: a day of data read
     each second would be too much.
@@ -295,7 +295,7 @@ class SeriesStore:
         return rows
 
     def restore(self, rows: Sequence[Row]) -> None:
-        """Restore what `tail` returned before a restart, for metrics with history.
+        """Restore what `samples_between` returned before a restart, for metrics with history.
 
         Limits: only samples older than a series' own. They are thinned already, and the arrays are
         reused. There is no marker at the end: as in Prometheus, a series continues after a short

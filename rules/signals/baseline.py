@@ -83,7 +83,7 @@ def pairs(counted: ErrorCount) -> Pairs:
 
 
 def bounded(state: Remembered) -> Remembered:
-    """Return the state limited to MOST_KEPT objects, those most recently seen."""
+    """Return the state limited to MAX_RETAINED objects, those most recently seen."""
     if len(state) <= MAX_RETAINED:
         return state
     latest = sorted(state.items(), key=lambda item: item[1][0][0] if item[1] else 0.0)

@@ -79,8 +79,8 @@ class SignalGroup(Generic[S]):
     computed. A group with only slow data sources is stepped only when one of them was read.
     `remember` and `recall` store over a restart what takes long to learn, by object: each pair
     begins with a time of the program's clock, or 0 for none, except the `untimed` first ones.
-    `unread`: objects whose data are unavailable, as labels and a reason: alerts with these labels
-    are unknown.
+    `unreadable`: objects whose data are unavailable, as labels and a reason: alerts with these
+    labels are unknown.
     """
 
     name: str

@@ -3,9 +3,9 @@
 Source: kernel, fs/btrfs/volumes.c (btrfs_map_block and what it calls), volumes.h (BTRFS_STRIPE_LEN,
 BTRFS_DEVICE_RANGE_RESERVED), disk-io.h (btrfs_sb_offset). Units: bytes. A chunk is a range of
 addresses that lies on one or more devices in stripes. Of n stripes single, DUP, RAID1, RAID1C3,
-RAID1C4: each holds all of it; RAID0: they alternate by `stripe_bytes`; RAID10: groups of `copies`
-do, equal within a group; RAID5, RAID6: in row r the d-th piece of data is in stripe (r + d) mod n,
-parity in those after it.
+RAID1C4: each holds all of it; RAID0: they alternate by `BtrfsChunk.stripe_bytes`; RAID10: groups of
+`BtrfsChunk.copies` do, equal within a group; RAID5, RAID6: in row r the d-th piece of data is in
+stripe (r + d) mod n, parity in those after it.
 """
 
 from __future__ import annotations

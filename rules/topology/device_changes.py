@@ -91,7 +91,7 @@ class VanishedDisk:
 class ReturnedDisk:
     """A disk that has returned, or has another name. Units: seconds of the program's clock.
 
-    Fields: `was` is its earlier name, `name` the current one; `held` is as in Event.
+    Fields: `was` is its earlier name, `name` the current one; `members` is as in DeviceChange.
     """
 
     was: str

@@ -3,10 +3,10 @@
 The kernel reports 'sdb', 'ata3.00', '2:0:1:0'; a controller reports 'channel 2'; people and SMART
 use a serial number. All reports about one disk must become one incident, so an event is given the
 identity that alerts about the same object have: that of `device_identity` for a block device, that
-of `rules.coverage` for a disk hidden by a controller. An event of an array member concerns the
-member's disk. Locations within a controller are resolved in rules/topology/slots.py. Limits: the
-host of a controller is known where there is only one of its vendor, or by a serial number. What
-cannot be resolved is identified by the reported name; nothing is raised.
+of `rules.topology.inventory` for a disk hidden by a controller. An event of an array member
+concerns the member's disk. Locations within a controller are resolved in rules/topology/slots.py.
+Limits: the host of a controller is known where there is only one of its vendor, or by a serial
+number. What cannot be resolved is identified by the reported name; nothing is raised.
 """
 
 from __future__ import annotations

@@ -105,9 +105,9 @@ class InventoryDisk:
     """A disk, the data sources that list it, and its monitoring state.
 
     Fields: `disk` is the label of its series; `expected_by` are 'kernel', 'scan', 'controller',
-    'enclosure', 'configuration', and 'memory' if only stored state lists it; `how` is its access
-    method ('areca,2 at /dev/sg3', with the program if that is not smartctl), `read_seconds` the
-    last valid reading; `physical`: it could be read, so that it counts when it is not.
+    'enclosure', 'configuration', and 'memory' if only stored state lists it; `access_method` is as
+    shown to users ('areca,2 at /dev/sg3', with the program if that is not smartctl), `read_seconds`
+    the last valid reading; `physical`: it could be read, so that it counts when it is not.
     """
 
     disk: str

@@ -38,12 +38,12 @@ class SlotContent:
 class DeviceMap:
     """All that is known about locations.
 
-    Fields: `covered` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
+    Fields: `disks` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
     and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
     boot's, '' unknown; `before` has the owner of each name when iowarden last ran; `ahead_seconds`
     is by how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by the
     names that drivers use: 'mpt3sas_cm0', '0000:03:00.0', `fabrics` those of Fibre Channel and
-    iSCSI; `standing` is the storage stack now and until lately.
+    iSCSI; `dependents` is the storage stack now and until lately.
     """
 
     topology: Topology | None = None
@@ -81,7 +81,7 @@ class EventPlace:
 
 
 class DeviceIndex:
-    """Lookup tables over a Map, by name, address and serial number."""
+    """Lookup tables over a DeviceMap, by name, address and serial number."""
 
     def __init__(self, known: DeviceMap) -> None:
         """Build the tables; the map does not change meanwhile."""

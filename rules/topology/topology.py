@@ -151,7 +151,7 @@ def _devices(state: Dependents) -> dict[str, list[Dependent]]:
 
 
 def to_stored(state: Dependents, now: float) -> StoredDependents:
-    """Return what is stored over a restart, at most MOST_KEPT pairs, what ended lately first."""
+    """Return what is stored over a restart, at most MAX_RETAINED pairs, what ended lately first."""
     numbers: dict[Dependent, str] = {}
     left = MAX_RETAINED
     ended: dict[str, dict[str, float]] = {}

@@ -59,8 +59,8 @@ def is_supported(target: AccessMethod) -> bool:
 def run_cli64_smart(root: Machine, target: AccessMethod, answer: SmartctlResult) -> SmartctlResult:
     """Return the data from the controller vendor's program where smartctl could not read the drive.
 
-    If that program returns no data either, smartctl's answer is returned with both reasons. `late`
-    is kept.
+    If that program returns no data either, smartctl's answer is returned with both reasons.
+    `SmartctlResult.late` is that of smartctl.
     """
     started = answer.ran or answer.status is ReadStatus.NO_SMARTCTL
     if answer.status not in _TRY_CLI or not started or not is_supported(target):

@@ -113,7 +113,7 @@ def parse_volumes(
 ) -> tuple[ControllerArray, ...]:
     """Parse the volumes of 'vsf info'. Errors and `unread`: see `output.readable`.
 
-    `address` is the SCSI address that the driver uses: channel, target, logical unit.
+    `ControllerArray.address` is the one that the driver uses: channel, target, logical unit.
     """
     header, rows = _table("vsf info", text, r"#\s+Name\s+Raid Name\b")
     parents = {each.label: each.name for each in raid_sets}

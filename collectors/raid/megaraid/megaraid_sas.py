@@ -144,7 +144,7 @@ def _unlisted(
 
     `lost`: why rows of a list could not be read.
 
-    Errors: LateError, StuckError.
+    Errors: DeadlineError, StuckError.
     """
     reason = ""
     if len(listed) >= len(hosts):
@@ -166,7 +166,7 @@ def _with_volumes(
 ) -> list[str]:
     """Return the hosts that have volumes but are none of the listed controllers.
 
-    Errors: LateError, StuckError.
+    Errors: DeadlineError, StuckError.
     """
     shown = {each: scsi_hosts.host_role(root, each, family.driver) for each in hosts}
     rest = [each for each in hosts if shown[each] is scsi_hosts.HostRole.VOLUMES]

@@ -36,8 +36,8 @@ Tree = dict[str, Any]
 class StorcliAnswer:
     """The answer of one controller, or of the program itself: then `number` is None.
 
-    Fields: `errors` are its own, harmless ones left out; `unread` are the reasons why rows of its
-    tables could not be read; keys in `data` are in lower case.
+    Fields: `errors` are its own, harmless ones left out; `read_errors` are the reasons why rows of
+    its tables could not be read; keys in `data` are in lower case.
     """
 
     number: int | None

@@ -75,7 +75,7 @@ _SYNC = re.compile(r"scsi_id:(?P<id>[0-9]{1,3}) (?P<done>[0-9]{1,3})%")
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """Volumes and their disks. `unread`: why lines could not be read."""
+    """Volumes and their disks. `read_errors`: why lines could not be read."""
 
     arrays: tuple[ControllerArray, ...]
     disks: tuple[PhysicalDisk, ...]

@@ -190,7 +190,7 @@ def parse_controllers(text: str) -> tuple[FoundController, ...]:
 
     Also of 'ld all show', 'pd all show' and 'pd all show detail', which have a part of it. Repeated
     data count once; the longer block of a disk is used.
-    What the tool could not read, an invalid disk line, and an end within a line are `unread`.
+    What the tool could not read, an invalid disk line, and an end within a line are `read_errors`.
     Errors: BusyError; ParseError, if no controller is named.
     """
     plain = output.plain(text)

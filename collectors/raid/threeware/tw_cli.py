@@ -174,7 +174,7 @@ def parse_controller(text: str, name: str) -> Controller:
     Also from a part: 'unitstatus', 'drivestatus', 'bbustatus', an enclosure's 'show all'. Empty
     ports are left out. Columns are identified by their header; unknown tables are ignored. Only its
     counts show that it is complete: a row that does not fit its table, and fewer rows than counted,
-    are `unread`.
+    are `read_errors`.
     Errors: ParseError, for an output without such a table.
     """
     found = _Tables()

@@ -70,7 +70,7 @@ FAMILIES = (
 class Horizon(NamedTuple):
     """One forecast horizon: length of a stretch, how many, how many at least, how far it forecasts.
 
-    `kept`: how many stretches are stored, for the minimum left in them.
+    `max_points`: how many stretches are stored, for the minimum left in them.
     """
 
     stretch_seconds: float

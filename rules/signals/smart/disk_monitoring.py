@@ -50,7 +50,7 @@ class MonitoringState:
     implausible: Mapping[str, str] = field(default_factory=dict)
     """Why the data of a disk are implausible."""
     inputs: tuple[object, ...] = ()
-    """What `covered` was derived from."""
+    """What `disks` was derived from."""
 
     def identity(self, disk: str) -> Identity | None:
         """Return the identity of a disk, also of one that is missing."""

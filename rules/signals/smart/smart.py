@@ -157,10 +157,10 @@ class CachedVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SmartState:
-    """State of all drives; `kept` is stored over a restart.
+    """State of all drives; `persistent` is stored over a restart.
 
-    `kept` by disk: when it was last polled and its power-on hours, when it was first seen and how
-    many polls had plausible counts (2 at most); by disk, tab and name: a count, a value, a
+    `persistent` by disk: when it was last polled and its power-on hours, when it was first seen and
+    how many polls had plausible counts (2 at most); by disk, tab and name: a count, a value, a
     temperature, its implausibility.
     """
 

@@ -46,7 +46,7 @@ EXT4 = parse_mountinfo(MOUNTS)[0]
 
 
 def statvfs(number: str, blocks: int = 1000, files: int = 100, block_bytes: int = 4096) -> str:
-    """Return the text of Root.statvfs for a half full file system."""
+    """Return the text of Machine.statvfs for a half full file system."""
     return (
         f"device_number {number}\nblock_bytes {block_bytes}\nfragment_bytes 4096\n"
         f"blocks {blocks}\nblocks_free {blocks // 2}\nblocks_available {blocks // 4}\n"
