@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.smart import hidden_disks, scsi_hosts
 from iowarden.collectors.smart.drive import AccessMethod
-from iowarden.collectors.smart.scsi_hosts import UnmonitoredDevice as Uncovered  # noqa: TC001 - of Found
-from iowarden.collectors.smart.scsi_hosts import VirtualDrive as Volume  # noqa: TC001 - the same
+from iowarden.collectors.smart.scsi_hosts import (  # noqa: TC001 - of Discovered
+    UnmonitoredDevice,
+    VirtualDrive,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -90,8 +92,8 @@ class Discovered:
 
     targets: tuple[AccessMethod, ...]
     problems: tuple[str, ...] = ()
-    unmonitored: tuple[Uncovered, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    unmonitored: tuple[UnmonitoredDevice, ...] = ()
+    volumes: tuple[VirtualDrive, ...] = ()
     configured: tuple[tuple[ConfiguredDrive, AccessMethod | None], ...] = ()
 
 

@@ -16,8 +16,7 @@ from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
 from iowarden.daemon.notify import delivery
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.message import recipients
-from iowarden.daemon.service import flight_recorder, reload, sample_persistence
-from iowarden.daemon.service import selftest_runner as self_test_runs
+from iowarden.daemon.service import flight_recorder, reload, sample_persistence, selftest_runner
 from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.service.device_watch import DeviceWatch
@@ -194,7 +193,7 @@ class Service:
             table=parts.table,
             names=parts.schema.renames,
         )
-        self._self_tests = self_test_runs.SelfTestRunner(
+        self._self_tests = selftest_runner.SelfTestRunner(
             engine,
             log,
             parts.make_selftest_machine,
@@ -385,7 +384,7 @@ class Service:
                     self._tracker.add_affected_files(event)
             case reload.ReloadDone() | reload.ReloadRefused():
                 self._reloader.take(event)
-            case self_test_runs.SelfTestAnswer():
+            case selftest_runner.SelfTestAnswer():
                 self._self_tests.take(event, now)
             case _:
                 self._handle_request(event, now)
@@ -398,7 +397,7 @@ class Service:
             case uevents.UeventBatch():
                 self._devices.take(event)
             case ControlCommand():
-                own = event.name in self_test_runs.COMMANDS
+                own = event.name in selftest_runner.COMMANDS
                 (self._self_tests if own else self._command_handler).answer(event, now)
             case Reload():
                 self._reloader.begin()

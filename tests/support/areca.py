@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from support.attached import Files, host, node, said
+from support.attached import Files, host, node, probe_answer
 from support.recordings import BOOTED_SECONDS
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Card:
     def answers(self, command: str, text: str) -> Files:
         """Return what its program prints."""
         which = (f"ctrl={self.which}",) if self.which else ()
-        return said("cli64", *which, *command.split(), stdout=text)
+        return probe_answer("cli64", *which, *command.split(), stdout=text)
 
     def attributes(self, channel: int, pending: int = 200) -> Files:
         """Return what smartctl reads of a disk through it: normalized values, no raw ones.
@@ -194,4 +194,4 @@ def _smart(document: Mapping[str, Any], *target: str) -> Files:
         "smartctl": {"version": [7, 3], "argv": ["smartctl"], "exit_status": 0},
         **document,
     }
-    return said(*ASK, *POWER, *target, stdout=json.dumps(whole))
+    return probe_answer(*ASK, *POWER, *target, stdout=json.dumps(whole))

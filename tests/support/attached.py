@@ -54,7 +54,7 @@ def udev(number: str, *lines: str) -> Files:
     return {f"/run/udev/data/b{number}": "".join(f"{line}\n" for line in lines)}
 
 
-def said(*command: str, stdout: str, stderr: str = "", status: int = 0) -> Files:
+def probe_answer(*command: str, stdout: str, stderr: str = "", status: int = 0) -> Files:
     """Return what the probe answers after it ran a program."""
     value = {"status": status, "signal": None, "stdout": stdout, "stderr": stderr}
     return {probe_path("run", command): json.dumps(value)}
@@ -64,7 +64,7 @@ def scan(*devices: tuple[str, str]) -> Files:
     """Return what 'smartctl --scan --json' says of (name, type) of devices."""
     listed = [{"name": name, "info_name": name, "type": kind} for name, kind in devices]
     text = json.dumps({"smartctl": {"version": [7, 3], "exit_status": 0}, "devices": listed})
-    return said("smartctl", "--json=c", "--scan", stdout=text)
+    return probe_answer("smartctl", "--json=c", "--scan", stdout=text)
 
 
 def cciss(path: str, *disks: Mapping[str, object] | str) -> Files:
@@ -77,5 +77,5 @@ def cciss(path: str, *disks: Mapping[str, object] | str) -> Files:
             messages = [{"string": text, "severity": "error"}]
             text = json.dumps({"smartctl": {"exit_status": 2, "messages": messages}})
         command = ("smartctl", "--json=c", "-n", "standby", "-i", "-d", f"cciss,{number}", path)
-        files |= said(*command, stdout=text)
+        files |= probe_answer(*command, stdout=text)
     return files

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from support.attached import said
+from support.attached import probe_answer
 from support.drives import ata
 from support.kmsg import Kernel
 from support.live import Live
@@ -205,7 +205,7 @@ def drive(name: str, *, kind: str = "sat", **changes: object) -> Files:
             document[key] = value
     words = command(AccessMethod(f"/dev/{name}", kind), "full")
     status = document["smartctl"]["exit_status"]
-    return said(*words, stdout=json.dumps(document), status=status)
+    return probe_answer(*words, stdout=json.dumps(document), status=status)
 
 
 def self_tests(*passed: bool) -> dict[str, object]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from support import drives
-from support.attached import said
+from support.attached import probe_answer
 from support.program import Played
 from support.recordings import BOOTED_SECONDS, FIXTURES
 from support.storage import SECTORS, Server
@@ -114,7 +114,9 @@ class FakeMachine(Server):
         files: Files = {}
         path = f"/dev/{name.partition('n1')[0] if name.startswith('nvme') else name}"
         for kind in ("scsi", "sat", "nvme", ""):
-            files |= said(*smartctl_runner.command(AccessMethod(path, kind), "full"), stdout=output)
+            files |= probe_answer(
+                *smartctl_runner.command(AccessMethod(path, kind), "full"), stdout=output
+            )
         return files
 
     def adapter(self, number: int, driver: str, **more: str) -> None:
@@ -631,9 +633,9 @@ def _card_files(
         ("/c0/vall show all", answer(volumes)),
         ("/c0 show patrolread", answer(patrol)),
     ):
-        files |= said("storcli64", *words.split(), "J", "nolog", stdout=text)
+        files |= probe_answer("storcli64", *words.split(), "J", "nolog", stdout=text)
     question = f"/c0 show events type=latest={EVENTS} nolog".split()
-    return files | said("storcli64", *question, stdout=end)
+    return files | probe_answer("storcli64", *question, stdout=end)
 
 
 # --- paths

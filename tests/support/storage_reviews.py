@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from support.attached import said
+from support.attached import probe_answer
 from support.storage_incidents import (
     FAIL_MEMBER,
     MD,
@@ -333,7 +333,7 @@ def _smart_array(cache: str, battery: str, caching: str) -> Files:
         ("ctrl slot=0 show config", config),
         ("ctrl slot=0 show config detail", detail),
     ):
-        files |= said("ssacli", *words.split(), stdout=text)
+        files |= probe_answer("ssacli", *words.split(), stdout=text)
     return files
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from support.attached import Files, cciss, disk, host, node, said, scan, udev
+from support.attached import Files, cciss, disk, host, node, probe_answer, scan, udev
 from support.recordings import corpus
 
 from iowarden.collectors.block.block_devices import read_block
@@ -297,7 +297,7 @@ def test_megaraid_with_one_disk_twice(machine: MachineMaker) -> None:
     files = (
         host("host7", "megaraid_sas", "0000:00:07.0")
         | disk("7:2:0:0", "sde", "QEMU", "QEMU HARDDISK")
-        | said(
+        | probe_answer(
             *("smartctl", "--json=c", "--scan"),
             stdout=corpus("vm/smart/scan.json").read_text(),
         )
@@ -345,7 +345,7 @@ def test_a_scan_that_says_nonsense_loses_no_disk(
     """Known disks of the controller are kept, the invalid text reported; others are discovered."""
     files = host("host0", "megaraid_sas", "0000:02:00.0") | disk("0:2:0:0", "sda", "LSI", "MR9260")
     before = found(machine, files | scan(("/dev/bus/0", "megaraid,4")))
-    bad = said("smartctl", "--json=c", "--scan", stdout=said_by_smartctl)
+    bad = probe_answer("smartctl", "--json=c", "--scan", stdout=said_by_smartctl)
     after = found(machine, files | bad, before=before)
     assert after.targets == before.targets
     assert "'smartctl --scan': expected" in after.problems[0]
@@ -382,7 +382,7 @@ GuiErrMsg<0x00>: Success.
 
 def test_areca_with_its_program(machine: MachineMaker) -> None:
     """Two disks of three channels; an old driver has no name, its PCI device does."""
-    result = found(machine, ARECA | said("areca-cli", "disk", "info", stdout=CHANNELS))
+    result = found(machine, ARECA | probe_answer("areca-cli", "disk", "info", stdout=CHANNELS))
     assert ways(result) == ["/dev/sg1 -d areca,1", "/dev/sg1 -d areca,10"]
     assert {(t.controller, t.driver, t.slot) for t in result.targets} == {
         ("host3", "arcmsr", "channel 1"),
@@ -416,8 +416,8 @@ def test_the_lines_that_are_advised_are_taken(machine: MachineMaker) -> None:
 
 def test_a_hanging_areca_program_loses_no_disk(machine: MachineMaker) -> None:
     """A truncated table is refused: known disks are kept, and the problem shows how it ended."""
-    before = found(machine, ARECA | said("cli64", "disk", "info", stdout=CHANNELS))
-    half = said("cli64", "disk", "info", stdout=CHANNELS[:200])
+    before = found(machine, ARECA | probe_answer("cli64", "disk", "info", stdout=CHANNELS))
+    half = probe_answer("cli64", "disk", "info", stdout=CHANNELS[:200])
     after = found(machine, ARECA | half, before=before)
     assert after.targets == before.targets
     assert "'cli64 disk info': expected a table" in after.problems[0]
@@ -444,8 +444,8 @@ def test_3ware_with_its_program(machine: MachineMaker) -> None:
         host("host1", "ahci")
         | host("host6", "3w-sas", "0000:05:00.0")
         | disk("6:0:0:0", "sda", "LSI", "9750-4i    DISK")
-        | said("tw_cli", "info", stdout=CONTROLLERS)
-        | said("tw_cli", "info", "c0", "drivestatus", stdout=PORTS)
+        | probe_answer("tw_cli", "info", stdout=CONTROLLERS)
+        | probe_answer("tw_cli", "info", "c0", "drivestatus", stdout=PORTS)
     )
     result = found(machine, files)
     assert [(str(t), t.slot) for t in result.targets] == [
@@ -462,8 +462,8 @@ def test_two_3ware_controllers_are_configured(machine: MachineMaker) -> None:
         host("host2", "3w-9xxx", "0000:05:00.0")
         | host("host10", "3w-9xxx", "0000:06:00.0")
         | disk("2:0:0:0", "sda", "AMCC", "9650SE-4LP DISK")
-        | said("tw_cli", "info", stdout=CONTROLLERS)
-        | said("tw_cli", "info", "c0", "drivestatus", stdout=PORTS)
+        | probe_answer("tw_cli", "info", stdout=CONTROLLERS)
+        | probe_answer("tw_cli", "info", "c0", "drivestatus", stdout=PORTS)
     )
     second = ConfiguredDrive("0000:06:00.0", "3ware,2")
     result = found(machine, files, second, ConfiguredDrive("/dev/twa0", "3ware,1"))

@@ -16,9 +16,10 @@ from support.recordings import write_tree
 
 from iowarden.collectors.machine import Machine, probe_path
 from iowarden.collectors.smart import smart_series, smartctl_exporter, smartctl_runner
-from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered, Uncovered
+from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered
 from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, ReadStatus
 from iowarden.collectors.smart.options import Options
+from iowarden.collectors.smart.scsi_hosts import UnmonitoredDevice
 from iowarden.daemon.polling import smart, smart_discovery, smart_schedule
 from iowarden.daemon.probe_client.client import Client
 from iowarden.daemon.probe_client.connect import connector
@@ -76,7 +77,7 @@ class Bench:
         self.program = self.probe.program("smartctl", SMARTCTL)
         self.now = 1000.0
         self.targets: tuple[AccessMethod, ...] = ()
-        self.uncovered: tuple[Uncovered, ...] = ()
+        self.unmonitored: tuple[UnmonitoredDevice, ...] = ()
         self.configured: tuple[tuple[ConfiguredDrive, AccessMethod | None], ...] = ()
         self.client: Client | None = None
         self.root = Machine("/")
@@ -94,7 +95,7 @@ class Bench:
             options or Options(),
             lambda: self.now,
             lambda *_: Discovered(
-                self.targets, unmonitored=self.uncovered, configured=self.configured
+                self.targets, unmonitored=self.unmonitored, configured=self.configured
             ),
         )
 
@@ -449,7 +450,9 @@ def test_drives_come_and_go_with_a_look(bench: Bench) -> None:
 
 def test_what_cannot_be_asked_is_listed_with_its_reason(bench: Bench) -> None:
     """A volume of a storage array: no SMART data of a disk, and no run of smartctl."""
-    bench.uncovered = (Uncovered("/dev/sdq", ReadStatus.LUN, "a volume of an array", "sdq"),)
+    bench.unmonitored = (
+        UnmonitoredDevice("/dev/sdq", ReadStatus.LUN, "a volume of an array", "sdq"),
+    )
     disk = only(bench.look(bench.start()))
     assert (disk.device, disk.polled.status, disk.polled.runs_total) == ("sdq", ReadStatus.LUN, 0)
     assert not bench.runs()

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from support.live import Live, parsed, text
-from support.live import watched as looked_after
+from support.live import watched as running
 from support.program import Feed, Played, recorded
 from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, smtp_server
@@ -246,7 +246,7 @@ def test_the_flight_of_a_hung_disk_replays_to_its_alert(
 def test_what_becomes_critical_together_has_one_file(tmp_path: Path) -> None:
     """Both disks hang in the same second: both mails name the file, which exists."""
     live = Live(tmp_path)
-    with looked_after(tmp_path, live) as it:
+    with running(tmp_path, live) as it:
         it.wait(8)
         live.hang("sda")
         live.hang("sdb")

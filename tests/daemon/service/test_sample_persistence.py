@@ -14,7 +14,7 @@ from support.recordings import write_recording
 
 from iowarden.daemon.service.sample_persistence import SAVE_SECONDS, SamplePersistence
 from iowarden.daemon.storage.history_db import SampleBatch, SamplesLoaded, Written
-from iowarden.rules.alerting.staleness import ObservationHistory as Seen
+from iowarden.rules.alerting.staleness import ObservationHistory
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
@@ -296,7 +296,7 @@ def test_a_tail_of_the_future_is_moved_and_no_window_is_full(ahead: float) -> No
     """The clock was set back since: the samples are the newest possible, and prove nothing."""
     host = Handed()
     times = array("d", [START + ahead - 100 + n for n in range(100)])
-    seen = Seen({"x": START - 9999}, START + ahead - 1)
+    seen = ObservationHistory({"x": START - 9999}, START + ahead - 1)
     host.tails.take(SamplesLoaded([("x", (), times, array("d", [3.0] * 100))], seen))
     host.tails.restore(START)
     assert host.engine.hub.watched().since["x"] == (START if ahead else START - 9999)

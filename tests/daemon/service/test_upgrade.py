@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.kmsg import medium_error
 from support.live import parsed
-from support.live import text as words
+from support.live import text as mail_text
 from support.lives import Life
 from support.upgraded import (
     ACKNOWLEDGED,
@@ -228,7 +228,9 @@ def test_what_cannot_be_read_is_a_text_and_an_alert_and_costs_nothing_else(
         "alerts unreadable": 1.0, "outbox unreadable": 1.0, "silences newer": 1.0
     }  # fmt: skip
     (mail,) = (
-        each for each in mails if "saved state 'alerts' could not be read completely" in words(each)
+        each
+        for each in mails
+        if "saved state 'alerts' could not be read completely" in mail_text(each)
     )
     assert mail["Subject"].startswith("[WARNING] db1.example.com: iowarden itself")
     (text,) = directory.glob("state.db.alerts-*.json")

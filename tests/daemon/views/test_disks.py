@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import drives
-from support.attached import said as answer
+from support.attached import probe_answer
 from support.live import Live, text, watched
 
 from iowarden.collectors.smart import smartctl_runner
@@ -44,7 +44,7 @@ def data(host: Watched, *words: str) -> Any:  # noqa: ANN401 - whatever the comm
 
 def says(name: str, output: str) -> Files:
     """Set what smartctl reports of a disk."""
-    return answer(
+    return probe_answer(
         *smartctl_runner.command(AccessMethod(f"/dev/{name}", "scsi"), "full"), stdout=output
     )
 

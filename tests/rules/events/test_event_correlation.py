@@ -18,11 +18,11 @@ from iowarden.collectors.kmsg.kernel_events import classify
 from iowarden.collectors.kmsg.kernel_line import KernelLine
 from iowarden.collectors.raid.controller import (
     ComponentHealth,
+    ComponentState,
     Controller,
     ControllerArray,
     PhysicalDisk,
 )
-from iowarden.collectors.raid.controller import ComponentState as Told
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.events import event_alerts, event_correlation, event_counters, event_evidence
 from iowarden.rules.events.controller_clock import ControllerClock, OffsetMethod
@@ -43,7 +43,7 @@ TABLE = parse_events_file(FILE.read_text(), FILE.name)
 START = 1_800_000_000.0
 """By the program's clock and by the wall clock."""
 HOUR = 3600.0
-OK = Told(ComponentHealth.OK, "Normal")
+OK = ComponentState(ComponentHealth.OK, "Normal")
 
 
 def sd(name: str, serial: str, **fields: Any) -> Device:  # noqa: ANN401 - as Device takes them

@@ -13,8 +13,7 @@ from iowarden.collectors.md.mdstat import ArrayMember
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import ComponentHealth, ComponentState
 from iowarden.rules.advice import last_copies
-from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.alerting.alerts import AlertState as Life
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes
 from iowarden.rules.severity import Severity
@@ -85,7 +84,9 @@ def test_a_degraded_array_of_a_controller_is_judged_by_its_level(level: str, fau
     )
     where = DeviceMap(controllers=(controller.Controller("c0", "3ware", arrays=(made,)),))
     labels = (("alertname", "ControllerArrayDegraded"), ("array", "u0"), ("controller", "c0"))
-    alert = Alert("ControllerArrayDegraded", labels, Life.FIRING, 1.0, (), 0.0, subject="array u0")
+    alert = Alert(
+        "ControllerArrayDegraded", labels, AlertState.FIRING, 1.0, (), 0.0, subject="array u0"
+    )
     (found,) = last_copies.marked([alert], where)
     assert causes.meaning(found).fault is fault
 
@@ -109,7 +110,7 @@ def test_that_the_disk_with_the_last_copy_is_old_stays_a_notice(
     )
     labels = (("alertname", name), ("disk", "S-A"), ("severity", level))
     told = (("summary", "attribute 9 or 197 says it"),)
-    alert = Alert(name, labels, Life.FIRING, 1.0, told, 0.0, subject="disk   S-A")
+    alert = Alert(name, labels, AlertState.FIRING, 1.0, told, 0.0, subject="disk   S-A")
     (found,) = last_copies.marked([alert], where)
     assert found.severity is becomes
     assert ("holds the last copy of md0" in found.summary) is (becomes is Severity.CRITICAL)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.asked import FakeMachine
-from support.attached import said
+from support.attached import probe_answer
 from support.recordings import corpus
 
 from iowarden.collectors.machine import probe_path
@@ -55,7 +55,7 @@ SECOND = behind("areca,2", "channel 2")
 
 def smartctl(target: AccessMethod, output: str = REFUSED) -> Files:
     """Return smartctl's output for a disk: by default that it cannot read it."""
-    return said(*smartctl_runner.command(target, "full"), stdout=output, status=2)
+    return probe_answer(*smartctl_runner.command(target, "full"), stdout=output, status=2)
 
 
 def table(number: int, pending: int = 193) -> str:
@@ -81,7 +81,7 @@ def detail(serial: str, temperature: str = "34 C") -> str:
 
 def cli(command: str, text: str, program: str = "cli64") -> Files:
     """Return the output of Areca's program."""
-    return said(program, *command.split(), stdout=text)
+    return probe_answer(program, *command.split(), stdout=text)
 
 
 def told(number: int = 2, serial: str = "WD-9002", pending: int = 193) -> Files:
