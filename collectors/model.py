@@ -132,7 +132,7 @@ Group = tuple[Family, tuple[Sample, ...]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chunk:
-    """Families that change together; another `version` says that they may have changed."""
+    """Families that change together; a new `version` means that they may have changed."""
 
     name: str
     version: int
@@ -142,7 +142,7 @@ class Chunk:
 def trace(error: BaseException) -> str:
     """Return an exception and every place it passed, outermost first.
 
-    The standard library's function opens the source files for their lines: not with a hung disk.
+    The standard library's function opens the modules for their lines: not with a hung disk.
     """
     places = []
     step = error.__traceback__

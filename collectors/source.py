@@ -1,6 +1,6 @@
 """A collector: reads one type of value at an interval, and exports its series.
 
-Each collector's module ends in its SOURCE; collectors/registry.py lists them.
+Each collector's module ends in the constant SOURCE; collectors/registry.py lists them.
 """
 
 from __future__ import annotations

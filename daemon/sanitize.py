@@ -6,24 +6,24 @@ ELLIPSIS = "..."
 """Plain ASCII, so that a subject does not need encoding because of it."""
 
 
-def one_line(text: str, most_characters: int = 1000) -> str:
+def one_line(text: str, max_characters: int = 1000) -> str:
     r"""Return text on one line, with single spaces and control characters escaped.
 
     A control character becomes its escape ('\x1b'), an undecodable byte the byte ('\xff'), white
     space one space.
     Limits: longer text is cut, with a note by how much.
     """
-    cut = text[:most_characters]
+    cut = text[:max_characters]
     safe = " ".join("".join(_visible(character) for character in cut).split())
     left_out = len(text) - len(cut)
     return f"{safe}{ELLIPSIS} ({left_out} more characters)" if left_out else safe
 
 
-def shorten(text: str, most_characters: int) -> str:
+def shorten(text: str, max_characters: int) -> str:
     """Return text of at most so many characters, its end replaced by an ellipsis if need be."""
-    if len(text) <= most_characters:
+    if len(text) <= max_characters:
         return text
-    return (text[: max(most_characters - len(ELLIPSIS), 0)].rstrip() + ELLIPSIS)[:most_characters]
+    return (text[: max(max_characters - len(ELLIPSIS), 0)].rstrip() + ELLIPSIS)[:max_characters]
 
 
 def _visible(character: str) -> str:

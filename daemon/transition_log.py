@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NOT_ESCALATED = frozenset({model.IncidentChangeKind.CLOSED, model.IncidentChangeKind.ACK_EXPIRED})
 """Changes that are no escalation, whatever the severity."""
 MAX_EVENTS = 1000
-"""Limit of events held for 'iowarden events'; the journal has them all."""
+"""Limit of events in memory for 'iowarden events'; the journal has them all."""
 
 PRIORITY = {
     Severity.CRITICAL: 2,
@@ -190,12 +190,12 @@ class TransitionLog:
             if each not in now:
                 self._program(each, 5, "has ended")
 
-    def _program(self, stuck: Stuck, priority: int, words: str) -> None:
+    def _program(self, stuck: Stuck, priority: int, text: str) -> None:
         about = f" at {', '.join(stuck.controllers)}" if stuck.controllers else ""
         self.send(
             journal.PROGRAM_STUCK,
             priority,
-            f"'{' '.join(stuck.arguments)}' (pid {stuck.pid}){about} {words}",
+            f"'{' '.join(stuck.arguments)}' (pid {stuck.pid}){about} {text}",
             IOWARDEN_DEVICE=stuck.devices[0] if stuck.devices else "",
         )
 

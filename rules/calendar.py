@@ -150,9 +150,9 @@ def _time(text: str) -> tuple[int, ...]:
     return tuple(hour * 60 + minute for hour in hours for minute in minutes)
 
 
-def _numbers(text: str, least: int, most: int, what: str) -> list[int]:
+def _numbers(text: str, least: int, maximum: int, what: str) -> list[int]:
     if text == "*":
-        return list(range(least, most + 1))
+        return list(range(least, maximum + 1))
     found: set[int] = set()
     for part in text.split(","):
         match = _PART.fullmatch(part)
@@ -161,8 +161,8 @@ def _numbers(text: str, least: int, most: int, what: str) -> list[int]:
                 f"{what}: expected a number, '*', 'A..B', 'A/STEP' or a list of these, got '{part}'"
             )
         low, high, step = match.groups()
-        last = int(high) if high else most if step else int(low)
-        if not (least <= int(low) <= last <= most and (not step or int(step) > 0)):
-            raise ValueError(f"{what}: expected {least} to {most}, got '{part}'")
+        last = int(high) if high else maximum if step else int(low)
+        if not (least <= int(low) <= last <= maximum and (not step or int(step) > 0)):
+            raise ValueError(f"{what}: expected {least} to {maximum}, got '{part}'")
         found.update(range(int(low), last + 1, int(step or 1)))
     return sorted(found)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Layer(enum.IntEnum):
-    """Where a fault is, deepest first: what is deeper explains what stands on it."""
+    """Where a fault is, deepest first: a deeper fault explains those above it."""
 
     POWER = 0
     ADAPTER = 1
@@ -83,7 +83,7 @@ BLOCKS_PROGRAMS = frozenset(
 )
 """What makes programs of the host wait, see `Meaning.blocks_programs`."""
 WINDOWED = frozenset((Fault.HUNG, Fault.RESETS))
-"""Alerts of these count what happened in a window: it goes on after the fault is over."""
+"""Alerts of these count what happened in a window: it lasts longer than the fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +110,14 @@ class Meaning:
 
     @property
     def lasts(self) -> bool:
-        """Whether it holds programs for as long as it lasts."""
+        """Whether it blocks programs for as long as it lasts."""
         return self.fault in {Fault.HANGS, Fault.SUSPENDED}
 
     @property
     def blocks_programs(self) -> bool:
         """Whether it makes programs of the host wait: it explains its stalls and hung tasks.
 
-        That a server does not respond, the kernel tells once: its mounts hang until it does.
+        The kernel logs once that a server does not respond: its mounts hang until it does.
         """
         away = self.layer is Layer.NETWORK and self.fault is Fault.ERRORS
         return away or self.fault in BLOCKS_PROGRAMS
@@ -136,7 +136,7 @@ class Meaning:
 
     @property
     def urgent(self) -> bool:
-        """Whether programs stand still now, or data are at risk: no mail waits for others."""
+        """Whether programs are blocked now, or data are at risk: the mail is not delayed."""
         return self.threatens or self.fault in {Fault.HANGS, Fault.SUSPENDED, Fault.GONE}
 
 
@@ -280,7 +280,7 @@ CLASSES: Mapping[str, Meaning] = {
 """Of a kind of event without an own entry, by the condition of its row; all that a row may have."""
 
 LOST_A_DISK = Meaning(Fault.GONE, _D)
-"""What an adapter says of one of its disks without its name."""
+"""An adapter reports the loss of one of its disks, without the name."""
 EVENTS = _table(
     _all(
         "scsi_offlined nvme_controller_down nvme_controller_dead areca_device_failed",
@@ -333,14 +333,14 @@ EVENTS = _table(
         _V,
     ),
 )
-"""By kind of event, where the condition of its row does not say it."""
+"""By kind of event, where the condition of its row is not specific enough."""
 
 
 SUMS_UP = frozenset({"ControllerImpaired"})
-"""Shipped alerts that, but for a critical one, only say that a part is not in order: other alerts
-say which."""
+"""Shipped alerts that unless critical only summarise that a component is not ok; other alerts name
+it."""
 SHORT = frozenset({"MdDegraded", "MdDegradedFurther", "ControllerArrayDegraded"})
-"""Shipped alerts that an array misses members."""
+"""Shipped alerts about missing members of an array."""
 TIMED = frozenset({"DeviceHang", "DeviceSuspended", "ProbeProgramStuck", "WritebackNoProgress"})
 """Shipped alerts whose value is for how many seconds it has been so."""
 
@@ -350,7 +350,7 @@ def meaning(
 ) -> Meaning:
     """Return what an alert of a rule is, by its name; of an event by its kind, then `condition`.
 
-    `redundancy` is NONE_LEFT for what is about something without any: that is worse.
+    `redundancy` is NONE_LEFT if the object has none left: the fault is then EXHAUSTED.
     """
     found = RULES.get(name, OTHER)
     if event:

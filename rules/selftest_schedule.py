@@ -148,7 +148,7 @@ class Candidate:
 
     Fields: only one disk of each of `shares` ('array md0', 'controller host2') is tested at a time;
     `against` is why it must not be tested now, '' if nothing is; `running`: a test runs on it,
-    whoever started it; `kinds`: the tests it supports, None: not reported.
+    also one started by others; `kinds`: the tests it supports, None: not reported.
     """
 
     disk: str

@@ -38,7 +38,7 @@ _PARSED_DIFFERENTLY = re.compile(
 """Where libyaml 0.2.5 and PyYAML 6.0 in Python disagree on what is valid, or on its position.
 
 Tabs, line breaks other than a line feed, byte order marks, a comment right after '|' or '>', no
-value in a flow mapping, and a last line without its end. Not covered: '?' in an unquoted text
+value in a flow mapping, and a last line without its end. Not detected: '?' in an unquoted text
 within brackets, which libyaml accepts, as promtool does.
 """
 

@@ -1,7 +1,7 @@
 """The field's terms: replaced words do not come back, neither in texts for users nor in names.
 
-A word that is right where it stands is an exception below, with its reason. Docstrings and comments
-of code are not checked here, apart from references to papers that are not in the repository.
+A word that is right where it stands is an exception below, with its reason. Comments of code are
+not checked here, apart from references to papers that are not in the repository.
 """
 
 from __future__ import annotations
@@ -77,6 +77,9 @@ TEXT_WORDS = {
 }
 """What a text must not have, and what the field calls it."""
 
+IN_CODE = (r"words?", r"leaf|leaves(?! (?:out|the))")
+"""Right in a docstring: parsers split texts into words; leaf devices are those at the bottom."""
+
 NAME_WORDS = {
     "told tell tells telling untold": "reported, notified; transition log",
     "ask asks asked asking unasked": "poll, query; smartctl runner",
@@ -108,8 +111,9 @@ NAME_WORDS = {
     "stood standing anybody nobody somebody": "stacked, current",
     "words": "states, names",
     "news": "update",
+    "arrival arrivals": "initial report",
 }
-"""What no module, class, function, field or constant has in its name, and the field's term."""
+"""What no module, class, function, parameter, field or constant has in its name, and the term."""
 
 CLASSES = {
     "Told": "what it reports: ReplayEvent ...",
@@ -168,6 +172,16 @@ SKIPPED = {
     "packaging/doc/stored-schema.md": "names of stored fields; its sentences are in the code",
 }
 
+LATER = (
+    "daemon/cli/",
+    "daemon/config/",
+    "daemon/reference/",
+    "daemon/service/commands.py",
+    "rules/renames.py",
+    "rules/rulefile/",
+)
+"""Where parameters and docstrings still have replaced words."""
+
 PHRASES: dict[str, str] = {
     "unit communication time-out": "the text of an additional sense code, as SPC has it",
     "(leaf|node)": "blocks of a btrfs tree, as btrfs prints them",
@@ -197,6 +211,7 @@ NAMES: dict[str, str] = {
     "time_past": "a time of a user that must be in the past",
     "unread_seconds": "timeout for a request that the probe does not read from its socket",
     "words": "words of a text that is redacted one by one",
+    "most_told_bytes": "a keyword of daemon/cli/run_command.py",
     "iowarden_smart_scsi_grown_defects": "SCSI's term: the grown defect list",
     "DiskGrownDefectsIncreased": "SCSI's term: the grown defect list",
     "DiskAttributeFailedInPast": "smartctl prints 'In_the_past'",
@@ -239,6 +254,7 @@ class Words:
 
 
 TEXT = Words(TEXT_WORDS)
+DOCSTRING = Words({word: term for word, term in TEXT_WORDS.items() if word not in IN_CODE})
 PAPER = Words(PAPERS, whole=False)
 CODE = Words(CODES, whole=False)
 NAME = {word: term for words, term in NAME_WORDS.items() for word in words.split()}
@@ -290,35 +306,44 @@ def files(*patterns: str) -> dict[str, str]:
     }
 
 
+Texts = list[tuple[str, int, str]]
+
+
 @functools.cache
-def product() -> tuple[list[tuple[str, int, str]], list[tuple[str, int, str]]]:
-    """Return path, line and text of the sentences in the code, and of the names it declares.
+def product() -> tuple[Texts, Texts, Texts]:
+    """Return path, line and text of the sentences in the code, its docstrings, its names.
 
     The trees are not kept, and not collected meanwhile: they are half a million objects.
     """
-    sentences, declared = [], []
+    texts: dict[bool, Texts] = {False: [], True: []}
+    declared = []
     gc.disable()
     try:
         for path, text in files(*(f"{package}/**/*.py" for package in PACKAGES)).items():
             tree = ast.parse(text)
-            sentences += [(path, line, text) for line, text in strings(tree)]
-            declared += [(path, line, name) for line, name in names(tree)]
+            for line, string, is_docstring in strings(tree):
+                texts[is_docstring].append((path, line, string))
+            declared += [
+                (path, line, name)
+                for line, name in names(tree, parameters=not path.startswith(LATER))
+            ]
             declared += [(path, 1, part) for part in Path(path).with_suffix("").parts]
     finally:
         gc.enable()
-    return sentences, declared
+    return texts[False], texts[True], declared
 
 
-def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and text of what is a sentence: neither a docstring nor a regular expression."""
+def strings(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
+    """Yield line and text of what is a sentence, no regular expression; whether a docstring."""
     documents: set[ast.AST] = set()
     for node in ast.walk(tree):
         match node:
-            case ast.Expr(value=ast.Constant() as document):
+            case ast.Expr(value=ast.Constant(value=str() as text) as document):
                 documents.add(document)
+                yield node.lineno, text, True
             case ast.Constant(value=str() as text) if " " in text and node not in documents:
                 if not is_expression(text):
-                    yield node.lineno, text
+                    yield node.lineno, text, False
 
 
 def is_expression(text: str) -> bool:
@@ -326,17 +351,23 @@ def is_expression(text: str) -> bool:
     return any(sign in text for sign in ("(?", r"\w", r"\d", r"\s", r"\S"))
 
 
-def names(node: ast.AST, scope: str = "") -> Iterator[tuple[int, str]]:
-    """Yield line and name of classes, functions, fields and constants."""
+def names(node: ast.AST, scope: str = "", *, parameters: bool) -> Iterator[tuple[int, str]]:
+    """Yield line and name of classes, functions, their parameters, fields and constants."""
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.ClassDef():
                 yield child.lineno, child.name
-                yield from names(child, "class")
+                yield from names(child, "class", parameters=parameters)
             case ast.FunctionDef():
                 yield child.lineno, child.name
                 if scope == "class":
                     yield from fields(child)
+                if parameters:
+                    yield from (
+                        (part.lineno, part.arg)
+                        for part in ast.walk(child.args)
+                        if isinstance(part, ast.arg)
+                    )
             case ast.Assign() | ast.AnnAssign():
                 targets = child.targets if isinstance(child, ast.Assign) else [child.target]
                 for target in targets:
@@ -344,7 +375,7 @@ def names(node: ast.AST, scope: str = "") -> Iterator[tuple[int, str]]:
                         if isinstance(part, ast.Name):
                             yield part.lineno, part.id
             case ast.If() | ast.Try():
-                yield from names(child, scope)
+                yield from names(child, scope, parameters=parameters)
 
 
 def fields(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
@@ -394,9 +425,20 @@ def test_messages_have_the_terms_of_the_field() -> None:
     )
 
 
+def test_docstrings_have_the_terms_of_the_field() -> None:
+    """Who carries on the code searches for the words that the tools and the kernel use."""
+    texts = (each for each in product()[1] if not each[0].startswith(LATER))
+    assert (
+        shown(
+            hit for path, line, text in texts for hit in in_text(path, text, DOCSTRING, line=line)
+        )
+        == ""
+    )
+
+
 def test_names_in_code_have_the_terms_of_the_field() -> None:
-    """Modules, classes, functions, fields, constants; not parameters and local variables."""
-    declared = product()[1]
+    """Modules, classes, functions, parameters, fields, constants; not local variables."""
+    declared = product()[2]
     assert len(declared) > 10_000
     assert shown(hit for path, line, name in declared for hit in in_name(path, line, name)) == ""
     modules = {path: Path(path).stem for path, _, _ in declared}
@@ -450,7 +492,7 @@ def test_each_exception_is_needed() -> None:
     texts += [text for _, _, text in product()[0]]
     everything = " ".join("\n".join(texts).split())
     assert [phrase for phrase in PHRASES if phrase not in everything] == []
-    declared = {name for _, _, name in product()[1]}
+    declared = {name for _, _, name in product()[2]}
     assert NAMES.keys() - declared - visible().keys() == set()
     needed = {name for name in NAMES if name in CLASSES or any(map(NAME.get, parts(name)))}
     assert NAMES.keys() - needed == set()

@@ -385,8 +385,8 @@ def read_listing(root: Machine, mount_point: str, deadline_seconds: float) -> Bt
     return parse_listing(run_program(root, deadline_seconds, *words))
 
 
-def _query(root: Machine, deadline_seconds: float, *words: str) -> str:
-    return run_program(root, deadline_seconds, "btrfs", "inspect-internal", *words)
+def _query(root: Machine, deadline_seconds: float, *arguments: str) -> str:
+    return run_program(root, deadline_seconds, "btrfs", "inspect-internal", *arguments)
 
 
 def complaint(text: str) -> str:

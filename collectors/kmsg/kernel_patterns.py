@@ -631,16 +631,16 @@ def _with_fields(kind: str, groups: dict[str, str | None]) -> KindAndFields | No
     return kind, fields
 
 
-def _adapter(told: dict[str, str]) -> Fields:
+def _adapter(groups: dict[str, str]) -> Fields:
     """Return the adapter or disk that a line names, by any of its names."""
-    if "host" in told:
-        return {"controller": "host" + re.split(r"\D", told["host"])[-1]}
-    if "named" in told:
-        disk = told["named"].startswith(_DISK_NAMES)
-        return {"device" if disk else "controller": told["named"]}
-    if "controller" in told:  # arcmsr, too, counts by SCSI host
-        return {"controller": re.sub(r"^(?:arcmsr|scsi)(?=\d)", "host", told["controller"])}
-    return {"device": told["device"]} if "device" in told else {}
+    if "host" in groups:
+        return {"controller": "host" + re.split(r"\D", groups["host"])[-1]}
+    if "named" in groups:
+        disk = groups["named"].startswith(_DISK_NAMES)
+        return {"device" if disk else "controller": groups["named"]}
+    if "controller" in groups:  # arcmsr, too, counts by SCSI host
+        return {"controller": re.sub(r"^(?:arcmsr|scsi)(?=\d)", "host", groups["controller"])}
+    return {"device": groups["device"]} if "device" in groups else {}
 
 
 def _aen(detail: str, code: str | None) -> Fields:

@@ -172,8 +172,8 @@ def _scsi_device(state: Classifier, text: str) -> Taken:
     return state, None
 
 
-def _sense_key(state: Classifier, line: KernelLine, words: str) -> tuple[Classifier, KindAndFields]:
-    word = words.strip().lower()
+def _sense_key(state: Classifier, line: KernelLine, text: str) -> tuple[Classifier, KindAndFields]:
+    word = text.strip().lower()
     if word in sense.KEYS:
         key: int | None = sense.KEYS.index(word)
     else:
@@ -193,9 +193,9 @@ def _sense_key(state: Classifier, line: KernelLine, words: str) -> tuple[Classif
     return state._replace(scsi=scsi), (kind, fields)
 
 
-def _additional(state: Classifier, words: str) -> Taken:
-    codes = sense.ADDITIONAL.get(words.strip().lower())
-    if (found := _CODES.search(words)) is not None:
+def _additional(state: Classifier, text: str) -> Taken:
+    codes = sense.ADDITIONAL.get(text.strip().lower())
+    if (found := _CODES.search(text)) is not None:
         codes = int(found[1], 16), int(found[2], 16)
     asc, ascq = codes or (None, None)
     scsi = state.scsi._replace(asc=asc, ascq=ascq, dump=None)
@@ -210,7 +210,7 @@ def _additional(state: Classifier, words: str) -> Taken:
         "sense_key": scsi.sense_key,
         "asc": asc,
         "ascq": ascq,
-        "code": words.strip() if asc is None else f"0x{asc:02x}/0x{ascq:02x}",
+        "code": text.strip() if asc is None else f"0x{asc:02x}/0x{ascq:02x}",
     }
     return state, (kind or "scsi_additional_sense", fields)
 

@@ -125,7 +125,7 @@ def parse_meminfo(text: str) -> Meminfo:
 
 
 def node_samples(value: Meminfo) -> Iterator[Sample]:
-    """Yield node_exporter's node_memory_*: for the lines that it knows, not for every one."""
+    """Yield node_exporter's node_memory_*: for the lines that it exports, not for every one."""
     for name in _NODE_NAMES:
         number = value.raw.get(name)
         if number is not None:

@@ -104,7 +104,7 @@ FAMILIES, emit = describe(Vmstat, "iowarden_vmstat_")
 
 
 def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
-    """Parse '/proc/vmstat' as bytes and events; unknown lines are kept as text."""
+    """Parse '/proc/vmstat' as bytes and events; unknown lines stay text."""
     raw: dict[str, str] = {}
     for line in text.split("\n"):
         key, _, number = line.partition(" ")

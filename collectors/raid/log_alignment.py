@@ -192,13 +192,13 @@ def _overlap(former: tuple[Entry, ...], listing: tuple[Entry, ...]) -> tuple[int
 
 
 def _numbered(
-    before: NumberedEntries, kept: NumberedEntries, new: Sequence[Entry]
+    before: NumberedEntries, stored: NumberedEntries, new: Sequence[Entry]
 ) -> NumberedEntries:
     """Return the former and the new entries, each numbered among its equals."""
     highest: Counter[Entry] = Counter()
     for moment, text, number in before:
         highest[moment, text] = max(highest[moment, text], number + 1)
-    numbered = list(kept)
+    numbered = list(stored)
     for entry in new:
         numbered.append((*entry, highest[entry]))
         highest[entry] += 1

@@ -57,12 +57,12 @@ def refused(command: str, expected: str, text: str) -> ParseError:
 
 
 def readable(
-    rows: Iterable[_Row], read: Callable[[_Row], _Read], unread: list[str] | None
+    rows: Iterable[_Row], read: Callable[[_Row], _Read], read_errors: list[str] | None
 ) -> list[_Read]:
-    """Return the parsed rows of a table; the reasons for unreadable rows are added to `unread`.
+    """Return the parsed rows of a table; reasons for unreadable ones are added to `read_errors`.
 
-    A bad row does not affect good ones. Errors: ParseError, if `unread` is None and a row cannot be
-    read, and if there are rows and none can be read.
+    A bad row does not affect good ones. Errors: ParseError, if `read_errors` is None and a row
+    cannot be read, and if there are rows and none can be read.
     """
     found: list[_Read] = []
     errors: list[ParseError] = []
@@ -71,10 +71,10 @@ def readable(
             found.append(read(row))
         except ParseError as error:
             errors.append(error)
-    if errors and (unread is None or not found):
+    if errors and (read_errors is None or not found):
         raise errors[0]
-    if unread is not None:
-        unread += summarize([str(error) for error in errors])
+    if read_errors is not None:
+        read_errors += summarize([str(error) for error in errors])
     return found
 
 

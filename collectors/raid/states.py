@@ -24,8 +24,8 @@ _Named = TypeVar("_Named", "ControllerArray", "Battery", "Sensor")
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%")
 
 
-def _all(health: ComponentHealth, *words: str) -> dict[str, ComponentHealth]:
-    return dict.fromkeys(words, health)
+def _all(health: ComponentHealth, *states: str) -> dict[str, ComponentHealth]:
+    return dict.fromkeys(states, health)
 
 
 DEAD = _all(
@@ -100,7 +100,7 @@ def classify(word: str, meanings: Mapping[str, ComponentHealth]) -> ComponentSta
 _UNCOUNTED = EMPTY_VALUES | {"not available", "none"}
 
 
-def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
+def counts(printed: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
     """Return fault counts by name, and those that are no numbers, as printed.
 
     A count that cannot be read may not be 0: its component needs attention. Placeholders for a
@@ -108,7 +108,7 @@ def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
     """
     found: dict[str, int] = {}
     odd: list[str] = []
-    for name, value in told:
+    for name, value in printed:
         if re.fullmatch(r"[0-9]{1,15}", value):
             found[name] = int(value)
         elif value.casefold() not in _UNCOUNTED:
@@ -151,10 +151,10 @@ def ready(health: ComponentHealth, word: str) -> bool | None:
     return None if unsure else health is ComponentHealth.OK
 
 
-def once(told: Iterable[_Named]) -> tuple[_Named, ...]:
+def once(components: Iterable[_Named]) -> tuple[_Named, ...]:
     """Merge arrays, batteries or sensors of the same name, with the worst of their states."""
     found: dict[str, _Named] = {}
-    for each in told:
+    for each in components:
         before = found.setdefault(each.name, each)
         one, other = _own(before), _own(each)
         if one and other:
@@ -167,26 +167,27 @@ def _own(part: ControllerArray | Battery | Sensor) -> ComponentState | None:
 
 
 def agreed(
-    one: Iterable[PhysicalDisk], other: Iterable[PhysicalDisk], told: Sequence[str]
+    one: Iterable[PhysicalDisk], other: Iterable[PhysicalDisk], commands: Sequence[str]
 ) -> tuple[tuple[PhysicalDisk, ...], list[str]]:
     """Merge the disks that two outputs list; also return where they disagree on a state.
 
-    Such a disk has the worse of both states, and all else from the first. `told`: the commands.
+    Such a disk has the worse of both states, and all else from the first. `commands` are those of
+    the outputs.
     """
     found = {each.slot: each for each in one}
     odd: list[str] = []
     for each in other:
         before = found.setdefault(each.slot, each)
         if before.state.health is not each.state.health:
-            expected = f"expected '{before.state.word}', as '{told[0]}' reports"
-            odd.append(f"'{told[1]}': {each.slot}: {expected}, got '{each.state.word}'")
+            expected = f"expected '{before.state.word}', as '{commands[0]}' reports"
+            odd.append(f"'{commands[1]}': {each.slot}: {expected}, got '{each.state.word}'")
             found[each.slot] = replace(before, state=worst(before.state, each.state))
     return tuple(found.values()), odd
 
 
-def combined_reports(one: Controller, other: Controller, told: Sequence[str]) -> Controller:
-    """Merge a controller from two outputs: the first takes precedence. `told`: the commands."""
-    disks, odd = agreed(one.disks, other.disks, told)
+def combined_reports(one: Controller, other: Controller, commands: Sequence[str]) -> Controller:
+    """Merge a controller from two outputs of `commands`: the first takes precedence."""
+    disks, odd = agreed(one.disks, other.disks, commands)
     return replace(
         one,
         model=one.model or other.model,

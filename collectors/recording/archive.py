@@ -27,7 +27,7 @@ MAX_NAME_BYTES = 64 * 1024
 """Maximum of an extended header; a path of Linux has 4,096 bytes at most."""
 _BLOCK_BYTES = 512
 _MEMORY_BYTES = 128 * 1024 * 1024
-"""The dictionary of `xz -9` is 64 MiB; a file may ask for 4 GiB."""
+"""The dictionary of `xz -9` is 64 MiB; a file may demand 4 GiB."""
 _CHUNK_BYTES = 128 * 1024
 _XZ, _GZIP = b"\xfd7zXZ\0", b"\x1f\x8b"
 _PAX_PATH = re.compile(rb"(?:^|\n)\d+ path=([^\n]*)\n")

@@ -109,7 +109,7 @@ class RecordedMachine(Machine):
 class RecordingPlayer:
     """Plays a recording into a directory that a Machine reads.
 
-    Files are overwritten in place, so descriptors that are kept open see the change.
+    Files are overwritten in place, so descriptors that stay open see the change.
     Errors: RecordingError.
     """
 

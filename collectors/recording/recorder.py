@@ -229,10 +229,10 @@ def without_secrets(fstab: bytes) -> bytes:
     return os.fsencode("\n".join(lines))
 
 
-def _without_secrets(words: list[str]) -> str:
-    if len(words) < 3 or words[0].startswith("#"):
-        return "#" if words else ""
-    source, mount_point, kind, *rest = words
+def _without_secrets(fields: list[str]) -> str:
+    if len(fields) < 3 or fields[0].startswith("#"):
+        return "#" if fields else ""
+    source, mount_point, kind, *rest = fields
     user, at, server = source.rpartition("@")
     options = [o if o in _RECORDED else "*" for o in rest[0].split(",")] if rest else []
     numbers = [word for word in rest[1:3] if word.isdigit()]

@@ -185,7 +185,7 @@ def _resolved(
     root: Machine,
     machine: HostTopology,
     drive: ConfiguredDrive,
-    ways: Mapping[tuple[str, str], AccessMethod],
+    access_methods: Mapping[tuple[str, str], AccessMethod],
     links: Mapping[str, str],
 ) -> AccessMethod | None:
     """Return the access method of a configured drive, or add to the problems why there is none.
@@ -202,13 +202,13 @@ def _resolved(
         target = (
             _configured_member(root, machine, drive, path, family)
             if AccessMethod(path, drive.kind).behind_raid()
-            else _configured_direct(root, machine, drive, path, ways)
+            else _configured_direct(root, machine, drive, path, access_methods)
         )
     except ValueError as error:
         if not drive.ignore:
             machine.problems.append(f"smart: drives: '{drive.path}': {error}")
         return None
-    known = ways.get(_method_key(target), target)
+    known = access_methods.get(_method_key(target), target)
     return replace(
         target,
         slot=drive.slot or known.slot,
@@ -223,7 +223,7 @@ def _configured_direct(
     machine: HostTopology,
     drive: ConfiguredDrive,
     path: str,
-    ways: Mapping[tuple[str, str], AccessMethod],
+    access_methods: Mapping[tuple[str, str], AccessMethod],
 ) -> AccessMethod:
     """Return a drive that is polled through its own device. Errors: ValueError."""
     name = path.removeprefix("/dev/")
@@ -245,7 +245,7 @@ def _configured_direct(
         device = blocks[0] if blocks else ""
     if device and device not in machine.topology.devices:
         raise ValueError("expected a drive there, got none; is it connected? See 'lsblk'")
-    if known := ways.get(("", device or f"/dev/{name}")):
+    if known := access_methods.get(("", device or f"/dev/{name}")):
         return replace(known, path=f"/dev/{name}", kind=drive.kind or known.kind)
     block = machine.topology.devices.get(device)
     host = (block.host if block else None) or _host_of(root, machine, name)
@@ -398,16 +398,16 @@ def _described(kind: str) -> str:
     }.get(family, "a whole drive such as '/dev/sda', '/dev/nvme0' or '/dev/disk/by-id/...'")
 
 
-def _text(item: Mapping[str, object], key: str, most: int) -> str:
+def _text(item: Mapping[str, object], key: str, maximum: int) -> str:
     """Return a text of the entry, '' without one. Errors: ValueError."""
     value = item.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
         raise ValueError(f"'{key}': expected text, got {str(value)[:40]!r}; put it in quotes")  # noqa: TRY004 - the file is at fault, not the caller
-    if not re.fullmatch(rf"[!-~]|[!-~][ -~]{{0,{most - 2}}}[!-~]", value):
+    if not re.fullmatch(rf"[!-~]|[!-~][ -~]{{0,{maximum - 2}}}[!-~]", value):
         raise ValueError(
-            f"'{key}': expected 1 to {most} printable ASCII characters without a blank at either"
+            f"'{key}': expected 1 to {maximum} printable ASCII characters without a blank at either"
             f" end, got {value[:40]!r}"
         )
     return value

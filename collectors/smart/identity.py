@@ -69,7 +69,7 @@ def world_wide_name(text: str) -> str:
     return "" if re.fullmatch("0*|f*", digits) else digits
 
 
-def merge(ways: Iterable[IdentifiedPoll]) -> dict[str, Disk]:
+def merge(polls: Iterable[IdentifiedPoll]) -> dict[str, Disk]:
     """Return the disks by name.
 
     Limits: if a second disk reports the serial number of a first, both get a longer name; the first
@@ -77,7 +77,7 @@ def merge(ways: Iterable[IdentifiedPoll]) -> dict[str, Disk]:
     """
     by_serial: dict[str, list[list[IdentifiedPoll]]] = defaultdict(list)
     unnamed: list[IdentifiedPoll] = []
-    for way in sorted(ways, key=_order):
+    for way in sorted(polls, key=_order):
         serial = serial_number(way.serial)
         if not serial:
             unnamed.append(way)
@@ -103,15 +103,15 @@ def merge(ways: Iterable[IdentifiedPoll]) -> dict[str, Disk]:
     return disks
 
 
-def _order(way: IdentifiedPoll) -> tuple[bool, bool, bool, bool, list[tuple[int, str]], str]:
+def _order(poll: IdentifiedPoll) -> tuple[bool, bool, bool, bool, list[tuple[int, str]], str]:
     """Sort the best access method first: answered at its last try, direct, the lowest number.
 
     Data that a controller makes up come after those of the disk itself.
     """
     heard = (
-        way.polled.status in {ReadStatus.READ, ReadStatus.ASLEEP} and way.polled.drive is not None
+        poll.polled.status in {ReadStatus.READ, ReadStatus.ASLEEP} and poll.polled.drive is not None
     )
-    target = way.target
+    target = poll.target
     return (
         not heard,
         not target.behind_raid() and target.driver.startswith(_MADE_UP),
@@ -180,16 +180,18 @@ def _shared(texts: Sequence[str]) -> set[str]:
     return {name for name in names if names.count(name) > 1}
 
 
-def _add(disks: dict[str, Disk], name: str, ways: Sequence[IdentifiedPoll], duplicate: str) -> None:
+def _add(
+    disks: dict[str, Disk], name: str, polls: Sequence[IdentifiedPoll], duplicate: str
+) -> None:
     """Add a disk; one that has everything in common with another is distinguished by its path."""
-    best = ways[0]
+    best = polls[0]
     if name in disks:
         duplicate = duplicate or f"another disk at {disks[name].polled.target} has the same name"
         name = f"{name} {best.target}"
     disks[name] = Disk(
         key=name,
         polled=best.polled,
-        device=next((way.target.device for way in ways if way.target.device), ""),
-        others=tuple(way.target for way in ways[1:]),
+        device=next((way.target.device for way in polls if way.target.device), ""),
+        others=tuple(way.target for way in polls[1:]),
         duplicate=duplicate,
     )

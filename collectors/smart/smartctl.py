@@ -63,7 +63,8 @@ def parse(text: str, *, kind: str = "") -> Drive | SmartRefusal:
                 f" {text.strip()[:80]!r}; run it by hand on this drive"
             )
     if begin:
-        document.pop("unread", None)  # JSON has its values, whatever the locale does to its text
+        # JSON has its values, whatever the locale does to its text.
+        document.pop("read_errors", None)
     judged = _classified(document, lines, kind)
     return _compared(judged, lines) if isinstance(judged, Drive) and lines else judged
 
@@ -137,9 +138,9 @@ def _output(document: Document) -> list[str]:
     return [line for line in lines[:_MAX_LINES] if isinstance(line, str)]
 
 
-def _merged(said: Document, text: Document) -> Document:
+def _merged(document: Document, text: Document) -> Document:
     """Return the drive from JSON, with fields from the text where JSON has none."""
-    merged = text | {name: value for name, value in said.items() if value is not None}
+    merged = text | {name: value for name, value in document.items() if value is not None}
     for name, value in merged.items():
         other = text.get(name)
         if isinstance(value, dict) and isinstance(other, dict) and value is not other:

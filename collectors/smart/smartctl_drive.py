@@ -43,14 +43,14 @@ def drive_of(report: SmartctlReport, lines: list[str], kind: str) -> Drive:
     available = True if available is None and enabled else available
     capacity = report.integer("user_capacity", "bytes")
     if capacity is None:
-        capacity = report.integer("nvme_total_capacity", most=MAX_UINT128) or None
+        capacity = report.integer("nvme_total_capacity", maximum=MAX_UINT128) or None
     errors = first(
         report.integer,
         ("ata_smart_error_log", "extended", "count"),
         ("ata_smart_error_log", "summary", "count"),
     )
     pending = report.integer("ata_pending_defects_log", "count")
-    spoilt = report.strings("unread")
+    spoilt = report.strings("read_errors")
     drive = Drive(
         protocol=protocol,
         model=report.text("model_name")
@@ -71,7 +71,7 @@ def drive_of(report: SmartctlReport, lines: list[str], kind: str) -> Drive:
         smart_available=available,
         smart_enabled=enabled,
         passed=_passed(report, nvme),
-        exit_status=report.integer("smartctl", "exit_status", most=255) or 0,
+        exit_status=report.integer("smartctl", "exit_status", maximum=255) or 0,
         temperature_celsius=_temperature(report, protocol, attributes),
         temperature_limit_celsius=_limit(report, protocol, trip),
         reported_trip_celsius=trip,
@@ -169,15 +169,15 @@ def _version(report: SmartctlReport) -> str:
 def _wwn(report: SmartctlReport) -> str:
     """Return NAA, OUI and identifier of an ATA drive, the designator of SCSI, EUI-64 of NVMe."""
     if report.at("wwn") is not None:
-        naa = report.integer("wwn", "naa", most=2**4 - 1)
-        oui = report.integer("wwn", "oui", most=2**24 - 1)
-        identifier = report.integer("wwn", "id", most=2**36 - 1)
+        naa = report.integer("wwn", "naa", maximum=2**4 - 1)
+        oui = report.integer("wwn", "oui", maximum=2**24 - 1)
+        identifier = report.integer("wwn", "id", maximum=2**36 - 1)
         if naa is not None and oui is not None and identifier is not None:
             return f"{naa:x}{oui:06x}{identifier:09x}"
     for row in report.rows("nvme_namespaces"):
         if row.at("eui64") is not None:
-            oui = row.integer("eui64", "oui", most=2**24 - 1)
-            extension = row.integer("eui64", "ext_id", most=2**40 - 1)
+            oui = row.integer("eui64", "oui", maximum=2**24 - 1)
+            extension = row.integer("eui64", "ext_id", maximum=2**40 - 1)
             if oui is not None and extension is not None and (oui or extension):
                 return f"{oui:06x}{extension:010x}"
     found = _DESIGNATOR.match(report.text("logical_unit_id").lower())
@@ -192,7 +192,7 @@ def _rotation(report: SmartctlReport, protocol: Protocol, lines: list[str]) -> i
 
     For a SCSI drive that does not report one, smartctl's JSON has 0 as well; its text has no line.
     """
-    rate = report.integer("rotation_rate", most=0xFFFE)
+    rate = report.integer("rotation_rate", maximum=0xFFFE)
     told = not lines or any(line.startswith("Rotation Rate:") for line in lines)
     return None if rate == 0 and protocol is Protocol.SCSI and not told else rate
 
@@ -261,7 +261,7 @@ def _attributes(report: SmartctlReport) -> Iterator[Attribute]:
     """Yield the attributes, each number once, because the number identifies an attribute."""
     known: set[int] = set()
     for row in report.rows("ata_smart_attributes", "table"):
-        number = row.integer("id", most=255)
+        number = row.integer("id", maximum=255)
         if not number or number in known:
             report.messages.append(
                 f"smartctl: attribute {number}: expected a unique number; the first one is used"
@@ -272,9 +272,9 @@ def _attributes(report: SmartctlReport) -> Iterator[Attribute]:
         yield Attribute(
             number,
             row.text("name"),
-            row.integer("value", most=255),
-            row.integer("worst", most=255),
-            row.integer("thresh", most=255),
+            row.integer("value", maximum=255),
+            row.integer("worst", maximum=255),
+            row.integer("thresh", maximum=255),
             row.integer("raw", "value"),
             row.text("raw", "string"),
             row.flag("flags", "prefailure") or False,

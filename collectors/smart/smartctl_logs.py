@@ -40,8 +40,8 @@ def scsi_of(report: SmartctlReport) -> ScsiHealth:
             _START_STOP, "specified_cycle_count_over_device_lifetime"
         ),
         start_stop_cycles=report.integer(_START_STOP, "accumulated_start_stop_cycles"),
-        asc=report.integer("smart_status", "scsi", "asc", most=255),
-        ascq=report.integer("smart_status", "scsi", "ascq", most=255),
+        asc=report.integer("smart_status", "scsi", "asc", maximum=255),
+        ascq=report.integer("smart_status", "scsi", "ascq", maximum=255),
         endurance_used_ratio=endurance,
     )
 
@@ -57,17 +57,19 @@ def nvme_of(report: SmartctlReport) -> NvmeHealth | None:
         return None
 
     def scaled(name: str, unit: int) -> float | None:
-        number = report.integer(HEALTH_LOG, name, most=MAX_UINT128)
+        number = report.integer(HEALTH_LOG, name, maximum=MAX_UINT128)
         return None if number is None else float(number) * unit
 
     return NvmeHealth(
-        critical_warning=report.integer(HEALTH_LOG, "critical_warning", most=255),
+        critical_warning=report.integer(HEALTH_LOG, "critical_warning", maximum=255),
         available_spare_ratio=report.ratio(HEALTH_LOG, "available_spare"),
         available_spare_threshold_ratio=report.ratio(HEALTH_LOG, "available_spare_threshold"),
         endurance_used_ratio=report.ratio(HEALTH_LOG, "percentage_used"),
-        media_errors_total=report.integer(HEALTH_LOG, "media_errors", most=MAX_UINT128),
-        error_log_entries_total=report.integer(HEALTH_LOG, "num_err_log_entries", most=MAX_UINT128),
-        unsafe_shutdowns_total=report.integer(HEALTH_LOG, "unsafe_shutdowns", most=MAX_UINT128),
+        media_errors_total=report.integer(HEALTH_LOG, "media_errors", maximum=MAX_UINT128),
+        error_log_entries_total=report.integer(
+            HEALTH_LOG, "num_err_log_entries", maximum=MAX_UINT128
+        ),
+        unsafe_shutdowns_total=report.integer(HEALTH_LOG, "unsafe_shutdowns", maximum=MAX_UINT128),
         read_bytes_total=scaled("data_units_read", _DATA_UNIT_BYTES),
         written_bytes_total=scaled("data_units_written", _DATA_UNIT_BYTES),
         controller_busy_seconds_total=scaled("controller_busy_time", 60),

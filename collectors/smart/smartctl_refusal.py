@@ -110,24 +110,24 @@ _VIRTUAL = re.compile(
 )
 
 
-def _first(reasons: tuple[tuple[ReadStatus, re.Pattern[str]], ...], told: str) -> _Reason | None:
+def _first(reasons: tuple[tuple[ReadStatus, re.Pattern[str]], ...], text: str) -> _Reason | None:
     for cover, pattern in reasons:
-        if found := pattern.search(told):
-            begin = told.rfind("\n", 0, found.start()) + 1
-            end = told.find("\n", found.end())
-            return cover, clean(told[begin : end if end >= 0 else None])
+        if found := pattern.search(text):
+            begin = text.rfind("\n", 0, found.start()) + 1
+            end = text.find("\n", found.end())
+            return cover, clean(text[begin : end if end >= 0 else None])
     return None
 
 
-def refusal(drive: Drive, told: str, kind: str) -> SmartRefusal:
+def refusal(drive: Drive, text: str, kind: str) -> SmartRefusal:
     """Return why there is no health data: from the output, the type of device, the exit status.
 
-    `told` is the output and the messages of smartctl, `kind` the '-d' of the query.
+    `text` is the output and the messages of smartctl, `kind` the '-d' of the query.
     """
     cover, reason = (
-        _first(_HINTS, told)
+        _first(_HINTS, text)
         or of_no_disk(drive, kind)
-        or _first(_FAILURES, told)
+        or _first(_FAILURES, text)
         or _by_status(drive)
     )
     if cover is ReadStatus.UNREADABLE and _VIRTUAL.search(drive.model):

@@ -38,25 +38,25 @@ class SmartctlReport:
             value = value.get(name)
         return value
 
-    def integer(self, *path: str, most: int = _MAX_UINT64) -> int | None:
+    def integer(self, *path: str, maximum: int = _MAX_UINT64) -> int | None:
         """Return a count."""
-        return self.as_integer(self.at(*path), *path, most=most)
+        return self.as_integer(self.at(*path), *path, maximum=maximum)
 
-    def as_integer(self, value: object, *path: str, most: int = _MAX_UINT64) -> int | None:
+    def as_integer(self, value: object, *path: str, maximum: int = _MAX_UINT64) -> int | None:
         """Return a value as a count; some versions print one as text."""
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         elif isinstance(value, str) and len(value) <= 40 and _DIGITS.fullmatch(value):
             value = int(_SEPARATOR.sub("", value))
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= maximum:
             return value
         if value is not None:
-            self._wrong(path, f"a count up to {most}", value)
+            self._wrong(path, f"a count up to {maximum}", value)
         return None
 
     def ratio(self, *path: str) -> float | None:
         """Return a percentage as a ratio of 1."""
-        percent = self.integer(*path, most=255)
+        percent = self.integer(*path, maximum=255)
         return None if percent is None else percent / 100
 
     def celsius(self, *path: str) -> float | None:

@@ -85,15 +85,17 @@ def command(target: AccessMethod, profile: str, *, wake: bool = False) -> tuple[
 
 
 def run_smartctl(
-    root: Machine, target: AccessMethod, words: tuple[str, ...], deadline_seconds: float
+    root: Machine, target: AccessMethod, command_line: tuple[str, ...], deadline_seconds: float
 ) -> SmartctlResult:
     """Poll a drive, and wait for the result; every outcome is a SmartctlResult."""
-    name = probe_path("run", words)
+    name = probe_path("run", command_line)
     try:
         if other := clash(root, target.driver):
             answer = SmartctlResult(ReadStatus.UNREADABLE, other, ran=False, passing=True)
         else:
-            content = root.query_probe("run", *words, deadline_seconds=deadline_seconds).encode()
+            content = root.query_probe(
+                "run", *command_line, deadline_seconds=deadline_seconds
+            ).encode()
             return classify_output(name, content, target)
     except StuckError as error:
         answer = SmartctlResult(ReadStatus.HUNG, str(error))
@@ -192,14 +194,14 @@ def usable(root: Machine) -> SmartctlResult | None:
     )
 
 
-def _without(cover: ReadStatus, reason: str) -> SmartctlResult:
+def _without(status: ReadStatus, reason: str) -> SmartctlResult:
     name = probe_path("run", _VERSION)
-    return SmartctlResult(cover, reason, ran=False, text=(name, _recorded(cover, reason)))
+    return SmartctlResult(status, reason, ran=False, text=(name, _recorded(status, reason)))
 
 
-def _recorded(cover: ReadStatus, reason: str) -> bytes:
+def _recorded(status: ReadStatus, reason: str) -> bytes:
     """Return what a recording has in place of an answer that never came."""
-    return json.dumps({"read_status": cover, "reason": reason}).encode()
+    return json.dumps({"read_status": status, "reason": reason}).encode()
 
 
 def clash(root: Machine, driver: str) -> str:

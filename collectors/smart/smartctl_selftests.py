@@ -69,7 +69,7 @@ def _test_passed(status: str) -> bool | None:
 
 def remaining_ratio(report: SmartctlReport) -> float | None:
     """Return the remaining part of a running self-test."""
-    value = report.integer("ata_smart_data", "self_test", "status", "value", most=255)
+    value = report.integer("ata_smart_data", "self_test", "status", "value", maximum=255)
     if value is not None and value >> 4 == 0xF:
         # ATA command set, self-test execution status: tens of a percent in the lower four bits.
         return min(value & 0xF, 10) / 10

@@ -48,7 +48,7 @@ def read_lines(lines: Iterable[str]) -> Document:
     """Parse the lines of smartctl; an unknown line is ignored.
 
     If a field occurs twice, the first is used; of two self-test logs, the first that has any, as
-    'self_tests'. A health line whose value cannot be parsed is added to 'unread'. An empty
+    'self_tests'. A health line whose value cannot be parsed is added to 'read_errors'. An empty
     document: it is no output of smartctl.
     """
     text = _TextReport()
@@ -60,7 +60,7 @@ def read_lines(lines: Iterable[str]) -> Document:
     if tests := next(filter(None, text.logs), None):
         document["self_tests"] = tests
     if text.read_errors and document:
-        document["unread"] = text.read_errors
+        document["read_errors"] = text.read_errors
     return document
 
 

@@ -73,9 +73,9 @@ _ILL = re.compile(
 """More faults are counted than listed, or two outputs disagree."""
 
 
-def _unexplained(told: Controller) -> Iterator[str]:
+def _unexplained(controller: Controller) -> Iterator[str]:
     """Yield the arrays in write-through although set to write-back, if no battery explains it."""
-    for each in told.arrays if not told.batteries else ():
+    for each in controller.arrays if not controller.batteries else ():
         policy = each.policy
         if policy and policy.default_write_back and policy.write_back is False:
             yield (
@@ -217,18 +217,18 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
 _OUTPUTS = ("an earlier output", "a later output")
 
 
-def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
+def _merged(controllers: Iterable[Controller]) -> tuple[Controller, ...]:
     """Merge controllers of the same name: an earlier output takes precedence."""
     found: dict[str, Controller] = {}
-    for each in told:
+    for each in controllers:
         before = found.get(each.name)
         found[each.name] = states.combined_reports(before, each, _OUTPUTS) if before else each
     return tuple(found.values())
 
 
-def _once(told: Iterable[ControllerArray]) -> tuple[ControllerArray, ...]:
+def _once(arrays: Iterable[ControllerArray]) -> tuple[ControllerArray, ...]:
     found: dict[str, ControllerArray] = {}
-    for each in told:
+    for each in arrays:
         found.setdefault(each.name, each)
     return tuple(found.values())
 
@@ -284,14 +284,17 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
 
 
 def _listed(
-    told: storcli.ListedController, answers: Iterable[storcli_answer.StorcliAnswer]
+    controller: storcli.ListedController, answers: Iterable[storcli_answer.StorcliAnswer]
 ) -> Controller:
     """Return a controller of the overview, with state ok if its column 'Hlth' has it."""
-    name = f"megaraid c{told.number}"
-    found = Controller(name, storcli.VENDOR, told.model, told.serial)
+    name = f"megaraid c{controller.number}"
+    found = Controller(name, storcli.VENDOR, controller.model, controller.serial)
     for row in (r for a in answers for r in a.data.get("system overview", ()) if "hlth" in r):
         word = str(row["hlth"])
-        if str(row.get("ctl")) == str(told.number) and word.casefold() not in {"opt", "optimal"}:
+        if str(row.get("ctl")) == str(controller.number) and word.casefold() not in {
+            "opt",
+            "optimal",
+        }:
             found = replace(
                 found, state=ComponentState(ComponentHealth.ATTENTION, output.printable(word))
             )

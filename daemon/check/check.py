@@ -47,7 +47,7 @@ def observe(
     readers: SourceScheduler,
     events: queue.SimpleQueue[object],
     clock: SystemClock,
-    look_seconds: float,
+    observation_seconds: float,
     step: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Poll this machine and evaluate the rules for a few seconds."""
@@ -62,7 +62,7 @@ def observe(
         # Reads that began in this turn are awaited only in the first turn: some begin in each.
         waits = readers.waiting(now) if tick > began else readers.waiting()
         busy = waits or _current(engine)
-        if now - began >= (MAX_OBSERVATION_SECONDS if busy else look_seconds):
+        if now - began >= (MAX_OBSERVATION_SECONDS if busy else observation_seconds):
             return
         tick += 1.0
         pending = _answers(readers, events, clock.now, tick)
@@ -129,7 +129,7 @@ def examine(
     root: Callable[[], Machine],
     *,
     player: RecordingPlayer | None = None,
-    look_seconds: float = MIN_OBSERVATION_SECONDS,
+    observation_seconds: float = MIN_OBSERVATION_SECONDS,
     step: Callable[[str], None] = lambda _: None,
 ) -> CheckReport:
     """Return the report on this machine, or on the end of a recording.
@@ -144,7 +144,7 @@ def examine(
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
     engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)
     if player is None:
-        observe(engine, readers, events, clock, look_seconds, step)
+        observe(engine, readers, events, clock, observation_seconds, step)
     else:
         play(engine, readers, events, clock, player)  # type: ignore[arg-type]  # comes with it
     readers.close()

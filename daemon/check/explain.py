@@ -242,7 +242,7 @@ def _counted(alerts: Sequence[Alert]) -> Iterator[Alert]:
     """Yield the alerts that count for the exit status.
 
     A pending one does not if a less severe alert of its name and object fires: that severity
-    applies until the time of the pending one is over.
+    applies until the pending one fires.
     """
     own = [each for each in alerts if not _is_monitoring_alert(each)]
     firing = {_same(each) for each in own if each.state is AlertState.FIRING}
@@ -406,21 +406,21 @@ def _object(
     )
 
 
-def _controller(told: Controller) -> Iterator[Object]:
+def _controller(controller: Controller) -> Iterator[Object]:
     yield _object(
         "controller",
-        told.name,
+        controller.name,
         "",
-        *(("ok", "") if told.state is None else _state(told.state)),
-        model=told.model,
-        serial=told.serial,
-        firmware=told.firmware,
+        *(("ok", "") if controller.state is None else _state(controller.state)),
+        model=controller.model,
+        serial=controller.serial,
+        firmware=controller.firmware,
     )
-    for array in told.arrays:
+    for array in controller.arrays:
         yield _object(
             "array",
             array.name,
-            told.name,
+            controller.name,
             *_state(array.state),
             level=array.level,
             label=array.label,
@@ -428,11 +428,11 @@ def _controller(told: Controller) -> Iterator[Object]:
             disks=len(array.slots) or None,
             done_ratio=array.state.done_ratio,
         )
-    for disk in told.disks:
+    for disk in controller.disks:
         yield _object(
             "disk",
             disk.slot,
-            told.name,
+            controller.name,
             *_state(disk.state),
             disk.errors_total,
             model=disk.model,
@@ -442,21 +442,21 @@ def _controller(told: Controller) -> Iterator[Object]:
             bytes=disk.size_bytes,
             celsius=disk.temperature_celsius,
         )
-    for battery in told.batteries:
+    for battery in controller.batteries:
         yield _object(
             "battery",
             battery.name,
-            told.name,
+            controller.name,
             *_state(battery.state),
             charge_ratio=battery.charge_ratio,
             celsius=battery.temperature_celsius,
         )
-    for sensor in told.sensors:
+    for sensor in controller.sensors:
         if sensor.state is not None:
             yield _object(
                 "sensor",
                 sensor.name,
-                told.name,
+                controller.name,
                 *_state(sensor.state),
                 celsius=sensor.temperature_celsius,
                 rpm=sensor.fan_rpm,

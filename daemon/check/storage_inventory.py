@@ -106,9 +106,9 @@ def _arrays(arrays: Mapping[str, MdArray]) -> Iterator[Item]:
         yield Item("array", name, text)
 
 
-def _listed(*words: str | None) -> str:
+def _listed(*values: str | None) -> str:
     """Return the known values, separated by commas."""
-    return ", ".join(filter(None, words))
+    return ", ".join(filter(None, values))
 
 
 def _file_systems(value: Filesystems) -> Iterator[Item]:

@@ -45,7 +45,7 @@ COMMANDS = frozenset(
 MAX_CONNECTIONS = 32
 MAX_LINE_BYTES = 64 * 1024
 MAX_OUTPUT_BYTES = 1024 * 1024
-"""Maximum of unread output of a client that follows events."""
+"""Maximum output that a client that follows events has not read yet."""
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 """The status of 480 failing disks takes 1 MB."""
 MAX_BRACKETS = 256

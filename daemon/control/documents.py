@@ -245,7 +245,7 @@ class EventLine:
 
     at_seconds: float = 0.0
     severity: str = ""
-    """For an event of a controller, another word is possible: it then needs attention."""
+    """For an event of a controller, another value is possible: it then needs attention."""
     text: str = ""
     object: str = ""
     """Description for people."""

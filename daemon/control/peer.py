@@ -48,7 +48,7 @@ def groups(connected: socket.socket) -> tuple[int, ...]:
 
 
 class Names:
-    """Looks up names of users by uid, in a thread: a directory service may hang.
+    """Resolves uids to names of users, in a thread: a directory service may hang.
 
     Source: getpwuid(3), nsswitch.conf(5).
     """
@@ -61,7 +61,7 @@ class Names:
         threading.Thread(target=self._run, name="names", daemon=True).start()
 
     def request(self, uid: int) -> None:
-        """Start the look-up of a name, unless it is known or being looked up."""
+        """Start to resolve a uid, unless its name is known or requested."""
         if uid not in self._requested and uid not in self._known:
             self._requested[uid] = time.monotonic()
             self._wanted.put(uid)

@@ -203,25 +203,25 @@ class AffectedFiles:
                 del self._ahead[question]
                 self._resolve(question)
 
-    def take(self, hit: SectorLookup) -> bool:
+    def take(self, lookup: SectorLookup) -> bool:
         """Store a result; it replaces worse ones, and is merged with adjacent ones.
 
         False: the range was read ahead, and a more exact result is already stored.
         """
-        own = self._lookups.get(hit.subject, ())
-        if hit.read_ahead and any(h.exact and _overlap(h, hit) for h in own):
+        own = self._lookups.get(lookup.subject, ())
+        if lookup.read_ahead and any(h.exact and _overlap(h, lookup) for h in own):
             return False
         kept = []
         for old in own:
-            if hit.goes_on(old) and _touch(old, hit):
-                start, end = min(old.start, hit.start), max(old.end, hit.end)
-                hit = replace(hit, start=start, count=end - start)
+            if lookup.goes_on(old) and _touch(old, lookup):
+                start, end = min(old.start, lookup.start), max(old.end, lookup.end)
+                lookup = replace(lookup, start=start, count=end - start)
                 continue
-            better = hit.certain >= old.certain and (_within(old, hit) or not old.exact)
-            if not _overlap(old, hit) or not better:
+            better = lookup.certain >= old.certain and (_within(old, lookup) or not old.exact)
+            if not _overlap(old, lookup) or not better:
                 kept.append(old)
-        self._lookups.pop(hit.subject, None)
-        self._lookups[hit.subject] = (*kept, hit)[-MAX_RETAINED:]
+        self._lookups.pop(lookup.subject, None)
+        self._lookups[lookup.subject] = (*kept, lookup)[-MAX_RETAINED:]
         while len(self._lookups) > MAX_DISKS:
             del self._lookups[next(iter(self._lookups))]
         return True
@@ -242,9 +242,9 @@ class AffectedFiles:
         found = [hit for hits in self._lookups.values() for hit in hits if hit.located is not None]
         return tuple(found[-MAX_WRITTEN:])
 
-    def restore(self, kept: Iterable[SectorLookup]) -> None:
+    def restore(self, stored: Iterable[SectorLookup]) -> None:
         """Restore stored results, before those of this run."""
-        for hit in kept:
+        for hit in stored:
             self._lookups[hit.subject] = (hit, *self._lookups.get(hit.subject, ()))[:MAX_RETAINED]
             with self._lock:
                 self._answered.append(hit)
@@ -345,16 +345,18 @@ class AffectedFiles:
 
 
 def evidence(
-    hits: Iterable[SectorLookup], realtime: Callable[[float], float]
+    lookups: Iterable[SectorLookup], realtime: Callable[[float], float]
 ) -> tuple[Evidence, ...]:
     """Return a line of evidence for each answer."""
     return tuple(
-        Evidence(realtime(hit.at_seconds), "locate", line) for hit in hits for line in _lines(hit)
+        Evidence(realtime(hit.at_seconds), "locate", line)
+        for hit in lookups
+        for line in _lines(hit)
     )
 
 
 def seen_during(
-    hits: Iterable[SectorLookup], members: Iterable[IncidentMember], date: Callable[[float], str]
+    lookups: Iterable[SectorLookup], members: Iterable[IncidentMember], date: Callable[[float], str]
 ) -> tuple[str, ...]:
     """Return notes on events that occurred while iowarden itself read the disk to locate files.
 
@@ -362,7 +364,7 @@ def seen_during(
     """
     own = [(dict(m.labels).get("device"), m) for m in members if m.count]
     found: dict[str, list[str]] = {}
-    for hit in hits:
+    for hit in lookups:
         for device, member in own:
             if (
                 device == hit.device
@@ -377,10 +379,10 @@ def seen_during(
     )
 
 
-def advice(hits: Iterable[SectorLookup]) -> tuple[str, ...]:
+def advice(lookups: Iterable[SectorLookup]) -> tuple[str, ...]:
     """Return the steps to take for each result, without duplicates."""
     found: dict[str, None] = {}
-    for hit in hits:
+    for hit in lookups:
         if hit.located is None or not hit.certain:
             continue
         if not hit.sure:
@@ -398,13 +400,13 @@ def advice(hits: Iterable[SectorLookup]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def affected(hits: Iterable[SectorLookup]) -> tuple[str, ...]:
+def affected(lookups: Iterable[SectorLookup]) -> tuple[str, ...]:
     """Return the affected files, with a note where redundancy saved the data.
 
     Clones and snapshots on btrfs are all listed: each of them is another file.
     """
     found: dict[tuple[str, str], None] = {}
-    for hit in hits:
+    for hit in lookups:
         place = f"{_place(hit.start, hit.end - 1)} of {hit.device}"
         alone = len({(each.kind, each.path, each.inode) for each in hit.answers}) == 1
         doubt = "" if alone else f", or another file in {place} (unknown which one)"
@@ -432,20 +434,21 @@ def _spared(answer: SectorContent) -> str:
     return f", of which btrfs has another copy ({copies})" if copies else ""
 
 
-def _lines(hit: SectorLookup) -> Iterator[str]:
-    if hit.located is None:
-        yield f"{hit.device} sector {hit.start}: affected file unknown: {hit.problem}"
+def _lines(lookup: SectorLookup) -> Iterator[str]:
+    if lookup.located is None:
+        yield f"{lookup.device} sector {lookup.start}: affected file unknown: {lookup.problem}"
         return
-    answers = hit.answers
-    if not hit.sure and hit.certain:
-        what = "the kernel read ahead and does not report" if hit.read_ahead else "it is unknown"
-        yield f"{hit.device} {_place(hit.start, hit.end - 1)}: only a part failed; {what} which:"
+    answers = lookup.answers
+    if not lookup.sure and lookup.certain:
+        what = "the kernel read ahead and does not report" if lookup.read_ahead else "it is unknown"
+        place = _place(lookup.start, lookup.end - 1)
+        yield f"{lookup.device} {place}: only a part failed; {what} which:"
     for answer in islice(answers, MAX_NAMED):
         bytes_ = size(answer.count * SECTOR_BYTES)
         place = _place(answer.start, answer.end - 1)
-        yield f"{hit.device} {place} ({bytes_}): {sentence(answer)}"
+        yield f"{lookup.device} {place} ({bytes_}): {sentence(answer)}"
     if answers[MAX_NAMED:]:
-        yield f"{hit.device}: and {len(answers) - MAX_NAMED} more owners of sectors"
+        yield f"{lookup.device}: and {len(answers) - MAX_NAMED} more owners of sectors"
 
 
 def _overlap(one: SectorLookup | SectorQuery, other: SectorLookup | SectorQuery) -> bool:

@@ -141,11 +141,11 @@ class BtrfsOwners:
                     text = "not part of a file: btrfs has not allocated it"
                     yield self._answer(self._part(*gap), ContentKind.FREE, text)
 
-    def _fixed(self, size: int, covered: list[tuple[int, int]]) -> Iterator[SectorContent]:
-        """Yield the owners at fixed positions, such as superblocks, and add them to `covered`."""
+    def _fixed(self, size: int, located: list[tuple[int, int]]) -> Iterator[SectorContent]:
+        """Yield the owners at fixed positions, such as superblocks, and add them to `located`."""
         start, count = self.extent.sector * SECTOR_BYTES, self.extent.count * SECTOR_BYTES
         for first, length, use, text in btrfs_chunks.fixed(start, count, size):
-            covered.append((first, length))
+            located.append((first, length))
             kind = {Use.DATA: ContentKind.METADATA, Use.RESERVED: ContentKind.RESERVED}.get(
                 use, ContentKind.FREE
             )

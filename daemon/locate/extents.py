@@ -53,23 +53,23 @@ class SectorExtent:
         return replace(self, path=(*self.path, (device, sector)))
 
 
-def answer(spot: SectorExtent, kind: ContentKind, text: str) -> SectorContent:
+def answer(extent: SectorExtent, kind: ContentKind, text: str) -> SectorContent:
     """Return the answer for a range: its owner's kind and a description."""
     return SectorContent(
-        start=spot.origin,
-        count=spot.count,
+        start=extent.origin,
+        count=extent.count,
         kind=kind,
         text=text,
-        chain=tuple(f"{device} sector {sector}" for device, sector in spot.path),
-        device=spot.device,
-        array=spot.array,
-        degraded=spot.degraded,
+        chain=tuple(f"{device} sector {sector}" for device, sector in extent.path),
+        device=extent.device,
+        array=extent.array,
+        degraded=extent.degraded,
     )
 
 
-def unknown(spot: SectorExtent, reason: str) -> SectorContent:
+def unknown(extent: SectorExtent, reason: str) -> SectorContent:
     """Return the answer for a range whose owner is unknown, with the reason."""
-    return answer(spot, ContentKind.UNKNOWN, reason)
+    return answer(extent, ContentKind.UNKNOWN, reason)
 
 
 def host_path(here: Sequence[Mount], inside: str) -> tuple[str, bool]:

@@ -25,7 +25,7 @@ from iowarden.daemon.locate.extents import FAILED, SectorExtent, answer, unknown
 from iowarden.daemon.locate.file_owners import Ext4Owners, XfsOwners
 from iowarden.rules.quantity import duration
 from iowarden.rules.topology import dm_map, md_map, sector_map
-from iowarden.rules.topology.file_location import (  # Answer: kept, read at run time
+from iowarden.rules.topology.file_location import (  # stored: read at run time
     ContentKind,
     SectorContent,
     merged,
@@ -149,40 +149,40 @@ class _Walk:
     tables: dict[str, tuple[DmTarget, ...]] = field(default_factory=dict)
     mounts: tuple[Mount, ...] | None = None
 
-    def climb(self, spot: SectorExtent) -> Iterator[SectorContent]:
+    def climb(self, extent: SectorExtent) -> Iterator[SectorContent]:
         """Yield the owners of a range of sectors."""
-        node = self.stack.nodes.get(spot.device)
+        node = self.stack.nodes.get(extent.device)
         if node is None:
-            yield unknown(spot, f"{spot.device} disappeared during the query")
+            yield unknown(extent, f"{extent.device} disappeared during the query")
             return
-        if len(spot.path) > MAX_DEPTH:
-            yield unknown(spot, f"more than {MAX_DEPTH} devices are stacked on each other")
+        if len(extent.path) > MAX_DEPTH:
+            yield unknown(extent, f"more than {MAX_DEPTH} devices are stacked on each other")
             return
         if later := self._later(node):
-            yield unknown(spot, later)
+            yield unknown(extent, later)
             return
         if node.holders:
             # A holder uses the whole device: partitions that the kernel also finds on it belong
             # to the holder.
-            yield from self._via_holders(spot, node)
+            yield from self._via_holders(extent, node)
             return
         covered = []
         for name in node.partitions:
             partition = self.stack.nodes[name]
             first, sectors = partition.start_sectors, partition.sectors or 0
-            if met := sector_map.overlap(spot.sector, spot.count, first, sectors):
+            if met := sector_map.overlap(extent.sector, extent.count, first, sectors):
                 covered.append(met)
-                yield from self.climb(spot.part(*met).up(name, met[0] - first))
-        for first, sectors in sector_map.gaps(spot.sector, spot.count, covered):
+                yield from self.climb(extent.part(*met).up(name, met[0] - first))
+        for first, sectors in sector_map.gaps(extent.sector, extent.count, covered):
             if node.partitions:
                 text = f"outside of the partitions of {node.name}: partition table, boot loader,"
-                yield answer(spot.part(first, sectors), ContentKind.RESERVED, f"{text} or unused")
+                yield answer(extent.part(first, sectors), ContentKind.RESERVED, f"{text} or unused")
             else:
-                yield from self._content(spot.part(first, sectors), node)
+                yield from self._content(extent.part(first, sectors), node)
 
     # --- devices on top of a device
 
-    def _via_holders(self, spot: SectorExtent, node: StackNode) -> Iterator[SectorContent]:
+    def _via_holders(self, extent: SectorExtent, node: StackNode) -> Iterator[SectorContent]:
         covered: list[tuple[int, int]] = []
         for holder in node.holders:
             above = self.stack.nodes.get(holder)
@@ -191,17 +191,19 @@ class _Walk:
                 if above is None or kind not in {"md", "dm"}:
                     raise LayoutError(f"{node.name} is part of {holder}, which is not supported")
                 if kind == "md":
-                    yield from self._in_array(spot, node, holder)
-                    covered.append((spot.sector, spot.count))
+                    yield from self._in_array(extent, node, holder)
+                    covered.append((extent.sector, extent.count))
                 else:
-                    yield from self._in_mapped(spot, node, above, covered)
+                    yield from self._in_mapped(extent, node, above, covered)
             except (LayoutError, *FAILED) as error:
-                covered.append((spot.sector, spot.count))
-                yield unknown(spot, str(error))
-        for first, sectors in sector_map.gaps(spot.sector, spot.count, covered):
-            yield self._between(spot.part(first, sectors), node)
+                covered.append((extent.sector, extent.count))
+                yield unknown(extent, str(error))
+        for first, sectors in sector_map.gaps(extent.sector, extent.count, covered):
+            yield self._between(extent.part(first, sectors), node)
 
-    def _in_array(self, spot: SectorExtent, node: StackNode, name: str) -> Iterator[SectorContent]:
+    def _in_array(
+        self, extent: SectorExtent, node: StackNode, name: str
+    ) -> Iterator[SectorContent]:
         """Errors: LayoutError, ReadError, ParseError."""
         if name not in self.geometries:
             self.geometries[name] = read_md_layout(self.machine, name)
@@ -209,10 +211,10 @@ class _Walk:
         if geometry is None:
             raise LayoutError(f"{name} disappeared during the query")
         known, slot = md_map.of_member(geometry, node.name)
-        pieces = md_map.reverse(known, slot, spot.sector, spot.count)
+        pieces = md_map.reverse(known, slot, extent.sector, extent.count)
         whole = md_map.redundant(geometry)
         for piece in pieces:
-            part = spot.part(piece.start, piece.count)
+            part = extent.part(piece.start, piece.count)
             if whole and not part.array:
                 part = replace(part, array=name)
             elif whole is False and not part.degraded:
@@ -233,18 +235,22 @@ class _Walk:
                 yield answer(replace(part, array=""), ContentKind.FREE, what)
 
     def _in_mapped(
-        self, spot: SectorExtent, node: StackNode, above: StackNode, covered: list[tuple[int, int]]
+        self,
+        extent: SectorExtent,
+        node: StackNode,
+        above: StackNode,
+        located: list[tuple[int, int]],
     ) -> Iterator[SectorContent]:
         """Errors: LayoutError, AbsentError, ReadError, ParseError."""
         if above.name not in self.tables:
             self.tables[above.name] = read_dm_table(self.machine, above.number, self.time_left())
         table = self.tables[above.name]
-        pieces, unknown = dm_map.through_table(table, node.number, spot.sector, spot.count)
+        pieces, unknown = dm_map.through_table(table, node.number, extent.sector, extent.count)
         for piece in pieces:
-            covered.append((piece.start, piece.count))
+            located.append((piece.start, piece.count))
             if piece.above is not None:
                 yield from self.climb(
-                    spot.part(piece.start, piece.count).up(above.name, piece.above)
+                    extent.part(piece.start, piece.count).up(above.name, piece.above)
                 )
         if unknown:
             kinds = ", ".join(f"'{kind}'" for kind in unknown)
@@ -254,51 +260,53 @@ class _Walk:
                 " which sectors cannot be traced"
             )
 
-    def _between(self, spot: SectorExtent, node: StackNode) -> SectorContent:
+    def _between(self, extent: SectorExtent, node: StackNode) -> SectorContent:
         kind = self._kind(node)
         if kind == "crypto_LUKS":
             text = f"the LUKS header of {node.name}: without it all data is lost; back it up"
             return answer(
-                spot,
+                extent,
                 ContentKind.RESERVED,
                 f"{text} now: 'cryptsetup luksHeaderBackup /dev/{node.name}'",
             )
         return unknown(
-            spot,
+            extent,
             f"no active volume uses these sectors of {node.name}: LVM metadata, free space, or an"
             " inactive volume ('lvs -a -o +devices')",
         )
 
     # --- content of a device without holders
 
-    def _content(self, spot: SectorExtent, node: StackNode) -> Iterator[SectorContent]:
+    def _content(self, extent: SectorExtent, node: StackNode) -> Iterator[SectorContent]:
         try:
             here = self._mounts(node)
             kind = here[0].kind if here else self._kind(node)
             if node.name in self.stack.btrfs:
-                yield from self._of_btrfs(spot)
+                yield from self._of_btrfs(extent)
             elif kind in _EXT:
-                yield from Ext4Owners(self.machine, self.time_left, spot, kind, here).answers()
+                yield from Ext4Owners(self.machine, self.time_left, extent, kind, here).answers()
             elif kind == "xfs" and here:
-                yield from XfsOwners(self.machine, self.time_left, spot, here).answers()
+                yield from XfsOwners(self.machine, self.time_left, extent, here).answers()
             elif kind == "swap" or node.name in self.stack.swaps:
                 text = "swap space: memory that was swapped out there is lost"
-                yield answer(spot, ContentKind.RESERVED, text)
+                yield answer(extent, ContentKind.RESERVED, text)
             elif kind == "jbd":
-                yield answer(spot, ContentKind.JOURNAL, "of an ext4 file system on another device")
+                yield answer(
+                    extent, ContentKind.JOURNAL, "of an ext4 file system on another device"
+                )
             else:
-                yield unknown(spot, _reason(kind, spot))
+                yield unknown(extent, _reason(kind, extent))
         except (LayoutError, *FAILED) as error:
-            yield unknown(spot, str(error))
+            yield unknown(extent, str(error))
 
-    def _of_btrfs(self, spot: SectorExtent) -> list[SectorContent]:
+    def _of_btrfs(self, extent: SectorExtent) -> list[SectorContent]:
         """Errors: LayoutError, AbsentError, ReadError, ParseError."""
         nodes = self.stack.nodes
         labels = {nodes[name].label for name in self.stack.btrfs if name in nodes} - {""}
         everything = self._read_mounts()
-        system = self.stack.btrfs[spot.device]
+        system = self.stack.btrfs[extent.device]
         return BtrfsOwners(
-            self.machine, self.time_left, spot, system, everything, frozenset(labels)
+            self.machine, self.time_left, extent, system, everything, frozenset(labels)
         ).answers()
 
     def _later(self, node: StackNode) -> str:
@@ -341,9 +349,9 @@ class _Walk:
         return self.mounts
 
 
-def _reason(kind: str, spot: SectorExtent) -> str:
+def _reason(kind: str, extent: SectorExtent) -> str:
     """Return why the owner of a sector is unknown."""
-    device, sector = spot.device, spot.sector
+    device, sector = extent.device, extent.sector
     match kind:
         case "":
             return f"no file system is mounted from {device}, and udev found none on it"

@@ -70,12 +70,12 @@ def _policy() -> EmailPolicy[EmailMessage]:
 POLICY = _policy()
 
 
-def middle(text: str, most_characters: int) -> str:
+def middle(text: str, max_characters: int) -> str:
     """Return text shortened in the middle: long names differ at their ends."""
-    if len(text) <= most_characters:
+    if len(text) <= max_characters:
         return text
-    kept = max(most_characters - len(ELLIPSIS), 0)
-    return (text[: kept - kept // 2] + ELLIPSIS + text[len(text) - kept // 2 :])[:most_characters]
+    kept = max(max_characters - len(ELLIPSIS), 0)
+    return (text[: kept - kept // 2] + ELLIPSIS + text[len(text) - kept // 2 :])[:max_characters]
 
 
 def identifier(incident: str, number: int | str, host: str) -> str:

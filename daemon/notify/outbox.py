@@ -28,7 +28,7 @@ DIGEST_AFTER_SECONDS = 3600.0
 MAX_BYTES = 8 * 1024 * 1024
 """Of all messages: servers must accept a digest of them (Postfix's default is 10,240,000 bytes)."""
 REFUSED_SECONDS = 30 * 86400.0
-"""A permanently refused mail is kept for this long."""
+"""How long a permanently refused mail is retained."""
 _OVERDUE_REPEAT_SECONDS = 86400.0
 _BACKOFF_SECONDS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 _PATIENCE = 3
@@ -116,11 +116,11 @@ class Outbox:
         self._overdue_logged_seconds: float | None = None
 
     def __len__(self) -> int:
-        """Return the number of undelivered mails, with those that are only kept."""
+        """Return the number of undelivered mails, including those that are only retained."""
         return sum(not entry.row.parts for entry in self._entries.values())
 
     def refused(self) -> int:
-        """Return the number of mails that are only kept: all remaining recipients refused them."""
+        """Return the number of mails that all remaining recipients refused: only retained."""
         return sum(len(e.row.parts) or 1 for e in self._entries.values() if e.row.undeliverable)
 
     def row(self, message_id: str) -> OutboxRow | None:
@@ -152,7 +152,7 @@ class Outbox:
         return (row, *self._cut())
 
     def outdated(self, now: float) -> dict[str, tuple[OutboxRow, ...]]:
-        """Return by incident the mails that certainly nobody received, if one waited for a minute.
+        """Return by incident the mails certainly not delivered, if one waited for a minute.
 
         Mails that may have been handed over, are being sent or are in a digest are not returned.
         """

@@ -265,9 +265,9 @@ class _Conversation:
             self._socket.close()
 
 
-def _line(words: bytes | str) -> str:
+def _line(reply: bytes | str) -> str:
     """Return a reply of the server as one line."""
-    text = words.decode("utf-8", "backslashreplace") if isinstance(words, bytes) else words
+    text = reply.decode("utf-8", "backslashreplace") if isinstance(reply, bytes) else reply
     return one_line(text, 300)
 
 

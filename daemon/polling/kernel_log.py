@@ -270,13 +270,15 @@ class KernelLogPoller:
         missing = sequence - at.sequence - 1 if at and there and sequence is not None else 0
         self._wanted = JournalQuery(cursor, self._boot_id, first_seconds, set(), missing)
 
-    def _cursor(self, at: KernelCursor | KernelLine, looked: float | None) -> KernelCursor:
+    def _cursor(
+        self, at: KernelCursor | KernelLine, polled_realtime_seconds: float | None
+    ) -> KernelCursor:
         return KernelCursor(
             self._catch_up.journal,
             at.boot_id,
             at.sequence,
             at.monotonic_seconds or 0.0,
-            at.realtime_seconds if isinstance(at, KernelCursor) else looked,
+            at.realtime_seconds if isinstance(at, KernelCursor) else polled_realtime_seconds,
         )
 
     def _is_next(self, line: KernelLine) -> bool:
@@ -296,12 +298,16 @@ class KernelLogPoller:
 
     # --- result
 
-    def _result(self, booted: float | None, looked: float | None, *, baseline: bool) -> KernelLog:
+    def _result(
+        self, booted: float | None, polled_realtime_seconds: float | None, *, baseline: bool
+    ) -> KernelLog:
         caught, problem, is_all = self._catch_up.take()
         ring, self._fold = self._fold, Fold()
         told: dict[bool, tuple[StorageEvent, ...]] = {True: (), False: ()}
         for fold, old in ((caught, self._catch_up.baseline), (ring, baseline)):
-            told[old] += fold.events(lambda event: self._dated(event, booted, looked))
+            told[old] += fold.events(
+                lambda event: self._dated(event, booted, polled_realtime_seconds)
+            )
             if not old:
                 for (kind, device), row in fold.rows.items():
                     known = (kind, device) in self._totals or len(self._totals) < MAX_PAIRS
@@ -311,7 +317,7 @@ class KernelLogPoller:
         at = self._at
         if is_all and self._wanted is None and at is not None:
             same = cursor and (cursor.boot_id, cursor.sequence) == (at.boot_id, at.sequence)
-            cursor = self._cursor(cursor if cursor and same else at, looked)
+            cursor = self._cursor(cursor if cursor and same else at, polled_realtime_seconds)
         # A new pair starts at 0 for one poll.
         shown = self._value.counts
         counts = {pair: n if pair in shown else 0 for pair, n in self._totals.items()}
@@ -329,7 +335,7 @@ class KernelLogPoller:
         return self._value if value == self._value else value
 
     def _dated(
-        self, event: StorageEvent, booted: float | None, looked: float | None
+        self, event: StorageEvent, booted: float | None, polled_realtime_seconds: float | None
     ) -> StorageEvent:
         """Return an event with its Unix time, unless the journal provided it.
 
@@ -337,10 +343,17 @@ class KernelLogPoller:
         between the last poll that emptied the ring buffer, and this one.
         """
         at = event.monotonic_seconds
-        if event.realtime_seconds is not None or at is None or booted is None or looked is None:
+        if (
+            event.realtime_seconds is not None
+            or at is None
+            or booted is None
+            or polled_realtime_seconds is None
+        ):
             return event
         earliest = booted + at if self._emptied is None else self._emptied
-        return replace(event, realtime_seconds=min(max(booted + at, earliest), looked))
+        return replace(
+            event, realtime_seconds=min(max(booted + at, earliest), polled_realtime_seconds)
+        )
 
 
 def _one_line(text: str) -> str:

@@ -180,11 +180,11 @@ class SourceScheduler:
         worker.started_seconds = None
         worker.reported_stuck = False
 
-    def waiting(self, asked_before: float = float("inf")) -> bool:
+    def waiting(self, started_before: float = float("inf")) -> bool:
         """Return whether a thread has not answered yet and is not known to be stuck."""
         return any(
             w.started_seconds is not None
-            and w.started_seconds < asked_before
+            and w.started_seconds < started_before
             and not w.reported_stuck
             for w in self._workers.values()
         )

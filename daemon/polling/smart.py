@@ -192,17 +192,21 @@ class SmartPoller:
                 self._lock.notify_all()
             return way
 
-    def _without(self, way: PolledTarget, now: float) -> SmartctlResult | None:
+    def _without(self, polled_target: PolledTarget, now: float) -> SmartctlResult | None:
         """Return why smartctl is skipped now, None if it is not."""
         with self._lock:
             unusable = self._discovery.result.unusable
-            return way.refusal(now) if unusable is None else replace(unusable, text=("", b""))
+            return (
+                polled_target.refusal(now)
+                if unusable is None
+                else replace(unusable, text=("", b""))
+            )
 
     def _finish(
-        self, way: PolledTarget, answer: SmartctlResult, began: float, *, wake: bool
+        self, polled_target: PolledTarget, answer: SmartctlResult, began: float, *, wake: bool
     ) -> None:
         now, self._changed = self._clock(), True
-        way.finish(answer, began, now, self._options, wake=wake)
+        polled_target.finish(answer, began, now, self._options, wake=wake)
         self._discovery.recheck(answer, now)
 
     def _is_settled(self) -> bool:
@@ -222,30 +226,37 @@ class SmartPoller:
                 if not way.fixed:
                     self._play_one(root, way, now)
 
-    def _play_one(self, root: Machine, way: PolledTarget, now: float) -> None:
-        looked, recorded = self._discovery.result, _recorded(root, way.target)
+    def _play_one(self, root: Machine, polled_target: PolledTarget, now: float) -> None:
+        looked, recorded = self._discovery.result, _recorded(root, polled_target.target)
         if recorded is not None:
             name, content, wake = recorded
-            if content == way.text[1] and not way.other_outputs and now < way.due:
+            if (
+                content == polled_target.text[1]
+                and not polled_target.other_outputs
+                and now < polled_target.due
+            ):
                 return
-            answer = smartctl_runner.classify_output(name, content, way.target)
-        elif looked.unusable is not None and looked.can_poll(way.target):
+            answer = smartctl_runner.classify_output(name, content, polled_target.target)
+        elif looked.unusable is not None and looked.can_poll(polled_target.target):
             answer, wake = replace(looked.unusable, text=("", b"")), False
         else:
             return
-        answer = areca_smart.run_cli64_smart(root, way.target, answer)
-        if (answer.text, answer.other_outputs) != (way.text, way.other_outputs) or now >= way.due:
-            self._finish(way, answer, now, wake=wake)
+        answer = areca_smart.run_cli64_smart(root, polled_target.target, answer)
+        if (answer.text, answer.other_outputs) != (
+            polled_target.text,
+            polled_target.other_outputs,
+        ) or now >= polled_target.due:
+            self._finish(polled_target, answer, now, wake=wake)
 
     # --- result
 
-    def _take_over(self, looked: DiscoveryResult, now: float) -> None:
+    def _take_over(self, result: DiscoveryResult, now: float) -> None:
         """Apply the result of a discovery."""
         unusable = self._discovery.result.unusable
-        anew = self._discovery.end(looked, now)
-        self._changed = self._changed or anew or looked.unusable != unusable
+        anew = self._discovery.end(result, now)
+        self._changed = self._changed or anew or result.unusable != unusable
         if anew:
-            other = (looked.unusable is None) is not (unusable is None)
+            other = (result.unusable is None) is not (unusable is None)
             self._lanes.take_over(self._discovery, now, self._options, program_came_or_went=other)
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:

@@ -96,16 +96,16 @@ class Discovery:
         recent = now - (self.seconds or 0.0) < FIND_SECONDS
         return self.result if self._only_program and recent else None
 
-    def end(self, looked: DiscoveryResult, now: float) -> bool:
+    def end(self, result: DiscoveryResult, now: float) -> bool:
         """Take the result of a discovery; return whether its drives are to be used."""
         self.since, self.hangs = None, False
-        before, self.result = self.result, looked
-        self._only_program = looked.unusable is not None
-        if looked.unusable is not None:
+        before, self.result = self.result, result
+        self._only_program = result.unusable is not None
+        if result.unusable is not None:
             self._due = min(self._due, now + RETRY_INTERVAL_SECONDS)
-        if looked.discovered is None:
-            self.result = replace(looked, discovered=before.discovered, topology=before.topology)
-        elif looked.discovered is before.discovered:
+        if result.discovered is None:
+            self.result = replace(result, discovered=before.discovered, topology=before.topology)
+        elif result.discovered is before.discovered:
             return False
         self.seconds = now
         return True

@@ -73,25 +73,25 @@ class Lanes:
         # Of two access methods that the kernel knows to be one disk, only one is polled.
         self.merged(now, options)
 
-    def due(self, looked: DiscoveryResult, now: float) -> Iterator[PolledTarget]:
+    def due(self, result: DiscoveryResult, now: float) -> Iterator[PolledTarget]:
         """Yield the access methods that may be polled now."""
         for method in self.methods.values():
             controller = _controller(method.target)
             if (
-                looked.can_poll(method.target)
+                result.can_poll(method.target)
                 and not (method.busy or method.fixed or method.due > now)
                 and self._busy[controller] < self._lanes[controller]
             ):
                 yield method
 
-    def free(self, looked: DiscoveryResult, now: float) -> int:
+    def free(self, result: DiscoveryResult, now: float) -> int:
         """Return how many more programs may be started now."""
-        due = Counter(_controller(method.target) for method in self.due(looked, now))
+        due = Counter(_controller(method.target) for method in self.due(result, now))
         return sum(min(n, self._lanes[each] - self._busy[each]) for each, n in due.items())
 
-    def begin(self, looked: DiscoveryResult, now: float) -> PolledTarget | None:
+    def begin(self, result: DiscoveryResult, now: float) -> PolledTarget | None:
         """Return the access method due first, now marked as being polled; None: none is due."""
-        due = self.due(looked, now)
+        due = self.due(result, now)
         method = min(due, key=lambda each: (each.due, str(each.target)), default=None)
         if method is not None:
             method.busy = True

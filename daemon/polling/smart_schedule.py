@@ -117,16 +117,16 @@ class PolledTarget:
             retry = RETRY_INTERVAL_SECONDS * 2 ** min(max(self.failures - 1, 0), 10)
             self.due = min(self.due, now + retry)
 
-    def note_refusal(self, said: SmartctlResult, answer: SmartctlResult, now: float) -> None:
+    def note_refusal(self, result: SmartctlResult, answer: SmartctlResult, now: float) -> None:
         """Skip smartctl for a while if it times out even with the fewest options.
 
         Only if another program works. Behind a controller without such commands smartctl may hang
         forever and use a full CPU.
         """
         read = answer.status is ReadStatus.READ
-        if read and said.late and self.is_minimal:
-            self.refused, self.refused_seconds = replace(said, late=False), now
-        elif not read or said is not self.refused:
+        if read and result.late and self.is_minimal:
+            self.refused, self.refused_seconds = replace(result, late=False), now
+        elif not read or result is not self.refused:
             self.refused = None
 
     def refusal(self, now: float) -> SmartctlResult | None:

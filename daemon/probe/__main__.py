@@ -23,7 +23,7 @@ USER = "iowarden"
 _USAGE, _SYSTEM, _PERMISSION = 64, 71, 77
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Serve until idle, or until the given connection ends; return the exit status."""
     parser = argparse.ArgumentParser(
         "iowarden-probe", description="Runs programs as root for iowarden."
@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("--runtime-directory", default=_runtime_directory())
     parser.add_argument("--unprivileged", action="store_true", help="for tests: do not run as root")
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     own = os.geteuid()
     if own != 0 and not options.unprivileged:
         return _refuse("must be started by root", _PERMISSION)

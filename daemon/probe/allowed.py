@@ -121,14 +121,14 @@ def match(arguments: tuple[str, ...]) -> Matched:
 
 
 def _fit(
-    form: Form, arguments: tuple[str, ...], words: list[tuple[str, str]]
+    form: Form, arguments: tuple[str, ...], placeholders: list[tuple[str, str]]
 ) -> tuple[int, list[str]]:
     """Return how far a form matches, what it expects there; nothing, and all: a full match."""
     at = 1
     wanted: list[str] = []
     for part in form:
         times = 0
-        while times < part.max_count and (taken := _taken(part, arguments[at:], words)):
+        while times < part.max_count and (taken := _taken(part, arguments[at:], placeholders)):
             at += taken
             times += 1
         wanted = [] if times else wanted  # parts omitted before would still match here
@@ -139,11 +139,11 @@ def _fit(
     return at, wanted if at < len(arguments) else []
 
 
-def _taken(part: Part, rest: tuple[str, ...], words: list[tuple[str, str]]) -> int:
+def _taken(part: Part, rest: tuple[str, ...], placeholders: list[tuple[str, str]]) -> int:
     for alternative in part.alternatives:
         pieces = alternative.split(" ")
         if len(pieces) <= len(rest) and all(map(_is, pieces, rest)):
-            words += [
+            placeholders += [
                 (piece[1:-1], argument)
                 for piece, argument in zip(pieces, rest, strict=False)
                 if piece[0] == "<" and piece[-1] == ">"

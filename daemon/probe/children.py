@@ -57,8 +57,8 @@ class Pipe:
         self.content = bytearray()
         self.seen_bytes = 0
 
-    def read(self, most_bytes: int, *, turns: int = 1) -> bool:
-        """Read available data, and store at most `most_bytes` of it; return whether more may come.
+    def read(self, max_bytes: int, *, turns: int = 1) -> bool:
+        """Read available data, and store at most `max_bytes` of it; return whether more may come.
 
         `turns`: maximum number of reads, because a writer may be as fast as this reader.
         """
@@ -70,7 +70,7 @@ class Pipe:
             if not data:
                 return False
             self.seen_bytes += len(data)
-            self.content += data[: max(most_bytes - len(self.content), 0)]
+            self.content += data[: max(max_bytes - len(self.content), 0)]
         return True
 
     def close(self) -> None:

@@ -82,11 +82,11 @@ class Jobs:
         *,
         find: Callable[[], Programs],
         send: Callable[[Connection, bytes], None],
-        tell: Callable[[], None],
+        notify: Callable[[], None],
     ) -> None:
         """Find the programs. `directory` is for scratch directories and the register.
 
-        `send` gets the frame of an answer; `tell` is called when the stuck programs changed.
+        `send` gets the frame of an answer; `notify` is called when the stuck programs changed.
         """
         self._directory = directory
         self._selector = selector
@@ -102,13 +102,13 @@ class Jobs:
             selector,
             log,
             running=lambda: {pid: job.record() for pid, job in self._running.items()},
-            tell=tell,
+            notify=notify,
             freed=self._begin,
         )
 
-    def programs(self, *, anew: bool = False) -> dict[str, str]:
-        """Return the allowed programs by name, with their path; `anew`: search for them again."""
-        if anew:
+    def programs(self, *, refresh: bool = False) -> dict[str, str]:
+        """Return the allowed programs by name, with their path; `refresh`: search them again."""
+        if refresh:
             self._programs = self._find()
         return self._programs.installed()
 

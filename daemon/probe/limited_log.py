@@ -25,24 +25,24 @@ class LimitedLog:
         self._log = log
         self._logged: dict[str, float] = {}
 
-    def refuse(self, text: str, most: int = _MAX_CONNECTIONS_LOGGED) -> None:
+    def refuse(self, text: str, maximum: int = _MAX_CONNECTIONS_LOGGED) -> None:
         """Log and count a refusal."""
         self.refused_total += 1
-        self.write("warning", f"probe: refused {one_line(text, 300)}", most)
+        self.write("warning", f"probe: refused {one_line(text, 300)}", maximum)
 
-    def write(self, level: str, text: str, most: int = _MAX_LOGGED) -> None:
+    def write(self, level: str, text: str, maximum: int = _MAX_LOGGED) -> None:
         """Log a text at most once a minute: a client may repeat a request forever.
 
-        `most`: limit of texts per minute; the last one states that further ones are not logged.
+        `maximum`: limit of texts per minute; the last one states that further ones are not logged.
         """
         now = time.monotonic()
         said = {
             each: at for each, at in self._logged.items() if now - at < _REPEAT_INTERVAL_SECONDS
         }
-        if text not in said and len(said) < most:
+        if text not in said and len(said) < maximum:
             said[text] = now
             more = "; similar messages are not logged for one minute"
-            self.send(level, text + more if len(said) == most else text)
+            self.send(level, text + more if len(said) == maximum else text)
         self._logged = said
 
     def send(self, level: str, text: str) -> None:

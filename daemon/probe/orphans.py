@@ -47,19 +47,19 @@ class Orphans:
         log: LimitedLog,
         *,
         running: Callable[[], dict[int, Stuck]],
-        tell: Callable[[], None],
+        notify: Callable[[], None],
         freed: Callable[[], None],
     ) -> None:
         """Start empty. `directory` is where the register is.
 
-        `running` are the processes of open requests; `tell` is called when `stuck` changed, `freed`
-        when another program may be started.
+        `running` are the processes of open requests; `notify` is called when `stuck` changed,
+        `freed` when another program may be started.
         """
         self._directory = directory
         self._selector = selector
         self._log = log
         self._running = running
-        self._report = tell
+        self._report = notify
         self._freed = freed
         self._left: dict[int, _Orphan] = {}
         self._boot = stuck.boot_identifier()
@@ -111,11 +111,11 @@ class Orphans:
                 start_ticks=process.start_ticks,
                 controllers=tuple(sorted(names)),
             )
-            self._leave(left, os.pidfd_open(pid), told=False)
+            self._leave(left, os.pidfd_open(pid), reported=False)
 
-    def _leave(self, program: Stuck, pidfd: int, *, told: bool) -> None:
+    def _leave(self, program: Stuck, pidfd: int, *, reported: bool) -> None:
         """Kill a process, and watch it until it has ended."""
-        left = _Orphan(program, pidfd, time.monotonic() + KILL_SECONDS, told)
+        left = _Orphan(program, pidfd, time.monotonic() + KILL_SECONDS, reported)
         self._left[program.pid] = left
         self._selector.register(pidfd, selectors.EVENT_READ, partial(self._gone, left))
         children.kill(program.pid, pidfd)
@@ -172,7 +172,7 @@ class Orphans:
         """Take over processes of an earlier probe: kill them again, watch them until they end."""
         status = os.stat(self._directory)
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            # Whoever can write there could have any process killed.
+            # Any user who can write there could have any process killed.
             raise PermissionError(
                 f"'{self._directory}': expected a directory owned by root and writable by root"
                 f" only, got owner {status.st_uid} and mode {status.st_mode & 0o7777:04o}"
@@ -185,7 +185,7 @@ class Orphans:
                 "error", f"probe: {error}; programs left hanging by an earlier probe are not known"
             )
         for entry, pidfd in stuck.survivors(entries, self._directory):
-            self._leave(entry.program, pidfd, told=entry.reported)
+            self._leave(entry.program, pidfd, reported=entry.reported)
             self._log.write(
                 "warning",
                 f"probe: {stuck.name(entry.program)} was left by an earlier probe; killed",

@@ -1,9 +1,9 @@
 """The programs that root may run on this machine: their paths, and the devices they would access.
 
 `allowed` defines the command lines; here they are checked against the machine. A program is taken
-only from fixed paths, and only if nobody but root can have put it there or can change it, like sshd
-does with keys (StrictModes); the environment is ignored. The paths are checked again before each
-run: a program that was updated is accepted, one that others may change is not.
+only from fixed paths, and only if no other user than root can have put it there or can change it,
+like sshd does with keys (StrictModes); the environment is ignored. The paths are checked again
+before each run: a program that was updated is accepted, one that others may change is not.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Programs:
     def __init__(self, root: str = "/", owner_uid: int = 0) -> None:
         """Find all programs. `root` is the directory of the machine, '/' for this one.
 
-        `owner_uid`: the user besides root who may own a program; not root only in tests.
+        `owner_uid`: the user who may own a program, like root; not root only in tests.
         """
         self._machine = root.rstrip("/")
         self._owners = frozenset({0, owner_uid})
@@ -253,7 +253,7 @@ class Programs:
             raise RefusedError(f"'{matched.device}': expected a device, got {got}; not run")
 
     def _mounted(self, matched: Matched) -> tuple[str, str] | None:
-        r"""Return number ('8:1') and source of a mount of the expected kind, or None.
+        r"""Return number ('8:1') and device of a mount of the expected kind, or None.
 
         Source: proc(5), mountinfo: number, root and mount point are the 3rd to 5th field; a special
         character is written as '\040'. The root of a file system is a directory: nothing else that

@@ -53,7 +53,7 @@ class ReplyStatus(enum.StrEnum):
     OVERFLOW = "overflow"
     """Its output exceeded the limit; it was killed, and the output discarded."""
     FAILED = "failed"
-    """It could not be started or read; the error says why."""
+    """It could not be started or read; the error is the reason."""
     CANCELLED = "cancelled"
     MISSING = "missing"
     """The program is allowed but not installed; for the daemon it is absent."""
@@ -140,9 +140,9 @@ def encode(message: Message) -> bytes:
 class Decoder:
     """Decodes messages from the bytes of one connection, however they are split."""
 
-    def __init__(self, most_bytes: int) -> None:
-        """Accept frames of at most `most_bytes`."""
-        self._max_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        """Accept frames of at most `max_bytes`."""
+        self._max_bytes = max_bytes
         self._buffer = bytearray()
 
     def feed(self, received: bytes) -> list[Message]:

@@ -78,7 +78,7 @@ class ProbeServer:
             self.log,
             find=find,
             send=self._put,
-            tell=self._broadcast_stuck,
+            notify=self._broadcast_stuck,
         )
         self._jobs.orphans.take_over()
         if listener is not None:
@@ -195,7 +195,7 @@ class ProbeServer:
         self._stopping |= self._alone()
 
     def _alone(self) -> bool:
-        """Return whether no client is connected, and none can connect any more."""
+        """Return whether no client is connected, and no further one can connect."""
         return self._listener is None and not self._connections
 
     def _send(self, each: Connection, message: Message, descriptor: int = -1) -> None:
@@ -236,7 +236,7 @@ class ProbeServer:
         if request.arguments:
             raise RefusedError("expected no argument")
         if request.verb == "programs":
-            value = {"programs": self._jobs.programs(anew=True)}
+            value = {"programs": self._jobs.programs(refresh=True)}
             self._send(each, ProbeReply(request.identifier, ReplyStatus.DONE, value=value))
             return
         if each.descriptors() >= connection.MAX_DESCRIPTORS:

@@ -142,7 +142,7 @@ def name(program: Stuck) -> str:
 
 
 def hangs(program: Stuck) -> str:
-    """Return a text that says since when a program hangs."""
+    """Return the text for users: since when a program hangs."""
     return f"{name(program)} was killed at {utc(program.since_seconds)} and hangs in the kernel"
 
 

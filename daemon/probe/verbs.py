@@ -127,7 +127,7 @@ def newest(
     arguments: tuple[str, ...],
     allowed: str = DIRECTORIES,
     owner: int = 0,
-    most_names: int = MAX_NAMES,
+    max_names: int = MAX_NAMES,
 ) -> dict[str, Any]:
     """Return the newest and the oldest regular file in a directory, by modification time.
 
@@ -148,7 +148,7 @@ def newest(
     try:
         with os.scandir(descriptor) as found:
             for names, entry in enumerate(found):
-                if names == most_names:
+                if names == max_names:
                     truncated = True
                     break
                 try:

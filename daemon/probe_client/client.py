@@ -265,7 +265,7 @@ class Client:
         self._metrics.count(verb, outcome, self._clock() - start)
 
     def _notify(self) -> None:
-        """Wake the thread, or start it; the lock is held."""
+        """Wake the thread, or start it. Call it with the lock."""
         if self._wake < 0:
             return  # closed
         if self._thread is None:

@@ -1,4 +1,4 @@
-"""The two ways to connect to the probe: the socket of systemd, or a probe started as a child."""
+"""Connects to the probe: to the socket of systemd, or to a probe started as a child."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Transport:
             self._forget_descriptor()  # It came without an answer to 'kmsg'.
 
     def take_descriptor(self) -> int:
-        """Return the descriptor that came with the message, or -1; the caller closes it."""
+        """Return the descriptor received with the message, or -1; the caller closes it."""
         descriptor, self._descriptor = self._descriptor, -1
         return descriptor
 

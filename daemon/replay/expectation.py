@@ -78,12 +78,12 @@ class Expected:
     patterns: tuple[tuple[str, re.Pattern[str]], ...]
     line: str
 
-    def fits(self, told: ReplayEvent) -> bool:
+    def fits(self, event: ReplayEvent) -> bool:
         """Whether an actual result matches."""
         return (
-            self.from_seconds <= told.at_seconds <= self.to_seconds
-            and all(told.fields.get(key, "") == text for key, text in self.fields.items())
-            and all(pattern.search(told.fields.get(key, "")) for key, pattern in self.patterns)
+            self.from_seconds <= event.at_seconds <= self.to_seconds
+            and all(event.fields.get(key, "") == text for key, text in self.fields.items())
+            and all(pattern.search(event.fields.get(key, "")) for key, pattern in self.patterns)
         )
 
 
@@ -213,14 +213,14 @@ class _ExpectationReader:
         return first - TOLERANCE_SECONDS, first + TOLERANCE_SECONDS
 
 
-def differences(expectation: Expectation, told: Sequence[ReplayEvent]) -> list[str]:
+def differences(expectation: Expectation, actual: Sequence[ReplayEvent]) -> list[str]:
     """Return the differences as lines: '-' expected, '+' actual; [] if there are none."""
     lines: list[str] = []
     for section, expected in expectation.sections.items():
         pending = any(each.fields.get("state") == "pending" for each in expected)
         happened = [
             each
-            for each in told
+            for each in actual
             if each.section == section
             and each.severity >= expectation.min_severity
             and (pending or each.fields.get("state") != "pending")
@@ -231,8 +231,8 @@ def differences(expectation: Expectation, told: Sequence[ReplayEvent]) -> list[s
     return lines
 
 
-def _compared(expected: Sequence[Expected], told: Sequence[ReplayEvent]) -> Iterator[str]:
-    left = list(told)
+def _compared(expected: Sequence[Expected], actual: Sequence[ReplayEvent]) -> Iterator[str]:
+    left = list(actual)
     for each in expected:
         index = next((i for i, one in enumerate(left) if each.fits(one)), None)
         if index is None:
@@ -244,8 +244,8 @@ def _compared(expected: Sequence[Expected], told: Sequence[ReplayEvent]) -> Iter
     yield from (f"+ {_line(one)}" for one in left)
 
 
-def _line(told: ReplayEvent) -> str:
-    return f"at: {moment(told.at_seconds)}, {told.line}"
+def _line(event: ReplayEvent) -> str:
+    return f"at: {moment(event.at_seconds)}, {event.line}"
 
 
 def moment(seconds: float) -> str:

@@ -45,12 +45,13 @@ def record(
     clock: SystemClock,
     events: queue.SimpleQueue[object],
     for_seconds: float = float("inf"),
-    asked: Pollers | None = None,
+    own_pollers: Pollers | None = None,
 ) -> Recorded:
     """Record a machine for a time, or until `events` has a Stop.
 
-    `asked` has the pollers with a state of their own; without it the kernel log is not recorded and
-    drives are polled with default settings. A hung disk delays only the data of its own reader.
+    `own_pollers` has the pollers with a state of their own; without it the kernel log is not
+    recorded and drives are polled with default settings. A hung disk delays only the data of its
+    own reader.
     Errors: RecordingError if the file exists; errors of writing are in `problem`.
     """
     changes, lock = Changes(), threading.Lock()
@@ -65,8 +66,8 @@ def record(
     except OSError as error:
         outcome.problem = f"'{path}': expected to write a recording, got: {error.strerror}"
         return outcome
-    asked = asked or pollers.make(Options(), clock)
-    sources = [watched(source, take) for source in asked.sources()]
+    own_pollers = own_pollers or pollers.make(Options(), clock)
+    sources = [watched(source, take) for source in own_pollers.sources()]
     readers = SourceScheduler(sources, periods_seconds, root, clock.now, events.put)
     began = due = clock.now()
     try:

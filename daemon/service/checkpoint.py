@@ -127,7 +127,7 @@ class Checkpoint:
         tracker.log_removed_rules(gone, now)
         # State collected before the file could be read must be written to it.
         self.commit(
-            learnt=True,
+            signals=True,
             delete=persisted_state.outdated(loaded.documents, self.schema),
             aside={row: each.aside for row, each in unread.items() if each.aside},
         )
@@ -139,20 +139,20 @@ class Checkpoint:
             self.store.retry()
         if now - self._signals_saved_seconds >= SIGNALS_SAVE_SECONDS:
             self._signals_saved_seconds = now
-            self.commit(learnt=True)
+            self.commit(signals=True)
 
     def commit(
         self,
         rows: Sequence[OutboxRow] = (),
         *,
-        learnt: bool = False,
+        signals: bool = False,
         delete: tuple[str, ...] = (),
         aside: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         """Queue all changes for writing, with the mails that belong to them, in one transaction.
 
-        `learnt`: also the state of the signals, which is large and changes slowly. `delete`: rows
+        `signals`: also the state of the signals, which is large and changes slowly. `delete`: rows
         of documents that are now written under another name. `aside`: text of rows that could not
         be read. `replaced`: as in delivery.Delivery.commit.
         """
@@ -184,7 +184,7 @@ class Checkpoint:
                     recurring=self.tracker.habits,
                     wall_ahead_seconds=self.wall_ahead_seconds,
                 ),
-                without={*(() if learnt else ("signals",)), *(() if stands else ("stood",))},
+                without={*(() if signals else ("signals",)), *(() if stands else ("stood",))},
                 schema=self.schema,
             )
             changed = {n: text for n, text in texts.items() if self._written.get(n) != text}
@@ -201,7 +201,7 @@ class Checkpoint:
         """Persist a new disk at once, so that it is reported as missing even after a power loss."""
         seen = self.engine.signals.inventory().seen.keys()
         if seen - self._met:
-            self.commit(learnt=True)
+            self.commit(signals=True)
         self._met = frozenset(seen)
 
     def compare_clocks(self, now: float) -> None:

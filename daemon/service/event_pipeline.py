@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.kmsg.kernel_log import KernelCursor  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.kmsg.kernel_log import KernelCursor  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.collectors.md.md_events import md_events
 from iowarden.collectors.raid.controller import ComponentHealth, LastListing
 from iowarden.collectors.raid.log_alignment import LogCursor, align, align_numbered
@@ -90,11 +90,11 @@ class EventPipeline:
     def __init__(
         self,
         engine: Engine,
-        telling: TransitionLog,
+        transition_log: TransitionLog,
         table: EventTable,
         realtime: Callable[[float], float],
         *,
-        asked: Callbacks,
+        callbacks: Callbacks,
         store: SampleStore | None = None,
     ) -> None:
         """Start without events. `realtime` converts the program's clock to Unix time."""
@@ -105,14 +105,14 @@ class EventPipeline:
         self.changed = False
         """Whether events arrived since the last commit."""
         self._engine = engine
-        self._transitions = telling
+        self._transitions = transition_log
         self._table = table
         self._realtime = realtime
-        self._kernel_log = asked.kernel_log
-        self._controllers = asked.controllers
-        self._poll_drives = asked.drives
-        self._poll_arrays = asked.arrays
-        self._locate = asked.locate
+        self._kernel_log = callbacks.kernel_log
+        self._controllers = callbacks.controllers
+        self._poll_drives = callbacks.drives
+        self._poll_arrays = callbacks.arrays
+        self._locate = callbacks.locate
         self._store = store
         self._updates: list[EventUpdate] = []
         self._seen: dict[str, Any] = {}
@@ -134,7 +134,7 @@ class EventPipeline:
     # --- before the first poll
 
     def restore(
-        self, kept: CorrelationState, cursors: Cursors, names: Mapping[str, Identity]
+        self, stored: CorrelationState, cursors: Cursors, names: Mapping[str, Identity]
     ) -> None:
         """Restore the events of the previous run, and set the cursors of the pollers.
 
@@ -150,7 +150,7 @@ class EventPipeline:
             {**cursors.controllers, **own.controllers},
             {**cursors.listed, **own.listed},
         )
-        self.state, self._restored = _merged(self.state, kept), True
+        self.state, self._restored = _merged(self.state, stored), True
         self.stored = self.state, self.cursors
         self.changed = True
         self._share_with_engine()
@@ -232,9 +232,9 @@ class EventPipeline:
         self._share_with_engine()
         self._poll_related(news)
 
-    def _poll_related(self, news: Iterable[EventUpdate]) -> None:
+    def _poll_related(self, updates: Iterable[EventUpdate]) -> None:
         """Poll the disk that an event names, its array, and the controller that knows more."""
-        told = [n for n in news if n.severity >= Severity.WARNING]
+        told = [n for n in updates if n.severity >= Severity.WARNING]
         disks = list(dict.fromkeys(n.disk for n in told if n.disk and n.group is not None))
         if disks:
             self._poll_drives(disks)
@@ -335,46 +335,46 @@ class EventPipeline:
             self.stored = self.state, self.cursors
         return event_alerts.below_warning(self.state, news)
 
-    def _log(self, news: EventUpdate, row: EventLine) -> None:
-        event, happening = news.event, news.group
+    def _log(self, update: EventUpdate, row: EventLine) -> None:
+        event, happening = update.event, update.group
         times = f" ({row.count} times)" if row.count > 1 else ""
-        twin = " (already reported from another log)" if news.twin else ""
+        twin = " (already reported from another log)" if update.twin else ""
         # Existing events of the baseline raise no alert, and an event in two logs raises one.
         quiet = happening is None or happening.baseline
         self._transitions.storage_event(
             row,
             journal.EVENT,
-            6 if quiet else PRIORITY[news.severity],
-            f"event {event.kind}{times}{twin}: {news.object or 'host'}: {event.text}",
+            6 if quiet else PRIORITY[update.severity],
+            f"event {event.kind}{times}{twin}: {update.object or 'host'}: {event.text}",
             IOWARDEN_DEVICE=event.device,
-            IOWARDEN_SEVERITY=news.severity.name.lower(),
+            IOWARDEN_SEVERITY=update.severity.name.lower(),
             IOWARDEN_INCIDENT=row.incident,
             IOWARDEN_EVENT=event.kind,
         )
 
-    def _row(self, news: EventUpdate, incident: str, now: float) -> EventLine:
-        event = news.event
+    def _row(self, update: EventUpdate, incident: str, now: float) -> EventLine:
+        event = update.event
         at = event.realtime_seconds
         return EventLine(
             key=event.key,
             at_seconds=self._realtime(now) if at is None else at,
             source=event.source,
             kind=event.kind,
-            severity=news.severity.name.lower(),
+            severity=update.severity.name.lower(),
             device=event.device,
-            disk=news.disk,
-            object=news.object,
+            disk=update.disk,
+            object=update.object,
             incident=incident,
             text=event.text,
-            count=1 if news.group is None else news.group.count,
+            count=1 if update.group is None else update.group.count,
         )
 
 
-def _incident(news: EventUpdate, incidents: Mapping[str, Incident], around: CauseContext) -> str:
+def _incident(update: EventUpdate, incidents: Mapping[str, Incident], around: CauseContext) -> str:
     """Return the identifier of the open incident that an event belongs to, '' for none."""
-    if news.group is None:
+    if update.group is None:
         return ""
-    subject = news.group.subject
+    subject = update.group.subject
     now = [each for each in incidents.values() if each.closed_seconds is None]
     below = (each for each in now if subject in around.above.get(each.key, ()))
     mine = (each for each in now if any(m.subject == subject for m in each.members))
@@ -382,18 +382,18 @@ def _incident(news: EventUpdate, incidents: Mapping[str, Incident], around: Caus
     return next((each.identifier for each in chain(mine, own, below)), "")
 
 
-def _merged(ours: CorrelationState, kept: CorrelationState) -> CorrelationState:
+def _merged(ours: CorrelationState, stored: CorrelationState) -> CorrelationState:
     """Return the restored events merged with those that arrived before the restore."""
     return replace(
-        kept,
-        groups=(*kept.groups, *ours.groups),
-        recent=(*kept.recent, *ours.recent),
-        clocks={**kept.clocks, **ours.clocks},
-        slots={**kept.slots, **ours.slots},
-        media=dict(Counter(kept.media) + Counter(ours.media)),
+        stored,
+        groups=(*stored.groups, *ours.groups),
+        recent=(*stored.recent, *ours.recent),
+        clocks={**stored.clocks, **ours.clocks},
+        slots={**stored.slots, **ours.slots},
+        media=dict(Counter(stored.media) + Counter(ours.media)),
         errors={
-            host: (*kept.errors.get(host, ()), *ours.errors.get(host, ()))
-            for host in kept.errors | ours.errors
+            host: (*stored.errors.get(host, ()), *ours.errors.get(host, ()))
+            for host in stored.errors | ours.errors
         },
     )
 

@@ -82,13 +82,13 @@ class FlightRecorder:
     def __init__(
         self,
         page_size_bytes: int,
-        kept_seconds: float = RETENTION_SECONDS,
-        most_bytes: int = MAX_BYTES,
+        retention_seconds: float = RETENTION_SECONDS,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         """Start empty."""
         self.page_size_bytes = page_size_bytes
-        self._retention_seconds = kept_seconds
-        self._max_bytes = most_bytes
+        self._retention_seconds = retention_seconds
+        self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._changes = Changes()
         self._uevents = ""

@@ -87,7 +87,7 @@ class IncidentTracker:
     """The installation's random identifier."""
     habits: recurring.Recurrences = field(default_factory=dict)
     _came_back: dict[str, str] = field(default_factory=dict)
-    """Per incident, the reason of its next mail: a disk that came back."""
+    """Per incident, the reason of its next mail: a disk that returned."""
 
     def step(self, now: float, unwatched_seconds: float, running_seconds: float) -> StepResult:
         """Evaluate the rules that are due, and apply the results.
@@ -110,8 +110,8 @@ class IncidentTracker:
             install=self.install,
             policy=_policy(self.config()),
             observe=lambda alert: self.situation.observed(alert, now),
-            judged=self.engine.rules.is_observable,
-            arrival=self.summaries.arrival(self.install),
+            is_observable=self.engine.rules.is_observable,
+            initial_report=self.summaries.initial_report(self.install),
             silenced=lambda alert: self.commands.silence_of(alert, now) is not None,
             usual=lambda alert: self._usual(alert, now),
             acknowledged=self.commands.silences.by_incident(),
@@ -218,17 +218,19 @@ class IncidentTracker:
                 self._came_back[incident.identifier] = news
         return steps
 
-    def add_affected_files(self, hit: SectorLookup) -> None:
+    def add_affected_files(self, lookup: SectorLookup) -> None:
         """Add the files in failed sectors; if their incident was mailed, queue another mail."""
         self.log.send(
             journal.EVENT,
             5,
-            "; ".join(e.text for e in affected_files.evidence([hit], self.clock.realtime)),
-            IOWARDEN_DEVICE=hit.device,
+            "; ".join(e.text for e in affected_files.evidence([lookup], self.clock.realtime)),
+            IOWARDEN_DEVICE=lookup.device,
         )
         for key, incident in self.incidents.by_key.items():
-            mine = key == hit.subject or any(m.subject == hit.subject for m in incident.members)
-            if mine and hit.certain and incident.awaits_details:
+            mine = key == lookup.subject or any(
+                m.subject == lookup.subject for m in incident.members
+            )
+            if mine and lookup.certain and incident.awaits_details:
                 self._put(replace(incident, has_new_facts=True, detailed=True))
                 return
 

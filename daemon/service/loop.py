@@ -109,10 +109,10 @@ class Loop:
         self.take(0.0)  # Uevents that arrived before the frame.
         return self.stopping is None
 
-    def wait_while(self, true: Callable[[], bool], most_seconds: float) -> None:
-        """Handle events while a condition holds, for at most `most_seconds`."""
+    def wait_while(self, true: Callable[[], bool], max_seconds: float) -> None:
+        """Handle events while a condition holds, for at most `max_seconds`."""
         waited = 0.0
-        while waited < most_seconds and true():
+        while waited < max_seconds and true():
             self.take(WAIT_SECONDS)
             waited += WAIT_SECONDS
 

@@ -60,7 +60,7 @@ class Notifier:
             engine.devices.dependents,
             situation.busy(),
             engine.waiting(now),
-            said=advice.text_of_member(alerts, lambda: situation.facts(now)),
+            text_of=advice.text_of_member(alerts, lambda: situation.facts(now)),
         )
         if self.files is not None:
             subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))

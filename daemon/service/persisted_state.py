@@ -83,11 +83,11 @@ _HINT = (
 
 
 def documents(
-    kept: PersistedState, *, without: Container[str] = (), schema: Schema = SCHEMA
+    stored: PersistedState, *, without: Container[str] = (), schema: Schema = SCHEMA
 ) -> dict[str, str]:
     """Return each field as JSON text, by the name of its row, except those in `without`."""
     return {
-        versioned(name, each.version): stored_documents.encode(getattr(kept, each.field or name))
+        versioned(name, each.version): stored_documents.encode(getattr(stored, each.field or name))
         for name, each in schema.documents.items()
         if name not in without
     }
@@ -221,39 +221,39 @@ def _joined(last: PersistedState, before: PersistedState, now: float) -> Persist
     )
 
 
-# --- renamed words
+# --- renamed names
 
 _Labelled = TypeVar("_Labelled", Alert, IncidentMember)
 
 
-def _renamed(kept: PersistedState, names: Renames) -> PersistedState:
+def _renamed(stored: PersistedState, names: Renames) -> PersistedState:
     """Return the persisted state with renamed words replaced."""
     if not names:
-        return kept
-    incidents = [_incident(each, names) for each in kept.incidents.values()]
-    happened = kept.correlation
+        return stored
+    incidents = [_incident(each, names) for each in stored.incidents.values()]
+    happened = stored.correlation
     return replace(
-        kept,
-        alerts=tuple(_labelled(each, names) for each in kept.alerts),
+        stored,
+        alerts=tuple(_labelled(each, names) for each in stored.alerts),
         incidents={each.key: each for each in incidents},
-        sequences={names.subject(key): number for key, number in kept.sequences.items()},
+        sequences={names.subject(key): number for key, number in stored.sequences.items()},
         digest=replace(
-            kept.digest,
+            stored.digest,
             entries={
                 names.entry(key): replace(each, name=names.alert(each.name))
-                for key, each in kept.digest.entries.items()
+                for key, each in stored.digest.entries.items()
             },
-            advised=tuple(map(names.entry, kept.digest.advised)),
+            advised=tuple(map(names.entry, stored.digest.advised)),
         ),
         silences=replace(
-            kept.silences,
+            stored.silences,
             silences=tuple(
                 replace(each, matchers=names.matchers(each.matchers))
-                for each in kept.silences.silences
+                for each in stored.silences.silences
             ),
             acknowledgements=tuple(
                 replace(each, subjects=tuple(map(names.subject, each.subjects)))
-                for each in kept.silences.acknowledgements
+                for each in stored.silences.acknowledgements
             ),
         ),
         correlation=replace(
@@ -297,18 +297,18 @@ def _event(event: StorageEvent, names: Renames) -> StorageEvent:
 # --- a file that is read late
 
 
-def merged(ours: Incidents, kept: PersistedState, now: float) -> Incidents:
+def merged(ours: Incidents, stored: PersistedState, now: float) -> Incidents:
     """Return our incidents merged with the persisted ones.
 
     If both have the same key, the file was read late: ours continues, in both mail threads.
     """
-    by_key = unwatched(kept.incidents, now)
+    by_key = unwatched(stored.incidents, now)
     for key, own in ours.by_key.items():
         before = by_key.get(key)
         if before is not None and before.mails and not own.mails:
             continue  # Nothing was notified yet: the earlier mail thread continues.
         by_key[key] = own if before is None or not before.mails else _in_both_threads(own, before)
-    sequences = dict(kept.sequences)
+    sequences = dict(stored.sequences)
     for key, number in ours.sequences.items():
         sequences[key] = max(number, sequences.get(key, 0))
     return Incidents(by_key, sequences)

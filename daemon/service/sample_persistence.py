@@ -60,13 +60,15 @@ class SampleStore(Protocol):
 class SamplePersistence:
     """Tracks which samples are stored in history.db."""
 
-    def __init__(self, store: SampleStore | None, engine: Engine, telling: TransitionLog) -> None:
+    def __init__(
+        self, store: SampleStore | None, engine: Engine, transition_log: TransitionLog
+    ) -> None:
         """Start idle; without a store nothing is stored."""
         self.known = store is None
         """Whether the stored samples are loaded, or there are none to load."""
         self._store = store
         self._engine = engine
-        self._transitions = telling
+        self._transitions = transition_log
         self._loaded: SamplesLoaded | None = None
         self._saved = -math.inf
         self._tried: float | None = None
@@ -84,7 +86,7 @@ class SamplePersistence:
             self._store.load(retention)
 
     def take(self, event: SamplesLoaded | Written) -> None:
-        """Take a reply of the history thread; stored samples are kept for `restore`."""
+        """Take a reply of the history thread; stored samples wait for `restore`."""
         if isinstance(event, SamplesLoaded):
             self._loaded = event
             self.known = True

@@ -76,9 +76,9 @@ class SelfTestRunner:
     def __init__(
         self,
         engine: Engine,
-        telling: TransitionLog,
+        transition_log: TransitionLog,
         root: Callable[[], Machine] | None,
-        ask_soon: Callable[[Collection[str]], object],
+        poll_next: Callable[[Collection[str]], object],
         post: Callable[[SelfTestAnswer], object],
         *,
         realtime: Callable[[float], float],
@@ -87,15 +87,15 @@ class SelfTestRunner:
     ) -> None:
         """Start idle.
 
-        `root` makes the access to the probe, None if there is none; `ask_soon` polls the drives
+        `root` makes the access to the probe, None if there is none; `poll_next` polls the drives
         with these keys now; `keep` persists `runs`.
         """
         self.runs: Runs = {}
         self.groups: tuple[selftest_schedule.ScheduleGroup, ...] = ()
         self._engine = engine
-        self._transitions = telling
+        self._transitions = transition_log
         self._machine = root
-        self._poll_next = ask_soon
+        self._poll_next = poll_next
         self._post = post
         self._realtime = realtime
         self._zone = zone
@@ -141,37 +141,37 @@ class SelfTestRunner:
             if not due.postponed:
                 self._begin(due.disk, due.kind, now, "", due.since_seconds)
 
-    def take(self, told: SelfTestAnswer, now: float) -> None:
+    def take(self, answer: SelfTestAnswer, now: float) -> None:
         """Handle the result of starting or aborting a test."""
-        if told.action == "abort":
-            self._aborted(told, now)
+        if answer.action == "abort":
+            self._aborted(answer, now)
         else:
-            self._answer_of(told, now)
+            self._answer_of(answer, now)
 
-    def _answer_of(self, told: SelfTestAnswer, now: float) -> None:
-        run = self.runs.get(told.disk, {}).get(told.action)
-        before = self._before.pop((told.disk, told.action), None)
+    def _answer_of(self, answer: SelfTestAnswer, now: float) -> None:
+        run = self.runs.get(answer.disk, {}).get(answer.action)
+        before = self._before.pop((answer.disk, answer.action), None)
         if run is None or run.outcome is not SelfTestState.STARTING:
             return
-        reply = told.reply
+        reply = answer.reply
         if reply.outcome is SelfTestOutcome.DONE:
-            after = selftest_schedule.begun(run, told.action, told.drive, now)
+            after = selftest_schedule.begun(run, answer.action, answer.drive, now)
         elif (
-            (told.asleep or reply.outcome is SelfTestOutcome.RUNS)
-            and not told.who
+            (answer.asleep or reply.outcome is SelfTestOutcome.RUNS)
+            and not answer.who
             and before is not None
         ):
-            self._set(told.disk, told.action, before)  # due, but postponed by the running test
-            self._poll_next([told.disk])
+            self._set(answer.disk, answer.action, before)  # due, but postponed by the running test
+            self._poll_next([answer.disk])
             return
         else:
             refused = reply.outcome is SelfTestOutcome.REFUSED
             outcome = SelfTestState.REFUSED if refused else SelfTestState.NOT_BEGUN
             after = selftest_schedule.ended(run, outcome, reply.text, now)
-        self._set(told.disk, told.action, after)
-        self._report_outcome(told.disk, told.action, after)
-        self._poll_next([told.disk])
-        self._requested[told.disk] = now
+        self._set(answer.disk, answer.action, after)
+        self._report_outcome(answer.disk, answer.action, after)
+        self._poll_next([answer.disk])
+        self._requested[answer.disk] = now
 
     def samples(self, now: float) -> list[Sample]:
         """Return the samples of self_tests.FAMILIES, rebuilt at each check and change."""
@@ -398,19 +398,19 @@ class SelfTestRunner:
 
         threading.Thread(target=run, name="self-test", daemon=True).start()
 
-    def _aborted(self, told: SelfTestAnswer, now: float) -> None:
-        for kind, run in self.runs.get(told.disk, {}).items():
+    def _aborted(self, answer: SelfTestAnswer, now: float) -> None:
+        for kind, run in self.runs.get(answer.disk, {}).items():
             if run.outcome not in IN_PROGRESS:
                 continue
-            if told.reply.outcome is SelfTestOutcome.DONE:
+            if answer.reply.outcome is SelfTestOutcome.DONE:
                 after = selftest_schedule.ended(
-                    run, SelfTestState.ABORTED, f"aborted by {told.who}", now
+                    run, SelfTestState.ABORTED, f"aborted by {answer.who}", now
                 )
-                self._report_outcome(told.disk, kind, after)
+                self._report_outcome(answer.disk, kind, after)
             else:
-                after = replace(run, text=f"could not be aborted: {told.reply.text}")
-            self._set(told.disk, kind, after)
-        self._poll_next([told.disk])
+                after = replace(run, text=f"could not be aborted: {answer.reply.text}")
+            self._set(answer.disk, kind, after)
+        self._poll_next([answer.disk])
 
     def _report_outcome(self, disk: str, kind: str, run: SelfTestRun) -> None:
         """Log the outcome of a test."""

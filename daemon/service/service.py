@@ -172,7 +172,7 @@ class Service:
             log,
             parts.table or EventTable({}),
             clock.realtime,
-            asked=Callbacks(
+            callbacks=Callbacks(
                 parts.pollers.kernel_log,
                 parts.pollers.controllers,
                 drives.poll_next,
@@ -188,7 +188,7 @@ class Service:
             self._known,
             self._store,
             lambda: engine.last.block,
-            keep_learnt=lambda: self._checkpoint.commit(learnt=True),
+            keep_learnt=lambda: self._checkpoint.commit(signals=True),
             history_path=str(Path(parts.config.state_directory) / "history.db"),
             table=parts.table,
             names=parts.schema.renames,
@@ -328,7 +328,7 @@ class Service:
         """Finish the last commit and the mail in progress, within a limit; the rest is stored."""
         signal = "stop" if self.loop.stopping is None else self.loop.stopping.signal
         self._dependencies.notify("STOPPING=1")
-        self._checkpoint.commit(learnt=True)
+        self._checkpoint.commit(signals=True)
         now, ahead = self.health.turned_seconds, self._checkpoint.wall_ahead_seconds
         self.loop.wait_while(
             lambda: not self._sample_persistence.finish(now, ahead) or self._mails.busy(),
@@ -484,7 +484,7 @@ class Service:
         step = self._tracker.step(now, now - self.health.turned_seconds, running)
         happened = step.had_events or self._checkpoint.restacked()
         if happened or step.changed:
-            self._checkpoint.commit(step.rows, learnt=step.fired, replaced=step.replaced)
+            self._checkpoint.commit(step.rows, signals=step.fired, replaced=step.replaced)
 
     def _serve(self, now: float) -> None:
         server = self._server

@@ -83,7 +83,7 @@ class IncidentContext:
         return report.evidence(samples, self.clock.realtime(now))
 
     def returned(self, incident: Incident) -> list[ReturnedDisk]:
-        """Return the disks that came back during an incident of theirs, or of their array."""
+        """Return the disks that returned during an incident of theirs, or of their array."""
         about = {incident.key, *(m.subject for m in incident.members)}
         return [
             back

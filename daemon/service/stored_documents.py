@@ -5,8 +5,8 @@ keeps its stored name (`attributes`), and a field without a declaration is an er
 of another version is read by that version's declaration, or refused: nothing gets a default, and
 nothing is ignored. A changed declaration changes the digest below, which a test compares: the
 document then needs a new version, and a migration from the version before.
-Version 1 of a document is stored under its name, a later one under 'name.v2': a program that does
-not know that version leaves it unchanged and writes its own next to it.
+Version 1 of a document is stored under its name, a later one under 'name.v2': a program without
+that version does not change it and writes its own next to it.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ def _with_habits(incidents: Any) -> Any:  # noqa: ANN401 - JSON
     }
 
 
-def _not_ended(happened: Any) -> Any:  # noqa: ANN401 - JSON
+def _not_ended(document: Any) -> Any:  # noqa: ANN401 - JSON
     """Add the end and the places of older events."""
     found = [
         each
@@ -337,9 +337,9 @@ def _not_ended(happened: Any) -> Any:  # noqa: ANN401 - JSON
             "ended_seconds": None,
             "places": sorted({each["burst"][end]["place"] for end in ("first", "last")}),
         }
-        for each in happened["happenings"]
+        for each in document["happenings"]
     ]
-    return happened | {"happenings": found}
+    return document | {"happenings": found}
 
 
 def _with_new_reasons(incidents: Any) -> Any:  # noqa: ANN401 - JSON

@@ -41,11 +41,13 @@ class Summaries:
         self.state = digest.merged(self.state, before)
         self._restored = True
 
-    def arrival(self, install: str) -> model.Arrival | None:
+    def initial_report(self, install: str) -> model.InitialReport | None:
         """Return the initial report, due or sent; None if there was none."""
         if self._arrived() and self.state.arrived_seconds is None:
             return None
-        return model.Arrival(digest.arrival_identifier(install), self.state.arrived_seconds)
+        return model.InitialReport(
+            digest.initial_report_identifier(install), self.state.arrived_seconds
+        )
 
     def _arrived(self) -> bool:
         """Whether the initial report was sent; state that is not restored yet may contain it."""
@@ -98,7 +100,7 @@ class Summaries:
         `waited_seconds` is the time since the program started.
         """
         if not self._arrived():
-            return self._arrival(now, waited_seconds, install)
+            return self._initial_report(now, waited_seconds, install)
         mail, engine = self.config().mail, self.situation.engine
         if not digest.due(self.state, now, mail.digest_seconds):
             return None
@@ -117,16 +119,16 @@ class Summaries:
         )
         return weekly
 
-    def _arrival(self, now: float, waited_seconds: float, install: str) -> Notice | None:
+    def _initial_report(self, now: float, waited_seconds: float, install: str) -> Notice | None:
         engine = self.situation.engine
-        if waited_seconds < digest.ARRIVAL_SECONDS or (
-            waited_seconds < digest.MAX_ARRIVAL_SECONDS and answers.never_polled(engine)
+        if waited_seconds < digest.INITIAL_REPORT_SECONDS or (
+            waited_seconds < digest.MAX_INITIAL_REPORT_SECONDS and answers.never_polled(engine)
         ):
             return None
         mounts = engine.last.filesystem
         silent = [s.source.name for s in engine.sources.values() if s.silent()]
         known = self.situation.facts(now)
-        self.state, notice = digest.arrival(
+        self.state, notice = digest.initial_report(
             self.state,
             [advice.with_advice(each, known) for each in self.situation.alerts(now)],
             digest.inventory(

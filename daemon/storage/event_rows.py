@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OWN = "iowarden"
-"""Source of iowarden's own messages; the source of an event is the log that reported it."""
+"""Source of iowarden's own messages; that of other events is the log that reported them."""
 MAX_EVENTS = 200_000
 MAX_AGE_SECONDS = 3 * 366 * 86_400.0
 MIN_EVENTS = 20_000

@@ -187,7 +187,7 @@ class History:
         post: Callable[[object], object],
         *,
         retry_seconds: float = RETRY_INTERVAL_SECONDS,
-        most_bytes: int = MAX_BYTES,
+        max_bytes: int = MAX_BYTES,
         names: Renames = NAMES,
     ) -> None:
         """Start the thread; it does nothing until a request. `post` takes its replies."""
@@ -196,7 +196,7 @@ class History:
         self._path = path
         self._post = post
         self._retry_seconds = retry_seconds
-        self._max_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._names = names
         self._changed = threading.Condition()
         self._requested = _Request()
@@ -295,52 +295,52 @@ class History:
                 self._close()
                 return
 
-    def _work(self, asked: _Request) -> bool:
+    def _work(self, request: _Request) -> bool:
         """Execute a request and post the outcome; return whether it succeeded."""
         said = error = ""
         self._recreated = False
         try:
-            said = self._do(asked)
+            said = self._do(request)
         except Exception as problem:  # noqa: BLE001 - a thread that ends would store nothing more
             error = self._trouble(problem)
-            if not self._loaded and asked.load is not None:
+            if not self._loaded and request.load is not None:
                 self._post(SamplesLoaded())
-        if asked.batch is not None or said or error or self._recreated or self._troubled:
-            until = None if asked.batch is None else asked.batch.until_seconds
+        if request.batch is not None or said or error or self._recreated or self._troubled:
+            until = None if request.batch is None else request.batch.until_seconds
             self._post(Written(until, error, said, self._recreated))
         self._troubled = bool(error)
         return not error
 
-    def _do(self, asked: _Request) -> str:
+    def _do(self, request: _Request) -> str:
         """Read and write; return a message about a file that could not be used."""
-        said = self._open(create=asked.writes)
+        said = self._open(create=request.writes)
         if self._file is None:  # There is no file yet; its disk may be mounted later.
             self._post(SamplesLoaded())
             return said
         try:
-            copied = self._use(self._file, asked)
+            copied = self._use(self._file, request)
         except sqlite.FAULTS as problem:
             if not sqlite.corrupt(problem):
                 raise
             self._close()
             said, _ = sqlite.set_aside(self._path, KIND, str(problem))
             self._open(create=True)
-            copied = self._use(self._file, asked)
+            copied = self._use(self._file, request)
         return said or copied
 
-    def _use(self, file: _HistoryFile, asked: _Request) -> str:
+    def _use(self, file: _HistoryFile, request: _Request) -> str:
         """Read and write; return a message about a copy."""
         copied = ""
-        retention = self._retention or (asked.batch and asked.batch.retention_seconds)
+        retention = self._retention or (request.batch and request.batch.retention_seconds)
         if not self._loaded and retention:
             loaded, damaged = file.read_samples(retention)
             self._loaded = True
             self._post(loaded)
             if damaged:
                 self._post(Written(set_aside=f"history: '{self._path}': {damaged}"))
-        if asked.writes:
+        if request.writes:
             copied = file.copy()
-            file.write(self._number, asked)
+            file.write(self._number, request)
             file.clear(self._max_bytes)
         return copied
 
@@ -446,15 +446,15 @@ class _HistoryFile:
             return f"history: '{path}' is converted without a backup: '{problem}'"
         return f"history: '{path}' is converted; the previous version is '{copied}'"
 
-    def write(self, run: int, asked: _Request) -> None:
+    def write(self, run: int, request: _Request) -> None:
         """Write everything or nothing."""
         try:
             with self.database.transaction():
-                if asked.batch is not None:
-                    self._write_samples(run, asked.batch)
-                for realtime, values in asked.notes:
+                if request.batch is not None:
+                    self._write_samples(run, request.batch)
+                for realtime, values in request.notes:
                     self._write_values(realtime, values)
-                self._events.write(tuple(asked.events.values()))
+                self._events.write(tuple(request.events.values()))
         except BaseException:
             for known in (self._drives, self._attributes, self._last):
                 known.clear()  # the file has none of it
@@ -568,12 +568,12 @@ class _HistoryFile:
 
     # --- limits
 
-    def clear(self, most_bytes: int) -> None:
+    def clear(self, max_bytes: int) -> None:
         """Delete the oldest data if the file is too large: first events beyond MIN_EVENTS.
 
         Then days, changes, and the remaining events.
         """
-        most = most_bytes - _ROOM_BYTES
+        most = max_bytes - _ROOM_BYTES
         if self._bytes() <= most:
             return
         left = most * _CLEARED_RATIO

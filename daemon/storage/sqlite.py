@@ -127,7 +127,7 @@ class Database:
                 for columns in [_columns(wanted, table)]
             )
 
-    def copy(self, version: int, most_copies: int = MAX_COPIES) -> str:
+    def copy(self, version: int, max_copies: int = MAX_COPIES) -> str:
         """Copy the file before a version changes it; return the copy's path.
 
         The oldest copies are deleted.
@@ -153,7 +153,7 @@ class Database:
             for each in os.listdir(directory or ".")
             if each.startswith(name) and (number := each.removeprefix(name)).isdecimal()
         }
-        for old in sorted(there, key=lambda each: there[each])[:-most_copies]:
+        for old in sorted(there, key=lambda each: there[each])[:-max_copies]:
             os.remove(os.path.join(directory, old))
         durable_file.sync_directory(directory or ".")
         return path
@@ -202,7 +202,7 @@ def opened(path: str, kind: DatabaseKind) -> tuple[Database, str]:
     """Return the file at `path`, and '' or a message about an unusable file that was replaced.
 
     A corrupt file is renamed and replaced by an empty one; so is one of a later version whose
-    tables this version does not know. Errors: FAULTS.
+    tables this version does not support. Errors: FAULTS.
     """
     file = Database(path, kind)
     aside = "corrupt"
@@ -252,7 +252,7 @@ def set_aside(path: str, kind: DatabaseKind, reason: str, what: str = "corrupt")
     ), aside
 
 
-def write_text(path: str, name: str, text: str, most_files: int = MAX_TEXTS) -> str:
+def write_text(path: str, name: str, text: str, max_files: int = MAX_TEXTS) -> str:
     """Save the unreadable part of a file as text next to it; return its path.
 
     The oldest such texts are deleted. Errors: OSError.
@@ -262,7 +262,7 @@ def write_text(path: str, name: str, text: str, most_files: int = MAX_TEXTS) -> 
     durable_file.write(draft, encodable(text).encode())
     os.rename(draft, found)
     others = [each for each in texts(path) if each != found]  # even if the clock was set back
-    for old in others[: max(0, len(others) - most_files + 1)]:
+    for old in others[: max(0, len(others) - max_files + 1)]:
         os.remove(old)
     durable_file.sync_directory(os.path.dirname(path) or ".")
     return found

@@ -138,8 +138,8 @@ class StateLoaded:
     """The content of the file, empty if not `readable`.
 
     In that case another one follows if the file can be read later.
-    `error` says why not, or names a file that was renamed, with all its content; then state.db
-    starts empty.
+    `error` is the reason why not, or names a file that was renamed, with all its content; then
+    state.db starts empty.
     """
 
     documents: Mapping[str, str]
@@ -174,7 +174,7 @@ class Texts:
 class StateDatabase:
     """The thread that owns state.db, and a copy in memory of its intended content.
 
-    While a disk hangs or fails, changes are held in memory - the newest text of a document, every
+    While a disk hangs or fails, changes wait in memory - the newest text of a document, every
     row of the outbox - and written in one transaction once that is possible. This is tried with
     each commit and every minute. By the monotonic clock: `working_since` is when the thread started
     a disk access that has not returned, `unwritten_since` since when something is not durable.

@@ -64,8 +64,8 @@ class ViewInputs:
 def answer(known: ViewInputs) -> documents.Status:
     """Return the document of 'iowarden status', the most severe first."""
     open_now = _open(known)
-    kept_back = _silenced_by(known)
-    alerts = _shown(known, kept_back)
+    silenced_by = _silenced_by(known)
+    alerts = _shown(known, silenced_by)
     statuses = known.engine.sources.values()
     return documents.Status(
         version=known.version,
@@ -73,9 +73,9 @@ def answer(known: ViewInputs) -> documents.Status:
         now_seconds=known.realtime(known.now),
         started_seconds=known.realtime(known.started_seconds),
         ready=known.ready,
-        summary=_summary(open_now, alerts, kept_back),
+        summary=_summary(open_now, alerts, silenced_by),
         incidents=open_incidents(known),
-        alerts=_alerts(known, alerts, kept_back),
+        alerts=_alerts(known, alerts, silenced_by),
         collectors=tuple(
             documents.SourceLine(
                 s.source.name,
@@ -98,8 +98,8 @@ def answer(known: ViewInputs) -> documents.Status:
 
 def alerts(known: ViewInputs, wanted: Callable[[Alert], bool]) -> tuple[documents.AlertLine, ...]:
     """Return the wanted alerts that are pending, firing or unknown."""
-    kept_back = _silenced_by(known)
-    return _alerts(known, filter(wanted, _shown(known, kept_back)), kept_back)
+    silenced_by = _silenced_by(known)
+    return _alerts(known, filter(wanted, _shown(known, silenced_by)), silenced_by)
 
 
 def notices(known: ViewInputs) -> list[Alert]:
@@ -107,7 +107,7 @@ def notices(known: ViewInputs) -> list[Alert]:
     return [a for a in known.alerts if not a.count or a.severity >= Severity.WARNING]
 
 
-def _shown(known: ViewInputs, kept_back: Mapping[Key, str]) -> list[Alert]:
+def _shown(known: ViewInputs, silenced_by: Mapping[Key, str]) -> list[Alert]:
     """Return the alerts to show, the most severe first.
 
     Of an alert and object with several severities, such as a warning and a critical limit, only the
@@ -118,7 +118,7 @@ def _shown(known: ViewInputs, kept_back: Mapping[Key, str]) -> list[Alert]:
         (a for a in notices(known) if a.state in shown),
         key=lambda a: (
             a.state is AlertState.PENDING,
-            a.key in kept_back,
+            a.key in silenced_by,
             a.absent_seconds is not None,
             -a.severity,
         ),
@@ -131,7 +131,7 @@ def _shown(known: ViewInputs, kept_back: Mapping[Key, str]) -> list[Alert]:
         facts.values(),
         key=lambda a: (
             a.state is AlertState.PENDING,
-            a.key in kept_back,
+            a.key in silenced_by,
             -a.severity,
             a.name,
             a.labels,
@@ -140,11 +140,11 @@ def _shown(known: ViewInputs, kept_back: Mapping[Key, str]) -> list[Alert]:
 
 
 def _alerts(
-    known: ViewInputs, found: Iterable[Alert], kept_back: Mapping[Key, str]
+    known: ViewInputs, found: Iterable[Alert], silenced_by: Mapping[Key, str]
 ) -> tuple[documents.AlertLine, ...]:
     homes = {m.key: i.identifier for i in _open(known) for m in i.members}
     return tuple(
-        _alert(known, each, homes.get(each.key, ""), kept_back.get(each.key)) for each in found
+        _alert(known, each, homes.get(each.key, ""), silenced_by.get(each.key)) for each in found
     )
 
 
@@ -156,8 +156,8 @@ def _open(known: ViewInputs) -> list[Incident]:
 
 def open_incidents(known: ViewInputs) -> tuple[documents.IncidentLine, ...]:
     """Return the open incidents, the most severe first."""
-    kept_back = _silenced_by(known)
-    return tuple(_incident(known, each, kept_back) for each in _open(known))
+    silenced_by = _silenced_by(known)
+    return tuple(_incident(known, each, silenced_by) for each in _open(known))
 
 
 def incident(known: ViewInputs, identifier: str) -> documents.IncidentLine:
@@ -169,7 +169,7 @@ def incident(known: ViewInputs, identifier: str) -> documents.IncidentLine:
 
 
 def _incident(
-    known: ViewInputs, found: Incident, kept_back: Mapping[Key, str]
+    known: ViewInputs, found: Incident, silenced_by: Mapping[Key, str]
 ) -> documents.IncidentLine:
     active = [m for m in found.members if m.cleared_seconds is None]
     ended = [
@@ -180,7 +180,7 @@ def _incident(
     worst = max(
         active or found.members,
         key=lambda m: (
-            m.key not in kept_back,
+            m.key not in silenced_by,
             m.severity,
             m.what.fault is Fault.STOPPED,
             m.what.threatens,
@@ -188,8 +188,8 @@ def _incident(
         default=None,
     )
     # One member without silence is enough for mails: then no silence suppresses them.
-    quiet = all(m.silenced or m.key in kept_back for m in active)
-    holding = [kept_back[m.key] for m in active if quiet and m.key in kept_back]
+    quiet = all(m.silenced or m.key in silenced_by for m in active)
+    holding = [silenced_by[m.key] for m in active if quiet and m.key in silenced_by]
     said = known.silences.by_incident().get(found.identifier)
     return documents.IncidentLine(
         identifier=found.identifier,
@@ -323,7 +323,7 @@ def _alert(
     )
 
 
-def _summary(open_now: list[Incident], alerts: list[Alert], kept_back: Mapping[Key, str]) -> str:
+def _summary(open_now: list[Incident], alerts: list[Alert], silenced_by: Mapping[Key, str]) -> str:
     active = [a for a in alerts if a.active]
     worst = max((a.severity for a in active), default=None)
     parts = [f"{len(open_now)} open incident{'s'[: len(open_now) != 1]}"] if open_now else []
@@ -333,7 +333,7 @@ def _summary(open_now: list[Incident], alerts: list[Alert], kept_back: Mapping[K
     unknown = sum(a.state is AlertState.UNKNOWN for a in alerts)
     if unknown:
         parts.append(f"{unknown} unknown")
-    silenced = sum(a.key in kept_back for a in active)
+    silenced = sum(a.key in silenced_by for a in active)
     if silenced:
         parts.append(f"{silenced} of them silenced")
     word = "ok" if worst is None or worst < Severity.WARNING else worst.name.lower()

@@ -26,42 +26,42 @@ SHOWN_EVENTS = 20
 MAX_NAMED = 24
 
 
-def event_filter(asked: documents.EventQuery, found: InventoryDisk | None) -> EventFilter:
+def event_filter(query: documents.EventQuery, found: InventoryDisk | None) -> EventFilter:
     """Return which events are requested; `found` is the disk, if it is a present one.
 
     Errors: ValueError.
     """
     words = [each.name.lower() for each in sorted(Severity, reverse=True)]
-    if asked.severity not in {*words, ""}:
+    if query.severity not in {*words, ""}:
         raise ValueError(
-            f"severity: expected one of {', '.join(words)}, got '{asked.severity:.60}'"
+            f"severity: expected one of {', '.join(words)}, got '{query.severity:.60}'"
         )
-    about, devices = asked.disk.strip().removeprefix("/dev/"), None
+    about, devices = query.disk.strip().removeprefix("/dev/"), None
     if found is not None:
         about = found.disk
         devices = tuple(dict.fromkeys(name for name in (found.device, *found.leaves) if name))
     return EventFilter(
-        replace(asked, last=min(max(asked.last, 0), MAX_EVENTS), disk=about), devices
+        replace(query, last=min(max(query.last, 0), MAX_EVENTS), disk=about), devices
     )
 
 
 def events(
     rows: Iterable[documents.EventLine],
-    said: Iterable[documents.EventLine],
+    recent: Iterable[documents.EventLine],
     wanted: EventFilter,
     note: str,
 ) -> documents.EventList:
     """Return the last stored and recent events, deduplicated."""
     disk = wanted.query.disk if wanted.devices is not None else ""
-    return documents.EventList(_merged(rows, said, wanted), note, disk, wanted.devices)
+    return documents.EventList(_merged(rows, recent, wanted), note, disk, wanted.devices)
 
 
 def _merged(
-    rows: Iterable[documents.EventLine], said: Iterable[documents.EventLine], wanted: EventFilter
+    rows: Iterable[documents.EventLine], recent: Iterable[documents.EventLine], wanted: EventFilter
 ) -> tuple[documents.EventLine, ...]:
     lines = [*rows]
     kept = {line.key for line in lines}
-    lines += [e for e in said if e.key not in kept and wanted.matches(e)]
+    lines += [e for e in recent if e.key not in kept and wanted.matches(e)]
     lines.sort(key=lambda line: line.at_seconds)
     return tuple(lines[-wanted.query.last :] if wanted.query.last else ())
 
@@ -76,7 +76,7 @@ def incidents(known: ViewInputs, *, closed: bool) -> documents.IncidentList:
     )
 
 
-def find(known: ViewInputs, said: str) -> Incident:
+def find(known: ViewInputs, identifier: str) -> Incident:
     """Return an open or recently closed incident by its identifier or the beginning of it.
 
     Errors: ValueError, which lists the incidents.
@@ -84,8 +84,8 @@ def find(known: ViewInputs, said: str) -> Incident:
     there = sorted(
         known.incidents.values(), key=lambda i: (i.closed_seconds is not None, -i.opened_seconds)
     )
-    begin = [i for i in there if said and i.identifier.startswith(said)]
-    matches = [i for i in there if i.identifier == said] or begin
+    begin = [i for i in there if identifier and i.identifier.startswith(identifier)]
+    matches = [i for i in there if i.identifier == identifier] or begin
     if len(matches) == 1:
         return matches[0]
     among = matches or there
@@ -96,17 +96,17 @@ def find(known: ViewInputs, said: str) -> Incident:
     more = f" and {len(among) - MAX_NAMED} more" if len(among) > MAX_NAMED else ""
     what = "a unique identifier" if matches else "the identifier of one, or its beginning"
     raise ValueError(
-        f"incident: expected {what}, got '{said:.60}'; incidents: {named or 'none'}{more}"
+        f"incident: expected {what}, got '{identifier:.60}'; incidents: {named or 'none'}{more}"
     )
 
 
 def detail(
-    known: ViewInputs, found: Incident, said: Iterable[documents.EventLine]
+    known: ViewInputs, found: Incident, recent: Iterable[documents.EventLine]
 ) -> documents.IncidentDetail:
     """Return the details of an incident, with the texts of a mail that would be written now.
 
     It has the whole advice, also what mails have already given, and the evidence of all its alerts.
-    Of its events it has the recent ones in `said`.
+    Of its events it has the recent ones in `recent`.
     """
     notice = known.notice(
         DueNotice(found.last_reason or Reason.OPENED, replace(found, advised=(), mails=1))
@@ -134,7 +134,7 @@ def detail(
         affected=notice.affected,
         advice=notice.advice,
         unknown=notice.unknown,
-        events=tuple(e for e in said if e.key and e.incident == found.identifier),
+        events=tuple(e for e in recent if e.key and e.incident == found.identifier),
     )
 
 

@@ -2,7 +2,7 @@
 
 Each returns its lines, or none if it does not apply: sentences, and commands indented by two. The
 order within a step: commands that only read; then the mildest action that can be undone. If a
-command may destroy data, the line before it says so.
+command may destroy data, the line before it is a warning.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _left(alert: Alert, facts: Facts) -> bool | None:
     if array is not None:
         geometry = facts.geometry(array)
         spare = spared(array, None if geometry is None else geometry.copies)
-        return None if spare is None else alert.value < spare  # the array may be read anew already
+        return None if spare is None else alert.value < spare  # the array may be read again already
     card = facts.index.card(alert.label("controller"))
     arrays = () if card is None else card.arrays
     level = next((each.level for each in arrays if each.name == alert.label("array")), "")

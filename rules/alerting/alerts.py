@@ -12,7 +12,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import Labels  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.model import Labels  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.rules.faults import NONE_LEFT, SHORT
 from iowarden.rules.severity import Severity
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RECENT_SECONDS = 7200.0
 """Window of `iowarden_alert_recent_firings`."""
 RESOLVED_RETENTION_SECONDS = 900.0
-"""A resolved alert is kept for as long as Prometheus keeps and sends it."""
+"""How long a resolved alert is retained: as long as Prometheus retains and sends it."""
 
 
 class AlertState(enum.StrEnum):
@@ -270,7 +270,7 @@ def _missing(rule: Rule, before: Alert, now: float) -> tuple[Alert | None, Trans
     """Return the next state of an alert whose condition is false by good data."""
     if before.state is AlertState.PENDING:
         kept = replace(before, state=AlertState.RESOLVED, resolved_seconds=now)
-        # Only alerts that have fired are kept: recent firings count as repetitions.
+        # Only alerts that have fired are retained: recent firings count as repetitions.
         return (kept if before.recent_firings else None), None
     if before.state is AlertState.RESOLVED:
         over = now - (before.resolved_seconds or now) >= RESOLVED_RETENTION_SECONDS

@@ -207,9 +207,11 @@ class DeviceTracker:
             else self._stored_dependents
         )
 
-    def recall(self, known: device_changes.Devices, stood: StoredDependents | None = None) -> None:
+    def recall(
+        self, known: device_changes.Devices, dependents: StoredDependents | None = None
+    ) -> None:
         """Restore what `devices` and `dependents` were before a restart."""
-        self._stored_dependents = stood
+        self._stored_dependents = dependents
         topology = self.topology
         self.devices = (
             known if topology is None else device_changes.next_devices(known, (), topology, 0.0)

@@ -144,11 +144,11 @@ class Engine:
         self,
         memory: signals.PersistentSignals,
         known: device_changes.Devices,
-        stood: StoredDependents | None = None,
+        dependents: StoredDependents | None = None,
     ) -> None:
         """Restore the state of signals and devices from before a restart."""
         self.signals.recall(memory)
-        self.devices.recall(known, stood)
+        self.devices.recall(known, dependents)
 
     def status(self, source: Source[T]) -> SourceStatus[T] | None:
         """Return the status of a data source, or None when there is no such data source."""

@@ -28,9 +28,9 @@ class LoadedRule:
     """A rule and its state.
 
     Fields: `key` is unique among all rules; `metrics` are those it reads, also through recording
-    rules, without ALERTS; `windows` is the range it needs, by metric ('' is any); `doubtful`: it
-    could be true only because history is still incomplete; `left_until`: it was too expensive and
-    is not evaluated until then.
+    rules, without ALERTS; `windows` is the range it needs, by metric ('' is any); `needs_history`:
+    it could be true only because history is still incomplete; `left_until`: it was too expensive
+    and is not evaluated until then.
     """
 
     rule: Rule | RecordingRule
@@ -39,7 +39,7 @@ class LoadedRule:
     limit: int
     metrics: frozenset[str]
     windows: dict[str, float]
-    doubtful: bool
+    needs_history: bool
     alerts: Alerts = field(default_factory=dict)
     left_until: float = -math.inf
 
@@ -92,7 +92,7 @@ def load(
             limit=group.limit,
             metrics=_metrics(rule.expression, records),
             windows=windows,
-            doubtful=bool(windows) and drift_of(rule.expression).vanishes,
+            needs_history=bool(windows) and drift_of(rule.expression).vanishes,
         )
 
     return [

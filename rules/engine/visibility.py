@@ -99,7 +99,7 @@ class Visibility:
         return lost
 
     def out_of_sight(self, rule: LoadedRule, labels: Labels) -> str | None:
-        """Return why a rule does not know the state of an object with these labels, or None.
+        """Return why a rule has no data about an object with these labels, or None.
 
         '': it was not polled yet.
         """
@@ -155,7 +155,7 @@ class Visibility:
 
     def unwatched(self, rule: LoadedRule, now: float) -> bool:
         """Return whether a rule could be true only because its history is still incomplete."""
-        return rule.doubtful and any(
+        return rule.needs_history and any(
             now - self._hub.window(name, seconds, now) < seconds
             for name, seconds in rule.windows.items()
         )

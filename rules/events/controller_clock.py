@@ -165,7 +165,7 @@ def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[fl
 
 
 def surest(*offsets: Offset) -> Offset:
-    """Return the most reliable: asked, then errors, then power-on; UNKNOWN for none."""
+    """Return the most reliable: queried, then errors, then power-on; UNKNOWN for none."""
     order = (OffsetMethod.QUERIED, OffsetMethod.ERRORS, OffsetMethod.POWER_ON, OffsetMethod.NONE)
     return min(offsets, key=lambda each: order.index(each.method), default=UNKNOWN)
 
@@ -217,13 +217,13 @@ def _newest(times: Iterable[float]) -> list[float]:
     return ordered[-MAX_TIMES:]
 
 
-def _matches(told: Sequence[float], kernel: Sequence[float], offset: float) -> int:
+def _matches(reported: Sequence[float], kernel: Sequence[float], offset: float) -> int:
     """Return the number of matching pairs, each time in one at most; both lists are sorted.
 
     Taking the earliest match gives the maximum, because all matches have the same tolerance.
     """
     count = at = 0
-    for each in told:
+    for each in reported:
         wanted = each - offset
         at = bisect_left(kernel, wanted - MATCH_SECONDS, at)
         if at == len(kernel):
@@ -234,14 +234,14 @@ def _matches(told: Sequence[float], kernel: Sequence[float], offset: float) -> i
     return count
 
 
-def _drift(told: Sequence[float], kernel: Sequence[float], offset: float) -> float:
+def _drift(reported: Sequence[float], kernel: Sequence[float], offset: float) -> float:
     """Return the drift: the median deviation from the offset of the most frequent pairs.
 
     All pairs count, not only those of _matches: for errors some seconds apart, one unrelated kernel
     line would shift all pairs after it. Of two equally frequent drifts the smaller one is taken.
     """
     beside: list[float] = []
-    for each in told:
+    for each in reported:
         wanted = each - offset
         for at in range(bisect_left(kernel, wanted - MATCH_SECONDS), len(kernel)):
             if kernel[at] - wanted > MATCH_SECONDS:

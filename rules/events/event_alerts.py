@@ -82,10 +82,10 @@ def alerts(
     ]
 
 
-def below_warning(state: CorrelationState, news: Iterable[EventUpdate]) -> list[Transition]:
+def below_warning(state: CorrelationState, updates: Iterable[EventUpdate]) -> list[Transition]:
     """Return bursts below warning that began now: no mail of their own, only the weekly digest."""
     found = []
-    for each in news:
+    for each in updates:
         h = each.group
         if h is None or h.count > 1 or h.baseline or each.row.consequence:
             continue

@@ -369,7 +369,7 @@ class _Correlation:
         self.groups[key] = h
 
     def _place(self, event: StorageEvent) -> EventPlace:
-        """Return the location of an event; in a storm each is looked up once."""
+        """Return the location of an event; in a storm each is determined once."""
         own = event.controller, event.place
         at = (event.source, event.kind, event.boot_id, event.device, *own, self._era(event))
         if at not in self.places:
@@ -499,13 +499,13 @@ def _without(places: Iterable[str], place: str) -> tuple[str, ...]:
 
 
 def carries(
-    state: CorrelationState, standing: Dependents, now: float, behind: Iterable[EventPlace] = ()
+    state: CorrelationState, dependents: Dependents, now: float, behind: Iterable[EventPlace] = ()
 ) -> dict[str, frozenset[str]]:
     """Return the objects on top of each object, by its key; with RAID volumes of controllers.
 
     `behind` are disks of controllers that have a fault.
     """
-    above = standing.above(now)
+    above = dependents.above(now)
     late = (h for h in state.groups if now - h.received_seconds <= WINDOW_SECONDS)
     made = [(h.subject, h.volumes) for h in late]
     made += [(each.identity.key, each.volumes) for each in behind]
@@ -517,9 +517,9 @@ def carries(
     return above
 
 
-def to_be_stored(news: EventUpdate) -> bool:
+def to_be_stored(updates: EventUpdate) -> bool:
     """Whether an event is stored for 'iowarden events': of a storm the first ones, then a few."""
-    return news.announced or news.group is None or news.group.count <= STORED_EVENTS
+    return updates.announced or updates.group is None or updates.group.count <= STORED_EVENTS
 
 
 def _is_redundant(row: EventRule, own: frozenset[str]) -> bool:
@@ -553,7 +553,7 @@ def _is_power_of_ten(count: int) -> bool:
     return count >= 10 and str(count).strip("0") == "1"
 
 
-def _recent(kept: Sequence[StorageEvent], realtime: float) -> tuple[StorageEvent, ...]:
+def _recent(stored: Sequence[StorageEvent], realtime: float) -> tuple[StorageEvent, ...]:
     """Return the events that later events are compared with."""
 
     def age(event: StorageEvent) -> float:
@@ -561,8 +561,8 @@ def _recent(kept: Sequence[StorageEvent], realtime: float) -> tuple[StorageEvent
         return 0.0 if at is None else realtime - at
 
     twice = [
-        e for e in kept if (e.kind == "hba_aen" or e.source == "3ware") and age(e) <= DAY_SECONDS
+        e for e in stored if (e.kind == "hba_aen" or e.source == "3ware") and age(e) <= DAY_SECONDS
     ]
-    blamed = [e for e in kept if e.source == "kernel" and age(e) <= 2 * BLAME_SECONDS]
+    blamed = [e for e in stored if e.source == "kernel" and age(e) <= 2 * BLAME_SECONDS]
     chosen = {e.key for e in (*twice[-MAX_RECENT:], *blamed[-MAX_RECENT:])}
-    return tuple(e for e in kept if e.key in chosen)
+    return tuple(e for e in stored if e.key in chosen)

@@ -100,22 +100,22 @@ def samples(
 
 
 def counted(
-    totals: Mapping[tuple[str, str], int], news: Iterable[EventUpdate]
+    totals: Mapping[tuple[str, str], int], updates: Iterable[EventUpdate]
 ) -> dict[tuple[str, str], int]:
     """Return the totals with the new events."""
     after = Counter(totals)
-    for each in news:
+    for each in updates:
         if each.group is not None and not each.group.baseline:
             after[each.event.source, each.severity.name.lower()] += 1
     return dict(after)
 
 
 def counted_disks(
-    totals: Mapping[tuple[str, str], int], news: Iterable[EventUpdate]
+    totals: Mapping[tuple[str, str], int], updates: Iterable[EventUpdate]
 ) -> dict[tuple[str, str], int]:
     """Return the totals of disks with the new events; an event in two logs counts once."""
     after = Counter(totals)
-    for each in news:
+    for each in updates:
         if each.disk and not each.twin and each.group and not each.group.baseline:
             key = each.disk, _class(each.row)
             if key in after or len(after) < MAX_DISKS:

@@ -1,7 +1,7 @@
-"""Event table: parse 'events.yaml', look up an event's row, and deduplicate events. Pure.
+"""Event table: parse 'events.yaml', find an event's row, and deduplicate events. Pure.
 
-A file has advice texts by name, and groups of rows by kind of event (Event.kind). Keys that a row
-does not set are taken from its group.
+A file has advice texts by name, and groups of rows by kind of event (StorageEvent.kind). Keys that
+a row does not set are taken from its group.
 Limits: an event without a row is not dropped: it is a warning that needs attention.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from iowarden.collectors.event import StorageEvent  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.event import StorageEvent  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules.advice.advice import unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
@@ -409,7 +409,7 @@ def twins(
 def _paired(
     groups: Sequence[Sequence[StorageEvent]],
     own: Sequence[int],
-    told: Mapping[EventSignature, Sequence[int]],
+    reported: Mapping[EventSignature, Sequence[int]],
     host: str,
     known: EventTable,
     taken: set[int],
@@ -420,7 +420,7 @@ def _paired(
     for number in own:
         event = groups[number][0]
         here = moment(event)
-        candidates = told.get((host, known.find(event).kind, _arguments(event)), ())
+        candidates = reported.get((host, known.find(event).kind, _arguments(event)), ())
         for other in candidates:
             there = moment(groups[other][0])
             if here is None or there is None or other in taken:

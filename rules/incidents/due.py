@@ -200,7 +200,7 @@ def _is_escalation(incident: Incident, now: float) -> bool:
     new = incident.object != incident.mailed_object
     for member in reportable(incident, now):
         if member.absent_seconds is not None:
-            continue  # its condition has cleared, though its alert is kept firing
+            continue  # its condition has cleared, though its alert goes on firing
         at, worst = told.get(member.fact, (-math.inf, Severity.INFO))
         if _began(member) - at >= NEW_SECONDS:
             critical = member.severity > incident.mailed_severity and urgent(member)
@@ -214,7 +214,7 @@ def _is_escalation(incident: Incident, now: float) -> bool:
     listed = f"{incident.identifier}.1" not in incident.references and incident.mails == 1
     shared = 0 if now - mailed >= SHARED_RESET_SECONDS else incident.shared
     soon = listed or now - mailed >= min(SHARED_SECONDS * 2**shared, MAX_SHARED_SECONDS)
-    return new and soon  # an entry in the initial report has woken nobody
+    return new and soon  # an entry in the initial report woke no administrator
 
 
 def _brings_more(member: IncidentMember, now: float) -> bool:

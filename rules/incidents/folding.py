@@ -35,7 +35,8 @@ def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, Incide
 def one_of_a_kind(incidents: dict[str, Incident], active: list[Alert]) -> list[Alert]:
     """Return the alerts, deduplicated: of a log event and a counter of the same fact only one.
 
-    That is the one that is reported already, else the counter: it misses no log line.
+    That is the one that is reported already, else the counter, which is complete even if lines of
+    the log are lost.
     """
     there = _open_members(incidents)
     chosen: dict[tuple[str, Fault], Alert] = {}
@@ -63,7 +64,8 @@ def not_suppressed(
     """Return the alerts without those that open no incident now; what is reported already stays.
 
     While the whole host stalls, single disks seem to stall as well; a collector waits for the disk
-    that hangs. A stale collector is reported with the incident that it leaves unknown.
+    that hangs. A stale collector is reported with the incident whose alerts are unknown because of
+    it.
     """
     stalls = any(f.firing and f.what.fault is Fault.STALL for f in facts.values())
     reasons = [a.unknown_reason for a in active if a.state is AlertState.UNKNOWN]
@@ -82,8 +84,8 @@ def not_suppressed(
 def quiet(facts: Mapping[Key, Fact], explained: Mapping[Key, Fact]) -> frozenset[Key]:
     """Return the alerts that no mail is due for: silenced ones, and their symptoms.
 
-    A silence of a hanging disk also covers the stalls that it causes. They are reported if a cause
-    that is not silenced explains them as well.
+    A silence of a hanging disk also applies to the stalls that it causes. They are reported if a
+    cause that is not silenced explains them as well.
     """
     return frozenset(
         key

@@ -21,12 +21,12 @@ from iowarden.rules.incidents import causes, due, folding
 from iowarden.rules.incidents.causes import HOST, CauseContext
 from iowarden.rules.incidents.members import refreshed, vouched, with_known_value
 from iowarden.rules.incidents.model import (
-    Arrival,
     DueNotice,
     Incident,
     IncidentChange,
     IncidentChangeKind,
     Incidents,
+    InitialReport,
     NotificationPolicy,
 )
 from iowarden.rules.notice import Evidence, Reason
@@ -48,8 +48,8 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
     install: str,
     policy: NotificationPolicy,
     observe: Callable[[Alert], tuple[Evidence, ...]],
-    judged: Callable[[Labels, str], bool],
-    arrival: Arrival | None = None,
+    is_observable: Callable[[Labels, str], bool],
+    initial_report: InitialReport | None = None,
     silenced: Callable[[Alert], bool] = lambda _: False,
     usual: Callable[[Alert], str] = lambda _: "",
     acknowledged: Mapping[str, Acknowledgement] | None = None,
@@ -59,13 +59,13 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
 
     `install` is the random identifier of this installation: with the key and a count it makes an
     identifier that is the same again when a kill lost the state but not the mail. `observe` gives
-    the evidence of an alert; it is called once, when the alert joins its incident. `judged` is
-    whether a resolved alert, by labels and subject, would be noticed if it fired: otherwise there
-    is no resolved mail. `arrival` is the initial report: an incident of only lasting problems that
-    existed by then is reported there. `silenced` is whether an alert is silenced now, `usual` why
-    it is not mailed because it recurs at this hour each day, `acknowledged` the acknowledgements of
-    incidents, by identifier: no mail but the resolved one, until the event ACK_EXPIRED ends that;
-    for events that is when the incident is closed. `around` is the topology.
+    the evidence of an alert; it is called once, when the alert joins its incident. `is_observable`
+    is whether a resolved alert, by labels and subject, would be noticed if it fired: otherwise
+    there is no resolved mail. `initial_report`: an incident of only lasting problems that existed
+    by then is reported there. `silenced` is whether an alert is silenced now,
+    `usual` why it is not mailed because it recurs at this hour each day, `acknowledged` the
+    acknowledgements of incidents, by identifier: no mail but the resolved one, until the event
+    ACK_EXPIRED ends that; for events that is when the incident is closed. `around` is the topology.
     """
     known = acknowledged or {}
     book = _Book(state, install)
@@ -100,15 +100,17 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
     for key, incident in list(book.incidents.items()):
         if stalled and key == HOST and incident.awaits_all_clear:
             incident = replace(incident, active_seconds=now)  # noqa: PLW2901 - reported elsewhere, not resolved
-        incident = vouched(incident, now, judged)  # noqa: PLW2901 - the same, without current data
+        incident = vouched(incident, now, is_observable)  # noqa: PLW2901 - the same, without current data
         after = refreshed(incident, by_key.get(key, ()), resolved, now, observe, quiet)
-        after = vouched(after, now, judged)  # it may have ended in this very step
+        after = vouched(after, now, is_observable)  # it may have ended in this very step
         if after.firing and not incident.firing and incident.mails:
             book.events.append(IncidentChange(IncidentChangeKind.REOPENED, after))
         if after.severity > incident.severity and incident.members:
             book.events.append(IncidentChange(IncidentChangeKind.ESCALATED, after))
-        if arrival is not None and all(arrival.includes(alert) for alert in by_key.get(key, ())):
-            after = _counted_as_mailed(after, by_key.get(key, ()), arrival, now)
+        if initial_report is not None and all(
+            initial_report.includes(alert) for alert in by_key.get(key, ())
+        ):
+            after = _counted_as_mailed(after, by_key.get(key, ()), initial_report, now)
         acknowledgement = known.get(after.identifier)
         if acknowledgement is not None:
             after = replace(after, members=tuple(map(with_known_value, after.members)))
@@ -260,7 +262,7 @@ def _exceeds_ack(incident: Incident, acknowledgement: Acknowledgement, now: floa
 
 
 def _forgotten_seconds(incident: Incident, policy: NotificationPolicy) -> float:
-    """Return the quiet time after which an acknowledged incident is over.
+    """Return the quiet time after which an acknowledged incident is closed.
 
     Longer for events: the next read error of a disk that is to be replaced is no news.
     """
@@ -277,20 +279,20 @@ def _known_to_the_end(incident: Incident) -> Incident:
 
 
 def _counted_as_mailed(
-    incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: float
+    incident: Incident, alerts: Iterable[Alert], initial_report: InitialReport, now: float
 ) -> Incident:
     """Return an incident counted as mailed, because the initial report contains it.
 
     Once that is sent, what joins counts: an escalation is news, and mails that followed the report
     stay counted. New details of baseline problems cause no mail.
     """
-    reference, names = f"{arrival.identifier}.1", [alert.name for alert in alerts]
+    reference, names = f"{initial_report.identifier}.1", [alert.name for alert in alerts]
     if not names or (incident.mails and incident.references != (reference,)):
         return incident
     told = replace(
         incident,
         members=tuple(
-            after if arrival.seconds is None or before.joined_seconds == now else before
+            after if initial_report.seconds is None or before.joined_seconds == now else before
             for before, after in zip(incident.members, due.reported(incident, now), strict=True)
         ),
         advised=tuple(dict.fromkeys((*incident.advised, *names))),
@@ -299,7 +301,7 @@ def _counted_as_mailed(
     )
     if incident.mails > 1:
         return told
-    sent = incident.mailed_seconds if arrival.seconds is None else arrival.seconds
+    sent = incident.mailed_seconds if initial_report.seconds is None else initial_report.seconds
     return replace(
         told,
         mails=1,

@@ -78,7 +78,7 @@ def refreshed(
         begun_seconds=now if came_back else incident.begun_seconds,
         recurrences=incident.recurrences + came_back,
         returns=(incident.returns + 1 if soon else 0) if came_back else incident.returns,
-        # It only rises while the incident is open; after a resolved mail it starts anew.
+        # It only rises while the incident is open; after a resolved mail it is the current one.
         severity=fresh if begins and cleared else max(incident.severity, fresh),
         last_reason=None if begins and untold and incident.mails else incident.last_reason,
         unreadable=incident.unreadable and any(m.state is AlertState.UNKNOWN for m in active),
@@ -120,7 +120,9 @@ def _last(holding: Iterable[IncidentMember], now: float) -> float:
     return max(map(moment, holding))
 
 
-def vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool]) -> Incident:
+def vouched(
+    incident: Incident, now: float, is_observable: Callable[[Labels, str], bool]
+) -> Incident:
     """Return a resolved incident; its quiet time restarts while that cannot be verified.
 
     After a day without data it is lost: it will be closed without a resolved mail.
@@ -128,7 +130,7 @@ def vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool
     if not incident.awaits_all_clear:
         return incident
     over = [m for m in incident.members if m.state is AlertState.RESOLVED and not m.count]
-    blind = [m for m in over if not judged(*m.key)]
+    blind = [m for m in over if not is_observable(*m.key)]
     if not blind:
         return incident
     last = max(m.cleared_seconds or now for m in incident.members)

@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import Labels  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.model import Labels  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.rules import faults
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting.alerts import Alert, AlertState
@@ -59,7 +59,7 @@ class IncidentMember:
     evidence: tuple[Evidence, ...] = ()
     """What was measured when it began."""
     absent_seconds: float | None = None
-    """Since when its condition has not held, while the alert is kept firing."""
+    """Since when its condition is false, while `keep_firing_for` keeps the alert firing."""
     cleared_seconds: float | None = None
     subject: str = ""
     """As that of the alert."""
@@ -87,7 +87,7 @@ class IncidentMember:
     redundancy: str | None = ""
     """The alert's annotation REDUNDANCY when it was last known; None: not determined."""
     usual: str = ""
-    """Why it is silenced automatically: it recurs at this hour, no worse than on other days."""
+    """Why it is silenced automatically: it recurs at this hour, not longer or more severe."""
 
     @property
     def what(self) -> Meaning:
@@ -229,7 +229,7 @@ class IncidentChangeKind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class InitialReport:
     """The initial report of existing problems. `seconds`: when it was sent; None: not yet."""
 
     identifier: str

@@ -1,4 +1,4 @@
-"""Recurring alerts: at the same hour on several days, and no worse than usual. Pure.
+"""Recurring alerts: at the same hour on several days, not longer or more severe. Pure.
 
 A backup or a scrub makes the same disk stall each night. On the third of seven days a mail reports
 that; from then on it is in the weekly digest only, until it lasts longer than 1.5 times its longest

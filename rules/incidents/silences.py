@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family
 from iowarden.rules.matcher import MAX_CHARACTERS, Matcher, match_all, predicate, written
-from iowarden.rules.severity import Severity  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.rules.severity import Severity  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.rules.topology.device_identity import identity
 
 if TYPE_CHECKING:
@@ -270,13 +270,13 @@ def prune(state: Silences, now: float) -> Silences:
     return state if len(silences) == len(state.silences) else replace(state, silences=silences)
 
 
-def merged(ours: Silences, kept: Silences) -> Silences:
+def merged(ours: Silences, stored: Silences) -> Silences:
     """Return silences and acknowledgements since the start, with the persisted ones."""
     own = {s.identifier for s in ours.silences}
     said = ours.by_incident()
     return Silences(
-        (*(s for s in kept.silences if s.identifier not in own), *ours.silences),
-        (*(a for a in kept.acknowledgements if a.incident not in said), *ours.acknowledgements),
+        (*(s for s in stored.silences if s.identifier not in own), *ours.silences),
+        (*(a for a in stored.acknowledgements if a.incident not in said), *ours.acknowledgements),
     )
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.topology.device_changes import DeviceChange
 
-ARRIVAL_SECONDS = 60.0
+INITIAL_REPORT_SECONDS = 60.0
 """The first poll of all data sources takes so long; most rules have been evaluated then."""
-MAX_ARRIVAL_SECONDS = 300.0
+MAX_INITIAL_REPORT_SECONDS = 300.0
 """At most; many drives are polled one after another, and a hanging one is not waited for."""
 MAX_ENTRIES = 500
 MAX_EVENTS = 50
@@ -108,15 +108,15 @@ def next_digest(
     )
 
 
-def merged(ours: Digest, kept: Digest) -> Digest:
+def merged(ours: Digest, stored: Digest) -> Digest:
     """Return the digest of before a restart, with the changes until it could be read."""
-    begun = ours.begun_seconds if kept.begun_seconds is None else kept.begun_seconds
+    begun = ours.begun_seconds if stored.begun_seconds is None else stored.begun_seconds
     return replace(
-        kept,
+        stored,
         begun_seconds=begun,
-        entries={**kept.entries, **ours.entries},
-        events=(*kept.events, *ours.events)[-MAX_EVENTS:],
-        events_total=kept.events_total + ours.events_total,
+        entries={**stored.entries, **ours.entries},
+        events=(*stored.events, *ours.events)[-MAX_EVENTS:],
+        events_total=stored.events_total + ours.events_total,
     )
 
 
@@ -133,7 +133,7 @@ def device_sentence(event: DeviceChange) -> str:
     }[event.change.value]
 
 
-def arrival(
+def initial_report(
     state: Digest,
     alerts: Iterable[Alert],
     inventory: Sequence[str],
@@ -174,7 +174,7 @@ def arrival(
     number = _counted(len(entries), "finding") if entries else "no finding"
     first = next((e.summary for e in entries if e.severity >= Severity.WARNING), "")
     return settled, Notice(
-        incident=arrival_identifier(install),
+        incident=initial_report_identifier(install),
         number=1,
         references=(),
         reason=Reason.INITIAL,
@@ -192,7 +192,7 @@ def arrival(
     )
 
 
-def arrival_identifier(install: str) -> str:
+def initial_report_identifier(install: str) -> str:
     """Return the identifier of the initial report: mails about its problems reply to it."""
     return f"initial-report-{install}"
 
@@ -273,11 +273,11 @@ def weekly(
 
 
 def inventory(
-    topology: Topology | None, mounted: int | None, silent: Sequence[str], covered: str = ""
+    topology: Topology | None, mounted: int | None, silent: Sequence[str], monitoring: str = ""
 ) -> list[str]:
     """Return the inventory of this host, a line each, for the initial report.
 
-    `covered` describes which disks are monitored.
+    `monitoring` describes which disks are monitored.
     """
     if topology is None:
         return ["the block devices of this host could not be read yet"]
@@ -287,7 +287,7 @@ def inventory(
     lines = [f"{_counted(len(disks), 'disk')}: {_some(named)}" if disks else "no disk"]
     lines += [f"{_counted(len(arrays), 'software RAID array')}: {_some(arrays)}"] if arrays else []
     lines += [_counted(mounted, "mounted file system")] if mounted else []
-    lines += [f"{covered}; details: iowarden monitoring"] if covered else []
+    lines += [f"{monitoring}; details: iowarden monitoring"] if monitoring else []
     lines += [f"no data from: {', '.join(silent)}"] if silent else []
     return lines
 

@@ -48,7 +48,7 @@ _BEHIND = re.compile(r"disk (host[0-9]+) ", re.ASCII)
 """Key of a disk behind an adapter that no program could read: 'disk host6 port 1'."""
 _BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
 TASKS = "tasks"
-"""The source of lines about waiting tasks."""
+"""Data source of evidence about waiting tasks."""
 SET_SECONDS = 2.0
 """The wall clock was set if it differs by so much from the program's clock."""
 MAX_EVIDENCE = 24
@@ -69,16 +69,16 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     now: float,
     current: Sequence[Evidence],
     topology: Topology | None,
-    standing: Dependents = NO_DEPENDENTS,
+    dependents: Dependents = NO_DEPENDENTS,
     busy: Sequence[str] = (),
     tasks: BlockedTasks | None = None,
-    said: Callable[[IncidentMember], MemberText] = lambda member: MemberText(member.advice),
+    text_of: Callable[[IncidentMember], MemberText] = lambda member: MemberText(member.advice),
 ) -> Notice:
     """Return the mail that is due.
 
-    `realtime` turns the program's clock into Unix time; `standing` is which objects carry which,
+    `realtime` turns the program's clock into Unix time; `dependents` is which objects carry which,
     `busy` are the disks with requests in flight, `tasks` the waiting tasks (None: not known),
-    `said` gives the texts of a member in addition to its summary.
+    `text_of` gives the texts of a member in addition to its summary.
     """
     incident = due.incident
     fabric = incident.key == f"{ADAPTER}{FABRIC}"
@@ -136,7 +136,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
             f"what was {name} then is {now_called} now" if moved else f"what was {name} disappeared"
         )
         happened.append(f"{then}; {name} is a different disk")
-    texts = [said(m) for m in fresh]
+    texts = [text_of(m) for m in fresh]
     return Notice(
         incident=incident.identifier,
         number=number,
@@ -158,7 +158,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
                 *current,
             )
         ),
-        affected=_affected(incident, members, topology, standing, now),
+        affected=_affected(incident, members, topology, dependents, now),
         advice=_distinct((*retracted, *(each.advice.strip("\n") for each in texts))),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
@@ -425,7 +425,7 @@ def _affected(
     incident: Incident,
     members: Sequence[IncidentMember],
     topology: Topology | None,
-    standing: Dependents,
+    dependents: Dependents,
     now: float,
 ) -> tuple[str, ...]:
     """Return what the object of an incident carries, or carried until lately.
@@ -447,7 +447,7 @@ def _affected(
             return ("Not known yet: which of its disks it lost.",)
     else:  # a disk that an adapter lost does not affect its other disks
         own = _distinct((key, *(_key(m, topology) for m in active if not _lost_a_disk(m))))
-    lines = tuple(_carried_lines(own, standing, now))
+    lines = tuple(_carried_lines(own, dependents, now))
     if lines or key.startswith(ADAPTER):
         return lines
     if last := _distinct(dict(m.labels).get("used_by") for m in members):  # of DeviceRemoved
@@ -457,18 +457,18 @@ def _affected(
     if any(identity(topology, name).key in own for name in topology.devices):
         return ("No array, volume or mount is known to use it.",)
     behind = _BEHIND.match(key)  # only the driver of its adapter lists it
-    shown = _carried_lines((f"{ADAPTER}{behind[1]}",), standing, now) if behind else ()
+    shown = _carried_lines((f"{ADAPTER}{behind[1]}",), dependents, now) if behind else ()
     if behind and (lines := tuple(shown)):
         return (f"It is behind {behind[1]}; devices there, of this disk or of others:", *lines)
     return ("Not known: it is not in '/sys/block', and was not in the last 5 minutes.",)
 
 
-def _carried_lines(own: Iterable[str], standing: Dependents, now: float) -> Iterator[str]:
+def _carried_lines(own: Iterable[str], dependents: Dependents, now: float) -> Iterator[str]:
     """Yield a line for each array, volume or mount on objects, or formerly, with its carriers."""
-    there = {above for each in standing.now.values() for above in each}
+    there = {above for each in dependents.now.values() for above in each}
     found: dict[tuple[str, str], dict[str, bool]] = {}
     for each in own:
-        for above in dependents_of(standing, each, now):
+        for above in dependents_of(dependents, each, now):
             below = found.setdefault((above.shown, _placed(each, above)), {})
             below[above.on] = below.get(above.on, False) or above in there
     for (shown, placed), below in found.items():

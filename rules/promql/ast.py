@@ -77,7 +77,7 @@ class Aggregation:
     """Of count_values, quantile, topk and bottomk."""
     labels: tuple[str, ...]
     without: bool
-    """Whether `labels` are removed instead of kept."""
+    """Whether `labels` are removed, not retained."""
     position: int
 
 

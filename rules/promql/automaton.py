@@ -27,9 +27,9 @@ class Steps:
 
     __slots__ = ("left",)
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, maximum: int) -> None:
         """Start with an unused budget."""
-        self.left = most
+        self.left = maximum
 
     def spend(self, count: int) -> None:
         """Count steps. Errors: RegexError if the budget is exceeded."""
@@ -242,22 +242,22 @@ class Automaton:
             ways = self._passed(reached, text, position) if position < len(text) else []
         return found
 
-    def _passed(self, ways: Sequence[_Thread], text: str, position: int) -> list[_Thread]:
+    def _passed(self, threads: Sequence[_Thread], text: str, position: int) -> list[_Thread]:
         """Return the paths that continue after the character there."""
         passed = []
-        for state, spans in ways:
+        for state, spans in threads:
             regex, _, _, targets = self._states[state]
             if regex is not None and regex.match(text, position):
                 passed.append((targets[0], spans))
         return passed
 
     def _reached(
-        self, ways: Sequence[_Thread], text: str, position: int, steps: Steps | None = None
+        self, threads: Sequence[_Thread], text: str, position: int, steps: Steps | None = None
     ) -> list[_Thread]:
         """Return the states that can be reached without a character, the preferred paths first."""
         reached: list[_Thread] = []
         seen: set[int] = set()
-        waiting = [*reversed(ways)]
+        waiting = [*reversed(threads)]
         while waiting:
             way = waiting.pop()
             state, spans = way

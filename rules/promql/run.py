@@ -34,9 +34,9 @@ class Budget:
 
     __slots__ = ("left",)
 
-    def __init__(self, most: int = MAX_WORK) -> None:
+    def __init__(self, maximum: int = MAX_WORK) -> None:
         """Start with an unused budget."""
-        self.left = most
+        self.left = maximum
 
 
 class EvaluationRun:

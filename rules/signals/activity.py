@@ -140,8 +140,8 @@ def members(topology: Topology, name: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _activities(looks: tuple[CounterSnapshot, ...], topology: Topology) -> dict[str, Activity]:
-    (began, first), (ended, last) = looks[0], looks[-1]
+def _activities(snapshots: tuple[CounterSnapshot, ...], topology: Topology) -> dict[str, Activity]:
+    (began, first), (ended, last) = snapshots[0], snapshots[-1]
     result: dict[str, Activity] = {}
     for name, after in last.items():
         before = first.get(name)
@@ -153,7 +153,7 @@ def _activities(looks: tuple[CounterSnapshot, ...], topology: Topology) -> dict[
         if means is None:
             continue
         if not means.mean_requests_in_flight:
-            seen = [entry[1][name].in_flight for entry in looks if name in entry[1]]
+            seen = [entry[1][name].in_flight for entry in snapshots if name in entry[1]]
             means = replace(means, mean_requests_in_flight=sum(seen) / len(seen))
         result[name] = means
     for name, own in result.items():

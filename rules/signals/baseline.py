@@ -50,10 +50,10 @@ def stamp(at_seconds: float, now: float) -> float:
     return at_seconds if 0.0 <= now - at_seconds < STAMP_SECONDS else now
 
 
-def seen(kept: Remembered, key: str, value: float, now: float) -> None:
+def seen(remembered: Remembered, key: str, value: float, now: float) -> None:
     """Store that something has the value `value` now."""
-    at = kept[key][0][0] if key in kept and kept[key][0][1] == value else now
-    kept[key] = ((stamp(at, now), value),)
+    at = remembered[key][0][0] if key in remembered and remembered[key][0][1] == value else now
+    remembered[key] = ((stamp(at, now), value),)
 
 
 def count(pairs: Pairs | None, value: float, now: float) -> ErrorCount:
@@ -95,10 +95,10 @@ def group(
     sources: tuple[str, ...],
     families: tuple[Family, ...],
     value_of: Callable[[View], T | None],
-    judged: Callable[[Remembered, T, View], Iterable[Sample]],
+    evaluate: Callable[[Remembered, T, View], Iterable[Sample]],
     remember: Callable[[Mapping[str, Pairs]], Mapping[str, Pairs]] = lambda state: state,
 ) -> SignalGroup[Mapping[str, Pairs]]:
-    """Return a group whose whole state is stored; `judged` updates the state and yields samples.
+    """Return a group whose whole state is stored; `evaluate` updates the state and yields samples.
 
     After a restart the stored baselines replace the new ones, because they are older.
     """
@@ -107,7 +107,7 @@ def group(
         state: Mapping[str, Pairs], view: View
     ) -> tuple[Mapping[str, Pairs], list[Sample] | None]:
         value, kept = value_of(view), dict(state)
-        samples = None if value is None else list(judged(kept, value, view))
+        samples = None if value is None else list(evaluate(kept, value, view))
         return kept if samples is None else bounded(kept), samples
 
     return SignalGroup(

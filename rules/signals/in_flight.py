@@ -1,7 +1,7 @@
 """Leaked requests in flight: a counter that was not decreased shows some until the next boot.
 
 The kernel increases this counter when a request starts and decreases it when it ends; a driver or
-an old block layer that misses one of the two leaves it wrong until the next boot. Such requests
+an old block layer that omits one of the two makes it wrong until the next boot. Such requests
 must not look like a device hang. Source: kernel, block/genhd.c (part_in_flight, before 5.0 a plain
 counter for each queue of one request).
 """

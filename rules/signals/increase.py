@@ -55,10 +55,10 @@ def remember(state: Mapping[str, Increase]) -> dict[str, Pairs]:
     return {name: ((g.total, g.rose), (g.at_seconds, 0.0)) for name, g in state.items()}
 
 
-def recall(state: Mapping[str, Increase], kept: Mapping[str, Pairs]) -> dict[str, Increase]:
+def recall(state: Mapping[str, Increase], stored: Mapping[str, Pairs]) -> dict[str, Increase]:
     """Return the stored counters combined with what was read since the restart."""
     result = dict(state)
-    for name, pairs in kept.items():
+    for name, pairs in stored.items():
         match pairs:
             case ((total, rose), (at, _)):
                 before = Increase(total, rose, at)

@@ -63,7 +63,7 @@ def step(
 ) -> LeafHistory:
     """Return the history with a sample at `now` added; a late sample is valid.
 
-    `counted` says how many of the requests in flight have leaked.
+    `counted` is how many of the requests in flight have leaked.
     """
     last = state.snapshots[-1] if state.snapshots else None
     if last is not None and now <= last.at_seconds:

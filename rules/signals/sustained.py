@@ -56,9 +56,9 @@ class Sustained:
         """Return the start times as pairs of a time and 0."""
         return {key: ((since, 0.0),) for key, since in self.since.items()}
 
-    def recall(self, kept: Mapping[str, Pairs]) -> Sustained:
+    def recall(self, stored: Mapping[str, Pairs]) -> Sustained:
         """Return the stored start times combined with the current ones."""
-        before = {key: pairs[0][0] for key, pairs in kept.items() if pairs and pairs[0][0] > 0}
+        before = {key: pairs[0][0] for key, pairs in stored.items() if pairs and pairs[0][0] > 0}
         return Sustained({**before, **self.since}, self.at_seconds or math.inf)
 
 

@@ -65,11 +65,11 @@ def _all(drive: Drive) -> Iterator[tuple[str, float | None, bool]]:
 
 
 def fresh(
-    disks: Disks, told: Mapping[str, float]
+    disks: Disks, stored: Mapping[str, float]
 ) -> tuple[list[tuple[str, str, float, bool]], dict[str, float]]:
     """Return the values to store of the drives that were read since, and when each was read.
 
-    A row is disk, name, value, and whether each change is stored. `told` are the last read times.
+    A row is disk, name, value, and whether each change is stored. `stored` are the last read times.
     """
     rows = []
     known: dict[str, float] = {}
@@ -78,9 +78,9 @@ def fresh(
         if at is None or drive is None:
             continue
         known[key] = at
-        if told.get(key) != at:
+        if stored.get(key) != at:
             rows += [(key, name, value, every) for name, (value, every) in values(drive).items()]
-    return rows, {**told, **known}
+    return rows, {**stored, **known}
 
 
 def candidates(text: str, drive: Drive | None) -> tuple[str, ...]:

@@ -89,9 +89,9 @@ class Surroundings:
     same_attributes: str = ""
 
 
-def is_plausible(doubts: tuple[Implausibility, ...]) -> bool:
+def is_plausible(contradictions: tuple[Implausibility, ...]) -> bool:
     """Whether the SMART data of a disk are plausible."""
-    return sum(doubt.points for doubt in doubts) < HARD
+    return sum(doubt.points for doubt in contradictions) < HARD
 
 
 def implausibilities(disk: Disk, drive: Drive, around: Surroundings) -> tuple[Implausibility, ...]:

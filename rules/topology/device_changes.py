@@ -135,7 +135,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             events.append(DeviceChange(DeviceChangeKind.RENAMED, there[0], new[there[0]], was=name))
             continue
         carried = stack.used_on(name)
-        # What is stacked on others is looked up for those of this identity only: an adapter may
+        # What is stacked on others is computed for those of this identity only: an adapter may
         # have lost many disks at once.
         path = any(
             set(carried) <= set(stack.used_on(other))
@@ -176,11 +176,12 @@ def next_devices(
     events: Iterable[DeviceChange],
     after: Topology,
     now: float,
-    looked: float | None = None,
+    last_read_seconds: float | None = None,
 ) -> Devices:
     """Return the history after these events; `after` is the current topology.
 
-    `looked` is the time of the reading before, in which the removed disks were still present.
+    `last_read_seconds` is the time of the reading before, in which the removed disks were still
+    present.
     """
     names = {**state.names, **{name: identity(after, name) for name in after.leaves}}
     present = Counter(names[name].key for name in after.leaves)
@@ -206,7 +207,7 @@ def next_devices(
             gone[key] = VanishedDisk(
                 event.name,
                 event.identity.object,
-                now if looked is None else looked,
+                now if last_read_seconds is None else last_read_seconds,
                 event.carried,
                 present[key],
                 event.identity.adapter,

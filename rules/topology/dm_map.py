@@ -31,7 +31,7 @@ def through_table(
     """Return how sectors of the device `number` ('8:17') map to a device-mapper device.
 
     Only pieces that it maps, in the order of its table; and the types of targets that use the
-    device in a way that is not supported here ('thin-pool', 'raid', 'cache' ...). Errors:
+    device and are not supported here ('thin-pool', 'raid', 'cache' ...). Errors:
     LayoutError, for an inconsistent target.
     """
     pieces: list[SectorRun] = []

@@ -140,19 +140,19 @@ def smartctl_command(where: EventPlace, known: DeviceMap) -> str:
     return plausibility.access_hint(AccessMethod("", driver=driver))
 
 
-def _before(atlas: DeviceIndex, name: str) -> EventPlace | None:
+def _before(index: DeviceIndex, name: str) -> EventPlace | None:
     """Return what had a name in an earlier boot, when it may have been another's, or None."""
     if _ADDRESS.fullmatch(name):
         return EventPlace(Identity(f"device {name}", f"{name} (SCSI device, before the last boot)"))
-    names = [each for each in atlas.map.before if _is_of(name, each)]
+    names = [each for each in index.map.before if _is_of(name, each)]
     if not names:
         return None
-    own = atlas.map.before[max(names, key=len)]
-    now = next((d.name for d in atlas.devices if atlas.subject(d.name).key == own.key), None)
-    return _at_device(atlas, now) if now is not None else EventPlace(own, atlas.label(own, ""))
+    own = index.map.before[max(names, key=len)]
+    now = next((d.name for d in index.devices if index.subject(d.name).key == own.key), None)
+    return _at_device(index, now) if now is not None else EventPlace(own, index.label(own, ""))
 
 
-def _predecessor(atlas: DeviceIndex, name: str, event: StorageEvent) -> EventPlace | None:
+def _predecessor(index: DeviceIndex, name: str, event: StorageEvent) -> EventPlace | None:
     """Return the disk that had a name when a line was logged, if another disk has it now.
 
     Only a disk that was in use can still fail after its removal: file systems and arrays write to
@@ -160,11 +160,11 @@ def _predecessor(atlas: DeviceIndex, name: str, event: StorageEvent) -> EventPla
     """
     if event.realtime_seconds is None:
         return None
-    at = event.realtime_seconds - atlas.map.ahead_seconds
-    for key, gone in atlas.map.devices.gone.items():
+    at = event.realtime_seconds - index.map.ahead_seconds
+    for key, gone in index.map.devices.gone.items():
         if gone.carried and _is_of(name, gone.name) and at < (gone.taken_seconds or 0.0):
             own = Identity(key, gone.object, gone.adapter)
-            return EventPlace(own, atlas.label(own, ""), around=gone.carried)
+            return EventPlace(own, index.label(own, ""), around=gone.carried)
     return None
 
 
@@ -174,89 +174,89 @@ def _is_of(name: str, whole: str) -> bool:
     return rest == "" or (rest != name and rest.removeprefix("p").isdecimal())
 
 
-def _at_name(atlas: DeviceIndex, name: str) -> EventPlace:
+def _at_name(index: DeviceIndex, name: str) -> EventPlace:
     """Return the location of a device, a port or an address, by the kernel's name."""
     if port := _PORT.fullmatch(name):
-        return _at_port(atlas, port[1], port[2])
+        return _at_port(index, port[1], port[2])
     if number := _NVME.fullmatch(name):
-        return _at_nvme(atlas, number[1])
+        return _at_nvme(index, number[1])
     if address := _ADDRESS.fullmatch(name):
-        device = atlas.addressed(name)
+        device = index.addressed(name)
         if device is None:
             own = Identity(f"device {name}", f"{name} (SCSI device)", f"host{address[1]}")
             return EventPlace(own)
         name = device.name
-    return _at_device(atlas, name)
+    return _at_device(index, name)
 
 
-def _at_device(atlas: DeviceIndex, name: str) -> EventPlace:
-    own = atlas.subject(name)
-    device = atlas.whole(name)
-    array = atlas.map.arrays.get(name if device is None else device.name)
+def _at_device(index: DeviceIndex, name: str) -> EventPlace:
+    own = index.subject(name)
+    device = index.whole(name)
+    array = index.map.arrays.get(name if device is None else device.name)
     level = array.level if array is not None else device.md.level if device and device.md else ""
     own = placed(own, level or "")
     if device is None:
-        return EventPlace(own, atlas.label(own, ""), name)
-    covered = atlas.disk_of(device.name)
+        return EventPlace(own, index.label(own, ""), name)
+    covered = index.disk_of(device.name)
     slot, label = (covered.slot, covered.disk) if covered else ("", "")
     own = placed(own, slot)
-    here = EventPlace(own, label, device.name, slot=slot, around=atlas.above(device))
-    return slots.of_device(atlas, device, here)
+    here = EventPlace(own, label, device.name, slot=slot, around=index.above(device))
+    return slots.of_device(index, device, here)
 
 
-def _at_port(atlas: DeviceIndex, port: str, number: str | None) -> EventPlace:
+def _at_port(index: DeviceIndex, port: str, number: str | None) -> EventPlace:
     """Return the disk that is or was at an ATA port; of 'ata3' the only one, if there is one."""
     name = port if number is None else f"{port}.{number}"
-    there = [d for d in atlas.devices if d.port == port]
+    there = [d for d in index.devices if d.port == port]
     if number is not None:
         there = [d for d in there if d.port_number == int(number)]
     if len(there) == 1:
-        return _at_device(atlas, there[0].name)
-    keys = [] if there else [k for k in atlas.map.slots if name in (k, k.partition(".")[0])]
-    was = atlas.map.slots[keys[0]] if len(keys) == 1 else SlotContent()
-    if was.serial and not atlas.of_serial(was.serial):
+        return _at_device(index, there[0].name)
+    keys = [] if there else [k for k in index.map.slots if name in (k, k.partition(".")[0])]
+    was = index.map.slots[keys[0]] if len(keys) == 1 else SlotContent()
+    if was.serial and not index.of_serial(was.serial):
         shown = f"{was.model.strip()}, serial {was.serial}"
-        own = atlas.last(was.serial) or Identity(f"disk {was.model} {was.serial}", shown)
-        return EventPlace(placed(own, f"at {name}"), atlas.label(own, was.serial))
+        own = index.last(was.serial) or Identity(f"disk {was.model} {was.serial}", shown)
+        return EventPlace(placed(own, f"at {name}"), index.label(own, was.serial))
     adapter = next((d.host or "" for d in there), "")
     return EventPlace(Identity(f"device {name}", f"{name} (ATA port)", adapter))
 
 
-def _at_nvme(atlas: DeviceIndex, number: str) -> EventPlace:
+def _at_nvme(index: DeviceIndex, number: str) -> EventPlace:
     """Return the drive of an NVMe controller, by its first namespace.
 
     The path by which it is polled identifies it; without that, the name does, although the number
     in 'nvme1n1' is that of a subsystem.
     """
-    known = atlas.map
+    known = index.map
     for covered in known.disks.values():
         path = covered.polled.target.path if covered.polled else ""
         if covered.leaves and path == f"/dev/nvme{number}":
-            return _at_device(atlas, covered.leaves[0])
+            return _at_device(index, covered.leaves[0])
     leaves = known.topology.leaves if known.topology is not None else ()
     for name in (*leaves, *sorted(known.devices.names)):
         found = _NAMESPACE.fullmatch(name)
         if found and number == (found[2] or found[1]):
-            return _at_device(atlas, name)
-    return _at_device(atlas, f"nvme{number}")
+            return _at_device(index, name)
+    return _at_device(index, f"nvme{number}")
 
 
-def _at_adapter(atlas: DeviceIndex, event: StorageEvent) -> EventPlace:
+def _at_adapter(index: DeviceIndex, event: StorageEvent) -> EventPlace:
     """Return the location in an adapter driver's report: 'host6', 'port 3', 'id 0 lun 1'."""
-    host = _host(atlas, event.controller)
-    known, known_hosts = atlas.map.controllers, atlas.map.hosts
-    cards = [card.name for card in known if host and atlas.host(card) == host]
+    host = _host(index, event.controller)
+    known, known_hosts = index.map.controllers, index.map.hosts
+    cards = [card.name for card in known if host and index.host(card) == host]
     if event.controller == "arcmsr":  # an old driver does not report which
         cards = [card.name for card in known if card.vendor == "areca"]
     name = cards[0] if len(cards) == 1 else ""
     if target := _TARGET.fullmatch(event.place):
-        device = atlas.addressed(f"{host[4:]}:0:{target[1]}:{target[2]}")
+        device = index.addressed(f"{host[4:]}:0:{target[1]}:{target[2]}")
         if device is not None:
-            return _at_device(atlas, device.name)
+            return _at_device(index, device.name)
     elif event.place:
-        return slots.at_controller(atlas, name or host or event.controller, event.place, event.kind)
+        return slots.at_controller(index, name or host or event.controller, event.place, event.kind)
     if name:
-        return slots.itself(atlas, name)
+        return slots.itself(index, name)
     own = device_identity.adapter_identity(host or event.controller)
     if not host or _HOST.fullmatch(event.controller):
         return EventPlace(own)
@@ -267,7 +267,7 @@ def _at_adapter(atlas: DeviceIndex, event: StorageEvent) -> EventPlace:
     return EventPlace(placed(own, called))
 
 
-def _host(atlas: DeviceIndex, name: str) -> str:
+def _host(index: DeviceIndex, name: str) -> str:
     """Return the SCSI host of a driver's line, by the driver's name for it; '' if unknown."""
     if number := _HOST.fullmatch(name):
         return f"host{number[1]}"
@@ -276,5 +276,5 @@ def _host(atlas: DeviceIndex, name: str) -> str:
     if number := _CONNECTION.fullmatch(name):
         name = f"session{number[1]}"
     address = _PCI.search(name)
-    hosts = atlas.map.hosts
+    hosts = index.map.hosts
     return hosts.get(name) or (hosts.get(address[0], "") if address else "")

@@ -40,8 +40,8 @@ class ContentKind(enum.StrEnum):
 class SectorContent:
     """The contents of some sectors of the device in the query.
 
-    Fields: `chain` is the way up through the stack, for users: 'sdb sector 363296', 'sdb1 sector
-    361248', 'md0 ...'; `device` is the last of it; `text` describes the contents, or says why they
+    Fields: `chain` is the path up through the stack, for users: 'sdb sector 363296', 'sdb1 sector
+    361248', 'md0 ...'; `device` is the last of it; `text` describes the contents, or why they
     cannot be determined and what to run then; `path` is the name on this host if `mounted`, else
     that within the file system; '' for an inode whose name is not known. `offset_bytes` and `bytes`
     are within the file, which has `size_bytes`. `array`: the redundant array from which it can
@@ -199,7 +199,7 @@ def steps(
             )
         ]
     found = _blocks(answer, sure=sure)
-    found.append(_restore(answer, again=bool(found), sure=sure))
+    found.append(_restore(answer, after_rewrite=bool(found), sure=sure))
     if answer.kind is ContentKind.FILE and answer.file_system == "btrfs":
         found.append(
             RepairStep(
@@ -243,12 +243,12 @@ def unreadable(device: str, start: int, end: int, sector_bytes: int | None = Non
     )
 
 
-def _restore(answer: SectorContent, *, again: bool, sure: bool) -> RepairStep:
-    """`again`: an earlier step rewrites its damaged blocks."""
+def _restore(answer: SectorContent, *, after_rewrite: bool, sure: bool) -> RepairStep:
+    """`after_rewrite`: an earlier step rewrites its damaged blocks."""
     lost = ("" if sure else "if this is what cannot be read: ") + _lost(answer)
     match answer.kind:
         case ContentKind.FILE:
-            return _restore_file(answer, "then " if again else lost)
+            return _restore_file(answer, "then " if after_rewrite else lost)
         case ContentKind.FREE:
             return RepairStep(
                 "nothing is lost: the drive replaces the sector when it is next written"

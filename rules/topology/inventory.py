@@ -144,18 +144,18 @@ def inventory(
     topology: Topology | None,
     slots: Sequence[EnclosureSlot] = (),
     seen: Mapping[str, SeenDisk] | None = None,
-    untrusted: Mapping[str, str] | None = None,
+    implausible: Mapping[str, str] | None = None,
     absent: str = "",
 ) -> dict[str, InventoryDisk]:
     """Return all disks by their label, in the order in which users expect them.
 
-    `untrusted` are those whose data are implausible, with the reason; `absent`: why there is no
+    `implausible` are those whose data are implausible, with the reason; `absent`: why there is no
     poller.
     """
     index = _Leaves(topology)
     found: dict[str, InventoryDisk] = {}
     for key, disk in (disks.by_key if disks is not None else {}).items():
-        found[key] = _polled_disk(disk, index, topology, (untrusted or {}).get(key))
+        found[key] = _polled_disk(disk, index, topology, (implausible or {}).get(key))
     made = disks is not None and disks.discovered_seconds is not None
     volumes = disks.volumes if disks is not None else ()
     for name in index.left():
@@ -206,12 +206,12 @@ def _is_ambiguous(key: str, disks: Disks | None) -> bool:
     return any(disk.duplicate and disk.key.startswith(f"{key} ") for disk in each)
 
 
-def summary(covered: Iterable[InventoryDisk]) -> str:
+def summary(inventory_disks: Iterable[InventoryDisk]) -> str:
     """Return a summary in one line: 'SMART: 23 of 24 disks readable (1 read error)'.
 
     A sleeping disk counts as readable: its last data are valid.
     """
-    everything = list(covered)
+    everything = list(inventory_disks)
     physical = [c for c in everything if c.physical]
     readable = sum(c.status in _READABLE and c.is_monitored for c in physical)
     disks = f"{len(physical)} disk{'s'[: len(physical) != 1]}"
@@ -242,9 +242,9 @@ class Verdict(enum.StrEnum):
     """No disk is read, or there is none: missing data must never look OK."""
 
 
-def verdict(covered: Iterable[InventoryDisk]) -> Verdict:
+def verdict(disks: Iterable[InventoryDisk]) -> Verdict:
     """Return the overall monitoring state."""
-    physical = [c for c in covered if c.physical]
+    physical = [c for c in disks if c.physical]
     if any(c.status is ReadStatus.MISSING and "configuration" in c.expected_by for c in physical):
         return Verdict.CRITICAL
     if not any(c.is_monitored for c in physical):
@@ -253,20 +253,20 @@ def verdict(covered: Iterable[InventoryDisk]) -> Verdict:
     return Verdict.OK if read else Verdict.WARNING
 
 
-def find(covered: Mapping[str, InventoryDisk], wanted: str) -> InventoryDisk:
+def find(disks: Mapping[str, InventoryDisk], wanted: str) -> InventoryDisk:
     """Return the disk of a query: its serial number, the beginning of one, or its device.
 
     Errors: ValueError, listing the disks.
     """
     name = wanted.strip().removeprefix("/dev/")
-    if name in covered:
-        return covered[name]
-    same = [c for c in covered.values() if name and name in (c.device, *c.leaves)]
+    if name in disks:
+        return disks[name]
+    same = [c for c in disks.values() if name and name in (c.device, *c.leaves)]
     begin = name.lower()
-    matches = same or [c for key, c in covered.items() if begin and key.lower().startswith(begin)]
+    matches = same or [c for key, c in disks.items() if begin and key.lower().startswith(begin)]
     if len(matches) == 1:
         return matches[0]
-    among = matches or list(covered.values())
+    among = matches or list(disks.values())
     shown = ", ".join(f"{c.disk} ({c.device or c.access_method})" for c in among[:MAX_NAMED])
     more = f" and {len(among) - MAX_NAMED} more" if len(among) > MAX_NAMED else ""
     what = "one disk" if matches else "a serial number, the beginning of one, or a device"
@@ -311,13 +311,13 @@ def not_read(drive: Drive) -> tuple[str, ...]:
 
 
 def _polled_disk(
-    disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | None
+    disk: Disk, index: _Leaves, topology: Topology | None, implausibility: str | None
 ) -> InventoryDisk:
     polled, target = disk.polled, disk.polled.target
     leaves = index.take(disk)
     cover, reason = polled.status, polled.reason
-    if doubt is not None and cover is ReadStatus.READ:
-        cover, reason = ReadStatus.IMPLAUSIBLE, doubt or "its SMART data are implausible"
+    if implausibility is not None and cover is ReadStatus.READ:
+        cover, reason = ReadStatus.IMPLAUSIBLE, implausibility or "its SMART data are implausible"
     if cover in _UNANSWERED and leaves and index.devices[leaves[0]].removable:
         cover = ReadStatus.NO_SMART
     device = disk.device or (leaves[0] if leaves else "")
@@ -416,11 +416,11 @@ def _with_slots(
     return result
 
 
-def _order(covered: InventoryDisk) -> tuple[bool, int, str]:
+def _order(disk: InventoryDisk) -> tuple[bool, int, str]:
     """Sort 'sda' before 'sdb' before 'sdaa', and slot 2 before slot 10; hidden disks come last."""
-    if covered.device:
-        return False, len(covered.device), covered.device
-    return True, 0, re.sub(r"\d+", lambda number: number[0].zfill(9), covered.access_method)
+    if disk.device:
+        return False, len(disk.device), disk.device
+    return True, 0, re.sub(r"\d+", lambda number: number[0].zfill(9), disk.access_method)
 
 
 class _Leaves:

@@ -55,11 +55,11 @@ def overlap(start: int, count: int, first: int, sectors: int) -> tuple[int, int]
     return (low, high - low) if low < high else None
 
 
-def gaps(start: int, count: int, covered: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the parts of a range that no (start, count) of `covered` contains."""
+def gaps(start: int, count: int, parts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the parts of a range that no (start, count) of `parts` contains."""
     found = []
     at = start
-    for first, sectors in sorted(covered):
+    for first, sectors in sorted(parts):
         if first > at:
             found.append((at, min(first, start + count) - at))
         at = max(at, first + sectors)

@@ -36,7 +36,7 @@ class SlotContent:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMap:
-    """All that is known about locations.
+    """All data about locations.
 
     Fields: `disks` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
     and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
@@ -220,18 +220,18 @@ class DeviceIndex:
         return None if device and device.serial and array.serial else device
 
 
-def has_serial(covered: InventoryDisk, serials: Iterable[str]) -> bool:
+def has_serial(disk: InventoryDisk, serials: Iterable[str]) -> bool:
     """Whether a disk has one of these serial numbers, in its label or its own data."""
-    drive = covered.drive
-    return covered.disk in serials or (drive is not None and drive.serial.strip() in serials)
+    drive = disk.drive
+    return disk.disk in serials or (drive is not None and drive.serial.strip() in serials)
 
 
-def placed(own: Identity, words: str) -> Identity:
+def placed(own: Identity, text: str) -> Identity:
     """Return an identity with additional text: 'sdb (MODEL, serial S, WORDS)'."""
-    if not words:
+    if not text:
         return own
     end = own.object.endswith(")")
-    shown = f"{own.object[:-1]}, {words})" if end else f"{own.object} ({words})"
+    shown = f"{own.object[:-1]}, {text})" if end else f"{own.object} ({text})"
     return replace(own, object=shown)
 
 

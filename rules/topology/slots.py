@@ -60,29 +60,29 @@ def _who(one: SlotContent) -> tuple[str, str]:
     return one.serial, one.model
 
 
-def at_controller(atlas: DeviceIndex, name: str, where: str, kind: str = "") -> EventPlace:
+def at_controller(index: DeviceIndex, name: str, where: str, kind: str = "") -> EventPlace:
     """Return a controller's disk or array, or itself; `where` and `kind` as in its events."""
-    card = atlas.card(name)
+    card = index.card(name)
     where = _normal(where)
-    if slot := _slot(atlas, card, name, where):
-        return in_slot(atlas, name, slot)
+    if slot := _slot(index, card, name, where):
+        return in_slot(index, name, slot)
     array = _array(card, where, kind) if card else None
     if array is not None and card is not None:
-        return _in_array(atlas, card, array)
+        return _in_array(index, card, array)
     if _SLOT.fullmatch(where):
-        return in_slot(atlas, name, where)
+        return in_slot(index, name, where)
     named = _ARRAY_KINDS.search(kind) and not _is_part(card, where)
     if where and (_ARRAY.fullmatch(where) or named):
         unit = re.sub(r"^unit (?=[0-9])", "u", where)
-        own = Identity(_array_key(name, unit), f"{where} of {name}", atlas.adapter(name))
+        own = Identity(_array_key(name, unit), f"{where} of {name}", index.adapter(name))
         return EventPlace(own, controller=name)
-    return itself(atlas, name)
+    return itself(index, name)
 
 
-def itself(atlas: DeviceIndex, name: str) -> EventPlace:
+def itself(index: DeviceIndex, name: str) -> EventPlace:
     """Return the location of a controller: its adapter."""
-    card = atlas.card(name)
-    host = atlas.host(card) if card else ""
+    card = index.card(name)
+    host = index.host(card) if card else ""
     if not host:
         return EventPlace(
             device_identity.adapter_identity(name) if name else Identity("", ""), controller=name
@@ -92,19 +92,19 @@ def itself(atlas: DeviceIndex, name: str) -> EventPlace:
     return EventPlace(own, controller=name)
 
 
-def of_device(atlas: DeviceIndex, device: Device, here: EventPlace) -> EventPlace:
+def of_device(index: DeviceIndex, device: Device, here: EventPlace) -> EventPlace:
     """Return the location of a block device with the data of its controller, if it has one."""
-    for card in atlas.map.controllers:
-        if slot := _shown(atlas, card, device):
-            return in_slot(atlas, card.name, slot, device)
-        array = _array_of(atlas, card, device)
+    for card in index.map.controllers:
+        if slot := _shown(index, card, device):
+            return in_slot(index, card.name, slot, device)
+        array = _array_of(index, card, device)
         if array is not None:
             return EventPlace(
                 placed(here.identity, _called(array, card)),
                 here.disk,
                 here.device,
                 card.name,
-                volumes=atlas.keys([device]),
+                volumes=index.keys([device]),
                 around=here.around,
             )
     return here
@@ -126,7 +126,7 @@ def _normal(where: str) -> str:
     return next((f"{word} {told[word]}" for word in ("port", "phy", "unit") if word in told), where)
 
 
-def _slot(atlas: DeviceIndex, card: Controller | None, name: str, where: str) -> str:
+def _slot(index: DeviceIndex, card: Controller | None, name: str, where: str) -> str:
     """Return the slot of a location, as the controller lists or listed it; '' for none."""
     if card is not None and where:
         kind = f"3ware,{where[5:]}" if where.startswith("port ") else " "
@@ -136,28 +136,28 @@ def _slot(atlas: DeviceIndex, card: Controller | None, name: str, where: str) ->
         ends = [disk.slot for disk in card.disks if disk.slot.endswith(f" {where}")]
         if where.startswith("slot ") and len(ends) == 1:
             return ends[0]
-    return where if f"{name} {where}" in atlas.map.slots else ""
+    return where if f"{name} {where}" in index.map.slots else ""
 
 
-def in_slot(atlas: DeviceIndex, name: str, slot: str, shown: Device | None = None) -> EventPlace:
+def in_slot(index: DeviceIndex, name: str, slot: str, shown: Device | None = None) -> EventPlace:
     """Return the disk that is in a slot, or the last one that was.
 
     `shown` is its block device, if that is known.
     """
-    card = atlas.card(name)
+    card = index.card(name)
     listed = next((d for d in card.disks if d.slot == slot), None) if card else None
-    was = atlas.map.slots.get(f"{name} {slot}")
+    was = index.map.slots.get(f"{name} {slot}")
     one = slotted(was, listed) if listed is not None else was or SlotContent()
-    serial = one.serial if _is_one(atlas, one.serial, name, slot) else ""
+    serial = one.serial if _is_one(index, one.serial, name, slot) else ""
     if card is not None and shown is None:
-        shown = _shown_as(atlas, card, slot, one.serial, listed)
-    covered, asked = _inventory_disk(atlas, serial, slot, card, listed)
-    own, label = _identity(atlas, f"{name} {slot}", serial, one.model, covered, shown, asked=asked)
+        shown = _shown_as(index, card, slot, one.serial, listed)
+    covered, asked = _inventory_disk(index, serial, slot, card, listed)
+    own, label = _identity(index, f"{name} {slot}", serial, one.model, covered, shown, polled=asked)
     model = one.model
     if covered is not None and covered.drive is not None:
         model, serial = covered.drive.model or model, covered.drive.serial or serial
     inside = [a for a in card.arrays if slot in a.slots or a.name == one.array] if card else []
-    made = atlas.volumes(card, (a.name for a in inside)) if card else []
+    made = index.volumes(card, (a.name for a in inside)) if card else []
     if shown is not None:
         made = [shown, *(each for each in made if each is not shown)]
     elif card is not None and len(made) == 1 and _alone(card, slot, inside):
@@ -170,67 +170,67 @@ def in_slot(atlas: DeviceIndex, name: str, slot: str, shown: Device | None = Non
         Identity(
             own.key,
             words if shown is None else f"{shown.name} ({words})",
-            own.adapter or atlas.adapter(name),
+            own.adapter or index.adapter(name),
         ),
         label,
         "" if shown is None else shown.name,
         name,
         slot,
-        unique(atlas.keys(made), [_array_key(name, each.name) for each in arrays]),
+        unique(index.keys(made), [_array_key(name, each.name) for each in arrays]),
         unique(
             [f"{each.name} of {name}" for each in inside],
             [device.name for device in made if device is not shown],
-            *(atlas.above(device) for device in made),
+            *(index.above(device) for device in made),
         ),
     )
 
 
 def _identity(
-    atlas: DeviceIndex,
+    index: DeviceIndex,
     where: str,
     serial: str,
     model: str,
-    covered: InventoryDisk | None,
+    inventory_disk: InventoryDisk | None,
     shown: Device | None,
     *,
-    asked: bool,
+    polled: bool,
 ) -> tuple[Identity, str]:
     """Return a disk's identity, and its label.
 
     A disk that is polled behind the controller and was not read yet will be identified by its own
     model and serial number, which the controller reports as well.
     """
-    if covered is not None:
-        return covered.identity, covered.disk
-    if shown is not None and not (asked and serial and serial != shown.serial):
-        own = atlas.subject(shown.name)
-        return own, atlas.label(own, serial or shown.serial or "")
+    if inventory_disk is not None:
+        return inventory_disk.identity, inventory_disk.disk
+    if shown is not None and not (polled and serial and serial != shown.serial):
+        own = index.subject(shown.name)
+        return own, index.label(own, serial or shown.serial or "")
     if serial:
-        own = atlas.last(serial) or Identity(" ".join(filter(None, ("disk", model, serial))), "")
-        return own, atlas.label(own, serial)
+        own = index.last(serial) or Identity(" ".join(filter(None, ("disk", model, serial))), "")
+        return own, index.label(own, serial)
     return Identity(f"disk {where}", ""), ""
 
 
-def _is_one(atlas: DeviceIndex, serial: str, name: str, slot: str) -> bool:
+def _is_one(index: DeviceIndex, serial: str, name: str, slot: str) -> bool:
     """Whether a serial number belongs to one disk only: some vendors give all disks the same."""
     return bool(serial) and not any(
         disk.serial == serial and (card.name, disk.slot) != (name, slot)
-        for card in atlas.map.controllers
+        for card in index.map.controllers
         for disk in card.disks
     )
 
 
 def _inventory_disk(
-    atlas: DeviceIndex, serial: str, slot: str, card: Controller | None, listed: PhysicalDisk | None
+    index: DeviceIndex, serial: str, slot: str, card: Controller | None, listed: PhysicalDisk | None
 ) -> tuple[InventoryDisk | None, bool]:
     """Return the disk in a slot as known by SMART, and whether it is polled there at all.
 
     A disk that was not read yet is identified by its access method; once it reports a serial
     number, that is used.
     """
-    host = atlas.host(card) if card else ""
+    host = index.host(card) if card else ""
     kinds = {listed.kind} - {""} if listed is not None else set()
-    everything = atlas.map.disks.values()
+    everything = index.map.disks.values()
     there = [
         c
         for c in everything
@@ -257,21 +257,21 @@ def _alone(card: Controller, slot: str, inside: list[ControllerArray]) -> bool:
 
 
 def _shown_as(
-    atlas: DeviceIndex, card: Controller, slot: str, serial: str, listed: PhysicalDisk | None
+    index: DeviceIndex, card: Controller, slot: str, serial: str, listed: PhysicalDisk | None
 ) -> Device | None:
     """Return the block device of the disk in a slot."""
     if not serial and (listed is None or not _is_passed(listed)):
         return None
-    return next((d for d in atlas.devices if d.leaf and _shown(atlas, card, d) == slot), None)
+    return next((d for d in index.devices if d.leaf and _shown(index, card, d) == slot), None)
 
 
-def _shown(atlas: DeviceIndex, card: Controller, device: Device) -> str:
+def _shown(index: DeviceIndex, card: Controller, device: Device) -> str:
     """Return the slot of the disk with this block device; '' if there is none."""
-    host = atlas.host(card)
+    host = index.host(card)
     if host and device.host and host != device.host:
         return ""
     if device.serial:
-        slots = atlas.slots(card).get(device.serial, frozenset())
+        slots = index.slots(card).get(device.serial, frozenset())
         if len(slots) == 1:
             return next(iter(slots))
     if card.vendor != "areca" or not host or not device.leaf:
@@ -279,17 +279,17 @@ def _shown(atlas: DeviceIndex, card: Controller, device: Device) -> str:
     passed = [disk for disk in card.disks if _is_passed(disk)]
     if not passed:
         return ""
-    array = _array_of(atlas, card, device)
+    array = _array_of(index, card, device)
     if array is not None:
         parent = next((each for each in card.arrays if each.name == array.parent), array)
         if re.sub(r"\s", "", parent.label).casefold() != _PASSED_SET:
             return ""
-    may_be = _areca_slots(atlas, device)
+    may_be = _areca_slots(index, device)
     found = [disk.slot for disk in passed if disk.slot in may_be and _may_be(disk, device)]
     return found[0] if len(found) == 1 else ""
 
 
-def _areca_slots(atlas: DeviceIndex, device: Device) -> set[str]:
+def _areca_slots(index: DeviceIndex, device: Device) -> set[str]:
     """Return the channels that a disk at this SCSI address may be on.
 
     Source: `areca.pass_through_drive`. An ARC-1210 whose disks were all JBOD showed that of channel
@@ -300,7 +300,7 @@ def _areca_slots(atlas: DeviceIndex, device: Device) -> set[str]:
         return set()
     target, unit = int(found[2]), int(found[3])
     slots = {f"channel {cli64.pass_through_drive(target, unit)}"}
-    addresses = (each.address or "" for each in atlas.devices)
+    addresses = (each.address or "" for each in index.devices)
     if all(a.endswith(":0") for a in addresses if a.startswith(f"{found[1]}:")):
         slots.add(f"channel {target + 1}")
     return slots
@@ -325,17 +325,17 @@ def _may_be(disk: PhysicalDisk, device: Device) -> bool:
 # Arrays
 
 
-def _in_array(atlas: DeviceIndex, card: Controller, array: ControllerArray) -> EventPlace:
+def _in_array(index: DeviceIndex, card: Controller, array: ControllerArray) -> EventPlace:
     """Return the location of a controller's array: its block device, if there is one."""
-    made = atlas.volumes(card, (array.name,))
-    keys, words = atlas.keys(made), _called(array, card)
+    made = index.volumes(card, (array.name,))
+    keys, words = index.keys(made), _called(array, card)
     if len(made) == 1:
-        own = placed(atlas.subject(made[0].name), words)
-        above = atlas.above(made[0])
+        own = placed(index.subject(made[0].name), words)
+        above = index.above(made[0])
         return EventPlace(own, "", made[0].name, card.name, volumes=keys, around=above)
-    own = Identity(_array_key(card.name, array.name), words, atlas.adapter(card.name))
+    own = Identity(_array_key(card.name, array.name), words, index.adapter(card.name))
     names = [device.name for device in made]
-    around = unique(names, *(atlas.above(device) for device in made))
+    around = unique(names, *(index.above(device) for device in made))
     return EventPlace(own, controller=card.name, volumes=keys, around=around)
 
 
@@ -351,8 +351,8 @@ def _array(card: Controller, where: str, kind: str) -> ControllerArray | None:
     return next((a for a in called if a.name.startswith(word)), called[0] if called else None)
 
 
-def _array_of(atlas: DeviceIndex, card: Controller, device: Device) -> ControllerArray | None:
-    made = atlas.made(card)
+def _array_of(index: DeviceIndex, card: Controller, device: Device) -> ControllerArray | None:
+    made = index.made(card)
     return next((a for a in card.arrays if made.get(a.name) is device), None)
 
 

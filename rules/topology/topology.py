@@ -176,7 +176,7 @@ def recalled(state: Dependents, before: StoredDependents, booted: float, now: fl
     """Return the stack combined with that before a restart of the program.
 
     What is missing now ended during the restart: it counts for 300 s from now on. The stack of an
-    earlier boot is dropped, because devices were assembled anew.
+    earlier boot is dropped, because devices were assembled again.
     """
     if before.at_seconds is None or before.at_seconds < booted:
         return state

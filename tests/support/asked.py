@@ -124,7 +124,7 @@ class FakeMachine:
                 install="test",
                 policy=model.NotificationPolicy(),
                 observe=lambda alert: report.evidence(self.engine.rules.current(alert), 0.0),
-                judged=self.engine.rules.is_observable,
+                is_observable=self.engine.rules.is_observable,
             )
             self.mails += [
                 report.notice(

@@ -112,7 +112,7 @@ class Host:
             install="test",
             policy=NotificationPolicy(),
             observe=self._measured,
-            judged=self.engine.rules.is_observable,
+            is_observable=self.engine.rules.is_observable,
             around=CauseContext(self.engine.devices.dependents.above(now)),
         )
         self.mails += [Mail(uptime, due, self._advice(due, now)) for due in dues]
@@ -138,7 +138,7 @@ class Host:
         slow = facts.slow(self.engine.hub.chunks())
         here = Facts(facts.advice_inputs(places, self.engine.devices.mounts(), alerts, slow))
         said = advice.text_of_member(alerts, lambda: here)
-        notice = report.notice(due, float, now, (), places.topology, said=said)
+        notice = report.notice(due, float, now, (), places.topology, text_of=said)
         texts = (*notice.sentences, *notice.meaning, *notice.unknown, notice.summary)
         told = "\n".join(advice.combined(notice.advice))
         found = [fault for text in (told, *texts) for fault in wrong(text, here)]

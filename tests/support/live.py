@@ -244,7 +244,7 @@ def watched(
     tmp_path: Path,
     live: Live,
     *,
-    arrival: bool = False,
+    initial_report: bool = False,
     settings: str = "",
     environment: dict[str, str] | None = None,
     own_process: bool = False,
@@ -256,7 +256,7 @@ def watched(
             tmp_path,
             live,
             smtp_port=port,
-            arrival=arrival,
+            initial_report=initial_report,
             settings=settings,
             environment=environment,
         )

@@ -139,10 +139,10 @@ class _Written:
         *,
         smtp_port: int | None = None,
         settings: str = "",
-        arrival: bool = False,
+        initial_report: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the configuration. `arrival`: whether it mails what it finds at first sight."""
+        """Write the configuration. `initial_report`: whether one mail lists what is found first."""
         self.directory = directory
         self.port = free_port()
         self.state = directory / "state"
@@ -150,7 +150,7 @@ class _Written:
         self.feed = feed
         self.environment = environment or {}
         server = f"server: 127.0.0.1, port: {smtp_port}, to: ops@example.com, " if smtp_port else ""
-        mail = f"mail: {{{server}timeout: 5s, initial_report: {str(arrival).lower()}}}\n"
+        mail = f"mail: {{{server}timeout: 5s, initial_report: {str(initial_report).lower()}}}\n"
         self.config = directory / "iowarden.yaml"
         self.config.write_text(
             f"host: db1.example.com\nlisten: 127.0.0.1:{self.port}\nstate_directory: {self.state}\n"

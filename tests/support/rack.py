@@ -151,7 +151,7 @@ class Rack:
             install="test",
             policy=model.NotificationPolicy(),
             observe=lambda _: (),
-            judged=self.engine.rules.is_observable,
+            is_observable=self.engine.rules.is_observable,
             acknowledged=self.said.by_incident(),
         )
         for event in events:

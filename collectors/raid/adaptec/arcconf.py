@@ -311,11 +311,11 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
         )
 
 
-def _with_part(state: ComponentState, name: str, told: str) -> ComponentState:
+def _with_part(state: ComponentState, name: str, text: str) -> ComponentState:
     """Return the state of an otherwise ready unit, lowered to the state of one of its parts."""
-    part = states.classify(told, _BATTERY_STATES)
+    part = states.classify(text, _BATTERY_STATES)
     odd = (
-        [f"{name} {output.excerpt(told)}"] if told and part.health is not ComponentHealth.OK else []
+        [f"{name} {output.excerpt(text)}"] if text and part.health is not ComponentHealth.OK else []
     )
     return states.downgraded(
         state, odd, ComponentHealth.FAILED if part.health is ComponentHealth.ABSENT else part.health
@@ -359,11 +359,11 @@ def _enclosure_sensors(blocks: list[Block]) -> tuple[Sensor, ...]:
     return tuple(found.values())
 
 
-def _sensor(name: str, told: str) -> Sensor:
+def _sensor(name: str, text: str) -> Sensor:
     """Parse a sensor: '23 C/ 73 F (Normal)', '5300 rpm (Optimal)' or 'Not Installed'."""
-    inner = re.search(r"\(([^()]{0,60})\)", told)
-    degrees, speed = output.leading(DEGREES, told), output.leading(_SPINNING, told)
-    word = inner[1] if inner else "" if degrees is not None or speed is not None else told
+    inner = re.search(r"\(([^()]{0,60})\)", text)
+    degrees, speed = output.leading(DEGREES, text), output.leading(_SPINNING, text)
+    word = inner[1] if inner else "" if degrees is not None or speed is not None else text
     state = states.classify(output.excerpt(word), _SENSOR_STATES)
     # A fan without a readable state reports 0 rpm.
     unknown = word.casefold() in _NO_WORD

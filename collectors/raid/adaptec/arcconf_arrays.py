@@ -206,17 +206,17 @@ def _with_member(state: ComponentState, segment: str, word: str) -> ComponentSta
 
 
 def _slot(
-    told: str,
+    printed: str,
     serial: str,
     slots: Mapping[tuple[int, int], str],
     serials: Mapping[str, str],
 ) -> str:
     """Return the slot of a segment: by its serial number, by its channel, or as printed."""
-    channel = CHANNEL.fullmatch(told)
+    channel = CHANNEL.fullmatch(printed)
     known = serials.get(serial) if serial else None
     if known is None and channel:
         known = slots.get((int(channel[1]), int(channel[2])))
-    return known or location(told)
+    return known or location(printed)
 
 
 def _policy(main: Block, cache: Block) -> CachePolicy | None:

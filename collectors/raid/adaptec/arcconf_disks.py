@@ -71,9 +71,9 @@ _LOCATION = re.compile(
 CHANNEL = re.compile(r"(\d{1,3}),(\d{1,4})(?:\((\d{1,4}):(\d{1,4})\))?", re.ASCII)
 
 
-def location(told: str) -> str:
+def location(text: str) -> str:
     """Return 'enclosure 0 slot 3' for 'Enclosure 0, Slot 3(Connector 1)' and similar, or ''."""
-    place = _LOCATION.search(told)
+    place = _LOCATION.search(text)
     if place is None:
         return ""
     return f"{place[1]} {place[2]} {place[3]} {int(place[4])}".lower()
@@ -84,17 +84,17 @@ _Disks = tuple[
 ]
 
 
-def disks_of(blocks: list[Block], unread: list[str]) -> _Disks:
+def disks_of(blocks: list[Block], read_errors: list[str]) -> _Disks:
     """Return the disks, their slots by channel and device and by serial number, and their caches.
 
-    The reasons why other disks cannot be read are added to `unread`. Cards with two channels list
-    the disks on both channels twice.
+    The reasons why other disks cannot be read are added to `read_errors`. Cards with two channels
+    list the disks on both channels twice.
     """
     listed: dict[tuple[str, str, str], Block] = {}
     for record in devices_of(blocks):
         if not record.get("state") and "device is a" not in record.title:
             found = f"device {record.title}".strip()
-            unread.append(
+            read_errors.append(
                 output.reason("arcconf GETCONFIG", "'State' or 'Device is a <kind>'", found)
             )
         if record.get("state") or "device is a hard drive" in record.title:
@@ -111,7 +111,9 @@ def disks_of(blocks: list[Block], unread: list[str]) -> _Disks:
         slot, at = key[2], CHANNEL.match(key[0])
         if at is None and not slot:
             told = f"{record.title} {record.pairs}"
-            unread.append(output.reason("arcconf GETCONFIG", "'Reported Channel,Device'", told))
+            read_errors.append(
+                output.reason("arcconf GETCONFIG", "'Reported Channel,Device'", told)
+            )
             continue
         if at is not None:
             channel = int(at[1]), int(at[2])

@@ -46,12 +46,12 @@ def _state(root: Machine, name: str, which: Handle, former: Controller | None) -
     parts = PartReader(partial(run_cli64, root, which), raises_absent=not root.path)
     unread = parts.read_errors
     system = parts.read(cli64.parse_system, Controller(name, "areca"), "sys", "info")
-    raid_sets = parts.read(partial(cli64.parse_raid_sets, unread=unread), (), "rsf", "info")
+    raid_sets = parts.read(partial(cli64.parse_raid_sets, read_errors=unread), (), "rsf", "info")
     volumes = parts.read(
-        partial(cli64.parse_volumes, raid_sets=raid_sets, unread=unread), (), "vsf", "info"
+        partial(cli64.parse_volumes, raid_sets=raid_sets, read_errors=unread), (), "vsf", "info"
     )
     bays = parts.read(
-        partial(cli64.parse_bays, raid_sets=raid_sets, unread=unread), (), "disk", "info"
+        partial(cli64.parse_bays, raid_sets=raid_sets, read_errors=unread), (), "disk", "info"
     )
     hardware = parts.read(cli64.parse_hardware, cli64.Hardware(), "hw", "info")
     if not bays and not raid_sets:

@@ -81,14 +81,14 @@ _CHANNELS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """In 'DiskChannels' each character is a channel: 'A' is 10, 'G' is 16."""
 
 
-def parse_raid_sets(text: str, unread: list[str] | None = None) -> tuple[ControllerArray, ...]:
-    """Parse the RAID sets of 'rsf info'. Errors and `unread`: see `output.readable`.
+def parse_raid_sets(text: str, read_errors: list[str] | None = None) -> tuple[ControllerArray, ...]:
+    """Parse the RAID sets of 'rsf info'. Errors and `read_errors`: see `output.readable`.
 
     Limits: 'Normal' hides a failed disk that a hot spare has replaced.
     """
     header, rows = _table("rsf info", text, r"#\s+Name\s+Disks\b")
     channels = "DiskChannels" in header
-    return tuple(output.readable(rows, lambda row: _raid_set(row, channels), unread))
+    return tuple(output.readable(rows, lambda row: _raid_set(row, channels), read_errors))
 
 
 def _raid_set(row: str, channels: bool) -> ControllerArray:  # noqa: FBT001 - header
@@ -109,15 +109,15 @@ def _raid_set(row: str, channels: bool) -> ControllerArray:  # noqa: FBT001 - he
 
 
 def parse_volumes(
-    text: str, raid_sets: Sequence[ControllerArray] = (), unread: list[str] | None = None
+    text: str, raid_sets: Sequence[ControllerArray] = (), read_errors: list[str] | None = None
 ) -> tuple[ControllerArray, ...]:
-    """Parse the volumes of 'vsf info'. Errors and `unread`: see `output.readable`.
+    """Parse the volumes of 'vsf info'. Errors and `read_errors`: see `output.readable`.
 
     `ControllerArray.address` is the one that the driver uses: channel, target, logical unit.
     """
     header, rows = _table("vsf info", text, r"#\s+Name\s+Raid Name\b")
     parents = {each.label: each.name for each in raid_sets}
-    return tuple(output.readable(rows, lambda row: _volume(row, header, parents), unread))
+    return tuple(output.readable(rows, lambda row: _volume(row, header, parents), read_errors))
 
 
 def _volume(row: str, header: str, parents: Mapping[str, str]) -> ControllerArray:
@@ -157,11 +157,11 @@ class Bay:
 
 
 def parse_bays(
-    text: str, raid_sets: Sequence[ControllerArray] = (), unread: list[str] | None = None
+    text: str, raid_sets: Sequence[ControllerArray] = (), read_errors: list[str] | None = None
 ) -> tuple[Bay, ...]:
     """Return the bays of 'disk info', in its three layouts.
 
-    Errors and `unread`: see `output.readable`.
+    Errors and `read_errors`: see `output.readable`.
     The last column is the name of a RAID set, whatever it is, else the use of the disk: names take
     precedence. A member of a RAID set that is not in `raid_sets` needs attention.
     """
@@ -178,7 +178,7 @@ def parse_bays(
         return cells, place if known else ""
 
     if "Enc#" in columns and not all(placed(row)[1] for row in rows):
-        unread = None  # slots are counted: those that follow would get the wrong number
+        read_errors = None  # slots are counted: those that follow would get the wrong number
 
     def bay(row: str) -> Bay:
         cells, place = placed(row)
@@ -198,7 +198,7 @@ def parse_bays(
         disk = _disk(row, header, at, raid_sets)
         return Bay(int(cells[0]), label, disk and replace(disk, slot=slot, kind=kind))
 
-    return tuple(output.readable(rows, bay, unread))
+    return tuple(output.readable(rows, bay, read_errors))
 
 
 def _disk(

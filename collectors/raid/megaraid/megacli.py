@@ -228,8 +228,8 @@ def uncounted(
     failure is unchecked.
     """
 
-    def count(*words: str) -> str:
-        return str(sum(adapter.counts.get(word, 0) for word in words))
+    def count(*states: str) -> str:
+        return str(sum(adapter.counts.get(word, 0) for word in states))
 
     ill_arrays = sum(each.state.health not in states.WELL for each in arrays)
     ill_disks = sum(each.state.health not in states.WELL for each in disks)

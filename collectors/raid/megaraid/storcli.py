@@ -140,10 +140,10 @@ class StorcliProgress:
     done_ratio: float | None
 
 
-def parse_list(text: str, unread: list[str] | None = None) -> tuple[ListedController, ...]:
+def parse_list(text: str, read_errors: list[str] | None = None) -> tuple[ListedController, ...]:
     """Parse the RAID controllers that 'show' lists; plain adapters are left out.
 
-    A program that finds none prints 'Failure', or lists 0. Errors and `unread`: see
+    A program that finds none prints 'Failure', or lists 0. Errors and `read_errors`: see
     `output.readable`.
     """
     answers = parse_answers(text)
@@ -153,12 +153,12 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[ListedContro
         for name in ("system overview", "system overview table")
         for row in rows_of(answer.data.get(name))
     ]
-    found = {each.number: each for each in output.readable(rows, _listed, unread)}
+    found = {each.number: each for each in output.readable(rows, _listed, read_errors)}
     lost = [reason for answer in answers for reason in answer.read_errors]
-    if lost and (unread is None or not found):
+    if lost and (read_errors is None or not found):
         raise ParseError(lost[0])
-    if unread is not None:
-        unread += lost
+    if read_errors is not None:
+        read_errors += lost
     none = re.compile(r"no controller found|number of controllers", re.IGNORECASE)
     told = any(
         "number of controllers" in each.data or none.match(each.description) for each in answers
@@ -374,7 +374,7 @@ def parse_progress(text: str) -> tuple[StorcliProgress, ...]:
     return tuple(found)
 
 
-def with_progress(told: Controller, progress: Iterable[StorcliProgress]) -> Controller:
+def with_progress(controller: Controller, progress: Iterable[StorcliProgress]) -> Controller:
     """Return a controller with the progress of tasks at its disks and arrays."""
     disks = {each.slot: each for each in progress if each.slot}
     arrays = {each.array: each for each in progress if each.array}
@@ -387,15 +387,16 @@ def with_progress(told: Controller, progress: Iterable[StorcliProgress]) -> Cont
         return ComponentState(health, word, found.done_ratio)
 
     return replace(
-        told,
+        controller,
         disks=tuple(
             replace(each, state=replace(each.state, done_ratio=disks[each.slot].done_ratio))
             if each.slot in disks
             else each
-            for each in told.disks
+            for each in controller.disks
         ),
         arrays=tuple(
-            replace(each, state=running(each.state, arrays.get(each.name))) for each in told.arrays
+            replace(each, state=running(each.state, arrays.get(each.name)))
+            for each in controller.arrays
         ),
     )
 

@@ -160,10 +160,10 @@ def flattened(tree: Tree) -> dict[str, str]:
 
 
 def not_answered(
-    command: str, expected: str, answers: Iterable[StorcliAnswer], unread: Iterable[str] = ()
+    command: str, expected: str, answers: Iterable[StorcliAnswer], read_errors: Iterable[str] = ()
 ) -> ParseError:
     """Return the error of answers without the requested data, as their own description has it."""
-    told = "; ".join([*(each.description for each in answers), *unread])
+    told = "; ".join([*(each.description for each in answers), *read_errors])
     return output.refused(command, expected, told)
 
 

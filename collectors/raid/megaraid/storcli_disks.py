@@ -96,10 +96,10 @@ def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:
     return tuple(disks), tuple(unread)
 
 
-def with_details(told: Controller, details: Iterable[PhysicalDisk]) -> Controller:
+def with_details(controller: Controller, details: Iterable[PhysicalDisk]) -> Controller:
     """Return a controller with the details of '/eall/sall show all' for each disk.
 
-    A disk in only one of the two answers is kept: it may have been inserted or removed between
+    A disk in only one of the two answers is included: it may have been inserted or removed between
     them.
     """
     known = {disk.slot: disk for disk in details}
@@ -112,14 +112,16 @@ def with_details(told: Controller, details: Iterable[PhysicalDisk]) -> Controlle
         )
         if disk.slot in known
         else disk
-        for disk in told.disks
+        for disk in controller.disks
     ]
-    had = {disk.slot for disk in told.disks}
-    return replace(told, disks=(*disks, *(disk for slot, disk in known.items() if slot not in had)))
+    had = {disk.slot for disk in controller.disks}
+    return replace(
+        controller, disks=(*disks, *(disk for slot, disk in known.items() if slot not in had))
+    )
 
 
-def disks_of(data: Tree, unread: list[str], *, adapter: bool) -> tuple[PhysicalDisk, ...]:
-    """Return the disks of an answer; the reasons for unreadable rows are added to `unread`."""
+def disks_of(data: Tree, read_errors: list[str], *, adapter: bool) -> tuple[PhysicalDisk, ...]:
+    """Return the disks of an answer; the reasons for unreadable rows are added to `read_errors`."""
     details = _details(data)
     found: dict[str, PhysicalDisk] = {}
     for row in objects(data):
@@ -127,7 +129,7 @@ def disks_of(data: Tree, unread: list[str], *, adapter: bool) -> tuple[PhysicalD
             continue
         slot = slot_of(text_of(row, "eid:slt"))
         if not slot:
-            unread.append(output.reason("storcli", "'<enclosure>:<slot>' of a disk", str(row)))
+            read_errors.append(output.reason("storcli", "'<enclosure>:<slot>' of a disk", str(row)))
         elif slot not in found:
             found[slot] = _disk(row, slot, details.get(slot, {}), adapter=adapter)
     return tuple(found.values())

@@ -245,17 +245,17 @@ def _kind(code: int | None, description: str) -> str:
     return f"{SOURCE}_{name}" if name else OTHER
 
 
-def _word(told: str) -> str:
+def _word(text: str) -> str:
     """Return the severity name of the class, '' if it has none."""
-    if re.fullmatch(r"-?\d{1,3}", told, re.ASCII):
-        return CLASSES.get(int(told), output.printable(told))
+    if re.fullmatch(r"-?\d{1,3}", text, re.ASCII):
+        return CLASSES.get(int(text), output.printable(text))
     words = {"informational": "INFO", "information": "INFO", "progress": "PROG"}
-    return words.get(told.casefold(), output.printable(told).upper())[:40]
+    return words.get(text.casefold(), output.printable(text).upper())[:40]
 
 
-def _clock(told: str) -> float | None:
-    found = output.date_seconds(told)
-    return storcli.clock_seconds(told) if found is None else found
+def _clock(text: str) -> float | None:
+    found = output.date_seconds(text)
+    return storcli.clock_seconds(text) if found is None else found
 
 
 def _place(description: str, fields: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Tree = dict[str, Any]
 
-UNREADABLE_ROWS = "unread"
+UNREADABLE_ROWS = "unreadable rows"
 """The key of reasons why something could not be read."""
 MAX_CHARACTERS = 600
 """Maximum length of a table line: a longer one is none."""
@@ -118,7 +118,7 @@ def _body(lines: Sequence[str]) -> Tree:
     return data
 
 
-def _rows(header: str, rows: Sequence[str], unread: list[str]) -> list[Tree]:
+def _rows(header: str, rows: Sequence[str], read_errors: list[str]) -> list[Tree]:
     names = header.split()
     if not names or not (names[0] in _KNOWN or _PLACES & set(names)):
         return []
@@ -135,9 +135,9 @@ def _rows(header: str, rows: Sequence[str], unread: list[str]) -> list[Tree]:
         return dict(zip(columns, cells.groups(), strict=True))
 
     try:
-        return output.readable(filter(str.strip, rows), read, unread)
+        return output.readable(filter(str.strip, rows), read, read_errors)
     except ParseError as error:
-        unread.append(str(error))  # none of them; other tables are
+        read_errors.append(str(error))  # none of them; other tables are
         return []
 
 

@@ -104,9 +104,12 @@ def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[ControllerArray], l
 
 
 def volumes_of(
-    data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str, unread: list[str]
+    data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str, read_errors: list[str]
 ) -> Iterator[ControllerArray]:
-    """Yield the virtual drives of an answer; reasons for unreadable rows are added to `unread`."""
+    """Yield the virtual drives of an answer.
+
+    The reasons for unreadable rows are added to `read_errors`.
+    """
     seen: set[str] = set()
     disk_caches = {
         f"drive group {text_of(row, 'dg')}": _SWITCH.get(text_of(row, "pdc").casefold())
@@ -120,7 +123,7 @@ def volumes_of(
         if "dg/vd" not in row:
             continue
         if place is None:
-            unread.append(
+            read_errors.append(
                 output.reason("storcli", "'<group>/<number>' of a virtual drive", str(row))
             )
             continue
@@ -227,7 +230,7 @@ def _volume_properties(data: Tree) -> dict[str, dict[str, str]]:
     return found
 
 
-def with_volumes(told: Controller, volumes: Mapping[str, ControllerArray]) -> Controller:
+def with_volumes(controller: Controller, volumes: Mapping[str, ControllerArray]) -> Controller:
     """Return a controller with details of its virtual drives from '/vall show all'."""
     arrays = [
         replace(
@@ -241,9 +244,9 @@ def with_volumes(told: Controller, volumes: Mapping[str, ControllerArray]) -> Co
         )
         if each.name in volumes
         else each
-        for each in told.arrays
+        for each in controller.arrays
     ]
-    return replace(told, arrays=tuple(arrays))
+    return replace(controller, arrays=tuple(arrays))
 
 
 def parse_foreign(text: str) -> tuple[ControllerArray, ...]:

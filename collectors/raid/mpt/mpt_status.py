@@ -94,8 +94,8 @@ def parse_ids(text: str) -> tuple[int, ...]:
 def parse_status(text: str) -> Mirrors:
     """Parse the volumes of mpt-status, in its old format, its new one ('-n'), or its short one.
 
-    An unknown line, fewer disks than a volume has, and an end within a line are `unread`. Errors:
-    ParseError, if there is no volume, or no '/dev/mptctl'.
+    An unknown line, fewer disks than a volume has, and an end within a line are `read_errors`.
+    Errors: ParseError, if there is no volume, or no '/dev/mptctl'.
     """
     plain = output.plain(text)
     if "/dev/mptctl" in plain:
@@ -137,10 +137,10 @@ def parse_status(text: str) -> Mirrors:
 
 
 def _volume(
-    told: Mapping[str, str], disks: Iterable[Mapping[str, str]], done: float | None
+    fields: Mapping[str, str], disks: Iterable[Mapping[str, str]], done: float | None
 ) -> ControllerArray:
-    state = states.classify(told["state"], _VOLUME_STATES)
-    flags = told.get("flags", "ENABLED").split()
+    state = states.classify(fields["state"], _VOLUME_STATES)
+    flags = fields.get("flags", "ENABLED").split()
     odd = [flag for flag in flags if flag not in {"ENABLED", _RESYNC}]
     health = state.health
     if _RESYNC in flags:
@@ -150,44 +150,47 @@ def _volume(
         }.get(health, health)
     if health in states.WELL and (odd or "ENABLED" not in flags):
         health = ComponentHealth.ATTENTION
-    words = [told["state"], *(flag for flag in flags if flag != "ENABLED")]
-    kind = told.get("type", "")
+    words = [fields["state"], *(flag for flag in flags if flag != "ENABLED")]
+    kind = fields.get("type", "")
     return ControllerArray(
-        name=f"volume {int(told['id'])}",
+        name=f"volume {int(fields['id'])}",
         state=ComponentState(health, output.printable(" ".join(words)), done),
         level=output.printable(_LEVELS.get(kind, kind)),
-        size_bytes=int(told["size"]) * _GB if "size" in told else None,
+        size_bytes=int(fields["size"]) * _GB if "size" in fields else None,
         slots=tuple(_slot(disk) for disk in disks if not _spare(disk)),
     )
 
 
-def _spare(told: Mapping[str, str]) -> bool:
-    return told.get("kind") == "spare" or told.get("what") == "spare_id"
+def _spare(fields: Mapping[str, str]) -> bool:
+    return fields.get("kind") == "spare" or fields.get("what") == "spare_id"
 
 
-def _slot(told: Mapping[str, str]) -> str:
-    return f"phy {int(told['id'])}"
+def _slot(fields: Mapping[str, str]) -> str:
+    return f"phy {int(fields['id'])}"
 
 
-def _disk(told: Mapping[str, str], parent: str, *, running: bool) -> PhysicalDisk:
-    state = states.classify(told["state"], _DISK_STATES)
-    flags = [flag for flag in told.get("flags", "").split() if flag != "NONE"]
+def _disk(fields: Mapping[str, str], parent: str, *, running: bool) -> PhysicalDisk:
+    state = states.classify(fields["state"], _DISK_STATES)
+    flags = [flag for flag in fields.get("flags", "").split() if flag != "NONE"]
     health = state.health
     if health is ComponentHealth.OK and flags:
         odd = [flag for flag in flags if flag != _OUT_OF_SYNC]
         stale = ComponentHealth.REBUILDING if running else ComponentHealth.DEGRADED
         health = stale if _OUT_OF_SYNC in flags else health
         health = ComponentHealth.ATTENTION if odd and health is ComponentHealth.OK else health
-    if int(told.get("smart", "ff"), 16) == _PREDICTED_ASC and health is not ComponentHealth.FAILED:
+    if (
+        int(fields.get("smart", "ff"), 16) == _PREDICTED_ASC
+        and health is not ComponentHealth.FAILED
+    ):
         health = ComponentHealth.FAILING
         flags.append("SMART ASC 0x5d")
-    model = f"{told.get('vendor', '').strip()} {told.get('model', '').strip()}".strip()
+    model = f"{fields.get('vendor', '').strip()} {fields.get('model', '').strip()}".strip()
     return PhysicalDisk(
-        slot=_slot(told),
-        state=ComponentState(health, output.printable(" ".join([told["state"], *flags]))),
+        slot=_slot(fields),
+        state=ComponentState(health, output.printable(" ".join([fields["state"], *flags]))),
         model=output.printable(" ".join(model.split()).removeprefix("ATA ")),
-        firmware=output.printable(told.get("firmware", "").strip()),
-        size_bytes=int(told["size"]) * _GB if "size" in told else None,
-        usage="spare" if _spare(told) else "member",
+        firmware=output.printable(fields.get("firmware", "").strip()),
+        size_bytes=int(fields["size"]) * _GB if "size" in fields else None,
+        usage="spare" if _spare(fields) else "member",
         array=parent,
     )

@@ -103,10 +103,10 @@ class VolumeTask:
     done_ratio: float | None = None
 
 
-def parse_list(text: str, unread: list[str] | None = None) -> tuple[ListedAdapter, ...]:
+def parse_list(text: str, read_errors: list[str] | None = None) -> tuple[ListedAdapter, ...]:
     """Parse the adapters of 'LIST', none if it found none.
 
-    Errors and `unread`: see `output.readable`.
+    Errors and `read_errors`: see `output.readable`.
     """
     plain = output.plain(text)
     if _NO_ADAPTER in plain:
@@ -116,7 +116,7 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[ListedAdapte
     if header is None:
         raise output.refused("sas2ircu LIST", "'Index  Type  ID ...'", text)
     rows = [line for line in lines[header + 1 :] if re.match(r"\s*[0-9]", line)]
-    return tuple(output.readable(rows, _listed, unread))
+    return tuple(output.readable(rows, _listed, read_errors))
 
 
 def _listed(line: str) -> ListedAdapter:

@@ -242,7 +242,7 @@ def _disk(card: _CcissDraft, found: re.Match[str]) -> None:
         )
 
 
-def _controller(card: _CcissDraft, unread: list[str]) -> Controller:
+def _controller(card: _CcissDraft, read_errors: list[str]) -> Controller:
     policy, sensors = _cache(card.cache)
     if card.verbose and not card.counted:
         card.read_errors.append(
@@ -257,20 +257,20 @@ def _controller(card: _CcissDraft, unread: list[str]) -> Controller:
         disks=tuple(card.disks.values()),
         sensors=(*sensors, *card.sensors.values()),
         read_errors=(
-            *unread,
+            *read_errors,
             *output.summarize(card.read_errors),
             *output.unlisted("cciss_vol_status", "disks", card.counted, len(card.disks)),
         ),
     )
 
 
-def _cache(told: Mapping[str, str] | None) -> tuple[CachePolicy | None, tuple[Sensor, ...]]:
-    if told is None:
+def _cache(fields: Mapping[str, str] | None) -> tuple[CachePolicy | None, tuple[Sensor, ...]]:
+    if fields is None:
         return None, ()
     switch = {"yes": True, "no": False}
-    configured = switch.get(told.get("cache configured", "").casefold())
-    enabled = switch.get(told.get("write cache enabled", "").casefold())
-    disabled = told.get("disabled", "")
+    configured = switch.get(fields.get("cache configured", "").casefold())
+    enabled = switch.get(fields.get("write cache enabled", "").casefold())
+    disabled = fields.get("disabled", "")
     if enabled is None and configured is False and not disabled:
         enabled = False
     if disabled:

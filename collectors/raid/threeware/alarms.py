@@ -200,8 +200,12 @@ def _event(row: str, name: str) -> StorageEvent:
     )
 
 
-def _place(told: dict[str, str]) -> str:
-    enclosure = told.get("enclosure", told.get("encl"))
-    if "slot" in told:
-        return f"enclosure {enclosure} slot {told['slot']}" if enclosure else f"slot {told['slot']}"
-    return next((f"{key} {told[key]}" for key in ("port", "phy", "unit") if key in told), "")
+def _place(fields: dict[str, str]) -> str:
+    enclosure = fields.get("enclosure", fields.get("encl"))
+    if "slot" in fields:
+        return (
+            f"enclosure {enclosure} slot {fields['slot']}"
+            if enclosure
+            else f"slot {fields['slot']}"
+        )
+    return next((f"{key} {fields[key]}" for key in ("port", "phy", "unit") if key in fields), "")

@@ -145,11 +145,11 @@ def parse_controllers(text: str) -> tuple[ListedCard, ...]:
     return tuple(found)
 
 
-def listed_battery(told: ListedCard) -> tuple[Battery, ...]:
+def listed_battery(card: ListedCard) -> tuple[Battery, ...]:
     """Return the battery in the last column of the overview, if it has one."""
-    if not told.battery:
+    if not card.battery:
         return ()
-    return (Battery("bbu", _state(told.battery, _BATTERY_STATES)),)
+    return (Battery("bbu", _state(card.battery, _BATTERY_STATES)),)
 
 
 @dataclass(slots=True)
@@ -297,28 +297,28 @@ _FIRST = {
 """Patterns of a row's first cell."""
 
 
-def _heading(words: list[str]) -> str:
+def _heading(columns: list[str]) -> str:
     for start, name in _HEADINGS.items():
-        if tuple(words[: len(start)]) == start:
+        if tuple(columns[: len(start)]) == start:
             return name
     return ""
 
 
-def _unit(found: _Tables, header: list[str], words: list[str]) -> None:
-    if _SUB_UNIT.fullmatch(words[0]):
+def _unit(found: _Tables, header: list[str], columns: list[str]) -> None:
+    if _SUB_UNIT.fullmatch(columns[0]):
         return
-    if len(words) < len(header):
-        raise output.refused("tw_cli show", " ".join(header), " ".join(words))
-    cells = dict(zip(header, words, strict=False))
+    if len(columns) < len(header):
+        raise output.refused("tw_cli show", " ".join(header), " ".join(columns))
+    cells = dict(zip(header, columns, strict=False))
     size = cells.get("Size(GB)", "-")
     unit = ControllerArray(
-        name=words[0],
+        name=columns[0],
         state=_state(
             cells["Status"], _UNIT_STATES, cells.get("%RCmpl", ""), cells.get("%V/I/M", "")
         ),
         level=output.printable(cells["UnitType"]),
         size_bytes=output.size_bytes(f"{size} GB", 1024),
-        address=f"0:{int(words[0][1:])}:0",
+        address=f"0:{int(columns[0][1:])}:0",
         policy=_policy(cells.get("Cache")),
     )
     # A unit's own table has no 'Cache'.
@@ -348,8 +348,8 @@ def _state(word: str, meanings: dict[str, ComponentHealth], *done: str) -> Compo
     )
 
 
-def _port(found: _Tables, header: list[str], words: list[str]) -> None:
-    line = " ".join(words)
+def _port(found: _Tables, header: list[str], columns: list[str]) -> None:
+    line = " ".join(columns)
     virtual = header[0] == "VPort"
     cells = (_VIRTUAL_PORT if virtual else _PORT).fullmatch(line)
     if cells is None:
@@ -378,10 +378,10 @@ def _port(found: _Tables, header: list[str], words: list[str]) -> None:
     found.ports[cells["port"]] = replace(port, state=states.worst(before.state, port.state))
 
 
-def _battery(found: _Tables, header: list[str], words: list[str]) -> None:
-    if len(words) < len(header):
-        raise output.refused("tw_cli show", " ".join(header), " ".join(words))
-    cells = dict(zip(header, words, strict=False))
+def _battery(found: _Tables, header: list[str], columns: list[str]) -> None:
+    if len(columns) < len(header):
+        raise output.refused("tw_cli show", " ".join(header), " ".join(columns))
+    cells = dict(zip(header, columns, strict=False))
     state = _state(cells["Status"], _BATTERY_STATES)
     odd = [f"{name} {cells[name]}" for name in ("Volt", "Temp") if cells.get(name, "OK") != "OK"]
     if odd and state.health is ComponentHealth.OK:
@@ -390,19 +390,19 @@ def _battery(found: _Tables, header: list[str], words: list[str]) -> None:
         )
     ready = {"Yes": True, "No": False}.get(cells["BBUReady"])
     absent = state.health is ComponentHealth.ABSENT
-    battery = Battery(words[0], state, None if absent else ready)
-    (found.batteries[words[0]],) = states.once(
-        (*filter(None, [found.batteries.get(words[0])]), battery)
+    battery = Battery(columns[0], state, None if absent else ready)
+    (found.batteries[columns[0]],) = states.once(
+        (*filter(None, [found.batteries.get(columns[0])]), battery)
     )
 
 
-def _part(found: _Tables, header: list[str], words: list[str]) -> None:
-    cells = dict(zip(header, words, strict=False))
+def _part(found: _Tables, header: list[str], columns: list[str]) -> None:
+    cells = dict(zip(header, columns, strict=False))
     state = _state(cells.get("Status", ""), _PART_STATES)
-    if whole := re.fullmatch(r"/c\d{1,2}/(e\d{1,3})", words[0], re.ASCII):
+    if whole := re.fullmatch(r"/c\d{1,2}/(e\d{1,3})", columns[0], re.ASCII):
         found.enclosure = name = whole[1]
     else:
-        name = output.printable(f"{found.enclosure} {words[0]}".strip())
+        name = output.printable(f"{found.enclosure} {columns[0]}".strip())
     speed, degrees = cells.get("RPM", ""), re.match(r"(\d{1,3})C", cells.get("Temperature", ""))
     found.sensors[name] = Sensor(
         name,

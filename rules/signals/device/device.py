@@ -1,7 +1,7 @@
 """Device hang: a device has requests in flight and completes none.
 
 Only completions distinguish a hung device from a busy one: io_ticks, weighted time and pressure
-stand still or rise in both cases. A late sample is valid: totals that have not changed prove the
+are constant or rise in both cases. A late sample is valid: totals that have not changed prove the
 stall, also over a time without samples. Source of the counters: kernel, admin-guide/iostats.rst.
 """
 
@@ -278,14 +278,14 @@ def remember(state: DeviceState) -> dict[str, Pairs]:
     return kept
 
 
-def recall(state: DeviceState, kept: Mapping[str, Pairs]) -> DeviceState:
+def recall(state: DeviceState, stored: Mapping[str, Pairs]) -> DeviceState:
     """Return the state with the stored values; devices seen meanwhile start again from these."""
-    known = {name for name in state.devices if state.kinds.keys[name] in kept}
+    known = {name for name in state.devices if state.kinds.keys[name] in stored}
     return replace(
         state,
         devices={name: each for name, each in state.devices.items() if name not in known},
         counted={name: each for name, each in state.counted.items() if name not in known},
-        restored=dict(kept),
+        restored=dict(stored),
         last_seconds=None,
     )
 

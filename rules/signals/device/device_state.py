@@ -21,7 +21,9 @@ _NAMELESS = "\0"
 _OFFLINE = frozenset({"offline", "transport-offline"})
 
 
-def _size_and_mode_changes(kept: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
+def _size_and_mode_changes(
+    remembered: Remembered, topology: Topology, view: View
+) -> Iterator[Sample]:
     """Yield the size change and the write protection of every disk.
 
     The state is by name and serial number: (when the size was last unchanged, that size), (when it
@@ -31,15 +33,15 @@ def _size_and_mode_changes(kept: Remembered, topology: Topology, view: View) -> 
     """
     now = view.inputs.now_seconds
     present = {_key(topology.devices[name]) for name in topology.leaves}
-    for key in [key for key in kept if key not in present and _NAMELESS in key]:
-        del kept[key]
+    for key in [key for key in remembered if key not in present and _NAMELESS in key]:
+        del remembered[key]
     for name in topology.leaves:
         device = topology.devices[name]
         if device.removable or name.startswith("nbd"):
             continue
         labels = (("device", name),)
         key = _key(device)
-        (same, size), (at, was_read_only) = _known(kept.get(key), device, now)
+        (same, size), (at, was_read_only) = _known(remembered.get(key), device, now)
         if device.size_bytes is not None:
             change = device.size_bytes - size
             if change == 0:
@@ -51,7 +53,7 @@ def _size_and_mode_changes(kept: Remembered, topology: Topology, view: View) -> 
             was_read_only = min(was_read_only, float(device.read_only))
             turned = float(device.read_only) - was_read_only
             yield "iowarden_device_became_read_only", labels, turned
-        kept[key] = ((same, size), (baseline.stamp(at, now), was_read_only))
+        remembered[key] = ((same, size), (baseline.stamp(at, now), was_read_only))
 
 
 def change_remember(state: Mapping[str, Pairs]) -> Mapping[str, Pairs]:
@@ -106,9 +108,9 @@ def scsi_remember(state: Mapping[str, float]) -> dict[str, Pairs]:
     return {key: ((since, 0.0),) for key, since in state.items()}
 
 
-def scsi_recall(state: Mapping[str, float], kept: Mapping[str, Pairs]) -> dict[str, float]:
+def scsi_recall(state: Mapping[str, float], stored: Mapping[str, Pairs]) -> dict[str, float]:
     """Return the state with the stored one: a disk not running now has been so since before."""
-    return {**state, **{key: pairs[0][0] for key, pairs in kept.items() if pairs}}
+    return {**state, **{key: pairs[0][0] for key, pairs in stored.items() if pairs}}
 
 
 CHANGE_GROUP = baseline.group(
@@ -128,7 +130,7 @@ CHANGE_GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.block,
-    judged=_size_and_mode_changes,
+    evaluate=_size_and_mode_changes,
     remember=change_remember,
 )
 

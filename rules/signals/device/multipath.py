@@ -27,7 +27,7 @@ _WORKING = frozenset({"running", "live", "created", "new", "quiesce"})
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting"})
 
 
-def _path_counts(kept: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
+def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
     """Yield the number of paths of every map, by state.
 
     The state is by the map's own name: (when it last had as many paths, the highest number it had).
@@ -35,13 +35,13 @@ def _path_counts(kept: Remembered, topology: Topology, view: View) -> Iterator[S
     """
     scsi = view.inputs.snapshot.scsi
     states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
-    now, before = view.inputs.now_seconds, dict(kept)
+    now, before = view.inputs.now_seconds, dict(remembered)
     for name, paths in path_maps(topology).items():
         device = topology.devices[name]
         ((at, most),) = before.get(_key(device), ((now, 0.0),))
         if len(paths) >= most or now - at > FORGOTTEN_SECONDS:
             at, most = baseline.stamp(at, now) if len(paths) == most else now, float(len(paths))
-        kept[_key(device)] = ((min(at, now), most),)
+        remembered[_key(device)] = ((min(at, now), most),)
         if most < 2 and name.startswith("nvme"):  # an ordinary drive that supports multipath
             continue
         found = [_state(states.get(path) or topology.devices[path].state) for path in paths]
@@ -83,5 +83,5 @@ GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.block,
-    judged=_path_counts,
+    evaluate=_path_counts,
 )

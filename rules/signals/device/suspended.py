@@ -27,9 +27,9 @@ FAMILIES = (
 EMPTY = NOTHING
 
 
-def recall(state: Sustained, kept: Mapping[str, Pairs]) -> Sustained:
+def recall(state: Sustained, stored: Mapping[str, Pairs]) -> Sustained:
     """Return the state with the stored one: a device suspended now has been so since before."""
-    before = EMPTY.recall(kept).since
+    before = EMPTY.recall(stored).since
     return Sustained(
         {**before, **{key: min(s, before.get(key, s)) for key, s in state.since.items()}}
     )

@@ -39,7 +39,7 @@ EXT4_FAMILIES = (
 )
 
 
-def _ext4_counts(kept: Remembered, value: Mapping[str, Ext4], view: View) -> Iterator[Sample]:
+def _ext4_counts(remembered: Remembered, value: Mapping[str, Ext4], view: View) -> Iterator[Sample]:
     """Yield the counts of every ext4 file system, by its block device.
 
     An unmounted one keeps its last count while its device exists and holds no other kind of file
@@ -49,18 +49,18 @@ def _ext4_counts(kept: Remembered, value: Mapping[str, Ext4], view: View) -> Ite
     for name, filesystem in value.items():
         if filesystem.errors_total is None:
             continue
-        counted = baseline.count(kept.get(name), filesystem.errors_total, now)
-        if counted.new and _before(kept.get(name), filesystem):
+        counted = baseline.count(remembered.get(name), filesystem.errors_total, now)
+        if counted.new and _before(remembered.get(name), filesystem):
             counted = counted._replace(baseline=counted.last)
-        kept[name] = baseline.pairs(counted)
+        remembered[name] = baseline.pairs(counted)
         yield from _ext4_samples(name, counted)
     blocks: Mapping[str, BlockIo] = view.inputs.snapshot.diskstats or {}
     others = _other_kinds(view.inputs.snapshot.mounts)
-    for name in kept.keys() - value.keys():
-        (at, last), (grew, old) = kept[name]
+    for name in remembered.keys() - value.keys():
+        (at, last), (grew, old) = remembered[name]
         block = blocks.get(name)
         if block is not None and f"{block.major}:{block.minor}" in others:
-            del kept[name]
+            del remembered[name]
         elif last and block is not None:
             yield from _ext4_samples(name, baseline.ErrorCount(at, last, grew, old))
 
@@ -85,7 +85,9 @@ def _ext4_samples(name: str, counted: baseline.ErrorCount) -> list[Sample]:
     ]
 
 
-def _btrfs_counts(kept: Remembered, value: Iterable[BtrfsDevice], view: View) -> Iterator[Sample]:
+def _btrfs_counts(
+    remembered: Remembered, value: Iterable[BtrfsDevice], view: View
+) -> Iterator[Sample]:
     """Yield the counts of every device of every btrfs file system."""
     now = view.inputs.now_seconds
     for device in value:
@@ -104,13 +106,13 @@ def _btrfs_counts(kept: Remembered, value: Iterable[BtrfsDevice], view: View) ->
         told = [number for number in lost if number is not None]
         old = 0.0
         if told:
-            counted = baseline.count(kept.get(key), sum(told), now)
-            kept[key] = baseline.pairs(counted)
+            counted = baseline.count(remembered.get(key), sum(told), now)
+            remembered[key] = baseline.pairs(counted)
             yield "iowarden_btrfs_device_errors_since_baseline", labels, counted.new
             old += counted.baseline
         if device.read_errors_total is not None:
-            counted = baseline.recent(kept.get(key + " read"), device.read_errors_total, now)
-            kept[key + " read"] = baseline.pairs(counted)
+            counted = baseline.recent(remembered.get(key + " read"), device.read_errors_total, now)
+            remembered[key + " read"] = baseline.pairs(counted)
             yield "iowarden_btrfs_device_recent_read_errors", labels, counted.new
             old += counted.baseline
         yield "iowarden_btrfs_device_baseline_errors", labels, old
@@ -121,7 +123,7 @@ EXT4_GROUP = baseline.group(
     sources=("ext4",),
     families=EXT4_FAMILIES,
     value_of=lambda view: view.inputs.snapshot.ext4,
-    judged=_ext4_counts,
+    evaluate=_ext4_counts,
 )
 
 
@@ -148,5 +150,5 @@ BTRFS_GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.btrfs,
-    judged=_btrfs_counts,
+    evaluate=_btrfs_counts,
 )

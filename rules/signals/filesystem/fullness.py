@@ -1,10 +1,10 @@
 """Used space and inodes of file systems, and the time until they are full.
 
-Forecast: the median growth over many equal stretches of time, so that one copy, one deletion or one
-log rotation is a mere outlier; computed over 6 hours, a day and a week. Each horizon forecasts only
-as far ahead as growth of that length can be extrapolated. A file system whose space was freed
-before (log rotation, scratch data) counts as filling only beyond its earlier level. Limits: space
-freed by hand is treated the same until a tenth less is left than before, for as long as it is
+Forecast: the median increase over many equal stretches of time, so that one copy, one deletion or
+one log rotation is a mere outlier; computed over 6 hours, a day and a week. Each horizon forecasts
+only as far ahead as an increase of that length can be extrapolated. A file system whose space was
+freed before (log rotation, scratch data) counts as filling only beyond its earlier level. Limits:
+space freed by hand is treated the same until a tenth less is left than before, for as long as it is
 stored (a week).
 """
 
@@ -203,21 +203,21 @@ def full_in_seconds(track: Track, left: float) -> float | None:
     return min(found, default=None)
 
 
-def _extended(past: HorizonHistory, horizon: Horizon, left: float, now: float) -> HorizonHistory:
+def _extended(history: HorizonHistory, horizon: Horizon, left: float, now: float) -> HorizonHistory:
     """Return the history with `left` added; a stretch ends with the first sample after its time."""
     # Half a stretch of tolerance: the period of a slow data source is a little longer than set.
     oldest = now - (horizon.max_points + 0.5) * horizon.stretch_seconds
-    points = past.points
+    points = history.points
     if not oldest <= points[0][0] <= points[-1][0] <= now:
         points = tuple(point for point in points if oldest <= point[0] <= now)
-    least = min(past.min_left, left)
+    least = min(history.min_left, left)
     if not points:
         return HorizonHistory(((now, left),), left)
     if now - points[-1][0] >= horizon.stretch_seconds:
         return HorizonHistory((*points, (now, least))[-horizon.max_points - 1 :], left)
-    if points is past.points and least == past.min_left:
-        return past
-    return HorizonHistory(points, least, past.rate, past.low)
+    if points is history.points and least == history.min_left:
+        return history
+    return HorizonHistory(points, least, history.rate, history.low)
 
 
 def _evaluated(
@@ -234,9 +234,9 @@ def _evaluated(
     )
 
 
-def _rate(past: HorizonHistory, horizon: Horizon) -> float | None:
+def _rate(history: HorizonHistory, horizon: Horizon) -> float | None:
     """Return the decrease per second that more than half of the stretches reached."""
-    points = past.points[-horizon.stretches - 1 :]
+    points = history.points[-horizon.stretches - 1 :]
     lost = [
         (before - after) / (ended - began)
         for (began, before), (ended, after) in itertools.pairwise(points)
@@ -247,10 +247,10 @@ def _rate(past: HorizonHistory, horizon: Horizon) -> float | None:
 
 
 def _low(
-    past: HorizonHistory, horizon: Horizon, horizons: tuple[HorizonHistory, ...]
+    history: HorizonHistory, horizon: Horizon, horizons: tuple[HorizonHistory, ...]
 ) -> float | None:
     """Return the minimum left before the current increase began, as far as stored."""
-    points = past.points[-horizon.stretches - 1 :]
+    points = history.points[-horizon.stretches - 1 :]
     began, _ = max(points, key=lambda point: (point[1], point[0]))
     return min((left for p in horizons for at, left in p.points if at < began), default=None)
 
@@ -265,13 +265,13 @@ def remember(state: FullnessState) -> Mapping[str, Pairs]:
     return {**{key: kept for key, kept in state.restored.items() if key not in own}, **own}
 
 
-def recall(state: FullnessState, kept: Mapping[str, Pairs]) -> FullnessState:
+def recall(state: FullnessState, stored: Mapping[str, Pairs]) -> FullnessState:
     """Return the stored state; points seen since the start are only seconds old."""
-    return FullnessState({}, {**state.restored, **kept})
+    return FullnessState({}, {**state.restored, **stored})
 
 
-def _recalled(kept: Mapping[str, Pairs], key: str, capacity: float) -> Track | None:
-    found = [kept.get(f"{number} {key}", ()) for number in range(len(HORIZONS))]
+def _recalled(stored: Mapping[str, Pairs], key: str, capacity: float) -> Track | None:
+    found = [stored.get(f"{number} {key}", ()) for number in range(len(HORIZONS))]
     if not all(found):
         return None
     return Track(

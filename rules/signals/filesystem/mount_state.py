@@ -86,9 +86,9 @@ def remember(state: MountState) -> Mapping[str, Pairs]:
     return state.writable
 
 
-def recall(state: MountState, kept: Mapping[str, Pairs]) -> MountState:
+def recall(state: MountState, stored: Mapping[str, Pairs]) -> MountState:
     """Return the state with the mounts that were writable before the restart."""
-    return replace(state, writable={**kept, **state.writable})
+    return replace(state, writable={**stored, **state.writable})
 
 
 def _wanted(mount: Mount, mounts: Mounts) -> bool | None:

@@ -129,9 +129,9 @@ def stall_remember(state: StallState) -> dict[str, Pairs]:
     return {"leaves": state.rates}
 
 
-def stall_recall(state: StallState, kept: Mapping[str, Pairs]) -> StallState:
+def stall_recall(state: StallState, stored: Mapping[str, Pairs]) -> StallState:
     """Return the state with the usual rates stored before the restart."""
-    rates = tuple(sorted({*kept.get("leaves", ()), *state.rates}))[-MINUTES:]
+    rates = tuple(sorted({*stored.get("leaves", ()), *state.rates}))[-MINUTES:]
     return replace(state, rates=rates)
 
 

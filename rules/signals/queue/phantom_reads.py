@@ -117,13 +117,13 @@ def remember(state: PhantomState) -> dict[str, Pairs]:
     return {key: ((since.get(key, 0.0), usual.get(key, 0.0)),) for key in sorted(keys)}
 
 
-def recall(state: PhantomState, kept: Mapping[str, Pairs]) -> PhantomState:
+def recall(state: PhantomState, stored: Mapping[str, Pairs]) -> PhantomState:
     """Return the stored state combined with the current one."""
     usual = dict(state.usual)
-    for key, pairs in kept.items():
+    for key, pairs in stored.items():
         for _, seconds in pairs[:1]:
             usual[key] = max(usual.get(key, 0.0), seconds)
-    return replace(state, sustained=state.sustained.recall(kept), usual=usual)
+    return replace(state, sustained=state.sustained.recall(stored), usual=usual)
 
 
 def _reads(means: Activity) -> bool:
@@ -133,10 +133,10 @@ def _reads(means: Activity) -> bool:
     )
 
 
-def _usual(state: PhantomState, judged: Mapping[str, Activity]) -> dict[str, float]:
+def _usual(state: PhantomState, activities: Mapping[str, Activity]) -> dict[str, float]:
     """Return the seconds of write-mostly activity of each device; a completed baseline stays."""
     usual = dict(state.usual)
-    for name, means in judged.items():
+    for name, means in activities.items():
         key = state.identities[name]
         seconds = usual.get(key, 0.0)
         if seconds >= LEARNING_SECONDS:

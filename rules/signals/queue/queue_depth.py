@@ -133,9 +133,9 @@ def remember(state: StarvedState) -> dict[str, Pairs]:
     return state.sustained.lasting(ACTIVE_SECONDS).remember()
 
 
-def recall(state: StarvedState, kept: Mapping[str, Pairs]) -> StarvedState:
+def recall(state: StarvedState, stored: Mapping[str, Pairs]) -> StarvedState:
     """Return the state with the stored one."""
-    held = state.sustained.recall(kept)
+    held = state.sustained.recall(stored)
     return StarvedState(held, state.scsi, state.hosts, state.snapshot, state.last_seconds, None)
 
 
@@ -167,7 +167,7 @@ def _fillable(scsi: ScsiTopology) -> dict[str, tuple[AdapterDisk, ...]]:
 
 
 def _evaluate(
-    held: Sustained,
+    sustained: Sustained,
     hosts: Mapping[str, tuple[AdapterDisk, ...]],
     scsi: ScsiTopology,
     before: tuple[float, Mapping[str, BlockIo]],
@@ -184,15 +184,15 @@ def _evaluate(
         victims, neighbours = _starved(served, scsi.hosts[host].can_queue or 0)
         if victims:
             starved[host] = victims, neighbours
-    held = held.step(starved, now, STEP_SECONDS)
-    samples = held.samples(SECONDS, now, {host: host for host in starved}, "host")
+    sustained = sustained.step(starved, now, STEP_SECONDS)
+    samples = sustained.samples(SECONDS, now, {host: host for host in starved}, "host")
     for host, (victims, neighbours) in starved.items():
         for metric, names in (
             ("iowarden_device_starved", victims),
             ("iowarden_device_queue_dominant", neighbours),
         ):
             samples += ((metric, (("device", name), ("host", host)), 1.0) for name in names)
-    return held, samples
+    return sustained, samples
 
 
 def _served(
@@ -222,7 +222,7 @@ def _served(
 def _starved(served: Mapping[str, Served], can_queue: int) -> tuple[list[str], list[str]]:
     """Return the disks that starve and the disks that dominate the queue.
 
-    A disk that completes nothing at all hangs (device_hang) and is no evidence either way. A disk
+    A disk that completes nothing at all hangs (device_hang) and is no evidence for either. A disk
     that is slow by itself does not starve: then other disks, neither busy nor slow, are served
     well, or most disks are busy.
     """

@@ -131,16 +131,16 @@ def remember(state: ReadAheadState) -> dict[str, Pairs]:
     }
 
 
-def recall(state: ReadAheadState, kept: Mapping[str, Pairs]) -> ReadAheadState:
+def recall(state: ReadAheadState, stored: Mapping[str, Pairs]) -> ReadAheadState:
     """Return the stored state combined with the current one."""
     best, phantoms = dict(state.best), dict(state.phantoms)
-    for key, pairs in kept.items():
+    for key, pairs in stored.items():
         for _, rate in pairs[:1]:
             best[key] = max(best.get(key, 0.0), rate)
         for at, _ in pairs[1:2]:
             if at > phantoms.get(key, 0.0):
                 phantoms[key] = at
-    return replace(state, sustained=state.sustained.recall(kept), best=best, phantoms=phantoms)
+    return replace(state, sustained=state.sustained.recall(stored), best=best, phantoms=phantoms)
 
 
 def _capped(each: StackedVolume, seen: Activity, best: float) -> bool:

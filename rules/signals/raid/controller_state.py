@@ -29,36 +29,36 @@ TAKEN_SECONDS = 7 * 86_400.0
 """A write cache that was off for so long is considered off on purpose."""
 
 
-def _controller_changes(kept: Remembered, value: Controllers, view: View) -> Iterator[Sample]:
+def _controller_changes(remembered: Remembered, value: Controllers, view: View) -> Iterator[Sample]:
     """Yield the changes of every controller. The state is by controller, object and name."""
     now = view.inputs.now_seconds
-    yield from _missing(kept, value, now)
-    yield from _disks_missing(kept, value, now)
+    yield from _missing(remembered, value, now)
+    yield from _disks_missing(remembered, value, now)
     for each in value.controllers:
-        yield from _battery_lost(kept, each, now)
-        protected = _was_protected(kept, each)
+        yield from _battery_lost(remembered, each, now)
+        protected = _was_protected(remembered, each)
         for array in each.arrays:
-            yield from _turned_off(kept, each.name, array, now, protected=protected)
+            yield from _turned_off(remembered, each.name, array, now, protected=protected)
         for disk in each.disks:
-            yield from _errors(kept, each.name, disk, now)
+            yield from _errors(remembered, each.name, disk, now)
 
 
-def _missing(kept: Remembered, value: Controllers, now: float) -> Iterator[Sample]:
+def _missing(remembered: Remembered, value: Controllers, now: float) -> Iterator[Sample]:
     """Yield which controllers are missing; none is while they cannot be listed."""
     there = controller.names(value)
     for each in value.controllers:
-        baseline.seen(kept, f"{each.name}\tseen", 0.0, now)
-    for key in [key for key in kept if key.endswith("\tseen")]:
+        baseline.seen(remembered, f"{each.name}\tseen", 0.0, now)
+    for key in [key for key in remembered if key.endswith("\tseen")]:
         name, gone = key.removesuffix("\tseen"), 0.0
         if name not in there:
-            if now - kept[key][0][0] > GONE_SECONDS:
-                del kept[key]
+            if now - remembered[key][0][0] > GONE_SECONDS:
+                del remembered[key]
                 continue
             gone = 1.0
         yield "iowarden_controller_missing", (("controller", name),), gone
 
 
-def _disks_missing(kept: Remembered, value: Controllers, now: float) -> Iterator[Sample]:
+def _disks_missing(remembered: Remembered, value: Controllers, now: float) -> Iterator[Sample]:
     """Yield which disks are missing: until one is in that slot, or the disk appears in another one.
 
     Nothing is reported of a controller that is not read, or lists no disk at all. A placeholder for
@@ -66,10 +66,10 @@ def _disks_missing(kept: Remembered, value: Controllers, now: float) -> Iterator
     """
     cards = {each.name: each for each in value.controllers}
     known = {}
-    for key in [key for key in kept if key.endswith("\tdisk")]:
+    for key in [key for key in remembered if key.endswith("\tdisk")]:
         name, own, slot, *_ = key.split("\t")
         if name in cards and own and cards[name].serial and own != cards[name].serial:
-            del kept[key]  # another controller has its name now
+            del remembered[key]  # another controller has its name now
         else:
             known[name, slot] = key
     places: dict[tuple[str, str], str] = {}
@@ -83,27 +83,27 @@ def _disks_missing(kept: Remembered, value: Controllers, now: float) -> Iterator
             if before.endswith(f"\t{disk.serial}\tdisk") or not disk.serial:
                 key = before  # a failed disk may no longer report its serial number
             elif before != key:
-                kept.pop(before, None)
+                remembered.pop(before, None)
             places[place] = key
-            if key in kept or disk.serial or disk.state.health is not ComponentHealth.FAILED:
-                baseline.seen(kept, key, 0.0, now)
+            if key in remembered or disk.serial or disk.state.health is not ComponentHealth.FAILED:
+                baseline.seen(remembered, key, 0.0, now)
     here = {disk.serial for card in cards.values() for disk in card.disks} - {""}
-    for key in [key for key in kept if key.endswith("\tdisk")]:
+    for key in [key for key in remembered if key.endswith("\tdisk")]:
         name, _, slot, serial, _ = key.split("\t")
         there = places.get((name, slot)) == key
-        if not there and (serial in here or now - kept[key][0][0] > GONE_SECONDS):
-            del kept[key]
+        if not there and (serial in here or now - remembered[key][0][0] > GONE_SECONDS):
+            del remembered[key]
         elif name in cards and cards[name].disks:
             labels = (("controller", name), ("serial", serial), ("slot", slot))
             yield "iowarden_controller_disk_missing", labels, float(not there)
 
 
-def _was_protected(kept: Remembered, found: Controller) -> bool:
+def _was_protected(remembered: Remembered, found: Controller) -> bool:
     """Whether a controller has, or had, a battery or cache module.
 
     A controller sold without one always writes through, whatever its arrays are set to.
     """
-    if f"{found.name}\t{found.serial}\tbattery" in kept:
+    if f"{found.name}\t{found.serial}\tbattery" in remembered:
         return True
     # cciss_vol_status reports the module and no battery.
     states = [each.state for each in found.sensors if each.name == "cache"]
@@ -112,7 +112,7 @@ def _was_protected(kept: Remembered, found: Controller) -> bool:
 
 
 def _turned_off(
-    kept: Remembered, name: str, array: ControllerArray, now: float, *, protected: bool
+    remembered: Remembered, name: str, array: ControllerArray, now: float, *, protected: bool
 ) -> Iterator[Sample]:
     """Yield whether an array stopped caching writes.
 
@@ -125,35 +125,35 @@ def _turned_off(
     key = f"{name}\t{array.name}\t{array.serial}\twrite cache"
     off = not policy.write_back
     if policy.default_write_back is not None:
-        kept.pop(key, None)
+        remembered.pop(key, None)
         off = off and policy.default_write_back
     elif not off:
-        baseline.seen(kept, key, 1.0, now)
-    elif key not in kept or now - kept[key][0][0] > TAKEN_SECONDS:
-        kept.pop(key, None)
+        baseline.seen(remembered, key, 1.0, now)
+    elif key not in remembered or now - remembered[key][0][0] > TAKEN_SECONDS:
+        remembered.pop(key, None)
         off = False
     labels = (("array", array.name), ("controller", name))
     yield "iowarden_controller_array_write_cache_became_disabled", labels, float(off and protected)
 
 
-def _battery_lost(kept: Remembered, found: Controller, now: float) -> Iterator[Sample]:
+def _battery_lost(remembered: Remembered, found: Controller, now: float) -> Iterator[Sample]:
     """Yield whether a controller lost its battery; one that never had a battery did not."""
     if not found.batteries:
         return  # not reported
     key = f"{found.name}\t{found.serial}\tbattery"
     there = any(each.state.health is not ComponentHealth.ABSENT for each in found.batteries)
     if there:
-        baseline.seen(kept, key, 1.0, now)
+        baseline.seen(remembered, key, 1.0, now)
     labels = (("controller", found.name),)
-    yield "iowarden_controller_battery_lost", labels, float(not there and key in kept)
+    yield "iowarden_controller_battery_lost", labels, float(not there and key in remembered)
 
 
-def _errors(kept: Remembered, name: str, disk: PhysicalDisk, now: float) -> Iterator[Sample]:
+def _errors(remembered: Remembered, name: str, disk: PhysicalDisk, now: float) -> Iterator[Sample]:
     """Yield the new errors of each disk; a replacement disk has its own count."""
     for counted, total in disk.errors_total.items():
         key = f"{name}\t{disk.slot}\t{disk.serial}\t{counted}"
-        count = baseline.recent(kept.get(key), total, now)
-        kept[key] = baseline.pairs(count)
+        count = baseline.recent(remembered.get(key), total, now)
+        remembered[key] = baseline.pairs(count)
         labels = (("controller", name), ("counter", counted), ("slot", disk.slot))
         yield "iowarden_controller_disk_recent_errors", labels, count.new
         if count.baseline and not count.new:
@@ -200,5 +200,5 @@ GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.controllers,
-    judged=_controller_changes,
+    evaluate=_controller_changes,
 )

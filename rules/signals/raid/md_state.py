@@ -28,7 +28,9 @@ WHOLE_CHECK_RATIO = 0.9
 """A check last seen below this progress may have been interrupted, so it resets nothing."""
 
 
-def _array_changes(kept: Remembered, arrays: Mapping[str, MdArray], view: View) -> Iterator[Sample]:
+def _array_changes(
+    remembered: Remembered, arrays: Mapping[str, MdArray], view: View
+) -> Iterator[Sample]:
     """Yield the samples of every array. The state is by array and name ('md0 checked')."""
     now = view.inputs.now_seconds
     for array in arrays.values():
@@ -38,15 +40,15 @@ def _array_changes(kept: Remembered, arrays: Mapping[str, MdArray], view: View) 
         yield from _stopped(array)
         if array.state == "inactive":
             continue
-        yield from _access(kept, array, labels, now)
-        yield from _members(kept, array, now)
+        yield from _access(remembered, array, labels, now)
+        yield from _members(remembered, array, now)
         if array.sync_action in _SYNCHRONISING:
             pair = ("action", array.sync_action or "")
             ratio = array.sync_done_ratio or 0.0
             yield "iowarden_md_sync_running_ratio", (pair, *labels), ratio
-        yield from _missing(kept, array, labels, view)
+        yield from _missing(remembered, array, labels, view)
         if array.level in PARITY.keys() | _COPIES:
-            yield from _checked(kept, array, labels, now)
+            yield from _checked(remembered, array, labels, now)
 
 
 def _stopped(array: MdArray) -> list[Sample]:
@@ -65,15 +67,15 @@ def _stopped(array: MdArray) -> list[Sample]:
     ]
 
 
-def _access(kept: Remembered, array: MdArray, labels: Labels, now: float) -> list[Sample]:
+def _access(remembered: Remembered, array: MdArray, labels: Labels, now: float) -> list[Sample]:
     key = f"{array.name} writable"
     if array.state in _WRITABLE:
-        baseline.seen(kept, key, 1.0, now)
-    turned = array.state == "readonly" and key in kept
+        baseline.seen(remembered, key, 1.0, now)
+    turned = array.state == "readonly" and key in remembered
     return [("iowarden_md_became_read_only", labels, float(turned))]
 
 
-def _missing(kept: Remembered, array: MdArray, labels: Labels, view: View) -> list[Sample]:
+def _missing(remembered: Remembered, array: MdArray, labels: Labels, view: View) -> list[Sample]:
     """Return the missing members, without those that a new or growing array is being filled with.
 
     The kernel has no such count for a level without redundancy; a raid0 may become a raid5.
@@ -83,16 +85,16 @@ def _missing(kept: Remembered, array: MdArray, labels: Labels, view: View) -> li
     now, name = view.inputs.now_seconds, array.name
     size, disks, made = f"{name} whole", f"{name} disks", f"{name} made"
     # Another size is another array of this name, or a grown one: it was not complete before.
-    own = size in kept and kept[size][0][1] == float(array.size_bytes or 0)
-    before = kept[disks][0][1] if own and disks in kept else None
+    own = size in remembered and remembered[size][0][1] == float(array.size_bytes or 0)
+    before = remembered[disks][0][1] if own and disks in remembered else None
     grown = None if before is None else (array.raid_disks or 0) - before
     being_made = being_grown = False
     if not array.degraded:
-        baseline.seen(kept, size, float(array.size_bytes or 0), now)
-        baseline.seen(kept, disks, float(array.raid_disks or 0), now)
-        kept.pop(made, None)
+        baseline.seen(remembered, size, float(array.size_bytes or 0), now)
+        baseline.seen(remembered, disks, float(array.raid_disks or 0), now)
+        remembered.pop(made, None)
     elif before is None or grown:
-        being_made = before is None and _is_made(kept, made, array, view)
+        being_made = before is None and _is_made(remembered, made, array, view)
         being_grown = (
             grown == array.degraded
             and array.sync_action in BUILDING
@@ -100,12 +102,12 @@ def _missing(kept: Remembered, array: MdArray, labels: Labels, view: View) -> li
             >= (array.raid_disks or 0)
         )
         if grown and array.degraded > grown:  # from now on a lost member's slot may be filled
-            kept[disks] = ((now, 0.0),)
+            remembered[disks] = ((now, 0.0),)
     missing = 0.0 if being_made or being_grown else float(array.degraded or 0)
     return [] if array.degraded is None else [("iowarden_md_missing_members", labels, missing)]
 
 
-def _is_made(kept: Remembered, key: str, array: MdArray, view: View) -> bool:
+def _is_made(remembered: Remembered, key: str, array: MdArray, view: View) -> bool:
     """Whether an array that is one member short, and was never complete, is being created.
 
     mdadm creates a raid5 with its last disk as a spare, onto which it recovers. A disk replaced in
@@ -125,31 +127,33 @@ def _is_made(kept: Remembered, key: str, array: MdArray, view: View) -> bool:
     topology = view.inputs.snapshot.block
     mounts = view.inputs.snapshot.mounts
     device = topology.devices.get(array.name) if topology is not None else None
-    if not short or topology is None or device is None or mounts is None or key in kept:
+    if not short or topology is None or device is None or mounts is None or key in remembered:
         return short
     if DeviceStack(topology, mounts.mounts).on(device):
         return False
-    kept[key] = ((view.inputs.now_seconds, 1.0),)
+    remembered[key] = ((view.inputs.now_seconds, 1.0),)
     return True
 
 
-def _members(kept: Remembered, array: MdArray, now: float) -> Iterator[Sample]:
+def _members(remembered: Remembered, array: MdArray, now: float) -> Iterator[Sample]:
     for member in array.members:
         if member.errors_total is None:
             continue
         key = f"{array.name} {member.device} errors"
-        counted = baseline.recent(kept.get(key), member.errors_total, now)
-        kept[key] = baseline.pairs(counted)
+        counted = baseline.recent(remembered.get(key), member.errors_total, now)
+        remembered[key] = baseline.pairs(counted)
         both = (("device", array.name), ("member", member.device))
         yield "iowarden_md_member_recent_errors", both, counted.new
 
 
-def _checked(kept: Remembered, array: MdArray, labels: Labels, now: float) -> Iterator[Sample]:
+def _checked(
+    remembered: Remembered, array: MdArray, labels: Labels, now: float
+) -> Iterator[Sample]:
     """Yield how long ago the last check was and what it found.
 
     mismatch_cnt increases while a check runs and then stays; after a repair or a resync it counts
     what was corrected (after the creation of a raid6: everything). Where the kernel does not report
-    the kind of the last sync, the first count seen is taken for that of a check: Debian's timer
+    the kind of the last sync, the first count seen is treated as that of a check: Debian's timer
     only checks.
     """
     checking, found, last = (f"{array.name} {word}" for word in ("checking", "found", "checked"))
@@ -157,28 +161,28 @@ def _checked(kept: Remembered, array: MdArray, labels: Labels, now: float) -> It
     mismatches = array.mismatches_bytes
     if action in {"check", "repair"}:
         progress = array.sync_done_ratio
-        before = kept[checking][0][1] if checking in kept else 1.0
+        before = remembered[checking][0][1] if checking in remembered else 1.0
         # A negative ratio marks a repair. Without a reported progress it counts as complete.
         ratio = before if progress is None else round(progress, 1)
-        baseline.seen(kept, checking, -1.0 if action == "repair" else ratio, now)
-        baseline.seen(kept, last, 0.0, now)
-    elif action == "resync" and found not in kept:
-        kept[found] = ((now, 0.0), (now, 0.0))
+        baseline.seen(remembered, checking, -1.0 if action == "repair" else ratio, now)
+        baseline.seen(remembered, last, 0.0, now)
+    elif action == "resync" and found not in remembered:
+        remembered[found] = ((now, 0.0), (now, 0.0))
     elif action == "idle":
-        ended = kept.pop(checking, None)
+        ended = remembered.pop(checking, None)
         if ended is not None:
-            kept[last] = ((now, 0.0),)
-        if mismatches is not None and (ended is not None or found not in kept):
+            remembered[last] = ((now, 0.0),)
+        if mismatches is not None and (ended is not None or found not in remembered):
             ratio = 1.0 if ended is None else ended[0][1]
-            earlier = kept[found][0][1] if found in kept else 0.0
+            earlier = remembered[found][0][1] if found in remembered else 0.0
             if ratio < 0 or (ended is None and array.last_sync_action not in {None, "check"}):
-                kept[found] = ((now, 0.0), (now, 0.0))
+                remembered[found] = ((now, 0.0), (now, 0.0))
             elif mismatches or ratio >= WHOLE_CHECK_RATIO:
-                kept[found] = ((now, float(mismatches)), (now, earlier))
-    began = min(kept.setdefault(last, ((now, 0.0),))[0][0], now)
+                remembered[found] = ((now, float(mismatches)), (now, earlier))
+    began = min(remembered.setdefault(last, ((now, 0.0),))[0][0], now)
     yield "iowarden_md_last_check_age_seconds", labels, now - began
-    if found in kept:
-        (_, latest), (_, earlier) = kept[found]
+    if found in remembered:
+        (_, latest), (_, earlier) = remembered[found]
         if array.level in PARITY:
             yield "iowarden_md_parity_mismatches_bytes", labels, latest
         else:
@@ -235,5 +239,5 @@ GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.md,
-    judged=_array_changes,
+    evaluate=_array_changes,
 )

@@ -131,10 +131,10 @@ def remember(state: MonitoringState) -> Mapping[str, Pairs]:
     return kept
 
 
-def recall(state: MonitoringState, kept: Mapping[str, Pairs]) -> MonitoringState:
+def recall(state: MonitoringState, stored: Mapping[str, Pairs]) -> MonitoringState:
     """Return the state with the disks stored before the restart."""
     seen: dict[str, SeenDisk] = {}
-    for text, pairs in kept.items():
+    for text, pairs in stored.items():
         words = text.split("\t")
         if len(words) != _PARTS or len(pairs) not in (2, 3):
             continue
@@ -170,14 +170,14 @@ def _same(ours: tuple[object, ...], before: tuple[object, ...]) -> bool:
     )
 
 
-def _is_missing(covered: Mapping[str, InventoryDisk], key: str) -> bool:
+def _is_missing(disks: Mapping[str, InventoryDisk], key: str) -> bool:
     """Whether a disk is known from stored state only."""
-    return key in covered and covered[key].expected_by == ("history",)
+    return key in disks and disks[key].expected_by == ("history",)
 
 
 def _seen(
     before: Mapping[str, SeenDisk],
-    covered: Mapping[str, InventoryDisk],
+    disks: Mapping[str, InventoryDisk],
     now: float,
     *,
     made: bool,
@@ -189,9 +189,9 @@ def _seen(
     """
     seen: dict[str, SeenDisk] = {}
     for key, known in before.items():
-        if key not in covered:  # it has another key now, or another disk has its name
+        if key not in disks:  # it has another key now, or another disk has its name
             continue
-        if not _is_missing(covered, key):
+        if not _is_missing(disks, key):
             at = baseline.stamp(known.seen_seconds, now)
             seen[key] = replace(known, seen_seconds=at, missing_seconds=None)
         elif not made or (trouble and not known.device):
@@ -200,7 +200,7 @@ def _seen(
             since = now if known.missing_seconds is None else known.missing_seconds
             if now - since < GONE_SECONDS:
                 seen[key] = replace(known, missing_seconds=since)
-    for key, c in covered.items():
+    for key, c in disks.items():
         polled = c.polled
         if polled is None or c.drive is None or not c.drive.serial or polled.read_seconds is None:
             continue
@@ -212,21 +212,21 @@ def _seen(
     return seen
 
 
-def _awaited(covered: InventoryDisk) -> bool:
+def _awaited(disk: InventoryDisk) -> bool:
     """Whether a disk was found and not polled yet; a recording without replies has none."""
-    return covered.status is ReadStatus.NOT_POLLED_YET and covered.polled is not None
+    return disk.status is ReadStatus.NOT_POLLED_YET and disk.polled is not None
 
 
-def _never(covered: InventoryDisk, seen: Mapping[str, SeenDisk]) -> bool:
+def _never(disk: InventoryDisk, seen: Mapping[str, SeenDisk]) -> bool:
     """Whether nothing was ever read of a disk that is present; sleeping ones are left asleep."""
     told = (ReadStatus.ASLEEP, ReadStatus.IMPLAUSIBLE, ReadStatus.READ, ReadStatus.MISSING)
-    if covered.status in told or covered.drive is not None or _awaited(covered):
+    if disk.status in told or disk.drive is not None or _awaited(disk):
         return False
-    return covered.disk not in seen
+    return disk.disk not in seen
 
 
 def _lost_seconds(
-    state: MonitoringState, covered: InventoryDisk, known: SeenDisk, now: float
+    state: MonitoringState, disk: InventoryDisk, known: SeenDisk, now: float
 ) -> float:
     """Return for how long a disk has not been read; 0 while its last reading is valid.
 
@@ -234,7 +234,7 @@ def _lost_seconds(
     each disk.
     """
     fine = (ReadStatus.READ, ReadStatus.ASLEEP, ReadStatus.IMPLAUSIBLE)
-    if covered.status in fine or known.missing_seconds is not None:
+    if disk.status in fine or known.missing_seconds is not None:
         return 0.0
     since = max(known.read_seconds, state.began_seconds or 0.0)
     given_up = since + VALID_PERIODS * known.period_seconds
@@ -283,11 +283,11 @@ def _samples(state: MonitoringState, now: float) -> list[Sample]:
     return samples
 
 
-def _missing(covered: InventoryDisk, expected_by: str) -> Sample:
+def _missing(disk: InventoryDisk, expected_by: str) -> Sample:
     labels = (
-        ("disk", covered.disk),
+        ("disk", disk.disk),
         ("expected_by", expected_by),
-        ("object", covered.identity.object),
+        ("object", disk.identity.object),
     )
     return ("iowarden_disk_missing", labels, 1.0)
 

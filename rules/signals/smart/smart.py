@@ -216,23 +216,25 @@ def remember(state: SmartState) -> Mapping[str, Pairs]:
     return state.persistent
 
 
-def recall(state: SmartState, kept: Mapping[str, Pairs]) -> SmartState:
+def recall(state: SmartState, stored: Mapping[str, Pairs]) -> SmartState:
     """Return the state stored before the restart; it is evaluated again with newer polls."""
     known = {
-        key: pairs for key, pairs in state.persistent.items() if key.partition("\t")[0] not in kept
+        key: pairs
+        for key, pairs in state.persistent.items()
+        if key.partition("\t")[0] not in stored
     }
-    return replace(EMPTY, persistent={**known, **kept}, blocks=state.blocks)
+    return replace(EMPTY, persistent={**known, **stored}, blocks=state.blocks)
 
 
-def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
+def _bounded(stored: dict[str, Pairs]) -> dict[str, Pairs]:
     """Return the stored values without the disks that were not polled for longest."""
-    if len(kept) <= MAX_RETAINED:
-        return kept
-    disks = sorted((key for key in kept if "\t" not in key), key=lambda key: kept[key][0][0])
+    if len(stored) <= MAX_RETAINED:
+        return stored
+    disks = sorted((key for key in stored if "\t" not in key), key=lambda key: stored[key][0][0])
     gone: set[str] = set()
-    left = len(kept)
+    left = len(stored)
     by_disk: dict[str, int] = {}
-    for key in kept:
+    for key in stored:
         own = key.partition("\t")[0]
         by_disk[own] = by_disk.get(own, 0) + 1
     for disk in disks:
@@ -240,7 +242,7 @@ def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
             break
         gone.add(disk)
         left -= by_disk[disk]
-    return {key: pairs for key, pairs in kept.items() if key.partition("\t")[0] not in gone}
+    return {key: pairs for key, pairs in stored.items() if key.partition("\t")[0] not in gone}
 
 
 class _Evaluation:
@@ -353,12 +355,12 @@ class _Evaluation:
         )
 
     def _implausible_until(
-        self, key: str, disk: Disk, doubts: tuple[plausibility.Implausibility, ...]
+        self, key: str, disk: Disk, contradictions: tuple[plausibility.Implausibility, ...]
     ) -> float:
         """Return until when data read by this access method are not used; 0: they are plausible."""
         word = f"{key}\tdistrust"
         path = float(zlib.crc32(str(disk.polled.target).encode()))
-        if not plausibility.is_plausible(doubts):
+        if not plausibility.is_plausible(contradictions):
             self.persistent[word] = ((self._now, path),)
         match self.persistent.get(word):
             case ((at, before),) if before == path:

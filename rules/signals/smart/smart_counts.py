@@ -184,9 +184,9 @@ def pairs(counted: DriveCount) -> Pairs | None:
     )
 
 
-def from_pairs(kept: Pairs | None) -> DriveCount | None:
+def from_pairs(stored: Pairs | None) -> DriveCount | None:
     """Return a stored count, None if there is none."""
-    match kept:
+    match stored:
         case ((at, last), (grew, base), (streak, streak_base), (_, confirmed), (_, first)):
             return DriveCount(at, last, confirmed, first, grew, base, streak, streak_base)
         case _:

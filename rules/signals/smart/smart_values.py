@@ -74,9 +74,9 @@ def pairs(seen: Drop) -> Pairs | None:
     )
 
 
-def from_pairs(kept: Pairs | None) -> Drop | None:
+def from_pairs(stored: Pairs | None) -> Drop | None:
     """Return a stored value, None if there is none."""
-    match kept:
+    match stored:
         case ((at, last), (_, confirmed), (_, best), (_, first)):
             return Drop(at, last, confirmed, best, first)
         case _:

@@ -183,9 +183,9 @@ class BandwidthState:
     forecasts: Forecasts = ()
 
 
-def recall_usual(state: BandwidthState, kept: Mapping[str, tuple[float, ...]]) -> BandwidthState:
+def recall_usual(state: BandwidthState, stored: Mapping[str, tuple[float, ...]]) -> BandwidthState:
     """Return the state with the stored usual rates for the sets that have no new ones yet."""
-    return replace(state, usual=replace(state.usual, windows={**kept, **state.usual.windows}))
+    return replace(state, usual=replace(state.usual, windows={**stored, **state.usual.windows}))
 
 
 def _step(state: BandwidthState, view: View) -> tuple[BandwidthState, list[Sample] | None]:

@@ -101,19 +101,19 @@ def remember(state: WriteStallState) -> dict[str, Pairs]:
     return {"": ((state.at_seconds, state.seconds),)} if state.seconds else {}
 
 
-def recall(state: WriteStallState, kept: Mapping[str, Pairs]) -> WriteStallState:
+def recall(state: WriteStallState, stored: Mapping[str, Pairs]) -> WriteStallState:
     """Return the state with the stall before a restart, which continues if there still is one."""
-    pairs = kept.get("", ())
+    pairs = stored.get("", ())
     return replace(state, restored=pairs[0]) if pairs else state
 
 
 def recall_best(
-    state: WriteStallState, kept: Mapping[str, tuple[tuple[int, float], ...]]
+    state: WriteStallState, stored: Mapping[str, tuple[tuple[int, float], ...]]
 ) -> WriteStallState:
     """Return the state with the stored best rates added to the new ones."""
     best = {
-        name: tuple(sorted({*kept.get(name, ()), *state.best.get(name, ())}))
-        for name in {**kept, **state.best}
+        name: tuple(sorted({*stored.get(name, ()), *state.best.get(name, ())}))
+        for name in {**stored, **state.best}
     }
     return replace(state, best=best)
 
@@ -206,8 +206,8 @@ def _moved(
     )
 
 
-def _in_flight(look: LeafSnapshot, names: list[str]) -> bool:
-    return any(look.leaves[name].in_flight for name in names)
+def _in_flight(snapshot: LeafSnapshot, names: list[str]) -> bool:
+    return any(snapshot.leaves[name].in_flight for name in names)
 
 
 def _step(state: WriteStallState, view: View) -> tuple[WriteStallState, list[Sample] | None]:

@@ -1,9 +1,9 @@
 """Blocked tasks: which programs wait at a device, or because of the writing of other programs.
 
-Root can read what tasks in uninterruptible sleep wait for, which says more than their number: a
+Root can read what tasks in uninterruptible sleep wait for, which is more than their number: a
 paused writer is flow control, a task that waits for a suspended volume is harmed. While too much
 data is queued, the kernel pauses every writer, the one that filled the queue and the one that
-writes a line to a log: their write rates tell them apart.
+writes a line to a log: their write rates distinguish them.
 """
 
 from __future__ import annotations

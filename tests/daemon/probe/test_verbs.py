@@ -244,8 +244,8 @@ def test_a_directory_with_more_names_than_anybody_waits_for(tmp_path: Path) -> N
     for name in "abc":
         (place / name).touch()
     allowed = listing(tmp_path, place)
-    assert ask_newest(place, allowed, most_names=2)["truncated"]
-    found = ask_newest(place, allowed, most_names=3)
+    assert ask_newest(place, allowed, max_names=2)["truncated"]
+    found = ask_newest(place, allowed, max_names=3)
     assert (found["truncated"], found["entries"]) == (False, 3)
 
 

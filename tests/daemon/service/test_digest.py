@@ -34,7 +34,7 @@ def with_findings(tmp_path: Path) -> Live:
 
 def test_the_first_start_is_one_mail_about_all_of_it(tmp_path: Path) -> None:
     """A degraded array, zone reclaim and a notice: one mail, the worst first, and no more."""
-    with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
+    with watched(tmp_path, with_findings(tmp_path), initial_report=True) as host:
         (mail,) = host.wait(80)
         assert host.wait(10 * MINUTE) == []
     assert mail["Subject"].startswith(
@@ -51,34 +51,34 @@ def test_the_first_start_is_one_mail_about_all_of_it(tmp_path: Path) -> None:
 def test_what_was_so_at_first_sight_is_over_in_the_thread_of_that_mail(tmp_path: Path) -> None:
     """Array and setting are repaired weeks later: each 'resolved' replies to the initial report."""
     live = with_findings(tmp_path)
-    with watched(tmp_path, live, arrival=True) as host:
-        (arrival,) = host.wait(80)
+    with watched(tmp_path, live, initial_report=True) as host:
+        (report,) = host.wait(80)
         live.degrade(0)
         (array,) = host.wait(12 * MINUTE)
         live.change({"/proc/sys/vm/zone_reclaim_mode": "0\n"})
         (setting,) = host.wait(12 * MINUTE)
     assert "[OK] db1.example.com: md0: was: " in array["Subject"]
     assert "was: vm.zone_reclaim_mode" in setting["Subject"]
-    assert array["References"] == setting["References"] == arrival["Message-ID"]
-    assert len({mail["Message-ID"] for mail in (arrival, array, setting)}) == 3
+    assert array["References"] == setting["References"] == report["Message-ID"]
+    assert len({mail["Message-ID"] for mail in (report, array, setting)}) == 3
 
 
 def test_a_disk_that_hangs_in_the_first_minute_does_not_wait_for_it(tmp_path: Path) -> None:
     """It began while iowarden ran: mailed at once, and the initial report is sent as well."""
     live = with_findings(tmp_path)
     live.change({"/sys/block/sda/device/timeout": "2\n"})
-    with watched(tmp_path, live, arrival=True) as host:
+    with watched(tmp_path, live, initial_report=True) as host:
         live.hang("sda")
         (hang,) = host.wait(45)
-        (arrival,) = host.wait(35)
+        (report,) = host.wait(35)
     assert "sda" in hang["Subject"]
     assert "INITIAL REPORT" not in hang["Subject"]
-    assert "INITIAL REPORT" in arrival["Subject"]
+    assert "INITIAL REPORT" in report["Subject"]
 
 
 def test_a_restart_in_the_first_minute_makes_no_second_mail(tmp_path: Path) -> None:
     """Started, restarted after half a minute, and after the mail: it was sent once."""
-    with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
+    with watched(tmp_path, with_findings(tmp_path), initial_report=True) as host:
         assert host.wait(30) == []
         host.restart()
         (_,) = host.wait(80)
@@ -91,7 +91,7 @@ def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked
 ) -> None:
     """Another process locks state.db for two minutes at the start: the machine is still known."""
     live = with_findings(tmp_path)
-    with watched(tmp_path, live, arrival=True) as host:
+    with watched(tmp_path, live, initial_report=True) as host:
         (_,) = host.wait(80)
         host.program.end()
         live.degrade(0)
@@ -106,9 +106,9 @@ def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked
     assert not [mail["Subject"] for mail in mails if "INITIAL REPORT" in mail["Subject"]]
 
 
-def test_who_wants_no_arrival_mail_gets_each_alert(tmp_path: Path) -> None:
+def test_who_wants_no_initial_report_gets_each_alert(tmp_path: Path) -> None:
     """'mail.initial_report: false': array and setting are mailed separately, the notice is not."""
-    with watched(tmp_path, with_findings(tmp_path), arrival=False) as host:
+    with watched(tmp_path, with_findings(tmp_path), initial_report=False) as host:
         mails = host.wait(2 * MINUTE)
     assert len(mails) == 2
     assert not [mail["Subject"] for mail in mails if "INITIAL REPORT" in mail["Subject"]]
@@ -124,7 +124,7 @@ def week(host: Watched) -> list[str]:
 
 def test_a_week_without_news_is_no_mail(tmp_path: Path) -> None:
     """Like in the initial report: only the alert that still fires is repeated."""
-    with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
+    with watched(tmp_path, with_findings(tmp_path), initial_report=True) as host:
         assert len(host.wait(80)) == 1
         assert not [mail for mail in week(host) if "REMINDER" not in mail]
 
@@ -178,9 +178,9 @@ def test_a_risky_setting_known_for_long_hides_no_stall(tmp_path: Path) -> None:
     rules = tmp_path / "rules.d" / "mine.yaml"
     rules.write_text(rules.read_text().replace("notice", "warning").replace("X1", "reclaim_stall"))
     live.change({"/proc/sys/vm/laptop_mode": "0\n"})
-    with watched(tmp_path, live, arrival=True) as host:
-        (arrival,) = host.wait(80)
-        assert "ZoneReclaimEnabled" in text(arrival)
+    with watched(tmp_path, live, initial_report=True) as host:
+        (report,) = host.wait(80)
+        assert "ZoneReclaimEnabled" in text(report)
         live.change({"/proc/sys/vm/laptop_mode": "5\n"})
         (stall,) = host.wait(2 * MINUTE)
     assert "kept asleep" in stall["Subject"]

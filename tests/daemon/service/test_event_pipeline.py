@@ -50,7 +50,7 @@ def started() -> EventPipeline:
     """A program that has just started, without the state of the previous run."""
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
-    return EventPipeline(engine, telling, TABLE, lambda now: now, asked=Callbacks())
+    return EventPipeline(engine, telling, TABLE, lambda now: now, callbacks=Callbacks())
 
 
 SUPERBLOCK = StorageEvent(
@@ -116,7 +116,7 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
     asked = Callbacks(controllers=poller)
-    happenings = EventPipeline(engine, telling, TABLE, lambda now: now, asked=asked)
+    happenings = EventPipeline(engine, telling, TABLE, lambda now: now, callbacks=asked)
     now, before = LastListing(1, 2, START), LastListing(3, 4, START - 60.0)
     happenings.take(*look("controllers", Controllers(listed={"c0": now})))
     happenings.restore(CorrelationState(), Cursors(listed={"c0": before, "c1": before}), {})
@@ -186,7 +186,7 @@ def test_files_are_looked_up_for_errors_of_this_boot_alone() -> None:
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
     locate = Callbacks(locate=asked.append)
-    happenings = EventPipeline(engine, telling, TABLE, lambda now: now, asked=locate)
+    happenings = EventPipeline(engine, telling, TABLE, lambda now: now, callbacks=locate)
     lines = (replace(medium_error(10), boot_id="before"), medium_error(90))
     happenings.take(*look("kernel_log", KernelLog(lines, boot_id="now")))
     assert [(each.device, each.start) for each in asked] == [("sda", 90)]

@@ -55,7 +55,7 @@ def test_what_was_logged_before_the_first_start_is_no_alarm(tmp_path: Path, live
     """It is in the mail about the cause."""
     kernel = Kernel(live)
     kernel.says(*(medium_error(n) for n in range(8)))
-    with watched(tmp_path, live, arrival=True) as seen:
+    with watched(tmp_path, live, initial_report=True) as seen:
         mails = seen.wait(400)
         assert len(mails) == 1
         assert "sectors" in text(mails[0])

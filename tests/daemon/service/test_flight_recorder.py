@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
     """A disk hangs for a minute: for the last 50 s every collector returns the same as live."""
     recording = Recording(str(FIXTURES / "hung-disk.tar.xz"))
-    flight, root = FlightRecorder(4096, kept_seconds=50), RecordedMachine(4096)
+    flight, root = FlightRecorder(4096, retention_seconds=50), RecordedMachine(4096)
     sources = [watched(source, flight.take) for source in SOURCES]
     said = {}
     for step in iter(recording.next, None):
@@ -55,7 +55,7 @@ def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
 
 def test_what_came_and_went_before_is_not_there() -> None:
     """A disk was pulled before the recorded minutes: not even its name is left."""
-    flight = FlightRecorder(4096, kept_seconds=60)
+    flight = FlightRecorder(4096, retention_seconds=60)
     for second in range(200):
         names = b"sda\nsdb" if second < 20 else b"sda"
         seen = {"/sys/block/": names, "/proc/stat": b"%d" % second}
@@ -71,7 +71,7 @@ def test_what_came_and_went_before_is_not_there() -> None:
 
 def test_it_never_holds_more_than_it_may() -> None:
     """Texts that do not compress: minutes are dropped before the memory limit is exceeded."""
-    flight = FlightRecorder(4096, most_bytes=2**20)
+    flight = FlightRecorder(4096, max_bytes=2**20)
     for second in range(400):
         flight.take("stat", {"/proc/stat": os.urandom(20_000)})
         flight.tick(float(second), 1000.0 + second)
@@ -83,7 +83,7 @@ def test_it_never_holds_more_than_it_may() -> None:
 
 def test_what_waits_for_a_hung_disk_counts() -> None:
     """Two snapshots wait to be written while everything is read again: one limit for all of it."""
-    flight, waiting = FlightRecorder(4096, most_bytes=2**20), []
+    flight, waiting = FlightRecorder(4096, max_bytes=2**20), []
     for second in range(400):
         flight.take("stat", {"/proc/stat": os.urandom(20_000)})
         flight.tick(float(second), 1000.0 + second)

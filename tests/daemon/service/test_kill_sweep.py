@@ -147,7 +147,7 @@ def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
     directory.mkdir()
     taken: list[bytes] = []
     assert not Life(config, taken).play(story.before)
-    assert len(taken) == 1, "the arrival mail: what is found from now on is news"
+    assert len(taken) == 1, "the initial report: what is found from now on is news"
     directory.rename(base)
     for at in range(1, MOST_STEPS, every):
         shutil.copytree(base, directory)

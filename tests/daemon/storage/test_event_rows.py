@@ -222,7 +222,7 @@ def test_a_file_that_is_too_large_loses_events_before_what_drives_said(
 ) -> None:
     """The events of a storm are deleted first; the newest of them stay while days can go."""
     monkeypatch.setattr(event_rows, "MIN_EVENTS", 50)
-    with opened(path, most_bytes=16_000_000 + 400_000) as (kept, _):
+    with opened(path, max_bytes=16_000_000 + 400_000) as (kept, _):
         kept.store_drives(START, [("WD-1", "pending", 1.0, True)])
         kept.store_drives(START, [("WD-1", "hours", 1.0, False)])
         for begin in range(0, 4000, 500):
@@ -237,7 +237,7 @@ def test_a_tiny_allowance_is_kept_even_by_the_last_events(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing but the newest events is left, and they are too many: they are deleted as well."""
-    with opened(path, most_bytes=16_000_000 + 100_000) as (kept, _):
+    with opened(path, max_bytes=16_000_000 + 100_000) as (kept, _):
         kept.store_events([row(number, text="x" * 900) for number in range(1000)])
     assert 0 < len(found(path)) < 200
 

@@ -627,7 +627,7 @@ def test_a_file_that_is_too_large_loses_the_oldest_days_first(path: Path) -> Non
     """Of years of daily values the first are deleted; changes of important ones stay."""
     names = [f"attribute_{number}" for number in range(200)]
     most = 16_000_000 + 400_000
-    with opened(path, most_bytes=most) as asked:
+    with opened(path, max_bytes=most) as asked:
         for day in range(200):
             at = START + day * DAY
             asked.history.store_drives(
@@ -645,7 +645,7 @@ def test_a_file_that_is_too_large_loses_the_oldest_days_first(path: Path) -> Non
 def test_what_matters_goes_only_when_nothing_else_is_left(path: Path) -> None:
     """Values that change with each poll: the oldest changes are deleted, never each newest one."""
     most = 16_000_000 + 200_000
-    with opened(path, most_bytes=most) as asked:
+    with opened(path, max_bytes=most) as asked:
         asked.history.store_drives(START, said(("steady", 3.0)))
         for number in range(1, 300):
             at = START + 1800 * number

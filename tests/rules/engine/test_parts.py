@@ -58,7 +58,7 @@ def test_a_rule_reads_and_looks_back_through_the_recording_rules_behind_it() -> 
     assert [each.metrics for each in (mean, peak, hot, cold)] == [frozenset({"heat"})] * 4
     assert hot.windows == {"mean:heat": 3600.0, "heat": 600.0}
     assert cold.windows == {"heat": 1800.0}
-    assert [each.doubtful for each in (hot, cold)] == [True, False]
+    assert [each.needs_history for each in (hot, cold)] == [True, False]
 
 
 def test_what_is_shown_has_a_new_version_only_when_it_changed() -> None:

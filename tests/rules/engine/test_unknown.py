@@ -95,7 +95,7 @@ class Watch:
             install="test",
             policy=model.NotificationPolicy(),
             observe=lambda alert: (Evidence(0.0, "test", alert.name),),
-            judged=self.engine.rules.is_observable,
+            is_observable=self.engine.rules.is_observable,
         )
         self.reasons += [due.reason.value for due in dues]
         return {alert.state.value for alert in self.engine.rules.alerts()}

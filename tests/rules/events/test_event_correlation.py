@@ -101,7 +101,7 @@ class FakeMachine:
             install="test",
             policy=model.NotificationPolicy(),
             observe=lambda _: (),
-            judged=lambda *_: True,
+            is_observable=lambda *_: True,
             around=CauseContext(event_correlation.carries(self.state, self.standing, self.now)),
             acknowledged=self.acknowledged,
         )
@@ -329,7 +329,7 @@ def test_several_channels_in_one_second_are_the_controller() -> None:
     assert [i.key for i in machine.open] == ["adapter host2"]
 
 
-def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None:
+def test_what_a_log_held_at_first_sight_is_told_by_the_initial_report() -> None:
     """Events of the last day; older entries are stored, and not reported."""
     machine = behind()
     old = replace(machine.reading_error(2), clock_seconds=START - 5 * 86_400)

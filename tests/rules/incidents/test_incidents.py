@@ -64,7 +64,7 @@ class FakeMachine:
         self.mails: list[tuple[float, Reason, str, int]] = []
         self.blind = False
         self.around = CauseContext()
-        self.arrival: model.Arrival | None = None
+        self.initial_report: model.InitialReport | None = None
         self.said = silences.Silences()
         self.changes: list[str] = []
         self.opened: list[Severity] = []
@@ -117,8 +117,8 @@ class FakeMachine:
                 install="test",
                 policy=NotificationPolicy(),
                 observe=lambda a: (Evidence(0.0, "x", a.name),),
-                judged=lambda *_: not self.blind,
-                arrival=self.arrival,
+                is_observable=lambda *_: not self.blind,
+                initial_report=self.initial_report,
                 silenced=lambda a: find(a, self.now) is not None,
                 acknowledged=self.said.by_incident(),
                 around=self.around,
@@ -477,14 +477,14 @@ def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
     assert list(host.state.by_key) == ["disk sda"]
 
 
-def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
+def test_what_was_so_at_first_sight_is_told_by_the_initial_report() -> None:
     """A degraded array at installation: no mail of its own; its resolution replies to that one."""
     host = FakeMachine()
-    host.arrival = model.Arrival("arrivalx")
+    host.initial_report = model.InitialReport("arrivalx")
     degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
     host.run(60, degraded)
     assert host.mails == []
-    host.arrival = model.Arrival("arrivalx", 60.0)
+    host.initial_report = model.InitialReport("arrivalx", 60.0)
     host.run(60, degraded)
     host.run(700)
     assert [reason for _, reason, *_ in host.mails] == [Reason.RESOLVED]
@@ -499,15 +499,15 @@ def of_first_sight(each: Alert) -> Alert:
 def arrived(first: Alert) -> FakeMachine:
     """A host whose initial report, sent after a minute, contained an alert."""
     host = FakeMachine()
-    host.arrival = model.Arrival("arrivalx")
+    host.initial_report = model.InitialReport("arrivalx")
     host.run(MINUTE, first)
-    host.arrival = model.Arrival("arrivalx", MINUTE)
+    host.initial_report = model.InitialReport("arrivalx", MINUTE)
     host.run(MINUTE, first)
     assert host.mails == []
     return host
 
 
-def test_mails_that_follow_the_arrival_mail_are_counted() -> None:
+def test_mails_that_follow_the_initial_report_are_counted() -> None:
     """Old errors of a disk, a hang, and both resolved: its mail had the number of the hang's.
 
     Two mails of one number have one Message-ID, of which a mail program may show only one.
@@ -524,28 +524,28 @@ def test_mails_that_follow_the_arrival_mail_are_counted() -> None:
     ]
 
 
-def test_what_the_arrival_mail_told_and_has_doubled_is_mailed() -> None:
+def test_what_the_initial_report_told_and_has_doubled_is_mailed() -> None:
     """40 unreadable sectors in the initial report, 4000 a day later: more than the baseline."""
     host = arrived(of_first_sight(growing(40)))
     assert host.run(MINUTE, of_first_sight(growing(4000))) == ["escalated"]
 
 
-def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail() -> None:
+def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_initial_report() -> None:
     """An old error whose file was found within a second was mailed as escalated from nothing."""
     host = FakeMachine()
-    host.arrival = model.Arrival("arrivalx")
+    host.initial_report = model.InitialReport("arrivalx")
     first = of_first_sight(alert("Found", "critical", device="sda", condition="smart_errors"))
     host.run(5, first)
     own = host.state.by_key["disk sda"]
     learnt = replace(own, has_new_facts=True, detailed=True)
     host.state = replace(host.state, by_key={"disk sda": learnt})
     assert host.run(MINUTE, first) == []
-    host.arrival = model.Arrival("arrivalx", MINUTE)
+    host.initial_report = model.InitialReport("arrivalx", MINUTE)
     assert host.run(HOUR, first) == []
     assert host.state.by_key["disk sda"].mailed_seconds == MINUTE
 
 
-def test_an_incident_that_the_arrival_mail_told_is_not_written_each_second() -> None:
+def test_an_incident_that_the_initial_report_told_is_not_written_each_second() -> None:
     """The time of its mail is constant, so there is nothing new to store."""
     old = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     host = arrived(old)
@@ -556,7 +556,7 @@ def test_an_incident_that_the_arrival_mail_told_is_not_written_each_second() -> 
 def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
     """The first minute is no excuse: what happens now is no baseline."""
     host = FakeMachine()
-    host.arrival = model.Arrival("arrivalx")
+    host.initial_report = model.InitialReport("arrivalx")
     host.run(5, alert("DeviceHang", "critical", device="sda", condition="device_hang"))
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
 
@@ -577,10 +577,10 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> 
     assert host.run(300, unknown, silent("vmstat"), silent("stat")) == ["opened"]
 
 
-def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -> None:
+def test_what_held_before_the_initial_report_and_fires_after_it_was_told_by_it() -> None:
     """A rule that waits for an hour: its baseline alert is not a mail of its own."""
     host = FakeMachine()
-    host.arrival = model.Arrival("arrivalx", 60.0)
+    host.initial_report = model.InitialReport("arrivalx", 60.0)
     host.now = 3600.0
     early, late = (
         alert("DirtyRatioTooLarge", condition="dirty_ratio_too_large", since=10.0),
@@ -1223,11 +1223,11 @@ def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None
     assert machine.run(HOUR, growing(10)) == []
 
 
-def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
+def test_old_errors_of_a_disk_are_told_by_the_initial_report() -> None:
     """Old errors of a disk at baseline: no mail of their own."""
     found = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     machine = FakeMachine()
-    machine.arrival = model.Arrival("arrival", None)
+    machine.initial_report = model.InitialReport("arrival", None)
     assert machine.run(DAY, found, step=60.0) == []
     hang = replace(HANG, active_seconds=machine.now, fired_seconds=machine.now)
     assert machine.run(HOUR, found, hang) == ["escalated"]

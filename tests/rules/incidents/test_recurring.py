@@ -60,7 +60,7 @@ class FakeMachine:
             install="test",
             policy=NotificationPolicy(),
             observe=lambda _: (),
-            judged=lambda *_: True,
+            is_observable=lambda *_: True,
             usual=lambda alert: recurring.usual(self.habits, alert, now, float),
         )
         for due in dues:

@@ -50,7 +50,9 @@ def mail(state: Digest, now: float, heartbeat: str = "") -> tuple[Digest, digest
 def test_a_setting_of_forty_disks_is_one_line_and_one_advice() -> None:
     """At baseline: the first disks by name, the rest by number."""
     alerts = [alert("Scheduler", f"sd{n:02}") for n in range(40)]
-    _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
+    _, notice = digest.initial_report(
+        Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0
+    )
     assert notice.severity is Severity.INFO
     assert len(notice.sentences) == len(notice.advice) == 1
     assert notice.sentences[0].startswith("info Scheduler sd00: Scheduler is so; also sd01, sd02")
@@ -71,7 +73,9 @@ def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
         alert("F", "sda", "warning", AlertState.PENDING),
         alert("E", "sda", "critical", AlertState.RESOLVED),
     ]
-    _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
+    _, notice = digest.initial_report(
+        Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0
+    )
     assert notice.severity is Severity.CRITICAL
     assert notice.summary == "4 findings: B is so"
     assert [line.split()[1] for line in notice.sentences] == ["B", "C", "F", "A"]
@@ -85,7 +89,9 @@ def test_a_finding_that_is_a_warning_and_critical_is_critical_and_one() -> None:
         alert("Full", "sdb", "warning"),
         alert("Array", "md0", "warning"),
     ]
-    _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
+    _, notice = digest.initial_report(
+        Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0
+    )
     assert notice.summary == "3 findings: Full is so"
     assert notice.sentences[0] == "critical Full sda: Full is so; also sdb"
     assert notice.advice[0] == "Full:\nMend Full.\nThe same applies to sdb."
@@ -156,7 +162,9 @@ def test_what_has_no_advice_of_its_own_has_no_heading() -> None:
     first, second = alert("First", "loop0"), alert("Second", "loop0")
     second = replace(second, annotations=(("summary", "Second is so"), ("advice", "\n")))
     alerts = [first, second]
-    _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
+    _, notice = digest.initial_report(
+        Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0
+    )
     assert [text.partition(":")[0] for text in notice.advice] == ["First"]
 
 

@@ -200,7 +200,9 @@ def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
     def said(one: IncidentMember) -> MemberText:
         return MemberText(f"cure {one.name}", f"{one.name} means trouble.")
 
-    notice = report.notice(DueNotice(Reason.ESCALATED, whole), float, 60.0, (), MACHINE, said=said)
+    notice = report.notice(
+        DueNotice(Reason.ESCALATED, whole), float, 60.0, (), MACHINE, text_of=said
+    )
     assert notice.meaning == ("Slow means trouble.",)
     assert notice.advice == ("cure Slow",)
     assert report.advised(whole) == ("Hung", "Full", "Slow")
