@@ -55,8 +55,8 @@ def test_an_exporter_is_known_by_what_it_shows(body: bytes, program: str | None)
         assert find_exporters([port]) == (Exporter(port, program, "200 OK"),)
 
 
-def test_one_that_wants_a_password_is_told() -> None:
-    """Which one it is is unknown, but that something answers is known."""
+def test_an_exporter_that_wants_a_password_is_found() -> None:
+    """Which program it is remains unknown, but something answers."""
     with serving(401, b"no\n") as port:
         assert find_exporters([port]) == (Exporter(port, None, "401 Unauthorized"),)
 

@@ -22,18 +22,18 @@ DEVICES = "/sys/bus/pci/devices"
 
 
 def printed(text: str) -> str:
-    """Return the probe's answer of a program that printed a text."""
+    """Return the probe's answer for a program that printed a text."""
     return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
 
 
-def asked(
-    maker: Backend, files: Mapping[str, str | None], answers: Mapping[str, str]
+def polled(
+    backend: Backend, files: Mapping[str, str | None], answers: Mapping[str, str]
 ) -> Controllers:
-    """Return what one look at a recorded machine comes to.
+    """Poll a recorded machine once; return its controllers.
 
     `answers` are what programs printed, by command line; each is one that root may run.
     """
     for command in answers:
         allowed.match(tuple(command.split(" ")))
-    told = {probe_path("run", tuple(c.split(" "))): printed(text) for c, text in answers.items()}
-    return ControllerPoller((maker,), lambda: 0.0).read(Memory({**files, **told}))
+    replies = {probe_path("run", tuple(c.split(" "))): printed(text) for c, text in answers.items()}
+    return ControllerPoller((backend,), lambda: 0.0).read(Memory({**files, **replies}))

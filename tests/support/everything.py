@@ -66,20 +66,20 @@ def array(
     )
 
 
-def covered(
-    device: Device, cover: ReadStatus = ReadStatus.READ, target: AccessMethod | None = None
+def monitored(
+    device: Device, status: ReadStatus = ReadStatus.READ, target: AccessMethod | None = None
 ) -> InventoryDisk:
-    """Return a disk that is asked for its SMART data."""
+    """Return a disk whose SMART data are polled."""
     own = target or AccessMethod(f"/dev/{device.name}", device=device.name)
     label = device.serial or device.name
     of = identity(topology(device), device.name)
-    polled = PollResult(own, cover)
+    polled = PollResult(own, status)
     return InventoryDisk(
         label,
         of,
         device.name,
         ("kernel",),
-        cover,
+        status,
         "",
         str(own),
         "",
@@ -172,10 +172,10 @@ def everything(
     """Return what is known of the machine; `without` are devices that have vanished."""
     gone = set(without)
     there = [d for d in devices() if d.name not in gone]
-    asked = [covered(d) for d in there if d.name[:3] in {"sda", "sdb", "sdc", "nvm"}]
-    asked += [covered(d, ReadStatus.NO_SMART) for d in there if d.name == "vda"]
+    polled = [monitored(d) for d in there if d.name[:3] in {"sda", "sdb", "sdc", "nvm"}]
+    polled += [monitored(d, ReadStatus.NO_SMART) for d in there if d.name == "vda"]
     hidden = replace(
-        covered(
+        monitored(
             disk("sg3", serial="HIDDEN-1"),
             target=AccessMethod("/dev/sg3", "areca,1", controller="host5"),
         ),
@@ -183,15 +183,15 @@ def everything(
     )
     where = DeviceMap(
         topology=topology(*there),
-        disks={each.disk: each for each in (*asked, hidden)},
+        disks={each.disk: each for each in (*polled, hidden)},
         controllers=(Controller("areca 1", "areca", host="host5"),),
         arrays=ARRAYS if arrays is None else arrays,
     )
     return Facts(AdviceInputs(where, MOUNTS, frozenset(troubled), frozenset(adapters), tuple(slow)))
 
 
-def told_to_do(mail: bytes) -> str:
-    """Return what a mail says of the meaning of it all and of what to do."""
+def steps_of(mail: bytes) -> str:
+    """Return the parts of a mail about its meaning and the steps to take."""
     message = email.message_from_bytes(mail, policy=email.policy.default)
     body = message.get_body(("plain",))
     text = "" if body is None else body.get_content().replace("\r\n", "\n")
@@ -217,8 +217,8 @@ def wrong(text: str, facts: Facts) -> Iterator[str]:
         if device is not None and facts.kind(device) not in DISKS:
             yield f"smartctl on {name}, a {facts.kind(device)}"
     if "scterc" in text:
-        asked = re.findall(r"scterc,70,70 /dev/(\w+)", text)
-        if not asked or any((d := facts.device(a)) is None or not d.port for a in asked):
+        polled = re.findall(r"scterc,70,70 /dev/(\w+)", text)
+        if not polled or any((d := facts.device(a)) is None or not d.port for a in polled):
             yield "scterc of what is no SATA disk"
     if not known.arrays and re.search(r"\bmdadm\b|mdstat|sync_action", told):
         yield "md advice on a machine without md"

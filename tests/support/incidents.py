@@ -210,20 +210,20 @@ class Story:
         return steps(self.frames)
 
 
-R0_ROWS = [(0, 4)] * 19 + [(8, 3), (0, 4), (1928, 5)]
+STALL_ROWS = [(0, 4)] * 19 + [(8, 3), (0, 4), (1928, 5)]
 """The seconds of the frozen server's stall: KiB written, tasks blocked."""
-R0_DIRTY_KIB, R0_WRITEBACK_KIB = 6_640, 3_230_792
-R0_BYTES_PER_SECOND = 78.3 * MB
+STALL_DIRTY_KIB, STALL_WRITEBACK_KIB = 6_640, 3_230_792
+MIRROR_BYTES_PER_SECOND = 78.3 * MB
 """Of each half of the mirror, while it works."""
 
 
-def r0() -> list[tuple[float, Files]]:
+def frozen_database_server() -> list[tuple[float, Files]]:
     """A database server of 2.6.18 with 3.2 GB under write-back on a mirror whose one disk dies.
 
     A minute of writing at the disks' speed, the 22 seconds without progress, the rest of the
     backlog, and a quarter of an hour of peace.
     """
-    # From the incident's own meminfo; the limit of that kernel follows from these.
+    # From the meminfo of that server; the limit of that kernel follows from these.
     memory = {
         "MemTotal": 8_174_540,
         "MemFree": 62_076,
@@ -264,13 +264,13 @@ def r0() -> list[tuple[float, Files]]:
             f"{base}/size": "1953525168\n",
             f"{base}/device/timeout": "30\n",
             f"{base}/device/vendor": "Hitachi\n",
-            f"{base}/device/vpd_pg80": b"\0\x80\0\5R0-" + name[1:].encode(),
+            f"{base}/device/vpd_pg80": b"\0\x80\0\5HI-" + name[1:].encode(),
         }
     seconds: list[tuple[float, float, int, int, int, int]] = []
-    working = R0_BYTES_PER_SECOND
-    seconds += [(working, working, 4, 4, 5, R0_WRITEBACK_KIB)] * 60
-    seconds += [(kib * KIB, 0, 4, 0, blocked, R0_WRITEBACK_KIB) for kib, blocked in R0_ROWS]
-    left = R0_WRITEBACK_KIB
+    working = MIRROR_BYTES_PER_SECOND
+    seconds += [(working, working, 4, 4, 5, STALL_WRITEBACK_KIB)] * 60
+    seconds += [(kib * KIB, 0, 4, 0, blocked, STALL_WRITEBACK_KIB) for kib, blocked in STALL_ROWS]
+    left = STALL_WRITEBACK_KIB
     while left > 0:
         seconds.append((working, working, 4, 4, 2, left))
         left -= int(working) // KIB
@@ -285,7 +285,7 @@ def r0() -> list[tuple[float, Files]]:
             minor, name = 16 * number, "ab"[number]
             disks += f"8 {minor} sd{name} 0 0 0 0 {count} 0 {sectors} 0 {flying} 0 0\n"
             disks += f"8 {minor + 1} sd{name}1 0 0 {count} {sectors}\n"
-        own = memory | {"Dirty": R0_DIRTY_KIB if writeback else 0, "Writeback": writeback}
+        own = memory | {"Dirty": STALL_DIRTY_KIB if writeback else 0, "Writeback": writeback}
         files: Files = {
             "/proc/diskstats": disks + "9 0 md0 0 0 0 0 0 0 0 0 0 0 0\n",
             "/proc/meminfo": "".join(f"{name}: {kib} kB\n" for name, kib in own.items()),
@@ -306,7 +306,7 @@ PARALLEL_READERS = Load(640, 40.96 * MB, 0, 0, 1.0, 5, 5 / 640)
 """Five readers in pieces of 64 kB, the disks seeking from one to the next."""
 
 
-def r1() -> Story:
+def parallel_readers() -> Story:
     """2010: an Areca 1280ML volume reads ahead 64 kB; load in the hundreds; 8 MB resolves it."""
     story = Story(kernel="2.6.32-5-amd64")
     story.add_host(0, "arcmsr", 128)
@@ -336,7 +336,7 @@ HOG = Load(0, 0, 400, 50 * MB, 1.0, 254, 0.5)
 STARVED = Load(2, 16 * KIB, 2, 16 * KIB, 1.0, 3, 0.75)
 
 
-def r2() -> Story:
+def starving_disks() -> Story:
     """2006: two 3ware 8506-4; a busy disk takes all 254 commands of one; 32 each resolve it."""
     story = Story(kernel="2.6.16-2-686", memory_bytes=2 << 30)
     names = iter("abcdefgh")
@@ -361,7 +361,7 @@ def r2() -> Story:
     return story
 
 
-def r4() -> Story:
+def write_only_database() -> Story:
     """2023: a database that only writes makes its SSD read 45 MB/s; MADV_RANDOM resolves it."""
     story = Story(memory_bytes=64 << 30)
     story.add_disk("nvme0n1", rotational=0, model="NVME SSD")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from support.everything import PLACEHOLDERS, told_to_do
+from support.everything import PLACEHOLDERS, steps_of
 from support.idle import IDLE, idle_steps
 from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, free_port
@@ -246,8 +246,8 @@ class _Said:
 
 
 @dataclass
-class Asked:
-    """What a command of the command line said, and its exit status."""
+class CommandResult:
+    """Output of a command of the command line, and its exit status."""
 
     returncode: int
     stdout: str
@@ -357,7 +357,7 @@ class Played(_Written):
         """Return the next mail that the server takes: it holds no placeholder."""
         self.until(answers.mails.qsize, "a mail")
         mail = answers.next()
-        assert PLACEHOLDERS.findall(told_to_do(mail.data)) == []
+        assert PLACEHOLDERS.findall(steps_of(mail.data)) == []
         return mail
 
     def hang_up(self) -> None:
@@ -365,9 +365,9 @@ class Played(_Written):
         self.caught_up()
         self._post(Reload())
 
-    def asked(self, *words: str) -> Asked:
-        """Run a command that asks it; return what that said."""
-        said: list[Asked] = []
+    def command(self, *words: str) -> CommandResult:
+        """Run a command that queries it; return its result."""
+        said: list[CommandResult] = []
         thread = threading.Thread(
             target=lambda: said.append(run(*words, "--state-directory", str(self.state)))
         )
@@ -414,7 +414,7 @@ class Played(_Written):
             self._let_go(killed=True)
 
 
-def run(*words: str) -> Asked:
+def run(*words: str) -> CommandResult:
     """Run a command of the command line in this process."""
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
     stdout, stderr = streams
@@ -428,7 +428,7 @@ def run(*words: str) -> Asked:
         stream.flush()
         assert isinstance(stream.buffer, io.BytesIO)
         texts.append(stream.buffer.getvalue().decode())
-    return Asked(status, *texts)
+    return CommandResult(status, *texts)
 
 
 class Program(_Written):

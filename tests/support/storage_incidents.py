@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from support.live import Files, Watched
 
     Incident = Iterator["float | Callable[[Watched], None]"]
-    Told = Callable[["FakeMachine"], Incident]
+    Scenario = Callable[["FakeMachine"], Incident]
 
 NO_ERASE = ("mdadm --create", "--zero-superblock", "wipefs", "mkfs")
 FAIL_MEMBER = ("--fail", "--remove")
@@ -810,7 +810,7 @@ def silenced_member_dies(m: FakeMachine) -> Incident:
     yield 20
 
     def silence(host: Watched) -> None:
-        done = host.program.asked(
+        done = host.program.command(
             *("silence", "add", "--for", "7d", "--reason", "is to be replaced", "device=sdb")
         )
         assert done.returncode == 0, done.stderr
@@ -1083,7 +1083,7 @@ def ssd_turns_read_only(m: FakeMachine) -> Incident:
     yield 150
 
 
-INCIDENTS: dict[str, tuple[Told, Wanted]] = {
+INCIDENTS: dict[str, tuple[Scenario, Wanted]] = {
     each.__name__: (each, wanted)
     for each, wanted in (
         (

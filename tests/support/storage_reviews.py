@@ -24,7 +24,7 @@ from support.storage_incidents import (
 
 if TYPE_CHECKING:
     from support.live import Files, Watched
-    from support.storage_incidents import Incident, Told
+    from support.storage_incidents import Incident, Scenario
 
 
 # --- md
@@ -432,7 +432,7 @@ def compressed_swap_takes_no_more(m: FakeMachine) -> Incident:
     yield 150
 
 
-REVIEWS: dict[str, tuple[Told, Wanted]] = {
+REVIEWS: dict[str, tuple[Scenario, Wanted]] = {
     each.__name__: (each, wanted)
     for each, wanted in (
         (

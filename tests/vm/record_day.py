@@ -51,7 +51,7 @@ def busy_day(session: Session) -> None:
 
     'home' (ext4), 'vault' (the slow one; XFS, backups), a mirror of two disks (LVM, ext4, a
     database) and a RAID 5 of three (ext4, logs). Only the busy stretches are recorded; 'HH:00' is
-    the hour that one stands for. Nothing is ill: whoever is mailed about it is mailed too much.
+    the hour that one stands for. Nothing is faulty: each mail about it is a false alarm.
     """
     _prepare(session)
     session.record(7200, "a busy day, its busy stretches only; nothing is ill")

@@ -1,4 +1,4 @@
-"""Record the machines in tests/fixtures anew: `python tests/vm/record_fixtures.py [NAME ...]`.
+"""Record the machines in tests/fixtures again: `python tests/vm/record_fixtures.py [NAME ...]`.
 
 Each recording is made by iowarden's own recorder in one boot of the guest, and each function below
 is one of them: what it does to the machine is its docstring, when it did so ends up in README.md.
@@ -112,7 +112,7 @@ def healthy_copy(session: Session) -> None:
     """Two programs write five times the dirty threshold to a healthy disk, a third reads from it.
 
     The disk's speed is such that it would write the threshold itself in 40 s; vm.dirty_ratio is 40,
-    the background ratio 10. The kernel holds the writers nearly all the time, and nobody is harmed.
+    the background ratio 10. The kernel throttles the writers most of the time, no other program.
     """
     vm = session.vm
     format_disks(vm, "copy")
@@ -145,7 +145,7 @@ def healthy_copy(session: Session) -> None:
 
 
 def idle(session: Session) -> None:
-    """A machine of which nobody wants anything."""
+    """A machine without load."""
     session.record(120, "idle")
     session.end(session.recorder, "recorder ended")
 
@@ -226,7 +226,7 @@ def describe() -> str:
         "",
         "Each archive is a recording (format: 'collectors/recording/recording.py') of our own test",
         f"machine: Debian 12 with {MEMORY_MEBIBYTES} MiB in an emulated PC (QEMU), which slows",
-        "down or hangs its emulated SCSI disks. This makes them, and this text, anew:",
+        "down or hangs its emulated SCSI disks. To record them again, and to generate this text:",
         "",
         "    SUITE=bookworm .venv/bin/python tests/vm/record_fixtures.py [NAME ...]",
         "",
@@ -248,7 +248,7 @@ def describe() -> str:
 
 def main() -> None:
     """Record what is named on the command line, or all."""
-    parser = argparse.ArgumentParser(description="Record the machines in tests/fixtures anew.")
+    parser = argparse.ArgumentParser(description="Record the machines in tests/fixtures again.")
     parser.add_argument("names", nargs="*", choices=[*RECORDINGS, []], metavar="NAME")
     names = parser.parse_args().names or list(RECORDINGS)
     FIXTURES.mkdir(exist_ok=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from support.controllers import DRIVERS, asked
+from support.controllers import DRIVERS, polled
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
@@ -326,11 +326,11 @@ def _machine(
     return Case(
         text,
         # Damaged JSON is queried again as text, which is damaged as well.
-        lambda text: asked(
+        lambda text: polled(
             maker, files, {**answers, damaged: text, damaged.replace(" J ", " "): text}
         ),
         {word: well for word, well in faults.items() if word in text},
-        lambda: asked(maker, files, whole),
+        lambda: polled(maker, files, whole),
     )
 
 
@@ -618,7 +618,7 @@ def test_counts_that_contradict_what_is_listed_are_said(
 def test_a_3ware_that_is_not_listed_beside_another_is_a_problem() -> None:
     """Two hosts of the driver, one in the list: it may be truncated, or the other card is lost."""
     files = {f"{DRIVERS}/3w-9xxx/0000:0{n}:00.0/host{n}": None for n in (1, 2)}
-    found = asked(THREEWARE, files, _TW_CLI)
+    found = polled(THREEWARE, files, _TW_CLI)
     assert [each.name for each in found.controllers] == ["c0"]
     assert {problem.reason for problem in found.problems} == {
         "'tw_cli show': expected 2 controllers (host1, host2), got 1"

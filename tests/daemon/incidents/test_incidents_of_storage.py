@@ -70,7 +70,7 @@ def test_an_adapter_that_loses_all_disks_is_one_incident_without_any_announcemen
         assert " host0: " in first[-1]["Subject"]
         assert "CRITICAL" in first[-1]["Subject"]
         mails = first + program.wait(120)
-        listed = program.program.asked("incident", "list").stdout
+        listed = program.program.command("incident", "list").stdout
     assert "array md0 does not run" in listed
     assert one_thread(mails)
     assert all(" host0: " in mail["Subject"] for mail in mails)

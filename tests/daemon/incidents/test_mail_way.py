@@ -173,7 +173,7 @@ def test_what_nothing_tells_the_end_of_is_closed_quietly(tmp_path: Path) -> None
         closed = "closed; nothing reported its end, so no mail reports it as resolved"
         assert host.program.text().count(closed) == 1
         identifier = host.program.text().partition(" (sda")[0].rpartition(" ")[2]
-        shown = host.program.asked("incident", "show", identifier).stdout
+        shown = host.program.command("incident", "show", identifier).stdout
         assert " ".join(shown.split()).count(closed.replace("closed;", "closed:")) == 1
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
     from pathlib import Path
 
-    from support.storage_incidents import Told
+    from support.storage_incidents import Scenario
 
 ORDER = ("NOTICE", "WARNING", "CRITICAL")
 OVER = ("[OK]", "[RESOLVED]")
@@ -25,7 +25,7 @@ LOOKS_SECONDS = 2.0
 """That the test itself lets pass around the fault."""
 
 
-def told(tmp_path: Path, story: Told, *, log: bool) -> tuple[FakeMachine, list[EmailMessage]]:
+def mailed(tmp_path: Path, story: Scenario, *, log: bool) -> tuple[FakeMachine, list[EmailMessage]]:
     """Play an incident; return the machine and its mails."""
     machine = FakeMachine(tmp_path, log=log)
     steps = story(machine)
@@ -75,25 +75,25 @@ def judged(machine: FakeMachine, mails: list[EmailMessage], wanted: Wanted) -> l
 def test_an_incident_is_reported_as_wanted(tmp_path: Path, name: str) -> None:
     """With the kernel's log."""
     story, wanted = INCIDENTS[name]
-    assert judged(*told(tmp_path, story, log=True), wanted) == []
+    assert judged(*mailed(tmp_path, story, log=True), wanted) == []
 
 
 @pytest.mark.parametrize("name", WITHOUT_LOG)
 def test_an_incident_is_reported_without_the_kernels_log(tmp_path: Path, name: str) -> None:
     """What only the log can say is not known; nothing else is worse."""
     story, _ = INCIDENTS[name]
-    assert judged(*told(tmp_path, story, log=False), WITHOUT_LOG[name]) == []
+    assert judged(*mailed(tmp_path, story, log=False), WITHOUT_LOG[name]) == []
 
 
 @pytest.mark.parametrize("name", REVIEWS)
 def test_what_a_second_review_made_is_reported_as_wanted(tmp_path: Path, name: str) -> None:
     """With the kernel's log."""
     story, wanted = REVIEWS[name]
-    assert judged(*told(tmp_path, story, log=True), wanted) == []
+    assert judged(*mailed(tmp_path, story, log=True), wanted) == []
 
 
 @pytest.mark.parametrize("name", REVIEWS_WITHOUT_LOG)
 def test_what_a_second_review_made_is_reported_without_the_log(tmp_path: Path, name: str) -> None:
     """What the disks, arrays and file systems count is enough."""
     story, _ = REVIEWS[name]
-    assert judged(*told(tmp_path, story, log=False), REVIEWS_WITHOUT_LOG[name]) == []
+    assert judged(*mailed(tmp_path, story, log=False), REVIEWS_WITHOUT_LOG[name]) == []

@@ -176,7 +176,7 @@ def test_only_sectors_of_a_whole_device_are_asked_for() -> None:
     assert ahead == SectorQuery("disk S-B", "sdb", 8, 256, read_ahead=True, erred_seconds=7.5)
 
 
-class Asked:
+class Queries:
     """The machine of `machine`, with the queries and results as in the main loop."""
 
     def __init__(self, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ class Asked:
 
 def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path) -> None:
     """28 blocks read ahead, one of them bad: other files are next to the file."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     last = asked.sector + 392
     asked.say(last - 80, 224, ahead=True)
     asked.files.step()
@@ -235,7 +235,7 @@ def test_a_range_that_was_read_ahead_gives_way_to_the_sector_that_is_told_later(
     tmp_path: Path,
 ) -> None:
     """A waiting range is not queried; a reported one is not reported again."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     asked.say(asked.sector, 224, ahead=True)
     asked.say(asked.sector + 16, 8)
     assert asked.learn().exact
@@ -261,7 +261,7 @@ def test_a_range_that_was_read_ahead_gives_way_to_the_sector_that_is_told_later(
 @pytest.mark.parametrize("order", [1, -1])
 def test_eight_sectors_of_a_block_are_one_question(tmp_path: Path, order: int) -> None:
     """Each query reads all inodes; adjacent ranges are merged."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     sectors = range(asked.sector, asked.sector + 8)[::order]
     asked.say(sectors[0])
     asked.learn()
@@ -279,7 +279,7 @@ def test_eight_sectors_of_a_block_are_one_question(tmp_path: Path, order: int) -
 
 def test_lines_that_come_while_a_page_is_asked_for_are_answered_with_it(tmp_path: Path) -> None:
     """All in one read of the log, the last sector first."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     for sector in reversed(range(asked.sector, asked.sector + 8)):
         asked.say(sector)
     while not any(hit.start == asked.sector for hit in asked.hits()):
@@ -293,7 +293,7 @@ def test_a_sector_that_is_told_while_its_range_is_asked_for_is_told_by_itself(
     tmp_path: Path,
 ) -> None:
     """The exact sector comes late; the range is not reported again."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     begun, go = threading.Event(), threading.Event()
 
     def root() -> Imaged:
@@ -319,7 +319,7 @@ def test_a_sector_that_is_told_while_its_range_is_asked_for_is_told_by_itself(
 
 def test_a_sector_within_a_page_is_told_without_what_lies_ahead_of_it(tmp_path: Path) -> None:
     """The whole page is queried, the failed sector is reported."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     asked.say(asked.sector + 5)
     asked.learn()
     assert asked.lines() == [
@@ -334,7 +334,7 @@ def test_the_last_sector_of_a_disk_is_asked_for_though_its_page_has_no_more(
     tmp_path: Path,
 ) -> None:
     """A disk of an odd size."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     write_tree(tmp_path / "machine", {"/sys/block/sdb/size": f"{START + 49_152 + 4_001}\n"})
     asked.say(START + 49_152 + 4_000)
     assert not asked.learn().problem
@@ -342,7 +342,7 @@ def test_the_last_sector_of_a_disk_is_asked_for_though_its_page_has_no_more(
 
 def test_what_could_not_be_told_is_asked_again_after_an_hour(tmp_path: Path) -> None:
     """Not at each error of a dying disk; a known answer is not lost again."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     images, asked.root.images = asked.root.images, {}
     asked.say(asked.sector)
     assert not asked.learn().certain
@@ -366,7 +366,7 @@ def test_what_could_not_be_told_is_asked_again_after_an_hour(tmp_path: Path) -> 
 
 def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
     """The next mail names the file without another query on that day."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     asked.say(asked.sector)
     asked.learn()
     texts = persisted_state.documents(persisted_state.PersistedState(lookups=asked.files.to_store))
@@ -383,7 +383,7 @@ def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
 
 def test_a_machine_with_other_devices_is_asked_anew(tmp_path: Path) -> None:
     """A disk was added: sectors may have other owners."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     asked.say(asked.sector)
     asked.learn()
     questions = len(asked.root.asked)
@@ -398,7 +398,7 @@ def test_what_is_there_only_since_the_error_is_not_said_to_be_hit(
     tmp_path: Path, number: str
 ) -> None:
     """Another disk took over the name, or the partitions were changed."""
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     write_tree(tmp_path / "machine", {f"/run/udev/data/b{number}": "I:900000000\nE:ID_TYPE=disk\n"})
     for at, known in ((100.0, False), (1000.0, True), (870.0, True)):
         asked.files.forget()
@@ -415,7 +415,7 @@ def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Pat
 
     The mail said of the new one's free block that nothing is lost.
     """
-    asked = Asked(tmp_path)
+    asked = Queries(tmp_path)
     write_tree(tmp_path / "machine", images.disk("loop0", asked.sector + 8, "7:0"))
     for ago, spoken in ((900.0, True), (2.0, False)):
         asked.files.forget()

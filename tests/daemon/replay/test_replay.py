@@ -12,8 +12,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support.everything import PLACEHOLDERS, told_to_do
-from support.incidents import r0
+from support.everything import PLACEHOLDERS, steps_of
+from support.incidents import frozen_database_server
 from support.program import Feed, then_idle
 from support.recordings import (
     FIXTURES,
@@ -51,7 +51,7 @@ def test_a_recorded_machine_tells_what_its_expectation_says(
 
 def held(mails: Path, *, sent: bool) -> None:
     """Check the mails of a machine with virtual disks and without md."""
-    texts = [told_to_do(path.read_bytes()) for path in mails.glob("*.eml")]
+    texts = [steps_of(path.read_bytes()) for path in mails.glob("*.eml")]
     assert bool(texts) is sent
     for text in texts:
         assert "WHAT IT MEANS" in text
@@ -97,7 +97,7 @@ groups:
       - alert: Drain
         expr: abs(iowarden_writeback_drain_seconds - 42.3) < 0.06
 """
-R0 = r"""
+FROZEN_SERVER = r"""
 least: info
 alerts:
   - {at: 0s, alert: DirtyRatioTooLarge, severity: info, text: is 40 %}
@@ -123,7 +123,7 @@ incidents:
 mails:
   - at: 1m9s
     subject: 'sda: no request completed for 10s'
-    text: ['serial R0-da', 'writeback_threshold_bytes  3.1 GiB']
+    text: ['serial HI-da', 'writeback_threshold_bytes  3.1 GiB']
   - {at: 2m24s, subject: 'OK. recorded-machine: sda: was:'}
 """
 
@@ -135,14 +135,14 @@ def test_the_incident_of_the_database_server_is_one_with_its_golden_numbers(
     rules, expected = tmp_path / "golden.yaml", tmp_path / "expected.yaml"
     quiet = "labels: {severity: info}"
     rules.write_text(re.sub(r"(- alert: \w+)", rf"\1\n        {quiet}", GOLDEN))
-    expected.write_text(R0)
-    feed = Feed(steps(r0()), tmp_path / "r0")
+    expected.write_text(FROZEN_SERVER)
+    feed = Feed(steps(frozen_database_server()), tmp_path / "played")
     feed.give()
     told = ["--expect", str(expected), "--mails", str(tmp_path / "mails")]
     status = main(["replay", feed.packed(), "--rules", str(rules), *told])
     assert status == 0, capsys.readouterr().out
     for path in (tmp_path / "mails").iterdir():
-        assert PLACEHOLDERS.findall(told_to_do(path.read_bytes())) == []
+        assert PLACEHOLDERS.findall(steps_of(path.read_bytes())) == []
 
 
 @pytest.mark.parametrize("name", ["hung-disk", "healthy-copy", "idle"])

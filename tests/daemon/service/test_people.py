@@ -20,7 +20,7 @@ DAY = 86_400.0
 
 def said(host: Watched, *arguments: str) -> str:
     """Return the output of the command line, which must not fail."""
-    done = host.program.asked(*arguments)
+    done = host.program.command(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -154,7 +154,7 @@ def test_a_query_sees_what_no_rule_reads(tmp_path: Path) -> None:
         host.wait(20)
         assert said(host, "query", 'iowarden_device_size_bytes{device="sda"} > 0')
         assert said(host, "query", "node_memory_MemTotal_bytes").startswith("node_memory_MemTotal")
-        done = host.program.asked("query", "1 +")
+        done = host.program.command("query", "1 +")
         assert done.returncode == 1
         assert "1:" in done.stderr
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.probe import DEADLINE_SECONDS, Probe
-from support.program import Asked
+from support.program import CommandResult
 from support.program import run as run_command
 
 from iowarden.collectors import registry
@@ -405,7 +405,7 @@ def test_the_command_line_waits_for_the_result(machine: FakeMachine, tmp_path: P
 
     def run(*words: str, log: str = "") -> tuple[int, str]:
         """Run a command to its end, and reply meanwhile; a started test ends with this outcome."""
-        said: list[Asked] = []
+        said: list[CommandResult] = []
         line = ("selftest", *words, "--state-directory", str(directory))
         thread = threading.Thread(target=lambda: said.append(run_command(*line)))
         thread.start()

@@ -69,7 +69,7 @@ def tail(*rows: Row, until: float, hours: float = 1.0, ahead: float = 0.0) -> Sa
     )
 
 
-class Asked:
+class HistoryThread:
     """A history and the replies that it posts."""
 
     def __init__(self, path: Path, **options: float) -> None:
@@ -110,9 +110,9 @@ class Asked:
 
 
 @contextlib.contextmanager
-def opened(path: Path, **options: float) -> Iterator[Asked]:
+def opened(path: Path, **options: float) -> Iterator[HistoryThread]:
     """Run a history."""
-    asked = Asked(path, **options)
+    asked = HistoryThread(path, **options)
     try:
         yield asked
     finally:

@@ -50,7 +50,7 @@ ROW = OutboxRow(
 )
 
 
-class Asked:
+class StateThread:
     """A state and the replies that it posts."""
 
     def __init__(self, path: Path, retry_seconds: float = 3600.0) -> None:
@@ -86,9 +86,9 @@ class Asked:
 
 
 @contextmanager
-def opened(path: Path, retry_seconds: float = 3600.0) -> Iterator[Asked]:
+def opened(path: Path, retry_seconds: float = 3600.0) -> Iterator[StateThread]:
     """Run a state."""
-    asked = Asked(path, retry_seconds)
+    asked = StateThread(path, retry_seconds)
     try:
         yield asked
     finally:

@@ -40,7 +40,7 @@ def reading(
     )
 
 
-class Kept:
+class SavedTexts:
     """The thread, and its messages."""
 
     def __init__(self, directory: Path) -> None:
@@ -59,12 +59,12 @@ class Kept:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
+def kept(tmp_path: Path) -> SavedTexts:
     """A directory that does not exist yet."""
-    return Kept(tmp_path / "state" / "unparsed")
+    return SavedTexts(tmp_path / "state" / "unparsed")
 
 
-def test_a_text_is_kept_with_what_a_bug_report_needs(kept: Kept) -> None:
+def test_a_text_is_kept_with_what_a_bug_report_needs(kept: SavedTexts) -> None:
     """When, what, where, by which kernel and which iowarden; and the bytes as read."""
     assert kept.keep(reading(b"Dirty: \xff kB\n\nrest\n")) == ""
     place = kept.directory / "meminfo-1.txt"
@@ -83,7 +83,7 @@ def test_a_text_is_kept_with_what_a_bug_report_needs(kept: Kept) -> None:
     }
 
 
-def test_the_same_error_is_kept_once(kept: Kept) -> None:
+def test_the_same_error_is_kept_once(kept: SavedTexts) -> None:
     """It occurs each second, with other numbers; another error is another file."""
     kept.keep(reading(error="line 7: got '12 kb'"))
     kept.thread.store(reading(error="line 9: got '13 kb'"), AT)
@@ -91,18 +91,18 @@ def test_the_same_error_is_kept_once(kept: Kept) -> None:
     assert kept.names() == ["meminfo-1.txt", "meminfo-2.txt"]
 
 
-def test_a_source_that_errs_in_many_ways_fills_no_disk(kept: Kept) -> None:
+def test_a_source_that_errs_in_many_ways_fills_no_disk(kept: SavedTexts) -> None:
     """Five of a run, and five in all: the oldest are deleted when the next run finds more."""
     for letter in "abcde":
         kept.keep(reading(error=letter))
     kept.thread.store(reading(error="f"), AT)
-    second = Kept(kept.directory)
+    second = SavedTexts(kept.directory)
     second.keep(reading(error="g"))
     assert second.names() == [f"meminfo-{n}.txt" for n in range(2, 7)]
     assert head(read(str(kept.directory), "meminfo-6.txt"))["error"] == "g"
 
 
-def test_a_long_text_is_cut(kept: Kept) -> None:
+def test_a_long_text_is_cut(kept: SavedTexts) -> None:
     """The header has the original size."""
     kept.keep(reading(b"x" * 300_000))
     text = read(str(kept.directory), "meminfo-1.txt")
@@ -110,7 +110,7 @@ def test_a_long_text_is_cut(kept: Kept) -> None:
     assert head(text)["bytes"] == "65536 of 300000"
 
 
-def test_all_texts_together_are_bounded(kept: Kept) -> None:
+def test_all_texts_together_are_bounded(kept: SavedTexts) -> None:
     """Beyond 2 MiB the oldest of any collector is deleted; files of others stay."""
     kept.directory.mkdir(parents=True)
     for number in range(40):
@@ -131,7 +131,7 @@ def test_all_texts_together_are_bounded(kept: Kept) -> None:
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EIO])
 @pytest.mark.parametrize("step", ["makedirs", "open", "fsync", "rename"])
 def test_a_disk_that_refuses_is_told_and_leaves_nothing_torn(
-    step: str, error: int, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    step: str, error: int, kept: SavedTexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever step fails: no partial file, no draft; the thread continues when the disk works."""
 
@@ -151,11 +151,15 @@ def test_a_disk_that_refuses_is_told_and_leaves_nothing_torn(
 def test_a_file_in_place_of_the_directory_is_told(tmp_path: Path) -> None:
     """A file has this name; nothing is overwritten."""
     (tmp_path / "unparsed").write_text("mine")
-    assert "the unparsed text could not be saved: " in Kept(tmp_path / "unparsed").keep(reading())
+    assert "the unparsed text could not be saved: " in SavedTexts(tmp_path / "unparsed").keep(
+        reading()
+    )
     assert (tmp_path / "unparsed").read_text() == "mine"
 
 
-def test_a_disk_that_hangs_holds_nobody_up(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_hangs_holds_nobody_up(
+    kept: SavedTexts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Texts wait meanwhile, up to a limit; beyond, it is logged and they are saved later."""
     hangs, goes_on, makedirs = threading.Event(), threading.Event(), os.makedirs
 
@@ -208,7 +212,7 @@ def test_a_reading_has_the_text_that_was_not_understood(
 
 
 @pytest.mark.parametrize("name", ["../state.db", "meminfo-1.txt/", "draft", "", "a-1.txt\n"])
-def test_only_what_was_kept_is_shown(name: str, kept: Kept) -> None:
+def test_only_what_was_kept_is_shown(name: str, kept: SavedTexts) -> None:
     """A name is not a path."""
     with pytest.raises(ValueError, match="expected a name"):
         read(str(kept.directory), name)
@@ -320,7 +324,7 @@ def test_any_text_can_be_redacted(text: str) -> None:
     assert redact(text, ["db1"]).startswith(WARNING)
 
 
-def test_the_command_lists_and_shows(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_and_shows(kept: SavedTexts, capsys: pytest.CaptureFixture[str]) -> None:
     """The text for a bug report, with and without names; another name is refused."""
     kept.keep(reading(b"serial WS20ABCD\n"))
     state = ["--state-directory", str(kept.directory.parent)]

@@ -31,15 +31,15 @@ PENDING = 197
 SECTORS = 1_953_525_168
 
 
-def asked(host: Watched, *words: str) -> tuple[int, str]:
+def command(host: Watched, *words: str) -> tuple[int, str]:
     """Return exit status and output of a command."""
-    done = host.program.asked(*words)
+    done = host.program.command(*words)
     return done.returncode, done.stdout + done.stderr
 
 
 def data(host: Watched, *words: str) -> Any:  # noqa: ANN401 - whatever the command says
     """Return the reply of a command as data."""
-    return json.loads(asked(host, *words, "--json")[1])
+    return json.loads(command(host, *words, "--json")[1])
 
 
 def says(name: str, output: str) -> Files:
@@ -73,11 +73,11 @@ def test_what_is_covered_is_told_wherever_people_look(tmp_path: Path) -> None:
         assert text(mail).count("SMART: ") == 1
         assert line in text(mail)
         assert data(host, "status")["disks"] == line
-        status, shown = asked(host, "monitoring")
+        status, shown = command(host, "monitoring")
         assert (status, shown.splitlines()[0]) == (1, f"warning: {line}")
         live.change(says("sdb", healthy("sdb")))
         host.wait(30)
-        status, shown = asked(host, "monitoring")
+        status, shown = command(host, "monitoring")
         assert (status, shown.splitlines()[0]) == (0, "ok: SMART: 2 of 2 disks readable")
 
 
@@ -92,10 +92,10 @@ def test_a_disk_is_found_by_whatever_it_is_called(tmp_path: Path) -> None:
             assert found["line"]["object"] == "sda (SIMULATED HDD, serial S-sda)"
         assert found["used_by"] == ["md0"]
         assert ["serial number", "S-sda"] in found["facts"]
-        status, told = asked(host, "disk", "show", "S-")
+        status, told = command(host, "disk", "show", "S-")
         assert status == 1
         assert "expected one disk, got 'S-'; there are: S-sda (sda), S-sdb (sdb)" in told
-        status, told = asked(host, "disk", "forget", "sda")
+        status, told = command(host, "disk", "forget", "sda")
         assert status == 1
         assert "a disk that is present or in" in told
 
@@ -129,7 +129,7 @@ def test_what_a_disk_says_is_kept_and_can_be_asked_for(tmp_path: Path) -> None:
     live.change(says("sda", healthy("sda")))
     with watched(tmp_path, live) as host:
         host.wait(30)
-        status, told = asked(host, "disk", "history", "sda", "nonsense")
+        status, told = command(host, "disk", "history", "sda", "nonsense")
         assert status == 1
         assert "attribute: expected a number ('197')" in told
         live.change(says("sda", healthy("sda", 8)))
@@ -139,7 +139,7 @@ def test_what_a_disk_says_is_kept_and_can_be_asked_for(tmp_path: Path) -> None:
         kept = data(host, "disk", "history", "S-sda", "current_pending_sector")
         assert kept["attribute"] == "197 raw"
         assert [value for _, value in kept["samples"]] == [0.0, 8.0]
-        status, told = asked(host, "disk", "history", "sda", "temperature")
+        status, told = command(host, "disk", "history", "sda", "temperature")
         assert (status, told.partition(",")[0]) == (0, "S-sda: temperature_celsius")
 
 
@@ -163,13 +163,15 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
         (mail,) = host.wait(480)
         assert mail["Subject"].startswith("[WARNING]")
         assert "sdb (SIMULATED HDD, serial S-sdb) is missing" in text(mail)
-        assert "DiskMissing sdb (SIMULATED HDD, serial S-sdb) firing: " in asked(host, "events")[1]
-        status, shown = asked(host, "monitoring")
+        assert (
+            "DiskMissing sdb (SIMULATED HDD, serial S-sdb) firing: " in command(host, "events")[1]
+        )
+        status, shown = command(host, "monitoring")
         assert (status, "SMART: 1 of 2 disks readable (1 missing)" in shown) == (1, True)
-        status, told = asked(host, "disk", "forget", "S-sdb")
+        status, told = command(host, "disk", "forget", "S-sdb")
         assert (status, "is no longer reported as missing" in told) == (0, True)
         host.wait(30)
-        assert asked(host, "monitoring")[0] == 0
+        assert command(host, "monitoring")[0] == 0
         host.restart()
         assert host.wait(480) == []
 
@@ -180,7 +182,7 @@ def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
     live.change(says("sda", healthy("sda")))
     with watched(tmp_path, live) as host:
         host.wait(30)
-        assert "refused" not in asked(host, "disk", "show", "sda")[1]
+        assert "refused" not in command(host, "disk", "show", "sda")[1]
         host.program.end()
         refused = {"S-sda": {"long": SelfTestRun(1.0, SelfTestState.REFUSED, text="no")}}
         document = persisted_state.documents(persisted_state.PersistedState(self_tests=refused))[
@@ -190,7 +192,7 @@ def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
             file.execute("INSERT OR REPLACE INTO document VALUES ('self_tests', ?)", (document,))
         host.start_again()
         host.wait(30)
-        shown = asked(host, "disk", "show", "sda")[1]
+        shown = command(host, "disk", "show", "sda")[1]
         assert "long self-test refused: no" in shown
         assert "sync_action" in shown
 

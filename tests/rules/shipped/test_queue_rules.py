@@ -15,9 +15,9 @@ from support.incidents import (
     UPTIME,
     Load,
     Story,
-    r1,
-    r2,
-    r4,
+    parallel_readers,
+    starving_disks,
+    write_only_database,
 )
 
 from iowarden.collectors import registry
@@ -64,9 +64,9 @@ def mailed(host: Host, reason: Reason | str) -> list[str]:
     ]
 
 
-def test_r1_parallel_readers_are_told_once_with_a_larger_read_ahead() -> None:
+def test_parallel_readers_get_one_mail_with_a_larger_read_ahead() -> None:
     """Five readers, 64 kB of read-ahead, load in the hundreds; silent after 8 MB."""
-    host = play(r1())
+    host = play(parallel_readers())
     assert host.reasons() == ["opened", "resolved"]
     assert host.names("warning") == {"ReadAheadTooSmall"}
     assert host.names("critical") == set()
@@ -80,9 +80,9 @@ def test_r1_parallel_readers_are_told_once_with_a_larger_read_ahead() -> None:
     assert not [name for uptime, name, _ in host.fired if uptime > UPTIME + 660]
 
 
-def test_r2_starving_disks_are_told_once_with_a_share_of_the_queue() -> None:
+def test_starving_disks_get_one_mail_with_a_share_of_the_queue() -> None:
     """One of four disks takes all 254 commands; silent at 32 each; the other adapter is well."""
-    host = play(r2())
+    host = play(starving_disks())
     assert host.reasons() == ["opened", "resolved"]
     assert host.names("warning") == {"QueueDepthTooLarge", "DiskQueueStarvation"}
     assert host.names("critical") == set()
@@ -94,9 +94,9 @@ def test_r2_starving_disks_are_told_once_with_a_share_of_the_queue() -> None:
     assert "sde" not in advice
 
 
-def test_r4_a_database_that_only_writes_is_told_once_why_it_reads() -> None:
+def test_a_database_that_only_writes_gets_one_mail_about_why_it_reads() -> None:
     """40 MB/s written, 45 read, memory short: MADV_RANDOM; silent once it is set."""
-    host = play(r4(), WRITE_MOSTLY)
+    host = play(write_only_database(), WRITE_MOSTLY)
     assert host.reasons() == ["opened", "resolved"]
     assert host.names("warning") == {"PhantomReads"}
     assert host.names("critical") == set()

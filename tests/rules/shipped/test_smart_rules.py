@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from support.asked import FakeMachine, device, direct, disks
+from support.polled_disks import FakeMachine, device, direct, disks
 from support.rack import DAY, HOUR, Rack, ata, attribute
 from support.recordings import CORPUS, cases_of_corpus, corpus
 

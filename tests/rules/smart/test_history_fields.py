@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.asked import direct, disks, drive
+from support.polled_disks import direct, disks, drive
 from support.simulation import START
 
 from iowarden.collectors.smart.drive import (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.asked import disks, drive
 from support.machine import disk as block_device
 from support.machine import topology
+from support.polled_disks import disks, drive
 from support.recordings import corpus
 
 from iowarden.collectors.block.block_devices import Md
@@ -86,7 +86,7 @@ def areca(*disks: PhysicalDisk, **fields: Any) -> Controller:  # noqa: ANN401 - 
     return Controller("areca 1", "areca", disks=disks, **told)
 
 
-def read(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as Polled takes them
+def read(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as PollResult takes them
     """A disk behind an Areca at host2, read by smartctl."""
     target = AccessMethod(
         "/dev/sg3", f"areca,{number}", "", "host2", "arcmsr", f"channel {number}", "controller"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.asked import MODEL, FakeMachine, device, direct, disks, drive, hidden
 from support.machine import disk as block_device
 from support.machine import topology
+from support.polled_disks import MODEL, FakeMachine, device, direct, disks, drive, hidden
 from support.simulation import START
 
 from iowarden.collectors.block.enclosure import EnclosureSlot
@@ -37,7 +37,7 @@ def failed(disk: Disk, cover: ReadStatus, reason: str, *, held: bool = False) ->
 
 
 def at(machine: FakeMachine, *found: Disk) -> Disks:
-    """These disks, those that are read read just now."""
+    """Return these disks; those whose SMART data are readable were polled just now."""
     return disks(
         *(
             replace(d, polled=replace(d.polled, read_seconds=machine.now))

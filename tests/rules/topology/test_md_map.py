@@ -376,9 +376,12 @@ def test_an_array_tells_what_was_lost_while_enough_members_are_there(
 # --- device-mapper
 
 
-R0 = geometry("raid0", 3, chunk=16, offset=0, sizes=(80_000_000,) * 3)
-R0 = replace(
-    R0, members=tuple(replace(m, offset_sectors=0, new_offset_sectors=0) for m in R0.members)
+DATABASE_RAID0 = geometry("raid0", 3, chunk=16, offset=0, sizes=(80_000_000,) * 3)
+DATABASE_RAID0 = replace(
+    DATABASE_RAID0,
+    members=tuple(
+        replace(m, offset_sectors=0, new_offset_sectors=0) for m in DATABASE_RAID0.members
+    ),
 )
 START = 63
 SECTORS_PER_BLOCK = 8
@@ -396,23 +399,23 @@ SECTORS_PER_BLOCK = 8
         (34453535, 12920056),
     ],
 )
-def test_the_sectors_of_incident_r0_are_those_blocks_of_its_file_system(
+def test_the_failed_sectors_of_a_database_server_are_those_blocks_of_its_file_system(
     sector: int, block: int
 ) -> None:
     """Partition from 63 on, third of three members of a raid0 in chunks of 8 KiB, 4 KiB blocks."""
-    known = md_map.array(R0)
+    known = md_map.array(DATABASE_RAID0)
     (piece,) = md_map.reverse(known, 2, sector - START, 1)
     assert piece.above is not None
     assert piece.above // SECTORS_PER_BLOCK == block
     assert forward(known, piece.above) == (Position(2, sector - START),)
 
 
-def test_five_of_the_seven_sectors_of_incident_r0_are_on_its_list_of_bad_blocks() -> None:
+def test_five_of_its_seven_failed_sectors_are_on_the_list_of_bad_blocks() -> None:
     """The other two are not: a request begins ahead of the block that is bad."""
     golden = json.loads(corpus("reference/golden.json").read_text())["K"]
     log = corpus("reference/kernel-2.6-e2fsck-read-errors.log").read_text()
     sectors = dict.fromkeys(int(line.rpartition(" ")[2]) for line in log.splitlines())
-    known = md_map.array(R0)
+    known = md_map.array(DATABASE_RAID0)
     found = {}
     for sector in sectors:
         (piece,) = md_map.reverse(known, 2, sector - START, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.everything import array, covered
+from support.everything import array, monitored
 from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
@@ -105,7 +105,7 @@ def test_that_the_disk_with_the_last_copy_is_old_stays_a_notice(
     sda = replace(disk("sda", serial="S-A"), partitions=("sda1",))
     where = DeviceMap(
         topology=topology(sda),
-        disks={"S-A": covered(sda)},
+        disks={"S-A": monitored(sda)},
         arrays={"md0": array("md0", "raid1", ("sda1",), 2)},
     )
     labels = (("alertname", name), ("disk", "S-A"), ("severity", level))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.controllers import DEVICES, DRIVERS, asked
+from support.controllers import DEVICES, DRIVERS, polled
 
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
@@ -616,7 +616,7 @@ ANSWERS = {
 
 def test_a_machine_with_one_controller() -> None:
     """Its only host is its own; nothing else is queried."""
-    found = asked(ADAPTEC, {AACRAID: None}, ANSWERS)
+    found = polled(ADAPTEC, {AACRAID: None}, ANSWERS)
     (one,) = found.controllers
     assert (one.name, one.host, found.problems) == ("adaptec 1", "host2", ())
     assert [each.kind for each in one.disks] == ["aacraid,2,0,8", "aacraid,2,0,9"]
@@ -639,7 +639,7 @@ def test_two_controllers_are_told_apart_by_their_serial_numbers() -> None:
         "arcconf GETSTATUS 2": ANSWERS["arcconf GETSTATUS 1"],
         "arcconf GETLOGS 2 DEVICE tabular": "Controllers found: 2\n" + DONE,
     }
-    found = asked(ADAPTEC, files, answers)
+    found = polled(ADAPTEC, files, answers)
     assert [(each.name, each.host) for each in found.controllers] == [
         ("adaptec 1", "host4"),
         ("adaptec 2", "host2"),
@@ -662,13 +662,13 @@ def test_a_new_card_tells_its_pci_address() -> None:
     about = "   PCI Address (Domain:Bus:Device:Function)   : 0:5e:0:0\n"
     text = WHOLE.replace("   Installed memory", about + "   Installed memory")
     answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": text}
-    (one,) = asked(ADAPTEC, smartpqi("0x9005\n"), answers).controllers
+    (one,) = polled(ADAPTEC, smartpqi("0x9005\n"), answers).controllers
     assert (one.host, {each.kind for each in one.disks}) == ("host1", {""})
 
 
 def test_a_controller_that_hp_sells_is_not_asked_by_arcconf() -> None:
     """The user is not told to install arcconf there."""
-    found = asked(ADAPTEC, smartpqi("0x1590\n"), {"arcconf LIST": ""})
+    found = polled(ADAPTEC, smartpqi("0x1590\n"), {"arcconf LIST": ""})
     assert (found.controllers, found.problems) == ((), ())
 
 
@@ -681,7 +681,7 @@ def test_a_part_that_cannot_be_read_is_told_with_the_rest() -> None:
         "arcconf GETSTATUS 1": tasks,
         "arcconf GETLOGS 1 DEVICE tabular": log,
     }
-    found = asked(ADAPTEC, {AACRAID: None}, answers)
+    found = polled(ADAPTEC, {AACRAID: None}, answers)
     (one,) = found.controllers
     assert len(one.disks) == 2
     (problem,) = found.problems
@@ -696,7 +696,7 @@ def test_headings_that_are_not_known_lose_no_disk_and_no_array_in_silence() -> N
     ):
         other = WHOLE.replace(heading, "Drive overview")
         answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": other}
-        found = asked(ADAPTEC, {AACRAID: None}, answers)
+        found = polled(ADAPTEC, {AACRAID: None}, answers)
         assert {why in each.reason for each in found.problems} == {True}, heading
 
 
@@ -705,7 +705,7 @@ def test_a_word_for_a_write_cache_that_is_not_known_is_told() -> None:
     for word, told in (("Perhaps", True), ("Not supported", False), ("Off", False)):
         text = re.sub(r"Write-cache s(?:etting|tatus) +: .*", f"Write-cache mode : {word}", WHOLE)
         answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": text}
-        found = asked(ADAPTEC, {AACRAID: None}, answers)
+        found = polled(ADAPTEC, {AACRAID: None}, answers)
         expected = "write cache of logical device 0: expected a known policy, got"
         why = [f"{expected} '{word}'"] if told else []
         assert [each.reason for each in found.problems] == why
@@ -714,7 +714,7 @@ def test_a_word_for_a_write_cache_that_is_not_known_is_told() -> None:
 def test_a_second_controller_that_is_not_listed_is_a_problem() -> None:
     """The program is too old for it, or it died: the other one is read."""
     other = f"{DRIVERS}/aacraid/0000:06:00.0/host4"
-    found = asked(ADAPTEC, {AACRAID: None, other: None}, ANSWERS)
+    found = polled(ADAPTEC, {AACRAID: None, other: None}, ANSWERS)
     assert [each.name for each in found.controllers] == ["adaptec 1"]
     (problem,) = found.problems
     assert problem.controller == "adaptec unlisted"
@@ -727,15 +727,15 @@ def test_a_card_that_shows_drives_alone_need_not_be_listed() -> None:
     for channel, told in (("1", False), ("0", True)):
         path = f"/sys/class/scsi_device/2:{channel}:0:0/device"
         files = {f"{path}/type": "0\n", f"{path}/vendor": "ATA\n", f"{path}/block/sda": None}
-        found = asked(ADAPTEC, {AACRAID: None, **files}, answers)
+        found = polled(ADAPTEC, {AACRAID: None, **files}, answers)
         assert (found.controllers, len(found.problems)) == ((), int(told))
 
 
 def test_a_controller_that_is_there_and_not_listed_is_a_problem() -> None:
     """It may have died; without such hosts there is no problem."""
     answers = {"arcconf GETVERSION": "Controllers found: 0\n" + DONE}
-    found = asked(ADAPTEC, {AACRAID: None}, answers)
+    found = polled(ADAPTEC, {AACRAID: None}, answers)
     (problem,) = found.problems
     assert "expected one at host2, got none listed" in problem.reason
     with pytest.raises(AbsentError):
-        asked(ADAPTEC, {f"{DRIVERS}/ahci": None}, answers)
+        polled(ADAPTEC, {f"{DRIVERS}/ahci": None}, answers)

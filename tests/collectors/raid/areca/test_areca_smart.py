@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.asked import FakeMachine
 from support.attached import probe_answer
+from support.polled_disks import FakeMachine
 from support.recordings import corpus
 
 from iowarden.collectors.machine import probe_path

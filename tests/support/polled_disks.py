@@ -41,14 +41,14 @@ def drive(serial: str, **fields: Any) -> Drive:  # noqa: ANN401 - as Drive takes
     return replace(usual, **fields)
 
 
-def direct(name: str, serial: str = "", **fields: Any) -> Disk:  # noqa: ANN401 - as Polled takes them
+def direct(name: str, serial: str = "", **fields: Any) -> Disk:  # noqa: ANN401 - as PollResult takes them
     """Return a disk that the kernel has as `name`, read at START unless `fields` say otherwise."""
     found = {"status": ReadStatus.READ, "drive": drive(serial), "read_seconds": START, **fields}
     target = AccessMethod(f"/dev/{name}", "sat", name, "host0")
     return Disk(serial or f"/dev/{name}", PollResult(target, **found), name)
 
 
-def hidden(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as Polled takes them
+def hidden(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as PollResult takes them
     """Return a disk behind a RAID controller, by its number there."""
     slot, kind = f"slot {number}", f"areca,{number}"
     target = AccessMethod("/dev/sg3", kind, "", "host2", "arcmsr", slot, "controller")
