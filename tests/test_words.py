@@ -151,7 +151,9 @@ MODULES = {
 """Names of modules that were replaced as a whole."""
 
 PAPERS = {
-    r"(?:incident|recording) R\d+|_r\d+(?:_|\b)|\bR\d+_|\bGA\d+\b": "what happened, in words",
+    r"(?:incident|recording) R\d+|_r\d+(?:_|\b)|\bR\d+_|\btest_[a-z]{1,2}\d_|\bG[A-Z]\d+\b": (
+        "what happened, in words"
+    ),
     r"domains? (?:conditions? )?[A-S]\d\b": "what is required, in words",
     r"\b(?:design|causes|failures|domain|beyond|fleet|faces|rooms|libraries|promql)\.md": (
         "what the paper has, in words"

@@ -85,7 +85,7 @@ def test_of_three_processes_the_oldest_is_named_once_for_each_unit(machine: Mach
     }
 
 
-def test_a_java_is_what_its_unit_says(machine: MachineMaker) -> None:
+def test_a_java_is_what_its_unit_reports(machine: MachineMaker) -> None:
     """MegaRAID Storage Manager is one, in addition to its monitor; a database is none."""
     files = (
         INIT
@@ -153,13 +153,13 @@ def test_at_an_areca_and_a_3ware_two_programs_clash(machine: MachineMaker) -> No
 # --- what cannot be seen
 
 
-def test_where_others_are_hidden_nothing_is_said(machine: MachineMaker) -> None:
+def test_where_others_are_hidden_nothing_is_reported(machine: MachineMaker) -> None:
     """hidepid=2: only iowarden's own processes are visible; whether others run is unknown."""
     with pytest.raises(AbsentError, match=r"'/proc/1/comm': No such file.*hidepid"):
         read_monitors(machine(process(4711, "iowarden")))
 
 
-def test_where_others_show_and_may_not_be_read_nothing_is_said(tmp_path: Path) -> None:
+def test_where_others_show_and_may_not_be_read_nothing_is_reported(tmp_path: Path) -> None:
     """hidepid=1; here by a file that the kernel makes unreadable, even for root."""
     unreadable = Path("/sys/bus/platform/drivers_probe")
     if not unreadable.exists():

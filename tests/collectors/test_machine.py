@@ -364,7 +364,7 @@ def test_another_root_is_the_same_machine(root: AnyRoot) -> None:
     another.close()
 
 
-def test_what_is_asked_of_a_machine_that_is_not_this_one_is_a_file(root: AnyRoot) -> None:
+def test_what_is_queried_of_a_machine_that_is_not_this_one_is_a_file(root: AnyRoot) -> None:
     """Fill level of a file system, and the probe's answers."""
     root.write({"/.statvfs": "of the root", "/srv/.statvfs": "of srv", "/.probe/run a !b": "{}"})
     assert (root.statvfs("/"), root.statvfs("/srv")) == ("of the root", "of srv")
@@ -410,7 +410,7 @@ ASKED = st.lists(st.sampled_from(["a", "b", "c", "..", ".", ""]), max_size=4)
     asked=st.lists(ASKED.map(lambda parts: "/".join((DEEP, *parts))), min_size=1, max_size=12),
 )
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_memory_tells_of_any_tree_what_a_directory_tells(
+def test_memory_reports_of_any_tree_what_a_directory_reports(
     tree: dict[str, bytes | None], links: dict[str, str], asked: list[str], tmp_path: Path
 ) -> None:
     """The same texts, the same names, the same errors, for any query."""

@@ -115,7 +115,7 @@ def what_we_say(root: Machine) -> node_exporter.Series:
     return series
 
 
-def test_it_says_the_same_of_this_machine(address: str) -> None:
+def test_it_reports_the_same_of_this_machine(address: str) -> None:
     """Names, labels, types; constants are equal, increasing values are between our two reads."""
     root = Machine("/")
     before = what_we_say(root)

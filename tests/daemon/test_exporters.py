@@ -61,7 +61,7 @@ def test_an_exporter_that_wants_a_password_is_found() -> None:
         assert find_exporters([port]) == (Exporter(port, None, "401 Unauthorized"),)
 
 
-def test_one_that_ends_early_is_told_with_what_it_said() -> None:
+def test_one_that_ends_early_is_reported_with_what_it_reported() -> None:
     """It announced more than it sent."""
     with serving(200, NODE, length=len(NODE) + 100) as port:
         (exporter,) = find_exporters([port])
@@ -74,7 +74,9 @@ def test_a_port_without_an_exporter_is_none() -> None:
         assert [exporter.port for exporter in find_exporters([free_port(), port])] == [port]
 
 
-def test_a_program_that_says_nothing_does_not_hold_us_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_reports_nothing_does_not_hold_us_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It accepts the connection and never answers: not HTTP, within the timeout."""
     monkeypatch.setattr(exporters, "TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -97,14 +99,14 @@ def test_a_program_of_another_protocol_is_none() -> None:
         thread.join()
 
 
-def test_a_proxy_in_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_in_the_environment_is_not_queried(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would answer for every address, or for none."""
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     with serving(200, NODE) as port:
         assert find_exporters([port]) == (Exporter(port, "node_exporter", "200 OK"),)
 
 
-def test_more_than_any_exporter_says_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_any_exporter_reports_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """An endless answer is cut at the limit."""
     monkeypatch.setattr(exporters, "MAX_BYTES", 1000)
     with serving(200, NODE + b"x 1\n" * 100_000) as port:

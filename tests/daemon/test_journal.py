@@ -238,7 +238,7 @@ def test_message_ids_are_fixed_and_distinct() -> None:
     assert journal.STARTED.message_id == "78f3f463f5d74b21aeee451dc3a46ad6"
 
 
-def test_an_error_is_said_once_then_when_it_changes_or_ends() -> None:
+def test_an_error_is_reported_once_then_when_it_changes_or_ends() -> None:
     """A server that is down for a night causes three messages, not a thousand."""
     now = [0.0]
     once = Deduplicator(lambda: now[0])
@@ -255,7 +255,7 @@ def test_an_error_is_said_once_then_when_it_changes_or_ends() -> None:
     assert once.report("mail", "timed out") == "timed out"
 
 
-def test_an_error_that_comes_and_goes_is_said_to_do_so_and_then_no_more() -> None:
+def test_an_error_that_comes_and_goes_is_reported_to_do_so_and_then_no_more() -> None:
     """The probe is down and every other poll needs it: few messages, not one each five seconds."""
     now = [0.0]
     once = Deduplicator(lambda: now[0])

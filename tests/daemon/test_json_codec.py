@@ -32,7 +32,7 @@ def test_an_infinite_drain_time_comes_back() -> None:
     assert json_codec.decode(float, json_codec.encode(math.inf)) == math.inf
 
 
-def test_what_another_version_says_is_read_as_far_as_it_goes() -> None:
+def test_what_another_version_reports_is_read_as_far_as_it_goes() -> None:
     """A new field takes its default; a removed one is ignored."""
     old = '{"identifier":"a","key":"host","object":"host","opened_seconds":1,"severity":2,"gone":1}'
     incident = json_codec.decode(Incident, old)

@@ -35,7 +35,7 @@ def local(at: float | None) -> str:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
 @pytest.mark.parametrize("text", EXPRESSIONS)
-def test_an_expression_means_what_systemd_says(text: str) -> None:
+def test_an_expression_means_what_systemd_reports(text: str) -> None:
     """The next moments of expressions, by 'systemd-analyze calendar' and by us."""
     said = subprocess.run(
         ["systemd-analyze", "calendar", "--iterations=4", "--base-time=2026-01-15", text],
@@ -83,7 +83,7 @@ def test_an_expression_means_what_systemd_says(text: str) -> None:
         ("1" * 300, "at most 200"),
     ],
 )
-def test_what_is_no_expression_is_told_with_what_one_is(text: str, expected: str) -> None:
+def test_what_is_no_expression_is_reported_with_what_one_is(text: str, expected: str) -> None:
     """Slips, what systemd has and we do not, and smartd's notation."""
     with pytest.raises(ValueError, match=r"expected") as error:
         calendar.parse(text)

@@ -53,7 +53,7 @@ def test_a_users_label_condition_is_an_ordinary_label(condition: str) -> None:
     assert faults.meaning("DeviceHang", condition).fault is Fault.HANGS
 
 
-def test_what_a_line_tells_of_a_device_that_follows_its_error_is_deeper_than_no_other() -> None:
+def test_what_a_line_reports_of_a_device_that_follows_its_error_is_deeper_than_no_other() -> None:
     """'Lost async page write' is what a vanished disk brings about, whichever is read first."""
     lost = faults.meaning("lost_write", "io_error", event=True)
     gone = faults.meaning("ata_disabled", "device_unavailable", event=True)

@@ -95,7 +95,7 @@ def test_labels_follow_their_alert() -> None:
     assert NEW.labels(labels, "ALERTS") == (*expected, ("path", "sat"))
 
 
-def test_what_the_digest_told_is_told_under_its_new_name() -> None:
+def test_what_the_digest_reported_is_reported_under_its_new_name() -> None:
     """Its keys are text: a subject, then labels, whose values may have blanks."""
     key = "setting Old alertname=Old device=sda 1 mountpoint=/a b way=ata"
     expected = "setting New alertname=New disk=sda 1 mountpoint=/a b path=sat"

@@ -202,7 +202,7 @@ def test_what_is_refused_or_aborted_by_somebody_waits_for_the_next_date() -> Non
         assert planned([Candidate("S1")], runs, SUNDAY + 7 * DAY) == {("S1", "long"): ""}
 
 
-def test_the_wall_clock_says_when_a_test_is_due() -> None:
+def test_the_wall_clock_reports_when_a_test_is_due() -> None:
     """The machine slept for a day: the program's clock is a day behind what the schedule is by."""
     runs = known("S1", at=SATURDAY - DAY)
     (due,) = selftest_schedule.plan(
@@ -513,7 +513,7 @@ def test_how_long_it_takes_yet_is_by_the_drive() -> None:
     assert selftest_schedule.remaining_seconds(replace(run, minutes=None), drive, 1.0) is None
 
 
-def test_the_series_say_what_runs_waits_and_is_refused() -> None:
+def test_the_series_report_what_runs_waits_and_is_refused() -> None:
     """One disk of each; a test requested by a user and refused is not reported later."""
     runs: Runs = {
         "S1": {"long": SelfTestRun(0.0, SelfTestState.RUNNING, SUNDAY, passed_seconds=SATURDAY)},
@@ -552,7 +552,7 @@ def line(name: str, at: float, disk: str = "A", subject: str = "disk A") -> Inci
     )
 
 
-def test_what_a_disk_says_during_a_self_test_that_we_began_is_said_to_be_of_it() -> None:
+def test_what_a_disk_reports_during_a_self_test_that_we_began_is_reported_to_be_of_it() -> None:
     """A reset and an unreadable sector in the middle of the long test; one line before it."""
     run = SelfTestRun(0.0, SelfTestState.RUNNING, SATURDAY)
     runs = {"A": {"long": run}}

@@ -48,7 +48,7 @@ def alert_tests(rules: Path) -> list[AlertTest]:
         for path in FILES
     ],
 )
-def test_prometheus_itself_says_what_an_operator_will_see(rules: Path) -> None:
+def test_prometheus_itself_reports_what_an_operator_will_see(rules: Path) -> None:
     """Labels and annotations are exactly those that promtool computes from the rules."""
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -64,7 +64,7 @@ def test_prometheus_itself_says_what_an_operator_will_see(rules: Path) -> None:
 
 
 @each_file
-def test_our_own_engine_says_the_same(rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_our_own_engine_reports_the_same(rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One file of unit tests, two engines, one result."""
     status = main.main(["rules", "test", str(unit_tests(rules))])
     output = capsys.readouterr()

@@ -408,7 +408,7 @@ def test_the_series_and_the_kernels_line_of_a_file_system_error_are_one_incident
     watched.vm.run("mount /mnt/ragged")
 
 
-def test_a_member_that_somebody_fails_by_command_is_told_as_such(watched: Watched) -> None:
+def test_a_member_that_somebody_fails_by_command_is_reported_as_such(watched: Watched) -> None:
     """To the kernel it is the same; minutes after an error nobody can say that it was by hand."""
     vm = watched.vm
     device, begun = vm.device("mirror-third"), _clock(vm)
@@ -426,7 +426,7 @@ def test_a_member_that_somebody_fails_by_command_is_told_as_such(watched: Watche
     )
 
 
-def test_what_happened_while_nobody_looked_is_told_after_the_start(watched: Watched) -> None:
+def test_what_happened_while_nobody_looked_is_reported_after_the_start(watched: Watched) -> None:
     """One error is only in the journal by then, one still in the kernel's ring: each once."""
     vm = watched.vm
     vm.run("systemctl stop iowarden")
@@ -453,7 +453,7 @@ def test_what_happened_while_nobody_looked_is_told_after_the_start(watched: Watc
     assert _history(watched, "well") == {}
 
 
-def test_a_reboot_tells_what_happened_before_it_and_repeats_nothing(watched: Watched) -> None:
+def test_a_reboot_reports_what_happened_before_it_and_repeats_nothing(watched: Watched) -> None:
     """An error that nobody saw before the reboot is told of its disk, whose name may be another."""
     vm = watched.vm
     vm.repair("scratched")

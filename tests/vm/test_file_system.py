@@ -55,7 +55,7 @@ def test_an_error_in_a_file_system_is_critical_at_once(watched: Watched, torn: s
     assert f"e2fsck -f /dev/{torn}" in text_of(mail)
 
 
-def test_a_repaired_file_system_is_all_clear(watched: Watched, torn: str) -> None:
+def test_a_repaired_file_system_is_resolved(watched: Watched, torn: str) -> None:
     """Unmounted for e2fsck it is not well yet; it is when it is mounted again without errors."""
     vm = watched.vm
     # Of what the kernel's log told nobody can say that it is over; of this count one can.
@@ -70,7 +70,7 @@ def test_a_repaired_file_system_is_all_clear(watched: Watched, torn: str) -> Non
     assert len(watched.mail.incidents()) == 1
 
 
-def test_a_mount_that_does_not_answer_is_told_and_holds_nothing_up(watched: Watched) -> None:
+def test_a_mount_that_does_not_answer_is_reported_and_holds_nothing_up(watched: Watched) -> None:
     """Its server is gone: statvfs never returns. The other file systems are read all the same."""
     vm = watched.vm
     # A FUSE file system whose server never reads a request, the first one included.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_machine_without_qemu_is_told_what_to_install(
+def test_without_qemu_the_message_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The tests are skipped with this sentence, not silently."""

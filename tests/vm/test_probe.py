@@ -248,7 +248,7 @@ def test_the_units_are_hardened_where_they_run(scripts: Watched, unit: str, tent
     scripts.vm.run(f"systemd-analyze security --no-pager --threshold={tenths} {unit}.service")
 
 
-def test_a_disk_that_hangs_keeps_no_other_from_being_asked(stuck: Stuck) -> None:
+def test_a_disk_that_hangs_keeps_no_other_from_being_queried(stuck: Stuck) -> None:
     """Two answer as ever; the sick one's program survived its end, and none was put beside it."""
     sick, slow, fast, again = stuck.answers
     assert (slow["outcome"], fast["outcome"]) == ("done", "done")

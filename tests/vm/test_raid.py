@@ -54,7 +54,7 @@ def test_a_mirror_that_loses_a_member_is_critical_at_once(watched: Watched, degr
     assert "mdadm" in text_of(mail)
 
 
-def test_a_member_that_is_rebuilt_is_all_clear(watched: Watched, degraded: str) -> None:
+def test_a_member_that_is_rebuilt_is_resolved(watched: Watched, degraded: str) -> None:
     """The same disk comes back, the mirror is rebuilt: one incident that ends."""
     vm = watched.vm
     vm.run(f"mdadm --quiet /dev/md0 --remove {degraded}")

@@ -133,7 +133,7 @@ def test_an_nvme_drives_health_is_read(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("name", ["scsi-plain", "raid-first"])
-def test_a_disk_without_smart_says_why_nothing_is_read(watched: Watched, name: str) -> None:
+def test_a_disk_without_smart_reports_why_nothing_is_read(watched: Watched, name: str) -> None:
     """One on a SCSI adapter, one that a MegaRAID controller hides: in smartctl's own words."""
     disk = watched.disks()[name]
     assert disk["monitoring_state"] == "unreadable"
@@ -166,7 +166,7 @@ def test_a_self_test_is_begun_and_read_back(worse: Watched) -> None:
     assert worse.metric("iowarden_smart_self_test_passed", **labels) == 1
 
 
-def test_a_value_that_falls_is_told(worse: Watched) -> None:
+def test_a_value_that_falls_is_reported(worse: Watched) -> None:
     """Below its threshold it is critical at once; the mail has the numbers that it had."""
     wait_for(
         lambda: worse.mail.naming("DiskAttributeFailed", "sata-rotating", "2000"),
@@ -178,7 +178,7 @@ def test_a_value_that_falls_is_told(worse: Watched) -> None:
     assert worse.metric("iowarden_smart_passed", disk="sata-rotating") == 1
 
 
-def test_a_warning_of_an_nvme_drive_is_told(worse: Watched) -> None:
+def test_a_warning_of_an_nvme_drive_is_reported(worse: Watched) -> None:
     """The mail says what the bit means."""
     wait_for(
         lambda: worse.mail.naming("NvmeCriticalWarning", "nvme-first", "read-only"),
@@ -188,7 +188,7 @@ def test_a_warning_of_an_nvme_drive_is_told(worse: Watched) -> None:
     assert worse.metric("iowarden_smart_passed", disk="nvme-first") == 0
 
 
-def test_a_drive_that_is_plugged_in_is_asked_and_judged(hung: Watched) -> None:
+def test_a_drive_that_is_plugged_in_is_queried_and_judged(hung: Watched) -> None:
     """It is read soon, not in half an hour; what it says of itself from the start is told."""
     hung.vm.plug(SECOND)
     hung.vm.warn("nvme-second", SPARE_LOW)
@@ -201,7 +201,7 @@ def test_a_drive_that_is_plugged_in_is_asked_and_judged(hung: Watched) -> None:
     )
 
 
-def test_a_count_that_grew_is_told_when_it_stays_so(worse: Watched) -> None:
+def test_a_count_that_grew_is_reported_when_it_stays_so(worse: Watched) -> None:
     """A reading later the sectors it gave up are told as growth, above the limit for good."""
     wait_for(
         lambda: (
@@ -215,7 +215,7 @@ def test_a_count_that_grew_is_told_when_it_stays_so(worse: Watched) -> None:
     assert worse.metric("iowarden_smart_increase", **grown) == 2000
 
 
-def test_a_disk_that_hangs_keeps_no_other_from_being_asked(worse: Watched) -> None:
+def test_a_disk_that_hangs_keeps_no_other_from_being_queried(worse: Watched) -> None:
     """It is told as stuck, is not taken for well, and the others are read on as if it were not."""
     wait_for(lambda: _cover(worse, "scsi-plain") == "hung", "the stuck disk", STUCK_SECONDS)
     told = worse.disks()
@@ -236,7 +236,7 @@ def test_a_disk_that_hangs_keeps_no_other_from_being_asked(worse: Watched) -> No
     assert {now[name]["monitoring_state"] for name in others} == {"monitored"}
 
 
-def test_a_disk_that_answers_again_is_asked_again(worse: Watched) -> None:
+def test_a_disk_that_answers_again_is_queried_again(worse: Watched) -> None:
     """What came of it is again the reason that it ever had."""
     worse.vm.throttle("scsi-plain")
     wait_for(lambda: _cover(worse, "scsi-plain") == "unreadable", "its answer", SECONDS)

@@ -199,7 +199,7 @@ def test_copies_of_a_block(
     assert copies(level, disks, layout) == expected
 
 
-def test_a_reshaping_array_tells_the_shape_it_will_have(machine: MachineMaker) -> None:
+def test_a_reshaping_array_reports_the_shape_it_will_have(machine: MachineMaker) -> None:
     """The kernel prints '4 (3)' then; for an array that is being assembled nothing."""
     devices = read_block(
         machine(array("md0", "raid5\n", "4 (3)\n") | array("md1", "\n", "", ""))
@@ -291,7 +291,9 @@ def test_devices_and_partitions_have_all_their_names(machine: MachineMaker) -> N
     assert found.devices["loop0"].backing_file == "/srv/a"
 
 
-def test_a_partition_is_told_with_what_holds_it_and_all_of_a_btrfs(machine: MachineMaker) -> None:
+def test_a_partition_is_reported_with_what_holds_it_and_all_of_a_btrfs(
+    machine: MachineMaker,
+) -> None:
     """A member of an array is a partition; a btrfs is on two disks, a mount names one."""
     files = disk("sda") | disk("sdb") | disk("md0")
     files |= {"/sys/block/sda/sda1/partition": "1\n", "/sys/block/sda/sda1/holders/md0": None}

@@ -45,7 +45,7 @@ def test_a_machine_without_sysfs_is_no_answer(machine: MachineMaker) -> None:
         read_dm(machine({"/sys/class": None}))
 
 
-def test_what_the_kernel_does_not_say_is_not_running(machine: MachineMaker) -> None:
+def test_what_the_kernel_does_not_report_is_not_running(machine: MachineMaker) -> None:
     """Without the attribute there is no sample; an unreadable one is named."""
     found = read_dm(machine({"/sys/block/dm-0/dm/suspended": None, "/sys/block/dm-1/dm": None}))
     assert emit(found) == []

@@ -202,7 +202,7 @@ def test_psutil_sees_the_same_sensors_here() -> None:
 
 
 @given(st.integers(-(10**6), 10**6))
-def test_any_temperature_is_told_as_it_is(millicelsius: int) -> None:
+def test_any_temperature_is_reported_as_it_is(millicelsius: int) -> None:
     """Precise to a thousandth of a degree."""
     root = Memory({"/sys/class/hwmon/hwmon0/temp1_input": f"{millicelsius}\n"})
     [temperature] = read_hwmon(root)

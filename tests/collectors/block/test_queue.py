@@ -70,7 +70,7 @@ def test_a_raid_volume_with_a_partition_from_the_days_of_cylinders(machine: Mach
     assert queue.partitions == (Partition("sda1", 32_256, 4_000_786_997_760, 3584),)
 
 
-def test_what_the_kernel_does_not_tell_is_no_number(machine: MachineMaker) -> None:
+def test_what_the_kernel_does_not_report_is_no_number(machine: MachineMaker) -> None:
     """A device-mapper device of an old kernel has few settings; missing ones are not 0."""
     files = disk("dm-0", queue__scheduler="none\n", queue__nr_requests="\n")
     queue = read_queue(machine(files))["dm-0"]

@@ -139,7 +139,7 @@ def test_a_driver_without_name_and_without_limits(machine: MachineMaker) -> None
         ({}, None),
     ],
 )
-def test_what_says_whether_scsi_is_multi_queue(
+def test_what_reports_whether_scsi_is_multi_queue(
     files: Files, expected: bool | None, machine: MachineMaker
 ) -> None:
     """The module's parameter, else its hosts, else unknown."""

@@ -47,7 +47,7 @@ def test_nothing_announced_is_an_empty_batch() -> None:
     assert Uevents().wait(0.0).events == ()
 
 
-def test_a_queue_that_overflowed_is_told_and_the_next_announcement_comes(
+def test_a_queue_that_overflowed_is_reported_and_the_next_announcement_comes(
     announce: Announce,
 ) -> None:
     """A storm without a reader: the loss is reported, and the monitor works afterwards."""

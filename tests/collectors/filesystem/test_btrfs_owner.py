@@ -90,7 +90,7 @@ def test_the_chunks_are_read_from_one_leaf() -> None:
     assert parse_chunks(btrfs_text.tree(DATA, MIRROR), SUPERBLOCK) == (DATA, MIRROR)
 
 
-def test_some_versions_say_nothing_of_single() -> None:
+def test_some_versions_report_nothing_of_single() -> None:
     """5.x prints 'DATA', others 'DATA|single'; mixed groups have two terms."""
     text = btrfs_text.tree(DATA)
     assert "type DATA|single\n" in text

@@ -25,7 +25,7 @@ HEALTHY = ext4(
 )
 
 
-def test_an_error_is_told_with_its_place(machine: MachineMaker) -> None:
+def test_an_error_is_reported_with_its_place(machine: MachineMaker) -> None:
     """A directory error occurred twice; the first location is stored as well as the last."""
     files = HEALTHY | ext4(
         "dm-0",
@@ -55,7 +55,7 @@ def test_an_error_is_told_with_its_place(machine: MachineMaker) -> None:
     }
 
 
-def test_an_old_kernel_tells_less(machine: MachineMaker) -> None:
+def test_an_old_kernel_reports_less(machine: MachineMaker) -> None:
     """Before 4.18 a count and two times; warnings and function are unknown, and not zero."""
     files = ext4("cciss!c0d0p1", errors_count="1\n", first_error_time="5\n", last_error_time="5\n")
     samples = emit(read_ext4(machine(files)))

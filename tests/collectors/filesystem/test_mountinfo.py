@@ -111,7 +111,7 @@ def test_only_what_keeps_data_is_watched() -> None:
     ]
 
 
-def test_a_file_system_is_told_once() -> None:
+def test_a_file_system_is_reported_once() -> None:
     """A bind mount, also with a shorter path, is no separate file system; nor is a second mount."""
     text = (
         "30 1 8:2 / / rw - ext4 /dev/sda2 rw\n"

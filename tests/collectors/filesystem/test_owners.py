@@ -41,7 +41,7 @@ EXTENTS:
 """
 
 
-def test_a_superblock_says_how_blocks_are_counted() -> None:
+def test_a_superblock_reports_how_blocks_are_counted() -> None:
     """'stats -h', with debugfs's own messages after it."""
     found = ext4_owner.parse_superblock(SUPERBLOCK + BANNER)
     assert found == ext4_owner.Ext4Superblock(1024, 65536, 1, 8, 11)
@@ -90,7 +90,7 @@ def test_an_inode_has_one_name_or_several_or_none() -> None:
         ext4_owner.parse_names("ncheck: Filesystem not open\n")
 
 
-def test_the_blocks_of_a_file_are_content_or_tell_where_it_is() -> None:
+def test_the_blocks_of_a_file_are_content_or_report_where_it_is() -> None:
     """Extents with the blocks of their tree; some only allocated; in old and new formats."""
     listing = "(ETB0):500, (0-3):1000-1003, (5):1010, (6-9[u]):1011-1014, (10[uninit]):1015\n"
     found = ext4_owner.parse_inode(INODE + listing + BANNER)
@@ -158,7 +158,7 @@ def test_a_table_names_its_devices_and_no_key() -> None:
             dm_table.parse_dm_table(wrong)
 
 
-def test_a_table_is_asked_for_by_the_number_of_its_device(machine: MachineMaker) -> None:
+def test_a_table_is_requested_by_the_number_of_its_device(machine: MachineMaker) -> None:
     """Its name may be anything."""
     answer = {"status": 0, "signal": None, "stdout": "0 8 linear 8:17 0\n", "stderr": ""}
     name = probe_path("run", "dmsetup table -j 253 -m 4".split())
@@ -199,7 +199,7 @@ def test_any_text_is_understood_or_refused(parse: Callable[[str], object], text:
 # --- sysfs
 
 
-def test_devices_stand_on_each_other_as_sysfs_says(machine: MachineMaker) -> None:
+def test_devices_stand_on_each_other_as_sysfs_reports(machine: MachineMaker) -> None:
     """A disk with a partition in an array, a volume on it, swap, and a member of btrfs."""
     root = machine(
         {
@@ -250,7 +250,7 @@ ARRAY = {
 }
 
 
-def test_an_array_says_where_its_data_begin_on_each_member(machine: MachineMaker) -> None:
+def test_an_array_reports_where_its_data_begin_on_each_member(machine: MachineMaker) -> None:
     """Sizes are KiB there, offsets sectors, a chunk bytes; a journal has no slot."""
     found = read_md_layout(machine(ARRAY), "md0")
     assert found is not None

@@ -62,7 +62,7 @@ FILES: dict[str, str | bytes | None] = {
 }
 
 
-def test_each_file_system_that_keeps_data_is_told_once(machine: MachineMaker) -> None:
+def test_each_file_system_that_keeps_data_is_reported_once(machine: MachineMaker) -> None:
     """The bind mount and the tmpfs are read only for node_exporter's names; NFS did not answer."""
     value = read_filesystems(machine(FILES))
     assert value.usage == {
@@ -132,14 +132,14 @@ def test_a_subvolume_has_a_number_of_its_own(machine: MachineMaker) -> None:
     assert set(value.unreadable) == {"/home"}
 
 
-def test_read_only_is_what_the_host_says() -> None:
+def test_read_only_is_what_the_host_reports() -> None:
     """In a sandbox statvfs reports it for every mount, and has no flag 'emergency_ro'."""
     assert parse_statvfs(statvfs("8:2"), EXT4) != parse_statvfs(
         statvfs("8:2"), replace(EXT4, options=("ro",))
     )
 
 
-def test_what_is_not_to_be_asked_is_not(machine: MachineMaker) -> None:
+def test_what_is_not_to_be_queried_is_not(machine: MachineMaker) -> None:
     """The reader gets each file system before it is read, the same for two mounts of one.
 
     It gets the hidden one again, before the probe is queried for it.
@@ -259,7 +259,7 @@ def test_only_what_keeps_data_is_worth_the_probes_time(machine: MachineMaker) ->
     assert isinstance(other, UnreadableMount)
 
 
-def test_what_root_would_not_see_either_is_not_asked(machine: MachineMaker) -> None:
+def test_what_root_would_not_see_either_is_not_queried(machine: MachineMaker) -> None:
     """An I/O error is reported unchanged: the probe would get it, too."""
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3")})}
     value = read_filesystems(machine({**files, "/srv/closed/.statvfs": None}))
@@ -282,7 +282,7 @@ def test_a_probe_that_fails_leaves_both_reasons(machine: MachineMaker) -> None:
     assert error == "no such file or directory"
 
 
-def test_a_hidden_mount_where_somebody_hangs_is_not_asked_for(machine: MachineMaker) -> None:
+def test_a_hidden_mount_where_somebody_hangs_is_not_requested(machine: MachineMaker) -> None:
     """Another thread waits for the probe's answer about the same file system."""
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3")})}
     told: list[Hashable] = []

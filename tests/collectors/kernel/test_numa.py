@@ -60,7 +60,7 @@ def test_a_kernel_without_numa_is_absent(machine: MachineMaker) -> None:
 @pytest.mark.parametrize(
     "text", ["", "garbage", NODE.replace("MemFree", "Free"), "Node 0 MemFree:"]
 )
-def test_a_node_that_says_nothing_is_refused(text: str) -> None:
+def test_a_node_that_reports_nothing_is_refused(text: str) -> None:
     """The message names the file and the missing line."""
     with pytest.raises(ParseError, match=r"node3/meminfo': expected a line 'Node 3 Mem.*, got"):
         parse_node(text, 3)

@@ -40,7 +40,7 @@ def test_rhel_6_has_a_directory_of_its_own(machine: MachineMaker) -> None:
     assert read_thp(machine(files)) == TransparentHugepage("always", "always")
 
 
-def test_a_kernel_that_does_not_say_how_it_defragments(machine: MachineMaker) -> None:
+def test_a_kernel_that_does_not_report_how_it_defragments(machine: MachineMaker) -> None:
     """A missing file is None, and an empty label."""
     value = read_thp(machine({NOW + "/enabled": "[always] madvise never\n"}))
     assert value.defrag is None

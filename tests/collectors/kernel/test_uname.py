@@ -25,7 +25,7 @@ FILES = {
 }
 
 
-def test_this_machine_is_what_uname_says() -> None:
+def test_this_machine_is_what_uname_reports() -> None:
     """The live machine, whether or not its kernel has a file with the architecture."""
     value = read_uname(Machine("/"))
     assert (value.sysname, value.nodename, value.release, value.version, value.machine) == tuple(

@@ -586,7 +586,7 @@ def test_what_healthy_machines_print_wakes_nobody() -> None:
     assert loud == []
 
 
-def test_a_port_under_error_handling_that_comes_back_empty_is_told() -> None:
+def test_a_port_under_error_handling_that_comes_back_empty_is_reported() -> None:
     """The lines of an empty port at boot are those of a lost drive after an exception."""
     state, told = Classifier(), []
     for text in (

@@ -600,7 +600,7 @@ def test_a_question_that_fails_is_no_error_of_the_disk(command: str, key: str) -
 
 @pytest.mark.parametrize("key", sense.KEYS)
 @pytest.mark.parametrize("command", MEANT)
-def test_a_command_for_data_that_fails_is_told(command: str, key: str) -> None:
+def test_a_command_for_data_that_fails_is_reported(command: str, key: str) -> None:
     """Also a passed-through one; the sense is reported once its command is known."""
     kinds = [event.kind for event in told(story(command, key=key))]
     assert kinds[0] == "scsi_result"
@@ -623,7 +623,7 @@ def test_what_a_disk_says_of_itself_is_told_whatever_it_was_asked(
     assert [event.kind for event in told(story(command, words=words))] == [kind]
 
 
-def test_a_sense_without_its_command_is_told() -> None:
+def test_a_sense_without_its_command_is_reported() -> None:
     """Truncated, or from a kernel without them; another disk's line in between has no effect."""
     lines = story(ASKED[0]).split("\n")
     for end in range(1, len(lines)):
@@ -649,7 +649,7 @@ def test_what_is_left_over_in_registers_is_no_address() -> None:
     assert [event.block for event in (*late, *none)] == [None, None, None]
 
 
-def test_a_device_that_came_back_is_told_again() -> None:
+def test_a_device_that_came_back_is_reported_again() -> None:
     """Removed, inserted, and then lost while in use."""
     text = (
         "sd 3:0:0:0: [sdc] Synchronizing SCSI cache\n"
@@ -709,7 +709,7 @@ def test_lines_without_a_device_belong_to_the_one_printed_just_before() -> None:
     ]
 
 
-def test_a_sense_that_waits_is_told_before_what_follows() -> None:
+def test_a_sense_that_waits_is_reported_before_what_follows() -> None:
     """Its next line is for another disk, or is missing."""
     recovered = "sd 0:0:1:0: [sdb] Sense Key : Recovered Error [current]\n"
     other = "sd 0:0:2:0: [sdc] Sense Key : Medium Error [current]\n"
@@ -965,7 +965,7 @@ def test_a_log_without_errors_raises_nothing(path: str) -> None:
 
 @needs_corpus
 @pytest.mark.parametrize("path", SPOKEN)
-def test_a_log_tells_so_many_of_each(path: str) -> None:
+def test_a_log_reports_that_many_of_each(path: str) -> None:
     """Counted by hand in the file."""
     events = told((CORPUS / path).read_text())
     assert Counter(f"{event.kind} {event.device}" for event in events) == SPOKEN[path]
@@ -981,7 +981,7 @@ def shown(event: StorageEvent) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("path", cases_of_corpus(JOURNALS), ids=lambda path: path.name)
-def test_the_journal_tells_what_the_console_told(path: Path) -> None:
+def test_the_journal_reports_what_the_console_reported(path: Path) -> None:
     """The same events at the same time, each with its device; a console lacks second lines."""
     entries = [json.loads(each) for each in path.read_text().splitlines()]
     lines = [

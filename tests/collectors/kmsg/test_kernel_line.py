@@ -23,7 +23,7 @@ from iowarden.collectors.tool_output.parsed import Tool
 BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 
 
-def test_a_record_has_all_that_the_kernel_says() -> None:
+def test_a_record_has_all_that_the_kernel_reports() -> None:
     """A disk's line, with the field of its caller, which is ignored."""
     record = (
         b"3,1234,567890123,-,caller=T99;I/O error, dev sdb, sector 8\n"

@@ -24,18 +24,18 @@ SENSE = bytes.fromhex("72031104 0000000c 000a8000 00000000 05bbdd3d")
         ("", None),
     ],
 )
-def test_a_command_tells_its_range(command: str, expected: tuple[int, int] | None) -> None:
+def test_a_command_reports_its_range(command: str, expected: tuple[int, int] | None) -> None:
     """Of each length; a flush has none, nor has a truncated command."""
     assert command_range(bytes.fromhex(command)) == expected
 
 
-def test_a_sense_tells_its_block_once_it_is_whole() -> None:
+def test_a_sense_reports_its_block_once_it_is_whole() -> None:
     """The kernel prints 16 bytes per line: the first has only the head of the descriptor."""
     assert information(SENSE) == 96197949
     assert information(SENSE[:16]) is None
 
 
-def test_a_block_that_is_not_valid_is_not_told() -> None:
+def test_a_block_that_is_not_valid_is_not_reported() -> None:
     """The VALID bit is off, or the first descriptor is of another type."""
     assert information(SENSE[:10] + b"\0" + SENSE[11:]) is None
     assert information(SENSE[:8] + b"\2" + SENSE[9:]) is None

@@ -148,7 +148,7 @@ def test_what_is_no_detail_is_refused(text: str, error: str) -> None:
     assert error in str(caught.value)
 
 
-def test_mdadm_is_asked_through_the_probe(machine: MachineMaker) -> None:
+def test_mdadm_is_queried_through_the_probe(machine: MachineMaker) -> None:
     """Its exit status is 1 for an array that lost a member: the text is used."""
     answer = json.dumps({"status": 1, "signal": None, "stdout": LOST, "stderr": ""})
     root = machine({probe_path("run", ("mdadm", "--detail", "/dev/md5")): answer})
@@ -241,7 +241,7 @@ SAMPLES = sorted(p for p in (CORPUS / "mdraid").rglob("*") if p.is_file())
 
 
 @pytest.mark.parametrize("path", cases_of_corpus(SAMPLES), ids=lambda path: path.name)
-def test_a_capture_says_what_was_read_in_it(path: object) -> None:
+def test_a_capture_reports_what_was_read_in_it(path: object) -> None:
     """A healthy one has no fault, a faulty one has exactly its faults."""
     name, text = path.name, path.read_text()  # type: ignore[attr-defined]
     assert verdict(name, text) == UNHEALTHY.get(name, [])

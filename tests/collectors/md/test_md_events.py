@@ -105,7 +105,7 @@ def test_a_spare_that_fails_while_it_is_filled() -> None:
     assert [kind for kind, *_ in told(before, now)] == ["md_spare_failed", "md_rebuild_finished"]
 
 
-def test_a_second_member_that_fails_is_told_again() -> None:
+def test_a_second_member_that_fails_is_reported_again() -> None:
     """A raid6 stays active with two missing."""
     before = array(degraded=1, sda1="in_sync", sdb1="in_sync")
     now = array(degraded=2, sda1="in_sync", sdb1="faulty")
@@ -174,7 +174,9 @@ ARRAYS = st.dictionaries(
 
 
 @given(ARRAYS, ARRAYS)
-def test_any_change_is_told_in_known_words(one: dict[str, tuple], two: dict[str, tuple]) -> None:  # type: ignore[type-arg]
+def test_any_change_is_reported_in_known_words(
+    one: dict[str, tuple], two: dict[str, tuple]
+) -> None:  # type: ignore[type-arg]
     """Equal reads have no events, and every event has a known kind and object."""
     before, now = (
         {

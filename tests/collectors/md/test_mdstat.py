@@ -128,7 +128,7 @@ def test_flags_of_members_and_access_of_arrays() -> None:
     ]
 
 
-def test_without_sysfs_the_text_tells_what_it_can(machine: MachineMaker) -> None:
+def test_without_sysfs_the_text_reports_what_it_can(machine: MachineMaker) -> None:
     """A recorded '/proc/mdstat' alone: degraded, read-only and inactive arrays are parsed."""
     text = HEAD + REBUILDING + WAITING + INACTIVE + STRIPE
     text += "md3 : active (read-only) raid1 sdd[0]\n      64 blocks [1/1] [U]\n\n"
@@ -146,7 +146,7 @@ def test_without_sysfs_the_text_tells_what_it_can(machine: MachineMaker) -> None
     assert arrays["md1"].size_bytes == 8_386_560 * 1024
 
 
-def test_sysfs_says_more_and_wins(machine: MachineMaker) -> None:
+def test_sysfs_reports_more_and_wins(machine: MachineMaker) -> None:
     """A check that found mismatches, a member with corrected errors and bad blocks."""
     files: Files = {"/proc/mdstat": HEAD + MIRROR + TAIL}
     files |= sysfs(
@@ -428,7 +428,7 @@ def test_a_text_that_is_cut_is_refused() -> None:
             parse_mdstat(text[begin:])
 
 
-def test_a_text_that_contradicts_itself_is_not_needed_where_sysfs_tells(
+def test_a_text_that_contradicts_itself_is_not_needed_where_sysfs_reports(
     machine: MachineMaker,
 ) -> None:
     """The kernel prints it without a lock on the counts; refused without sysfs of all arrays."""
@@ -474,7 +474,7 @@ def test_an_inactive_array_without_disks(machine: MachineMaker) -> None:
     assert (array.level, array.members, array.is_container) == (None, (), True)
 
 
-def test_a_broken_array_is_broken_although_sysfs_says_active(machine: MachineMaker) -> None:
+def test_a_broken_array_is_broken_although_sysfs_reports_active(machine: MachineMaker) -> None:
     """array_state is 'broken' only for a clean array."""
     broken = _HEALTHY.replace("active", "broken").replace("[3/3] [UUU]", "[3/1] [U__]")
     files: Files = {"/proc/mdstat": HEAD + broken + TAIL}

@@ -33,7 +33,7 @@ def test_a_machine_that_waits_for_its_disks() -> None:
     ]
 
 
-def test_this_machines_load_is_what_the_library_says() -> None:
+def test_this_machines_load_is_what_the_library_reports() -> None:
     """Between a library call before and one after it: the text has one of them, rounded."""
     before, text, after = os.getloadavg(), Machine("/").read(PATH), os.getloadavg()
     value = parse_loadavg(text)

@@ -37,7 +37,7 @@ def test_the_stalled_server_of_2_6_18_has_three_gigabytes_in_writeback() -> None
     assert value.active_file_bytes is None
 
 
-def test_what_a_kernel_does_not_say_gives_no_sample() -> None:
+def test_what_a_kernel_does_not_report_gives_no_sample() -> None:
     """Missing is not zero: 2.6.18 has no MemAvailable, and no series of it."""
     metrics = {name: value for name, _, value in emit(parse_meminfo(STALLED_2_6_18), ())}
     assert metrics["iowarden_memory_writeback_bytes"] == 3_230_792 * KIB

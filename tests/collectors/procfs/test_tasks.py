@@ -148,7 +148,9 @@ def test_a_task_that_ends_while_it_is_looked_at_is_left_out(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("later", [("sh", "D", 6), ("dd", "S", 5)], ids=["another", "awake"])
-def test_what_is_told_of_a_task_is_of_one_wait(tmp_path: Path, later: tuple[str, str, int]) -> None:
+def test_what_is_reported_of_a_task_is_of_one_wait(
+    tmp_path: Path, later: tuple[str, str, int]
+) -> None:
     """Between two reads 812 ended and another one started, or 812 waits for its terminal."""
     directory = tmp_path / "proc/812"
     directory.mkdir(parents=True)
@@ -198,7 +200,7 @@ def test_a_real_thread_that_cannot_be_interrupted_is_found(tmp_path: Path) -> No
     assert writeback_channel(mine[0]) == ""
 
 
-def test_while_nothing_is_blocked_nobody_is_asked(machine: MachineMaker) -> None:
+def test_while_nothing_is_blocked_nobody_is_queried(machine: MachineMaker) -> None:
     """The probe may sleep: the answer in a recording is not read."""
     root = machine({"/proc/stat": blocked(0), "/.probe/tasks": "garbage"})
     assert read_tasks(root) == BlockedTasks(())
@@ -241,7 +243,7 @@ def test_a_probe_that_fails_has_failed(machine: MachineMaker) -> None:
         ("", (), ""),
     ],
 )
-def test_waiting_for_writeback_is_told_from_other_waiting(
+def test_waiting_for_writeback_is_reported_from_other_waiting(
     channel: str, stack: tuple[str, ...], expected: str | None
 ) -> None:
     """The innermost function if known, else the stack: a read of a page waits in the same one."""
@@ -351,7 +353,7 @@ MOUNTS = (
         ("1 0xzz", "mnt_id:\t25\n", ""),
     ],
 )
-def test_the_file_of_its_system_call_says_where_a_program_waits(
+def test_the_file_of_its_system_call_reports_where_a_program_waits(
     machine: MachineMaker, syscall: str, fdinfo: str, expected: str
 ) -> None:
     """A write or an fsync has its descriptor as argument, and that its mount."""
@@ -385,7 +387,7 @@ def test_the_file_of_its_system_call_says_where_a_program_waits(
         ("khungtaskd", ""),
     ],
 )
-def test_a_kernel_thread_says_by_its_name_for_which_device_it_works(
+def test_a_kernel_thread_reports_by_its_name_for_which_device_it_works(
     machine: MachineMaker, name: str, expected: str
 ) -> None:
     """Not every number with a colon is a device: a worker has that of its processor."""
@@ -394,7 +396,7 @@ def test_a_kernel_thread_says_by_its_name_for_which_device_it_works(
     assert found.waits_at == expected
 
 
-def test_an_older_probe_says_nothing_of_places() -> None:
+def test_an_older_probe_reports_nothing_of_places() -> None:
     """It continues after the daemon was upgraded."""
     told = to_json(BlockedTasks((task(waits_at="253:0"),), 1))
     assert from_json(json.dumps(told)).tasks[0].waits_at == "253:0"

@@ -68,7 +68,7 @@ def test_a_machine_with_pages_of_64_kib_is_counted_with_its_own() -> None:
     assert value.dirty_background_threshold_bytes == 46_294 * 65_536
 
 
-def test_a_kernel_before_2_6_37_tells_no_threshold() -> None:
+def test_a_kernel_before_2_6_37_reports_no_threshold() -> None:
     """2.6.18 has one allocstall, real nr_unstable and no nr_dirty_threshold."""
     value = parse_vmstat(KERNEL_2_6_18, PAGE)
     assert value.dirty_threshold_bytes is None

@@ -36,7 +36,7 @@ def programs(told: Mapping[str, str | Exception]) -> Callable[[str], str]:
     return run
 
 
-def test_the_first_program_that_is_installed_is_asked() -> None:
+def test_the_first_program_that_is_installed_is_queried() -> None:
     """A failing one is installed: the next one is not run."""
     missing = ProgramNotFoundError("a is not installed")
     assert first_installed(LIVE, ("a", "b"), programs({"a": missing, "b": "told"})) == "told"
@@ -58,7 +58,7 @@ def test_without_the_probe_no_other_program_is_tried() -> None:
 
 
 @pytest.mark.parametrize("error", [DeadlineError("late"), StuckError("stuck")])
-def test_behind_a_program_that_hangs_none_is_asked(error: ReadError) -> None:
+def test_behind_a_program_that_hangs_none_is_queried(error: ReadError) -> None:
     """The next one would hang as well, and so would the next query."""
     told = programs({"a": error, "b": "told"})
     with pytest.raises(type(error)):

@@ -496,7 +496,7 @@ def cuts(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_faults_are_seen_and_nothing_else_is_said(name: str) -> None:
+def test_the_faults_are_seen_and_nothing_else_is_reported(name: str) -> None:
     """Also with the line ends of another system, and with NUL bytes within words."""
     case = CASES[name]
     assert told(case.healthy()) == ""
@@ -605,7 +605,7 @@ def test_columns_in_another_order_hide_no_fault(name: str, header: str) -> None:
         ("mpt-status", "2 phy", "3 phy", "expected 3 disks, got 2"),
     ],
 )
-def test_counts_that_contradict_what_is_listed_are_said(
+def test_counts_that_contradict_what_is_listed_are_reported(
     name: str, before: str, after: str, reason: str
 ) -> None:
     """A program that counts more than it lists is incomplete."""

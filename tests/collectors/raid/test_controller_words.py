@@ -138,7 +138,7 @@ DISKS: dict[str, Callable[[str], ComponentState]] = {
 
 @pytest.mark.parametrize("word", ["Defunct", "Offline", "Dead", "Failed", "Foreign incomplete"])
 @pytest.mark.parametrize("program", DISKS)
-def test_a_word_for_death_is_what_it_says(program: str, word: str) -> None:
+def test_a_word_for_death_is_what_it_reports(program: str, word: str) -> None:
     """Of an array and of a disk, for any vendor: critical, not only a need for attention."""
     assert ARRAYS[program](word).health is ComponentHealth.FAILED
     assert DISKS[program](word).health is ComponentHealth.FAILED

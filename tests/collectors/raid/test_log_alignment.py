@@ -144,7 +144,7 @@ STREAMS = st.lists(
 @settings(max_examples=examples(200))
 @given(STREAMS, st.integers(1, 9), st.booleans())
 @example([(1, "a", True, 9), (0, "a", False, 9), (0, "a", True, 9)], 3, False)
-def test_nothing_new_is_lost_or_doubled_unless_a_gap_is_said(
+def test_nothing_new_is_lost_or_doubled_unless_a_gap_is_reported(
     stream: list[tuple[int, str, bool, int]], size: int, size_is_known: bool
 ) -> None:
     """Any events, any ring, any polling, now and then a cleared log.
@@ -246,7 +246,7 @@ def test_numbers_go_on_behind_the_last_one_there_is() -> None:
     assert align_numbered(numbered(last - 1, last), numbered(0, 1, at=2)).gap == ""
 
 
-def test_entries_without_a_time_are_told_by_their_numbers() -> None:
+def test_entries_without_a_time_are_reported_by_their_numbers() -> None:
     """Until the host has set the clock; a text that another version rephrases is no new entry."""
     before = ((None, "Battery Present", 5), (None, "started", 6))
     now = ((None, "Battery present", 5), (None, "started", 6), (9.0, "a", 7))
@@ -260,7 +260,7 @@ NUMBERED = st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 2
 @settings(max_examples=examples(100))
 @given(NUMBERED, st.integers(1, 9), st.integers(0, 2**32 - 1))
 @example([(1, True, 9), (0, True, 0), (3, True, 9)], 9, 2**32 - 2)
-def test_no_numbered_entry_is_lost_or_doubled_unless_a_gap_is_said(
+def test_no_numbered_entry_is_lost_or_doubled_unless_a_gap_is_reported(
     stream: list[tuple[int, bool, int]], size: int, first: int
 ) -> None:
     """Any events, any listing, any polling, now and then a log that is cleared.

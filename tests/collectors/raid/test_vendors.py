@@ -133,7 +133,7 @@ def test_a_size_in_the_name_of_a_model_is_not_the_capacity() -> None:
     assert (bay.disk.model, bay.disk.size_bytes) == ("INTEL 160GB SSD G2", 160_000_000_000)
 
 
-def test_the_oldest_layout_tells_serial_numbers() -> None:
+def test_the_oldest_layout_reports_serial_numbers() -> None:
     """Firmware of 2006: serial number, firmware and a state instead of a use."""
     text = (
         " Ch  ModelName         Serial#          FirmRev  Capacity  State\n"
@@ -182,7 +182,7 @@ def test_newer_hardware_monitors_have_sections_and_units() -> None:
     ]
 
 
-def test_a_disk_tells_who_it_is() -> None:
+def test_a_disk_reports_who_it_is() -> None:
     """Serial number and counts, each with its own name."""
     text = (
         f"Drive Information\n{RULE}\nModel Name : ST3400832NS\nSerial Number : 4NF0A1B2\n"

@@ -87,7 +87,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_bytes() == b"precious"
 
 
-def test_a_machine_in_memory_says_what_one_below_a_directory_says(tmp_path: Path) -> None:
+def test_a_machine_in_memory_reports_what_one_below_a_directory_reports(tmp_path: Path) -> None:
     """Every collector, in every frame of a hung disk: the same outcome, the same value."""
     path = str(FIXTURES / "hung-disk.tar.xz")
     player = RecordingPlayer(
@@ -231,7 +231,7 @@ def test_a_machine_that_only_grows_is_refused(
         list(steps(path))
 
 
-def test_an_archive_that_asks_for_gigabytes_to_unpack_is_refused(tmp_path: Path) -> None:
+def test_an_archive_that_requests_gigabytes_to_unpack_is_refused(tmp_path: Path) -> None:
     """The header of an xz file states the dictionary's size: byte 16; 20 to 23 are a CRC."""
     path = Path(packed(tmp_path / "large.tar.xz", *FIRST))
     data = bytearray(path.read_bytes())
@@ -296,7 +296,7 @@ def test_an_archive_that_was_packed_in_parts_plays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "place"), [(".tar.xz", -28), (".tar.gz", -8)])
-def test_a_checksum_that_is_wrong_is_told(suffix: str, place: int, tmp_path: Path) -> None:
+def test_a_checksum_that_is_wrong_is_reported(suffix: str, place: int, tmp_path: Path) -> None:
     """It comes after all texts; stopping before it gives numbers that no collector read."""
     path = tmp_path / f"damaged{suffix}"
     recorder = FrameRecorder(str(path), 4096)

@@ -105,7 +105,7 @@ def test_what_may_be_configured_root_may_run(path: str, kind: str) -> None:
         ),
     ],
 )
-def test_a_wrong_entry_says_what_to_write(entry: dict[str, object], complaint: str) -> None:
+def test_a_wrong_entry_reports_what_to_write(entry: dict[str, object], complaint: str) -> None:
     """The message has the key, the accepted and the found value."""
     with pytest.raises(ValueError, match=re.escape(complaint)):
         parse_configured(entry, ("slow", "old"))
@@ -147,7 +147,7 @@ def test_plain_sata_and_nvme(machine: MachineMaker) -> None:
     assert (result.problems, result.unmonitored, result.volumes) == ((), (), ())
 
 
-def test_no_program_runs_where_the_kernel_tells_all(machine: MachineMaker) -> None:
+def test_no_program_runs_where_the_kernel_reports_all(machine: MachineMaker) -> None:
     """Without a RAID controller the probe is not queried, so a missing one is no problem."""
     assert found(machine, PLAIN | scan(("/dev/bus/0", "megaraid,1"))).problems == ()
     assert len(found(machine, PLAIN | scan(("/dev/bus/0", "megaraid,1"))).targets) == 3
@@ -189,7 +189,7 @@ def test_adapter_with_expander_and_enclosure(machine: MachineMaker) -> None:
     assert {t.controller for t in result.targets} == {"host2"}
 
 
-def test_members_of_a_volume_of_an_mpt_adapter_are_asked_by_their_generic_device(
+def test_members_of_a_volume_of_an_mpt_adapter_are_queried_by_their_generic_device(
     machine: MachineMaker,
 ) -> None:
     """The kernel hides both halves of the mirror, except '/dev/sgN'; the volume has no SMART."""
@@ -261,7 +261,7 @@ def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
         ),
     ],
 )
-def test_what_has_no_smart_of_its_own_is_not_asked(
+def test_what_has_no_smart_of_its_own_is_not_queried(
     machine: MachineMaker, files: Files, cover: ReadStatus, words: str
 ) -> None:
     """Logical units and virtual disks: each with the reason why it has no health data."""
@@ -339,7 +339,7 @@ def test_disks_that_megaraid_does_not_hide(machine: MachineMaker) -> None:
         '{"devices": [{"name": 7, "type": "scsi"}], "smartctl": {}}',
     ],
 )
-def test_a_scan_that_says_nonsense_loses_no_disk(
+def test_a_scan_that_reports_nonsense_loses_no_disk(
     machine: MachineMaker, said_by_smartctl: str
 ) -> None:
     """Known disks of the controller are kept, the invalid text reported; others are discovered."""
@@ -495,7 +495,7 @@ def test_smart_array_is_counted(machine: MachineMaker) -> None:
     assert [v.device for v in result.volumes] == ["sda"]
 
 
-def test_a_smart_array_that_never_says_the_end(machine: MachineMaker) -> None:
+def test_a_smart_array_that_never_reports_the_end(machine: MachineMaker) -> None:
     """Four in a row that are neither disks nor the end: the count stops, and that is a problem."""
     files = SMART_ARRAY | cciss("/dev/sg0", DISK, *["Smartctl open device failed"] * 6)
     result = found(machine, files)
@@ -534,7 +534,7 @@ AACRAID = (
 )
 
 
-def test_aacraid_is_not_asked_by_itself(machine: MachineMaker) -> None:
+def test_aacraid_is_not_queried_by_itself(machine: MachineMaker) -> None:
     """Each query leaks kernel memory: only configured drives are polled, with minimal queries."""
     (uncovered,) = found(machine, AACRAID).unmonitored
     assert 'type: "aacraid,1,CHANNEL,DEVICE"' in uncovered.reason
@@ -558,7 +558,7 @@ def test_disks_that_aacraid_exposes(machine: MachineMaker) -> None:
     assert result.unmonitored == ()
 
 
-def test_a_controller_that_shows_nothing_is_told(machine: MachineMaker) -> None:
+def test_a_controller_that_shows_nothing_is_reported(machine: MachineMaker) -> None:
     """An Areca controller before its first volume: there are disks, and none is polled."""
     files = {path: text for path, text in ARECA.items() if "sda" not in path}
     assert [u.what for u in found(machine, files).unmonitored] == ["disks of host3"]
@@ -690,7 +690,7 @@ def test_what_is_ignored_nobody_misses(machine: MachineMaker) -> None:
     assert (result.unmonitored, result.problems) == ((), ())
 
 
-def test_a_logical_unit_that_is_configured_is_asked(machine: MachineMaker) -> None:
+def test_a_logical_unit_that_is_configured_is_queried(machine: MachineMaker) -> None:
     """Some arrays pass SMART on; a user who knows that can configure it."""
     files = (
         host("host5", "lpfc")

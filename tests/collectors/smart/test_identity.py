@@ -73,7 +73,7 @@ def test_the_direct_way_is_the_better_one_while_it_answers() -> None:
     ],
     ids=["WWN", "size", "age", "model", "two block devices without WWN"],
 )
-def test_different_disks_of_one_serial_number_are_told_apart(
+def test_different_disks_of_one_serial_number_are_distinguished(
     one: dict[str, object], other: dict[str, object]
 ) -> None:
     """A vendor assigned it twice: any difference keeps them two, and it is reported."""

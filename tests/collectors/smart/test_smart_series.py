@@ -174,7 +174,7 @@ def test_how_long_ago_a_self_test_was(
     assert hours_since(drive, SelfTest("short", "", passed=True, hours=ended)) == hours
 
 
-def test_a_disk_that_says_nothing_has_its_name_and_its_polls() -> None:
+def test_a_disk_that_reports_nothing_has_its_name_and_its_polls() -> None:
     """It has no values, so none can appear good."""
     shown = emit(disks(None, runs_total=7, failures_total=7, duration_seconds=60.0))
     assert {name: number for name, _, number in shown} == {
@@ -195,7 +195,7 @@ def test_a_rename_changes_only_the_identity() -> None:
     assert {dict(labels)["disk"] for _, labels, _ in after} == {"S1"}
 
 
-def test_two_drives_of_one_output_are_told_apart() -> None:
+def test_two_drives_of_one_output_are_distinguished() -> None:
     """A key that changed, because of another disk with this number, renames the stored series."""
     drive = replace(ATA)
     assert {dict(labels)["disk"] for _, labels, _ in emit(disks(drive, "S1"))} == {"S1"}

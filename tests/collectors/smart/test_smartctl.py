@@ -208,7 +208,7 @@ def test_a_drive_of_each_kind_is_read_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DRIVES)
-def test_text_alone_says_the_same(name: str) -> None:
+def test_text_alone_reports_the_same(name: str) -> None:
     """Without JSON only the exit status, packed raw values and a count of defects are missing."""
     wanted = DRIVES[name]
     attributes = tuple(
@@ -242,7 +242,7 @@ def test_the_brief_table_of_text_is_read_as_the_old_one() -> None:
     assert [message for message in found.messages if "pySMART: ValueError" in message] != []
 
 
-def test_where_pysmart_reads_otherwise_is_counted_and_told() -> None:
+def test_where_pysmart_reads_otherwise_is_counted_and_reported() -> None:
     """A report whose text contradicts its JSON: the JSON is used, and the drive counts it."""
     said = document("ata")
     said["serial_number"] = "AC-4000-0002"
@@ -349,7 +349,7 @@ def test_without_a_sensor_there_is_no_temperature() -> None:
         ("Unknown status (0x9)", None),
     ],
 )
-def test_a_self_test_passes_fails_or_tells_nothing(status: str, passed: bool | None) -> None:
+def test_a_self_test_passes_fails_or_reports_nothing(status: str, passed: bool | None) -> None:
     """Every result that smartctl has; an aborted test has no result for the drive."""
     said = bare("ata")
     said["ata_smart_self_test_log"]["extended"]["table"][0]["status"] = {"string": status}
@@ -476,7 +476,7 @@ def test_a_smartctl_without_json_is_too_old() -> None:
         ("NOBODY", "KNOWS", "Fibre channel (FCP-4)", ReadStatus.LUN),
     ],
 )
-def test_what_is_no_disk_is_told_by_its_name(
+def test_what_is_no_disk_is_reported_by_its_name(
     vendor: str, product: str, transport: str, cover: ReadStatus
 ) -> None:
     """A volume has no health of its own, with or without an 'OK'; its name is stored."""
@@ -503,7 +503,7 @@ def test_a_disk_behind_a_controller_is_no_volume_whatever_its_name() -> None:
     assert refused(said).status is ReadStatus.NO_PASS_THROUGH
 
 
-def test_a_report_that_was_not_asked_for_health_is_none() -> None:
+def test_a_report_that_was_not_requested_health_is_none() -> None:
     """'smartctl -i' succeeds without health data: that must never look like a healthy drive."""
     said = bare("ata")
     kept = ("json_format_version", "smartctl", "device", "model_name", "serial_number", "wwn")
@@ -548,7 +548,7 @@ def test_a_scsi_device_that_lacks_smart_is_refused_with_its_identity() -> None:
     ],
 )
 @pytest.mark.parametrize("protocol", ["ATA", "NVMe", "SCSI"])
-def test_what_tells_its_name_only_is_not_read(
+def test_what_reports_its_name_only_is_not_read(
     field: dict[str, Any], reason: str, model: str, cover: ReadStatus, protocol: str
 ) -> None:
     """For a disk that is a failed read; a virtual one has nothing to read."""
@@ -561,7 +561,7 @@ def test_what_tells_its_name_only_is_not_read(
     assert found.drive.serial == "S1"
 
 
-def test_a_disk_whose_smart_is_disabled_is_not_read_although_it_tells_its_temperature() -> None:
+def test_a_disk_whose_smart_is_disabled_is_not_read_although_it_reports_its_temperature() -> None:
     """SCT works without SMART: that is not what the disk is monitored by."""
     said = failed("", 0, device={"protocol": "ATA", "type": "sat"})
     said["smartctl"]["messages"] = []
@@ -608,7 +608,7 @@ def test_what_smartctl_does_not_print_of_a_drive_is_no_report(text: str) -> None
         parse(text)
 
 
-def test_no_output_at_all_is_told() -> None:
+def test_no_output_at_all_is_reported() -> None:
     """A smartctl that crashed at once."""
     assert refused("\n").reason == "smartctl printed nothing"
 

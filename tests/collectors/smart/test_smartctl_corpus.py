@@ -62,7 +62,7 @@ def test_every_sample_has_a_verdict() -> None:
 @pytest.mark.parametrize(
     "path", cases_of_corpus(SAMPLES), ids=lambda path: str(path.relative_to(CORPUS))
 )
-def test_a_sample_says_what_a_second_reader_finds(path: Path) -> None:
+def test_a_sample_reports_what_a_second_reader_finds(path: Path) -> None:
     """A drive has the facts that a walk through the JSON, or a search in each line, finds as well.
 
     A refusal has a reason; a text that is no report of a drive has none of a report's marks.

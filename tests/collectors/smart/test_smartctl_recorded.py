@@ -88,7 +88,7 @@ def test_an_nvme_drives_log_is_read(name: str, bits: int, *, passed: bool) -> No
         ("megaraid-nothing", "megaraid,7", ReadStatus.UNREADABLE, None, "INQUIRY failed"),
     ],
 )
-def test_a_disk_without_health_says_why(
+def test_a_disk_without_health_reports_why(
     name: str, kind: str, cover: ReadStatus, serial: str | None, words: str
 ) -> None:
     """The reason is smartctl's; the identity is known if it was reported."""
@@ -109,7 +109,7 @@ def test_a_scan_may_list_a_disk_twice_and_another_not_at_all() -> None:
     ("name", "outcome"),
     [("self-test-begun", SelfTestOutcome.DONE), ("self-test-refused", SelfTestOutcome.REFUSED)],
 )
-def test_a_self_test_has_begun_only_where_smartctl_says_so(
+def test_a_self_test_has_begun_only_where_smartctl_reports_that(
     name: str, outcome: SelfTestOutcome
 ) -> None:
     """smartctl 7.3 supports none for NVMe: it prints nothing about it, and its exit status is 0."""

@@ -200,7 +200,7 @@ def test_smartd_at_an_areca_is_a_warning_with_what_stops_it(checked: Checker) ->
     assert "\n             systemctl disable --now smartmontools.service\n" in text
 
 
-def test_a_source_that_says_nonsense_is_unknown(checked: Checker) -> None:
+def test_a_source_that_reports_nonsense_is_unknown(checked: Checker) -> None:
     """Status 3, with the collector's name; a critical finding outranks it."""
     broken = machine() | {"/proc/meminfo": "MemTotal: plenty\n"}
     status, text = checked(broken)
@@ -260,7 +260,7 @@ def test_a_rule_file_that_is_none_by_its_size_is_not_read(checked: Checker) -> N
     assert "expected at most 1048576 bytes, got 1099511627776" in " ".join(text.split())
 
 
-def test_a_recording_that_is_none_is_said(checked: Checker) -> None:
+def test_a_recording_that_is_none_is_reported(checked: Checker) -> None:
     """Status 3 and a sentence."""
     status, text = checked(None, "--play", str(checked.directory / "nothing"))
     assert status == 3
@@ -274,7 +274,7 @@ def test_a_recording_older_than_a_source_is_not_broken(checked: Checker) -> None
     assert status == 0, text
 
 
-def test_json_says_the_same(checked: Checker) -> None:
+def test_json_reports_the_same(checked: Checker) -> None:
     """Levels, alerts, objects and advice as data."""
     status, text = checked(machine(degraded=1), "--json")
     report = json.loads(text)
@@ -402,7 +402,7 @@ def test_a_mistake_of_ours_is_a_line_and_no_traceback() -> None:
     assert "Traceback" not in "\n".join(report.lines())
 
 
-def test_a_child_that_dies_is_said() -> None:
+def test_a_child_that_dies_is_reported() -> None:
     """For example killed by the OOM killer."""
 
     def die(_: Callable[[str], None]) -> CheckReport:
@@ -420,7 +420,7 @@ class Fast(SystemClock):
         return time.monotonic() * 20
 
 
-def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) -> None:
+def test_a_source_that_hangs_is_unknown_and_the_others_are_reported(tmp_path: Path) -> None:
     """sysfs of a sick disk: 'no answer for 1x s'; the check ends while the thread still hangs."""
     release = threading.Event()
     held = {"md": lambda _: release.wait()}
@@ -441,7 +441,7 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
     assert "1 collector failed" in text
 
 
-def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -> None:
+def test_a_check_does_not_report_that_a_machine_has_no_kernel_log(tmp_path: Path) -> None:
     """A check does not read the kernel log: it names the command that does."""
     polled = program_sources()
     sources = [s for s in polled if s.name in {"kernel_log", "controllers", "stat"}]
@@ -456,7 +456,7 @@ def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -
     )
 
 
-def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
+def test_what_the_running_service_reports_counts(tmp_path: Path) -> None:
     """A write stall needs minutes of data: the check reports the alert of the service."""
     feed = Feed(recorded("write-stall"), tmp_path / "feed")
     program = Played(tmp_path, feed)

@@ -252,7 +252,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_is_told_by_its_text_and_judged(kind: str) -> None:
+def test_each_kind_is_reported_by_its_text_and_judged(kind: str) -> None:
     """A healthy array ends 0, a degraded or failed one 1 with the alert of the service."""
     well, bad, alert = KINDS[kind]
     told = data(well)
@@ -411,7 +411,7 @@ def test_a_storm_is_its_first_lines_and_a_count() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_text_cut_anywhere_is_never_well_while_it_tells_what_is_wrong(
+def test_a_text_cut_anywhere_is_never_well_while_it_reports_what_is_wrong(
     kind: str,
 ) -> None:
     """Truncated output, of a killed program or a bad copy: its first part still counts."""
@@ -456,7 +456,7 @@ STRANGE = f"{MPT}You seem to have no disks\n".format(state="DEGRADED")
         ("megacli", TWO_AS_ONE, "failed"),
     ],
 )
-def test_what_cannot_be_read_is_said_beside_what_can(kind: str, text: str, state: str) -> None:
+def test_what_cannot_be_read_is_reported_beside_what_can(kind: str, text: str, state: str) -> None:
     """A damaged row, a line of another program, a missing heading."""
     told = data(text, kind)
     assert len(told["unparsed"]) == 1
@@ -536,7 +536,7 @@ def test_what_a_terminal_would_obey_is_spelled_out() -> None:
     assert "\x07" not in told
 
 
-def test_of_a_texts_machine_nothing_is_said_that_the_text_does_not_say() -> None:
+def test_of_a_texts_machine_nothing_is_reported_that_the_text_does_not_report() -> None:
     """A degraded mirror from a forum: its members were reported to be on a missing disk."""
     advice = "\n".join(alert["advice"] for alert in data(DEGRADED)["alerts"])
     assert "Members of md0 (raid1): sdb1 faulty; sda1.\n" in advice
@@ -572,7 +572,7 @@ _STATUS = (
         ),
     ],
 )
-def test_a_part_that_tells_of_a_fault_is_not_outvoted_by_the_rest(text: str) -> None:
+def test_a_part_that_reports_of_a_fault_is_not_outvoted_by_the_rest(text: str) -> None:
     """A bad exit status, count or row outweighs a general "OK" in the text."""
     told = read(text)
     assert told.status == 1

@@ -104,7 +104,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     made.control.close()
 
 
-def test_a_piped_status_says_all_of_it(
+def test_a_piped_status_reports_all_of_it(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For a ticket: plain lines, nothing cut off, no control characters."""
@@ -116,7 +116,7 @@ def test_a_piped_status_says_all_of_it(
     assert "..." not in text
 
 
-def test_a_status_on_a_terminal_says_all_of_it(
+def test_a_status_on_a_terminal_reports_all_of_it(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """80 columns: tables are drawn, text is folded, colours are the only escape sequences."""
@@ -171,7 +171,7 @@ def test_a_newer_service_is_understood(
     assert "iowarden 9" in capsys.readouterr().out
 
 
-def test_a_service_of_another_kind_is_told(
+def test_a_service_of_another_kind_is_reported(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A field of another type is a readable error."""
@@ -180,7 +180,7 @@ def test_a_service_of_another_kind_is_told(
     assert "version" in capsys.readouterr().err
 
 
-def test_nobody_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_there_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The service is down: the error names the socket and the next step; exit status 1."""
     missing = str(tmp_path / "control.sock")
     assert run("status", "--socket", missing) == 1
@@ -192,7 +192,7 @@ def test_nobody_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert "Start it: systemctl start iowarden" in line
 
 
-def test_a_path_that_is_too_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_is_too_long_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """A path that is too long is an error message, not a traceback."""
     assert run("status", "--socket", "/" + "x" * 200) == 1
     assert "path too long). See: systemctl status iowarden" in capsys.readouterr().err
@@ -221,7 +221,7 @@ def test_who_may_not_is_told_what_to_do(service: Service) -> None:
     assert "Use sudo, or join group 'iowarden'" in text
 
 
-def test_a_service_that_hangs_up_is_told(
+def test_a_service_that_hangs_up_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The service ends, or sends half a line or no JSON, while a client waits for an answer."""
@@ -248,7 +248,7 @@ def test_a_service_that_hangs_up_is_told(
         assert told in error
 
 
-def test_a_service_that_says_nothing_is_not_waited_for(
+def test_a_service_that_reports_nothing_is_not_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service stopped by a debugger: the socket accepts the client, which then times out."""
@@ -262,7 +262,7 @@ def test_a_service_that_says_nothing_is_not_waited_for(
 # --- silences and acknowledgements
 
 
-def test_a_silence_is_asked_for(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_silence_is_requested(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     """The service gets the arguments as typed; it identifies the user itself."""
     service.answers["silence add"] = {"answer": SILENCE}
     words = ("device=~sd.*", "WriteStall", "--for", "1h30m", "--reason", "moving the rack")
@@ -295,7 +295,7 @@ def test_a_silence_lasts_until_a_time(service: Service) -> None:
         ("--until", "2001-01-01", "in the future"),
     ],
 )
-def test_a_time_that_is_none_is_told(
+def test_a_time_that_is_none_is_reported(
     service: Service, capsys: pytest.CaptureFixture[str], option: str, value: str, said: str
 ) -> None:
     """No request is sent, and the error states the expected form."""

@@ -92,7 +92,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     made.control.close()
 
 
-def test_coverage_says_who_is_not_read_and_why(
+def test_monitoring_status_reports_who_is_not_read_and_why(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Problems come first, with the remedy; the output has no control characters."""
@@ -112,7 +112,7 @@ def test_coverage_says_who_is_not_read_and_why(
     assert [c for c in text if not c.isprintable() and c != "\n"] == []
 
 
-def test_of_a_disk_that_vanished_nobody_says_that_it_was_never_read(
+def test_of_a_disk_that_vanished_nobody_reports_that_it_was_never_read(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was polled until it vanished; only a present disk that was never polled says so."""
@@ -126,7 +126,7 @@ def test_of_a_disk_that_vanished_nobody_says_that_it_was_never_read(
     ("verdict", "status"),
     [("ok", 0), ("warning", 1), ("critical", 2), ("unknown", 3), ("", 3), ("of a later one", 3)],
 )
-def test_the_exit_status_is_that_of_the_coverage(
+def test_the_exit_status_is_that_of_the_monitoring_status(
     service: Service, verdict: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As for 'iowarden check': only 0 means that every disk is monitored."""
@@ -199,7 +199,7 @@ def test_the_past_is_bars_and_what_changed(
     assert json.loads(capsys.readouterr().out)["samples"][-1] == [NOW - 100, 8.0]
 
 
-def test_a_long_past_is_cut_and_says_so(
+def test_a_long_past_is_cut_and_reports_that(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A thousand changes: the last forty are shown, unless --all is given."""

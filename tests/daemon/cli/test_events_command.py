@@ -127,7 +127,7 @@ def test_events_are_lines(service: Service, capsys: pytest.CaptureFixture[str]) 
     assert tuple(json_codec.decode(EventLine, line) for line in lines) == (SAID, EVENT)
 
 
-def test_what_is_asked_for_arrives(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_requested_arrives(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     """Each option is sent to the service; a duration means that long ago."""
     service.answers["events"] = {"answer": EventList()}
     before = time.time()
@@ -151,7 +151,7 @@ def test_what_is_asked_for_arrives(service: Service, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("words", [("--since", "soon"), ("--severity", "bad"), ("-n", "-1")])
-def test_an_option_that_is_none_is_told(
+def test_an_option_that_is_none_is_reported(
     service: Service, capsys: pytest.CaptureFixture[str], words: tuple[str, str]
 ) -> None:
     """No request is sent, and the error states the expected form."""
@@ -162,7 +162,7 @@ def test_an_option_that_is_none_is_told(
     assert service.asked == []
 
 
-def test_a_service_of_before_that_tells_everything_is_not_taken_for_an_answer(
+def test_a_service_of_before_that_reports_everything_is_not_taken_for_an_answer(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An old service has no filters: the client filters the events itself."""
@@ -173,7 +173,7 @@ def test_a_service_of_before_that_tells_everything_is_not_taken_for_an_answer(
     assert line.endswith("  dire      iowarden  -         -           a dire")
 
 
-def test_what_is_missing_is_said_beside_the_events(
+def test_what_is_missing_is_reported_beside_the_events(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The disk with history.db hangs: the events in memory are listed, with a note."""
@@ -342,7 +342,7 @@ def test_all_of_an_incident_is_on_the_screen(
     assert max(map(len, plain.splitlines())) <= 80
 
 
-def test_a_closed_incident_says_since_when(
+def test_a_closed_incident_reports_since_when(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its details are no longer available; that its events could not be read is shown."""

@@ -55,7 +55,7 @@ def hit(start: int, **fields: object) -> SectorContent:
         (["sd a", "1"], "got 'sd a'"),
     ],
 )
-def test_a_command_line_that_is_none_says_what_would_be(
+def test_a_command_line_that_is_none_reports_what_would_be(
     words: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rejected before the machine is queried."""

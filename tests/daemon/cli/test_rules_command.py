@@ -128,7 +128,7 @@ def test_what_can_never_find_anything_is_noted_where_it_stands(
     assert 'node_load1\' never has job="node-exporter"' not in capsys.readouterr().out
 
 
-def test_the_service_says_which_rule_can_never_find_anything(home: Path) -> None:
+def test_the_service_reports_which_rule_can_never_find_anything(home: Path) -> None:
     """The note is in the log, for an alert that never fires; a reload with a fix ends it."""
     own = home / "rules.d" / "own.yaml"
     own.write_text(ODD)
@@ -156,7 +156,7 @@ def test_shipped_rules_find_what_they_name() -> None:
     assert unmatched(groups, catalog(settings_)) == []
 
 
-def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
+def test_an_alert_that_cannot_be_distinguished_from_a_shipped_one_is_refused(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A restored alert is assigned to its rule by name and severity; the error has the remedy."""
@@ -183,7 +183,7 @@ def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
     assert main.main(["rules", "check", *config(home)]) == 0
 
 
-def test_all_that_is_wrong_with_all_files_is_told(
+def test_all_that_is_wrong_with_all_files_is_reported(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """File, line and column of each; the configuration's overrides first."""
@@ -344,7 +344,7 @@ def listed(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, st
     return {(line["rule"], line["severity"]): line for line in lines}
 
 
-def test_rules_are_listed_with_what_they_ask_and_where_they_are_from(
+def test_rules_are_listed_with_what_they_query_and_where_they_are_from(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Shipped rules with their overrides; without state, as no service answers."""

@@ -78,7 +78,7 @@ def test_a_terminal_gets_a_bar(service: Service, monkeypatch: pytest.MonkeyPatch
     assert "4711" in text
 
 
-def test_what_drives_say_reaches_no_terminal_as_a_command(
+def test_what_drives_report_reaches_no_terminal_as_a_command(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A serial number and a reason with escape sequences."""

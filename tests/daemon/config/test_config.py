@@ -44,7 +44,7 @@ def set_in_example(key: Key) -> str:
     return before + head + changed
 
 
-def test_node_exporters_series_are_shown_only_when_asked() -> None:
+def test_node_exporters_series_are_shown_only_when_queried() -> None:
     """A second node_uname_info on a host breaks public rules: never by default."""
     assert parse_config("", FILE).expose_node is False
     assert parse_config("expose: {node: true}\n", FILE).expose_node is True
@@ -61,7 +61,7 @@ def test_series_of_other_exporters_are_labelled_as_a_prometheus_would() -> None:
 # --- The example file.
 
 
-def test_the_example_is_what_the_table_of_keys_says() -> None:
+def test_the_example_is_what_the_table_of_keys_reports() -> None:
     """Every key with default and explanation; after a change: write `example()` to it."""
     assert EXAMPLE.read_text() == example()
 
@@ -297,7 +297,7 @@ def test_one_mistake_is_one_line_with_its_reason(text: str, expected: str) -> No
     assert len(line) < 320
 
 
-def test_all_mistakes_of_a_file_are_told_at_once_in_its_order() -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once_in_its_order() -> None:
     """Three errors are reported in one attempt."""
     text = "host: a\nmail:\n  port: x\n\n  prot: 25\nlisten: y\n"
     assert [line.partition(" ")[0] for line in problems(text)] == [":3:", ":5:", ":6:"]
@@ -505,7 +505,7 @@ expose: {smartctl: true}
     )
 
 
-def test_overrides_say_what_is_different_about_a_rule() -> None:
+def test_overrides_report_what_is_different_about_a_rule() -> None:
     """Thresholds as numbers or durations; a missing one is None."""
     text = (
         "overrides:\n  A: {enabled: no}\n  B/warning: {threshold: 5m, severity: info}\n"

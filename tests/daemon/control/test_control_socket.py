@@ -251,7 +251,7 @@ def test_a_silent_client_is_hung_up_on_and_a_follower_is_not(
     assert follower.line()["event"]["text"] == "the sun rises"
 
 
-def test_a_loop_that_does_not_answer_is_told(
+def test_a_loop_that_does_not_answer_is_reported(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The timeout is an error; a late answer is not sent for the next request."""
@@ -391,7 +391,7 @@ def test_a_thousand_connections_keep_nobody_out(
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_no_descriptor_left_is_told_and_survived(
+def test_no_descriptor_left_is_reported_and_survived(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """New clients are served once descriptors are available again."""

@@ -115,7 +115,7 @@ VALUES = st.floats(allow_nan=False) | st.integers(0, 2**64)
         st.tuples(LABEL_VALUES, VALUES), min_size=1, max_size=5, unique_by=lambda pair: pair[0]
     )
 )
-def test_whatever_a_device_calls_itself_the_text_says_it(pairs: list[tuple[str, float]]) -> None:
+def test_whatever_a_device_calls_itself_the_text_reports_it(pairs: list[tuple[str, float]]) -> None:
     """Serial numbers and paths with quotes, backslashes, newlines and any script are unchanged."""
     text = rendered(chunk("x", 1, group(INFO, *((disk(name), value) for name, value in pairs))))
     expected = {(INFO.name, disk(name)): float(value) for name, value in pairs}
@@ -140,7 +140,7 @@ SETS = st.dictionaries(DEVICES, VALUES, max_size=4)
 
 
 @given(st.lists(st.tuples(SETS, SETS, st.booleans()), min_size=1, max_size=6))
-def test_a_scrape_after_any_history_says_what_a_first_scrape_would(
+def test_a_scrape_after_any_history_reports_what_a_first_scrape_would(
     history: list[tuple[dict[str, float], dict[str, float], bool]],
 ) -> None:
     """Disks appear, disappear and change between scrapes; some snapshots are never scraped."""
@@ -212,7 +212,7 @@ def broken(samples: tuple[Sample, ...]) -> Group:
     ],
     ids=["text", "none", "another name", "label no text", "no labels"],
 )
-def test_one_broken_family_leaves_the_others_and_is_told_once(group_: Group) -> None:
+def test_one_broken_family_leaves_the_others_and_is_reported_once(group_: Group) -> None:
     """A bug in one collector must not hide all other metrics."""
     told: list[str] = []
     exposed = Exposition(told.append)
@@ -269,7 +269,7 @@ def test_scrapes_at_the_same_time_see_whole_snapshots() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_promtool_has_nothing_to_say() -> None:
+def test_promtool_has_nothing_to_report() -> None:
     """Prometheus's parser and linter accept names, help texts, escapes and special values."""
     text = rendered(
         chunk(

@@ -192,7 +192,7 @@ def test_health_is_a_status_and_a_sentence(start: Start, path: str) -> None:
     assert ask(server, path)[0] == "200 OK"
 
 
-def test_the_front_page_tells_version_alerts_and_where_to_go(start: Start) -> None:
+def test_the_front_page_reports_version_alerts_and_where_to_go(start: Start) -> None:
     """HTML in a sentence, for example from a device name, is shown as text."""
     _, headers, body = ask(start(app(landing=lambda: "1 fires: <b>&sda")), "/")
     assert headers["content-type"] == "text/html; charset=utf-8"
@@ -376,7 +376,7 @@ def test_descriptors_above_1023_are_served(start: Start) -> None:
 # --- Start and end.
 
 
-def test_an_address_in_use_is_told_and_taken_as_soon_as_it_is_free(errors: list[str]) -> None:
+def test_an_address_in_use_is_reported_and_taken_as_soon_as_it_is_free(errors: list[str]) -> None:
     """Another exporter has the port: the other address works, and start can be called again."""
     with socket.create_server(LOCAL) as other:
         taken = other.getsockname()
@@ -401,7 +401,7 @@ def test_an_address_in_use_is_told_and_taken_as_soon_as_it_is_free(errors: list[
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1"])
-def test_an_address_of_another_machine_is_told(errors: list[str], host: str) -> None:
+def test_an_address_of_another_machine_is_reported(errors: list[str], host: str) -> None:
     """A configuration copied from another host; the addresses are reserved for documentation."""
     server = http_server.HttpServer(((host, 9748),), app(), SETTINGS, errors.append)
     error = server.start()

@@ -98,7 +98,7 @@ def at(moment: float) -> str:
 
 @pytest.mark.parametrize("serials", [True, False], ids=["Linux 3.15", "Linux 2.6"])
 @pytest.mark.parametrize("settings", ["", CONFIGURED], ids=["", "SMART asked plainly"])
-def test_what_three_sources_tell_of_one_disk_is_one_mail(
+def test_what_three_sources_report_of_one_disk_is_one_mail(
     tmp_path: Path, serials: bool, settings: str
 ) -> None:
     """By serial number, channel and name, each line at its own time, and what to believe."""
@@ -145,7 +145,9 @@ def test_where_only_made_up_data_are_read_they_are_named_as_such(tmp_path: Path)
     assert "synthesised" in said
 
 
-def test_what_only_the_controller_tells_later_is_told_in_the_same_thread(tmp_path: Path) -> None:
+def test_what_only_the_controller_reports_later_is_reported_in_the_same_thread(
+    tmp_path: Path,
+) -> None:
     """Patterns are written and read back: ten errors, and the kernel sees none of them."""
     server = Server(tmp_path)
     for sector in (*SECTORS, None, None, None):
@@ -281,7 +283,7 @@ def test_two_equal_controllers_are_kept_apart(tmp_path: Path) -> None:
     assert "areca 1" not in said
 
 
-def test_a_log_that_is_cleared_is_a_gap_and_nothing_is_told_again(
+def test_a_log_that_is_cleared_is_a_gap_and_nothing_is_reported_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Somebody clears it between two looks; then the disk fails once more."""

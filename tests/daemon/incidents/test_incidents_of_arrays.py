@@ -77,7 +77,7 @@ MEDIUM_ERROR = (
         ("raid10", 4, "sdc", False),
     ],
 )
-def test_an_error_of_the_last_copy_is_critical_and_says_so_first(
+def test_an_error_of_the_last_copy_is_critical_and_reports_that_first(
     tmp_path: Path, level: str, count: int, disk: str, *, last: bool
 ) -> None:
     """The array has lost sdb; a sector of another disk cannot be read, which may be the only one.
@@ -176,7 +176,7 @@ def test_a_disk_with_media_errors_is_not_taken_back(tmp_path: Path, *, unfit: bo
     assert ("/dev/sdb1 is not fit to be re-added to md0" in told) is unfit
 
 
-def test_what_stands_on_many_disks_is_told_once(tmp_path: Path) -> None:
+def test_what_stands_on_many_disks_is_reported_once(tmp_path: Path) -> None:
     """An adapter with all members of an array hangs."""
     machine = Server(tmp_path)
     machine.adapter(0, "mpt3sas")

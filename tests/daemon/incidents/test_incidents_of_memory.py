@@ -199,7 +199,7 @@ def test_fstrim_at_night_is_no_hang(tmp_path: Path) -> None:
     assert mails == []
 
 
-def test_a_restart_in_the_middle_of_a_hang_tells_nothing_anew(tmp_path: Path) -> None:
+def test_a_restart_in_the_middle_of_a_hang_reports_nothing_anew(tmp_path: Path) -> None:
     """Wanted: a mail and its escalation before, none after the restart, the true length at last."""
     live = Database(tmp_path)
     with watched(tmp_path, live) as host:

@@ -77,7 +77,7 @@ def test_who_gets_a_mail_late_reads_how_it_is_now(tmp_path: Path) -> None:
     assert "Do not follow the earlier advice" not in text(mail)
 
 
-def test_what_is_over_when_the_server_is_back_is_one_mail_that_says_so(tmp_path: Path) -> None:
+def test_what_is_over_when_the_server_is_back_is_one_mail_that_reports_that(tmp_path: Path) -> None:
     """It was degraded for two minutes of an outage of a quarter of an hour."""
     with outage(tmp_path) as down:
         down.live.degrade()
@@ -89,7 +89,7 @@ def test_what_is_over_when_the_server_is_back_is_one_mail_that_says_so(tmp_path:
     assert "critical MdDegraded" in text(mail)
 
 
-def test_a_mail_that_says_how_it_is_waits_as_it_was_written(tmp_path: Path) -> None:
+def test_a_mail_that_reports_how_it_is_waits_as_it_was_written(tmp_path: Path) -> None:
     """Nothing changes in four minutes without a server: the first mail goes."""
     with outage(tmp_path) as down:
         down.live.degrade()
@@ -140,7 +140,9 @@ def test_what_stalls_each_night_is_mailed_no_more_after_the_third(tmp_path: Path
     assert "on 3 of the last 7 days (DeviceHang), not longer than usual" in text(again)
 
 
-def test_a_server_that_answers_again_has_its_all_clear_with_the_true_end(tmp_path: Path) -> None:
+def test_a_server_that_answers_again_has_its_resolved_mail_with_the_true_end(
+    tmp_path: Path,
+) -> None:
     """The kernel says 'not responding' once and 'OK' half an hour later; another one stays away."""
     live = Live(tmp_path)
     kernel = Kernel(live)
@@ -159,7 +161,7 @@ def test_a_server_that_answers_again_has_its_all_clear_with_the_true_end(tmp_pat
         assert over["Date"].datetime.timestamp() - ended < 11 * MINUTE
 
 
-def test_what_nothing_tells_the_end_of_is_closed_quietly(tmp_path: Path) -> None:
+def test_what_nothing_reports_the_end_of_is_closed_quietly(tmp_path: Path) -> None:
     """A sector could not be read: nobody can say that it is well now, and the journal says so."""
     live = Live(tmp_path)
     kernel = Kernel(live)

@@ -96,7 +96,7 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     assert hits.get(timeout=60).certain
 
 
-def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
+def test_a_file_on_an_array_that_is_whole_is_not_reported_to_be_lost() -> None:
     """Only its sectors on one member are lost."""
     one, other = (
         SectorContent(8, 8, ContentKind.FILE, "", path=path, array=array)
@@ -109,7 +109,7 @@ def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
     )
 
 
-def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_named() -> None:
+def test_what_btrfs_has_a_second_time_is_not_reported_to_be_lost_and_clones_are_all_named() -> None:
     """A mirror of btrfs itself; without one all clones of a block are affected."""
     mirrored = SectorContent(
         8,
@@ -133,7 +133,7 @@ def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_
     assert "restore /srv/b from a backup" in second
 
 
-def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
+def test_what_cannot_be_reported_reports_why(tmp_path: Path) -> None:
     """The disk was removed meanwhile: that is the answer, without a mail of its own."""
     root, _ = machine(tmp_path, b"x" * 5000)
     hits: SimpleQueue[SectorLookup] = SimpleQueue()
@@ -209,7 +209,7 @@ class Queries:
         return self.files.lookups(["disk S-B"], 0.0)
 
 
-def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path) -> None:
+def test_of_a_range_that_was_read_ahead_no_file_is_reported_to_be_hit(tmp_path: Path) -> None:
     """28 blocks read ahead, one of them bad: other files are next to the file."""
     asked = Queries(tmp_path)
     last = asked.sector + 392
@@ -231,7 +231,7 @@ def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path
     assert "zero" not in text
 
 
-def test_a_range_that_was_read_ahead_gives_way_to_the_sector_that_is_told_later(
+def test_a_range_that_was_read_ahead_gives_way_to_the_sector_that_is_reported_later(
     tmp_path: Path,
 ) -> None:
     """A waiting range is not queried; a reported one is not reported again."""
@@ -277,7 +277,7 @@ def test_eight_sectors_of_a_block_are_one_question(tmp_path: Path, order: int) -
     assert f"sectors {asked.sector} to {asked.sector + 7} " in line
 
 
-def test_lines_that_come_while_a_page_is_asked_for_are_answered_with_it(tmp_path: Path) -> None:
+def test_lines_that_come_while_a_page_is_requested_are_answered_with_it(tmp_path: Path) -> None:
     """All in one read of the log, the last sector first."""
     asked = Queries(tmp_path)
     for sector in reversed(range(asked.sector, asked.sector + 8)):
@@ -289,7 +289,7 @@ def test_lines_that_come_while_a_page_is_asked_for_are_answered_with_it(tmp_path
     assert line.endswith("file /srv/table, bytes 0 to 4095")
 
 
-def test_a_sector_that_is_told_while_its_range_is_asked_for_is_told_by_itself(
+def test_a_sector_that_is_reported_while_its_range_is_requested_is_reported_by_itself(
     tmp_path: Path,
 ) -> None:
     """The exact sector comes late; the range is not reported again."""
@@ -317,7 +317,7 @@ def test_a_sector_that_is_told_while_its_range_is_asked_for_is_told_by_itself(
     assert asked.posted.empty()
 
 
-def test_a_sector_within_a_page_is_told_without_what_lies_ahead_of_it(tmp_path: Path) -> None:
+def test_a_sector_within_a_page_is_reported_without_what_lies_ahead_of_it(tmp_path: Path) -> None:
     """The whole page is queried, the failed sector is reported."""
     asked = Queries(tmp_path)
     asked.say(asked.sector + 5)
@@ -330,7 +330,7 @@ def test_a_sector_within_a_page_is_told_without_what_lies_ahead_of_it(tmp_path: 
     ]
 
 
-def test_the_last_sector_of_a_disk_is_asked_for_though_its_page_has_no_more(
+def test_the_last_sector_of_a_disk_is_requested_though_its_page_has_no_more(
     tmp_path: Path,
 ) -> None:
     """A disk of an odd size."""
@@ -340,7 +340,7 @@ def test_the_last_sector_of_a_disk_is_asked_for_though_its_page_has_no_more(
     assert not asked.learn().problem
 
 
-def test_what_could_not_be_told_is_asked_again_after_an_hour(tmp_path: Path) -> None:
+def test_what_could_not_be_reported_is_queried_again_after_an_hour(tmp_path: Path) -> None:
     """Not at each error of a dying disk; a known answer is not lost again."""
     asked = Queries(tmp_path)
     images, asked.root.images = asked.root.images, {}
@@ -381,7 +381,7 @@ def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
     assert "file /srv/table, bytes 0 to 4095" in asked.lines()[0]
 
 
-def test_a_machine_with_other_devices_is_asked_anew(tmp_path: Path) -> None:
+def test_a_machine_with_other_devices_is_queried_anew(tmp_path: Path) -> None:
     """A disk was added: sectors may have other owners."""
     asked = Queries(tmp_path)
     asked.say(asked.sector)
@@ -394,7 +394,7 @@ def test_a_machine_with_other_devices_is_asked_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["8:16", "8:17"])
-def test_what_is_there_only_since_the_error_is_not_said_to_be_hit(
+def test_what_is_there_only_since_the_error_is_not_reported_to_be_hit(
     tmp_path: Path, number: str
 ) -> None:
     """Another disk took over the name, or the partitions were changed."""
@@ -410,7 +410,7 @@ def test_what_is_there_only_since_the_error_is_not_said_to_be_hit(
             assert f"{name} was created or plugged in 13 min 20 s after" in asked.lines()[0]
 
 
-def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Path) -> None:
+def test_what_a_loop_device_stood_for_before_is_not_reported_to_be_hit(tmp_path: Path) -> None:
     """An image was detached after its error, and another one is loop0 now.
 
     The mail said of the new one's free block that nothing is lost.
@@ -440,7 +440,7 @@ def test_a_mail_does_not_name_a_hundred_files() -> None:
     assert (len(files), files[-1]) == (21, "one of 80 more in sectors 0 to 799 of sdb")
 
 
-def test_what_a_disk_says_while_we_read_it_may_be_of_that() -> None:
+def test_what_a_disk_reports_while_we_read_it_may_be_of_that() -> None:
     """The file system's tables are on the same bad disk: reading them causes more errors."""
     answer = SectorContent(8, 8, ContentKind.FILE, "", path="/srv/a")
     looked = replace(told(answer), requested_seconds=100.0, at_seconds=104.0)

@@ -116,7 +116,7 @@ def test_a_file_is_named_by_its_block(tmp_path: Path) -> None:
     ]
 
 
-def test_of_a_single_block_it_is_said_that_it_may_be_compressed(tmp_path: Path) -> None:
+def test_of_a_single_block_it_is_reported_that_it_may_be_compressed(tmp_path: Path) -> None:
     """The output does not show whether a single block is compressed; for a longer one it does."""
     root = machine(tmp_path)
     root.texts |= {
@@ -255,7 +255,7 @@ def test_a_copy_of_a_file_system_is_not_taken_for_it(tmp_path: Path) -> None:
     assert resolve(0) not in root.asked
 
 
-def test_the_mount_that_names_one_of_its_devices_is_asked_first(tmp_path: Path) -> None:
+def test_the_mount_that_names_one_of_its_devices_is_queried_first(tmp_path: Path) -> None:
     """Other mounts are queried only if this one is wrong: each opens another file system."""
     root = machine(tmp_path, MOUNTS.replace("/dev/sdc", "/dev/disk/by-label/rack"))
     other = btrfs_text.shown("/dev/sdx").replace("5e1f0c9a", "00000000")
@@ -350,7 +350,7 @@ def test_without_the_program_only_the_fixed_places_are_known(tmp_path: Path) -> 
     assert root.asked == []  # that it cannot be read may be why somebody asks
 
 
-def test_an_inode_without_a_name_on_this_host_is_told_by_number(tmp_path: Path) -> None:
+def test_an_inode_without_a_name_on_this_host_is_reported_by_number(tmp_path: Path) -> None:
     """A subvolume that is not in any mount; one whose name cannot be read."""
     root = machine(tmp_path, MOUNTS.replace(" / /srv", " /@ /srv"))
     root.texts |= {
@@ -382,7 +382,7 @@ def test_what_belongs_to_the_file_system_itself_is_metadata(tmp_path: Path) -> N
     )
 
 
-def test_a_long_range_is_told_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_long_range_is_reported_as_far_as_it_is_requested(tmp_path: Path) -> None:
     """Each block takes a run of a program: the answer names the sector to continue at."""
     root = machine(tmp_path)
     root.texts |= {resolve(block): NOBODY for block in range(300)}
@@ -392,7 +392,7 @@ def test_a_long_range_is_told_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
     assert rest.text == f"limit of 240 blocks; locate the rest from {SECTOR + 8 * 240} on"
 
 
-def test_many_snapshots_are_counted_and_not_all_asked_for(tmp_path: Path) -> None:
+def test_many_snapshots_are_counted_and_not_all_requested(tmp_path: Path) -> None:
     """The mounted file is named, whatever the ids of its snapshots are."""
     root = machine(tmp_path, MOUNTS.replace(" / /srv", " /@ /srv").replace("id=5,", "id=900,"))
     some = [*range(300, 500), 900]

@@ -113,7 +113,7 @@ def test_every_sector_of_a_file_is_found_in_the_file(
                 assert answer.bytes in {answer.count * SECTOR, len(text) - answer.offset_bytes}
 
 
-def test_a_sector_is_told_with_the_way_up_to_its_file(
+def test_a_sector_is_reported_with_the_way_up_to_its_file(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
     """Disk, partition, block of the file system."""
@@ -130,7 +130,9 @@ def test_a_sector_is_told_with_the_way_up_to_its_file(
     assert (answer.array, answer.degraded, answer.mounted) == ("", "", True)
 
 
-def test_what_is_no_files_is_told_as_what_it_is(tmp_path: Path, content: dict[str, bytes]) -> None:
+def test_what_is_no_files_is_reported_as_what_it_is(
+    tmp_path: Path, content: dict[str, bytes]
+) -> None:
     """Free space, superblock, journal, a directory, sectors outside of every partition."""
     image = ext4(tmp_path, content, "-b", "4096")
     root = on_partition(tmp_path, image)
@@ -164,7 +166,7 @@ def test_only_free_blocks_cost_no_walk_through_all_inodes(
     assert [line.split("-R ")[1].split()[0] for line in root.asked] == ["stats", "testb"]
 
 
-def test_a_file_with_many_blocks_has_some_that_tell_where_the_others_are(
+def test_a_file_with_many_blocks_has_some_that_report_where_the_others_are(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
     """ext2: if the indirect block is unreadable, so are a thousand others."""
@@ -314,7 +316,7 @@ def test_a_sector_of_a_raid5_is_in_the_file_whose_bytes_it_has(
     assert kinds[:2] == [ContentKind.RESERVED, ContentKind.PARITY]
 
 
-def test_an_array_that_lost_a_member_cannot_tell_what_was_there(
+def test_an_array_that_lost_a_member_cannot_report_what_was_there(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
     """Then the file is really affected: it must be restored from a backup."""
@@ -402,7 +404,7 @@ def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
         ("", ContentKind.UNKNOWN, "no file system is mounted from sdb"),
     ],
 )
-def test_what_cannot_be_asked_says_why(
+def test_what_cannot_be_queried_reports_why(
     tmp_path: Path, kind: str, told: ContentKind, says: str
 ) -> None:
     """No program is run."""
@@ -447,7 +449,7 @@ def test_a_question_that_has_no_answer_is_refused(
     assert root.asked == []
 
 
-def test_a_command_that_writes_says_what_it_destroys(
+def test_a_command_that_writes_reports_what_it_destroys(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
     """The last block of a file is written completely, then the file is truncated to its size."""

@@ -146,7 +146,9 @@ def test_of_one_copy_the_named_file_is_the_damaged_one(tmp_path: Path, probe: Cl
         assert not restore.destroys + delete.command
 
 
-def test_a_mirror_is_told_and_a_scrub_repairs_what_it_named(tmp_path: Path, probe: Client) -> None:
+def test_a_mirror_is_reported_and_a_scrub_repairs_what_it_named(
+    tmp_path: Path, probe: Client
+) -> None:
     """Both devices have the file; the advised command restores the bytes."""
     with made(tmp_path, "raid1", "raid1", 2) as (point, devices):
         files = fill(point)

@@ -79,7 +79,7 @@ def body(notice: Notice, kind: str = "plain") -> str:
     return content
 
 
-def test_three_lines_tell_it_all() -> None:
+def test_three_lines_report_it_all() -> None:
     """Severity, object, summary, since when: in local time and in UTC."""
     assert body(NOTICE).splitlines()[:4] == [
         "CRITICAL on db1.example.com: sda (ACME SLOW-HDD, serial SLOW1)",
@@ -122,12 +122,12 @@ def test_the_whole_text_reads_well() -> None:
     ]
 
 
-def test_a_mail_about_the_whole_host_says_nothing_of_what_it_hits() -> None:
+def test_a_mail_about_the_whole_host_reports_nothing_of_what_it_hits() -> None:
     """'Not known' would be misleading."""
     assert "WHAT IS AFFECTED" not in body(replace(NOTICE, affected=()))
 
 
-def test_a_line_of_10000_characters_is_cut_and_says_so() -> None:
+def test_a_line_of_10000_characters_is_cut_and_reports_that() -> None:
     """An endless name or log line is cut, the rest of the mail is unchanged."""
     words = body(replace(NOTICE, sentences=("x" * 10_000,))).split()
     assert "x" * 2000 + "... (8000 more characters)" in " ".join(words)
@@ -182,7 +182,7 @@ def test_a_repeat_is_the_same_to_the_byte() -> None:
         (Reason.REOPENED, 22, "[CRITICAL] db1.example.com: sda: REOPENED (23rd time): sda is slow"),
     ],
 )
-def test_the_subject_tells_severity_place_and_state(
+def test_the_subject_reports_severity_place_and_state(
     reason: Reason, recurrences: int, expected: str
 ) -> None:
     """What a telephone shows before the mail is opened."""
@@ -192,7 +192,7 @@ def test_the_subject_tells_severity_place_and_state(
     assert subject(short, HOST) == expected
 
 
-def test_a_subject_says_what_happened_and_not_twice_to_what() -> None:
+def test_a_subject_reports_what_happened_and_not_twice_to_what() -> None:
     """A disk vanished; on a telephone often only the subject is read."""
     gone = "sda (SIMULATED HDD, serial S-1234567)"
     told = replace(
@@ -203,7 +203,7 @@ def test_a_subject_says_what_happened_and_not_twice_to_what() -> None:
     assert subject(over, HOST).endswith(": sda: was: has vanished; on it: md0")
 
 
-def test_a_subject_does_not_say_the_controller_twice() -> None:
+def test_a_subject_does_not_report_the_controller_twice() -> None:
     """Rules' summaries begin with it, because elsewhere they are shown alone."""
     card = replace(
         NOTICE,
@@ -330,7 +330,7 @@ class _Visible(html.parser.HTMLParser):
 
 
 @given(text=NASTY)
-def test_the_page_says_what_the_text_says_and_nothing_in_it_is_markup(text: str) -> None:
+def test_the_page_reports_what_the_text_reports_and_nothing_in_it_is_markup(text: str) -> None:
     """A device's name stays text: no tag, no attribute, nothing loaded from elsewhere."""
     notice = replace(NOTICE, summary=text, sentences=(text,), evidence=(Evidence(0.0, text, text),))
     page = _Visible()

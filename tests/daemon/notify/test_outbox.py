@@ -85,7 +85,7 @@ def test_critical_goes_first_then_the_oldest_and_an_incident_in_order() -> None:
     assert len(outbox) == 0
 
 
-def test_a_server_that_is_down_is_asked_at_growing_intervals_for_one_mail() -> None:
+def test_a_server_that_is_down_is_queried_at_growing_intervals_for_one_mail() -> None:
     """Ten mails wait; the intervals are those of backoff_seconds whatever their number."""
     outbox = Outbox()
     outbox.restore([row(n, f"i{n}") for n in range(1, 11)], 0.0)
@@ -156,7 +156,7 @@ def test_a_mail_deferred_for_one_recipient_does_not_hold_back_the_next_of_its_in
     assert departs(outbox, 0.0) == 2
 
 
-def test_a_server_that_turns_a_mail_down_for_good_is_not_asked_again() -> None:
+def test_a_server_that_turns_a_mail_down_for_good_is_not_queried_again() -> None:
     """5xx to MAIL FROM: kept and logged, never retried by itself, never lost."""
     outbox = Outbox()
     outbox.restore([row(1)], 0.0)
@@ -349,7 +349,7 @@ def test_a_server_that_was_down_for_a_day_gets_one_digest() -> None:
     assert (len(outbox), problem, outbox.next_due(due)) == (0, "", None)
 
 
-def test_a_digest_is_as_urgent_as_the_worst_in_it_and_says_so() -> None:
+def test_a_digest_is_as_urgent_as_the_worst_in_it_and_reports_that() -> None:
     """A critical mail among warnings: the subject shows it, and the digest is sent first."""
     outbox = Outbox()
     alone = written(1, "alone", age=3 * HOUR, maybe_taken=True)
@@ -529,7 +529,7 @@ def test_mails_are_marked_before_they_go_and_at_once_where_nothing_is_in_the_way
 # --- how long it takes, and how much is kept
 
 
-def test_what_waits_too_long_is_told_once_a_day_and_when_it_is_over() -> None:
+def test_what_waits_too_long_is_reported_once_a_day_and_when_it_is_over() -> None:
     """The journal is the only other channel to the administrator."""
     outbox = Outbox()
     outbox.add(written(1), START, 1)
@@ -588,7 +588,7 @@ def test_what_nobody_of_today_lacks_is_not_kept_for_a_retry() -> None:
     assert len(outbox) == 0
 
 
-def test_what_was_refused_is_forgotten_after_a_month_and_that_is_said() -> None:
+def test_what_was_refused_is_forgotten_after_a_month_and_that_is_reported() -> None:
     """A typo in 'mail.to' does not fill the disk; each discarded mail is logged with the reason."""
     outbox = Outbox()
     refused = {"recipients_pending": (), "recipients_refused": ("b@x",), "last_error": "550 no"}

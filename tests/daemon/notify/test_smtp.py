@@ -113,7 +113,7 @@ def test_a_refused_recipient_does_not_cost_the_others_their_mail() -> None:
         (Answers(sender="451 4.7.1 greylisted"), False, "MAIL FROM: 451"),
     ],
 )
-def test_what_a_server_says_of_the_whole_message_holds_for_every_recipient(
+def test_what_a_server_reports_of_the_whole_message_holds_for_every_recipient(
     answers: Answers, permanent: bool, words: str
 ) -> None:
     """5xx is permanent, 4xx temporary; either way each recipient is accounted for."""
@@ -280,7 +280,7 @@ def test_a_bug_of_ours_costs_an_attempt_not_the_sender() -> None:
     assert not failed.permanent
 
 
-def test_nobody_listening_is_said_with_server_and_port() -> None:
+def test_nobody_listening_is_reported_with_server_and_port() -> None:
     """Connection refused: the error names server, port and step."""
     port = free_port()
     result = attempt(settings(port))
@@ -288,7 +288,7 @@ def test_nobody_listening_is_said_with_server_and_port() -> None:
     assert os.strerror(errno.ECONNREFUSED) in result.error
 
 
-def test_an_unknown_name_is_said() -> None:
+def test_an_unknown_name_is_reported() -> None:
     """A server name that does not exist (RFC 6761 reserves '.invalid')."""
     result = attempt(settings(25, server="mx.invalid"))
     assert "'mx.invalid:25': name resolution: expected an address, got" in result.error
@@ -489,7 +489,7 @@ def test_a_maildir_that_cannot_be_written_is_an_error_for_now(tmp_path: Path) ->
 # --- test-mail
 
 
-def test_the_test_mail_tells_the_dialogue(tmp_path: Path) -> None:
+def test_the_test_mail_reports_the_dialogue(tmp_path: Path) -> None:
     """Connection, TLS, certificate and each reply are shown to whoever configures mail."""
     certificate = make_certificate(tmp_path)
     answers = Answers(recipients={"b@x": "550 5.1.1 no such user"})

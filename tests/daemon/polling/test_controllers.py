@@ -204,7 +204,7 @@ def test_the_log_of_another_card_is_a_baseline(areca: FakeMachine) -> None:
     assert found.cursors["areca 1"].serial == "Y2"
 
 
-def test_a_cleared_log_is_a_gap_that_is_told_once(areca: FakeMachine) -> None:
+def test_a_cleared_log_is_a_gap_that_is_reported_once(areca: FakeMachine) -> None:
     """The log was cleared, and an event was added after that."""
     poller = areca.poller()
     areca.look(poller)
@@ -215,7 +215,7 @@ def test_a_cleared_log_is_a_gap_that_is_told_once(areca: FakeMachine) -> None:
     assert areca.look(poller).gaps == ()
 
 
-def test_a_log_that_stays_shorter_than_it_was_is_told_once(areca: FakeMachine) -> None:
+def test_a_log_that_stays_shorter_than_it_was_is_reported_once(areca: FakeMachine) -> None:
     """Its newest entries are missing, and no new one is added."""
     areca.answers["cli64 event info"] = HEADER + READING + POWERED_ON + DONE
     poller = areca.poller()
@@ -262,7 +262,7 @@ def test_without_the_program_nobody_knows() -> None:
     "error",
     [DeadlineError("killed after 60 s"), StuckError("in the kernel"), ReadError("no answer")],
 )
-def test_a_program_that_hangs_is_told_and_the_last_state_is_not_for_ever(
+def test_a_program_that_hangs_is_reported_and_the_last_state_is_not_for_ever(
     areca: FakeMachine, error: Exception
 ) -> None:
     """No second run follows one that hangs; the last values expire after three poll intervals."""
@@ -306,7 +306,7 @@ def test_what_is_not_read_is_a_part_or_the_log(areca: FakeMachine) -> None:
     }
 
 
-def test_while_one_maker_hangs_the_other_is_told() -> None:
+def test_while_one_maker_hangs_the_other_is_reported() -> None:
     """A machine with two controllers, one of which fails."""
     found = FakeMachine(ARCMSR, THREEWARE)
     release = threading.Event()
@@ -369,7 +369,7 @@ def without_log(*names: str) -> Backend:
     return Backend("mpt", ("mpt3sas",), ("sas3ircu",), find, state, adapters=True)
 
 
-def test_a_controller_without_a_log_is_asked_for_its_state_alone() -> None:
+def test_a_controller_without_a_log_is_polled_for_its_state_alone() -> None:
     """It has its own poll interval, no cursor, and its program may report its host."""
     found = FakeMachine(HBA)
     found.answers = {"sas3ircu LIST": "", "sas3ircu 0 DISPLAY": "SAS3008"}
@@ -428,7 +428,7 @@ def test_a_unit_is_the_disk_of_the_same_serial_number() -> None:
     assert controller.scsi_address("", unit.address) == ""
 
 
-def test_a_recording_plays_what_was_told(areca: FakeMachine) -> None:
+def test_a_recording_plays_what_was_reported(areca: FakeMachine) -> None:
     """A recording holds enough to get the same result again."""
     live = areca.look(areca.poller())
     assert probe_path("run", ("cli64", "event", "info")) in areca.told

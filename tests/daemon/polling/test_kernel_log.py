@@ -191,7 +191,7 @@ def sectors(value: KernelLog) -> list[int | None]:
 # --- live
 
 
-def test_a_bad_sector_is_told_in_the_look_after_it(this: FakeMachine) -> None:
+def test_a_bad_sector_is_reported_in_the_look_after_it(this: FakeMachine) -> None:
     """Once, with its device, boot and Unix time."""
     reader = this.running()
     this.kernel.say(record(1, BAD.format("sdb", 8), UP_SECONDS + 0.5, pairs=" SUBSYSTEM=block\n"))
@@ -306,7 +306,7 @@ def test_a_storm_is_a_count_with_its_first_and_last_lines(this: FakeMachine) -> 
     assert last.gaps == 0
 
 
-def test_a_storm_is_told_while_it_lasts(this: FakeMachine) -> None:
+def test_a_storm_is_reported_while_it_lasts(this: FakeMachine) -> None:
     """Lines arrive faster than they are read: the poll ends, the next one continues there."""
     reader = this.running()
     this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(1, 101)))
@@ -361,7 +361,7 @@ def test_devices_without_end_are_counted_together(this: FakeMachine) -> None:
     assert sum(value.counts.values()) == count
 
 
-def test_a_sense_whose_next_line_does_not_come_is_told_a_look_later(this: FakeMachine) -> None:
+def test_a_sense_whose_next_line_does_not_come_is_reported_a_look_later(this: FakeMachine) -> None:
     """Until then the cursor stays before it: after a restart it is read again."""
     reader = this.running()
     this.kernel.say(record(1, "sd 0:0:1:0: [sdb] tag#5 Sense Key : Not Ready [current]"))
@@ -375,7 +375,9 @@ def test_a_sense_whose_next_line_does_not_come_is_told_a_look_later(this: FakeMa
     assert value.cursor.sequence == 1
 
 
-def test_a_log_that_breaks_off_is_opened_again_and_nothing_told_twice(this: FakeMachine) -> None:
+def test_a_log_that_breaks_off_is_opened_again_and_nothing_reported_twice(
+    this: FakeMachine,
+) -> None:
     """What was read before the end is reported with what arrived meanwhile."""
     reader = this.running()
     this.kernel.say(record(1, BAD.format("sdb", 1)))
@@ -506,7 +508,7 @@ def test_the_end_of_the_boot_before_comes_from_the_journal(this: FakeMachine) ->
         assert value.cursor.journal != journal
 
 
-def test_live_lines_are_told_while_the_journal_hangs(this: FakeMachine) -> None:
+def test_live_lines_are_reported_while_the_journal_hangs(this: FakeMachine) -> None:
     """The cursor waits for it: after a kill until then, all of it is reported again."""
     this.kernel.say(record(9, BAD.format("sdb", 9)))
     this.journal.write("a.journal", (OTHER_BOOT, 103.0, BAD.format("sdb", 8), this.now - 9))
@@ -553,7 +555,7 @@ def test_a_day_without_iowarden_and_without_a_place_in_the_journal_is_a_gap(
     assert told(this.look(this.started(cursor))) == [("log_gap", "")]
 
 
-def test_lines_of_earlier_boots_are_not_told_again(this: FakeMachine) -> None:
+def test_lines_of_earlier_boots_are_not_reported_again(this: FakeMachine) -> None:
     """The journal still has them; the cursor is in this boot, the ring buffer has lost some."""
     this.journal.write(
         "a.journal",
@@ -566,7 +568,7 @@ def test_lines_of_earlier_boots_are_not_told_again(this: FakeMachine) -> None:
     assert (sectors(value), value.gaps) == ([3], 0)
 
 
-def test_a_sense_that_ends_a_boot_is_told_once(this: FakeMachine) -> None:
+def test_a_sense_that_ends_a_boot_is_reported_once(this: FakeMachine) -> None:
     """The line that would follow was never written."""
     this.journal.write(
         "a.journal",
@@ -578,7 +580,9 @@ def test_a_sense_that_ends_a_boot_is_told_once(this: FakeMachine) -> None:
     assert told(value) == [("scsi_not_ready", "sdb"), ("block_medium_error", "sdb")]
 
 
-def test_without_a_place_in_the_journal_the_time_tells_which_boot_is_new(this: FakeMachine) -> None:
+def test_without_a_place_in_the_journal_the_time_reports_which_boot_is_new(
+    this: FakeMachine,
+) -> None:
     """Three boots in a day, the journal was not read in the second."""
     third = "11111111-9a6f-44d1-99ad-824270d0ef01"
     this.journal.write(
@@ -592,7 +596,7 @@ def test_without_a_place_in_the_journal_the_time_tells_which_boot_is_new(this: F
     assert (sectors(value), value.gaps) == ([3], 0)
 
 
-def test_records_of_two_processors_out_of_order_are_told_once(this: FakeMachine) -> None:
+def test_records_of_two_processors_out_of_order_are_reported_once(this: FakeMachine) -> None:
     """The oldest record of the ring buffer has a slightly later time stamp than the next one."""
     at = (UP_SECONDS - 50, UP_SECONDS - 50.2, UP_SECONDS - 49)
     texts = [BAD.format("sdb", n) for n in range(3)]
@@ -621,7 +625,7 @@ def test_what_was_deleted_of_the_journal_is_a_gap_only_where_it_was_news(this: F
         assert value.gaps == gaps
 
 
-def test_after_a_journal_that_did_not_answer_a_day_is_asked_for(this: FakeMachine) -> None:
+def test_after_a_journal_that_did_not_answer_a_day_is_requested(this: FakeMachine) -> None:
     """Its old position would bring back boots that were reported already."""
     this.kernel.say(record(9, "quiet"))
     value = this.look(this.started(KernelCursor(PLACE, OTHER_BOOT, 77, 102.0, this.now)))
@@ -686,7 +690,7 @@ def test_a_recorded_machine_that_boots_anew_counts_its_lines_anew(machine: Machi
     assert value.cursor.boot_id.startswith("11111111")
 
 
-def test_more_devices_than_there_can_be_are_told_together(machine: MachineMaker) -> None:
+def test_more_devices_than_there_can_be_are_reported_together(machine: MachineMaker) -> None:
     """In one poll as well: few events are stored, all are counted."""
     reader = KernelLogPoller(None, lambda: 10.0)
     root = played(machine, "6,0,0,-;Linux version 6.1\n")

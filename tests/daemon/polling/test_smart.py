@@ -79,7 +79,7 @@ def test_a_recording_without_smartctl_has_no_drives(machine: MachineMaker) -> No
         played.later(0.0)
 
 
-def test_another_answer_is_heard_when_it_comes(machine: MachineMaker) -> None:
+def test_another_answer_is_received_when_it_comes(machine: MachineMaker) -> None:
     """The recorded machine polled its disk at 100 s and at 1500 s; so does the replay."""
     played = Played(machine)
     disks = played.later(0.0, {NAME: output()})

@@ -230,7 +230,7 @@ def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
         poller.settled(0.1)
 
 
-def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench) -> None:
+def test_a_drive_that_is_late_gets_more_time_and_is_then_queried_less(bench: Bench) -> None:
     """A bridge that hangs on '-x': killed twice, then polled with '-a' and a reason."""
     bench.behind(0, 0)
     bench.does("0-0", 'case "$*" in *" -x "*) exec sleep 999;; esac')
@@ -245,7 +245,7 @@ def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench
     assert last.reason.startswith("polled with '-a': '-x -f old")
 
 
-def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
+def test_what_a_drive_reported_is_held_for_three_periods(bench: Bench) -> None:
     """It fails from then on: its values stay for a while, then the reason replaces them."""
     bench.behind(0, 0)
     poller = bench.start()
@@ -264,7 +264,7 @@ def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
     assert all("what is this?" in reason for reason in unread.values())
 
 
-def test_a_sleeping_drive_is_not_woken_and_what_it_said_is_held(bench: Bench) -> None:
+def test_a_sleeping_drive_is_not_woken_and_what_it_reported_is_held(bench: Bench) -> None:
     """It is in standby for weeks: that is no failure, and none of its data becomes unknown."""
     bench.behind(0, 0)
     poller = bench.start()
@@ -328,7 +328,7 @@ def test_findings_in_the_exit_status_are_no_failure(bench: Bench) -> None:
     assert disk.polled.drive.exit_status == 64
 
 
-def test_without_smartctl_no_drive_is_asked_until_it_is_installed(bench: Bench) -> None:
+def test_without_smartctl_no_drive_is_queried_until_it_is_installed(bench: Bench) -> None:
     """One request detects it for all; a minute after its installation, all are read."""
     bench.behind(0, 0, 1)
     bench.program.unlink()
@@ -365,7 +365,7 @@ def test_a_smartctl_without_json_is_as_none(bench: Bench) -> None:
     assert "expected version 7.0 or later, which has JSON, got 6.6" in polled.reason
 
 
-def test_without_probe_every_drive_says_so(bench: Bench) -> None:
+def test_without_probe_every_drive_reports_that(bench: Bench) -> None:
     """'probe: false', or a foreground run without root."""
     bench.behind(0, 0)
     poller = bench.poller()
@@ -374,7 +374,7 @@ def test_without_probe_every_drive_says_so(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("controllers", [10, pytest.param(50, marks=pytest.mark.system)])
-def test_hundreds_of_drives_are_asked_once_each_and_not_all_at_once(
+def test_hundreds_of_drives_are_queried_once_each_and_not_all_at_once(
     bench: Bench, controllers: int
 ) -> None:
     """A host with 50 controllers: its drives' first polls are spread over two minutes."""
@@ -420,7 +420,7 @@ def test_of_two_ways_to_a_disk_the_worse_is_tried_once_a_day(bench: Bench) -> No
     assert (disk.polled.target.kind, disk.polled.status) == ("megaraid,256", ReadStatus.READ)
 
 
-def test_an_event_about_a_disk_has_it_asked_at_once(bench: Bench) -> None:
+def test_an_event_about_a_disk_has_it_queried_at_once(bench: Bench) -> None:
     """By its serial number or a kernel name; at most once a minute."""
     bench.behind(0, 0, 1)
     poller = bench.start()
@@ -448,7 +448,7 @@ def test_drives_come_and_go_with_a_look(bench: Bench) -> None:
     assert set(disks.by_key) == {"SERIAL-1-7"}
 
 
-def test_what_cannot_be_asked_is_listed_with_its_reason(bench: Bench) -> None:
+def test_what_cannot_be_queried_is_listed_with_its_reason(bench: Bench) -> None:
     """A volume of a storage array: no SMART data of a disk, and no run of smartctl."""
     bench.unmonitored = (
         UnmonitoredDevice("/dev/sdq", ReadStatus.LUN, "a volume of an array", "sdq"),
@@ -476,7 +476,7 @@ def test_a_configured_drive_that_nobody_tells_of_is_missing(bench: Bench) -> Non
     assert disks.by_key["/dev/sdx"].polled.target.origin == "configuration"
 
 
-def test_another_drive_in_the_place_of_a_configured_one_is_told(bench: Bench) -> None:
+def test_another_drive_in_the_place_of_a_configured_one_is_reported(bench: Bench) -> None:
     """The bay holds a spare that is not configured: the expected one is missing."""
     bench.behind(0, 0)
     drive = ConfiguredDrive("/dev/bus/0", "megaraid,0", serial="WD-WCC130000000")

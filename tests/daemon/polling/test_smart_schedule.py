@@ -45,7 +45,7 @@ def test_what_was_no_fault_of_the_drive_is_tried_again_each_time_later() -> None
     assert drive.polled.runs_total == 0
 
 
-def test_a_drive_that_is_late_twice_is_given_time_and_then_asked_less() -> None:
+def test_a_drive_that_is_late_twice_is_given_time_and_then_queried_less() -> None:
     """Twice the deadline first, then another profile; with the fewest options up to four times."""
     drive, asked = method(), []
     for _ in range(8):
@@ -80,7 +80,7 @@ def test_a_drive_that_sleeps_is_woken_once_it_has_slept_for_too_long() -> None:
     assert not drive.command(options, 90_000.0)[1]
 
 
-def test_what_a_drive_said_is_dropped_after_three_periods() -> None:
+def test_what_a_drive_reported_is_dropped_after_three_periods() -> None:
     """Not during standby, which is a valid answer, too."""
     drive = method()
     drive.finish(READ, 0.0, 0.0, OPTIONS, wake=False)
@@ -106,7 +106,7 @@ def test_one_program_at_a_controller_that_hides_disks_two_at_another() -> None:
     assert [each.target.controller for each in found.due(looked, 0.0)] == ["host1"] * 3
 
 
-def test_many_drives_are_not_asked_all_at_once() -> None:
+def test_many_drives_are_not_queried_all_at_once() -> None:
     """Up to eight are polled when they are found; the polls of more are spread over two minutes."""
     few, many = (
         lanes(*(AccessMethod(f"/dev/sg{n}", "scsi", "", f"host{n}") for n in range(count)))[0]

@@ -210,7 +210,7 @@ def test_strange_requests_are_answered_once_each_and_the_daemon_is_served(
     assert "Traceback" not in probe.text()[log:]
 
 
-def test_a_daemon_of_another_version_is_told_apart(probe: Probe) -> None:
+def test_a_daemon_of_another_version_is_distinguished(probe: Probe) -> None:
     """After an upgrade without a restart: the old side sees the end, the log has both versions."""
     talk = probe.connect(greet=False)
     talk.send(Hello(version=2))

@@ -97,7 +97,7 @@ def test_a_function_returns_json(tmp_path: Path, started: list[Child]) -> None:
         (ValueError("\udcff\ud800"), b"\\udcff\\ud800"),
     ],
 )
-def test_a_function_that_fails_says_why(
+def test_a_function_that_fails_reports_why(
     tmp_path: Path, started: list[Child], error: BaseException, said: bytes
 ) -> None:
     """Whatever it raises, the child ends there, and the parent gets the message."""

@@ -150,7 +150,7 @@ def test_a_descriptor_that_is_sent_to_the_probe_is_not_taken(
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
-def test_the_end_of_the_other_side_is_told_in_both_directions(
+def test_the_end_of_the_other_side_is_reported_in_both_directions(
     pair: tuple[Connection, socket.socket],
 ) -> None:
     """Reading detects the end; writing a broken connection, without a signal or an error."""

@@ -85,7 +85,7 @@ def test_a_foreground_run_starts_it_with_a_connection(tmp_path: Path) -> None:
         (("--runtime-directory", "/tmp"), 64, "no socket: give '--descriptor'"),
     ],
 )
-def test_a_start_without_what_it_needs_says_so(
+def test_a_start_without_what_it_needs_reports_that(
     words: tuple[str, ...], status: int, said: str
 ) -> None:
     """It does not guess a socket or a directory."""

@@ -32,7 +32,7 @@ def up(probe: Client) -> list[float]:
     return [value for name, _, value in probe.samples(0.0) if name == "iowarden_probe_up"]
 
 
-def test_a_service_whose_socket_is_not_there_says_that_the_probe_is_down(place: Path) -> None:
+def test_a_service_whose_socket_is_not_there_reports_that_the_probe_is_down(place: Path) -> None:
     """The socket unit failed at boot: that is reported, and the socket is found once it exists."""
     probe = command.probe(parse_config("", "x"), SystemClock(), under_systemd=True)
     assert probe is not None

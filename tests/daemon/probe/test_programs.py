@@ -223,7 +223,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("arguments", LINES, ids=" ".join)
-def test_what_iowarden_asks_for_is_allowed(arguments: tuple[str, ...]) -> None:
+def test_what_iowarden_requests_is_allowed(arguments: tuple[str, ...]) -> None:
     """Every command line that iowarden uses is on the allowlist."""
     assert allowed.match(arguments).program is allowed.PROGRAMS[arguments[0]]
 
@@ -254,7 +254,7 @@ def test_a_command_line_of_many_arguments_is_refused() -> None:
         allowed.match(("smartctl", *["-a"] * 60, "/dev/sda"))
 
 
-def test_the_refusal_says_where_what_was_expected_and_what_came() -> None:
+def test_the_refusal_reports_where_what_was_expected_and_what_came() -> None:
     """The log shows the argument, and why jmb39x is not an allowed type."""
     with pytest.raises(
         ValueError, match="argument 2: expected '<array_report>', '<md>', got '/dev/sda'"
@@ -626,7 +626,7 @@ def test_a_safe_program_behind_an_unsafe_one_is_taken(machine: FakeMachine) -> N
     assert "'/opt/MegaRAID'" in programs.problems()["storcli64"]
 
 
-def test_an_updated_program_is_taken_and_told_once(machine: FakeMachine) -> None:
+def test_an_updated_program_is_taken_and_reported_once(machine: FakeMachine) -> None:
     """A package installs a new smartctl while iowarden runs; then one comes as a link."""
     programs = machine.programs()
     programs.resolve(["smartctl", "-V"])
@@ -690,7 +690,7 @@ def test_disks_of_a_simple_adapter_go_on_beside_each_other(machine: FakeMachine)
     assert programs.resolve("smartctl -a /dev/nvme0".split()).devices == ("nvme0n1",)
 
 
-def test_two_areca_cards_are_asked_beside_each_other_and_the_vendors_program_waits_for_both(
+def test_two_areca_cards_are_queried_beside_each_other_and_the_vendors_program_waits_for_both(
     machine: FakeMachine,
 ) -> None:
     """smartctl names a controller by its generic device; cli64 may access any, so it runs alone."""
@@ -761,7 +761,7 @@ def test_an_array_waits_for_all_its_disks(machine: FakeMachine) -> None:
     assert (set(command.controllers), command.devices) == ({"sda"}, ("sda",))
 
 
-def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: FakeMachine) -> None:
+def test_xfs_is_queried_at_its_mount_point_and_nowhere_else(machine: FakeMachine) -> None:
     """A directory of root's, a bound file, ext4: root opens nothing but a mounted XFS."""
     machine.disk("sda", "0:0:0:0")
     machine.program("/usr/bin/find")
@@ -791,7 +791,7 @@ def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: FakeMachine) 
             programs.resolve(["find", path, *"-xdev -inum 9 -printf %y:%s:%p\\0 -quit".split()])
 
 
-def test_btrfs_is_asked_where_any_of_its_subvolumes_is_mounted(machine: FakeMachine) -> None:
+def test_btrfs_is_queried_where_any_of_its_subvolumes_is_mounted(machine: FakeMachine) -> None:
     """Its number is no device's: the disk in the mount table is the one that may hang."""
     machine.disk("sda", "0:0:0:0")
     machine.program("/usr/bin/btrfs")
@@ -822,7 +822,7 @@ def test_btrfs_is_asked_where_any_of_its_subvolumes_is_mounted(machine: FakeMach
     assert programs.resolve(tree).devices == ("dm-0",)
 
 
-def test_no_areca_is_asked_while_smartd_runs(machine: FakeMachine) -> None:
+def test_no_areca_is_queried_while_smartd_runs(machine: FakeMachine) -> None:
     """The controller has one buffer for answers; other disks are polled all the same."""
     machine.host(4, "arcmsr")
     machine.generic("sg2", "4:0:16:0")

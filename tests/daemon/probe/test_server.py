@@ -87,7 +87,7 @@ def done(talk: Talk, *arguments: str) -> dict[str, object]:
     return answer.value
 
 
-def test_a_program_is_run_alone_and_all_it_says_is_data(probe: Probe) -> None:
+def test_a_program_is_run_alone_and_all_it_reports_is_data(probe: Probe) -> None:
     """Status and both outputs are returned; it has no input, and inherits nothing."""
     probe.program(
         *A[:1],
@@ -111,7 +111,7 @@ def test_a_program_is_run_alone_and_all_it_says_is_data(probe: Probe) -> None:
     assert os.listdir(probe.runtime) == ["stuck.json"]
 
 
-def test_a_program_that_a_signal_ends_says_so(probe: Probe) -> None:
+def test_a_program_that_a_signal_ends_reports_that(probe: Probe) -> None:
     """The status distinguishes signal and exit; bytes that are not text are returned unchanged."""
     probe.program(*A[:1], "printf 'a\\377'; kill -SEGV $$")
     probe.start()
@@ -487,7 +487,7 @@ def test_the_kernels_messages_come_as_a_descriptor(probe: Probe) -> None:
     assert talk.answer().outcome is ReplyStatus.REFUSED
 
 
-def test_what_is_not_on_the_list_is_refused_and_said_once(probe: Probe) -> None:
+def test_what_is_not_on_the_list_is_refused_and_reported_once(probe: Probe) -> None:
     """Other programs, paths, verbs: an answer each, one log line for all that are the same."""
     probe.start()
     talk = probe.connect()

@@ -41,7 +41,7 @@ DEADLINE_SECONDS = 60.0
         ("newest", ("/" + "x/" * 2000 + "x",)),
     ],
 )
-def test_what_may_be_asked(verb: str, arguments: tuple[str, ...]) -> None:
+def test_what_may_be_queried(verb: str, arguments: tuple[str, ...]) -> None:
     """A path may hold any byte, and be as long as the kernel accepts."""
     assert verbs.refusal(verb, arguments) == ""
 
@@ -108,7 +108,7 @@ except ValueError as error:
 """
 
 
-def test_a_mount_below_a_closed_directory_is_told(tmp_path: Path) -> None:
+def test_a_mount_below_a_closed_directory_is_reported(tmp_path: Path) -> None:
     """Mode 0700, a blank and a backslash in its name: the values are those of that very mount."""
     (tmp_path / "closed").mkdir(mode=0o700)
     place = tmp_path / "closed" / "a b\\c"
@@ -207,7 +207,7 @@ def ask_newest(directory: Path, allowed: str, **options: int) -> dict[str, Any]:
     return verbs.newest((str(directory),), allowed, os.geteuid(), **options)
 
 
-def test_the_newest_and_the_oldest_file_are_told(tmp_path: Path) -> None:
+def test_the_newest_and_the_oldest_file_are_reported(tmp_path: Path) -> None:
     """By modification time, whatever their names; only regular files count."""
     place = tmp_path / "wal"
     place.mkdir()
@@ -249,7 +249,7 @@ def test_a_directory_with_more_names_than_anybody_waits_for(tmp_path: Path) -> N
     assert (found["truncated"], found["entries"]) == (False, 3)
 
 
-def test_only_listed_directories_are_told(tmp_path: Path) -> None:
+def test_only_listed_directories_are_reported(tmp_path: Path) -> None:
     """Neither directories above nor below a listed one; without a list there is nothing."""
     (tmp_path / "wal" / "below").mkdir(parents=True)
     allowed = listing(tmp_path, tmp_path / "wal")
@@ -345,7 +345,7 @@ def messages(value: dict[str, Any]) -> list[str]:
     return [entry["message"] for entry in value["entries"]]
 
 
-def test_a_kernel_message_is_told_with_its_time_and_device(tmp_path: Path) -> None:
+def test_a_kernel_message_is_reported_with_its_time_and_device(tmp_path: Path) -> None:
     """The kernel's own time stamp and boot ID, which identify the same line of '/dev/kmsg'."""
     now = time.time()
     line = exported(7, "I/O error", now, _KERNEL_DEVICE="b8:0", _KERNEL_SUBSYSTEM="block")
@@ -367,7 +367,7 @@ def test_a_kernel_message_is_told_with_its_time_and_device(tmp_path: Path) -> No
     assert verbs.refusal("journal", (found["cursor"],)) == ""
 
 
-def test_without_a_cursor_the_last_day_is_told(tmp_path: Path) -> None:
+def test_without_a_cursor_the_last_day_is_reported(tmp_path: Path) -> None:
     """Months of a journal are not new."""
     now = time.time()
     directory = write_journal(
@@ -379,7 +379,7 @@ def test_without_a_cursor_the_last_day_is_told(tmp_path: Path) -> None:
     assert messages(verbs.journal(("",), directory)) == ["new"]
 
 
-def test_only_the_kernels_own_lines_are_told(tmp_path: Path) -> None:
+def test_only_the_kernels_own_lines_are_reported(tmp_path: Path) -> None:
     """A program's message, also one written to '/dev/kmsg', cannot fake a failing disk."""
     now = time.time()
     directory = write_journal(
@@ -392,7 +392,7 @@ def test_only_the_kernels_own_lines_are_told(tmp_path: Path) -> None:
     assert messages(verbs.journal(("",), directory)) == ["I/O error, dev sdb"]
 
 
-def test_the_cursors_own_entry_is_not_told_again(tmp_path: Path) -> None:
+def test_the_cursors_own_entry_is_not_reported_again(tmp_path: Path) -> None:
     """Each message once, in order, over several files, and nothing if there is nothing new."""
     now = time.time()
     numbers = range(30)
@@ -407,7 +407,7 @@ def test_the_cursors_own_entry_is_not_told_again(tmp_path: Path) -> None:
         assert (after["gap"], after["cursor"]) == (False, every["cursor"])
 
 
-def test_an_entry_before_the_cursor_is_known_as_told() -> None:
+def test_an_entry_before_the_cursor_is_known_as_reported() -> None:
     """Some library versions put the reader a little before it; another log counts separately."""
     earlier, later = (CURSOR.replace("i=1f", f"i={number}") for number in ("9", "20"))
     other = CURSOR.replace("s=a", "s=b")
@@ -432,7 +432,7 @@ def test_what_was_deleted_meanwhile_is_a_gap(tmp_path: Path) -> None:
     assert found["gap"]
 
 
-def test_a_storm_of_messages_is_told_in_parts(tmp_path: Path) -> None:
+def test_a_storm_of_messages_is_reported_in_parts(tmp_path: Path) -> None:
     """A dying disk fills the journal: no answer is too long, and none omits a message."""
     now = time.time()
     count = 2 * verbs.MAX_ENTRIES + 3
@@ -533,7 +533,7 @@ def test_the_machines_own_journal_is_found() -> None:
     assert json.loads(ran.stdout) == {"entries": [], "gap": False, "more": False, "cursor": ""}
 
 
-def test_what_the_kernel_says_now_is_in_no_answer_of_a_program(tmp_path: Path) -> None:
+def test_what_the_kernel_reports_now_is_in_no_answer_of_a_program(tmp_path: Path) -> None:
     """journald detects a program that sends it a message with the kernel's fields."""
     if shutil.which("logger") is None:
         pytest.skip("no 'logger' here")

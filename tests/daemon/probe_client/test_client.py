@@ -268,7 +268,7 @@ def test_an_answer_may_come_byte_by_byte(client: Client, peers: Peers) -> None:
         (encode(Hello())[:-3], "the probe closed the connection before its greeting"),
     ],
 )
-def test_a_peer_that_does_not_greet_is_told_as_the_problem(
+def test_a_peer_that_does_not_greet_is_reported_as_the_problem(
     client: Client, peers: Peers, said: bytes, expected: str
 ) -> None:
     """Another program at the socket, or a probe of another version: the request fails at once."""
@@ -425,7 +425,7 @@ def test_a_greeting_after_the_deadline_is_too_late(peers: Peers) -> None:
         assert peer.request().identifier == 2
 
 
-def test_a_probe_that_hears_and_says_nothing_is_left(peers: Peers) -> None:
+def test_a_probe_that_receives_and_reports_nothing_is_left(peers: Peers) -> None:
     """Without a greeting for 5 s the request fails, long before its own deadline."""
     with a_client(peers.connect, dataclasses.replace(QUICK, hello_seconds=0.0)) as client:
         with pytest.raises(ReadError, match="the probe sent no greeting within 0 s"):
@@ -613,7 +613,7 @@ def test_the_probe_is_kept_while_something_hangs(peers: Peers) -> None:
         assert peers.attempts == 1
 
 
-def test_a_probe_that_ends_while_something_hangs_is_asked_again(
+def test_a_probe_that_ends_while_something_hangs_is_queried_again(
     client: Client, peers: Peers
 ) -> None:
     """Restarted, it finds the program again, or its end: the client checks without a request."""
@@ -636,7 +636,7 @@ def hanging() -> Iterator[tuple[Stuck, subprocess.Popen[bytes]]]:
         process.kill()
 
 
-def test_what_hung_before_a_restart_hangs_until_the_probe_tells_otherwise(
+def test_what_hung_before_a_restart_hangs_until_the_probe_reports_otherwise(
     peers: Peers, hanging: tuple[Stuck, subprocess.Popen[bytes]]
 ) -> None:
     """No probe answers yet, after a restart of iowarden: nothing is resolved until one does."""
@@ -657,7 +657,7 @@ def test_what_hung_before_a_restart_hangs_until_the_probe_tells_otherwise(
         assert client.stuck == ()
 
 
-def test_what_hung_before_a_reboot_is_over_though_no_probe_tells(
+def test_what_hung_before_a_reboot_is_over_though_no_probe_reports(
     peers: Peers, hanging: tuple[Stuck, subprocess.Popen[bytes]]
 ) -> None:
     """Its number is unused now, or belongs to a later process: that is visible without root."""
@@ -738,7 +738,7 @@ def closed_by_all(reading: int) -> bool:
     "message", [StuckNow(()), ProbeReply(1, ReplyStatus.DONE), ProbeReply(9, ReplyStatus.DONE)]
 )
 @pytest.mark.parametrize("count", [1, 2, 200])
-def test_descriptors_that_nobody_asked_for_are_closed(
+def test_descriptors_that_nobody_requested_are_closed(
     client: Client, peers: Peers, message: Message, count: int
 ) -> None:
     """However many arrive, and with whatever message: none is left in the daemon."""
@@ -856,7 +856,9 @@ PIECES = st.one_of(
 
 @given(st.booleans(), st.lists(PIECES, max_size=6))
 @settings(max_examples=150)
-def test_whatever_a_peer_says_the_next_request_is_served(greets: bool, said: list[bytes]) -> None:
+def test_whatever_a_peer_reports_the_next_request_is_served(
+    greets: bool, said: list[bytes]
+) -> None:
     """Only the errors that callers expect are raised, and connections do not affect each other."""
     peers = Peers()
     with contextlib.closing(peers), a_client(peers.connect) as client:

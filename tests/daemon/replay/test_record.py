@@ -74,7 +74,7 @@ def test_a_recording_that_is_interrupted_is_whole(number: signal.Signals, tmp_pa
     assert main(["replay", str(tmp_path / "own.tar.gz")]) == 0
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     """On a full disk, the failed frame is named; nothing hangs."""
     state = str(tmp_path / "state")
     process = recorded(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("name", ["write-stall", "busy-day"])
-def test_a_recorded_machine_tells_what_its_expectation_says(
+def test_a_recorded_machine_reports_what_its_expectation_reports(
     name: str, tmp_path: Path, capsys: Captured
 ) -> None:
     """A stall is one incident and one mail; a healthy day has none."""
@@ -201,7 +201,7 @@ def test_mails_of_another_replay_are_not_mixed_with_those_of_this_one(
     assert "expected a directory for mails, got: " in capsys.readouterr().err
 
 
-def test_a_full_disk_is_told_where_the_timeline_should_go(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_where_the_timeline_should_go(tmp_path: Path) -> None:
     """`iowarden replay IN > FILE` on a full disk: an error message, not a traceback."""
     path = write_recording(tmp_path / "r", [(600.0, machine("sda"))])
     with open("/dev/full", "wb") as full:
@@ -236,7 +236,9 @@ def test_rules_of_ones_own_are_tried_on_a_recorded_machine(
     assert status == 0, capsys.readouterr().out
 
 
-def test_a_recording_that_is_cut_off_is_told_up_to_there(tmp_path: Path, capsys: Captured) -> None:
+def test_a_recording_that_is_cut_off_is_reported_up_to_there(
+    tmp_path: Path, capsys: Captured
+) -> None:
     """The gap is reported; the data before it is replayed."""
     stall = open_fixture("write-stall", tmp_path)
     shutil.rmtree(f"{stall}/000040")
@@ -330,7 +332,7 @@ def test_an_expectation_that_says_nothing_is_refused_by_its_line(text: str, mess
         parse(text, "e.yaml")
 
 
-def test_an_expectation_that_cannot_be_read_is_told(tmp_path: Path, capsys: Captured) -> None:
+def test_an_expectation_that_cannot_be_read_is_reported(tmp_path: Path, capsys: Captured) -> None:
     """Refused before the replay starts."""
     stall = str(FIXTURES / "write-stall.tar.xz")
     assert main(["replay", stall, "--expect", str(tmp_path / "none")]) == 78

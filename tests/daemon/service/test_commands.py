@@ -210,7 +210,7 @@ def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> 
     assert office.kept == []
 
 
-def test_a_silence_in_old_words_is_one_in_new_words_and_says_so() -> None:
+def test_a_silence_in_old_words_is_one_in_new_words_and_reports_that() -> None:
     """An old script still silences mails, and its user learns the new names."""
     names = Renames((Rename(NameKind.EVENT, "block_error", ERRORS.name),))
     office = Office(names=names)
@@ -230,7 +230,7 @@ def test_a_silence_in_old_words_is_one_in_new_words_and_says_so() -> None:
 # --- events
 
 
-def test_what_is_kept_and_what_was_said_is_one_list_by_time(tmp_path: Path) -> None:
+def test_what_is_kept_and_what_was_reported_is_one_list_by_time(tmp_path: Path) -> None:
     """The last ones of years; a recent event appears once, stored or not."""
     office = Office(kept(tmp_path, row(0), row(1), row(498)))
     office.now = 499.0
@@ -248,7 +248,7 @@ def test_what_is_kept_and_what_was_said_is_one_list_by_time(tmp_path: Path) -> N
     assert texts(office.answer("events", incident="3f2", severity="critical")) == []
 
 
-def test_a_client_of_before_asks_as_ever(tmp_path: Path) -> None:
+def test_a_client_of_before_queries_as_ever(tmp_path: Path) -> None:
     """{"last": 50, "follow": false}, or nothing at all: the last fifty."""
     office = Office(kept(tmp_path, *(row(number) for number in range(60))))
     assert texts(office.answer("events")) == [row(number).text for number in range(10, 60)]
@@ -270,7 +270,7 @@ def test_a_severity_that_is_none_is_refused() -> None:
     assert "expected one of critical, warning" in Office().error("events", severity="bad")
 
 
-def test_where_nothing_is_kept_yet_the_rest_is_told(tmp_path: Path) -> None:
+def test_where_nothing_is_kept_yet_the_rest_is_reported(tmp_path: Path) -> None:
     """The first minute after the installation: no file, and nothing is missing."""
     office = Office(str(tmp_path / "history.db"))
     office.telling.send(journal.STARTED, 6, "ready")
@@ -329,7 +329,7 @@ def test_a_disk_that_hangs_keeps_nobody_waiting_and_holds_one_thread(
     assert office.replies.empty()
 
 
-def test_a_bug_of_ours_is_told_and_the_next_one_is_answered(
+def test_a_bug_of_ours_is_reported_and_the_next_one_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No client waits in vain, and the file is released."""
@@ -411,7 +411,7 @@ def test_a_warning_and_a_critical_limit_are_one_line_of_a_status() -> None:
     assert lines(*both) == [("critical", "unknown", "sda")]
 
 
-def test_what_does_not_hold_any_more_is_said_to_be_cleared() -> None:
+def test_what_does_not_hold_any_more_is_reported_to_be_cleared() -> None:
     """It keeps firing for a while; its last value is from before, and is shown as such."""
     held = replace(hot("critical"), absent_seconds=470.0)
     members = (replace(HANGS, absent_seconds=460.0), ERRORS)
@@ -448,7 +448,7 @@ def test_incidents_are_listed_the_open_ones_first() -> None:
     assert (both[1].severity, both[1].closed_seconds) == ("", START + 90)
 
 
-def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
+def test_an_incident_is_reported_in_the_words_of_its_mails(tmp_path: Path) -> None:
     """All advice, even if mails have given it; each member with its times, each event once."""
     other = row(3, incident="3fff000000", key="other")
     rows = [row(number) for number in range(30)]
@@ -541,7 +541,7 @@ def test_an_incident_that_is_none_is_answered_by_what_there_is(said: str, expect
     assert expected in Office().error("incident show", incident=said)
 
 
-def test_where_there_is_no_incident_that_is_said() -> None:
+def test_where_there_is_no_incident_that_is_reported() -> None:
     """The healthy machine."""
     office = Office()
     office.incidents = {}

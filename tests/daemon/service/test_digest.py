@@ -188,7 +188,7 @@ def test_a_risky_setting_known_for_long_hides_no_stall(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ended", ["over", "rule removed", "rule removed while it was off"])
-def test_a_note_that_ended_is_not_told_for_weeks(tmp_path: Path, ended: str) -> None:
+def test_a_note_that_ended_is_not_reported_for_weeks(tmp_path: Path, ended: str) -> None:
     """It is reported as resolved in the week in which it ended, and not again."""
     (tmp_path / "rules.d").mkdir()
     rules = tmp_path / "rules.d" / "mine.yaml"

@@ -126,7 +126,7 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
     assert poller.expected == {"c0": before, "c1": before}
 
 
-def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_told_it() -> None:
+def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_reported_it() -> None:
     """For the kernel log and a controller's; those of a new controller are a baseline."""
     happenings = started()
     lines = (medium_error(10), medium_error(90))
@@ -217,7 +217,7 @@ def test_a_line_without_a_name_waits_a_second_for_the_line_behind_it() -> None:
     assert len({each.subject for each in program.state.groups}) == 1
 
 
-def test_a_line_without_a_name_whose_neighbour_never_comes_is_told_after_a_second() -> None:
+def test_a_line_without_a_name_whose_neighbour_never_comes_is_reported_after_a_second() -> None:
     """It is then an event of the host: no line is lost."""
     program = started()
     program.restore(CorrelationState(), Cursors(), {})

@@ -87,7 +87,7 @@ def test_a_kill_between_an_error_and_its_mail_loses_nothing(
         assert "sector 123456" in text(mails[0])
 
 
-def test_what_happens_while_nobody_watches_is_told_later(tmp_path: Path, live: Live) -> None:
+def test_what_happens_while_nobody_watches_is_reported_later(tmp_path: Path, live: Live) -> None:
     """The ring buffer still holds it; events reported before the stop are not repeated."""
     kernel = Kernel(live)
     with watched(tmp_path, live) as seen:

@@ -202,7 +202,7 @@ def test_a_file_that_will_not_be_written_is_not_named(tmp_path: Path) -> None:
     go.set()
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     """The next incident tries again."""
     (tmp_path / "flights").write_text("in the way")
     kept, said = keeper(tmp_path / "flights")
@@ -272,7 +272,7 @@ def test_switched_off_it_keeps_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "state/flights").exists()
 
 
-def test_a_source_that_says_the_same_costs_no_second_text() -> None:
+def test_a_source_that_reports_the_same_costs_no_second_text() -> None:
     """Data read once a minute stays one text in memory, however often it is read."""
     changes = Changes()
     for second in range(3):

@@ -409,7 +409,7 @@ def test_where_nothing_is_wrong_nothing_is_said_to_be(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_a_part_that_says_that_something_is_wrong_is_not_outvoted(kind: str) -> None:
+def test_a_part_that_reports_that_something_is_wrong_is_not_outvoted(kind: str) -> None:
     """Everything else in the text is healthy, and smartctl prints PASSED above it."""
     told = {fault: read(changed(kind, fault), kind) for fault in FAULTS[kind]}
     assert {fault: each.status for fault, each in told.items()} == {
@@ -418,7 +418,7 @@ def test_a_part_that_says_that_something_is_wrong_is_not_outvoted(kind: str) -> 
     assert [fault for fault, each in told.items() if silent(each)] == []
 
 
-def test_a_line_that_follows_from_an_error_tells_of_one() -> None:
+def test_a_line_that_follows_from_an_error_reports_of_one() -> None:
     """A pasted line lacks the one before; a line without an event class is not understood."""
     told = {line: read(f"[  100.000000] {line}\n", "kernel") for line in LINES}
     assert {line: each.status for line, each in told.items()} == LINES

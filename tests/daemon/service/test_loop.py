@@ -143,7 +143,7 @@ class Reloads:
         self.reloader.take(self.came.get(timeout=10))
 
 
-def test_what_is_asked_for_during_a_reading_is_read_after_it(
+def test_what_is_requested_during_a_reading_is_read_after_it(
     clock: PlayedClock, tmp_path: Path
 ) -> None:
     """Two requests during a reload cause one more reload, of the files as they are then."""
@@ -207,7 +207,7 @@ def test_ready_does_not_wait_for_a_source_that_hangs(clock: PlayedClock) -> None
     assert others == ["WATCHDOG=1"] * 2, "a status that did not change is not sent again"
 
 
-def test_a_program_that_hangs_is_kept_and_said_once(clock: PlayedClock) -> None:
+def test_a_program_that_hangs_is_kept_and_reported_once(clock: PlayedClock) -> None:
     """What hung before the start is not reported again; that it ended is."""
 
     class Probe:

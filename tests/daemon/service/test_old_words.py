@@ -54,7 +54,7 @@ groups:
 """
 
 
-def test_a_rule_file_with_old_words_is_told_the_new_ones(tmp_path: Path) -> None:
+def test_a_message_about_old_names_in_a_rule_file_has_the_new_ones(tmp_path: Path) -> None:
     """A metric, a label and its value, an alert, a condition: each where its selector begins."""
     own = tmp_path / "own.yaml"
     own.write_text(RULES)

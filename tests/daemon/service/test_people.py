@@ -167,7 +167,9 @@ def kernel_log(*lines: tuple[float, str]) -> dict[str, str]:
     return {"/.kmsg": "".join(records)}
 
 
-def test_what_the_kernel_said_is_found_years_later_and_with_its_incident(tmp_path: Path) -> None:
+def test_what_the_kernel_reported_is_found_years_later_and_with_its_incident(
+    tmp_path: Path,
+) -> None:
     """A bad sector of sda: an event and an incident, shown alike; both survive a kill."""
     live = Live(tmp_path)
     before = (5.0, "sd 0:0:0:0: [sda] Attached SCSI disk")

@@ -85,7 +85,7 @@ def test_a_clock_that_was_stepped_or_slept_moves_what_was_kept() -> None:
     assert after.alerts[0].fired_seconds == now - 3000.0
 
 
-def test_a_clock_that_nobody_had_set_tells_no_age() -> None:
+def test_a_clock_that_nobody_had_set_reports_no_age() -> None:
     """Written in 1970, read in 2027: it began before now, and no more is known."""
     before = persisted_state.PersistedState(alerts=(ALERT,), digest=Digest(begun_seconds=60.0))
     after, _ = persisted_state.read(persisted_state.documents(before), 1_800_000_000.0)
@@ -139,7 +139,7 @@ def test_a_late_state_joins_what_has_happened_since() -> None:
     assert after.sequences == {"host": 4, "disk x": 1}
 
 
-def test_a_stall_not_told_yet_goes_on_in_the_thread_of_before() -> None:
+def test_a_stall_not_reported_yet_goes_on_in_the_thread_of_before() -> None:
     """The file was read a few seconds late: no second 'opened' for the same stall."""
     before = persisted_state.PersistedState(incidents={"host": incident("old", mails=1)})
     ours = Incidents({"host": incident("new")}, {"host": 1})
@@ -345,7 +345,7 @@ def test_a_migration_that_fails_costs_its_document_only() -> None:
     assert before.incidents == two().incidents
 
 
-def test_a_document_of_a_newer_version_is_left_alone_and_said() -> None:
+def test_a_document_of_a_newer_version_is_left_alone_and_reported() -> None:
     """After a downgrade: none of it is read, written or removed; the rest is."""
     texts = {**persisted_state.documents(two()), "incidents.v7": "{}", "weather": "{}"}
     version = stored_documents.DOCUMENTS["incidents"].version
@@ -412,7 +412,7 @@ def test_a_declaration_does_not_change_without_a_new_version() -> None:
     ]
 
 
-def test_a_declaration_is_told_in_stored_words_only() -> None:
+def test_a_declaration_is_reported_in_stored_words_only() -> None:
     """Name, type, kind, the values of an enumeration: moving a class changes no digest."""
     text = stored_documents.described(dict[str, Incident])
     for part in (

@@ -78,7 +78,7 @@ def started(programs: Programs, program: Either) -> Either:
     return program
 
 
-def test_a_write_stall_is_one_mail_thread_a_metric_and_an_all_clear(
+def test_a_write_stall_is_one_mail_thread_a_metric_and_a_resolved_mail(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """From '/proc' to a delivered mail and a scrape, and to the end of the incident."""
@@ -162,7 +162,7 @@ def test_a_kill_loses_no_mail_that_had_not_been_sent(
     assert cleared["References"] == mail["Message-ID"]
 
 
-def test_a_server_that_defers_is_asked_again(
+def test_a_server_that_defers_is_queried_again(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """4xx today, 250 a little later: one mail, and the log has both."""
@@ -177,7 +177,7 @@ def test_a_server_that_defers_is_asked_again(
         program.until(lambda: "mail: works again" in program.text(), "the end of the trouble")
 
 
-def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
+def test_a_server_that_refuses_for_good_is_reported_and_the_mail_is_kept(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """5xx: no automatic retry; the mail stays in state.db and is counted on '/metrics'."""
@@ -207,7 +207,7 @@ def test_a_state_directory_that_cannot_be_written_stops_no_mail(
         assert "state.db could not be written: alerts and mails since" in program.text()
 
 
-def test_a_file_that_is_no_state_is_set_aside_and_said_once(
+def test_a_file_that_is_no_state_is_set_aside_and_reported_once(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
     """Garbage before the start, and again at run time: two messages, none that it works again."""
@@ -248,7 +248,7 @@ def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(
     assert program.text().count("vmstat: unparsed") == 1
 
 
-def test_an_incident_that_closes_with_its_all_clear_is_closed_once(tmp_path: Path) -> None:
+def test_an_incident_that_closes_with_its_resolved_mail_is_closed_once(tmp_path: Path) -> None:
     """With both times equal there is one mail and one message about the end."""
     live = Live(tmp_path)
     with watched(tmp_path, live, settings="resolve_after: 10s\nclose_after: 10s\n") as host:
@@ -360,7 +360,7 @@ def test_the_journal_of_the_machine_is_found(
     assert ready["SYSLOG_IDENTIFIER"] == "iowarden"
 
 
-def test_a_test_mail_tells_what_the_server_said(tmp_path: Path) -> None:
+def test_a_test_mail_reports_what_the_server_reported(tmp_path: Path) -> None:
     """`iowarden test-mail`: the dialogue's lines, exit 0 if it was accepted and 1 if not."""
     settings = tmp_path / "iowarden.yaml"
     with smtp_server() as (port, answers):

@@ -202,7 +202,7 @@ def test_an_alert_whose_rule_is_removed_is_gone_and_not_well(tmp_path: Path) -> 
         assert host.wait(1200) == []
 
 
-def test_a_rule_made_less_severe_gives_no_all_clear(tmp_path: Path) -> None:
+def test_a_rule_made_less_severe_gives_no_resolved_mail(tmp_path: Path) -> None:
     """From warning to notice while it fires: unchanged, but no longer mailed."""
     write_rule(tmp_path, "warning")
     live = Live(tmp_path)
@@ -297,7 +297,7 @@ def test_a_bad_configuration_changes_nothing(
         assert "ConfigReloadFailed resolved" in host.program.text()
 
 
-def test_a_hangup_while_a_file_hangs_is_told_and_made_good(tmp_path: Path) -> None:
+def test_a_hangup_while_a_file_hangs_is_reported_and_made_good(tmp_path: Path) -> None:
     """'/etc' on a hung disk: the loop runs, the problem is logged; both HUPs are served later."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:

@@ -306,7 +306,9 @@ def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: FakeMachine) -> N
     assert machine.told("-t") == ["disk2"]
 
 
-def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: FakeMachine) -> None:
+def test_what_a_drive_refuses_is_reported_once_with_what_reads_it_instead(
+    machine: FakeMachine,
+) -> None:
     """Behind a controller that translates: no retry before the next date."""
     machine.tests.groups = (ScheduleGroup(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.does("disk2", "refuse")

@@ -214,7 +214,7 @@ def test_what_was_mended_while_the_program_was_stopped_gets_its_quiet_time(tmp_p
     assert clear["Subject"].startswith("[OK]")
 
 
-def test_a_disk_that_hangs_while_the_program_is_stopped_is_told(tmp_path: Path) -> None:
+def test_a_disk_that_hangs_while_the_program_is_stopped_is_reported(tmp_path: Path) -> None:
     """It hung before SIGCONT: only time from then on counts, and is enough."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:

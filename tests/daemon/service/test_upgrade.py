@@ -103,7 +103,7 @@ def judge(mails: list[EmailMessage]) -> None:
     assert over["Subject"].startswith("[OK] db1.example.com: md0: was: ")
 
 
-def test_an_upgrade_tells_nothing_of_the_past_and_keeps_threads_and_silences(
+def test_an_upgrade_reports_nothing_of_the_past_and_keeps_threads_and_silences(
     tmp_path: Path,
 ) -> None:
     """sdb is silenced, sdd acknowledged, a mail about sdc waits, md0 lacks a member, sdz is gone.

@@ -78,7 +78,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "history.db"
 
 
-def test_what_the_kernel_told_is_there_after_a_restart_the_newest_last(path: Path) -> None:
+def test_what_the_kernel_reported_is_there_after_a_restart_the_newest_last(path: Path) -> None:
     """Stored in any order, read in order of time."""
     rows = [row(2, source="areca", text="Channel 2: Reading Error", count=7), row(0), row(1)]
     keep(path, *rows)
@@ -86,7 +86,7 @@ def test_what_the_kernel_told_is_there_after_a_restart_the_newest_last(path: Pat
     assert found(path, wanted(last=2)) == [rows[2], rows[0]]
 
 
-def test_an_event_that_is_told_again_after_a_kill_is_the_same_row(path: Path) -> None:
+def test_an_event_that_is_reported_again_after_a_kill_is_the_same_row(path: Path) -> None:
     """By its key: the later text and count win, in one batch and over two."""
     keep(path, row(), row(count=10))
     assert found(path) == [row(count=10)]
@@ -217,7 +217,7 @@ def test_of_too_many_events_the_oldest_go_a_bounded_number_at_a_time(
     assert len(found(path)) == len(rows) + 1 - 21
 
 
-def test_a_file_that_is_too_large_loses_events_before_what_drives_said(
+def test_a_file_that_is_too_large_loses_events_before_what_drives_reported(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The events of a storm are deleted first; the newest of them stay while days can go."""

@@ -232,7 +232,7 @@ def test_of_long_ago_as_much_is_kept_as_in_memory(path: Path) -> None:
     assert 0.9 < len(old) / (old[-1] - START) * 15 < 1.1
 
 
-def test_the_wall_clock_tells_how_long_ago_it_was(path: Path) -> None:
+def test_the_wall_clock_reports_how_long_ago_it_was(path: Path) -> None:
     """The clock was set an hour forward while the program ran: its samples are not an hour old."""
     with opened(path) as asked:
         asked.save(tail(row(START, 10), until=START + 9))
@@ -406,7 +406,7 @@ def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Pat
         assert kept(path).rows == [row(START, 15)]
 
 
-def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_asked_for(path: Path) -> None:
+def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_requested(path: Path) -> None:
     """A bad sector under history.db: `recreated` makes the engine hand over all of it again."""
     with opened(path) as asked:
         asked.save(tail(row(START, 10), until=START + 9))
@@ -461,7 +461,7 @@ def test_a_file_below_a_file_is_tried_again(tmp_path: Path) -> None:
     assert len(times) == 19
 
 
-def test_a_full_disk_is_said_and_forgives(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_forgives(tmp_path: Path) -> None:
     """No space: logged, the content stays readable; with space again it continues."""
     with small_disk(tmp_path, "512k") as mount:
         path = mount / "history.db"
@@ -480,7 +480,7 @@ def test_a_full_disk_is_said_and_forgives(tmp_path: Path) -> None:
         assert read(str(path), many[700][0], "raw") == [(START, 1.0)]
 
 
-def test_a_read_only_disk_still_tells_what_was(tmp_path: Path) -> None:
+def test_a_read_only_disk_still_reports_what_was(tmp_path: Path) -> None:
     """The kernel remounted it after an error: rules have their history; new data is not stored."""
     with small_disk(tmp_path) as mount:
         path = mount / "history.db"
@@ -519,7 +519,7 @@ def test_nobody_waits_while_the_disk_hangs(path: Path, monkeypatch: pytest.Monke
     assert read(str(path), "a", "raw") == [(START, 1.0)]
 
 
-def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
+def test_a_bug_of_ours_is_reported_and_the_thread_lives(path: Path) -> None:
     """Something that cannot be stored: logged with its place; what follows is stored."""
     with opened(path) as asked:
         poison = ("x", object(), array("d", [START]), array("d", [1.0]))

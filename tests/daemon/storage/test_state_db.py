@@ -234,7 +234,7 @@ def test_a_file_below_a_file_costs_memory_but_no_work(tmp_path: Path) -> None:
     assert kept(blocked / "state.db") == StateLoaded({"install": '"y"'}, (ROW,))
 
 
-def test_it_is_tried_again_without_being_asked(tmp_path: Path) -> None:
+def test_it_is_tried_again_without_being_queried(tmp_path: Path) -> None:
     """Nothing changes after the disk was repaired: what is in memory is written all the same."""
     blocked = tmp_path / "state"
     blocked.write_text("")
@@ -343,7 +343,7 @@ def test_nobody_waits_while_the_disk_hangs_and_what_came_is_written_after(
     assert kept(path) == StateLoaded({"alerts": "[50]"}, tuple(rows[1:]))
 
 
-def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
+def test_a_bug_of_ours_is_reported_and_the_thread_lives(path: Path) -> None:
     """Something that cannot be stored: logged with its place; what follows is stored."""
     with opened(path) as asked:
         poison = replace(ROW, recipients_pending=(object(),))  # type: ignore[arg-type]

@@ -130,7 +130,7 @@ def test_all_texts_together_are_bounded(kept: SavedTexts) -> None:
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EIO])
 @pytest.mark.parametrize("step", ["makedirs", "open", "fsync", "rename"])
-def test_a_disk_that_refuses_is_told_and_leaves_nothing_torn(
+def test_a_disk_that_refuses_is_reported_and_leaves_nothing_torn(
     step: str, error: int, kept: SavedTexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever step fails: no partial file, no draft; the thread continues when the disk works."""
@@ -148,7 +148,7 @@ def test_a_disk_that_refuses_is_told_and_leaves_nothing_torn(
     assert kept.names() == ["meminfo-1.txt"]
 
 
-def test_a_file_in_place_of_the_directory_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_reported(tmp_path: Path) -> None:
     """A file has this name; nothing is overwritten."""
     (tmp_path / "unparsed").write_text("mine")
     assert "the unparsed text could not be saved: " in SavedTexts(tmp_path / "unparsed").keep(

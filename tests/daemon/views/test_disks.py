@@ -59,7 +59,7 @@ def healthy(name: str, pending: int = 0) -> str:
     return json.dumps(document)
 
 
-def test_what_is_covered_is_told_wherever_people_look(tmp_path: Path) -> None:
+def test_what_is_monitored_is_reported_wherever_people_look(tmp_path: Path) -> None:
     """One disk is read, one is not: coverage, status and the initial report say the same.
 
     The mail waits for the first word of every disk, and five minutes at most.
@@ -100,7 +100,7 @@ def test_a_disk_is_found_by_whatever_it_is_called(tmp_path: Path) -> None:
         assert "a disk that is present or in" in told
 
 
-def test_a_disk_that_returns_under_another_name_is_told_with_what_takes_it_back(
+def test_a_disk_that_returns_under_another_name_is_reported_with_what_takes_it_back(
     tmp_path: Path,
 ) -> None:
     """A cable came loose: sdb of md0 returns as sdc, and md0 does not re-add it by itself."""
@@ -123,7 +123,7 @@ def test_a_disk_that_returns_under_another_name_is_told_with_what_takes_it_back(
         assert not any("--re-add /dev/sdc" in text(each) for each in host.wait(900))
 
 
-def test_what_a_disk_says_is_kept_and_can_be_asked_for(tmp_path: Path) -> None:
+def test_what_a_disk_reports_is_kept_and_can_be_requested(tmp_path: Path) -> None:
     """Sectors become pending, over a restart: each change is shown, as bars and as values."""
     live = Live(tmp_path)
     live.change(says("sda", healthy("sda")))
@@ -176,7 +176,7 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
         assert host.wait(480) == []
 
 
-def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
+def test_a_refused_self_test_is_reported_with_its_disk(tmp_path: Path) -> None:
     """It was refused before a restart: the disk's line shows what reads it instead."""
     live = Live(tmp_path)
     live.change(says("sda", healthy("sda")))

@@ -84,7 +84,7 @@ def test_the_last_that_an_array_can_lose_is_kept(level: str) -> None:
     assert "Do not remove /dev/sda1 from md0" in text
 
 
-def test_a_path_is_told_by_the_paths_that_are_left_and_nothing_of_md() -> None:
+def test_a_path_is_reported_by_the_paths_that_are_left_and_nothing_of_md() -> None:
     """One of two paths hangs, and the map is a member of an array."""
     arrays = {"md3": array("md3", "raid1", ("dm-0", "sda1"))}
     text = said(
@@ -216,7 +216,7 @@ def test_a_raid6_keeps_its_members_while_their_adapter_hangs(hung: str, failed: 
     assert ("from md1: its adapter (host4)" in told) is not failed
 
 
-def test_no_self_test_is_begun_on_a_disk_that_says_it_is_failing() -> None:
+def test_no_self_test_is_begun_on_a_disk_that_reports_it_is_failing() -> None:
     """Its defects increase, which alone calls for a long test; the mail warned against tests."""
     grow, fail = (
         Alert(name, (("alertname", name), ("disk", "S1")), AlertState.FIRING, 1.0, annotations, 0.0)
@@ -355,7 +355,9 @@ def test_the_root_file_system_is_not_unmounted_to_be_repaired() -> None:
         ("ioc0", "", "mpt-status -p"),
     ],
 )
-def test_each_controller_is_asked_by_its_own_program(name: str, program: str, command: str) -> None:
+def test_each_controller_is_queried_by_its_own_program(
+    name: str, program: str, command: str
+) -> None:
     """By its name here, and by the name that the vendor's program uses here."""
     assert query_commands(name, program)[0] == f"  {command}"
     assert query_commands("host4", program) == []
@@ -364,7 +366,7 @@ def test_each_controller_is_asked_by_its_own_program(name: str, program: str, co
 # --- one mail
 
 
-def test_a_mail_says_nothing_twice_and_names_the_packages() -> None:
+def test_a_mail_reports_nothing_twice_and_names_the_packages() -> None:
     """Two alerts of one disk: its log is read once."""
     facts = everything()
     texts = [said(steps, facts, device="sda") for steps in ("{log}\n{smart}", "{log}\n{state}")]
@@ -374,13 +376,13 @@ def test_a_mail_says_nothing_twice_and_names_the_packages() -> None:
     assert combined(["Look at its cable.", "Look at its cable."]) == ("Look at its cable.",)
 
 
-def test_a_heading_of_what_was_told_is_left_out() -> None:
+def test_a_heading_of_what_was_reported_is_left_out() -> None:
     """Two findings of one disk in the initial report: the second one had a heading without text."""
     texts = ["first:\nSave what matters.", "second:\nSave what matters."]
     assert combined(texts) == ("first:\nSave what matters.",)
 
 
-def test_a_sentence_stays_where_only_its_command_was_told() -> None:
+def test_a_sentence_stays_where_only_its_command_was_reported() -> None:
     """On which disk a volume stands, by its serial number, was left out with the 'lsblk' of it."""
     texts = ["Its state:\n  lsblk -s /dev/dm-0", "dm-0 is built on sdb.\n  lsblk -s /dev/dm-0"]
     assert combined(texts) == (texts[0], "dm-0 is built on sdb.")
@@ -554,7 +556,7 @@ EACH = ("sda", "sdc", "sdk", "sdm", "vda", "nvme0n1", "md0", "dm-0", "dm-1", "dm
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_rule_about_a_disk_says_nothing_that_its_kind_does_not_have(state: str) -> None:
+def test_a_rule_about_a_disk_reports_nothing_that_its_kind_does_not_have(state: str) -> None:
     """Hangs, timeouts and disks that are refused, of every kind of device."""
     facts = facts_in(state)
     faults = set()

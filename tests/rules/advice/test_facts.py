@@ -39,7 +39,7 @@ from iowarden.rules.topology.slot_map import DeviceMap
         ("faulty", 2, 2, None, None),
     ],
 )
-def test_an_array_can_lose_what_its_level_says(
+def test_an_array_can_lose_what_its_level_reports(
     level: str, disks: int, members: int, copies: int | None, left: int | None
 ) -> None:
     """For certain: for a raid10 that lost one it is not checked which copy that was."""
@@ -65,7 +65,7 @@ def test_an_array_can_lose_what_its_level_says(
         ("loop0", DeviceKind.LOOP),
     ],
 )
-def test_a_device_is_what_the_kernel_says(name: str, kind: DeviceKind) -> None:
+def test_a_device_is_what_the_kernel_reports(name: str, kind: DeviceKind) -> None:
     """By transport, by the creator of a mapped device, by the controller of a volume."""
     known = everything()
     device = known.device(name)
@@ -154,7 +154,7 @@ def test_three_disks_of_an_adapter_are_its_trouble() -> None:
         ("FilesystemErrors", "critical"),
     ],
 )
-def test_what_says_nothing_against_a_disk_is_no_trouble(name: str, severity: str) -> None:
+def test_what_reports_nothing_against_a_disk_is_no_trouble(name: str, severity: str) -> None:
     """A scheduler, SMART that cannot be read, a torn file system: the disk is as good as before."""
     where = everything().of.map
     assert facts.advice_inputs(where, (), [alert("sda", name, severity)]).in_trouble == frozenset()

@@ -198,7 +198,7 @@ def test_an_alert_whose_rule_is_gone_is_handed_back() -> None:
     assert [a.name for a in other.engine.rules.restore(host.engine.rules.alerts())] == ["Hot"]
 
 
-def test_two_results_with_the_same_labels_are_an_error_that_is_told() -> None:
+def test_two_results_with_the_same_labels_are_an_error_that_is_reported() -> None:
     """As in Prometheus; the rule is named, and no partial result fires."""
     host = FakeMachine(RULES.replace("severity: warning", "severity: warning, device: one"))
     host.seconds(5, {"a": 60.0, "b": 60.0})
@@ -319,7 +319,7 @@ groups:
         ({"mode": "idle"}, {"summary": " "}, "Slow (mode idle)"),
     ],
 )
-def test_an_alert_without_a_summary_is_told_by_what_makes_it_one(
+def test_an_alert_without_a_summary_is_reported_by_what_makes_it_one(
     labels: dict[str, str], annotations: dict[str, str], expected: str
 ) -> None:
     """Many rules have none: the mail's subject is the alert with its own labels."""

@@ -152,7 +152,7 @@ def said(text: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_promtool_says_the_same(
+def test_promtool_reports_the_same(
     case: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A file of tests passes or fails as in promtool, with the same messages."""
@@ -175,7 +175,7 @@ def failures(tests: str, rules: str = RULES) -> list[str]:
     return run(parse_unit_tests(tests, "t.yaml"), parse_rule_file(rules, "r.yaml"))
 
 
-def test_what_is_not_as_expected_is_told_with_what_was_got() -> None:
+def test_what_is_not_as_expected_is_reported_with_what_was_got() -> None:
     """Names of test and alert, the time, and both sides in full."""
     case = CASES["asked between two evaluations"]
     (failure,) = failures(HEAD + case.partition("      - {eval_time: 90s")[0])
@@ -242,7 +242,7 @@ def test_a_test_may_begin_at_another_time_than_1970(begin: str) -> None:
         ("tests: [", "1:9", "not YAML"),
     ],
 )
-def test_a_mistake_is_told_at_its_place(text: str, place: str, message: str) -> None:
+def test_a_mistake_is_reported_at_its_place(text: str, place: str, message: str) -> None:
     """File, line and column, what was expected and what was got."""
     with pytest.raises(RuleFileError) as caught:
         parse_unit_tests(text, "t.yaml")

@@ -82,7 +82,7 @@ def families(engine: Engine) -> set[str]:
 @pytest.mark.parametrize(
     ("expose", "shown"), [((), False), (("node_",), False), (("node_", "smartctl_"), True)]
 )
-def test_their_names_are_shown_where_asked_for(expose: tuple[str, ...], *, shown: bool) -> None:
+def test_their_names_are_shown_where_requested(expose: tuple[str, ...], *, shown: bool) -> None:
     """Rules and queries have them anyway."""
     engine = Engine(parse_rule_file(HOT, "test"), [SOURCE], START, expose=expose)
     see(engine, disks(DRIVE), START)
@@ -94,7 +94,7 @@ def test_their_names_are_shown_where_asked_for(expose: tuple[str, ...], *, shown
     assert [(s.labels, s.value) for s in found] == [((("device", "sda"),), 1.0)]
 
 
-def test_drives_that_said_nothing_new_are_still_seen() -> None:
+def test_drives_that_reported_nothing_new_are_still_seen() -> None:
     """The same value for ten minutes: no series is made again, and none grows old."""
     made: list[list[Sample]] = []
 

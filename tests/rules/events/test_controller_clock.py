@@ -81,7 +81,7 @@ def test_fewer_than_three_matches_are_unverified(count: int) -> None:
     assert "unverified" in describe(found)
 
 
-def test_a_kernel_that_saw_nothing_says_nothing_of_the_clock() -> None:
+def test_a_kernel_that_saw_nothing_reports_nothing_of_the_clock() -> None:
     """A controller that corrects its errors by itself is no evidence for its clock."""
     assert from_errors(ERRORS, []) == Offset(None, OffsetMethod.NONE, reported=5, reason=_few(0))
     assert from_errors([], ERRORS).reason.startswith("0 of its 0 errors match")
@@ -152,7 +152,7 @@ def test_a_clock_of_the_year_2000_fits_no_start() -> None:
     assert "unverified" in describe(found)
 
 
-def test_a_controller_that_tells_its_time_is_believed() -> None:
+def test_a_controller_that_reports_its_time_is_believed() -> None:
     """Also if its clock is wrong by years."""
     found = from_query(at("10:24:30"), at("06:23:58"))
     assert (found.seconds, found.drift_seconds, found.verified) == (14_432.0, 32.0, True)

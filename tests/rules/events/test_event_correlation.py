@@ -260,7 +260,7 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
     assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.ESCALATED]
 
 
-def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
+def test_errors_that_the_kernel_does_not_see_are_reported_as_well() -> None:
     """The controller recovered them, or masks them."""
     machine = behind()
     machine.state = replace(
@@ -281,7 +281,7 @@ def test_a_clock_that_nobody_compared_is_unverified() -> None:
     assert "unverified" in found.members[0].unknown
 
 
-def test_a_clock_is_found_by_errors_that_both_tell() -> None:
+def test_a_clock_is_found_by_errors_that_both_report() -> None:
     """Four hours ahead and 37 s: known numbers."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": ControllerClock()})
@@ -329,7 +329,7 @@ def test_several_channels_in_one_second_are_the_controller() -> None:
     assert [i.key for i in machine.open] == ["adapter host2"]
 
 
-def test_what_a_log_held_at_first_sight_is_told_by_the_initial_report() -> None:
+def test_what_a_log_held_at_first_sight_is_reported_by_the_initial_report() -> None:
     """Events of the last day; older entries are stored, and not reported."""
     machine = behind()
     old = replace(machine.reading_error(2), clock_seconds=START - 5 * 86_400)
@@ -350,7 +350,7 @@ def test_what_is_read_twice_counts_once() -> None:
     assert [h.count for h in machine.state.groups] == [2]
 
 
-def test_an_error_now_and_then_is_told_again_at_most_hourly() -> None:
+def test_an_error_now_and_then_is_reported_again_at_most_hourly() -> None:
     """A sector every 20 minutes, for six hours."""
     machine = FakeMachine()
     for number in range(18):
@@ -458,7 +458,7 @@ def test_a_disk_without_errors_has_counters_that_are_0() -> None:
     assert {key: n for key, n in counters().items() if n} == {("P-2", "medium"): 1.0}
 
 
-def test_noise_is_told_nowhere() -> None:
+def test_noise_is_reported_nowhere() -> None:
     """A log-in at the controller."""
     machine = behind()
     event = StorageEvent(
@@ -468,7 +468,7 @@ def test_noise_is_told_nowhere() -> None:
     assert (machine.open, machine.news) == ([], ())
 
 
-def test_the_kernels_error_on_a_volume_that_its_controller_does_not_tell() -> None:
+def test_the_kernels_error_on_a_volume_that_its_controller_does_not_report() -> None:
     """Minutes later its log has nothing of it; a disk at another adapter is unrelated."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": ControllerClock()})
@@ -484,7 +484,7 @@ def test_the_kernels_error_on_a_volume_that_its_controller_does_not_tell() -> No
     assert other.open[0].members[0].unknown == ""
 
 
-def test_a_clock_that_follows_daylight_saving_is_told() -> None:
+def test_a_clock_that_follows_daylight_saving_is_reported() -> None:
     """One hour more, by the errors of another day."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": ControllerClock()})
@@ -503,7 +503,7 @@ def test_a_clock_that_follows_daylight_saving_is_told() -> None:
     assert seconds == 5 * HOUR
 
 
-def test_a_file_that_is_found_after_the_mail_is_told_with_another() -> None:
+def test_a_file_that_is_found_after_the_mail_is_reported_with_another() -> None:
     """Once; finding the owners on a large file system takes minutes."""
     machine = FakeMachine()
     machine.tell(*(machine.medium_error(sector=8 * n) for n in range(5)))
@@ -592,7 +592,7 @@ def test_an_acknowledgement_lasts_while_errors_come_again() -> None:
     assert len(machine.mails) == 2
 
 
-def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -> None:
+def test_a_line_of_megaraid_is_reported_where_its_controllers_log_cannot_be_read() -> None:
     """Otherwise it is in that log, which names the disk: one error in two logs."""
     card = Controller("c0", "megaraid", host="host2")
     line = StorageEvent(
@@ -615,7 +615,7 @@ def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -
     assert told.open == []
 
 
-def test_what_a_log_tells_later_is_news_although_it_was_before_the_mail() -> None:
+def test_what_a_log_reports_later_is_news_although_it_was_before_the_mail() -> None:
     """A controller's log is polled every five minutes: the disk had failed by then."""
     machine = behind()
     machine.state = replace(
@@ -691,7 +691,7 @@ SRV = "20 1 8:0 / /srv rw - ext4 /dev/sda rw\n"
         ),
     ],
 )
-def test_a_line_tells_the_end_of_what_another_one_began(begins: str, ends: str) -> None:
+def test_a_line_reports_the_end_of_what_another_one_began(begins: str, ends: str) -> None:
     """Until then the fault lasts, although its own line is hours old; then it is resolved."""
     machine = FakeMachine()
     first, second = lines(machine, begins, ends)[-2:]
@@ -767,7 +767,7 @@ def lines(machine: FakeMachine, *texts: str) -> tuple[StorageEvent, ...]:
 @pytest.mark.parametrize(
     ("device", "number"), [("loop0", "7:0"), ("nbd0", "43:0"), ("zram0", "253:0")]
 )
-def test_an_error_of_what_is_made_of_a_file_or_a_network_is_told_if_it_is_in_use(
+def test_an_error_of_what_is_made_of_a_file_or_a_network_is_reported_if_it_is_in_use(
     device: str, number: str
 ) -> None:
     """The file system on it loses data; an unmounted image loses nothing."""

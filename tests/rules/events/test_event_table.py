@@ -67,7 +67,7 @@ def test_every_kind_of_every_source_has_a_row(table: EventTable, source: object)
     assert set(kinds) - set(table.rows) == set()
 
 
-def test_no_row_is_of_a_kind_that_nothing_tells(table: EventTable) -> None:
+def test_no_row_is_of_a_kind_that_nothing_reports(table: EventTable) -> None:
     """A misspelled kind would never match."""
     logs = (kernel_kinds, event_info, alarms, storcli_events, md_events)
     known = {kind for log in logs for kind in log.KINDS}
@@ -286,7 +286,7 @@ groups:
 """
 
 
-def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
+def test_a_row_takes_from_its_group_what_it_does_not_report() -> None:
     """Condition, source and advice."""
     rows = parse_events_file(GOOD, "x.yaml").rows
     assert rows["one"].storm == Storm(5, 600.0, CRITICAL)
@@ -335,7 +335,7 @@ def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
         ("      two:", "     two:", "not YAML"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(old: str, new: str, error: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(old: str, new: str, error: str) -> None:
     """File, line and column, what was expected and the next step."""
     with pytest.raises(RuleFileError) as caught:
         parse_events_file(GOOD.replace(old, new, 1), "x.yaml")

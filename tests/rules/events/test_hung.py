@@ -58,7 +58,7 @@ def test_a_line_of_the_kernel_names_program_and_seconds(line: str, words: str) -
     assert found[0] == words
 
 
-def test_a_file_server_that_is_away_is_told_with_who_waits_for_it() -> None:
+def test_a_file_server_that_is_away_is_reported_with_who_waits_for_it() -> None:
     """Only programs that wait for an NFS server are named."""
     server = replace(LINE, name=hung.SERVER, subject="device nas1")
     tasks = (

@@ -291,7 +291,7 @@ def test_maps_that_fail_together_have_the_fabric_in_common(
     assert cause(gone, *alerts, around=around) == (expected or "device dm-0")
 
 
-def test_the_disk_that_an_adapter_says_it_lost_is_the_one_that_is_gone() -> None:
+def test_the_disk_that_an_adapter_reports_it_lost_is_the_one_that_is_gone() -> None:
     """mpt3sas prints a handle and an address, two seconds before the disk is missing by name."""
     told = replace(alert("hba_device_removed", "adapter host6", adapter="host6"), count=1)
     gone = alert("DeviceRemoved", "disk a", since=2.0, adapter="host6")

@@ -166,7 +166,7 @@ def test_a_warning_waits_a_minute_for_others() -> None:
     assert host.run(HOUR, STALL) == []
 
 
-def test_critical_is_told_at_once() -> None:
+def test_critical_is_reported_at_once() -> None:
     """A dying disk does not wait a minute."""
     assert FakeMachine().run(5, WORSE) == ["opened"]
 
@@ -178,7 +178,7 @@ def test_information_opens_nothing() -> None:
     assert not host.state.by_key
 
 
-def test_a_warning_that_becomes_critical_is_told_again_in_its_thread() -> None:
+def test_a_warning_that_becomes_critical_is_reported_again_in_its_thread() -> None:
     """The second mail answers the first."""
     host = FakeMachine()
     host.run(90, STALL)
@@ -196,7 +196,7 @@ def test_severity_never_falls_while_the_incident_is_open() -> None:
     assert host.only().severity is Severity.CRITICAL
 
 
-def test_all_clear_comes_after_ten_quiet_minutes_and_once() -> None:
+def test_resolved_mail_comes_after_ten_quiet_minutes_and_once() -> None:
     """Not in the first pause between two stalls."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -213,7 +213,7 @@ def test_a_pause_of_nine_minutes_is_the_same_stall() -> None:
     assert host.run(120, STALL) == []
 
 
-def test_a_short_warning_is_told_although_it_is_over() -> None:
+def test_a_short_warning_is_reported_although_it_is_over() -> None:
     """A freeze of 20 s happened: its mail is sent when the minute of grouping has passed."""
     host = FakeMachine()
     host.run(20, STALL)
@@ -221,7 +221,7 @@ def test_a_short_warning_is_told_although_it_is_over() -> None:
     assert host.run(10 * MINUTE) == ["resolved"]
 
 
-def test_a_stall_that_comes_and_goes_is_five_mails_and_no_all_clear_for_a_day() -> None:
+def test_a_stall_that_comes_and_goes_is_five_mails_and_no_resolved_mail_for_a_day() -> None:
     """Every 20 minutes: the third time the mail has the number; resolved after a quiet day."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -265,7 +265,7 @@ def test_nothing_is_repeated_for_a_week_and_then_once() -> None:
     assert host.run(20 * DAY, STALL, step=600) == ["opened", "reminder"]
 
 
-def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
+def test_a_source_that_falls_silent_is_reported_and_clears_nothing() -> None:
     """Unknown is not OK: the incident stays open while its data are unavailable."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -312,7 +312,7 @@ def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> Non
     assert host.run(11 * MINUTE) == ["resolved"]
 
 
-def test_what_vanished_unread_gets_no_all_clear() -> None:
+def test_what_vanished_unread_gets_no_resolved_mail() -> None:
     """The disk is away for a day and its alert dropped: it is not known to be healthy."""
     host = FakeMachine()
     host.run(60, HANG)
@@ -321,7 +321,7 @@ def test_what_vanished_unread_gets_no_all_clear() -> None:
     assert host.only().closed_seconds is not None
 
 
-def test_a_disk_that_vanished_and_came_back_to_hang_is_told_again() -> None:
+def test_a_disk_that_vanished_and_came_back_to_hang_is_reported_again() -> None:
     """Its last mail was 'unreadable'; another must follow."""
     for quiet in (1, 3):
         host = FakeMachine()
@@ -333,7 +333,7 @@ def test_a_disk_that_vanished_and_came_back_to_hang_is_told_again() -> None:
         assert host.run(120, HANG) == ["reopened"]
 
 
-def test_an_all_clear_that_nobody_can_vouch_for_is_none() -> None:
+def test_a_resolved_mail_that_nobody_can_vouch_for_is_none() -> None:
     """The stall ended, then its data source failed: the ten quiet minutes start when it is back."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -345,7 +345,7 @@ def test_an_all_clear_that_nobody_can_vouch_for_is_none() -> None:
     assert host.run(20) == ["resolved"]
 
 
-def test_what_flaps_is_told_although_it_never_fires_for_a_minute() -> None:
+def test_what_flaps_is_reported_although_it_never_fires_for_a_minute() -> None:
     """35 s on, 15 s off: one incident, its minute counts from the first."""
     host = FakeMachine()
     assert host.run(35, STALL) + host.run(15) + host.run(35, STALL) == ["opened"]
@@ -376,7 +376,7 @@ def test_members_that_are_over_are_not_kept_for_ever() -> None:
     assert len(host.only().members) <= members.MAX_CLEARED + 2
 
 
-def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:
+def test_what_was_unreadable_and_is_well_again_gets_its_resolved_mail() -> None:
     """Valid data came back and ended the alert: reported as resolved."""
     host = FakeMachine()
     host.run(120, HANG)
@@ -434,7 +434,7 @@ def test_what_is_critical_at_once_opens_critical() -> None:
 
 @settings(max_examples=examples(15))
 @given(st.lists(st.tuples(st.integers(1, 900), st.booleans(), st.booleans()), max_size=25))
-def test_every_thread_opens_first_and_ends_in_an_all_clear(
+def test_every_thread_opens_first_and_ends_in_a_resolved_mail(
     phases: list[tuple[int, bool, bool]],
 ) -> None:
     """Whatever fires when: 'opened' is first, no number is missing, 'all clear' is last."""
@@ -460,7 +460,7 @@ def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() ->
     assert list(host.state.by_key) == ["host", "disk sdb"]
 
 
-def test_what_was_told_before_the_host_stalled_is_not_over() -> None:
+def test_what_was_reported_before_the_host_stalled_is_not_over() -> None:
     """A disk starved first: its incident goes on through the stall of the host."""
     host = FakeMachine()
     starved = alert("DiskQueueStarvation", device="sdb", condition="queue_starvation")
@@ -477,7 +477,7 @@ def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
     assert list(host.state.by_key) == ["disk sda"]
 
 
-def test_what_was_so_at_first_sight_is_told_by_the_initial_report() -> None:
+def test_what_was_so_at_first_sight_is_reported_by_the_initial_report() -> None:
     """A degraded array at installation: no mail of its own; its resolution replies to that one."""
     host = FakeMachine()
     host.initial_report = model.InitialReport("arrivalx")
@@ -524,7 +524,7 @@ def test_mails_that_follow_the_initial_report_are_counted() -> None:
     ]
 
 
-def test_what_the_initial_report_told_and_has_doubled_is_mailed() -> None:
+def test_what_the_initial_report_reported_and_has_doubled_is_mailed() -> None:
     """40 unreadable sectors in the initial report, 4000 a day later: more than the baseline."""
     host = arrived(of_first_sight(growing(40)))
     assert host.run(MINUTE, of_first_sight(growing(4000))) == ["escalated"]
@@ -545,7 +545,7 @@ def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_initial_report
     assert host.state.by_key["disk sda"].mailed_seconds == MINUTE
 
 
-def test_an_incident_that_the_initial_report_told_is_not_written_each_second() -> None:
+def test_an_incident_that_the_initial_report_reported_is_not_written_each_second() -> None:
     """The time of its mail is constant, so there is nothing new to store."""
     old = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     host = arrived(old)
@@ -553,7 +553,7 @@ def test_an_incident_that_the_initial_report_told_is_not_written_each_second() -
     assert host.state.changed == frozenset()
 
 
-def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
+def test_a_disk_that_hangs_at_first_sight_is_reported_at_once() -> None:
     """The first minute is no excuse: what happens now is no baseline."""
     host = FakeMachine()
     host.initial_report = model.InitialReport("arrivalx")
@@ -561,7 +561,7 @@ def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
 
 
-def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> None:
+def test_a_source_whose_silence_leaves_an_incident_unknown_is_reported_with_it() -> None:
     """One mail 'unreadable', none about the collector; another collector's silence is news."""
     host = FakeMachine()
     host.run(90, STALL)
@@ -577,7 +577,7 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> 
     assert host.run(300, unknown, silent("vmstat"), silent("stat")) == ["opened"]
 
 
-def test_what_held_before_the_initial_report_and_fires_after_it_was_told_by_it() -> None:
+def test_what_held_before_the_initial_report_and_fires_after_it_was_reported_by_it() -> None:
     """A rule that waits for an hour: its baseline alert is not a mail of its own."""
     host = FakeMachine()
     host.initial_report = model.InitialReport("arrivalx", 60.0)
@@ -592,7 +592,7 @@ def test_what_held_before_the_initial_report_and_fires_after_it_was_told_by_it()
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
 
 
-def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_told() -> None:
+def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_reported() -> None:
     """Degraded for a week, critical and notified; then it fails, which must not be hidden."""
     host = FakeMachine()
     degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
@@ -622,7 +622,7 @@ def test_a_file_system_that_fails_does_not_wait_for_what_was_mailed() -> None:
     assert [at for at, *_ in host.mails] == [0.0, 60.0, 120.0]
 
 
-def test_a_warning_of_another_kind_is_told_while_an_old_one_stays() -> None:
+def test_a_warning_of_another_kind_is_reported_while_an_old_one_stays() -> None:
     """Old errors of a file system stay for a year; a disk limited by its read-ahead is new."""
     host = FakeMachine()
     old = alert("FilesystemErrorsInBaseline", device="sda", condition="filesystem_error")
@@ -638,7 +638,7 @@ def test_a_warning_of_another_kind_is_told_while_an_old_one_stays() -> None:
     assert host.run(DAY, old, again, step=60.0) == []
 
 
-def test_a_second_failure_is_told_although_the_first_member_was_never_taken_out() -> None:
+def test_a_second_failure_is_reported_although_the_first_member_was_never_taken_out() -> None:
     """A spare took over and the failed member stays listed; months later the next one fails."""
     host = FakeMachine()
     faulty = alert("MdMemberFaulty", device="md0", condition="raid_array")
@@ -803,7 +803,7 @@ def test_what_is_silenced_is_tracked_and_brings_no_mail() -> None:
     assert host.changes == ["opened"]
 
 
-def test_what_still_holds_when_its_silence_ends_is_told_once() -> None:
+def test_what_still_holds_when_its_silence_ends_is_reported_once() -> None:
     """The silence ran out before the stall did."""
     host = FakeMachine()
     host.silence("WriteStall", seconds=HOUR)
@@ -821,7 +821,7 @@ def test_a_silence_that_is_expired_by_hand_ends_at_once() -> None:
     assert host.run(5, STALL) == ["opened"]
 
 
-def test_what_began_and_ended_silenced_is_never_told() -> None:
+def test_what_began_and_ended_silenced_is_never_reported() -> None:
     """A planned stall ends before its silence: neither opened nor resolved."""
     host = FakeMachine()
     host.silence("WriteStall", seconds=HOUR)
@@ -830,7 +830,7 @@ def test_what_began_and_ended_silenced_is_never_told() -> None:
     assert host.only().closed_seconds is not None
 
 
-def test_what_began_silenced_and_comes_again_in_the_open_is_told() -> None:
+def test_what_began_silenced_and_comes_again_in_the_open_is_reported() -> None:
     """The maintenance caused one stall, the next day brings another."""
     host = FakeMachine()
     host.silence("WriteStall", seconds=HOUR)
@@ -839,7 +839,7 @@ def test_what_began_silenced_and_comes_again_in_the_open_is_told() -> None:
     assert host.run(120, STALL) == ["opened"]
 
 
-def test_a_short_warning_before_the_silence_is_told() -> None:
+def test_a_short_warning_before_the_silence_is_reported() -> None:
     """It ended within its minute, and the silence was added after it."""
     host = FakeMachine()
     host.run(20, STALL)
@@ -847,7 +847,7 @@ def test_a_short_warning_before_the_silence_is_told() -> None:
     assert host.run(60) == ["opened"]
 
 
-def test_what_was_told_before_its_silence_gets_its_all_clear() -> None:
+def test_what_was_reported_before_its_silence_gets_its_resolved_mail() -> None:
     """A resolution is not delayed."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -856,7 +856,7 @@ def test_what_was_told_before_its_silence_gets_its_all_clear() -> None:
     assert host.run(HOUR) == ["resolved"]
 
 
-def test_what_comes_again_silenced_after_its_all_clear_has_no_second_one() -> None:
+def test_what_comes_again_silenced_after_its_resolved_mail_has_no_second_one() -> None:
     """Opened, clear; then it comes and goes in the silence, and later in the open."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -868,7 +868,7 @@ def test_what_comes_again_silenced_after_its_all_clear_has_no_second_one() -> No
     assert host.only().severity is Severity.WARNING
 
 
-def test_a_silence_over_what_was_told_ends_without_a_word() -> None:
+def test_a_silence_over_what_was_reported_ends_without_a_word() -> None:
     """The same warning, notified before: it is not new after the silence."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -876,7 +876,7 @@ def test_a_silence_over_what_was_told_ends_without_a_word() -> None:
     assert host.run(2 * HOUR, STALL) == []
 
 
-def test_what_got_worse_in_the_silence_is_told_as_worse_after_it() -> None:
+def test_what_got_worse_in_the_silence_is_reported_as_worse_after_it() -> None:
     """A warning was mailed; it became critical during the silence."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -885,7 +885,7 @@ def test_what_got_worse_in_the_silence_is_told_as_worse_after_it() -> None:
     assert host.run(HOUR, STALL, WORSE) == ["escalated"]
 
 
-def test_what_was_silenced_beside_what_was_mailed_is_told_when_its_silence_ends() -> None:
+def test_what_was_silenced_beside_what_was_mailed_is_reported_when_its_silence_ends() -> None:
     """The mail about the one listed the other as silenced, which is no notification of it."""
     host = FakeMachine()
     host.silence("DiskErrorsIncreased", seconds=2 * HOUR)
@@ -895,7 +895,7 @@ def test_what_was_silenced_beside_what_was_mailed_is_told_when_its_silence_ends(
     assert host.run(DAY, HANG, errors, step=600) == []
 
 
-def test_an_alert_that_is_not_silenced_is_told_with_its_own_severity() -> None:
+def test_an_alert_that_is_not_silenced_is_reported_with_its_own_severity() -> None:
     """A silenced critical alert on the same disk does not make the warning a critical mail."""
     host = FakeMachine()
     host.silence("DiskOffline")
@@ -906,7 +906,7 @@ def test_an_alert_that_is_not_silenced_is_told_with_its_own_severity() -> None:
     assert {m.name for m in host.only().members if m.silenced} == {"DiskOffline"}
 
 
-def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
+def test_an_incident_is_opened_by_what_is_reported_of_it() -> None:
     """The silenced alert is first in the list; the critical one does not wait a minute."""
     host = FakeMachine()
     host.silence("DeviceHang")
@@ -952,7 +952,7 @@ def test_a_silenced_disk_does_not_unleash_the_stalls_that_it_causes() -> None:
     assert host.run(HOUR, HANG, STALL, WORSE, other)[0] == "opened"
 
 
-def test_stalls_are_told_once_the_silenced_disk_hangs_no_more() -> None:
+def test_stalls_are_reported_once_the_silenced_disk_hangs_no_more() -> None:
     """Then it is something else that holds the writers."""
     host = FakeMachine()
     host.silence("DeviceHang")
@@ -960,7 +960,7 @@ def test_stalls_are_told_once_the_silenced_disk_hangs_no_more() -> None:
     assert host.run(HOUR, STALL) == ["opened"]
 
 
-def test_a_stall_is_told_with_the_hanging_disk_that_is_not_silenced() -> None:
+def test_a_stall_is_reported_with_the_hanging_disk_that_is_not_silenced() -> None:
     """Two disks hang; the one that hung first is known."""
     host = FakeMachine()
     host.silence("device=sda")
@@ -971,7 +971,7 @@ def test_a_stall_is_told_with_the_hanging_disk_that_is_not_silenced() -> None:
     assert host.run(HOUR, HANG, other, WORSE) == []
 
 
-def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
+def test_an_acknowledged_incident_reports_nothing_until_its_resolved_mail() -> None:
     """No reminder, no further warning, no unreadable data; then the resolution."""
     host = FakeMachine()
     host.run(120, HANG)
@@ -991,7 +991,7 @@ def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
     assert host.run(120, HANG) == ["reopened"]
 
 
-def test_an_acknowledged_recurrence_is_over_when_its_all_clear_would_be_due() -> None:
+def test_an_acknowledged_recurrence_is_over_when_its_resolved_mail_would_be_due() -> None:
     """The stall that returned is acknowledged: nothing to report, nothing remains."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -1046,7 +1046,7 @@ def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
     assert host.run(2 * HOUR) == ["resolved"]
 
 
-def test_what_was_acknowledged_and_is_lost_is_not_told_as_worse() -> None:
+def test_what_was_acknowledged_and_is_lost_is_not_reported_as_worse() -> None:
     """The disk was pulled permanently; its critical state was on the screen."""
     host = FakeMachine()
     critical = alert("DeviceHang", "critical", device="sda", condition="device_hang")
@@ -1121,7 +1121,7 @@ SAID = st.sampled_from(["", "", "", "stall", "critical", "all", "expire", "ackno
         max_size=25,
     )
 )
-def test_whatever_is_silenced_and_acknowledged_what_was_told_ends_in_one_all_clear(
+def test_whatever_is_silenced_and_acknowledged_what_was_reported_ends_in_one_resolved_mail(
     phases: list[tuple[int, set[Alert], str]],
 ) -> None:
     """No thread stays open, none is opened by a silenced alert (see `_check`)."""
@@ -1223,7 +1223,7 @@ def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None
     assert machine.run(HOUR, growing(10)) == []
 
 
-def test_old_errors_of_a_disk_are_told_by_the_initial_report() -> None:
+def test_old_errors_of_a_disk_are_reported_by_the_initial_report() -> None:
     """Old errors of a disk at baseline: no mail of their own."""
     found = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     machine = FakeMachine()
@@ -1243,7 +1243,7 @@ def test_a_count_that_changes_a_little_is_not_written_to_the_disk() -> None:
     assert machine.state.changed == {"disk sda"}
 
 
-def test_a_users_critical_alert_beside_a_stall_is_mailed_whatever_its_label_says() -> None:
+def test_a_users_critical_alert_beside_a_stall_is_mailed_whatever_its_label_reports() -> None:
     """The label is compared nowhere for a user's rule, also if its text is one of ours."""
     for condition in ("Database-down", "reclaim_stall", "device_hang", "write_stall"):
         host = FakeMachine()
@@ -1276,7 +1276,7 @@ def test_a_symptom_of_what_was_mailed_is_no_mail() -> None:
     }  # fmt: skip
 
 
-def test_a_second_member_that_is_lost_is_told_at_once_in_the_thread_of_the_first() -> None:
+def test_a_second_member_that_is_lost_is_reported_at_once_in_the_thread_of_the_first() -> None:
     """raid5: 7 s after the mail about the first disk, not 607 s, the array does not run."""
     host = FakeMachine()
     host.around = CauseContext(
@@ -1299,7 +1299,7 @@ def test_a_second_member_that_is_lost_is_told_at_once_in_the_thread_of_the_first
         replace(alert("scsi_offlined", "critical", device="sda", since=100.0), count=1),
     ],
 )
-def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: Alert) -> None:
+def test_what_comes_of_a_lost_disk_is_reported_with_it_if_it_comes_within_8_s(lost: Alert) -> None:
     """It hung, and at 100 s it fails: its array's alert at 104 s is not a mail of its own."""
     hang = alert("DeviceHang", "critical", device="sda")
     degraded = replace(alert("MdDegraded", since=104.0), subject="device md0")
@@ -1315,7 +1315,7 @@ def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: 
         ]
 
 
-def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
+def test_what_is_urgent_has_its_resolved_mail_a_minute_after_its_true_end() -> None:
     """The disk responds again at 100 s; its alert stays for 60 s more, and delays nothing."""
     host = FakeMachine()
     host.run(100, HANG, step=1)
@@ -1326,7 +1326,7 @@ def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
     assert host.only().active_seconds == 100.0
 
 
-def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
+def test_what_comes_back_has_its_resolved_mail_later_each_time() -> None:
     """A minute, then ten, then a day; the third time within a day the mail says that it flaps."""
     host = FakeMachine()
     seen = []

@@ -93,7 +93,7 @@ def known(*, hour: float = NIGHT) -> FakeMachine:
     return host
 
 
-def test_the_third_night_says_so_and_later_ones_are_no_mail() -> None:
+def test_the_third_night_reports_that_and_later_ones_are_no_mail() -> None:
     """The backup stalls the disk at two each night, for five minutes or less."""
     host = FakeMachine()
     assert reasons(host.night(0, stall())) == ["opened", "resolved"]

@@ -217,7 +217,7 @@ def test_a_silence_lasts_a_second_to_a_year(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("reason", ["", " ", "a\nb", "\x1b[31m", "a" * 1001])
-def test_a_silence_says_why_in_a_line(reason: str) -> None:
+def test_a_silence_reports_why_in_a_line(reason: str) -> None:
     """It is shown on a terminal and read by others."""
     with pytest.raises(ValueError, match="reason"):
         added("WriteStall", reason=reason)
@@ -312,7 +312,7 @@ def test_only_an_incident_that_goes_on_can_be_acknowledged(
         silences.acknowledge(Silences(), known, "1a2b", now=NOW, reason="r", who="w")
 
 
-def test_what_was_said_survives_a_restart() -> None:
+def test_what_was_reported_survives_a_restart() -> None:
     """A silence ends as planned; one added before the file could be read stays."""
     state = added("DeviceHang")
     state, _ = silences.acknowledge(state, [incident()], "1a2b3c", now=NOW, reason="r", who="w")

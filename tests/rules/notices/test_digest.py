@@ -168,7 +168,7 @@ def test_what_has_no_advice_of_its_own_has_no_heading() -> None:
     assert [text.partition(":")[0] for text in notice.advice] == ["First"]
 
 
-def test_what_is_silenced_is_counted_beside_what_is_told() -> None:
+def test_what_is_silenced_is_counted_beside_what_is_reported() -> None:
     """One that began silenced, one silenced since: a line for both; what ended silenced is none."""
     began, later, over, told = (alert(name, "sda") for name in ("Began", "Later", "Over", "Told"))
     quiet = {"Began", "Over"}

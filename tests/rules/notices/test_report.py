@@ -69,7 +69,7 @@ def test_the_worst_alert_speaks_first() -> None:
     assert [line.split(",")[0] for line in notice.sentences] == ["critical Hung", "warning Slow"]
 
 
-def test_what_a_log_told_late_began_before_it_opened_anything() -> None:
+def test_what_a_log_reported_late_began_before_it_opened_anything() -> None:
     """A controller's log is read every few minutes; the mail has the actual start time."""
     late = incident(member("DiskFailed", since_seconds=40.0), opened_seconds=300.0)
     notice = report.notice(DueNotice(Reason.OPENED, late), float, 300.0, (), MACHINE)
@@ -148,7 +148,7 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
     assert last == "on it when it disappeared: md0, /srv"
 
 
-def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
+def test_a_disk_without_anything_on_it_is_reported_to_carry_nothing_known() -> None:
     """It is present and was polled: that is not unknown."""
     own = identity(MACHINE, "sda").key
     bare = topology(disk("sda", serial="S1", model="HDD", vendor="ACME"))
@@ -192,7 +192,7 @@ def test_advice_is_given_once_in_a_thread() -> None:
     assert notice.references == ("abc.1",)
 
 
-def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
+def test_what_an_alert_means_is_reported_once_in_a_thread() -> None:
     """Its description, with the first mail that has it; resolved ones have none, and no advice."""
     old, over, new = member("Hung"), member("Full", cleared_seconds=30.0), member("Slow")
     whole = incident(old, over, new, advised=("Hung",), mails=2)
@@ -227,7 +227,7 @@ def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     assert "its data source can no longer be read" in notice.sentences[0]
 
 
-def test_what_holds_no_longer_is_told_in_the_past() -> None:
+def test_what_holds_no_longer_is_reported_in_the_past() -> None:
     """A freeze of 29 s is mailed when its minute of grouping has passed: it is resolved, too."""
     held = member("Hung", absent_seconds=30.0)
     notice = report.notice(DueNotice(Reason.OPENED, incident(held)), float, 60.0, (), MACHINE)
@@ -298,7 +298,7 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     assert report.advised(open_now) == ("FilesystemErrors", "MdInactive")
 
 
-def test_what_comes_again_is_told_with_what_to_do() -> None:
+def test_what_comes_again_is_reported_with_what_to_do() -> None:
     """The first mail was hours ago, and may have gone to another person."""
     hung = member("Hung", Severity.CRITICAL, advice="look at the adapter", notified_seconds=1.0)
     again = incident(hung, advised=("Hung",), mails=3, recurrences=1)
@@ -306,7 +306,7 @@ def test_what_comes_again_is_told_with_what_to_do() -> None:
     assert notice.advice == ("look at the adapter",)
 
 
-def test_each_mail_that_takes_advice_back_says_what_to_do_instead() -> None:
+def test_each_mail_that_takes_advice_back_reports_what_to_do_instead() -> None:
     """The array stopped in the mail before; now the file system on it fails as well."""
     failed = member("FilesystemErrors", advice="e2fsck -f /dev/md0", notified_seconds=1.0)
     stopped = member("MdInactive", advice="write nothing there", summary="md0 does not run")
@@ -366,7 +366,7 @@ def test_an_adapter_that_does_not_name_the_disk_it_lost_does_not_hit_all_of_them
     assert told.affected == ("Not known yet: which of its disks it lost.",)
 
 
-def test_what_was_measured_before_the_clock_was_set_is_told_by_the_clock_of_now() -> None:
+def test_what_was_measured_before_the_clock_was_set_is_reported_by_the_clock_of_now() -> None:
     """Measured when it began, at 100 s by either clock; an hour was added since."""
     line = Evidence(100.2, "x", "measured")
     own = incident(member("DiskFailed", since_seconds=90.0, joined_seconds=100.0, evidence=(line,)))

@@ -324,7 +324,7 @@ def test_an_ambiguous_match_is_an_error(text: str, message: str) -> None:
         ("up * on(__name__) up", ""),
     ],
 )
-def test_a_name_that_is_asked_for_is_kept(text: str, name: str) -> None:
+def test_a_name_that_is_requested_is_kept(text: str, name: str) -> None:
     """An operation drops the name first and takes over labels then, `__name__` among them."""
     assert [item.name for item in vector(text)] == [name]
 
@@ -351,7 +351,7 @@ def test_functions_of_the_subset() -> None:
     assert vector("up > scalar(limit_celsius)") == []
 
 
-def test_an_expression_says_what_it_reads() -> None:
+def test_an_expression_reports_what_it_reads() -> None:
     """The data sources of an alert are the collectors of these metrics."""
     expression = compile_expression('a > on(x) b{y="1"} or vector(scalar({__name__="c"}))')
     assert expression.names == {"a", "b", "c"}

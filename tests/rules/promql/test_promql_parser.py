@@ -539,7 +539,7 @@ needs_promtool = pytest.mark.skipif(
 
 
 @needs_promtool
-def test_promtool_says_the_same_about_the_refused(tmp_path: Path) -> None:
+def test_promtool_reports_the_same_about_the_refused(tmp_path: Path) -> None:
     """Position and text of an error are those that users know from Prometheus."""
     cases = [case for case in REFUSED if case[0]]  # An empty expression never gets that far.
     said = promtool_refusals([text for text, *_ in cases], tmp_path)

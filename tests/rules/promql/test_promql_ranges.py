@@ -183,7 +183,7 @@ def test_the_query_time_inside_a_subquery_is_the_query_s() -> None:
         ([1.0, 3, 2, 5, NAN, 1, 0], "resets(x[5m])", 90.0, 2.0),
     ],
 )
-def test_growth_is_told_as_prometheus_does(
+def test_growth_is_reported_as_prometheus_does(
     values: list[float | None], text: str, at: float, expected: float | None
 ) -> None:
     """Extrapolation to the window's edges, resets, and the case of one sample."""
@@ -235,7 +235,7 @@ def test_quantile_of_a_window() -> None:
     assert value("quantile_over_time(-1, x[10m])", store, 60.0) == -INF
 
 
-def test_a_disk_that_fills_is_full_at_the_time_the_line_says() -> None:
+def test_a_disk_that_fills_is_full_at_the_time_the_line_reports() -> None:
     """100 GB free that shrink by 1 GB a minute: nothing in 100 minutes, at any age of the host."""
     for begin in (0.0, 1.8e9):
         store = SeriesStore({"free_bytes": 3600.0})
@@ -258,7 +258,7 @@ def test_a_line_through_what_does_not_move(values: list[float | None], slope: fl
     assert same(value("deriv(x[10m])", one(values), 60.0), slope)
 
 
-def test_a_prediction_is_from_now_on_whatever_offset_says() -> None:
+def test_a_prediction_is_from_now_on_whatever_offset_reports() -> None:
     """The line is drawn through the past, its end is counted from the time of the query."""
     store = one([float(number) for number in range(20)])
     got = value("predict_linear(x[1m] offset 1m, 0)", store, 120.0)
@@ -345,7 +345,7 @@ def test_subqueries_inside_each_other() -> None:
 # --- what is not there ---
 
 
-def test_absent_over_time_says_what_was_looked_for() -> None:
+def test_absent_over_time_reports_what_was_looked_for() -> None:
     """A backup that wrote no metric for an hour is named by the labels of the selector."""
     store = recorded({("x", SDA): [1.0, 2.0]})
     assert vector('absent_over_time(x{device="sda"}[1m])', store, 15.0) == []
@@ -363,7 +363,7 @@ def test_absent_over_time_says_what_was_looked_for() -> None:
         ('device=""', ()),
     ],
 )
-def test_absent_says_only_what_is_certain(matchers: str, labels: Labels) -> None:
+def test_absent_reports_only_what_is_certain(matchers: str, labels: Labels) -> None:
     """As in Prometheus: a label's first = counts, and whatever follows it takes it away."""
     assert vector(f"absent(y{{{matchers}}})", one([1.0]), 0.0) == [Sample("", labels, 1.0)]
 
@@ -641,7 +641,7 @@ def test_other_rules_keep_what_was_seen() -> None:
     assert value("count_over_time(z[10m])", store, 315.0) == 1
 
 
-def test_more_history_than_fits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_history_than_fits_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A range of a year does not fill the memory: its rule fails, the others continue."""
     monkeypatch.setattr(store_module, "MAX_SAMPLES", 1000)
     retention = {"x": 1e9, "y": 600.0}

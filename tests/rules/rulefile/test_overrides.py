@@ -106,14 +106,14 @@ def test_a_threshold_is_changed_where_it_stands(text: str, index: int, expected:
         ("cold: {severity: info, for: 5m}", "a recording rule has no 'for' and 'severity'"),
     ],
 )
-def test_what_cannot_be_changed_is_told_with_the_cure(text: str, expected: str) -> None:
+def test_what_cannot_be_changed_is_reported_with_the_cure(text: str, expected: str) -> None:
     """File, line, rule, and what to write instead."""
     error = refusal(text)
     assert error.startswith(f"'c.yaml':2: overrides: {text.partition(': ')[0]}: ")
     assert expected in error
 
 
-def test_all_that_is_wrong_is_told_in_the_order_of_the_file() -> None:
+def test_all_that_is_wrong_is_reported_in_the_order_of_the_file() -> None:
     """Also if the rules are checked in another order."""
     text = "Full/x: {enabled: no}\n  Ful: {enabled: no}\n  Join: {threshold: 1}\n  Both: {for: 5s}"
     with pytest.raises(RuleFileError) as caught:
@@ -121,7 +121,7 @@ def test_all_that_is_wrong_is_told_in_the_order_of_the_file() -> None:
     assert [error.split(":")[1] for error in caught.value.errors] == ["2", "3", "4"]
 
 
-def test_what_is_said_of_one_of_a_name_goes_before_what_is_said_of_all() -> None:
+def test_what_is_reported_of_one_of_a_name_goes_before_what_is_reported_of_all() -> None:
     """Times for both, and another for one of them, in any order."""
     text = "Full/critical: {for: 3m}\n  Full: {for: 2m, keep_firing_for: 1h}"
     warning, critical, *_ = rules(changed(text))

@@ -126,7 +126,7 @@ def test_the_shipped_rules_load(path: Path) -> None:
         ("? [a]\n: b\nalert: A\nexpr: up", "[a]", "expected a text as key, got a list"),
     ],
 )
-def test_an_error_is_told_at_its_place(lines: str, pointed: str, message: str) -> None:
+def test_an_error_is_reported_at_its_place(lines: str, pointed: str, message: str) -> None:
     """The one error of a rule, with line and column in the file, inside texts as well."""
     text = one_rule(lines)
     (error,) = errors(text)
@@ -158,7 +158,7 @@ def test_a_file_of_another_shape_is_refused(text: str, message: str) -> None:
     assert errors(text)[0].startswith(message)
 
 
-def test_all_errors_of_a_file_are_told_at_once() -> None:
+def test_all_errors_of_a_file_are_reported_at_once() -> None:
     """An administrator at night mends a file in one go."""
     text = (
         "groups:\n- name: g\n  rules:\n  - alert: A\n    expr: up +\n    for: x\n"

@@ -206,7 +206,7 @@ def test_a_fault_in_a_text_never_loses_the_alert(text: str, reason: str) -> None
     assert reason in rendered
 
 
-def test_a_query_without_a_store_is_said_in_the_text() -> None:
+def test_a_query_without_a_store_is_reported_in_the_text() -> None:
     """A rule's check on the command line has no metrics."""
     assert "queries are not available" in compile_template('{{ query "up" }}').render({}, 1.0, None)
 

@@ -148,7 +148,7 @@ def test_the_day_has_no_gap(day: Day) -> None:
     assert max(after - before for before, after in itertools.pairwise(times)) < GAP_SECONDS
 
 
-def test_the_day_is_as_busy_as_it_says(day: Day) -> None:
+def test_the_day_is_as_busy_as_it_reports(day: Day) -> None:
     """Else its silence would prove nothing."""
     assert {name for name, least in GROWN.items() if day.grown_by(name) <= least} == set()
     for array in ("md0", "md1"):
@@ -156,7 +156,7 @@ def test_the_day_is_as_busy_as_it_says(day: Day) -> None:
     assert {"WriteThrottle", "MdSyncRunning"} <= day.names("info")
 
 
-def test_every_source_told_all_day(day: Day) -> None:
+def test_every_source_reported_all_day(day: Day) -> None:
     """A data source that was never read would have been silent for the wrong reason."""
     silent = {
         series

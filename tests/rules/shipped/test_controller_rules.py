@@ -128,14 +128,14 @@ def threewares() -> dict[str, Controller]:
 
 
 @pytest.mark.parametrize("name", ARECAS)
-def test_a_healthy_areca_says_nothing(name: str) -> None:
+def test_a_healthy_areca_reports_nothing(name: str) -> None:
     """Up to 24 disks, a hot spare, a disk passed through, empty bays."""
     found = areca_of(name)
     assert len(found.disks) >= 9
     assert told(found) == set()
 
 
-def test_a_healthy_areca_with_volumes_and_sensors_says_nothing() -> None:
+def test_a_healthy_areca_with_volumes_and_sensors_reports_nothing() -> None:
     """Three raid sets with a volume each; no battery is installed, and a fan is not there."""
     sets = cli64.parse_raid_sets(corpus("areca/arc188x-exporter/rsf-info.txt").read_text())
     volumes = cli64.parse_volumes(corpus("areca/arc188x-exporter/vsf-info.txt").read_text(), sets)
@@ -152,7 +152,7 @@ def test_a_healthy_areca_with_volumes_and_sensors_says_nothing() -> None:
     assert told(found) == set()
 
 
-def test_every_3ware_that_was_captured_says_nothing() -> None:
+def test_every_3ware_that_was_captured_reports_nothing() -> None:
     """21 machines, some of which verify or initialize themselves; some caches have no battery."""
     corpus("3ware")
     found = threewares()
@@ -350,7 +350,7 @@ def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
     assert over.state is life.AlertState.RESOLVED
 
 
-def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
+def test_a_disk_that_failed_is_reported_although_a_spare_took_its_place() -> None:
     """'Normal' of the raid set does not mean that no disk is dead."""
     disk = PhysicalDisk(
         "channel 2", ComponentState(ComponentHealth.FAILED, "Failed"), "ACME DISK-9", "S2"
@@ -365,7 +365,7 @@ def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
     assert "channel 2 has failed, ACME DISK-9, serial S2" in alert.annotation("summary")
 
 
-def test_what_may_say_anything_cannot_break_a_rule() -> None:
+def test_what_may_report_anything_cannot_break_a_rule() -> None:
     """Names and states with quotes, templates and backslashes: an alert, and no error."""
     odd = '"}) or vector(1) {{ printf "%s" }} \\ \'x'
     state = ComponentState(ComponentHealth.ATTENTION, odd)
@@ -524,7 +524,7 @@ def test_a_battery_that_is_never_done_with_charging_is_a_warning() -> None:
 # --- controllers that are not read
 
 
-def test_a_controller_that_nobody_reads_is_told_after_half_an_hour() -> None:
+def test_a_controller_that_nobody_reads_is_reported_after_half_an_hour() -> None:
     """Whatever the reason is by then: the alert stays the same one."""
     machine = FakeMachine()
     missing = Problem("areca 1", "'cli64': expected at '/usr/sbin', got none", "areca")
@@ -538,7 +538,7 @@ def test_a_controller_that_nobody_reads_is_told_after_half_an_hour() -> None:
     assert machine.look(Controller("areca 1", "areca")) == set()
 
 
-def test_controllers_that_cannot_even_be_listed_are_told() -> None:
+def test_controllers_that_cannot_even_be_listed_are_reported() -> None:
     """Their names are unknown: the alert is about the adapter that the kernel lists."""
     machine = FakeMachine()
     nobody = Problem("", "3ware controller at host3: 'tw_cli': install it", "3ware", "host3")
@@ -620,7 +620,7 @@ def test_what_was_wrong_with_a_controller_that_falls_silent_is_unknown_and_not_o
     assert machine.alerts() == []
 
 
-def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown() -> None:
+def test_a_controller_that_is_gone_is_reported_and_what_was_wrong_with_it_is_unknown() -> None:
     """Two controllers, of which one is no longer listed."""
     machine = FakeMachine()
     one = Controller("c0", "3ware")
@@ -631,7 +631,7 @@ def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown
     assert machine.look(one, two) == {("ControllerArrayDegraded", "critical")}
 
 
-def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() -> None:
+def test_a_spare_that_fell_out_of_sight_is_reported_and_stays_so_over_a_restart() -> None:
     """Two polls later, because a disk may just be replaced; until another one is in its slot."""
     machine = FakeMachine()
     ok = ComponentState(ComponentHealth.OK, "OK")
@@ -657,7 +657,7 @@ def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() ->
     assert machine.look(replace(hp, disks=(*disks[:2], another))) == set()
 
 
-def test_before_controllers_are_asked_nothing_is_said_of_them() -> None:
+def test_before_controllers_are_queried_nothing_is_reported_of_them() -> None:
     """A restart: that a sick card takes a minute to answer makes no alert unknown or new."""
     machine = FakeMachine()
     degraded = Controller("c0", "3ware", arrays=(array("DEGRADED", "3ware"),))

@@ -83,7 +83,7 @@ def test_what_goes_wrong_in_the_program_is_an_alert_until_it_is_over(
     assert program.say(metric, labels, well) == {}
 
 
-def test_a_collector_that_falls_silent_is_told_with_what_became_of_it() -> None:
+def test_a_collector_that_falls_silent_is_reported_with_what_became_of_it() -> None:
     """meminfo cannot be read from the start: reported a minute after three of its periods."""
     meminfo = next(source for source in registry.SOURCES if source.name == "meminfo")
     program = Program(meminfo)

@@ -353,7 +353,7 @@ def test_what_hung_before_a_boot_is_no_news_after_it() -> None:
     assert samples[0][2] == 0
 
 
-def test_a_watch_that_is_off_or_has_no_line_left_tells_nothing() -> None:
+def test_a_watch_that_is_off_or_has_no_line_left_reports_nothing() -> None:
     """Unless no task waits for I/O at all: then none hangs on it."""
     assert reports(hung_task(detected=3, timeout=0)) == [None]
     last, out = hung_task(left=1), hung_task(left=0)
@@ -369,7 +369,7 @@ def scsi(address: str, name: str | None, timeouts: int | None) -> ScsiTopology:
     return ScsiTopology({}, {address: device}, None)
 
 
-def test_commands_that_time_out_are_told_of_their_disk_for_ten_minutes() -> None:
+def test_commands_that_time_out_are_reported_of_their_disk_for_ten_minutes() -> None:
     """First reading, two timeouts, then another disk of that name with more of its own."""
     steps = (
         (0.0, scsi("0:0:1:0", "sda", 4), 0.0),

@@ -119,7 +119,7 @@ WIDE_READERS = PARALLEL_READERS._replace(reads=5, wait_seconds=1.0)
 TOO_SMALL = {"ReadAheadTooSmall warning", "ReadAheadBelowStripe info"}
 
 
-def test_gd1_readers_held_down_by_64_kb_are_told() -> None:
+def test_readers_slowed_by_64_kb_of_read_ahead_are_reported() -> None:
     """Read-ahead 64 kB, mean read 64 kB, busy all the time, five streams."""
     story = array()
     story.run(400, {"sda": PARALLEL_READERS})
@@ -210,7 +210,7 @@ def test_a_largest_transfer_given_as_the_best_makes_no_array_of_a_disk(block: in
     assert told(story) == set()
 
 
-def test_software_raid_is_told_on_the_device_that_holds_the_file_system() -> None:
+def test_software_raid_is_reported_on_the_device_that_holds_the_file_system() -> None:
     """RAID5 of four disks in chunks of 512 kB: 3 MB span it twice; its disks are not reported."""
     story = Story()
     for name in ("sda", "sdb", "sdc", "sdd"):
@@ -237,9 +237,7 @@ def test_software_raid_is_told_on_the_device_that_holds_the_file_system() -> Non
         (64, 4096, set()),
     ],
 )
-def test_ge1_a_partition_begins_with_a_block_or_chunk(
-    start: int, chunk: int, alerts: set[str]
-) -> None:
+def test_a_partition_begins_with_a_block_or_chunk(start: int, chunk: int, alerts: set[str]) -> None:
     """Sector 63 lies inside a chunk; on a disk of 512-byte blocks any sector will do."""
     story = array(start_sector=start, chunk_bytes=chunk, read_ahead_kb=1024)
     story.run(20)
@@ -254,7 +252,7 @@ def test_an_extended_partitions_record_is_no_misaligned_partition() -> None:
     assert told(story) == set()
 
 
-def test_ge1_requests_above_the_chunk_are_told_only_while_readers_are_held_down() -> None:
+def test_requests_above_the_chunk_are_reported_only_while_readers_are_slowed() -> None:
     """Chunk 64 kB, requests up to 512 kB."""
     story = array(chunk_bytes=64 * KIB)
     story.run(200, {"sda": Load(1000, 450 * MB, 0, 0, 1.0, 5, 5 / 1000)})
@@ -308,7 +306,7 @@ def adapter(depth: int = 254, *, kernel: str = "2.6.32", disks: str = "abcd") ->
         (254, "2.6.32", "a", set()),
     ],
 )
-def test_gf1_a_disk_that_may_fill_its_adapters_queue(
+def test_a_disk_that_may_fill_its_adapters_queue(
     depth: int, kernel: str, disks: str, alerts: set[str]
 ) -> None:
     """254 of 254 with three disks; harmless where the kernel shares fairly, or there is one."""
@@ -327,7 +325,7 @@ def test_two_disks_of_an_ide_channel_have_no_queue_to_share() -> None:
     assert told(story) == set()
 
 
-def test_a_kernel_told_not_to_share_fairly_does_not() -> None:
+def test_a_kernel_reported_not_to_share_fairly_does_not() -> None:
     """4.19 with scsi_mod.use_blk_mq=N."""
     story = adapter(kernel="4.19.0-27-amd64", disks="abc")
     story.change({"/sys/module/scsi_mod/parameters/use_blk_mq": "Y\n"})
@@ -367,7 +365,7 @@ VICTIMS = {"sdb": STARVED, "sdc": STARVED, "sdd": STARVED}
         ),
     ],
 )
-def test_f2_a_victim_has_a_neighbour_that_takes_its_turn(
+def test_a_starving_disk_has_a_neighbour_that_takes_its_turn(
     why: str, loads: dict[str, Load], seconds: int, *, starved: bool
 ) -> None:
     """Utilization 100 %, under 5 requests a second, next to 50 MB/s; not a disk slow by itself."""
@@ -376,7 +374,7 @@ def test_f2_a_victim_has_a_neighbour_that_takes_its_turn(
     assert (STARVES in told(story)) == starved, why
 
 
-def test_f2_nobody_starves_where_no_disk_can_fill_the_queue() -> None:
+def test_no_disk_starves_where_none_can_fill_the_queue() -> None:
     """32 of 254 each: a disk as slow as this is slow by itself."""
     story = adapter(32)
     story.run(100, {"sda": HOG._replace(in_flight=32), **VICTIMS})
@@ -396,7 +394,7 @@ PHANTOMS = WRITES._replace(reads=450, read_bytes=45 * MB, busy=0.6)
         ("hardly written", PHANTOMS._replace(written_bytes=4 * MB), WRITE_MOSTLY, set()),
     ],
 )
-def test_gg1_a_written_device_that_reads(
+def test_a_written_device_that_reads(
     why: str, load: Load, memory: PersistentSignals | None, alerts: set[str]
 ) -> None:
     """40 MB/s written and 45 read, 3000 major faults a second, 5 % of memory available."""
@@ -459,7 +457,7 @@ def test_g_a_check_of_the_array_reads_on_purpose(action: str, alerts: set[str]) 
         ("noop deadline [cfq]", 1, "ATA", set()),
     ],
 )
-def test_l3_a_scheduler_for_one_arm(
+def test_a_scheduler_for_one_arm(
     scheduler: str, rotational: int, vendor: str, alerts: set[str]
 ) -> None:
     """CFQ suits one disk, and neither a RAID volume nor an SSD."""

@@ -192,7 +192,7 @@ def test_a_new_array_that_is_built_is_no_failure(level: str) -> None:
         ("raidx", 2, "sdb1"),
     ],
 )
-def test_a_rebuild_at_first_sight_is_told(level: str, members: int, spare: str) -> None:
+def test_a_rebuild_at_first_sight_is_reported(level: str, members: int, spare: str) -> None:
     """All disks are there and one is being filled: no array of these is made so.
 
     Whatever the level is: where the kernel counts what is missing, there is redundancy to miss.
@@ -204,7 +204,7 @@ def test_a_rebuild_at_first_sight_is_told(level: str, members: int, spare: str) 
     assert machine.fired == [("MdDegraded", "critical")]
 
 
-def test_a_rebuild_of_an_array_in_use_at_first_sight_is_told() -> None:
+def test_a_rebuild_of_an_array_in_use_at_first_sight_is_reported() -> None:
     """A raid5 whose last disk was replaced looks like a new one, except that it is mounted."""
     machine = FakeMachine()
     machine.write(MOUNTED)
@@ -267,7 +267,7 @@ def test_a_raid0_that_becomes_a_raid5_is_no_failure() -> None:
     assert ("MdDegraded", "critical") in machine.fired
 
 
-def test_a_mirror_that_loses_a_disk_while_it_grows_is_told() -> None:
+def test_a_mirror_that_loses_a_disk_while_it_grows_is_reported() -> None:
     """Also when the third has been filled and the first is replaced: one is missing again."""
     machine = FakeMachine("raid1", 2)
     grow(machine)
@@ -300,7 +300,7 @@ def test_an_array_that_lost_more_than_it_bears_does_not_run(
     assert ("MdBroken", "critical") in machine.fired
 
 
-def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> None:
+def test_a_second_member_that_is_lost_is_reported_although_the_first_is_known() -> None:
     """raid6, pulled and not failed: no member is listed as faulty, only the count shows it."""
     machine = FakeMachine("raid6", 4)
     machine.look(8)
@@ -312,7 +312,7 @@ def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> N
     assert machine.summary("MdDegradedFurther") == "array md0 has 2 members missing"
 
 
-def test_a_member_missing_at_first_sight_is_told() -> None:
+def test_a_member_missing_at_first_sight_is_reported() -> None:
     """Nothing rebuilds it: that is no creation."""
     machine = FakeMachine()
     machine.memory.remove("/sys/block/md0/md/dev-sdc1")
@@ -321,7 +321,7 @@ def test_a_member_missing_at_first_sight_is_told() -> None:
     assert machine.fired == [("MdDegraded", "critical")]
 
 
-def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told() -> None:
+def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_reported() -> None:
     """raid6 of four: one is rebuilt, another one is not there. No array is made so."""
     machine = FakeMachine("raid6", 4)
     machine.memory.remove("/sys/block/md0/md/dev-sdc1")

@@ -55,7 +55,7 @@ def test_the_same_with_a_lull_and_twenty_seconds_to_drain_is_a_warning(
     assert machine.host.reasons() == ["opened"]
 
 
-def test_below_freerun_nothing_is_said(machine: Simulation) -> None:
+def test_below_freerun_nothing_is_reported(machine: Simulation) -> None:
     """74.9 % of the threshold, whatever the disks do."""
     machine.run(90, queued=749_000_000, blocked=2, writes={"sda": 100_000_000})
     assert machine.host.fired == []

@@ -104,7 +104,7 @@ def test_seagates_packed_command_timeouts_are_not_billions(rack: Rack) -> None:
     assert rack.firing() == {("DiskCommandTimeouts", "warning")}
 
 
-def test_four_command_timeouts_in_a_day_are_not_told(rack: Rack) -> None:
+def test_four_command_timeouts_in_a_day_are_not_reported(rack: Rack) -> None:
     """AnalogJ/scrutiny#255: with 9000 drives, only the increase counts; this is slow."""
     for day in range(10):
         rack.poll(ata("A", {188: 4 * day}), times=4, every=DAY / 4)
@@ -119,7 +119,7 @@ def test_hours_below_their_threshold_pull_no_healthy_disk_out_of_a_mirror(rack: 
     assert rack.fired == {("DiskAttributeFailed", "notice", "A")}
 
 
-def test_power_cycles_unsafe_shutdowns_and_the_nvme_error_log_say_nothing(rack: Rack) -> None:
+def test_power_cycles_unsafe_shutdowns_and_the_nvme_error_log_report_nothing(rack: Rack) -> None:
     """AnalogJ/scrutiny#31: 64 power cycles are no failure; the NVMe log grows with odd commands."""
     for step in range(6):
         many = 10**step
@@ -226,7 +226,7 @@ def test_a_cable_is_blamed_for_what_a_cable_does(rack: Rack) -> None:
 # --- what others miss
 
 
-def test_a_single_pending_sector_is_told(rack: Rack) -> None:
+def test_a_single_pending_sector_is_reported(rack: Rack) -> None:
     """Scrutiny's table has no bucket for 197 = 1: silent. Two polls, then a warning."""
     rack.poll(ata("A"), times=2)
     rack.poll(ata("A", {197: 1}))
@@ -237,14 +237,14 @@ def test_a_single_pending_sector_is_told(rack: Rack) -> None:
     assert [reason for reason, _, _ in rack.mails] == ["opened", "resolved"]
 
 
-def test_seventeen_uncorrectable_sectors_are_told(rack: Rack) -> None:
+def test_seventeen_uncorrectable_sectors_are_reported(rack: Rack) -> None:
     """Scrutiny's table ends at 16 for 198: everything above is silent."""
     rack.poll(ata("A"), times=2)
     rack.poll(ata("A", {198: 17}))
     assert rack.firing() == {("DiskErrorsIncreased", "critical")}
 
 
-def test_thousands_of_bad_sectors_with_none_reallocated_are_told(rack: Rack) -> None:
+def test_thousands_of_bad_sectors_with_none_reallocated_are_reported(rack: Rack) -> None:
     """Scrutiny: 197 = 5000, 198 = 5000, 187 = 500 and 5 = 0 is shown as passed."""
     rack.poll(ata("A", {197: 5000, 198: 5000, 187: 500}))
     assert ("DiskPendingSectors", "critical") in rack.firing()
@@ -252,7 +252,7 @@ def test_thousands_of_bad_sectors_with_none_reallocated_are_told(rack: Rack) -> 
     assert rack.mails[0][:2] == ("opened", "critical")
 
 
-def test_a_disk_that_passes_with_2872_reallocated_sectors_is_told(rack: Rack) -> None:
+def test_a_disk_that_passes_with_2872_reallocated_sectors_is_reported(rack: Rack) -> None:
     """olafkfreund/nixos_config#1259: PASSED, 2872 reallocated, 624 pending."""
     rack.poll(ata("A", {5: 2872, 197: 624}), times=2)
     levels = {level for _, level in rack.firing()}
@@ -338,14 +338,14 @@ def test_a_second_attribute_is_not_swallowed_by_the_first(rack: Rack) -> None:
     assert rack.mails[-1][2] == "DiskErrorsIncreased"
 
 
-def test_from_one_pending_sector_to_5000_in_an_hour_is_told_at_once(rack: Rack) -> None:
+def test_from_one_pending_sector_to_5000_in_an_hour_is_reported_at_once(rack: Rack) -> None:
     """The interval between smartd's mails ignores an escalation; iowarden's does not."""
     rack.poll(ata("A", {197: 1}), times=2)
     assert rack.poll(ata("A", {197: 5000})) == ["escalated"]
     assert rack.poll(ata("A", {197: 5000}), times=6, every=DAY / 4) == []
 
 
-def test_at_the_same_severity_too_what_doubles_is_told(rack: Rack) -> None:
+def test_at_the_same_severity_too_what_doubles_is_reported(rack: Rack) -> None:
     """The same between two warnings, two criticals, and while acknowledged."""
     rack.poll(ata("A", {197: 1}), times=2)
     assert rack.poll(ata("A", {197: 3}), times=2) == ["escalated"]
@@ -407,7 +407,7 @@ def test_a_restart_forgets_nothing_and_repeats_nothing(rack: Rack) -> None:
     assert ("DiskReallocatedSectorsHigh", "warning") in rack.firing()
 
 
-def test_a_drive_not_yet_asked_after_a_restart_is_as_it_was(rack: Rack) -> None:
+def test_a_drive_not_yet_queried_after_a_restart_is_as_it_was(rack: Rack) -> None:
     """It is polled in the first minutes; if that does not happen, its alerts become unknown."""
     rack.poll(ata("A", {187: 0}), times=2)
     rack.poll(ata("A", {187: 2}), times=2)
@@ -591,7 +591,7 @@ def test_what_a_controller_makes_up_is_neither_health_nor_failure(rack: Rack) ->
     assert "healthy at 30 C, above its trip temperature of 25 C" in alert.annotation("description")
 
 
-def test_a_genuine_sas_drive_is_trusted(rack: Rack) -> None:
+def test_a_genuine_sas_drive_is_plausible(rack: Rack) -> None:
     """Trip 65 C, 30 C now, 50000 cycles specified."""
     rack.poll(sas(), times=4)
     assert rack.fired == set()

@@ -158,7 +158,7 @@ def test_only_a_disk_that_spins_and_was_idle_may_be_asleep(
         ((3,), 10.0),
     ],
 )
-def test_a_disks_own_wake_ups_tell_how_long_the_next_may_take(
+def test_a_disks_own_wake_ups_report_how_long_the_next_may_take(
     wakes: tuple[int, ...], expected: float
 ) -> None:
     """The longest one observed and 5 s more."""

@@ -60,7 +60,7 @@ def machine() -> Volumes:
     return volumes
 
 
-def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> None:
+def test_a_volume_that_stays_suspended_is_reported_by_its_name(machine: Volumes) -> None:
     """A tool was aborted: two tasks wait, nothing is in flight, and one mail names the volume."""
     machine.suspend(1)
     machine.wait(110, "dm-0", "/dev/mapper/vg-data")
@@ -221,7 +221,7 @@ def test_a_look_between_is_the_end() -> None:
         assert seconds(samples) == [0]
 
 
-def test_between_two_looks_nothing_is_said() -> None:
+def test_between_two_looks_nothing_is_reported() -> None:
     """Samples of the last reading stay valid where they are stored."""
     state, _ = look(suspended.EMPTY, 0, MappedDevice("dm-0", "a", suspended=True))
     assert look(state, 3, fresh=False) == (state, None)

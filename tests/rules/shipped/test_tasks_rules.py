@@ -153,7 +153,7 @@ def test_after_boot_and_on_a_laptop_nothing_is_concluded(start: dict[str, int]) 
     assert strict.host.names() == set()
 
 
-def test_without_a_probe_nothing_is_said_and_nothing_is_over(strict: Strict) -> None:
+def test_without_a_probe_nothing_is_reported_and_nothing_is_over(strict: Strict) -> None:
     """The probe answered, then it does not: the alert is unknown, neither firing nor resolved."""
     strict.wait(20, WRITER)
     strict.machine.memory.remove("/.probe/tasks")
@@ -333,7 +333,7 @@ class Program:
         return {alert.name: alert for alert in self.engine.rules.alerts() if alert.active}
 
 
-def test_a_program_that_survives_its_kill_is_told_at_once_as_a_matter_of_its_disk() -> None:
+def test_a_program_that_survives_its_kill_is_reported_at_once_as_a_matter_of_its_disk() -> None:
     """A smartctl in D for 3 s: a warning in the incident of sdb's serial number, until it ends."""
     program = Program()
     alert = program.say("iowarden_probe_program_stuck_seconds", (STUCK, 3.0))["ProbeProgramStuck"]
@@ -362,7 +362,7 @@ def test_a_program_at_a_controller_is_the_hosts_matter() -> None:
     assert "a disk or controller (megaraid)" in alert.annotation("description")
 
 
-def test_a_probe_that_is_away_for_minutes_is_told() -> None:
+def test_a_probe_that_is_away_for_minutes_is_reported() -> None:
     """Idle is up, a restart is short; 5 minutes without an answer is a warning about iowarden."""
     program = Program()
     for value, times in ((1.0, 30), (0.0, 20)):

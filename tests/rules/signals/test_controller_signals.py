@@ -65,7 +65,7 @@ class Watch:
         }
 
 
-def test_nothing_is_told_of_a_machine_whose_controllers_were_never_read() -> None:
+def test_nothing_is_reported_of_a_machine_whose_controllers_were_never_read() -> None:
     """Not read, no value: the stored state remains."""
     view = View(Inputs(START, 1e6, Snapshot()), None)
     kept = {"c0\tseen": ((START, 0.0),)}
@@ -103,7 +103,7 @@ def test_errors_of_a_lifetime_are_no_news_and_those_of_today_are() -> None:
     assert watch.look(card(disks=(disk(other=16554),)))[name] == 1.0
 
 
-def test_errors_that_stand_still_are_told_as_found() -> None:
+def test_errors_that_stand_still_are_reported_as_found() -> None:
     """Three media errors at baseline; while more are added, those are reported instead."""
     name = "disk_baseline_errors c0 media port 3"
     watch = Watch()
@@ -133,7 +133,7 @@ BATTERY = (Battery("bbu", OK, ready=True),)
 NO_BATTERY = (Battery("battery", ComponentState(ComponentHealth.ABSENT, "Not Installed")),)
 
 
-def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
+def test_a_write_cache_that_goes_off_is_reported_for_a_week() -> None:
     """The cause is unknown; one that was never on is not reported."""
     name = "array_write_cache_became_disabled u0 c0"
     watch = Watch()
@@ -147,7 +147,7 @@ def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
     assert watch.look(off)[name] == 0.0
 
 
-def test_an_array_that_tells_what_it_is_set_to_needs_no_memory() -> None:
+def test_an_array_that_reports_what_it_is_set_to_needs_no_memory() -> None:
     """Set to cache writes and not doing so at baseline: the controller changed that by itself."""
     name = "array_write_cache_became_disabled u0 c0"
     left = unit(write_back=False, default_write_back=True)
@@ -192,7 +192,7 @@ def test_a_battery_that_is_gone_or_a_module_that_is_out_of_order_turned_the_cach
     assert Watch().look(module(ComponentHealth.ABSENT))[name] == 0.0
 
 
-def test_an_array_that_does_not_tell_how_it_caches_is_left_out() -> None:
+def test_an_array_that_does_not_report_how_it_caches_is_left_out() -> None:
     """Absent is not off."""
     watch = Watch()
     assert watch.look(card(arrays=(ControllerArray("u0", OK), unit()))) == {"missing c0": 0.0}
@@ -212,7 +212,7 @@ def test_a_battery_that_was_there_is_lost_and_one_that_never_was_is_not() -> Non
     assert watch.look(card(serial="1", batteries=both))[name] == 0.0
 
 
-def test_a_controller_that_does_not_tell_of_batteries_lost_none() -> None:
+def test_a_controller_that_does_not_report_of_batteries_lost_none() -> None:
     """Absent is not zero."""
     watch = Watch()
     watch.look(card(batteries=(Battery("bbu", OK, ready=True),)))

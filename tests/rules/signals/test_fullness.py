@@ -60,7 +60,7 @@ def test_steady_growth_is_forecast_to_the_hour(days: float, began: float) -> Non
     assert math.isclose(last, days * DAY, rel_tol=0.02)
 
 
-def test_a_few_hours_do_not_tell_the_next_week() -> None:
+def test_a_few_hours_do_not_report_the_next_week() -> None:
     """48 GB a day: full in 20 days. That takes three days of history, not six hours."""
     _, forecasts = watched(lambda t: 48 * GB * t / DAY, 4 * DAY, every=1800.0)
     first = next(n for n, seconds in enumerate(forecasts) if seconds is not None)

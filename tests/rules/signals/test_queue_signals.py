@@ -120,7 +120,7 @@ def queue(**changes: object) -> Queue:
 class TestActivity:
     """What a device did in the last minute."""
 
-    def test_nothing_is_said_before_a_minute_has_been_seen(self) -> None:
+    def test_nothing_is_reported_before_a_minute_has_been_seen(self) -> None:
         """The mean of ten seconds is not reliable."""
         machine = FakeMachine()
         machine.run(60, CALM)
@@ -241,7 +241,7 @@ class TestRestarts:
             ("read_ahead", CAPPED_SECONDS, CAPPED),
         ],
     )
-    def test_what_held_for_long_is_told_until_it_can_be_judged(
+    def test_what_held_for_long_is_reported_until_it_can_be_judged(
         self, group: str, metric: str, loads: Mapping[str, tuple[float, float, float, float]]
     ) -> None:
         """Through a restart and a gap: it goes on at once, and ends by a minute of good data."""

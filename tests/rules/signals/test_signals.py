@@ -206,7 +206,7 @@ class TestWriteback:
             threshold[1],
         )
 
-    def test_a_threshold_that_fell_is_told(self) -> None:
+    def test_a_threshold_that_fell_is_reported(self) -> None:
         """Programs allocated memory: the level is above the threshold because that decreased."""
         state = writeback.WritebackState()
         state, _ = writeback.step(state, 0.0, 800.0, LIMITS)
@@ -377,7 +377,7 @@ class TestLull:
         quiet = play_lull(HEALTHY + INCIDENT, queued_ratio=0.4)
         assert all(max(v.values()) == 0.0 for v in quiet)
 
-    def test_the_kind_says_whether_the_disk_or_the_throttle_is_to_blame(self) -> None:
+    def test_the_kind_reports_whether_the_disk_or_the_throttle_is_to_blame(self) -> None:
         """In flight and none completed for 10 s: the disk; none in flight: the throttle."""
         rows = HEALTHY + [(0, 4)] * 15
         assert play_lull(rows)[-1] == {"device": 15.0, "throttle": 0.0}

@@ -72,7 +72,7 @@ tables = st.lists(
 
 
 @given(st.lists(tables, min_size=1, max_size=8), st.floats(60.0, 10 * DAY))
-def test_a_restart_at_any_poll_changes_nothing_that_is_told(
+def test_a_restart_at_any_poll_changes_nothing_that_is_reported(
     polls: list[tuple[Attribute, ...]], every: float
 ) -> None:
     """The stored state is sufficient, whatever the drive reports, even nonsense."""
@@ -99,7 +99,7 @@ def test_growth_is_never_more_than_two_polls_in_a_row_bear_out(raws: list[int]) 
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=20))
-def test_what_only_rises_is_told_in_full(steps: list[int]) -> None:
+def test_what_only_rises_is_reported_in_full(steps: list[int]) -> None:
     """From the baseline on the whole increase is reported, one poll late."""
     state, raw = smart.EMPTY, 7
     for number, rise in enumerate([0, *steps, 0]):
@@ -133,7 +133,7 @@ def test_a_reading_that_is_held_does_not_confirm_itself() -> None:
         assert not any(name == "iowarden_smart_increase" for name, _, _ in told)
 
 
-def test_nothing_is_told_while_nothing_is_read() -> None:
+def test_nothing_is_reported_while_nothing_is_read() -> None:
     """No poller: unknown. No reply of a disk: it has no series, not even plausibility."""
     state, samples = smart.step(
         smart.EMPTY,
@@ -195,7 +195,7 @@ def test_raw_values_by_what_they_can_mean(
     assert smart_counts.believed(ata("A"), attribute(number, raw, raw_text=text)) == expected
 
 
-def test_a_name_that_says_bogus_is_believed() -> None:
+def test_a_name_that_reports_bogus_is_believed() -> None:
     """Newer databases of smartmontools call attribute 197 of an MX500 so: its count is none."""
     named = attribute(197, 1, name="Bogus_Current_Pend_Sect")
     assert smart_counts.believed(ata("A"), named) is None

@@ -141,7 +141,7 @@ def test_a_writer_whose_bytes_nobody_may_read_is_a_writer(machine: Simulation) -
     assert machine.host.names("warning") == set()
 
 
-def test_without_a_probe_a_stall_is_told_and_not_urgent(machine: Simulation) -> None:
+def test_without_a_probe_a_stall_is_reported_and_not_urgent(machine: Simulation) -> None:
     """The waiting tasks are unknown: three blocked tasks are a warning, as without a probe."""
     machine.run(30, queued=QUEUED, blocked=3, writes={"sda": SLOW}, in_flight={"sda": 9})
     assert urgent(machine) == ["false"]
@@ -189,6 +189,6 @@ def test_a_bystander_counts_until_two_looks_after() -> None:
     assert counts == [1.0, 1.0, 1.0, 0.0]
 
 
-def test_where_nobody_may_look_nothing_is_said() -> None:
+def test_where_nobody_may_look_nothing_is_reported() -> None:
     """Neither that there are bystanders nor that there are none."""
     assert waiters.step(waiters.EMPTY, look(0.0, unseen="no probe"))[1] == []

@@ -91,7 +91,7 @@ def test_the_sample_of_the_incident_is_wrong_in_three_hard_and_six_soft_ways() -
     ]
 
 
-def test_a_genuine_sas_drive_is_trusted_whatever_the_kernel_says() -> None:
+def test_a_genuine_sas_drive_is_plausible_whatever_the_kernel_reports() -> None:
     """Trip 65, 30 C now, 50000 cycles; behind a RAID controller that passes commands."""
     behind = AccessMethod("/dev/bus/0", "megaraid,4", driver="megaraid_sas")
     assert doubts(GENUINE, behind, traffic_bytes=41e12, errors_logged=3.0) == []
@@ -103,13 +103,13 @@ def test_no_trip_temperature_is_common_on_real_drives(trip: float | None) -> Non
     assert doubts(replace(GENUINE, reported_trip_celsius=trip), AccessMethod("/dev/sda")) == []
 
 
-def test_a_drive_that_is_too_hot_and_says_so_is_believed() -> None:
+def test_a_drive_that_is_too_hot_and_reports_that_is_believed() -> None:
     """Above its trip temperature and failing: no contradiction."""
     hot = replace(GENUINE, temperature_celsius=70.0, passed=False)
     assert doubts(hot, AccessMethod("/dev/sda")) == []
 
 
-def test_a_drive_that_is_too_hot_and_calls_itself_well_is_told_as_hot() -> None:
+def test_a_drive_that_is_too_hot_and_calls_itself_well_is_reported_as_hot() -> None:
     """It was not set to warn (EWASC 0): at 71 C with a trip of 65 the heat is reported."""
     hot = replace(GENUINE, temperature_celsius=71.0, temperature_limit_celsius=65.0)
     assert [points for points, _ in doubts(hot, AccessMethod("/dev/sda"))] == [plausibility.SOFT]
@@ -216,7 +216,7 @@ def test_another_way_to_the_disk_is_judged_by_itself() -> None:
     assert rack.firing() == set()
 
 
-def test_what_was_told_of_a_disk_is_unknown_once_it_is_not_believed() -> None:
+def test_what_was_reported_of_a_disk_is_unknown_once_it_is_not_believed() -> None:
     """Neither resolved nor failing while its data are implausible."""
     rack = Rack()
     rack.poll(replace(GENUINE, passed=False))
@@ -226,7 +226,7 @@ def test_what_was_told_of_a_disk_is_unknown_once_it_is_not_believed() -> None:
     assert [reason for reason, _, _ in rack.mails] == ["opened", "data unavailable"]
 
 
-def test_two_disks_that_say_the_same_in_every_attribute_are_in_doubt() -> None:
+def test_two_disks_that_report_the_same_in_every_attribute_are_in_doubt() -> None:
     """A bridge that replies for both; one point each, two with a wrong size."""
     table = tuple(attribute(n, n * 7) for n in range(220, 231))
     same = [ata(serial, attributes=table) for serial in ("A", "B")]

@@ -92,7 +92,7 @@ def test_parity_of_raid5_goes_round() -> None:
             assert piece.address == address
 
 
-def test_a_range_across_stripes_and_a_gap_is_told_in_pieces() -> None:
+def test_a_range_across_stripes_and_a_gap_is_reported_in_pieces() -> None:
     """Sectors ahead of the chunk, two pieces of it, and what lies behind are not mixed up."""
     made = chunk("RAID0", 2, rows=2)
     offset = made.stripes[1].offset

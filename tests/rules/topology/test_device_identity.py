@@ -70,7 +70,7 @@ def test_another_disk_under_the_same_name_is_a_replacement() -> None:
     assert event.carried == ("md0", "/srv")
 
 
-def test_diskseq_tells_a_disk_without_serial_number_from_the_next_of_its_name() -> None:
+def test_diskseq_reports_a_disk_without_serial_number_from_the_next_of_its_name() -> None:
     """Two sticks without a number in one slot: the second is reported as another device."""
     before = topology(numbered(disk("sdb"), 7))
     assert device_changes.changes(before, topology(numbered(disk("sdb"), 7))) == []
@@ -112,7 +112,7 @@ def test_a_partition_of_a_disk_that_is_gone_is_that_disk(name: str, part: str) -
     assert alert_subject.subject(topology(), state, (("device", "sdc1"),)).key == "device sdc1"
 
 
-def test_what_a_raid_controller_says_is_its_matter_or_that_of_a_disk_that_is_known() -> None:
+def test_what_a_raid_controller_reports_is_its_matter_or_that_of_a_disk_that_is_known() -> None:
     """Its settings are not the host's; a slot with an unknown disk belongs to the controller."""
 
     def known(labels: Labels) -> Identity | None:

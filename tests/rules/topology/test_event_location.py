@@ -282,7 +282,7 @@ def test_what_names_nothing_is_the_hosts() -> None:
 # Disks behind controllers
 
 
-def test_the_jbod_disk_of_an_arc_1210_is_one_disk_for_all_that_tell_of_it() -> None:
+def test_the_jbod_disk_of_an_arc_1210_is_one_disk_for_all_that_report_of_it() -> None:
     """Its channel 2 is sdb: the controller's log, the kernel's and SMART concern one disk.
 
     Neither reports a serial number to the kernel there, and target 1 is channel 2.
@@ -343,7 +343,7 @@ def test_a_volume_at_the_address_of_a_disk_is_no_disk() -> None:
     assert place(told("areca 1", "channel 1"), known).device == ""
 
 
-def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
+def test_a_member_of_an_array_reports_what_stands_on_it() -> None:
     """Channel 2 hides in raid set 1: the mail names the volume and the file system on it."""
     raid_set = ControllerArray("raid set 1", OK, slots=("channel 1", "channel 2"))
     volume = ControllerArray("volume 1", OK, parent="raid set 1", address="0:0:0")
@@ -368,7 +368,7 @@ def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
     assert event_location.carried(found, known, [mount]) == (*found.around, "/srv")
 
 
-def test_a_volume_of_one_disk_is_told_with_it() -> None:
+def test_a_volume_of_one_disk_is_reported_with_it() -> None:
     """A raid0 of one disk: sdb is made of channel 4 alone."""
     raid_set = ControllerArray("raid set 2", OK, slots=("channel 4",))
     volume = ControllerArray("volume 2", OK, parent="raid set 2", address="0:0:1")
@@ -427,7 +427,7 @@ def test_where_a_serial_number_is_of_two_disks_the_slot_decides() -> None:
     assert place(kernel("sda"), known).disk == "W2 sda"
 
 
-def test_two_block_devices_that_say_one_serial_number_are_no_disk_in_a_slot() -> None:
+def test_two_block_devices_that_report_one_serial_number_are_no_disk_in_a_slot() -> None:
     """Which of them it would be is unknown."""
     machine = topology(
         sd("sda", "0:0:0:0", "W2", model="FIRST"), sd("sdb", "1:0:0:0", "W2", model="OTHER")
@@ -454,7 +454,7 @@ def test_what_is_remembered_has_a_bound() -> None:
     assert slots["areca 1 channel 10001"].serial == "MORE"
 
 
-def test_a_controller_that_tells_no_serial_numbers_is_helped_by_smart() -> None:
+def test_a_controller_that_reports_no_serial_numbers_is_helped_by_smart() -> None:
     """The host and the slot are those at which smartctl found the disk."""
     covered = inventory.inventory(disks(read(2, "W2"), read(3, "W3")), topology())
     known = DeviceMap(topology(), disks=covered, controllers=(areca(channel(2)),))
@@ -519,7 +519,7 @@ def test_the_same_slot_of_two_controllers_is_two_disks() -> None:
     assert [f.identity.adapter for f in found] == ["areca 1", "areca 2"]
 
 
-def test_disks_that_all_say_one_serial_number_are_told_apart_by_slot() -> None:
+def test_disks_that_all_report_one_serial_number_are_distinguished_by_slot() -> None:
     """A vendor gave both the same: neither is taken for the other."""
     card = areca(channel(1, "0000"), channel(2, "0000"))
     covered = inventory.inventory(
@@ -637,7 +637,7 @@ def test_the_alarm_and_the_kernels_line_of_a_port_are_one_disk() -> None:
         assert (alarm.slot, alarm.identity.key) == (disk.slot, f"disk {MODEL} P3")
 
 
-def test_two_controllers_of_a_maker_are_told_apart_by_serial_numbers_of_units() -> None:
+def test_two_controllers_of_a_maker_are_distinguished_by_serial_numbers_of_units() -> None:
     """The host of c1 is not reported; the volume that the kernel lists has the unit's number."""
     first = escalade(port(1, "A"), host="", arrays=(ControllerArray("u0", OK, serial="U0"),))
     second = escalade(
@@ -735,7 +735,7 @@ def test_an_error_of_an_earlier_boot_is_of_the_disk_that_had_the_name_then(devic
 
 
 @pytest.mark.parametrize(("at", "name"), [(29.0, "sdc"), (29.0, "sdc1"), (31.0, "sdc")])
-def test_what_a_file_system_says_after_its_disk_vanished_is_not_about_the_next_disk(
+def test_what_a_file_system_reports_after_its_disk_vanished_is_not_about_the_next_disk(
     at: float, name: str
 ) -> None:
     """sdc was pulled out and another one plugged in: what was mounted of the first one fails on."""

@@ -35,13 +35,13 @@ def test_what_goes_on_in_the_same_file_is_one_answer() -> None:
     ],
     ids=str,
 )
-def test_what_differs_is_told_apart(changed: dict[str, object]) -> None:
+def test_what_differs_is_distinguished(changed: dict[str, object]) -> None:
     """A clone of a part of a file is hit by that part alone; a chunk may have no copy."""
     other = replace(NEXT, **changed)  # type: ignore[arg-type]
     assert merged([FIRST, other]) == [FIRST, other]
 
 
-def test_a_part_of_an_answer_is_told_with_its_own_bytes() -> None:
+def test_a_part_of_an_answer_is_reported_with_its_own_bytes() -> None:
     """As far as the file goes; of a compressed extent each sector is of all that it holds."""
     answer = replace(FIRST, count=16, offset_bytes=4096, bytes=6000)
     (part,) = narrowed([answer, replace(NEXT, start=24)], 13, 24)

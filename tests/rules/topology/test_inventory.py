@@ -103,7 +103,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
     assert inventory.verdict(found.values()) is Verdict.WARNING
 
 
-def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
+def test_a_disk_of_the_kernel_that_nobody_queries_is_not_left_out() -> None:
     """What the poller does not list is still there; virtual and removable ones are expected so."""
     stick = replace(block_device("sdc", serial="STICK"), removable=True)
     reader = replace(block_device("sdd"), removable=True, size_bytes=0)
@@ -170,7 +170,7 @@ def test_a_removable_medium_has_nothing_to_read(cover: ReadStatus) -> None:
 @pytest.mark.parametrize(
     "cover", [ReadStatus.UNREADABLE, ReadStatus.NO_SMART, ReadStatus.NO_PASS_THROUGH]
 )
-def test_a_disk_that_was_read_and_tells_nothing_any_more_is_reported(
+def test_a_disk_that_was_read_and_reports_nothing_any_more_is_reported(
     cover: ReadStatus, *, restarts: bool
 ) -> None:
     """'SMART Disabled', or only its name: like a failed reading, its alerts are not resolved."""
@@ -219,7 +219,7 @@ def test_a_disk_that_a_controller_shows_and_hides_is_found_by_its_number() -> No
     assert {key: c.device for key, c in found.items()} == {"S1": "sda", "0x5000c500a1b2c3d4": "sdb"}
 
 
-def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
+def test_a_machine_on_which_nothing_can_be_read_reports_that_once() -> None:
     """Smartctl was taken away: one warning about all disks, after a quarter of an hour."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     found = (direct("sda", "S1"), direct("sdb", "S2"))
@@ -249,7 +249,7 @@ def test_a_poller_that_cannot_be_read_reads_nothing() -> None:
     assert {"NoDiskMonitored", "CollectorStale"} <= {name for name, _ in machine.firing()}
 
 
-def test_one_try_that_fails_is_not_told() -> None:
+def test_one_try_that_fails_is_not_reported() -> None:
     """A disk times out once, on a host with one disk: its last data are still valid."""
     machine = FakeMachine(device("sda", "S1"))
     machine.disks = at(machine, direct("sda", "S1"))
@@ -262,7 +262,7 @@ def test_one_try_that_fails_is_not_told() -> None:
     assert machine.engine.rules.alerts() == []
 
 
-def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> None:
+def test_a_disk_that_is_no_longer_read_is_reported_and_so_is_that_it_is_again() -> None:
     """Three polls without a reply: a warning for this disk; read again: resolved."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     first, second = direct("sda", "S1"), direct("sdb", "S2")
@@ -312,7 +312,7 @@ def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
     assert inventory.verdict(found.values()) is Verdict.WARNING
 
 
-def test_a_try_that_fails_after_a_long_stop_is_not_told() -> None:
+def test_a_try_that_fails_after_a_long_stop_is_not_reported() -> None:
     """The service was stopped for a week: the first failure may pass, three periods of them not."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
@@ -412,7 +412,7 @@ def test_a_missing_disk_is_forgotten_after_a_week() -> None:
     assert [m.reason.value for m in machine.mails] == ["opened"]
 
 
-def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone() -> None:
+def test_a_disk_that_vanishes_while_we_watch_is_reported_by_the_kernels_side_alone() -> None:
     """What was on it: DeviceRemoved reports it; an unplugged backup disk had nothing: no alert."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
@@ -507,7 +507,7 @@ def test_a_disk_that_gets_another_name_keeps_its_alert() -> None:
     assert [m.reason.value for m in machine.mails] == ["opened"]
 
 
-def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_said() -> None:
+def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_reported() -> None:
     """'iowarden disk forget' ends the alert, over a restart too; it is not called resolved."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
@@ -581,7 +581,7 @@ def test_a_configured_disk_that_is_missing_is_critical() -> None:
     assert [m.severity.name for m in machine.mails] == ["CRITICAL"]
 
 
-def test_a_volume_whose_disks_are_asked_is_no_disk() -> None:
+def test_a_volume_whose_disks_are_queried_is_no_disk() -> None:
     """Behind a RAID controller: its disks are read, and the volume needs no reading of its own."""
     machine = FakeMachine(device("sda", "VOLUME"), device("sdb", "S2"))
     for _ in range(4):
@@ -611,7 +611,7 @@ def test_many_configured_disks_that_are_missing_are_one_incident() -> None:
     assert mail.object == "what the configuration names"
 
 
-def test_what_a_drive_does_not_say_is_named() -> None:
+def test_what_a_drive_does_not_report_is_named() -> None:
     """Monitored does not mean complete: hidden raw values, refused self-tests, no counters."""
     plain = Attribute(197, "Current_Pending_Sector", 193, 193, 0, None, "", prefail=False)
     assert inventory.not_read(drive("S1", attributes=(plain,), self_test_kinds=())) == (

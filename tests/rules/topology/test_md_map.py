@@ -191,7 +191,7 @@ def test_a_sector_of_an_array_is_found_from_each_of_its_copies(
 
 
 @given(arrays())
-def test_a_whole_member_is_told_without_gap_and_no_sector_twice(
+def test_a_whole_member_is_reported_without_gap_and_no_sector_twice(
     known: md_levels.ArrayLayout,
 ) -> None:
     """Each sector of the array is on as many members as it has copies, and on no other."""
@@ -327,7 +327,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_what_the_kernel_does_not_tell_is_never_guessed(name: str) -> None:
+def test_what_the_kernel_does_not_report_is_never_guessed(name: str) -> None:
     """No file is named by a layout that is inferred: the reason is."""
     given_geometry, reason = UNKNOWN[name]
     with pytest.raises(LayoutError) as caught:
@@ -366,7 +366,7 @@ def test_a_sector_behind_the_end_of_an_array_is_refused() -> None:
         ("raid5", 4, None, False),
     ],
 )
-def test_an_array_tells_what_was_lost_while_enough_members_are_there(
+def test_an_array_reports_what_was_lost_while_enough_members_are_there(
     level: str, disks: int, lost: int | None, can: bool | None
 ) -> None:
     """The number of missing members is unknown: not called redundant."""

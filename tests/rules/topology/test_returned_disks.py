@@ -138,6 +138,6 @@ def test_a_disk_that_was_never_there_is_new() -> None:
     ("name", "text"),
     [("sdb", "sdb (HDD) is back"), ("sde", "sdb is back: it is /dev/sde now, sdb (HDD)")],
 )
-def test_a_disk_is_said_to_be_back_under_its_name(name: str, text: str) -> None:
+def test_a_disk_is_reported_to_be_back_under_its_name(name: str, text: str) -> None:
     """The administrator types that name."""
     assert returned_disks.sentence("sdb", name, "sdb (HDD)") == text

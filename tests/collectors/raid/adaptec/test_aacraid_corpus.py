@@ -174,7 +174,7 @@ def test_forty_healthy_machines_are_silent(machine: str) -> None:
         ("20_logical_list", 2, 0, 0),
     ],
 )
-def test_the_parts_of_one_of_them_say_what_the_whole_does(
+def test_the_parts_of_one_of_them_report_what_the_whole_does(
     name: str, arrays: int, disks: int, sensors: int
 ) -> None:
     """Queried alone."""

@@ -203,7 +203,7 @@ def test_words_for_an_array(status: str, health: ComponentHealth, done_ratio: fl
     assert (found.health, found.done_ratio) == (health, done_ratio)
 
 
-def test_an_array_that_says_optimal_and_lost_something() -> None:
+def test_an_array_that_reports_optimal_and_lost_something() -> None:
     """A missing member, or stripes with lost data, appear nowhere else."""
     assert array("Optimal", segment="Missing").state.health is ComponentHealth.DEGRADED
     assert array("Optimal", segment="Inconsistent").state.health is ComponentHealth.DEGRADED
@@ -534,7 +534,7 @@ def test_a_disk_without_an_entry_has_no_count_of_0_where_that_may_be_lost(text: 
     assert found.disks[0].errors_total == {"s.m.a.r.t. warnings": 0}
 
 
-def test_a_disk_whose_entry_says_that_it_is_going_to_fail() -> None:
+def test_a_disk_whose_entry_reports_that_it_is_going_to_fail() -> None:
     """And a log without room."""
     config = arcconf.parse_config(WHOLE, "adaptec 1")
     log = arcconf_status.parse_device_log(TABULAR.format(full="true", smart="true") + DONE)
@@ -623,7 +623,7 @@ def test_a_machine_with_one_controller() -> None:
     assert one.disks[1].errors_total["mediumErrors"] == 20
 
 
-def test_two_controllers_are_told_apart_by_their_serial_numbers() -> None:
+def test_two_controllers_are_distinguished_by_their_serial_numbers() -> None:
     """The driver shows the last digits, as its old versions do, or all."""
     other = WHOLE.replace("7A001122334", "7A009988776")
     files = {
@@ -657,7 +657,7 @@ def smartpqi(vendor: str) -> dict[str, str | None]:
     }
 
 
-def test_a_new_card_tells_its_pci_address() -> None:
+def test_a_new_card_reports_its_pci_address() -> None:
     """In hexadecimal digits; smartctl has no such device type for its disks."""
     about = "   PCI Address (Domain:Bus:Device:Function)   : 0:5e:0:0\n"
     text = WHOLE.replace("   Installed memory", about + "   Installed memory")
@@ -666,13 +666,13 @@ def test_a_new_card_tells_its_pci_address() -> None:
     assert (one.host, {each.kind for each in one.disks}) == ("host1", {""})
 
 
-def test_a_controller_that_hp_sells_is_not_asked_by_arcconf() -> None:
+def test_a_controller_that_hp_sells_is_not_queried_by_arcconf() -> None:
     """The user is not told to install arcconf there."""
     found = polled(ADAPTEC, smartpqi("0x1590\n"), {"arcconf LIST": ""})
     assert (found.controllers, found.problems) == ((), ())
 
 
-def test_a_part_that_cannot_be_read_is_told_with_the_rest() -> None:
+def test_a_part_that_cannot_be_read_is_reported_with_the_rest() -> None:
     """A log that this card does not have is no problem; a truncated one is."""
     tasks = "Controllers found: 1\n   Current oper"
     log = "The requested feature is not supported on this controller.\n\nCommand aborted.\n"
@@ -700,7 +700,7 @@ def test_headings_that_are_not_known_lose_no_disk_and_no_array_in_silence() -> N
         assert {why in each.reason for each in found.problems} == {True}, heading
 
 
-def test_a_word_for_a_write_cache_that_is_not_known_is_told() -> None:
+def test_a_word_for_a_write_cache_that_is_not_known_is_reported() -> None:
     """Whether the cache needs its battery is unknown then; without a cache there is no problem."""
     for word, told in (("Perhaps", True), ("Not supported", False), ("Off", False)):
         text = re.sub(r"Write-cache s(?:etting|tatus) +: .*", f"Write-cache mode : {word}", WHOLE)

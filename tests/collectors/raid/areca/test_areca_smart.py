@@ -136,7 +136,9 @@ def test_where_smartctl_is_refused_the_makers_program_reads_the_disk(
     assert "Read Device Identity failed" in polled.reason
 
 
-def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: MachineMaker) -> None:
+def test_monitoring_status_reports_by_what_a_disk_is_read_and_what_is_missing(
+    machine: MachineMaker,
+) -> None:
     """It is read, with another access method than the others, and with fewer data."""
     disks = Played(machine).look({**smartctl(SECOND), **told()})
     (covered,) = inventory.inventory(disks, None).values()
@@ -176,7 +178,7 @@ def test_smartctl_comes_first(machine: MachineMaker) -> None:
     assert (disk.key, disk.polled.drive.read_by) == ("WD-9002", "cli64 disk smart drv=2")
 
 
-def test_another_answer_of_the_program_is_heard_while_smartctl_says_the_same(
+def test_another_answer_of_the_program_is_received_while_smartctl_reports_the_same(
     machine: MachineMaker,
 ) -> None:
     """From a recorded machine: the disk lost seven points between two polls."""
@@ -210,7 +212,7 @@ def test_a_program_that_refuses_adds_its_reason(
     assert reason in after
 
 
-def test_a_disk_that_does_not_say_who_it_is_is_read_all_the_same(machine: MachineMaker) -> None:
+def test_a_disk_that_does_not_report_who_it_is_is_read_all_the_same(machine: MachineMaker) -> None:
     """It is named by its slot, and the reason says so."""
     disk = Played(machine).only(
         {
@@ -223,7 +225,7 @@ def test_a_disk_that_does_not_say_who_it_is_is_read_all_the_same(machine: Machin
     assert "its identity could not be read: 'cli64 disk info drv=N'" in disk.polled.reason
 
 
-def test_a_disk_in_an_enclosure_is_asked_by_the_number_the_list_gives_it(
+def test_a_disk_in_an_enclosure_is_queried_by_the_number_the_list_gives_it(
     machine: MachineMaker,
 ) -> None:
     """Slot 2 of enclosure 2 is drive 10; an empty slot is not used."""
@@ -244,7 +246,7 @@ def test_a_disk_in_an_enclosure_is_asked_by_the_number_the_list_gives_it(
     assert "expected a disk at 'areca,1/2', got none" in reason
 
 
-def test_of_two_controllers_none_is_asked(machine: MachineMaker) -> None:
+def test_of_two_controllers_none_is_queried(machine: MachineMaker) -> None:
     """It is unknown which of them is 'ctrl=1': no data are better than another disk's data."""
     second: Files = {"/sys/bus/pci/drivers/arcmsr/0000:04:0e.0/host1": None}
     disk = Played(machine).only({**second, **smartctl(SECOND), **told()})
@@ -264,7 +266,7 @@ def test_beside_smartd_no_program_is_run(machine: MachineMaker) -> None:
     )
 
 
-def test_a_disk_whose_controller_hangs_is_not_asked_by_another_program(
+def test_a_disk_whose_controller_hangs_is_not_queried_by_another_program(
     machine: MachineMaker,
 ) -> None:
     """smartctl is stuck in the kernel: no second program is started."""
@@ -275,7 +277,9 @@ def test_a_disk_whose_controller_hangs_is_not_asked_by_another_program(
     assert (disk.polled.status, disk.polled.reason) == (ReadStatus.HUNG, "x")
 
 
-def test_a_disk_behind_another_maker_is_not_asked_by_arecas_program(machine: MachineMaker) -> None:
+def test_a_disk_behind_another_maker_is_not_queried_by_arecas_program(
+    machine: MachineMaker,
+) -> None:
     """The same numbers mean other disks there."""
     other = AccessMethod("/dev/twa0", "3ware,2", "", "host0", "3w-9xxx", "port 2", "controller")
     listed = cli("disk info", f"  # Ch# ModelName     Capacity  Usage\n{RULE}\n{DONE}")

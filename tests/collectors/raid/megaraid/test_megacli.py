@@ -190,7 +190,7 @@ Success in AdpEventLog
 {DONE}"""
 
 
-def test_an_adapter_tells_who_it_is() -> None:
+def test_an_adapter_reports_who_it_is() -> None:
     """Of two, each its own."""
     both = ADAPTERS.replace(DONE, "\n") + ADAPTERS.replace("#0", "#1").replace(
         "Present\nMem", "Absent\nMem"
@@ -251,7 +251,7 @@ def test_states_of_a_virtual_drive(word: str, health: ComponentHealth) -> None:
     assert (found.state.health, found.state.word) == (health, word)
 
 
-def test_a_virtual_drive_says_where_the_host_sees_it() -> None:
+def test_a_virtual_drive_reports_where_the_host_sees_it() -> None:
     """Its target identifies it; a name may be anything; a stripe of mirrors has a span depth."""
     ten = volume(number=130, Name="State: Failed", Span_Depth="3")
     zero, found = volumes(volume() + ten)
@@ -651,7 +651,7 @@ def one(value: Controllers) -> Controller:
     return found
 
 
-def test_a_card_is_asked_for_all_it_has(machine: FakeMachine) -> None:
+def test_a_card_is_polled_for_all_it_has(machine: FakeMachine) -> None:
     """The program is the first installed one; the host is that of the PCI address."""
     found = one(machine.look())
     assert (found.name, found.host, found.serial) == ("megaraid c0", "host0", "SV00000001")
@@ -669,7 +669,7 @@ def test_a_card_is_asked_for_all_it_has(machine: FakeMachine) -> None:
 
 
 @pytest.mark.parametrize("kind", ["0x10e2", "0x10E6", "", "79"])
-def test_a_card_that_megacli_may_crash_is_never_asked_by_it(kind: str) -> None:
+def test_a_card_that_megacli_may_crash_is_never_queried_by_it(kind: str) -> None:
     """Nor one next to it, nor one of an unknown kind."""
     found = FakeMachine({CARD: "0x0079", f"{PCI}/0000:3b:00.0": kind})
     (problem,) = found.look().problems
@@ -768,7 +768,7 @@ def test_a_card_without_a_battery_is_not_asked_for_one(machine: FakeMachine) -> 
     assert not any("GetBbuStatus" in command for command in machine.asked)
 
 
-def test_a_card_that_tells_nothing_is_a_problem(machine: FakeMachine) -> None:
+def test_a_card_that_reports_nothing_is_a_problem(machine: FakeMachine) -> None:
     """Neither arrays nor disks."""
     for command in ("MegaCli -LdPdInfo -a0", "MegaCli -PDList -a0"):
         machine.answers[command] = "Exit Code: 0x01\n"
@@ -784,7 +784,7 @@ def test_after_a_question_that_hangs_none_follows(machine: FakeMachine) -> None:
     assert machine.asked[-1] == "MegaCli -LdPdInfo -a0 -NoLog"
 
 
-def test_without_a_program_or_a_probe_that_is_said(machine: FakeMachine) -> None:
+def test_without_a_program_or_a_probe_that_is_reported(machine: FakeMachine) -> None:
     """Each of its possible names is tried; without a probe none is."""
     machine.answers = {}
     (problem,) = machine.look().problems

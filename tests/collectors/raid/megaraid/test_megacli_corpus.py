@@ -315,7 +315,7 @@ def test_disks_that_are_no_members() -> None:
     assert {each.usage for each in jbod} == {"JBOD"}
 
 
-def test_counts_of_errors_are_told() -> None:
+def test_counts_of_errors_are_reported() -> None:
     """Three media errors on one disk; 16548 other errors on each of two active ones."""
     medium = megacli.parse_disks(text(CHECK_RAID + "issue65/pdlist"))
     assert [each.errors_total["media error"] for each in medium] == [0, 3, 0, 0, 0, 0]

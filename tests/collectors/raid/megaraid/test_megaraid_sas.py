@@ -218,7 +218,7 @@ def test_a_card_is_read_with_its_host_and_its_clock(machine: FakeMachine) -> Non
     assert found.events == ()
 
 
-def test_only_what_runs_is_asked_for(machine: FakeMachine) -> None:
+def test_only_what_runs_is_requested(machine: FakeMachine) -> None:
     """A disk with a rebuild, one with a copyback, an array with a check; one more disk alone."""
     rows = [drive(0, "Rbld"), drive(1, "Cpybck"), drive(5, "UGood", "F", " :")]
     task = {"DG": 0, "Arr": "-", "Row": "-", "Type": "RAID1", "State": "Dgrd", "BT": "Y"}
@@ -298,7 +298,7 @@ def test_a_card_that_the_program_does_not_list_is_a_problem() -> None:
     )
 
 
-def test_the_older_program_is_asked_where_there_is_no_other() -> None:
+def test_the_older_program_is_queried_where_there_is_no_other() -> None:
     """Not together with storcli, and never where it would crash the card."""
     found = FakeMachine(FIRST)
     found.there.write({f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
@@ -349,7 +349,7 @@ def test_without_a_program_nobody_knows() -> None:
     assert "'storcli': install it" in problem.reason
 
 
-def test_a_program_that_hangs_is_asked_nothing_more(machine: FakeMachine) -> None:
+def test_a_program_that_hangs_is_queried_nothing_more(machine: FakeMachine) -> None:
     """The next query, and the next program, would hang as well."""
     machine.answers = dict.fromkeys(answers("perccli64"), DeadlineError("killed after 90 s"))
     value = machine.look(machine.poller())
@@ -357,7 +357,7 @@ def test_a_program_that_hangs_is_asked_nothing_more(machine: FakeMachine) -> Non
     assert "killed after 90 s" in value.problems[0].reason
 
 
-def test_json_that_is_damaged_is_asked_for_as_text(machine: FakeMachine) -> None:
+def test_json_that_is_damaged_is_requested_as_text(machine: FakeMachine) -> None:
     """A name with a quotation mark in it; the text has the same data."""
     text = (
         f"{DONE}\n\nBasics :\n======\nModel = ACME 9000\nSerial Number = SV7\n"
@@ -368,7 +368,7 @@ def test_json_that_is_damaged_is_asked_for_as_text(machine: FakeMachine) -> None
     assert [c.serial for c in machine.look(machine.poller()).controllers] == ["SV7"]
 
 
-def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: FakeMachine) -> None:
+def test_a_part_that_cannot_be_read_is_reported_and_hides_no_other(machine: FakeMachine) -> None:
     """Without the details of each disk; a card without a patrol read is no problem."""
     for form in ("J nolog", "nolog"):
         machine.answers[f"storcli64 /c0/eall/sall show all {form}"] = "Segmentation fault\n"
@@ -492,7 +492,7 @@ SAS = shown("9:0:0:0", "SEAGATE", "ST4000NM", "0x5000c500a1b2c3d4\n")
 VOLUME = shown("9:1:0:0", "ACME", "RAID 9000")
 
 
-def test_a_plain_adapter_without_a_program_is_nothing_to_tell() -> None:
+def test_a_plain_adapter_without_a_program_is_nothing_to_report() -> None:
     """Its drives are polled directly; with a volume, or nothing at all, it is a problem."""
     enclosure = shown("9:0:9:0", "ACME", "EXPANDER", kind="13")
     for name, drives, told in (
@@ -528,7 +528,7 @@ def test_a_plain_adapter_that_was_read_is_expected_to_be() -> None:
         assert len(found.look(again, after).problems) == told
 
 
-def test_volumes_of_a_newer_card_that_is_not_listed_are_told() -> None:
+def test_volumes_of_a_newer_card_that_is_not_listed_are_reported() -> None:
     """The program is too old, or died; a plain adapter next to it need not be listed."""
     plain = "/sys/bus/pci/drivers/mpi3mr/0000:02:00.0/host4"
     drives = shown("4:0:0:0", "ATA", "ACME-4000")
@@ -549,7 +549,7 @@ def test_volumes_of_a_newer_card_that_is_not_listed_are_told() -> None:
         assert ("mpi3mr unlisted" in {each.controller for each in problems}) == unlisted, name
 
 
-def test_new_entries_are_told_once_by_their_numbers(machine: FakeMachine) -> None:
+def test_new_entries_are_reported_once_by_their_numbers(machine: FakeMachine) -> None:
     """The first listing is a baseline; the numbers are those of the log."""
     poller = machine.poller()
     first = machine.look(poller)
@@ -575,7 +575,9 @@ def test_events_go_on_where_a_former_run_ended(machine: FakeMachine) -> None:
     assert [event.sequence for event in machine.look(poller).events] == [9]
 
 
-def test_a_log_whose_numbers_begin_anew_is_a_gap_that_is_told_once(machine: FakeMachine) -> None:
+def test_a_log_whose_numbers_begin_anew_is_a_gap_that_is_reported_once(
+    machine: FakeMachine,
+) -> None:
     """A user deleted the events: the first ones after that are reported."""
     machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(700), entry(701))
     poller = machine.poller()
@@ -612,7 +614,7 @@ def test_a_spare_card_brings_its_own_log(machine: FakeMachine) -> None:
     assert found.cursors["megaraid c0"].serial == "SV9"
 
 
-def test_a_recording_plays_what_was_told(machine: FakeMachine) -> None:
+def test_a_recording_plays_what_was_reported(machine: FakeMachine) -> None:
     """A recorder gets enough to reproduce the result, except for the clock."""
     live = machine.look(machine.poller(), STATE_SECONDS)
     assert probe_path("run", ("storcli64", "show", "J", "nolog")) in machine.told

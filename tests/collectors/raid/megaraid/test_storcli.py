@@ -203,7 +203,7 @@ def test_the_state_of_a_disk_by_its_word(word: str, health: ComponentHealth) -> 
         ("Conf", "", ComponentHealth.ATTENTION),
     ],
 )
-def test_the_second_generation_tells_health_apart(
+def test_the_second_generation_reports_health_apart(
     state: str, status: str, health: ComponentHealth
 ) -> None:
     """State is the configuration of a disk, Status its health; both must be known OK states."""
@@ -248,7 +248,7 @@ def detailed(place: str, **counts: Any) -> dict[str, Any]:  # noqa: ANN401 - JSO
     }
 
 
-def test_a_disk_tells_its_counts_its_serial_number_and_how_warm_it_is() -> None:
+def test_a_disk_reports_its_counts_its_serial_number_and_how_warm_it_is() -> None:
     """Each with its own name; a missing value is not 0."""
     counts = {
         "Media Error Count": 7,
@@ -265,7 +265,7 @@ def test_a_disk_tells_its_counts_its_serial_number_and_how_warm_it_is() -> None:
     ("key", "value"),
     [("S.M.A.R.T alert flagged by drive", "Yes"), ("Predictive Failure Count", 3)],
 )
-def test_a_disk_that_says_it_is_going_to_fail_is_failing(key: str, value: str | int) -> None:
+def test_a_disk_that_reports_it_is_going_to_fail_is_failing(key: str, value: str | int) -> None:
     """Although its state is still 'Onln': the list's state does not hide it."""
     disks, _ = storcli_disks.parse_disks(answer(detailed("252:0", **{key: value})))
     assert disks[0].state.health is ComponentHealth.FAILING
@@ -306,7 +306,7 @@ def test_a_feature_that_the_card_has_not_is_no_problem() -> None:
         ({"Controller Status": "Fabulous"}, "Fabulous"),
     ],
 )
-def test_a_card_in_trouble_of_its_own_says_which(change: dict[str, Any], word: str) -> None:
+def test_a_card_in_trouble_of_its_own_reports_which(change: dict[str, Any], word: str) -> None:
     """Its memory, preserved data in its cache, an unknown state."""
     state = told(shown(Status=shown()["Status"] | change)).controller.state
     assert state
@@ -360,7 +360,7 @@ def test_an_error_that_is_not_known_to_be_harmless_needs_attention() -> None:
         ),
     ],
 )
-def test_a_battery_is_well_only_when_it_says_so(
+def test_a_battery_is_well_only_when_it_reports_that(
     change: dict[str, Any], expected: tuple[ComponentHealth, bool | None]
 ) -> None:
     """A missing one is no fault; a present one without further data is not OK."""
@@ -498,7 +498,7 @@ def test_disks_of_another_configuration_need_attention() -> None:
     assert storcli_volumes.parse_foreign(answer({"Total foreign Drive Groups": 0})) == ()
 
 
-def test_a_list_that_is_shorter_than_it_says_is_told() -> None:
+def test_a_list_that_is_shorter_than_it_reports_is_reported() -> None:
     """The ones that are not listed are unknown."""
     card = told(shown(**{"Physical Drives": 6})).controller
     assert card.read_errors == ("expected 6 disks, got 4: the others are unknown",)
@@ -635,7 +635,7 @@ def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, afte
     assert found.arrays[0].state.health is ComponentHealth.DEGRADED
 
 
-def test_a_table_that_is_cut_off_is_said() -> None:
+def test_a_table_that_is_cut_off_is_reported() -> None:
     """The program died within the list of disks: the parsed ones are kept, the rest reported."""
     cut = TEXT[: TEXT.index(" :1       9 Rbld")]
     found = storcli.parse_controllers(cut)[0].controller

@@ -255,7 +255,7 @@ def test_what_is_wrong_is_seen_and_nothing_else(
         ("check_lsi_raid-41/perccli2-c0-show-tables.txt", "Status = "),
     ],
 )
-def test_a_refusal_says_what_does_not_fit(name: str, reason: str) -> None:
+def test_a_refusal_reports_what_does_not_fit(name: str, reason: str) -> None:
     """Beginning of an answer."""
     with pytest.raises(ParseError) as caught:
         storcli.parse_controllers(text_of(name))
@@ -266,7 +266,7 @@ def test_a_refusal_says_what_does_not_fit(name: str, reason: str) -> None:
     ("what", "row", "health"),
     [("pd", "x24:10", ComponentHealth.FAILED), ("vd", "x1/1", ComponentHealth.OK)],
 )
-def test_a_row_that_was_spoilt_is_said_and_hides_no_other(
+def test_a_row_that_was_spoilt_is_reported_and_hides_no_other(
     what: str, row: str, health: ComponentHealth
 ) -> None:
     """Unreadable disks in addition to an offline array; an offline array that is unreadable."""

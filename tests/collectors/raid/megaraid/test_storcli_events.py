@@ -27,7 +27,7 @@ def event(
     return found
 
 
-def test_a_log_is_told_oldest_first_by_its_numbers() -> None:
+def test_a_log_is_reported_oldest_first_by_its_numbers() -> None:
     """It is listed newest first; the first entry has no time yet."""
     log = storcli_events.parse_events(RECORDS, "megaraid c0")
     assert not log.cut
@@ -111,7 +111,7 @@ def test_what_an_event_is_and_where(description: str, code: int, kind: str, plac
         ("e/1d/00", "sense_other"),
     ],
 )
-def test_sense_data_tell_what_it_is(sense: str, kind: str) -> None:
+def test_sense_data_report_what_it_is(sense: str, kind: str) -> None:
     """For the firmware all are informational; the block is the start of the command."""
     command = "28 00 12 34 56 78 00 00 08 00"
     found = event(
@@ -123,7 +123,7 @@ def test_sense_data_tell_what_it_is(sense: str, kind: str) -> None:
     assert found.block == 0x12345678
 
 
-def test_the_block_that_was_corrected_or_lost_is_told() -> None:
+def test_the_block_that_was_corrected_or_lost_is_reported() -> None:
     """It is the disk's own, in hexadecimal digits."""
     assert event("Puncturing bad block on PD 03(e0xff/s3) at 2b3c4d5", 0x61).block == 0x2B3C4D5
     long = "88 00 00 00 00 01 00 00 00 02 00 00 00 08 00 00"

@@ -195,7 +195,7 @@ def test_states_of_a_disk(word: str, health: ComponentHealth) -> None:
     assert (found.state.health, found.state.word) == (health, word.partition(" (")[0])
 
 
-def test_disks_that_are_missing_are_all_at_one_place_and_each_is_told() -> None:
+def test_disks_that_are_missing_are_all_at_one_place_and_each_is_reported() -> None:
     """The program puts them at 0:0; an enclosure is no disk, a device that may be one is kept."""
     text = display(
         volume("Degraded (DGD)", "1:0", "0:0", "0:0"),
@@ -318,7 +318,7 @@ def test_states_of_mirrors(
     assert (found.arrays[0].state.health, found.disks[0].state.health) == (array, first)
 
 
-def test_a_mirror_that_is_synchronised_says_how_far_it_is() -> None:
+def test_a_mirror_that_is_synchronised_reports_how_far_it_is() -> None:
     """The progress of the disk that is behind; a leftover number is none."""
     told = {"state": "DEGRADED", "flags": "ENABLED RESYNC_IN_PROGRESS", "set": "OUT_OF_SYNC"}
     found = mpt_status.parse_status(MPT.format(**{**WELL, **told}))
@@ -454,7 +454,7 @@ def one(value: Controllers) -> Controller:
     return found
 
 
-def test_a_plain_adapter_is_not_asked_and_is_no_problem() -> None:
+def test_a_plain_adapter_is_not_queried_and_is_no_problem() -> None:
     """24 disks, each with its block device, an enclosure, and no program: no problem."""
     disks = [shown(f"5:0:{number}:0") for number in range(24)]
     machine = FakeMachine([HBA], *disks, shown("5:0:24:0", block=False, kind=13))
@@ -462,7 +462,7 @@ def test_a_plain_adapter_is_not_asked_and_is_no_problem() -> None:
     assert machine.asked == []
 
 
-def test_a_mirror_is_asked_for_by_the_name_a_person_uses() -> None:
+def test_a_mirror_is_requested_by_the_name_a_person_uses() -> None:
     """The adapter is found by its PCI address, the volume by its number in the kernel's wwid."""
     machine = FakeMachine(
         [HBA, SECOND],
@@ -495,7 +495,7 @@ def test_an_adapter_that_both_programs_list_is_read_once() -> None:
     assert one(machine.look()).name == "sas3ircu 0"
 
 
-def test_a_volume_that_cannot_be_told_from_another_has_no_address() -> None:
+def test_a_volume_that_cannot_be_distinguished_from_another_has_no_address() -> None:
     """A single one is the volume; of two, none is assumed."""
     machine = FakeMachine([HBA], shown("5:1:0:0"))
     machine.answers = {
@@ -577,7 +577,7 @@ def test_after_a_program_that_hangs_no_other_is_run() -> None:
     assert machine.asked == ["sas3ircu LIST"]
 
 
-def test_without_a_probe_that_is_said_once() -> None:
+def test_without_a_probe_that_is_reported_once() -> None:
     """It is no missing program."""
     machine = FakeMachine([HBA], shown("5:1:0:0"))
     machine.answers = {"sas3ircu LIST": AbsentError("no probe")}

@@ -411,7 +411,9 @@ def test_no_controller_is_not_a_controller_without_disks(text: str) -> None:
         ("      Model: SRC\n", "      Mod", "its end within a line"),
     ],
 )
-def test_what_cannot_be_read_is_said_beside_the_rest(before: str, after: str, reason: str) -> None:
+def test_what_cannot_be_read_is_reported_beside_the_rest(
+    before: str, after: str, reason: str
+) -> None:
     """An invalid line of a disk, an error within the answer, half a line at its end."""
     assert before in DETAIL
     found = one(DETAIL.replace(before, after))
@@ -732,7 +734,7 @@ def test_a_plain_adapter_beside_a_controller_need_not_be_listed() -> None:
     assert ([each.name for each in found.controllers], found.problems) == (["hp slot 0"], ())
 
 
-def test_without_the_makers_programs_the_free_one_is_asked() -> None:
+def test_without_the_makers_programs_the_free_one_is_queried() -> None:
     """By the controller's own node, not a volume's."""
     files = {
         HPSA: None,
