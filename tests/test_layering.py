@@ -355,9 +355,9 @@ well: a room imports only those above its line here, so that no circle can be. A
 in a folder with folders in it (collectors, rules.signals) each module is a room. Any room
 may import those of the layers below.
 """
-MOST_LINES = 700
+MAX_LINES = 700
 """A file of the product that is longer is several, but for what LONG gives a reason for."""
-MOST_FILES = 20
+MAX_FILES = 20
 LONG: dict[str, str] = {}
 
 
@@ -423,9 +423,9 @@ def sizes(modules: list[Module], long: Collection[str] = LONG) -> list[str]:
     lines = {each.path: each.lines for each in modules}
     count = Counter(rooms(modules).values())
     return [
-        *(f"{path}: {n} lines" for path, n in lines.items() if n > MOST_LINES and path not in long),
-        *(f"'{path}' needs no exemption" for path in long if lines.get(path, 0) <= MOST_LINES),
-        *(f"{room}: {n} files" for room, n in count.items() if n > MOST_FILES),
+        *(f"{path}: {n} lines" for path, n in lines.items() if n > MAX_LINES and path not in long),
+        *(f"'{path}' needs no exemption" for path in long if lines.get(path, 0) <= MAX_LINES),
+        *(f"{room}: {n} files" for room, n in count.items() if n > MAX_FILES),
     ]
 
 
@@ -568,12 +568,12 @@ def test_the_map_for_contributors_names_every_room_and_no_other() -> None:
 
 def test_what_is_too_large_is_found() -> None:
     """A file, a room, and an exemption that nothing needs any more."""
-    many = [module(f"rules/a/m{n}.py", "") for n in range(MOST_FILES + 1)]
-    long = module("rules/a/long.py", "#\n" * (MOST_LINES + 1))
-    assert sizes([long]) == [f"rules/a/long.py: {MOST_LINES + 1} lines"]
+    many = [module(f"rules/a/m{n}.py", "") for n in range(MAX_FILES + 1)]
+    long = module("rules/a/long.py", "#\n" * (MAX_LINES + 1))
+    assert sizes([long]) == [f"rules/a/long.py: {MAX_LINES + 1} lines"]
     assert sizes([long], ("rules/a/long.py",)) == []
     assert sizes([], ("rules/a/long.py",)) == ["'rules/a/long.py' needs no exemption"]
-    assert sizes(many) == [f"rules.a: {MOST_FILES + 1} files"]
+    assert sizes(many) == [f"rules.a: {MAX_FILES + 1} files"]
 
 
 def test_two_modules_with_programs_are_found() -> None:

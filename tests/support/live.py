@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STEP_SECONDS = 4.0
 """Between two looks further apart than 5 s nobody looked."""
-MOST_LOOKS = 1000
+MAX_POLLS = 1000
 """Far above anything counted: it ends a wait that would not."""
 Files = dict[str, str | bytes | None]
 RULE = """\
@@ -214,7 +214,7 @@ class Watched:
     def mails(self) -> list[EmailMessage]:
         """Return the mails that came, once nothing is left to be judged or sent."""
         self.program.caught_up()
-        for _ in range(MOST_LOOKS):
+        for _ in range(MAX_POLLS):
             # What threads have read, and the outbox, come to the loop with the next look.
             self.live.leap(1.0, 1.0)
             self.program.caught_up()

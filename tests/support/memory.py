@@ -18,9 +18,9 @@ Content = str | bytes | None
 Files = dict[str, Content]
 """Absolute paths and contents; None is a directory."""
 
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """That one look-up follows. Source: kernel, include/linux/namei.h, MAXSYMLINKS."""
-_MOST_NAME_BYTES = 255
+_MAX_NAME_BYTES = 255
 
 
 class Memory(RecordedMachine):
@@ -167,7 +167,7 @@ class Memory(RecordedMachine):
                 place = place.rpartition("/")[0]
             if name in {"", ".", ".."}:
                 continue
-            if len(os.fsencode(name)) > _MOST_NAME_BYTES:
+            if len(os.fsencode(name)) > _MAX_NAME_BYTES:
                 raise OSError(errno.ENAMETOOLONG, "")
             place += "/" + name
             if fault := self._faults.get(place):
@@ -175,7 +175,7 @@ class Memory(RecordedMachine):
             target = self._links.get(place)
             if target is not None:
                 followed += 1
-                if followed > _MOST_LINKS:
+                if followed > _MAX_LINKS:
                     raise OSError(errno.ELOOP, "")
                 left += target.split("/")[::-1]
                 place = "" if target.startswith("/") else place.rpartition("/")[0]

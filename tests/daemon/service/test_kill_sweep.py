@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.recording.recording import RecordingStep
 
-MOST_STEPS = 500
+MAX_STEPS = 500
 """Far above anything counted: it ends a sweep that would not end."""
 
 
@@ -149,7 +149,7 @@ def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
     assert not Life(config, taken).play(story.before)
     assert len(taken) == 1, "the initial report: what is found from now on is news"
     directory.rename(base)
-    for at in range(1, MOST_STEPS, every):
+    for at in range(1, MAX_STEPS, every):
         shutil.copytree(base, directory)
         taken.clear()
         killed = Life(config, taken, kill_at=at).play(story.during)

@@ -28,7 +28,7 @@ from support.smtp import Answers, smtp_server
 from iowarden.daemon.storage.state_db import OutboxRow, StateChanges, StateDatabase, StateLoaded
 
 SUPPORT = Path(mail_path.__file__).parent
-MOST_OPERATIONS = 2000
+MAX_OPERATIONS = 2000
 """Far above anything counted: it ends a sweep that would not end."""
 
 
@@ -157,7 +157,7 @@ def cases(
     program: Program, before: Path, tmp_path: Path, every: int = 1
 ) -> Iterator[tuple[int, Path]]:
     """Return a number and a copy of the state for each case; the last case meets no fault."""
-    for at in range(1, MOST_OPERATIONS, every):
+    for at in range(1, MAX_OPERATIONS, every):
         directory = tmp_path / "state"
         shutil.copytree(before.parent, directory)
         program.taken.clear()

@@ -32,7 +32,7 @@ YEAR = 366 * 86_400.0
 MANY = 1_000_000
 
 
-def wanted(last: int = MANY, **asked: Any) -> EventFilter:  # noqa: ANN401 - as AskEvents takes them
+def wanted(last: int = MANY, **asked: Any) -> EventFilter:  # noqa: ANN401 - as EventQuery takes them
     """Return a filter for events: without a limit, unless a test sets one."""
     return EventFilter(EventQuery(last, **asked))
 
