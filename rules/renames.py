@@ -157,7 +157,7 @@ class Renames:
     def entry(self, key: str) -> str:
         """Return a key of the digest: subject and labels, as `digest.entry_key` writes them.
 
-        Limits: a value that looks like a further label is taken for one.
+        Limits: a value that looks like a further label is read as one.
         """
         places = [*_PAIR.finditer(key)]
         if not places:

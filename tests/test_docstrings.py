@@ -36,13 +36,11 @@ NAMES: dict[str, str] = {
     "iowarden": "the command",
     "least": "a key of an expectation file",
     "offset": "a keyword of PromQL",
-    "period_seconds": "daemon/config/schema.py has to say `interval_seconds`",
     "pipeline": "of Go's templates",
     "query": "a command",
     "raid_level": "an attribute in sysfs",
     "regexp.MustCompile": "a function of Go",
     "sas_address": "an attribute in sysfs",
-    "scraped": "rules/rulefile/unmatched_selectors.py has to say `targets`",
     "test": "a command",
 }
 """Names in backticks that no code has, and whose they are."""

@@ -173,16 +173,6 @@ SKIPPED = {
     "packaging/doc/stored-schema.md": "names of stored fields; its sentences are in the code",
 }
 
-LATER = (
-    "daemon/cli/",
-    "daemon/config/",
-    "daemon/reference/",
-    "daemon/service/commands.py",
-    "rules/renames.py",
-    "rules/rulefile/",
-)
-"""Where parameters and docstrings still have replaced words."""
-
 PHRASES: dict[str, str] = {
     "unit communication time-out": "the text of an additional sense code, as SPC has it",
     "(leaf|node)": "blocks of a btrfs tree, as btrfs prints them",
@@ -324,10 +314,7 @@ def product() -> tuple[Texts, Texts, Texts]:
             tree = ast.parse(text)
             for line, string, is_docstring in strings(tree):
                 texts[is_docstring].append((path, line, string))
-            declared += [
-                (path, line, name)
-                for line, name in names(tree, parameters=not path.startswith(LATER))
-            ]
+            declared += [(path, line, name) for line, name in names(tree)]
             declared += [(path, 1, part) for part in Path(path).with_suffix("").parts]
     finally:
         gc.enable()
@@ -352,23 +339,19 @@ def is_expression(text: str) -> bool:
     return any(sign in text for sign in ("(?", r"\w", r"\d", r"\s", r"\S"))
 
 
-def names(node: ast.AST, scope: str = "", *, parameters: bool) -> Iterator[tuple[int, str]]:
+def names(node: ast.AST, scope: str = "") -> Iterator[tuple[int, str]]:
     """Yield line and name of classes, functions, their parameters, fields and constants."""
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.ClassDef():
                 yield child.lineno, child.name
-                yield from names(child, "class", parameters=parameters)
+                yield from names(child, "class")
             case ast.FunctionDef():
                 yield child.lineno, child.name
                 if scope == "class":
                     yield from fields(child)
-                if parameters:
-                    yield from (
-                        (part.lineno, part.arg)
-                        for part in ast.walk(child.args)
-                        if isinstance(part, ast.arg)
-                    )
+                arguments = (part for part in ast.walk(child.args) if isinstance(part, ast.arg))
+                yield from ((part.lineno, part.arg) for part in arguments)
             case ast.Assign() | ast.AnnAssign():
                 targets = child.targets if isinstance(child, ast.Assign) else [child.target]
                 for target in targets:
@@ -376,7 +359,7 @@ def names(node: ast.AST, scope: str = "", *, parameters: bool) -> Iterator[tuple
                         if isinstance(part, ast.Name):
                             yield part.lineno, part.id
             case ast.If() | ast.Try():
-                yield from names(child, scope, parameters=parameters)
+                yield from names(child, scope)
 
 
 def fields(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
@@ -428,7 +411,7 @@ def test_messages_have_the_terms_of_the_field() -> None:
 
 def test_docstrings_have_the_terms_of_the_field() -> None:
     """Who carries on the code searches for the words that the tools and the kernel use."""
-    texts = (each for each in product()[1] if not each[0].startswith(LATER))
+    texts = product()[1]
     assert (
         shown(
             hit for path, line, text in texts for hit in in_text(path, text, DOCSTRING, line=line)

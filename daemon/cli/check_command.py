@@ -79,14 +79,14 @@ def _other_user() -> pwd.struct_passwd | None:
         return None
 
 
-def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
+def _end_as(user: pwd.struct_passwd, check: Callable[[], int]) -> NoReturn:
     """Become another user, check, and exit with the resulting status."""
     status = exit_status.FAILED
     try:
         os.initgroups(user.pw_name, user.pw_gid)
         os.setgid(user.pw_gid)
         os.setuid(user.pw_uid)
-        status = judge()
+        status = check()
     except UserInputError as error:
         sys.stderr.write(f"{error}\n")
         status = exit_status.CONFIG

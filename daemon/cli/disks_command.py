@@ -1,6 +1,6 @@
 """'iowarden monitoring' and 'iowarden disk': monitoring status of all disks, details of one.
 
-Exit status of 'coverage', as that of 'check': 0 every physical disk is monitored or asleep, 1 one
+Exit status of 'monitoring', as that of 'check': 0 every physical disk is monitored or asleep, 1 one
 is not, 2 one that the configuration names is missing, 3 no disk is monitored, or the service does
 not answer. The others as in daemon.cli.service_client.
 """
@@ -237,7 +237,7 @@ def detail_sections(found: DiskDetail) -> Sections:
     ]
 
 
-def history_sections(found: DiskHistory, most_rows: float, encoding: str | None) -> Sections:
+def history_sections(found: DiskHistory, max_rows: float, encoding: str | None) -> Sections:
     """Return the history of an attribute: a sparkline, then a row for each change."""
     values = [value for _, value in found.samples]
     unit = found.attribute
@@ -249,7 +249,7 @@ def history_sections(found: DiskHistory, most_rows: float, encoding: str | None)
         if before is None or change or (at, value) == found.samples[-1]:
             rows.append((at_text(at), quantity(unit, value), change))
         before = value
-    left = max(len(rows) - most_rows, 0)
+    left = max(len(rows) - max_rows, 0)
     of_changes: Columns[tuple[str, str, str]] = {
         "time": lambda row: row[0],
         "value": lambda row: row[1],

@@ -48,7 +48,7 @@ exit status:
   2  nothing is wrong in the part that was parsed, but not all of it was; or wrong usage
 """
 SHOWN_EVENTS = 10
-"""Events of one class and object that are listed; then a line says how many more there are."""
+"""Events of one class and object that are listed; then a line with the number of the others."""
 SHOWN_UNPARSED = 20
 
 
@@ -181,10 +181,10 @@ def _range(event: ExplainedEvent) -> str:
     return "-"
 
 
-def _details(told: Object) -> str:
+def _details(found: Object) -> str:
     words = [
         f"{name} {size(value) if name == 'bytes' and not isinstance(value, str) else value}"
-        for name, value in told.details.items()
+        for name, value in found.details.items()
     ]
-    words += [f"{name}: {value:g}" for name, value in told.counts.items()]
+    words += [f"{name}: {value:g}" for name, value in found.counts.items()]
     return one_line(", ".join(words)) or "-"

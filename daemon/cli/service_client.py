@@ -80,9 +80,9 @@ def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namesp
     return status
 
 
-def requested(arguments: argparse.Namespace, command: str, asked: object = None) -> dict[str, Any]:
+def requested(arguments: argparse.Namespace, command: str, body: object = None) -> dict[str, Any]:
     """Send one command to the service; return its answer. Errors: ServiceError."""
-    answer: dict[str, Any] = next(exchange(arguments, command, asked))["answer"]
+    answer: dict[str, Any] = next(exchange(arguments, command, body))["answer"]
     return answer
 
 
@@ -91,10 +91,10 @@ def show_answer(
     command: str,
     cls: type[Document],
     sections: Callable[[Document], Sections],
-    asked: object = None,
+    body: object = None,
 ) -> int:
     """Send one command; print the answer as JSON or as text. Errors: ServiceError."""
-    answer = requested(arguments, command, asked)
+    answer = requested(arguments, command, body)
     if arguments.json:
         print_json(answer)
     else:
@@ -103,14 +103,14 @@ def show_answer(
 
 
 def exchange(
-    arguments: argparse.Namespace, command: str, asked: object = None, *, follow: bool = False
+    arguments: argparse.Namespace, command: str, body: object = None, *, follow: bool = False
 ) -> Generator[dict[str, Any], None, None]:
     """Send one command; yield its answer, and with `follow` each event after that.
 
     Errors: ServiceError.
     """
     path = _path(arguments)
-    request = {"command": command, **json.loads(json_codec.encode(asked or {}))}
+    request = {"command": command, **json.loads(json_codec.encode(body or {}))}
     line = json.dumps(request).encode() + b"\n"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:

@@ -36,25 +36,28 @@ class ValueType:
     is_list: bool = False
 
 
-def _duration(least: str, most: str) -> ValueType:
-    least_seconds, most_seconds = duration_seconds(least), duration_seconds(most)
+def _duration(minimum: str, maximum: str) -> ValueType:
+    min_seconds, max_seconds = duration_seconds(minimum), duration_seconds(maximum)
 
     def read(text: str) -> float:
         seconds = duration_seconds(text)
-        if not least_seconds <= seconds <= most_seconds:
+        if not min_seconds <= seconds <= max_seconds:
             raise ValueError
         return seconds
 
-    return ValueType(f"a duration from {least} to {most}", ("str", "int"), read)
+    return ValueType(f"a duration from {minimum} to {maximum}", ("str", "int"), read)
 
 
-def _integer(what: str, least: int, most: int) -> ValueType:
+def _integer(what: str, minimum: int, maximum: int) -> ValueType:
     def read(text: str) -> int:
-        if not re.fullmatch(r"0|[1-9][0-9]{0,9}", text, re.ASCII) or not least <= int(text) <= most:
+        if (
+            not re.fullmatch(r"0|[1-9][0-9]{0,9}", text, re.ASCII)
+            or not minimum <= int(text) <= maximum
+        ):
             raise ValueError
         return int(text)
 
-    return ValueType(f"{what} {least}-{most}", ("int",), read)
+    return ValueType(f"{what} {minimum}-{maximum}", ("int",), read)
 
 
 def _choice(*words: str) -> ValueType:

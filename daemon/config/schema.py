@@ -60,7 +60,7 @@ class HttpConfig:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Config:
-    """All settings; the keys of `period_seconds` are names of collectors."""
+    """All settings; the keys of `interval_seconds` are names of collectors."""
 
     host: str
     listen: tuple[Address, ...]

@@ -57,30 +57,30 @@ class CommandHandler:
     def __init__(  # noqa: PLR0913 - all but five are named where it is called
         self,
         engine: Engine,
-        telling: TransitionLog,
+        transitions: TransitionLog,
         known: Callable[[float], answers.ViewInputs],
         keep: Callable[[], object],
         topology: Callable[[], Topology | None],
         *,
-        keep_learnt: Callable[[], object],
+        store_signals: Callable[[], object],
         history_path: str,
         table: EventTable | None = None,
         names: Renames = NAMES,
     ) -> None:
         """`known` returns the current state, `keep` persists silences and acknowledgements.
 
-        `keep_learnt` persists the state of the disks; `table` is the event table.
+        `store_signals` persists the state of the disks; `table` is the event table.
         """
         self.silences = silences.Silences()
         self.silence_of = silences.finder(self.silences)
         """Return the silence that matches an alert at a given time."""
         self._names = names
         self._engine = engine
-        self._transitions = telling
+        self._transitions = transitions
         self._known = known
         self._store = keep
         self._topology = topology
-        self._store_signals = keep_learnt
+        self._store_signals = store_signals
         self._events_expected = [
             {"alertname": kind, "severity": row.severity.name.lower()}
             for kind, row in ({} if table is None else table.rows).items()
@@ -132,9 +132,9 @@ class CommandHandler:
         """
         self.silences = silences.drop_acknowledgement(self.silences, incident)
 
-    def restore(self, kept: silences.Silences) -> None:
+    def restore(self, stored: silences.Silences) -> None:
         """Restore the silences and acknowledgements of the previous run."""
-        self.silences = silences.merged(self.silences, kept)
+        self.silences = silences.merged(self.silences, stored)
         self.silence_of = silences.finder(self.silences)
 
     def samples(self, now: float) -> list[Sample]:
@@ -239,10 +239,10 @@ class CommandHandler:
         )
 
         def then(
-            rows: Sequence[documents.EventLine], why: str, said: Sequence[documents.EventLine]
+            rows: Sequence[documents.EventLine], why: str, recent: Sequence[documents.EventLine]
         ) -> None:
             missing = f"only recent events are shown: {why}" if why else more
-            command.reply({"answer": incident_answers.events(rows, said, wanted, missing)})
+            command.reply({"answer": incident_answers.events(rows, recent, wanted, missing)})
 
         def later(rows: Sequence[documents.EventLine], why: str) -> None:
             # Events after the reply are streamed to a client that follows; none of them is sent
@@ -254,9 +254,9 @@ class CommandHandler:
         elif asked.follow:
             self._history_reader.prefetch(partial(event_rows.read, wanted=wanted), later)
         else:
-            said = tuple(self._transitions.events)
+            recent = tuple(self._transitions.events)
             self._history_reader.prefetch(
-                partial(event_rows.read, wanted=wanted), partial(then, said=said)
+                partial(event_rows.read, wanted=wanted), partial(then, recent=recent)
             )
 
     def _incident(self, command: ControlCommand, now: float) -> None:
@@ -342,7 +342,7 @@ class CommandHandler:
         self._transitions.send(journal.ACKNOWLEDGED, 5, words, IOWARDEN_INCIDENT=name)
         return name
 
-    def _take(self, said: silences.Silences) -> None:
-        self.silences = said
-        self.silence_of = silences.finder(said)
+    def _take(self, after: silences.Silences) -> None:
+        self.silences = after
+        self.silence_of = silences.finder(after)
         self._store()

@@ -188,7 +188,7 @@ class Service:
             self._known,
             self._store,
             lambda: engine.last.block,
-            keep_learnt=lambda: self._checkpoint.commit(signals=True),
+            store_signals=lambda: self._checkpoint.commit(signals=True),
             history_path=str(Path(parts.config.state_directory) / "history.db"),
             table=parts.table,
             names=parts.schema.renames,

@@ -128,7 +128,7 @@ def _matches(steps: Steps, pattern: str, text: str) -> bool:
 
 
 def _replace_all(steps: Steps, pattern: str, replacement: str, text: str) -> str:
-    """Return the text with each match replaced; `$1`, `${1}` and `${name}` stand for groups."""
+    """Return the text with each match replaced; `$1`, `${1}` and `${name}` are groups."""
     search = _search(pattern)
     parts: list[str] = []
     position = copied = 0

@@ -27,7 +27,7 @@ _TARGET_LABELS = ("instance", "job")
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What can exist: names, the name prefixes of other exporters, and their `scraped` labels."""
+    """What can exist: names, name prefixes of other exporters, and labels of their `targets`."""
 
     names: frozenset[str]
     prefixes: tuple[str, ...]

@@ -138,7 +138,7 @@ class Office:
             self.known,
             lambda: self.kept.append("written"),
             lambda: None,
-            keep_learnt=lambda: None,
+            store_signals=lambda: None,
             history_path=history_path,
             table=EventTable({ERRORS.name: EventRule(ERRORS.name, Severity.WARNING, "errors")}),
             names=names,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.controllers import DEVICES, DRIVERS, asked, printed
+from support.controllers import DEVICES, DRIVERS, polled, printed
 from support.memory import Memory
 
 from iowarden.collectors.machine import Machine
@@ -594,7 +594,7 @@ HOSTS = {"/sys/class/scsi_host/host1": None, "/sys/class/scsi_host/host2": None}
 
 def test_a_machine_with_one_controller() -> None:
     """Its host is that of its PCI address."""
-    found = asked(HP, {HPSA: None, **HOSTS}, ANSWERS)
+    found = polled(HP, {HPSA: None, **HOSTS}, ANSWERS)
     (one,) = found.controllers
     assert (one.name, one.host, len(one.disks), found.problems) == ("hp slot 0", "host1", 4, ())
 
@@ -629,7 +629,7 @@ def test_an_answer_that_ends_early_hides_no_disk(line: int) -> None:
     cut = "".join(each + "\n" for each in DETAIL.splitlines()[:line])
     answers = {**ANSWERS, "ssacli ctrl slot=0 show config": SHORT}
     answers["ssacli ctrl slot=0 show config detail"] = cut
-    found = asked(HP, {HPSA: None, **HOSTS}, answers)
+    found = polled(HP, {HPSA: None, **HOSTS}, answers)
     if line < 2:
         assert "expected '<controller> in Slot <n>'" in found.problems[0].reason
         return
@@ -643,7 +643,7 @@ def test_an_answer_that_ends_early_hides_no_disk(line: int) -> None:
 def test_a_second_controller_that_is_not_listed_is_a_problem() -> None:
     """The program is too old for it, or it died: the other one is read."""
     other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
-    found = asked(HP, {HPSA: None, other: None, **HOSTS}, ANSWERS)
+    found = polled(HP, {HPSA: None, other: None, **HOSTS}, ANSWERS)
     assert [(each.name, each.host) for each in found.controllers] == [("hp slot 0", "host1")]
     (problem,) = found.problems
     assert problem.controller == "hp unlisted"
@@ -653,7 +653,7 @@ def test_a_second_controller_that_is_not_listed_is_a_problem() -> None:
 def test_an_older_program_will_do() -> None:
     """The newest installed one is run."""
     older = {name.replace("ssacli", "hpacucli"): text for name, text in ANSWERS.items()}
-    found = asked(HP, {HPSA: None, **HOSTS}, older)
+    found = polled(HP, {HPSA: None, **HOSTS}, older)
     assert [(c.name, c.program) for c in found.controllers] == [("hp slot 0", "hpacucli")]
 
 
@@ -666,7 +666,7 @@ def test_controllers_without_a_slot_are_counted() -> None:
         "ssacli ctrl all show status": status.format(cache="OK", battery="OK") * 2,
         "ssacli ctrl all show config detail": detail + second,
     }
-    found = asked(HP, {HPSA: None, **HOSTS}, answers)
+    found = polled(HP, {HPSA: None, **HOSTS}, answers)
     assert [(each.name, each.serial) for each in found.controllers] == [
         ("hp slot unknown", "PXYZ1"),
         ("hp slot unknown #2", "PXYZ2"),
@@ -684,9 +684,9 @@ def smartpqi(vendor: str) -> dict[str, str | None]:
 
 def test_a_card_of_the_driver_smartpqi_is_hps_if_hp_sells_it() -> None:
     """The user is not told to install ssacli for a card of Adaptec's."""
-    own = asked(HP, smartpqi("0x1590\n"), ANSWERS)
+    own = polled(HP, smartpqi("0x1590\n"), ANSWERS)
     assert [each.host for each in own.controllers] == ["host1"]
-    other = asked(HP, smartpqi("0x9005\n"), ANSWERS)
+    other = polled(HP, smartpqi("0x9005\n"), ANSWERS)
     assert (other.controllers, other.problems) == ((), ())
 
 
@@ -722,7 +722,7 @@ def test_a_card_in_hba_mode_is_no_controller_that_nobody_reads(
         ("nothing", {}, True),
     ):
         files = smartpqi(vendor) | shown
-        found = asked(maker, files, {command: "nothing of use"})
+        found = polled(maker, files, {command: "nothing of use"})
         assert [each.host for each in found.problems] == (["host1"] if told else []), name
 
 
@@ -730,7 +730,7 @@ def test_a_plain_adapter_beside_a_controller_need_not_be_listed() -> None:
     """One controller is expected if one host hides disks."""
     other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
     files = {HPSA: None, other: None, **HOSTS, **drive("N/A\n", "2:0:0:0")}
-    found = asked(HP, files, ANSWERS)
+    found = polled(HP, files, ANSWERS)
     assert ([each.name for each in found.controllers], found.problems) == (["hp slot 0"], ())
 
 
@@ -746,7 +746,7 @@ def test_without_the_makers_programs_the_free_one_is_queried() -> None:
     text = VOLUME_STATUS.format(
         state="OK", more="", disk="OK", enclosure="OK", configured="No", disabled=""
     )
-    found = asked(HP, files, {"cciss_vol_status -V /dev/sg0": text})
+    found = polled(HP, files, {"cciss_vol_status -V /dev/sg0": text})
     (card,) = found.controllers
     assert (card.name, card.host, card.program) == ("hp host1", "host1", "cciss_vol_status")
     assert len(card.disks) == 2
