@@ -134,6 +134,7 @@ def inventory_sections(found: DiskList) -> Sections:
     read = (
         *("disk", "serial", "monitoring", "last polled", "access method", "listed by"),
         "unavailable",
+        *(("reason",) if any(d.reason for d in fine) else ()),
     )
     cures = {d.monitoring_state: d.remedy for d in silent if d.remedy}
     never = found.discovered_seconds is None
@@ -173,7 +174,7 @@ def _columns(now: float) -> Columns[DiskLine]:
         "power-on": lambda d: "-" if d.power_on_hours is None else f"{d.power_on_hours:g} h",
         "monitoring": lambda d: d.monitoring_state,
         "last polled": lambda d: _last_read(d, now),
-        "reason": lambda d: d.reason,
+        "reason": lambda d: d.reason or "-",
         "access method": lambda d: d.access_method,
         "listed by": lambda d: ", ".join(d.expected_by),
         "unavailable": lambda d: "; ".join(d.unavailable) or "-",

@@ -260,7 +260,8 @@ KEYS = (
     ),
     Key(
         "smart.interval", _duration("1m", "7d"), "30m", "30m",
-        "How often a drive is polled by smartctl. A sleeping drive is not woken for it.",
+        "How often a drive is polled by smartctl. A sleeping drive is not woken for it, and one"
+        " without I/O since its last poll is polled once a day.",
     ),
     Key(
         "smart.raid_interval", _duration("1m", "7d"), "1h", "1h",

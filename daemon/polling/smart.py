@@ -113,7 +113,7 @@ class SmartPoller:
                         continue
                     tried = way.polled.tried_seconds
                     if way.best and (tried is None or now - tried >= MIN_POLL_INTERVAL_SECONDS):
-                        way.due = min(way.due, now)
+                        way.due, way.requested = min(way.due, now), True
         self._begin(now)
 
     def settled(self, timeout_seconds: float) -> bool:
@@ -165,6 +165,8 @@ class SmartPoller:
         """Poll due drives, one after the other, until none is due."""
         root = self._another()
         while (way := self._next()) is not None:
+            if self._skip(way, activity(root, self._devices(way))):
+                continue
             words, wake = way.command(self._options, self._clock())
             began = self._clock()
             deadline_seconds = way.deadlines * self._options.deadline_seconds
@@ -191,6 +193,23 @@ class SmartPoller:
                 self._threads -= 1
                 self._lock.notify_all()
             return way
+
+    def _devices(self, polled_target: PolledTarget) -> set[str]:
+        """Return the block devices of a target's disk: all paths; '' for a disk that is hidden."""
+        target = polled_target.target
+        with self._lock:
+            disks = self._disks.by_key.values()
+            methods = ((disk.polled.target, *disk.others) for disk in disks)
+            return next(({t.device for t in each} for each in methods if target in each), {""})
+
+    def _skip(self, polled_target: PolledTarget, activity: str) -> bool:
+        with self._lock:
+            skipped = polled_target.skip(activity, self._clock())
+            if skipped:
+                self._lanes.end(polled_target)
+                self._changed = True
+                self._lock.notify_all()
+            return skipped
 
     def _without(self, polled_target: PolledTarget, now: float) -> SmartctlResult | None:
         """Return why smartctl is skipped now, None if it is not."""
@@ -298,6 +317,20 @@ class SmartPoller:
             self._options.interval_seconds,
         )
         return self._disks
+
+
+def activity(root: Machine, devices: Collection[str]) -> str:
+    """Return the I/O counters of a disk's block devices; '' if one does not have any.
+
+    Source: kernel, block/stat.rst; ABI/stable/sysfs-block, queue/iostats: 0 turns the counters
+    off. For a thread: the attributes in 'queue' wait for one that changes the queue.
+    """
+    texts = [
+        (root.try_read(f"/sys/block/{device}/{name}") or "").strip()
+        for device in sorted(devices)
+        for name in ("queue/iostats", "stat")
+    ]
+    return "" if {"", "0"} & set(texts) else "\n".join(texts)
 
 
 def _recorded(root: Machine, target: AccessMethod) -> tuple[str, bytes, bool] | None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart import identity, smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod, PollResult, ReadStatus
+from iowarden.rules.signals.smart import smart_health
+from iowarden.rules.smart import history_fields
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
@@ -28,6 +30,9 @@ LATE_LIMIT = 2
 VALID_PERIODS = 3
 MAX_DEADLINES = 4
 """Upper limit of the deadline for a slow drive, as a multiple of the usual one."""
+MAX_SKIP_SECONDS = 86_400.0
+"""A drive without I/O is polled at least so often."""
+SKIPPED = "no I/O since its last poll: not polled again, for a day at most"
 GOOD = frozenset({ReadStatus.READ, ReadStatus.ASLEEP})
 """After these outcomes nothing is retried before the poll interval ends."""
 _PROFILES = tuple(smartctl_runner.PROFILES)
@@ -62,6 +67,12 @@ class PolledTarget:
     refused: SmartctlResult | None = None
     """A timeout of smartctl while another program worked: smartctl is skipped for a day."""
     refused_seconds: float = 0.0
+    activity: str = ""
+    """I/O counters of its disk at the last poll; '': not known."""
+    steady: bool = False
+    """The last two polls show the same errors, and no heat: a further one confirms nothing."""
+    requested: bool = False
+    """A poll was requested: it is not skipped."""
 
     @property
     def target(self) -> AccessMethod:
@@ -78,6 +89,34 @@ class PolledTarget:
         limit, since = options.wake_after_seconds, self.asleep_seconds
         wake = limit is not None and since is not None and now - since >= limit
         return smartctl_runner.command(self.target, _PROFILES[self.profile], wake=wake), wake
+
+    def skip(self, activity: str, now: float) -> bool:
+        """Skip the poll that is due if its disk did nothing since the last one; return whether.
+
+        A disk that is read more often than its standby timer runs never spins down. Commands of
+        smartctl are no I/O in its counters: blk_do_io_stat in block/blk.h of the kernel leaves
+        pass-through requests out; where queue/iostats_passthrough (6.13) counts them, no poll is
+        skipped. The data of the last poll stay valid.
+        """
+        polled, drive = self.polled, self.polled.drive
+        idle = bool(activity) and activity == self.activity
+        self.activity = activity
+        if (
+            not idle
+            or self.requested
+            or not self.steady
+            or polled.status is not ReadStatus.READ
+            or drive is None
+            or drive.self_test_remaining_ratio is not None
+            or polled.tried_seconds is None
+            or now - polled.tried_seconds >= MAX_SKIP_SECONDS
+        ):
+            return False
+        self.alive_seconds = now
+        self.polled = replace(polled, reason=SKIPPED)
+        daily = polled.tried_seconds + MAX_SKIP_SECONDS
+        self.due = min(next_due(now, polled.period_seconds, self.target), daily)
+        return True
 
     def finish(
         self, answer: SmartctlResult, began: float, now: float, options: Options, *, wake: bool
@@ -97,7 +136,7 @@ class PolledTarget:
         elif answer.status is ReadStatus.ASLEEP and self.asleep_seconds is None:
             self.asleep_seconds = now
         self._mind_lateness(answer)
-        before = self.polled
+        before, self.requested = self.polled, False
         self.polled = replace(
             before,
             status=answer.status,
@@ -109,6 +148,7 @@ class PolledTarget:
         )
         if answer.status is ReadStatus.READ:
             self.polled = replace(self.polled, drive=answer.drive, read_seconds=now)
+            self.steady = _is_steady(before.drive, answer.drive)
         if answer.drive is not None:
             self.identity = _known(self.identity, answer.drive, now)
         self.due = next_due(now, self.polled.period_seconds, self.target)
@@ -213,6 +253,18 @@ def next_due(now: float, period: float, target: AccessMethod) -> float:
     phase = share(target) * period
     earliest = now + period / 2
     return earliest + (phase - earliest) % period
+
+
+def _is_steady(before: Drive | None, drive: Drive | None) -> bool:
+    """Whether two polls show the same errors: signals believe what two polls in a row show."""
+    if before is None or drive is None:
+        return False
+    first, second = (
+        {name: value for name, (value, every) in history_fields.values(each).items() if every}
+        for each in (before, drive)
+    )
+    excess = smart_health.excess_celsius(drive)
+    return first == second and (excess is None or excess < 0)
 
 
 def _known(before: identity.IdentifiedPoll, drive: Drive, now: float) -> identity.IdentifiedPoll:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 
 from iowarden.collectors.smart.discovery import Discovered
 from iowarden.collectors.smart.drive import AccessMethod, Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.smartctl_runner import SmartctlResult
-from iowarden.daemon.polling import smart_discovery, smart_schedule
+from iowarden.daemon.polling import smart, smart_discovery, smart_schedule
 from iowarden.daemon.polling.smart_discovery import Discovery, DiscoveryResult
 from iowarden.daemon.polling.smart_lanes import Lanes
 from iowarden.daemon.polling.smart_schedule import RETRY_INTERVAL_SECONDS, PolledTarget
 
+if TYPE_CHECKING:
+    from conftest import MachineMaker
+
 SDA = AccessMethod("/dev/sda", "sat", "sda", "host0", "ahci")
 OPTIONS = Options()
-READ = SmartctlResult(ReadStatus.READ, drive=Drive(Protocol.ATA, serial="S1"))
+DRIVE = Drive(Protocol.ATA, serial="S1", rotation_rpm=7200)
+READ = SmartctlResult(ReadStatus.READ, drive=DRIVE)
+COUNTERS = "1\n9 0 72"
 LATE = SmartctlResult(ReadStatus.TIMEOUT, "killed", late=True)
 NOBODY = SmartctlResult(ReadStatus.UNREADABLE, "the probe is busy", ran=False, passing=True)
 
@@ -91,6 +99,89 @@ def test_what_a_drive_reported_is_dropped_after_three_periods() -> None:
     assert drive.expire(6 * OPTIONS.interval_seconds + 1)
     assert drive.polled.drive is None
     assert not drive.expire(1e9)
+
+
+def idle_from(drive: PolledTarget, hours: int, result: SmartctlResult = READ) -> list[float]:
+    """Return when a drive whose counters never change is polled, of `hours` in which it is due."""
+    polled: list[float] = []
+    now = 0.0
+    while now <= hours * 3600.0:
+        if not drive.skip(COUNTERS, now):
+            drive.finish(result, now, now, OPTIONS, wake=False)
+            polled.append(now)
+        assert not drive.expire(now)
+        now = max(drive.due, now + 1.0)
+    return polled
+
+
+def test_an_idle_disk_is_left_alone_until_its_data_are_a_day_old() -> None:
+    """Two polls agree; then none for a day: a disk with a standby timer can spin down."""
+    drive = method()
+    first, second, third, fourth = idle_from(drive, 60)
+    assert second - first <= 1.5 * OPTIONS.interval_seconds
+    assert (third - second, fourth - third) == (86_400.0, 86_400.0)
+    assert drive.polled.status is ReadStatus.READ
+    assert drive.polled.failures_total == 0
+    assert drive.polled.reason == smart_schedule.SKIPPED
+
+
+@pytest.mark.parametrize("counters", ["1\n9 0 73", ""])
+def test_a_disk_that_was_read_or_has_no_counters_is_polled(counters: str) -> None:
+    """One read request is enough; a disk behind a RAID controller has no counters of its own."""
+    drive = method()
+    idle_from(drive, 2)
+    assert drive.skip(COUNTERS, 10_000.0)
+    assert not drive.skip(counters, 11_800.0)
+    drive.finish(READ, 11_800.0, 11_800.0, OPTIONS, wake=False)
+    assert drive.skip(counters, 13_600.0) is bool(counters)
+    assert not drive.skip("another " + counters, 15_400.0)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        LATE,
+        SmartctlResult(ReadStatus.ASLEEP),
+        SmartctlResult(ReadStatus.READ, drive=replace(DRIVE, self_test_remaining_ratio=0.9)),
+        SmartctlResult(ReadStatus.READ, drive=replace(DRIVE, temperature_celsius=55.0)),
+        SmartctlResult(ReadStatus.READ, drive=replace(DRIVE, pending_sectors=1)),
+    ],
+    ids=["late", "asleep", "self-test", "hot", "new error"],
+)
+def test_an_idle_disk_is_polled_while_something_is_going_on(result: SmartctlResult) -> None:
+    """It did not answer, tests itself, is hot, or has an error that the next poll confirms."""
+    drive = method()
+    idle_from(drive, 2)
+    now = drive.due
+    drive.finish(result, now, now, OPTIONS, wake=False)
+    assert not drive.skip(COUNTERS, drive.due)
+
+
+def test_a_requested_poll_of_an_idle_disk_is_run_once() -> None:
+    """An error line of the kernel, or the end of a self-test, requests it."""
+    drive = method()
+    idle_from(drive, 2)
+    drive.requested = True
+    assert not drive.skip(COUNTERS, 10_000.0)
+    drive.finish(READ, 10_000.0, 10_000.0, OPTIONS, wake=False)
+    assert drive.skip(COUNTERS, 11_800.0)
+
+
+def test_the_counters_of_a_disk_are_those_of_all_its_paths(machine: MachineMaker) -> None:
+    """What is read through the other path is I/O too; counters that are off prove nothing."""
+    files: dict[str, str | None] = {}
+    for name in ("sda", "sdb"):
+        files[f"/sys/block/{name}/stat"] = "  9  0  72  4  0  0  0  0  0  4  4\n"
+        files[f"/sys/block/{name}/queue/iostats"] = "1\n"
+    root = machine(files)
+    before = smart.activity(root, {"sda", "sdb"})
+    assert before
+    assert smart.activity(root, {"sdb", "sda"}) == before
+    machine({"/sys/block/sdb/stat": " 10  0  80  4  0  0  0  0  0  4  4\n"})
+    assert smart.activity(root, {"sda", "sdb"}) not in {"", before}
+    machine({"/sys/block/sdb/queue/iostats": "0\n"})
+    assert smart.activity(root, {"sda", "sdb"}) == ""
+    assert smart.activity(root, {"sda", ""}) == "", "it is hidden behind a controller as well"
 
 
 def test_one_program_at_a_controller_that_hides_disks_two_at_another() -> None:
