@@ -305,7 +305,7 @@ rules.faults: conditions
 rules.rulefile: promql rename_table renames scrape_labels yaml_nodes
 rules.signals.filesystem: signals.baseline signals.signal
 rules.signals.queue: signals.activity signals.signal signals.sustained
-rules.alerting: faults promql rulefile severity yaml_nodes
+rules.alerting: promql rulefile severity yaml_nodes
 rules.topology: faults quantity smart
 rules.incidents: alerting faults matcher notice quantity severity topology
 rules.signals.device: signals.baseline signals.increase signals.in_flight signals.leaves

@@ -1,10 +1,12 @@
-"""Alerts about an array without redundancy, or about a disk that holds the last copy. Pure.
+"""Alerts about an array without redundancy, and about disks on which it depends. Pure.
 
-A rule finds a missing member; what that means depends on the RAID level. Errors of a disk are more
-severe if no other disk holds its data. So alerts are marked by the state of the arrays when they
-are evaluated; an alert about an unknown array is left unchanged.
+A rule finds a missing member; what that means depends on the RAID level. A finding of a disk is one
+severity higher if no other disk holds its data, or if another member of its array has findings as
+well: then one more failure, or the rebuild after it, loses data. So alerts are marked by the state
+of the arrays when they are evaluated; an alert about an unknown array is left unchanged.
 Limits: for an array of a RAID controller only its level is known (a degraded RAID 6 may have lost
-one disk or two); the profiles of btrfs and of LVM's own RAID are not read: no mark.
+one disk or two, a RAID 10 one half of another pair); the profiles of btrfs and of LVM's own RAID
+are not read: no mark.
 """
 
 from __future__ import annotations
@@ -13,43 +15,65 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.rules.advice.advice import STEPS, TEXT
 from iowarden.rules.advice.facts import UNREADABLE, AdviceInputs, Facts
-from iowarden.rules.alerting.alerts import REDUNDANCY
+from iowarden.rules.alerting.alerts import RAISED, REDUNDANCY
 from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.redundancy import last_holders, runs, spared
+from iowarden.rules.topology.redundancy import in_use, last_holders, runs, spared
+from iowarden.rules.topology.slot_map import has_serial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.topology.slot_map import DeviceMap
 
-_OF_DISKS = UNREADABLE | {"block_io_error"}
+_OF_DISKS = UNREADABLE | {
+    "block_io_error",
+    *("DiskReallocatedSectorsIncreased", "DiskReallocatedSectorsHigh"),
+    *("DiskGrownDefectsIncreased", "DiskNormalizedValueDropped", "DiskSelfTestFailed"),
+}
+"""Findings. Not those of the baseline: what was so for years is none."""
+_WEAR = frozenset(("old_age", "usage", "past"))
+"""Of DiskAttributeFailed: a drive that is old or worn has not failed, whatever depends on it."""
+_TIMEOUTS = "188"
+"""Attribute whose normalized value drops by its power supply or cable, as those of others there."""
+_ELSEWHERE = SHORT | {"block_io_error"}
+"""No finding of several members: errors of a common adapter or cable are."""
 _ONE_SPARE = frozenset(("1", "1e", "1+0", "10", "4", "5", "5+0", "50"))
 """RAID levels of controllers that, once degraded, have no redundancy left, wholly or in one of
 their parts.
 """
+_ONE_GROUP = frozenset(("1", "1e", "4", "5"))
+"""Of these, those where that is so for each of their disks."""
 _NO_LEVEL = re.compile(r"raid|[\s_-]")
 
 
 def marked(alerts: Iterable[Alert], where: DeviceMap) -> list[Alert]:
-    """Return the alerts; those that concern redundancy with the annotation REDUNDANCY.
+    """Return the alerts; those that concern redundancy with REDUNDANCY, RAISED, or both.
 
-    An error of a disk that holds a last copy is critical, shows that in its summary, and its
-    advice is first not to lose the disk.
+    A finding of a disk that holds a last copy shows that in its summary, and its advice is first
+    not to lose the disk.
     """
     known = list(alerts)
-    matter = [a for a in known if a.active and a.name in SHORT | _OF_DISKS]
+    matter = [a for a in known if a.active and (a.name in SHORT or _is_finding(a))]
     if not matter:
         return known
     facts = Facts(AdviceInputs(where))
-    found = {alert.key: _marked(alert, facts) for alert in matter}
+    bad = {name for a in matter if a.name not in _ELSEWHERE for name in _names(a, facts)}
+    found = {alert.key: _marked(alert, facts, bad) for alert in matter}
     return [found.get(alert.key, alert) for alert in known]
 
 
-def _marked(alert: Alert, facts: Facts) -> Alert:
+def _is_finding(alert: Alert) -> bool:
+    if alert.name not in _OF_DISKS or alert.severity < Severity.NOTICE:
+        return False
+    return alert.label("failure") not in _WEAR and alert.label("id") != _TIMEOUTS
+
+
+def _marked(alert: Alert, facts: Facts, bad: set[str]) -> Alert:
     if alert.name in SHORT:
         left = _left(alert, facts)
         if left is None:
@@ -58,19 +82,72 @@ def _marked(alert: Alert, facts: Facts) -> Alert:
         stopped = array is not None and not runs(array)  # then it has no data either
         text = "" if left or stopped else "; no redundancy left"
         return _with(alert, LEFT if left else NONE_LEFT, f"{alert.summary}{text}")
-    if not facts.of.map.arrays or alert.severity < Severity.WARNING:
-        return alert
-    last = _last_copy(alert, facts)
-    if not last:
-        return _with(alert, LEFT, alert.summary)
-    steps = alert.annotation(STEPS).split() or [TEXT]
-    steps = steps if TEXT in steps else [TEXT, *steps]
-    summary = f"{last} and has errors: {alert.summary}"
-    return _with(alert, NONE_LEFT, summary, " ".join(("last_copy", *steps)))
+    if last := _last_copy(alert, facts):
+        steps = alert.annotation(STEPS).split() or [TEXT]
+        steps = ["last_copy", *(steps if TEXT in steps else [TEXT, *steps])]
+        # What was only a notice threatens no data yet.
+        mark = NONE_LEFT if alert.severity >= Severity.WARNING else ""
+        summary = f"{last} and has errors: {alert.summary}"
+        return _raised(_with(alert, mark, summary, " ".join(steps)))
+    known = bool(facts.of.map.arrays) and alert.severity >= Severity.WARNING
+    own = _with(alert, LEFT, alert.summary) if known else alert
+    if common := _in_controller_array(alert, facts, bad) or _other_members(alert, facts, bad):
+        return _raised(_with(own, "", f"{common}: {alert.summary}"))
+    return own
+
+
+def _raised(alert: Alert) -> Alert:
+    return replace(alert, annotations=(*alert.annotations, (RAISED, "true")))
+
+
+def _names(alert: Alert, facts: Facts) -> Iterator[str]:
+    """Yield the leaf devices of the disk that an alert is about, and its label 'disk'."""
+    covered = facts.of.map.disks.get(alert.label("disk"))
+    if covered is not None:
+        yield from (*covered.leaves, covered.disk)
+    member = facts.device(alert.label("member") or alert.label("device"))
+    if member is not None and (member.leaf or alert.label("member")):
+        yield from (each.name for each in facts.leaves(member))
+
+
+def _other_members(alert: Alert, facts: Facts, bad: set[str]) -> str:
+    """Return that several members in use of its md array have findings, or ''."""
+    if alert.name in _ELSEWHERE:
+        return ""
+    for each in (m for name in _names(alert, facts) for m in facts.memberships(name) if m.used):
+        used = [(m.device, facts.device(m.device)) for m in each.array.members if in_use(m)]
+        members = [n for n, d in used if d and any(leaf.name in bad for leaf in facts.leaves(d))]
+        if len(members) > 1:
+            shown = ", ".join(members)
+            return f"{len(members)} members of {each.array.name} have errors ({shown})"
+    return ""
+
+
+def _in_controller_array(alert: Alert, facts: Facts, bad: set[str]) -> str:
+    """Return what makes a finding of a disk behind a RAID controller more urgent, or ''."""
+    disks = facts.of.map.disks
+    covered = disks.get(alert.label("disk"))
+    if covered is None:
+        return ""
+    for card in facts.of.map.controllers:
+        own = next((d for d in card.disks if d.serial and has_serial(covered, {d.serial})), None)
+        array = next((a for a in card.arrays if own and own.array and a.name == own.array), None)
+        if own is None or array is None:
+            continue
+        level = _NO_LEVEL.sub("", array.level.casefold())
+        if array.state.health is ComponentHealth.DEGRADED and level in _ONE_GROUP:
+            return f"{array.name} of {card.name} has no redundancy left"
+        serials = {d.serial for d in card.disks if d.array == own.array and d.serial}
+        others = [key for key, c in disks.items() if key in bad and has_serial(c, serials)]
+        if len(others) > 1:
+            return f"{len(others)} disks of {array.name} of {card.name} have errors"
+    return ""
 
 
 def _with(alert: Alert, redundancy: str, summary: str, steps: str = "") -> Alert:
-    own = {**dict(alert.annotations), "summary": summary, REDUNDANCY: redundancy}
+    own = {**dict(alert.annotations), "summary": summary}
+    if redundancy:
+        own[REDUNDANCY] = redundancy
     if steps:
         own[STEPS] = steps
     return replace(alert, annotations=tuple(own.items()))

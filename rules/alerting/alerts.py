@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Labels  # noqa: TC001 - stored over restarts: read at run time
-from iowarden.rules.faults import NONE_LEFT, SHORT
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ REDUNDANCY = "redundancy left"
 """Annotation of alerts about arrays and their disks: NONE_LEFT or LEFT (rules/faults.py), absent
 if unknown. No rule can set it: it is not a valid label name.
 """
+RAISED = "severity raised"
+"""Annotation of a finding that is one severity higher because of its array; likewise unsettable."""
 MAX_SHOWN_LABELS = 3
 """Shown in place of a summary if the rule has none."""
 _SHOWN_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "severity"})
@@ -105,12 +106,9 @@ class Alert:
 
     @property
     def severity(self) -> Severity:
-        """Return the severity of its label; errors of the last copy of data are critical.
-
-        Alerts that an array is missing members keep their rule's severity, also a user's override.
-        """
-        bare = self.annotation(REDUNDANCY) == NONE_LEFT and self.name not in SHORT
-        return Severity.CRITICAL if bare else severity(self.label("severity"))
+        """Return the severity of its label; one higher if its array makes it more urgent."""
+        own = severity(self.label("severity"))
+        return Severity(min(own + bool(self.annotation(RAISED)), Severity.CRITICAL))
 
     @property
     def active(self) -> bool:

@@ -91,27 +91,104 @@ def test_a_degraded_array_of_a_controller_is_judged_by_its_level(level: str, fau
     assert causes.meaning(found).fault is fault
 
 
+def finding(name: str, level: str, disk: str = "S-A", **labels: str) -> Alert:
+    """Return an alert of a disk that fires."""
+    own = tuple(sorted({"alertname": name, "disk": disk, "severity": level, **labels}.items()))
+    annotations = (("summary", "3 pending sectors"),)
+    return Alert(name, own, AlertState.FIRING, 1.0, annotations, 0.0, subject=f"disk   {disk}")
+
+
+def mirror(*letters: str, level: str = "raid1", disks: int = 2) -> DeviceMap:
+    """Return the disks S-A, S-B ... as the members of an array of so many."""
+    made = [
+        replace(disk(f"sd{c}", serial=f"S-{c.upper()}"), partitions=(f"sd{c}1",)) for c in letters
+    ]
+    return DeviceMap(
+        topology=topology(*made),
+        disks={f"S-{c.upper()}": monitored(each) for c, each in zip(letters, made, strict=True)},
+        arrays={"md0": array("md0", level, [f"sd{c}1" for c in letters], disks)},
+    )
+
+
 @pytest.mark.parametrize(
-    ("name", "level", "becomes"),
+    ("name", "level", "labels", "becomes"),
     [
-        ("DiskAttributeFailed", "notice", Severity.NOTICE),
-        ("DiskPendingSectors", "warning", Severity.CRITICAL),
+        ("DiskPendingSectors", "warning", {}, Severity.CRITICAL),
+        ("DiskReallocatedSectorsIncreased", "warning", {"id": "5"}, Severity.CRITICAL),
+        ("DiskNormalizedValueDropped", "notice", {"id": "197"}, Severity.WARNING),
+        ("DiskNormalizedValueDropped", "notice", {"id": "188"}, Severity.NOTICE),
+        ("DiskPendingSectors", "info", {}, Severity.INFO),
+        ("DiskErrorsInBaseline", "notice", {"id": "5"}, Severity.NOTICE),
+        ("DiskAttributeFailed", "notice", {"failure": "usage"}, Severity.NOTICE),
+        ("DiskAttributeFailed", "warning", {"failure": "old_age"}, Severity.WARNING),
+        ("DiskEnduranceUsed", "warning", {}, Severity.WARNING),
+        ("NvmeSpareLow", "warning", {}, Severity.WARNING),
+        ("DiskTemperatureHigh", "warning", {}, Severity.WARNING),
     ],
 )
-def test_that_the_disk_with_the_last_copy_is_old_stays_a_notice(
-    name: str, level: str, becomes: Severity
+def test_a_finding_of_the_last_copy_is_one_severity_higher(
+    name: str, level: str, labels: dict[str, str], becomes: Severity
 ) -> None:
-    """Power-on hours at their threshold are no error; sectors that cannot be read are the worst."""
-    sda = replace(disk("sda", serial="S-A"), partitions=("sda1",))
-    where = DeviceMap(
-        topology=topology(sda),
-        disks={"S-A": monitored(sda)},
-        arrays={"md0": array("md0", "raid1", ("sda1",), 2)},
-    )
-    labels = (("alertname", name), ("disk", "S-A"), ("severity", level))
-    told = (("summary", "attribute 9 or 197 says it"),)
-    alert = Alert(name, labels, AlertState.FIRING, 1.0, told, 0.0, subject="disk   S-A")
-    (found,) = last_copies.marked([alert], where)
+    """The array has lost its other disk. Wear, age, heat, old counts and a user's 'info' are none.
+
+    A notice never becomes critical, and does not make the array's fault one of lost redundancy.
+    """
+    alert = finding(name, level, **labels)
+    (found,) = last_copies.marked([alert], mirror("a"))
     assert found.severity is becomes
-    assert ("holds the last copy of md0" in found.summary) is (becomes is Severity.CRITICAL)
-    assert (found == alert) is (becomes is Severity.NOTICE)
+    raised = becomes is not alert.severity
+    assert (found == alert) is not raised
+    assert found.summary.startswith("sda1 holds the last copy of md0 and has errors: ") is raised
+    exhausted = causes.meaning(found).fault is Fault.EXHAUSTED
+    assert exhausted is (becomes is Severity.CRITICAL)
+
+
+@pytest.mark.parametrize("level", ["raid1", "raid5", "raid6"])
+def test_findings_of_two_members_make_each_other_more_urgent(level: str) -> None:
+    """All members are in sync; with findings of one alone, or of a disk elsewhere, nothing is."""
+    where = mirror("a", "b", "c", level=level, disks=3)
+    first = finding("DiskPendingSectors", "warning")
+    second = finding("DiskNormalizedValueDropped", "notice", "S-C", id="197")
+    both = last_copies.marked([first, second], where)
+    assert [a.severity for a in both] == [Severity.CRITICAL, Severity.WARNING]
+    assert both[0].summary == "2 members of md0 have errors (sda1, sdc1): 3 pending sectors"
+    for other in (
+        finding("DiskAttributeFailed", "warning", "S-C", failure="old_age"),
+        finding("DiskPendingSectors", "warning", "S-Z"),
+        finding("block_io_error", "warning", "", device="sdc"),
+        finding("md_read_uncorrectable", "warning", "", device="md0"),
+        replace(second, state=AlertState.RESOLVED),
+        finding("DiskReallocatedSectorsIncreased", "warning", id="5"),
+    ):
+        assert last_copies.marked([first, other], where)[0].severity is Severity.WARNING, other
+
+
+@pytest.mark.parametrize(
+    ("level", "health", "others", "becomes"),
+    [
+        ("RAID5", ComponentHealth.DEGRADED, (), Severity.CRITICAL),
+        ("RAID6", ComponentHealth.DEGRADED, (), Severity.WARNING),
+        ("RAID10", ComponentHealth.DEGRADED, (), Severity.WARNING),
+        ("RAID5", ComponentHealth.OK, (), Severity.WARNING),
+        ("RAID5", ComponentHealth.OK, ("S-B",), Severity.CRITICAL),
+        ("RAID6", ComponentHealth.OK, ("S-C",), Severity.WARNING),
+    ],
+)
+def test_a_finding_of_a_disk_behind_a_raid_controller_is_raised_by_its_array(
+    level: str, health: ComponentHealth, others: tuple[str, ...], becomes: Severity
+) -> None:
+    """S-A and S-B are its disks, S-C is a spare; of a RAID 10 the whole half is not known."""
+    state = ComponentState(ComponentHealth.OK, "OK")
+    disks = [
+        controller.PhysicalDisk(f"slot {n}", state, serial=f"S-{c}", array="" if c == "C" else "u0")
+        for n, c in enumerate("ABC")
+    ]
+    made = controller.ControllerArray("u0", ComponentState(health, "state"), level)
+    card = controller.Controller("c0", "megaraid", arrays=(made,), disks=tuple(disks))
+    hidden = {
+        f"S-{c}": replace(monitored(disk("sdz", serial=f"S-{c}")), device="", leaves=())
+        for c in "ABC"
+    }
+    where = DeviceMap(topology=topology(), disks=hidden, controllers=(card,))
+    alerts = [finding("DiskPendingSectors", "warning", each) for each in ("S-A", *others)]
+    assert last_copies.marked(alerts, where)[0].severity is becomes
