@@ -189,7 +189,8 @@ RULES = _table(
         " DiskInterfaceCrcErrorsInBaseline DiskNormalizedValueDropped DiskNormalizedValueLow"
         " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTemperatureHigh"
         " DiskGrownDefectsIncreased DiskUncorrectedErrors ScsiDiskWarning NvmeCriticalWarning"
-        " NvmeMediaErrorsIncreased NvmeSpareLow DiskEnduranceUsed",
+        " NvmeMediaErrorsIncreased NvmeSpareLow DiskEnduranceUsed DiskWearingOut NvmeOverheated"
+        " NvmePowerLost",
         Fault.ERRORS,
         _D,
     ),

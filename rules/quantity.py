@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 _STEP = 1024.0
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MINUTE = 60
 _HOUR = 3600
 _DAY = 86_400
+_YEAR_10000 = 253_402_300_800
+"""As Unix time: later ones are no date in Python."""
 
 
 def quantity(metric: str, value: float) -> str:
-    """Return a value with its unit: '668.5 MiB', '5 min 40 s', '87 %', or the plain number."""
+    """Return a value with its unit: '668.5 MiB', '5 min 40 s', '87 %', a date, the plain number."""
     if not math.isfinite(value):
         return {math.inf: "for ever", -math.inf: "minus infinity"}.get(value, "not a number")
     if metric.endswith("_bytes_per_second"):
         return f"{size(value)}/s"
     if "_bytes" in metric:
         return size(value)
+    if metric.endswith("_timestamp_seconds") and 0 <= value < _YEAR_10000:
+        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M} UTC"
     if "_seconds" in metric:
         return duration(value)
     if metric.endswith("_ratio"):

@@ -155,6 +155,9 @@ attribute disk [id]:
     iowarden_smart_increasing_seconds
     iowarden_smart_increase
     iowarden_smart_increase_per_day
+    iowarden_smart_increase_since_baseline
+    iowarden_smart_last_increase_timestamp_seconds
+    iowarden_smart_weekly_increase
 attribute disk failure id:
     iowarden_smart_attribute_failed_value
 attribute disk id:
@@ -162,7 +165,6 @@ attribute disk id:
     iowarden_smart_attribute_threshold
     iowarden_smart_attribute_value
     iowarden_smart_attribute_worst
-    iowarden_smart_increase_since_baseline
     iowarden_smart_normalized_drop
     iowarden_smart_normalized_low_at_baseline
     iowarden_smart_normalized_low_at_baseline_peer_ok
@@ -395,6 +397,10 @@ devid fsid label:
     iowarden_btrfs_device_write_errors_total
 disk:
     iowarden_disk_capacity_bytes
+    iowarden_disk_endurance_exhausted_earliest_timestamp_seconds
+    iowarden_disk_endurance_exhausted_latest_timestamp_seconds
+    iowarden_disk_endurance_exhausted_timestamp_seconds
+    iowarden_disk_endurance_pace_window_seconds
     iowarden_disk_last_poll_age_seconds
     iowarden_disk_never_monitored_seconds
     iowarden_disk_not_monitored_seconds

@@ -27,6 +27,7 @@ from iowarden.rules.topology.slot_map import has_serial
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from iowarden.collectors.raid.controller import Controller, ControllerArray
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.topology.slot_map import DeviceMap
 
@@ -48,22 +49,28 @@ their parts.
 """
 _ONE_GROUP = frozenset(("1", "1e", "4", "5"))
 """Of these, those where that is so for each of their disks."""
+WEARS_OUT = "DiskWearingOut"
+TOGETHER_DAYS = 30.0
 _NO_LEVEL = re.compile(r"raid|[\s_-]")
 
 
 def marked(alerts: Iterable[Alert], where: DeviceMap) -> list[Alert]:
     """Return the alerts; those that concern redundancy with REDUNDANCY, RAISED, or both.
 
+    Forecasts of wear are marked with the members of the array that wear out at the same time.
+
     A finding of a disk that holds a last copy shows that in its summary, and its advice is first
     not to lose the disk.
     """
     known = list(alerts)
     matter = [a for a in known if a.active and (a.name in SHORT or _is_finding(a))]
-    if not matter:
+    worn = [a for a in known if a.active and a.name == WEARS_OUT]
+    if not matter and len(worn) < 2:
         return known
     facts = Facts(AdviceInputs(where))
     bad = {name for a in matter if a.name not in _ELSEWHERE for name in _names(a, facts)}
     found = {alert.key: _marked(alert, facts, bad) for alert in matter}
+    found |= {alert.key: _worn_together(alert, worn, facts) for alert in worn}
     return [found.get(alert.key, alert) for alert in known]
 
 
@@ -91,9 +98,8 @@ def _marked(alert: Alert, facts: Facts, bad: set[str]) -> Alert:
         return _raised(_with(alert, mark, summary, " ".join(steps)))
     known = bool(facts.of.map.arrays) and alert.severity >= Severity.WARNING
     own = _with(alert, LEFT, alert.summary) if known else alert
-    if common := _in_controller_array(alert, facts, bad) or _other_members(alert, facts, bad):
-        return _raised(_with(own, "", f"{common}: {alert.summary}"))
-    return own
+    reason = _urgent(alert, facts, bad)
+    return _raised(_with(own, "", f"{reason}: {alert.summary}")) if reason else own
 
 
 def _raised(alert: Alert) -> Alert:
@@ -102,46 +108,59 @@ def _raised(alert: Alert) -> Alert:
 
 def _names(alert: Alert, facts: Facts) -> Iterator[str]:
     """Yield the leaf devices of the disk that an alert is about, and its label 'disk'."""
-    covered = facts.of.map.disks.get(alert.label("disk"))
-    if covered is not None:
-        yield from (*covered.leaves, covered.disk)
+    listed = facts.of.map.disks.get(alert.label("disk"))
+    if listed is not None:
+        yield from (*listed.leaves, listed.disk)
     member = facts.device(alert.label("member") or alert.label("device"))
     if member is not None and (member.leaf or alert.label("member")):
         yield from (each.name for each in facts.leaves(member))
 
 
-def _other_members(alert: Alert, facts: Facts, bad: set[str]) -> str:
-    """Return that several members in use of its md array have findings, or ''."""
-    if alert.name in _ELSEWHERE:
-        return ""
+def _arrays(alert: Alert, facts: Facts) -> Iterator[tuple[str, dict[str, set[str]]]]:
+    """Yield the arrays that use the disk of an alert: name, and the `_names` of their members."""
     for each in (m for name in _names(alert, facts) for m in facts.memberships(name) if m.used):
-        used = [(m.device, facts.device(m.device)) for m in each.array.members if in_use(m)]
-        members = [n for n, d in used if d and any(leaf.name in bad for leaf in facts.leaves(d))]
-        if len(members) > 1:
-            shown = ", ".join(members)
-            return f"{len(members)} members of {each.array.name} have errors ({shown})"
-    return ""
-
-
-def _in_controller_array(alert: Alert, facts: Facts, bad: set[str]) -> str:
-    """Return what makes a finding of a disk behind a RAID controller more urgent, or ''."""
+        used = ((m.device, facts.device(m.device)) for m in each.array.members if in_use(m))
+        yield each.array.name, {n: {d.name for d in facts.leaves(of)} for n, of in used if of}
     disks = facts.of.map.disks
-    covered = disks.get(alert.label("disk"))
-    if covered is None:
-        return ""
+    for card, array in _controller_arrays(alert, facts):
+        serials = {d.serial for d in card.disks if d.array == array.name and d.serial}
+        members = {key: {key} for key, each in disks.items() if has_serial(each, serials)}
+        yield f"{array.name} of {card.name}", members
+
+
+def _controller_arrays(alert: Alert, facts: Facts) -> Iterator[tuple[Controller, ControllerArray]]:
+    listed = facts.of.map.disks.get(alert.label("disk"))
+    if listed is None:
+        return
     for card in facts.of.map.controllers:
-        own = next((d for d in card.disks if d.serial and has_serial(covered, {d.serial})), None)
-        array = next((a for a in card.arrays if own and own.array and a.name == own.array), None)
-        if own is None or array is None:
-            continue
+        own = {d.array for d in card.disks if d.serial and has_serial(listed, {d.serial})}
+        yield from ((card, array) for array in card.arrays if array.name in own)
+
+
+def _urgent(alert: Alert, facts: Facts, bad: set[str]) -> str:
+    """Return why a finding of a disk that holds no last copy is more urgent, or ''."""
+    for card, array in _controller_arrays(alert, facts):
         level = _NO_LEVEL.sub("", array.level.casefold())
         if array.state.health is ComponentHealth.DEGRADED and level in _ONE_GROUP:
             return f"{array.name} of {card.name} has no redundancy left"
-        serials = {d.serial for d in card.disks if d.array == own.array and d.serial}
-        others = [key for key, c in disks.items() if key in bad and has_serial(c, serials)]
-        if len(others) > 1:
-            return f"{len(others)} disks of {array.name} of {card.name} have errors"
+    for array_name, members in _arrays(alert, facts) if alert.name not in _ELSEWHERE else ():
+        found = [name for name, own in members.items() if own & bad]
+        if len(found) > 1:
+            return f"{len(found)} members of {array_name} have errors ({', '.join(found)})"
     return ""
+
+
+def _worn_together(alert: Alert, worn: Iterable[Alert], facts: Facts) -> Alert:
+    """Return a forecast of wear with the members of the same array that wear out with it."""
+    together = [a for a in worn if abs(a.value - alert.value) <= TOGETHER_DAYS]
+    names = {
+        n for a in together if a.label("disk") != alert.label("disk") for n in _names(a, facts)
+    }
+    for array_name, members in _arrays(alert, facts):
+        if found := [name for name, own in members.items() if own & names]:
+            text = f"; so will {', '.join(found)}, of the same array {array_name}, within 30 days"
+            return _with(alert, "", f"{alert.summary}{text}")
+    return alert
 
 
 def _with(alert: Alert, redundancy: str, summary: str, steps: str = "") -> Alert:
@@ -173,8 +192,8 @@ def _last_copy(alert: Alert, facts: Facts) -> str:
     if array is not None and not alert.label("member"):
         bare = last_holders(array, facts.geometry(array))
         return f"{device} has no redundancy left" if bare else ""
-    covered = facts.of.map.disks.get(alert.label("disk"))
-    names = (alert.label("member") or device, *(covered.leaves if covered else ()))
+    listed = facts.of.map.disks.get(alert.label("disk"))
+    names = (alert.label("member") or device, *(listed.leaves if listed else ()))
     found = (m for name in filter(None, names) for m in facts.memberships(name) if m.last)
     each = next(found, None)
     return "" if each is None else f"{each.member.device} holds the last copy of {each.array.name}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules.signals.signal import SignalGroup
-from iowarden.rules.signals.smart import smart_counts, smart_health, smart_values
+from iowarden.rules.signals.smart import smart_counts, smart_health, smart_values, wear
 from iowarden.rules.smart import plausibility
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ _BASELINE_ATTRIBUTES = frozenset(
     {"5", "10", "187", "197", "198", "199", "grown_defects", "media_errors"}
 )
 _REALLOCATED = frozenset({"5"})
+_MAX_UNSAFE_RATIO = 0.9
 
 COUNT_FAMILIES = (
     Family(
@@ -58,6 +59,16 @@ COUNT_FAMILIES = (
         "gauge",
         "Recent increase of an error count since the baseline; each increase came within 7"
         " days of the one before.",
+    ),
+    Family(
+        "iowarden_smart_weekly_increase",
+        "gauge",
+        "Increase of an error count in the last 7 days.",
+    ),
+    Family(
+        "iowarden_smart_last_increase_timestamp_seconds",
+        "gauge",
+        "When an error count increased last, as Unix time, for a week.",
     ),
     Family(
         "iowarden_smart_increase_per_day",
@@ -316,6 +327,7 @@ class _Evaluation:
             *self._values(key, drive, polled_at, met_before=met_before),
             *self._temperature(key, drive, polled_at),
             *smart_health.samples(drive, own),
+            *self._wear(key, drive, polled_at),
         )
         return CachedVerdict(disk, self._until, samples, signature, doubts)
 
@@ -380,6 +392,8 @@ class _Evaluation:
             if at is not None:
                 counted = smart_counts.count(counted, value, at, known=met_before, sudden=sudden)
                 self._persist(word, smart_counts.pairs(counted))
+                past = self.persistent.get(f"{word} days")
+                self._persist(f"{word} days", smart_counts.days(past, counted, at))
             if counted is None or not (counted.confirmed or counted.first):
                 continue
             self._until = min(self._until, counted.until(self._now))
@@ -397,8 +411,7 @@ class _Evaluation:
             if level and (polls > 1 or level >= smart_counts.AT_ONCE):
                 yield "iowarden_smart_confirmed_pending_sectors", (("disk", key),), level
         elif level > counted.first:
-            if name in _REALLOCATED:
-                yield "iowarden_smart_increase_since_baseline", labels, level
+            yield "iowarden_smart_increase_since_baseline", labels, level
         elif level == counted.first and (
             name in _BASELINE_ATTRIBUTES or name.startswith(_UNCORRECTED)
         ):
@@ -406,6 +419,9 @@ class _Evaluation:
         growth = counted.increase(now)
         if growth > 0:
             yield "iowarden_smart_increase", labels, growth
+            days = self.persistent.get(f"{key}\t{name} days")
+            yield "iowarden_smart_weekly_increase", labels, smart_counts.weekly(days, counted, now)
+            yield "iowarden_smart_last_increase_timestamp_seconds", labels, counted.grew_seconds
         lasted, grown = counted.streak(now)
         if grown > 0:
             yield "iowarden_smart_increase_per_day", labels, round(counted.per_day(now), 1)
@@ -472,6 +488,23 @@ class _Evaluation:
                 if drive.temperature_celsius is not None:
                     yield "iowarden_smart_high_temperature_celsius", own, drive.temperature_celsius
 
+    def _wear(self, key: str, drive: Drive, at: float | None) -> Iterator[Sample]:
+        ratio = smart_health.used_ratio(drive)
+        if ratio is None or not math.isfinite(ratio):
+            return
+        written_bytes = None if drive.nvme is None else drive.nvme.written_bytes_total
+        used_word, written_word = f"{key}\twear", f"{key}\twritten"
+        if at is not None:
+            percent = wear.used_percent(ratio)
+            self._persist(used_word, wear.with_used(self.persistent.get(used_word), percent, at))
+        if at is not None and written_bytes is not None:
+            written = wear.with_written(self.persistent.get(written_word), written_bytes, at)
+            self._persist(written_word, written)
+        used, past = (self.persistent.get(word) or () for word in (used_word, written_word))
+        if used:
+            found = wear.forecast(used, past, written_bytes or 0.0, self._now)
+            yield from wear.samples(found, (("disk", key),))
+
     def _persist(self, word: str, pairs: Pairs | None) -> None:
         if pairs is None:
             self.persistent.pop(word, None)
@@ -509,6 +542,7 @@ def _read_counts(key: str, drive: Drive) -> Iterator[tuple[str, Labels, float, b
         ("errors_logged", drive.errors_logged_total),
         ("grown_defects", None if drive.scsi is None else drive.scsi.grown_defects),
         ("media_errors", None if drive.nvme is None else drive.nvme.media_errors_total),
+        *_nvme_usage(drive),
         *(
             (f"{_UNCORRECTED}{kind}_errors", row.uncorrected_total)
             for kind, row in (drive.scsi.error_counters if drive.scsi else {}).items()
@@ -517,6 +551,27 @@ def _read_counts(key: str, drive: Drive) -> Iterator[tuple[str, Labels, float, b
         if number is not None and number >= 0:
             labels = (("attribute", name), ("disk", key))
             yield name, labels, float(number), name == _UNREADABLE
+
+
+def _nvme_usage(drive: Drive) -> Iterator[tuple[str, float | None]]:
+    """Yield the counts of an NVMe drive that show heat and lost power: no errors of its own.
+
+    Minutes, as the drive counts them. Source: NVM Express Base Specification: Warning and Critical
+    Composite Temperature Time; Unsafe Shutdowns: power was lost without a shutdown notification,
+    which the kernel sends at a restart (drivers/nvme/host/pci.c, nvme_shutdown).
+    """
+    if drive.nvme is None:
+        return
+    nvme = drive.nvme
+    for name, seconds in (
+        ("warning_temperature_minutes", nvme.warning_temperature_seconds_total),
+        ("critical_temperature_minutes", nvme.critical_temperature_seconds_total),
+    ):
+        yield name, None if seconds is None else seconds / 60
+    unsafe, cycles = nvme.unsafe_shutdowns_total, drive.power_cycles
+    # A drive that counts nearly each of its power cycles counts the orderly ones as well.
+    if unsafe is not None and cycles and unsafe <= _MAX_UNSAFE_RATIO * cycles:
+        yield "unsafe_shutdowns", unsafe
 
 
 def _rejections(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sample]:
@@ -534,7 +589,13 @@ def _rejections(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[S
 GROUP = SignalGroup(
     name="smart",
     sources=("smart",),
-    families=(*COUNT_FAMILIES, *VALUE_FAMILIES, *smart_health.FAMILIES, *PLAUSIBILITY_FAMILIES),
+    families=(
+        *COUNT_FAMILIES,
+        *VALUE_FAMILIES,
+        *smart_health.FAMILIES,
+        *wear.FAMILIES,
+        *PLAUSIBILITY_FAMILIES,
+    ),
     step=step,
     initial=EMPTY,
     remember=remember,

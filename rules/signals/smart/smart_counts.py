@@ -19,6 +19,9 @@ RECENT_SECONDS = 7 * DAY - 5 * 3600.0
 """An increase is reported for a week after the last one, less the four hours for which the alert
 outlasts it (smart.yaml) and one more: a weekly reminder must not come just before the end. The next
 increase within that time is added to it."""
+WEEK_SECONDS = 7 * DAY
+MAX_DAYS = 9
+"""Counts stored of the last days: eight a day apart reach back over a week."""
 STREAK_SECONDS = 1.5 * DAY
 """Increases at most so far apart count as daily."""
 AT_ONCE = 16
@@ -169,6 +172,22 @@ def count(
             streak_base=min(before.streak_base, fallen),
         )
     return after
+
+
+def days(before: Pairs | None, counted: DriveCount, now: float) -> Pairs | None:
+    """Return the stored counts of the last days, one a day while a count increases; else None."""
+    if counted.increase(now) <= 0:
+        return None
+    if before and now - before[-1][0] < DAY:
+        return before
+    return (*(before or ()), (now, counted.confirmed))[-MAX_DAYS:]
+
+
+def weekly(history: Pairs | None, counted: DriveCount, now: float) -> float:
+    """Return the increase of the last 7 days, to a day."""
+    older = (count for at, count in reversed(history or ()) if now - at >= WEEK_SECONDS)
+    began = next(older, counted.base)
+    return max(counted.confirmed - max(began, counted.base), 0.0)
 
 
 def pairs(counted: DriveCount) -> Pairs | None:

@@ -152,26 +152,32 @@ def _self_tests(drive: Drive, own: Labels) -> Iterator[Sample]:
             yield "iowarden_smart_self_test_first_error_lba", labels, float(tests[0].lba)
 
 
-def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
+def used_ratio(drive: Drive) -> float | None:
+    """Return the used share of a solid-state drive's rated endurance; None: not reported."""
+    if drive.nvme is not None:
+        return drive.nvme.endurance_used_ratio
+    if drive.scsi is not None:
+        return drive.scsi.endurance_used_ratio
     left = [
         attribute.value
         for attribute in drive.attributes
         if attribute.name in _LIFE_LEFT and attribute.value and attribute.value <= 100
     ]
-    used = 1 - min(left) / 100 if left and not spins(drive) else None
-    if drive.scsi is not None:
-        used = drive.scsi.endurance_used_ratio
+    return 1 - min(left) / 100 if left and not spins(drive) else None
+
+
+def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
     if drive.nvme is not None:
         nvme = drive.nvme
         for bit, text in enumerate(_NVME_WARNINGS):
             if (nvme.critical_warning or 0) & 1 << bit:
                 yield "iowarden_smart_nvme_critical_warning_reason", (*own, ("warning", text)), 1.0
-        used = nvme.endurance_used_ratio
         spare, threshold = nvme.available_spare_ratio, nvme.available_spare_threshold_ratio
         if spare is not None and threshold and spare < 1.0:
             margin = round(spare - threshold, 4)
             if margin <= _SPARE_MARGIN_RATIO:
                 yield "iowarden_smart_nvme_available_spare_margin_ratio", own, margin
+    used = used_ratio(drive)
     if used is not None and used >= _WORN_RATIO:
         yield "iowarden_smart_endurance_used_ratio", own, used
 

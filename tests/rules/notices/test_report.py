@@ -273,6 +273,8 @@ def test_a_disk_goes_by_its_serial_number() -> None:
         ("iowarden_x_seconds", 345.0, "5 min 45 s"),
         ("iowarden_x_seconds", 93_600.0, "1 d 2 h"),
         ("iowarden_x_seconds", math.inf, "for ever"),
+        ("iowarden_x_timestamp_seconds", 1_795_435_200.0, "2026-11-23 12:00 UTC"),
+        ("iowarden_x_timestamp_seconds", 1e15, "11574074074 d 1 h"),
         ("iowarden_x_ratio", 0.9901, "99 %"),
         ("iowarden_x_total", 12.0, "12"),
         ("iowarden_x", math.nan, "not a number"),

@@ -119,13 +119,13 @@ def test_hours_below_their_threshold_pull_no_healthy_disk_out_of_a_mirror(rack: 
     assert rack.fired == {("DiskAttributeFailed", "notice", "A")}
 
 
-def test_power_cycles_unsafe_shutdowns_and_the_nvme_error_log_report_nothing(rack: Rack) -> None:
+def test_power_cycles_and_the_nvme_error_log_report_nothing(rack: Rack) -> None:
     """AnalogJ/scrutiny#31: 64 power cycles are no failure; the NVMe log grows with odd commands."""
     for step in range(6):
         many = 10**step
         rack.poll(
             ata("A", {12: 64 + many, 9: 20_000 + step}),
-            nvme(error_log_entries_total=many, unsafe_shutdowns_total=many),
+            nvme(error_log_entries_total=many),
         )
     assert rack.fired == set()
 
@@ -492,6 +492,32 @@ def test_nvme_warnings_spare_and_wear(rack: Rack) -> None:
     assert texts == {"spare capacity is below its threshold", "all media are read-only"}
 
 
+def test_used_endurance_alone_is_planned_for_and_wakes_nobody(rack: Rack) -> None:
+    """120 % with all of its spare capacity; then it cannot read something, which is its end."""
+    rack.poll(nvme(endurance_used_ratio=1.2), times=2)
+    assert rack.firing() == {("DiskEnduranceUsed", "warning")}
+    rack.poll(nvme(endurance_used_ratio=1.2, media_errors_total=1), times=2)
+    assert rack.firing() == {
+        ("DiskEnduranceUsed", "warning"),
+        ("DiskEnduranceUsed", "critical"),
+        ("NvmeMediaErrorsIncreased", "warning"),
+    }
+
+
+def test_a_drive_that_wears_fast_is_reported_in_advance(rack: Rack) -> None:
+    """1 % a week since it was first seen: after a month that is five points; first a notice."""
+    for week in range(6):
+        drive = nvme(endurance_used_ratio=0.5 + week / 100, written_bytes_total=1e14)
+        rack.poll(drive, every=7 * DAY)
+    assert rack.firing() == {("DiskWearingOut", "notice")}
+    (alert,) = (a for a in rack.engine.rules.alerts() if a.name == "DiskWearingOut")
+    assert alert.summary == (
+        "at the pace of the last 30 days 100 % of the rated endurance will be used in about"
+        " 9 months (between 7 and 11)"
+    )
+    assert rack.mails == []
+
+
 @pytest.mark.parametrize(
     ("name", "value", "rpm", "told"),
     [
@@ -660,6 +686,9 @@ def test_a_mail_about_a_disk_shows_the_attributes_that_matter() -> None:
     (mail,) = machine.mails
     summary = "40 pending sectors, which cannot be read (attribute 197, Current_Pending_Sector)"
     assert mail.summary == summary
+    grew = [e.text for e in mail.evidence if "last_increase" in e.source]
+    assert len(grew) == 1
+    assert grew[0].endswith(" UTC")
     shown = {e.text for e in mail.evidence if e.source == "iowarden_smart_attribute_raw"}
     ids = {text.partition("id ")[2] for text in shown}
     assert ids == {"5: 0", "187: 0", "197: 40", "198: 0"}

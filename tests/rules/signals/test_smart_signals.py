@@ -18,6 +18,7 @@ from iowarden.collectors.smart.drive import (
     Disks,
     Drive,
     ErrorCounter,
+    NvmeHealth,
     PollResult,
     Protocol,
     ReadStatus,
@@ -357,3 +358,83 @@ def test_errors_that_the_kernel_logs_and_the_drive_does_not_count_are_a_contradi
         _, samples = smart.step(smart.EMPTY, View(inputs, None))
         assert samples is not None
         assert samples[0] == ("iowarden_smart_plausible", (("disk", "A"),), trusted)
+
+
+def worn(percent: int, **fields: object) -> Drive:
+    """Return an NVMe drive of which so much is used."""
+    health = {"endurance_used_ratio": percent / 100, "written_bytes_total": 1e14, **fields}
+    cycles = health.pop("power_cycles", 40)
+    own = NvmeHealth(0, 1.0, 0.1, **health)  # type: ignore[arg-type]  # as NvmeHealth takes them
+    return Drive(Protocol.NVME, serial="N1", nvme=own, power_cycles=cycles)  # type: ignore[arg-type]
+
+
+def test_a_forecast_of_wear_outlives_restarts_and_needs_no_history_file() -> None:
+    """A point every nine days, polled daily, restarted each time: ten points in 90 days."""
+    state = smart.EMPTY
+    for day in range(100):
+        now = START + day * DAY
+        state = smart.recall(smart.EMPTY, smart.remember(state))
+        state, told = look(state, polled(now, worn(70 + day // 9)), now)
+    found = {name: value for name, _, value in told if "endurance" in name}
+    left = (found["iowarden_disk_endurance_exhausted_timestamp_seconds"] - now) / DAY
+    assert found["iowarden_disk_endurance_pace_window_seconds"] == 90 * DAY
+    assert round(left) == 171, "19 points left, 10 in 90 days"
+    earliest = found["iowarden_disk_endurance_exhausted_earliest_timestamp_seconds"]
+    latest = found["iowarden_disk_endurance_exhausted_latest_timestamp_seconds"]
+    assert [round((at - now) / DAY) for at in (earliest, latest)] == [155, 190]
+
+
+def test_a_count_that_increases_for_weeks_has_the_last_seven_days_beside_it() -> None:
+    """One sector a day for 20 days: all of that is one increase, seven of it are of this week."""
+    state = smart.EMPTY
+    for half in range(41):
+        now = START + half * DAY / 2
+        state = smart.recall(smart.EMPTY, smart.remember(state))
+        state, told = look(state, polled(now, ata("A", {5: half // 2})), now)
+    found = {name: value for name, labels, value in told if ("id", "5") in labels}
+    assert found["iowarden_smart_increase"] == 19
+    assert found["iowarden_smart_weekly_increase"] == 7
+    assert found["iowarden_smart_increase_since_baseline"] == 19
+    assert found["iowarden_smart_last_increase_timestamp_seconds"] == START + 19.5 * DAY
+    later = now + 8 * DAY
+    state, told = look(state, polled(later, ata("A", {5: 20})), later)
+    state, told = look(state, polled(later + POLL, ata("A", {5: 21})), later + POLL)
+    found = {name: value for name, labels, value in told if ("id", "5") in labels}
+    assert found["iowarden_smart_weekly_increase"] == found["iowarden_smart_increase"] == 1
+
+
+def increases(*drives: Drive) -> dict[str, float]:
+    """Return what increased of a drive in these polls, by name."""
+    state = smart.EMPTY
+    for number, drive in enumerate(drives):
+        now = START + number * POLL
+        state, told = look(state, polled(now, drive), now)
+    return {
+        dict(labels)["attribute"]: value
+        for name, labels, value in told
+        if name == "iowarden_smart_increase"
+    }
+
+
+def test_power_that_was_lost_counts_from_the_first_poll_on() -> None:
+    """Nine before are the drive's past; a restart of the host ends in order and is no tenth."""
+    before = worn(3, unsafe_shutdowns_total=9)
+    rebooted = worn(3, unsafe_shutdowns_total=9, power_cycles=41)
+    assert increases(before, rebooted, rebooted) == {}
+    lost = worn(3, unsafe_shutdowns_total=10, power_cycles=42)
+    assert increases(before, rebooted, lost, lost) == {"unsafe_shutdowns": 1}
+
+
+def test_a_drive_that_counts_every_power_cycle_as_unsafe_reports_none() -> None:
+    """Its firmware does not know of shutdowns: the count is that of its starts."""
+    before = worn(3, unsafe_shutdowns_total=38)
+    after = worn(3, unsafe_shutdowns_total=39, power_cycles=41)
+    assert increases(before, after, after) == {}
+    unknown = worn(3, unsafe_shutdowns_total=50, power_cycles=None)
+    assert increases(worn(3, unsafe_shutdowns_total=9, power_cycles=None), unknown, unknown) == {}
+
+
+def test_minutes_of_heat_count_from_the_first_poll_on() -> None:
+    """300 minutes of a summer before iowarden came, 25 since then."""
+    hot = [worn(3, warning_temperature_seconds_total=60.0 * n) for n in (300, 325, 325)]
+    assert increases(*hot) == {"warning_temperature_minutes": 25}

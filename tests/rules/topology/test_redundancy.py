@@ -192,3 +192,21 @@ def test_a_finding_of_a_disk_behind_a_raid_controller_is_raised_by_its_array(
     where = DeviceMap(topology=topology(), disks=hidden, controllers=(card,))
     alerts = [finding("DiskPendingSectors", "warning", each) for each in ("S-A", *others)]
     assert last_copies.marked(alerts, where)[0].severity is becomes
+
+
+@pytest.mark.parametrize(("left", "named"), [((120.0, 149.0), True), ((120.0, 151.0), False)])
+def test_two_members_that_wear_out_together_are_named(
+    left: tuple[float, float], *, named: bool
+) -> None:
+    """Within 30 days of each other; no severity follows from wear, nor from a third disk's."""
+    where = mirror("a", "b")
+    alerts = [
+        replace(finding("DiskWearingOut", "notice", f"S-{c}"), value=days)
+        for c, days in zip("ABZ", (*left, left[0]), strict=True)
+    ]
+    first, second, third = last_copies.marked(alerts, where)
+    text = "; so will sdb1, of the same array md0, within 30 days"
+    assert first.summary.endswith(text) is named
+    assert ("so will sda1," in second.summary) is named
+    assert third == alerts[2]
+    assert {first.severity, second.severity} == {Severity.NOTICE}
