@@ -174,6 +174,7 @@ class SmartPoller:
                 root, way.target, words, deadline_seconds
             )
             answer = areca_smart.run_cli64_smart(root, way.target, said)
+            way.activity = activity(root, self._devices(way))
             with self._lock:
                 self._lanes.end(way)
                 way.note_refusal(said, answer, began)
@@ -195,12 +196,12 @@ class SmartPoller:
             return way
 
     def _devices(self, polled_target: PolledTarget) -> set[str]:
-        """Return the block devices of a target's disk: all paths; '' for a disk that is hidden."""
-        target = polled_target.target
+        """Return the block devices of a target's disk: all paths; '' where it is hidden."""
         with self._lock:
             disks = self._disks.by_key.values()
             methods = ((disk.polled.target, *disk.others) for disk in disks)
-            return next(({t.device for t in each} for each in methods if target in each), {""})
+            own = (each for each in methods if polled_target.target in each)
+            return {target.device for target in next(own, (polled_target.target,))}
 
     def _skip(self, polled_target: PolledTarget, activity: str) -> bool:
         with self._lock:

@@ -68,7 +68,11 @@ class PolledTarget:
     """A timeout of smartctl while another program worked: smartctl is skipped for a day."""
     refused_seconds: float = 0.0
     activity: str = ""
-    """I/O counters of its disk at the last poll; '': not known."""
+    """I/O counters of its disk after the last poll; '': not known.
+
+    After it, because some kernels count smartctl's own commands as well: 5.14, and from 6.13 on
+    with queue/iostats_passthrough. Source: kernel, block/blk.h, blk_do_io_stat; block/blk-sysfs.c.
+    """
     steady: bool = False
     """The last two polls show the same errors, and no heat: a further one confirms nothing."""
     requested: bool = False
@@ -93,16 +97,13 @@ class PolledTarget:
     def skip(self, activity: str, now: float) -> bool:
         """Skip the poll that is due if its disk did nothing since the last one; return whether.
 
-        A disk that is read more often than its standby timer runs never spins down. Commands of
-        smartctl are no I/O in its counters: blk_do_io_stat in block/blk.h of the kernel leaves
-        pass-through requests out; where queue/iostats_passthrough (6.13) counts them, no poll is
-        skipped. The data of the last poll stay valid.
+        A disk that is read more often than its standby timer runs never spins down. The data of
+        the last poll stay valid.
         """
         polled, drive = self.polled, self.polled.drive
-        idle = bool(activity) and activity == self.activity
-        self.activity = activity
         if (
-            not idle
+            not activity
+            or activity != self.activity
             or self.requested
             or not self.steady
             or polled.status is not ReadStatus.READ

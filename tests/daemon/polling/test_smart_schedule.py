@@ -107,6 +107,7 @@ def idle_from(drive: PolledTarget, hours: int, result: SmartctlResult = READ) ->
     now = 0.0
     while now <= hours * 3600.0:
         if not drive.skip(COUNTERS, now):
+            drive.activity = COUNTERS
             drive.finish(result, now, now, OPTIONS, wake=False)
             polled.append(now)
         assert not drive.expire(now)
@@ -132,6 +133,7 @@ def test_a_disk_that_was_read_or_has_no_counters_is_polled(counters: str) -> Non
     idle_from(drive, 2)
     assert drive.skip(COUNTERS, 10_000.0)
     assert not drive.skip(counters, 11_800.0)
+    drive.activity = counters
     drive.finish(READ, 11_800.0, 11_800.0, OPTIONS, wake=False)
     assert drive.skip(counters, 13_600.0) is bool(counters)
     assert not drive.skip("another " + counters, 15_400.0)
