@@ -105,6 +105,25 @@ def test_an_error_of_the_last_copy_is_critical_and_reports_that_first(
         assert not [each for each in forbidden if each in advice]
 
 
+def test_errors_of_a_second_member_make_those_of_the_first_critical(tmp_path: Path) -> None:
+    """A raid6 with all of its disks: with one error it can lose two, with errors of two none."""
+    machine = of_disks(tmp_path, "raid6", 4, log=True)
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.says(MEDIUM_ERROR.format("sdc"), priority=3)
+        (first,) = program.wait(80)
+        machine.says(MEDIUM_ERROR.format("sdd"), priority=3)
+        mails = program.wait(80)
+    assert first["Subject"].startswith("[WARNING]")
+    subjects = [" ".join(mail["Subject"].split()) for mail in mails]
+    assert len(subjects) == 2
+    assert all(subject.startswith("[CRITICAL]") for subject in subjects)
+    assert any(" sdc: ESCALATED: " in subject for subject in subjects)
+    said = "2 members of md0 have errors (sdc1, sdd1): the disk could not read"
+    assert all(said in text(mail) for mail in mails)
+    assert not any("--fail" in text(mail) or "--replace" in text(mail) for mail in mails)
+
+
 def test_a_dead_nvme_drive_is_one_incident_of_its_name(tmp_path: Path) -> None:
     """It hangs, then it is gone, and nobody can read the kernel's log: the array is part of it.
 
