@@ -27,8 +27,8 @@ WINDOWS_SECONDS = (365 * DAY, 90 * DAY, 30 * DAY)
 MIN_POINTS = 3
 """Fewer points leave an error of more than a third."""
 FULL_PERCENT = 100.0
-_STEP_SECONDS = 7 * DAY
-"""Amounts written are stored at this interval."""
+_STEP_SECONDS = 30 * DAY
+"""Amounts written are stored at this interval: thirteen a year, for hundreds of drives."""
 _LONGEST_SECONDS = WINDOWS_SECONDS[0] + _STEP_SECONDS
 
 FAMILIES = (
@@ -88,7 +88,7 @@ def with_used(history: Pairs | None, percent: float, now: float) -> Pairs:
 
 
 def with_written(history: Pairs | None, written_bytes: float, now: float) -> Pairs:
-    """Return the amounts written, one a week; an amount that decreased starts a new history."""
+    """Return the amounts written, one a month; an amount that decreased starts a new history."""
     known = history or ()
     if known and written_bytes < known[-1][1]:
         known = ()
@@ -113,7 +113,8 @@ def forecast(used: Pairs, written: Pairs, written_bytes: float, now: float) -> F
         grown = 0.0 if before is None else written_bytes - before[1]
         if before is not None and grown > 0 and percent >= MIN_POINTS:
             left_bytes = written_bytes * left / percent
-            return _within(now, (now - before[0]) * left_bytes / grown, percent, window)
+            lasted = now - before[0]
+            return _within(now, lasted * left_bytes / grown, percent, lasted)
     return None
 
 
