@@ -28,9 +28,9 @@ LATE = SmartctlResult(ReadStatus.TIMEOUT, "killed", late=True)
 NOBODY = SmartctlResult(ReadStatus.UNREADABLE, "the probe is busy", ran=False, passing=True)
 
 
-def method(target: AccessMethod = SDA) -> PolledTarget:
+def method(target: AccessMethod = SDA, options: Options = OPTIONS) -> PolledTarget:
     """Return a drive that was not polled yet."""
-    return smart_schedule.new_target(target, None, "", OPTIONS)
+    return smart_schedule.new_target(target, None, "", options)
 
 
 def lanes(*targets: AccessMethod) -> tuple[Lanes, DiscoveryResult]:
@@ -115,12 +115,14 @@ def idle_from(drive: PolledTarget, hours: int, result: SmartctlResult = READ) ->
     return polled
 
 
-def test_an_idle_disk_is_left_alone_until_its_data_are_a_day_old() -> None:
+@pytest.mark.parametrize("hours", [0.5, 7.0])
+def test_an_idle_disk_is_left_alone_until_its_data_are_a_day_old(hours: float) -> None:
     """Two polls agree; then none for a day: a disk with a standby timer can spin down."""
-    drive = method()
+    drive = method(options=Options(interval_seconds=hours * 3600.0))
     first, second, third, fourth = idle_from(drive, 60)
-    assert second - first <= 1.5 * OPTIONS.interval_seconds
+    assert second - first <= 1.5 * hours * 3600.0
     assert (third - second, fourth - third) == (86_400.0, 86_400.0)
+    assert drive.skip(COUNTERS, fourth + 3600.0)
     assert drive.polled.status is ReadStatus.READ
     assert drive.polled.failures_total == 0
     assert drive.polled.reason == smart_schedule.SKIPPED

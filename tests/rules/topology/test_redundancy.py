@@ -103,8 +103,9 @@ def mirror(*letters: str, level: str = "raid1", disks: int = 2) -> DeviceMap:
     made = [
         replace(disk(f"sd{c}", serial=f"S-{c.upper()}"), partitions=(f"sd{c}1",)) for c in letters
     ]
+    md0 = replace(disk("md0"), leaf=False, slaves=tuple(f"sd{c}1" for c in letters))
     return DeviceMap(
-        topology=topology(*made),
+        topology=topology(*made, md0),
         disks={f"S-{c.upper()}": monitored(each) for c, each in zip(letters, made, strict=True)},
         arrays={"md0": array("md0", level, [f"sd{c}1" for c in letters], disks)},
     )
