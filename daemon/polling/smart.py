@@ -20,6 +20,7 @@ from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.raid.areca import areca_smart
 from iowarden.collectors.smart import discovery, smartctl_runner
 from iowarden.collectors.smart.drive import Disks, ReadStatus
+from iowarden.collectors.smart.scsi_hosts import NVME_DEVICE
 from iowarden.daemon.polling import smart_discovery, smart_result
 from iowarden.daemon.polling.smart_discovery import Discovery
 from iowarden.daemon.polling.smart_lanes import Lanes
@@ -324,11 +325,16 @@ def activity(root: Machine, devices: Collection[str]) -> str:
     """Return the I/O counters of a disk's block devices; '' if one does not have any.
 
     Source: kernel, block/stat.rst; ABI/stable/sysfs-block, queue/iostats: 0 turns the counters
-    off. For a thread: the attributes in 'queue' wait for one that changes the queue.
+    off. For a thread: the attributes in 'queue' wait for one that changes the queue. An NVMe drive
+    is polled as one of its namespaces: the counters are those of all.
     """
+    names = set(devices)
+    for device in filter(NVME_DEVICE.fullmatch, devices):
+        entries = root.try_names(f"/sys/block/{device}/device")
+        names |= {""} if entries is None else set(filter(NVME_DEVICE.fullmatch, entries))
     texts = [
         (root.try_read(f"/sys/block/{device}/{name}") or "").strip()
-        for device in sorted(devices)
+        for device in sorted(names)
         for name in ("queue/iostats", "stat")
     ]
     return "" if {"", "0"} & set(texts) else "\n".join(texts)

@@ -188,6 +188,23 @@ def test_the_counters_of_a_disk_are_those_of_all_its_paths(machine: MachineMaker
     assert smart.activity(root, {"sda", ""}) == "", "it is hidden behind a controller as well"
 
 
+def test_the_counters_of_an_nvme_drive_are_those_of_all_its_namespaces(
+    machine: MachineMaker,
+) -> None:
+    """Its first namespace is idle, its second is in use: the drive is."""
+    files: dict[str, str | None] = {"/sys/block/nvme0n1/device/state": "live\n"}
+    for name in ("nvme0n1", "nvme0n2"):
+        files[f"/sys/block/nvme0n1/device/{name}/nsid"] = f"{name[-1]}\n"
+        files[f"/sys/block/{name}/stat"] = "  9  0  72  4  0  0  0  0  0  4  4\n"
+        files[f"/sys/block/{name}/queue/iostats"] = "1\n"
+    root = machine(files)
+    before = smart.activity(root, {"nvme0n1"})
+    assert before
+    machine({"/sys/block/nvme0n2/stat": " 10  0  80  4  0  0  0  0  0  4  4\n"})
+    assert smart.activity(root, {"nvme0n1"}) not in {"", before}
+    assert smart.activity(root, {"nvme0n2"}) == "", "its controller cannot be listed"
+
+
 def test_one_program_at_a_controller_that_hides_disks_two_at_another() -> None:
     """Whatever is due: a second answer would be lost, or all would wait for one controller."""
     hidden = [AccessMethod("/dev/sg2", f"areca,{n}", "", "host1", "arcmsr") for n in range(1, 4)]
