@@ -51,6 +51,12 @@ _BASELINE_ATTRIBUTES = frozenset(
     {"5", "10", "187", "197", "198", "199", "grown_defects", "media_errors"}
 )
 _REALLOCATED = frozenset({"5"})
+_USAGE = frozenset(
+    {"warning_temperature_minutes", "critical_temperature_minutes", "unsafe_shutdowns"}
+)
+"""Counts that may be absent from a drive's first polls, or from the state that a former version
+stored: one that is not stored is unknown, not 0. So they are stored at 0, too.
+"""
 _MAX_UNSAFE_RATIO = 0.9
 
 COUNT_FAMILIES = (
@@ -171,8 +177,8 @@ class SmartState:
     """State of all drives; `persistent` is stored over a restart.
 
     `persistent` by disk: when it was last polled and its power-on hours, when it was first seen and
-    how many polls had plausible counts (2 at most); by disk, tab and name: a count, a value, a
-    temperature, its implausibility.
+    how many polls had plausible counts (2 at most); by disk, tab and name: a count and that of the
+    last days, a value, a temperature, the used endurance, amounts written, its implausibility.
     """
 
     persistent: Mapping[str, Pairs] = field(default_factory=dict)
@@ -390,8 +396,10 @@ class _Evaluation:
             word = f"{key}\t{name}"
             counted = smart_counts.from_pairs(self.persistent.get(word))
             if at is not None:
-                counted = smart_counts.count(counted, value, at, known=met_before, sudden=sudden)
-                self._persist(word, smart_counts.pairs(counted))
+                usage = name in _USAGE
+                known = met_before and not usage
+                counted = smart_counts.count(counted, value, at, known=known, sudden=sudden)
+                self._persist(word, smart_counts.pairs(counted, zero=usage))
                 past = self.persistent.get(f"{word} days")
                 self._persist(f"{word} days", smart_counts.days(past, counted, at))
             if counted is None or not (counted.confirmed or counted.first):

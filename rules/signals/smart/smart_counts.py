@@ -105,7 +105,7 @@ def seagate(drive: Drive) -> bool:
 
 
 class DriveCount(NamedTuple):
-    """One count of one drive. A count whose values are all 0 is not stored."""
+    """One count of one drive. One whose values are all 0 is not stored, apart from those of use."""
 
     read_seconds: float
     last: float
@@ -190,9 +190,9 @@ def weekly(history: Pairs | None, counted: DriveCount, now: float) -> float:
     return max(counted.confirmed - max(began, counted.base), 0.0)
 
 
-def pairs(counted: DriveCount) -> Pairs | None:
-    """Return a count in the form in which it is stored, None if all its values are 0."""
-    if not (counted.last or counted.confirmed or counted.first or counted.base):
+def pairs(counted: DriveCount, *, zero: bool = False) -> Pairs | None:
+    """Return a count as it is stored; None if all its values are 0, unless `zero` is set."""
+    if not (zero or counted.last or counted.confirmed or counted.first or counted.base):
         return None
     return (
         (counted.read_seconds, counted.last),

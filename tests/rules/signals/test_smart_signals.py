@@ -384,7 +384,7 @@ def test_a_forecast_of_wear_outlives_restarts_and_needs_no_history_file() -> Non
     assert [round((at - now) / DAY) for at in (earliest, latest)] == [155, 190]
 
 
-def test_a_count_that_increases_for_weeks_has_the_last_seven_days_beside_it() -> None:
+def test_of_a_count_that_increases_for_weeks_the_last_seven_days_are_reported_as_well() -> None:
     """One sector a day for 20 days: all of that is one increase, seven of it are of this week."""
     state = smart.EMPTY
     for half in range(41):
@@ -423,10 +423,23 @@ def test_power_that_was_lost_counts_from_the_first_poll_on() -> None:
     assert increases(before, rebooted, rebooted) == {}
     lost = worn(3, unsafe_shutdowns_total=10, power_cycles=42)
     assert increases(before, rebooted, lost, lost) == {"unsafe_shutdowns": 1}
+    never = worn(3, unsafe_shutdowns_total=0)
+    assert increases(
+        never, never, worn(3, unsafe_shutdowns_total=1), worn(3, unsafe_shutdowns_total=1)
+    ) == {"unsafe_shutdowns": 1}
+
+
+def test_what_a_former_version_did_not_count_is_the_baseline_after_the_upgrade() -> None:
+    """The drive was polled before, and these counts were not stored: they were not 0 therefore."""
+    counts = {"unsafe_shutdowns_total": 9, "warning_temperature_seconds_total": 18_000.0}
+    assert increases(worn(3), worn(3, **counts), worn(3, **counts)) == {}
+    new = worn(3, unsafe_shutdowns_total=1, power_cycles=1)
+    started = worn(3, unsafe_shutdowns_total=1, power_cycles=2)
+    assert increases(new, started, started) == {}, "1 of 1 was no plausible count, 1 of 2 is one"
 
 
 def test_a_drive_that_counts_every_power_cycle_as_unsafe_reports_none() -> None:
-    """Its firmware does not know of shutdowns: the count is that of its starts."""
+    """Its firmware takes no notice of shutdowns: the count is that of its starts."""
     before = worn(3, unsafe_shutdowns_total=38)
     after = worn(3, unsafe_shutdowns_total=39, power_cycles=41)
     assert increases(before, after, after) == {}
@@ -435,6 +448,6 @@ def test_a_drive_that_counts_every_power_cycle_as_unsafe_reports_none() -> None:
 
 
 def test_minutes_of_heat_count_from_the_first_poll_on() -> None:
-    """300 minutes of a summer before iowarden came, 25 since then."""
+    """300 minutes of a summer before iowarden was installed, 25 since then."""
     hot = [worn(3, warning_temperature_seconds_total=60.0 * n) for n in (300, 325, 325)]
     assert increases(*hot) == {"warning_temperature_minutes": 25}
