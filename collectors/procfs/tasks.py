@@ -110,7 +110,7 @@ class BlockedTasks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Status:
+class TaskStatus:
     """Parsed '/proc/PID/stat' of one task."""
 
     directory: str
@@ -118,6 +118,7 @@ class _Status:
     process: int
     command: str
     state: str
+    parent: int
     kernel: bool
     threads: int
     start_ticks: int
@@ -235,27 +236,27 @@ def _text(found: Any) -> str:  # noqa: ANN401 - whatever the probe sent
     return found
 
 
-def _statuses(root: Machine) -> Iterator[_Status]:
+def _statuses(root: Machine) -> Iterator[TaskStatus]:
     """Yield the status of every task, threads as well; those that end meanwhile are left out."""
     looked_at = 0
     for name in root.names(_DIRECTORY):
         if not name.isdigit():
             continue
-        process = _status(root, f"{_DIRECTORY}/{name}", int(name))
+        process = read_status(root, f"{_DIRECTORY}/{name}", int(name))
         looked_at += 1
         if process is None:
             continue
         yield process
         for thread in _threads(root, process):
             looked_at += 1
-            status = _status(root, f"{process.directory}/task/{thread}", process.pid)
+            status = read_status(root, f"{process.directory}/task/{thread}", process.pid)
             if status is not None:
                 yield status
         if looked_at >= MAX_SCANNED:
             return
 
 
-def _threads(root: Machine, process: _Status) -> list[str]:
+def _threads(root: Machine, process: TaskStatus) -> list[str]:
     """Return the numbers of a process's threads except the first, which is the process itself."""
     if process.threads <= 1:
         return []
@@ -263,7 +264,7 @@ def _threads(root: Machine, process: _Status) -> list[str]:
     return [name for name in names if name != str(process.pid)][:MAX_SCANNED]
 
 
-def _status(root: Machine, directory: str, process: int) -> _Status | None:
+def read_status(root: Machine, directory: str, process: int) -> TaskStatus | None:
     """Return the status of a task, None if it has ended."""
     text = root.try_read(f"{directory}/stat")
     if text is None:
@@ -274,12 +275,13 @@ def _status(root: Machine, directory: str, process: int) -> _Status | None:
     command, _, rest = rest.rpartition(") ")
     fields = rest.split()
     try:
-        return _Status(
+        return TaskStatus(
             directory=directory,
             pid=parse_count(pid),
             process=process,
             command=command,
             state=fields[0],
+            parent=parse_count(fields[1]),
             kernel=bool(parse_count(fields[6]) & _KERNEL_THREAD),
             threads=parse_count(fields[17]),
             start_ticks=parse_count(fields[19]),
@@ -290,13 +292,13 @@ def _status(root: Machine, directory: str, process: int) -> _Status | None:
         ) from None
 
 
-def _task(root: Machine, status: _Status) -> BlockedTask | None:
+def _task(root: Machine, status: TaskStatus) -> BlockedTask | None:
     """Return a task with what it waits for, None if it has ended or no longer waits."""
     channel = (root.try_read(f"{status.directory}/wchan") or "").strip()
     stack = _functions(root.try_read(f"{status.directory}/stack") or "")
-    done = _io(root.try_read(f"{_DIRECTORY}/{status.process}/io") or "")
+    done = parse_io(root.try_read(f"{_DIRECTORY}/{status.process}/io") or "")
     place = _device_of(status.command) if status.kernel else _file_of(root, status)
-    again = _status(root, status.directory, status.process)
+    again = read_status(root, status.directory, status.process)
     if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
         return None  # the data may be of another wait, or of another task
     return BlockedTask(
@@ -319,7 +321,7 @@ def _device_of(command: str) -> str:
     return found[found.lastgroup or 0] if found else ""
 
 
-def _file_of(root: Machine, status: _Status) -> str:
+def _file_of(root: Machine, status: TaskStatus) -> str:
     """Return the device of the file in a program's system call, or ''.
 
     Most calls that wait for a disk have the file's descriptor as their first argument (read, write,
@@ -354,7 +356,7 @@ def _functions(text: str) -> tuple[str, ...]:
     return tuple(names[:MAX_FUNCTIONS])
 
 
-def _io(text: str) -> dict[str, int]:
+def parse_io(text: str) -> dict[str, int]:
     """Return the lines '<key>: <n>' by key. Source: proc(5), '/proc/PID/io'."""
     values = {}
     for line in text.splitlines():

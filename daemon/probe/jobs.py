@@ -35,7 +35,7 @@ MAX_LEFT = 64
 MAX_ERROR_BYTES = 64 * 1024
 _LAST_READS = 256
 """Maximum number of reads of a pipe once its program has ended: its content, and no more."""
-_ALONE = frozenset({"tasks", "journal"})
+_ALONE = frozenset({"tasks", "io_sweep", "journal"})
 """Verbs of which one runs at a time; of the others one per path."""
 
 

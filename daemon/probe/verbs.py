@@ -19,6 +19,7 @@ from iowarden.collectors.filesystem.mountinfo import PATH as HOST_MOUNTS
 from iowarden.collectors.filesystem.mountinfo import parse_mountinfo, visible
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ReadError
+from iowarden.collectors.procfs import process_io
 from iowarden.collectors.procfs import tasks as blocked_tasks
 from iowarden.daemon.sanitize import ELLIPSIS
 
@@ -84,6 +85,14 @@ def tasks(_: tuple[str, ...]) -> dict[str, Any]:
     """Return the tasks in uninterruptible sleep, and where they wait in the kernel."""
     try:
         return blocked_tasks.to_json(blocked_tasks.read_waiting_tasks(Machine()))
+    except (AbsentError, ReadError) as error:
+        raise ValueError(str(error)) from error
+
+
+def io_sweep(_: tuple[str, ...]) -> dict[str, Any]:
+    """Return what each process has read and written, within the limits of its module."""
+    try:
+        return process_io.to_json(process_io.read_sweep(Machine()))
     except (AbsentError, ReadError) as error:
         raise ValueError(str(error)) from error
 
@@ -322,6 +331,7 @@ def _is_count(text: str) -> bool:
 
 VERBS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
     "tasks": tasks,
+    process_io.VERB: io_sweep,
     "statvfs": statvfs,
     "newest": newest,
     "journal": journal,
@@ -329,6 +339,7 @@ VERBS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "tasks": (),
+    process_io.VERB: (),
     "statvfs": ("PATH",),
     "newest": ("DIR",),
     "journal": ("CURSOR",),

@@ -12,7 +12,7 @@ from iowarden.daemon.probe.protocol import ReplyStatus
 if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
 
-VERBS = ("run", "tasks", "journal", "newest", "statvfs", "kmsg")
+VERBS = ("run", "tasks", "io_sweep", "journal", "newest", "statvfs", "kmsg")
 UNREACHABLE = "unreachable"
 """Used instead of an outcome: there was no connection, or it broke before the answer."""
 _MAX_CHARACTERS = 500

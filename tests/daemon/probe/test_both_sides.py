@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from support.probe import DEADLINE_SECONDS, Probe
 
 from iowarden.collectors.model import ReadError
+from iowarden.collectors.procfs.process_io import from_json
 from iowarden.daemon.probe.protocol import (
     MAX_REPLY_BYTES,
     Cancel,
@@ -132,6 +133,19 @@ def kernel_log_opens() -> bool:
     return True
 
 
+def test_two_sweeps_at_once_are_answered_one_after_the_other(child: Client) -> None:
+    """The service reads who writes while somebody runs 'iowarden top'."""
+    answers: list[str] = []
+    other = threading.Thread(
+        target=lambda: answers.append(child.request("io_sweep", (), DEADLINE_SECONDS))
+    )
+    other.start()
+    answers.append(child.request("io_sweep", (), DEADLINE_SECONDS))
+    other.join(DEADLINE_SECONDS)
+    sweeps = [from_json(text) for text in answers]
+    assert [os.getpid() in {p.pid for p in each.processes} for each in sweeps] == [True, True]
+
+
 @pytest.mark.skipif(not kernel_log_opens(), reason="needs a '/dev/kmsg' that can be read")
 def test_the_kernels_messages_reach_the_daemon(child: Client) -> None:
     """The descriptor of a file that the daemon may not open."""
@@ -175,7 +189,10 @@ REQUESTS = st.builds(
     Request,
     IDENTIFIERS,
     st.sampled_from(
-        ["run", "tasks", "journal", "newest", "statvfs", "kmsg", "programs", "scan", "\udcff", ""]
+        [
+            *("run", "tasks", "io_sweep", "journal", "newest", "statvfs", "kmsg", "programs"),
+            *("scan", "\udcff", ""),
+        ]
     ),
     st.lists(WORDS, max_size=3).map(tuple) | st.just(("smartctl", "-V")),
     st.sampled_from([1e-300, 0.001, 5.0, 600.0]),

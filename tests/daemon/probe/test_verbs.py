@@ -34,6 +34,7 @@ DEADLINE_SECONDS = 60.0
     ("verb", "arguments"),
     [
         ("tasks", ()),
+        ("io_sweep", ()),
         ("journal", ("",)),
         ("journal", (CURSOR,)),
         ("statvfs", ("/",)),
@@ -49,8 +50,9 @@ def test_what_may_be_queried(verb: str, arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("verb", "arguments", "text"),
     [
-        ("shell", (), "'shell': expected one of journal, newest, statvfs, tasks"),
+        ("shell", (), "'shell': expected one of io_sweep, journal, newest, statvfs, tasks"),
         ("tasks", ("1",), "'tasks': expected no argument, got 1"),
+        ("io_sweep", ("1",), "'io_sweep': expected no argument, got 1"),
         ("statvfs", (), "'statvfs': expected PATH, got 0"),
         ("journal", ("", ""), "'journal': expected CURSOR, got 2"),
         ("journal", (CURSOR + "\n",), "cursor"),

@@ -1,0 +1,327 @@
+"""Bytes that each process reads from and writes to disks; two sweeps show which program does it.
+
+Source: proc(5): '/proc/PID/io', 'stat', 'cgroup'; kernel, fs/proc/base.c (do_io_accounting: a
+process with all its threads), mm/page-writeback.c (folio_account_dirtied: a page counts for the
+program that makes it dirty, not for the kernel thread that writes it later), kernel/exit.c
+(wait_task_zombie: what a process did is added to the parent that waits for it). Only root may read
+'io' of other users: the probe does, `read_sweep`, and the daemon queries it, `request_sweep`.
+'cmdline' and 'environ' are never read: they may contain passwords.
+Limits: writes to a network file system count as well; a page that is written again while it is
+still dirty counts once.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import astuple, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.model import AbsentError, ParseError
+from iowarden.collectors.procfs.clock import PATH as UPTIME
+from iowarden.collectors.procfs.clock import parse_uptime
+from iowarden.collectors.procfs.stat import USER_HZ
+from iowarden.collectors.procfs.tasks import TaskStatus, parse_io, read_status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from iowarden.collectors.machine import Machine
+
+VERB = "io_sweep"
+MAX_PROCESSES = 5_000
+MAX_CPU_SECONDS = 0.3
+MAX_SECONDS = 2.0
+"""A process that executes a program holds a lock that 'io' needs (kernel, exec_update_lock)."""
+DEADLINE_SECONDS = 5.0
+MIN_INTERVAL_SECONDS = 1.0
+_MAX_NAME = 100
+_MAX_ANCESTORS = 32
+_UNITS = (".service", ".scope", ".socket", ".mount", ".swap", ".slice")
+"""Types of units that have a control group. Source: systemd.resource-control(5)."""
+
+Key = tuple[int, int]
+"""Process ID and start: the number alone may be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIo:
+    """A process and its counters since its start, in bytes.
+
+    Fields: `start_ticks` since boot; `unit` is the innermost systemd unit that it runs in, else its
+    control group, '' in none; `cancelled_write_bytes` is what it made dirty or others did, and it
+    deleted before it was written.
+    """
+
+    pid: int
+    start_ticks: int
+    parent: int
+    command: str
+    unit: str
+    read_bytes: int
+    write_bytes: int
+    cancelled_write_bytes: int
+
+    @property
+    def key(self) -> Key:
+        """What identifies it."""
+        return self.pid, self.start_ticks
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """All processes at one moment.
+
+    Fields: `boot_seconds` is the time since boot; `processes` are those that have read or written
+    anything; `left_out` were not read within the limits, `unreadable` could not be read.
+    """
+
+    boot_seconds: float
+    processes: tuple[ProcessIo, ...]
+    left_out: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Increase:
+    """What a process read and wrote between two sweeps, in bytes.
+
+    `ended` is the number of its descendants that ended meanwhile: what these did is included.
+    """
+
+    pid: int
+    command: str
+    unit: str
+    read_bytes: int
+    write_bytes: int
+    ended: int = 0
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a thread has read so far."""
+
+    processes: list[ProcessIo] = field(default_factory=list)
+    done: int = 0
+    unreadable: int = 0
+    error: Exception | None = None
+
+
+def increases(before: Sweep, after: Sweep) -> list[Increase]:
+    """Return what each process did between two sweeps; none if they are no second apart. Pure.
+
+    The counters of a process that ended are in those of the parent that waited for it: of these,
+    what it had done before the first sweep is subtracted. Left out: a process whose counters went
+    back, and one that the first sweep may have left out.
+    """
+    if after.boot_seconds - before.boot_seconds < MIN_INTERVAL_SECONDS:
+        return []
+    old = {process.key: process for process in before.processes}
+    inherited = _inherited(before, after)
+    complete = not before.left_out and not before.unreadable
+    found = []
+    for process in after.processes:
+        # The uptime is rounded down like the start.
+        began = process.start_ticks >= int(before.boot_seconds * USER_HZ)
+        was = old.get(process.key)
+        if was is None:
+            if not complete and not began:
+                continue
+            was = replace(process, read_bytes=0, write_bytes=0, cancelled_write_bytes=0)
+        did = _difference(process, [was])
+        heirs = inherited.get(process.key, [])
+        without = _difference(process, [was, *heirs])
+        # Else it did not wait for them: it ignores SIGCHLD.
+        ended = len(heirs) if heirs and min(without) >= 0 else 0
+        read, written, cancelled = without if ended else did
+        if min(did) >= 0 and (read or written):
+            net = max(written - cancelled, 0)
+            found.append(Increase(process.pid, process.command, process.unit, read, net, ended))
+    return found
+
+
+def _difference(process: ProcessIo, others: Iterable[ProcessIo]) -> tuple[int, int, int]:
+    read, written = process.read_bytes, process.write_bytes
+    cancelled = process.cancelled_write_bytes
+    for other in others:
+        read -= other.read_bytes
+        written -= other.write_bytes
+        cancelled -= other.cancelled_write_bytes
+    return read, written, cancelled
+
+
+def _inherited(before: Sweep, after: Sweep) -> dict[Key, list[ProcessIo]]:
+    """Return the processes that ended between two sweeps, by their nearest ancestor still alive."""
+    alive = {process.pid: process for process in after.processes}
+    known = {process.pid: process for process in before.processes}
+    found: dict[Key, list[ProcessIo]] = {}
+    for process in () if after.left_out else before.processes:
+        now = alive.get(process.pid)
+        if now is not None and now.key == process.key:
+            continue
+        parent = process.parent
+        for _ in range(_MAX_ANCESTORS):
+            heir = alive.get(parent)
+            if heir is not None and heir.start_ticks <= process.start_ticks:
+                found.setdefault(heir.key, []).append(process)
+            if heir is not None or parent not in known:
+                break
+            parent = known[parent].parent
+    return found
+
+
+def request_sweep(root: Machine) -> Sweep:
+    """Query the probe. Errors: AbsentError (no probe), ReadError, ParseError."""
+    return from_json(root.query_probe(VERB, deadline_seconds=DEADLINE_SECONDS))
+
+
+def read_sweep(root: Machine, max_seconds: float = MAX_SECONDS) -> Sweep:
+    """Read all processes, up to the limits of this module.
+
+    To be run as root, in a process that may be killed. A process that ends meanwhile is left out.
+    Errors: AbsentError (a kernel without '/proc/PID/io' as well), ReadError, ParseError.
+    """
+    boot_seconds = parse_uptime(root.read(UPTIME))
+    pids = sorted(int(name) for name in root.names("/proc") if name.isdigit())
+    progress = _Progress()
+    reader = threading.Thread(
+        target=_fill, args=(root, pids[:MAX_PROCESSES], progress), name="sweep", daemon=True
+    )
+    reader.start()
+    reader.join(max_seconds)
+    if progress.error is not None:
+        raise progress.error
+    if progress.unreadable and not progress.processes:
+        raise AbsentError(
+            "'/proc/PID/io': could be read of no process; the kernel needs TASK_IO_ACCOUNTING"
+        )
+    left_out = len(pids) - progress.done
+    return Sweep(boot_seconds, tuple(progress.processes), left_out, progress.unreadable)
+
+
+def _fill(root: Machine, pids: list[int], progress: _Progress) -> None:
+    began = time.thread_time()
+    try:
+        for status in _those_in_d_last(root, pids, progress):
+            if time.thread_time() - began > MAX_CPU_SECONDS:
+                return
+            process = _process(root, status, progress)
+            if process is not None:
+                progress.processes.append(process)
+            progress.done += 1
+    except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+        progress.error = error
+
+
+def _those_in_d_last(root: Machine, pids: list[int], progress: _Progress) -> Iterator[TaskStatus]:
+    """Yield the status of each process; of those in uninterruptible sleep last: 'io' may hang."""
+    waiting = []
+    for pid in pids:
+        status = read_status(root, f"/proc/{pid}", pid)
+        if status is None:
+            progress.done += 1
+        elif status.state == "D":
+            waiting.append(status)
+        else:
+            yield status
+    yield from waiting
+
+
+def _process(root: Machine, status: TaskStatus, progress: _Progress) -> ProcessIo | None:
+    """Return a process; None if it has ended, may not be read, or did nothing."""
+    text = root.try_read(f"{status.directory}/io")
+    if text is None:
+        still = read_status(root, status.directory, status.pid)
+        progress.unreadable += still is not None and still.start_ticks == status.start_ticks
+        return None
+    done = parse_io(text)
+    counters = [
+        done.get(name, 0) for name in ("read_bytes", "write_bytes", "cancelled_write_bytes")
+    ]
+    if not any(counters):
+        return None
+    group = "" if status.kernel else root.try_read(f"{status.directory}/cgroup") or ""
+    return ProcessIo(
+        status.pid,
+        status.start_ticks,
+        status.parent,
+        _printable(status.command),
+        unit_of(group),
+        *counters,
+    )
+
+
+def unit_of(text: str) -> str:
+    """Return the innermost systemd unit in '/proc/PID/cgroup', else the control group, or ''.
+
+    Source: cgroups(7): 'ID:controllers:path', of version 2 '0::path'; kernel, proc_cgroup_show
+    (' (deleted)'); systemd, cg_escape (a '_' in front). With version 1 and hybrid, systemd's own
+    hierarchy is 'name=systemd'. Limits: a unit within a container has its name there.
+    """
+    paths = {}
+    for line in text.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        paths[controllers] = path.removesuffix(" (deleted)")
+    both = [path for name in ("", "name=systemd") if (path := paths.get(name, "/")) != "/"]
+    for path in both:
+        for name in reversed(path.split("/")):
+            if name.endswith(_UNITS):
+                return _printable(name.removeprefix("_"))
+    return _printable(both[0].removeprefix("/")) if both else ""
+
+
+def _printable(text: str) -> str:
+    """Return a name of anybody's choice as printable text; others are '?'."""
+    return "".join(c if c.isprintable() else "?" for c in text[:_MAX_NAME])
+
+
+def to_json(sweep: Sweep) -> dict[str, Any]:
+    """Return the answer to the verb, to be printed as JSON; of each process a list of fields."""
+    return {
+        "boot_seconds": sweep.boot_seconds,
+        "processes": [astuple(process) for process in sweep.processes],
+        "left_out": sweep.left_out,
+        "unreadable": sweep.unreadable,
+    }
+
+
+def from_json(text: str) -> Sweep:
+    """Parse the JSON of `to_json`. Errors: ParseError."""
+    try:
+        found: Mapping[str, Any] = json.loads(text)
+        boot, rows = found["boot_seconds"], found["processes"]
+        if isinstance(boot, bool) or not isinstance(boot, int | float) or not 0 <= boot < 1e12:
+            raise TypeError(f"'boot_seconds': expected seconds, got {boot!r:.60}")
+        if not isinstance(rows, list) or len(rows) > MAX_PROCESSES:
+            raise TypeError(f"'processes': expected a list of up to {MAX_PROCESSES}")
+        left_out, unreadable = _count(found["left_out"]), _count(found["unreadable"])
+        return Sweep(float(boot), tuple(map(_parsed, rows)), left_out, unreadable)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ParseError(
+            f"probe '{VERB}': expected processes as JSON, got {text[:80]!r}:"
+            f" {type(error).__name__}: {error}"
+        ) from None
+
+
+def _parsed(row: Any) -> ProcessIo:  # noqa: ANN401 - whatever the probe sent
+    pid, start_ticks, parent, command, unit, read, written, cancelled = row
+    if not isinstance(command, str) or not isinstance(unit, str):
+        raise TypeError(f"expected names of a process, got {row!r:.80}")
+    return ProcessIo(
+        _count(pid),
+        _count(start_ticks),
+        _count(parent),
+        _printable(command),
+        _printable(unit),
+        _count(read),
+        _count(written),
+        _count(cancelled),
+    )
+
+
+def _count(found: Any) -> int:  # noqa: ANN401 - whatever the probe sent
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 1 << 64:
+        raise TypeError(f"expected an unsigned 64-bit number, got {found!r:.60}")
+    return found
