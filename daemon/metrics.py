@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iowarden.collectors.model import Family
 from iowarden.daemon.probe_client import metrics as probe
-from iowarden.rules import selftest_schedule
+from iowarden.rules import io_usage, selftest_schedule
 from iowarden.rules.events import event_counters
 from iowarden.rules.incidents import silences
 
@@ -84,6 +84,7 @@ FAMILIES = (
     *selftest_schedule.FAMILIES,
     *event_counters.FAMILIES,
     *probe.FAMILIES,
+    *io_usage.FAMILIES,
     HISTORY_LOST,
 )
 """In the order in which they are shown."""

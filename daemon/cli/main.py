@@ -30,6 +30,7 @@ MODULES = {
     "disks_command": ("monitoring", "disk"),
     "selftest_command": ("selftest",),
     "locate_command": ("locate",),
+    "top_command": ("top",),
     "recording_commands": ("record", "replay"),
     "rules_command": ("rules",),
     "mail_command": ("test-mail",),

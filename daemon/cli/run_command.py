@@ -222,6 +222,7 @@ def assembled(
             pollers=asked,
             make_selftest_machine=None if probe is None else root,
             make_locate_machine=None if probe is None else root,
+            make_usage_machine=root,
             flights=flights,
             control=people,
             history=History(str(Path(settings.state_directory) / "history.db"), events.put),

@@ -203,6 +203,11 @@ KEYS = (
         " directory when an incident becomes critical, for 'iowarden replay'.",
     ),
     Key(
+        "privacy.programs", _BOOLEAN, "true", "false",
+        "Show names of programs and systemd units: which of them read, write or wait for I/O."
+        " Command lines are never read. Messages of the kernel are shown unchanged.",
+    ),
+    Key(
         "mail.server", _SERVER, "", "mail.example.com", "SMTP server that mails are sent to.",
         "none: mails are only stored in a Maildir in the state directory, not sent",
     ),

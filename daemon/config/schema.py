@@ -71,6 +71,8 @@ class Config:
     """Whether the probe, the helper that runs as root, is used."""
     flight_recorder: bool
     """Whether the data of the last ten minutes is in memory, saved at a critical incident."""
+    show_programs: bool
+    """Whether names of programs and units are shown."""
     mail: MailConfig
     http: HttpConfig
     expose_node: bool

@@ -59,6 +59,8 @@ none:
     iowarden_process_resident_memory_bytes
     iowarden_process_start_time_seconds
     iowarden_process_threads
+    iowarden_processes_read_bytes_per_second
+    iowarden_processes_written_bytes_per_second
     iowarden_recent_hung_tasks
     iowarden_recent_page_cache_drops
     iowarden_reclaim_stall_ratio

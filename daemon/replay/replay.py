@@ -187,6 +187,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
             notify=lambda _: None,
             player=frames,
             pollers=asked,
+            make_usage_machine=root.another,
             table=load_events(),
         )
     )

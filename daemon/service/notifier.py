@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.locate.affected_files import AffectedFiles
+    from iowarden.daemon.polling.io_watch import IoWatch
     from iowarden.daemon.service.flight_recorder import FlightArchive
     from iowarden.daemon.service.situation import IncidentContext
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.incidents.model import DueNotice
     from iowarden.rules.notice import Notice
     from iowarden.rules.selftest_schedule import Runs
+
+BEFORE_SECONDS = 60.0
+"""Who read and wrote so long before an incident began belongs to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Notifier:
     self_tests: Callable[[], Runs]
     files: AffectedFiles | None
     flights: FlightArchive | None
+    io_watch: IoWatch
 
     def notice(self, due: DueNotice, now: float) -> Notice:
         """Return the notification of an incident, in text."""
@@ -59,7 +64,7 @@ class Notifier:
             engine.last.block,
             engine.devices.dependents,
             situation.busy(),
-            engine.waiting(now),
+            situation.waiting(now),
             text_of=advice.text_of_member(alerts, lambda: situation.facts(now)),
         )
         if self.files is not None:
@@ -75,6 +80,9 @@ class Notifier:
                 affected=(*notice.affected, *affected_files.affected(hits)),
                 advice=(*notice.advice, *affected_files.advice(hits)),
             )
+        labels = (label for m in incident.members for label in m.labels)
+        about = (text for name, text in labels if name == "condition")
+        who = self.io_watch.sentences(about, incident.started_seconds - BEFORE_SECONDS, now)
         during = selftest_schedule.seen_during(self.self_tests(), incident.members, now, date)
         back = situation.returned(incident)
         said = [returned_disks.sentence(each.was, each.name, each.object) for each in back]
@@ -83,7 +91,7 @@ class Notifier:
         steps = [step for each in back if known for step in advice.taking_back(each, known)]
         notice = replace(
             notice,
-            sentences=(*notice.sentences, *during, *said),
+            sentences=(*notice.sentences, *who, *during, *said),
             advice=(*notice.advice, *steps),
         )
         if self.flights is not None and (saved := self.flights.saved(incident.identifier)):

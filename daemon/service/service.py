@@ -16,6 +16,7 @@ from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
 from iowarden.daemon.notify import delivery
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.message import recipients
+from iowarden.daemon.polling.io_watch import IoRead, IoWatch
 from iowarden.daemon.service import flight_recorder, reload, sample_persistence, selftest_runner
 from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
@@ -103,6 +104,8 @@ class Dependencies:
     """Makes the access for self-tests; None: self-tests are not possible."""
     make_locate_machine: Callable[[], Machine] | None = None
     """Makes the access for locating affected files; None: not possible."""
+    make_usage_machine: Callable[[], Machine] | None = None
+    """Makes the access for finding out which programs read and write; None: not possible."""
     table: EventTable | None = None
     """The event table; None: no storage events."""
     flights: flight_recorder.FlightArchive | None = None
@@ -204,6 +207,16 @@ class Service:
             keep=self._store,
         )
         self._self_tests.groups = parts.config.self_tests
+        flight = None if parts.flights is None else parts.flights.flight
+        self._io_watch = IoWatch(
+            engine,
+            parts.make_usage_machine,
+            parts.events.put,
+            clock.uptime,
+            lambda: self._config().show_programs,
+            None if flight is None else flight.take,
+            inline=parts.player is not None,
+        )
         self._notifier = Notifier(
             self._situation,
             log,
@@ -212,6 +225,7 @@ class Service:
             lambda: self._self_tests.runs,
             files,
             parts.flights,
+            self._io_watch,
         )
         self._summaries = Summaries(
             self._situation,
@@ -233,7 +247,6 @@ class Service:
             self._config,
             parts.flights,
         )
-        flight = None if parts.flights is None else parts.flights.flight
         self._devices = DeviceWatch(engine, parts.readers, log, files, flight)
         self._probe = ProbeWatch(parts.probe, log, self._store)
         self._checkpoint = Checkpoint(
@@ -280,6 +293,7 @@ class Service:
             "disks met": lambda _: self._checkpoint.store_new_disk(),
             "own metrics": self._publish_own,
             "alerts, incidents, mails": self._evaluate,
+            "who reads and writes": self._io_watch.step,
             "send mails": self._mails.step,
             "self-tests": self._self_tests.step,
             "checkpoint": self._checkpoint.step,
@@ -384,6 +398,8 @@ class Service:
                     self._tracker.add_affected_files(event)
             case reload.ReloadDone() | reload.ReloadRefused():
                 self._reloader.take(event)
+            case IoRead():
+                self._io_watch.take(event, now)
             case selftest_runner.SelfTestAnswer():
                 self._self_tests.take(event, now)
             case _:
@@ -473,6 +489,7 @@ class Service:
             (metrics.LOG_LOST.name, (), float(self._dependencies.log.lost_total)),
             *self._reloader.samples(now, self._checkpoint.wall_ahead_seconds),
             *self._devices.samples(),
+            *self._io_watch.samples(now),
         ]
         self._engine.hub.publish("daemon", metrics.FAMILIES, samples, now)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.advice import facts, last_copies
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.collectors.procfs.tasks import BlockedTasks
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.service.event_pipeline import EventPipeline
@@ -42,8 +43,16 @@ class IncidentContext:
             [*self.engine.rules.alerts(), *happen], self.engine.devices.places()
         )
         if any(each.name in hung.NAMES for each in own):
-            return hung.named(own, self.engine.waiting(now))
+            return hung.named(own, self.waiting(now))
         return own
+
+    def waiting(self, now: float) -> BlockedTasks | None:
+        """Return which tasks wait, None if not known; programs without names if so configured."""
+        found = self.engine.waiting(now)
+        if found is None or self.config().show_programs:
+            return found
+        tasks = (t if t.kernel else replace(t, command="a program") for t in found.tasks)
+        return replace(found, tasks=tuple(tasks))
 
     def facts(self, now: float) -> Facts:
         """Return the facts that advice is based on."""
@@ -70,7 +79,7 @@ class IncidentContext:
         """Return evidence at the moment an alert starts to fire; blocked tasks are cut off last."""
         waits = report.observed(
             alert,
-            self.engine.waiting(now),
+            self.waiting(now),
             self.busy(),
             self.engine.last.block,
             self.clock.realtime(now),

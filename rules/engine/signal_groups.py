@@ -116,6 +116,10 @@ class SignalGroups:
                 self._samples[group.name] = told[group.name] = samples
         return told
 
+    def newest(self, name: str) -> list[Sample]:
+        """Return the last samples of a group."""
+        return self._samples[name]
+
     def lost(self, name: str, now: float) -> bool:
         """Whether the last samples of a group are no longer valid."""
         return now - self._seconds[name] > VALID_PERIODS * self._pace[name]

@@ -1,0 +1,141 @@
+"""'iowarden top [--for 10s]': which programs read and write, and which units wait for I/O.
+
+Reads this machine itself, twice: as root through a probe of its own, as a member of the service's
+group through the service's probe; the service need not run. Without a probe only units are shown,
+as far as the kernel counts by control group.
+Exit status: 0, 1 if nothing could be read, 2 for wrong usage, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.machine import Machine
+from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS
+from iowarden.daemon.cli import command
+from iowarden.daemon.cli.arguments import duration
+from iowarden.daemon.cli.console import print_json, show, table_of
+from iowarden.daemon.cli.service_client import ServiceError, guarded, take_json
+from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.polling.io_watch import read
+from iowarden.rules import io_usage
+from iowarden.rules.io_usage import READS, WRITES
+from iowarden.rules.quantity import quantity
+
+if TYPE_CHECKING:
+    from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.cli.console import Columns, Sections
+    from iowarden.rules.io_usage import IoUsage, Share, Waiter
+
+DEFAULT_FOR = "10s"
+MAX_SECONDS = 300.0
+MAX_ROWS = 10
+"""Of a table; '--json' has more."""
+CLOSE_SECONDS = 2.0
+_SHARES: Columns[Share] = {
+    "share": lambda s: _percent(s.ratio),
+    "program": lambda s: s.program or ("" if not s.pid else "(ended meanwhile)"),
+    "unit": lambda s: s.unit,
+    "pid": lambda s: str(s.pid or ""),
+    "processes": lambda s: str(s.processes or ""),
+    "rate": lambda s: quantity("_bytes_per_second", s.bytes_per_second),
+}
+_WAITERS: Columns[Waiter] = {
+    "all tasks": lambda w: _percent(w.full_ratio),
+    "some tasks": lambda w: _percent(w.some_ratio),
+    "unit": lambda w: w.unit,
+}
+
+
+def add_commands(add: Add) -> None:
+    """Add the command, by a function that takes name, what runs, and help."""
+    what = "show which programs read and write, and which units wait for I/O"
+    top = command.configured(add("top", lambda arguments: guarded(_top, arguments), what))
+    top.add_argument(
+        "--for",
+        dest="for_seconds",
+        type=_span,
+        default=DEFAULT_FOR,
+        metavar="DURATION",
+        help=f"how long to measure, at most 5m; default: {DEFAULT_FOR}",
+    )
+    take_json(top)
+
+
+def _span(text: str) -> float:
+    seconds = duration(text)
+    if not MIN_INTERVAL_SECONDS <= seconds <= MAX_SECONDS:
+        raise argparse.ArgumentTypeError(f"expected a duration from 1s to 5m, got '{text}'")
+    return seconds
+
+
+def _top(arguments: argparse.Namespace) -> int:
+    config = command.settings(arguments)
+    if not config.show_programs:
+        raise ServiceError(
+            "top: names of programs and units are switched off; to see them, set 'privacy:"
+            " {programs: true}' in the configuration"
+        )
+    client = command.probe(config, SystemClock())
+    machine = Machine(probe=None if client is None else client.request)
+    try:
+        before = read(machine, time.monotonic())
+        time.sleep(arguments.for_seconds)
+        found = io_usage.usage(before, read(machine, time.monotonic()))
+    finally:
+        if client is not None:
+            client.close(CLOSE_SECONDS)
+    if found is None:
+        raise ServiceError("top: expected two readings a second apart; was the machine suspended?")
+    if not found.by and found.waiters is None:
+        raise ServiceError(f"top: {found.problem}; {found.waiters_problem}; run it with sudo")
+    if arguments.json:
+        print_json(as_data(found))
+    else:
+        show(sections(found))
+    return 0
+
+
+def as_data(found: IoUsage) -> dict[str, object]:
+    """Return the result for JSON; a list is null if it could not be read."""
+    shares = {name: found.by.get(what) for name, what in (("writers", WRITES), ("readers", READS))}
+    return {
+        "seconds": found.seconds,
+        **{
+            name: None if each is None else [dataclasses.asdict(share) for share in each]
+            for name, each in shares.items()
+        },
+        "waiters": None if found.waiters is None else [*map(dataclasses.asdict, found.waiters)],
+        "left_out": found.left_out,
+        "problem": found.problem,
+        "waiters_problem": found.waiters_problem,
+    }
+
+
+def sections(found: IoUsage) -> Sections:
+    """Return the tables, and what could not be read."""
+    text: Sections = [f"measured for {found.seconds:.1f} s"]
+    titles = (("writers", WRITES, "written"), ("readers", READS, "read"))
+    for title, what, did in titles:
+        shares = found.by.get(what)
+        if shares is not None:
+            rows = shares[:MAX_ROWS]
+            text += table_of(title, rows, _SHARES) or [f"{title}: nothing was {did}"]
+    if found.waiters is not None:
+        units = [w for w in found.waiters if w.some_ratio][:MAX_ROWS]
+        title = "waiting for I/O, share of the last 10 s"
+        text += table_of(title, units, _WAITERS) or ["waiting for I/O: no unit in the last 10 s"]
+    if found.left_out:
+        text.append(f"processes that could not be read: {found.left_out}")
+    if found.problem:
+        text.append(f"programs are not known: {found.problem}")
+    if found.waiters_problem:
+        text.append(f"which units wait is not known: {found.waiters_problem}")
+    return text
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio * 100:.0f} %"

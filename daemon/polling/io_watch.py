@@ -1,0 +1,159 @@
+"""Reads which programs read and write, and which units wait, while an alert is about that.
+
+Two readings 5 s apart, in a thread: processes through the probe, control groups directly. The first
+pair is read while writers are throttled, before that is a stall, so that the first mail has it.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
+from iowarden.collectors.procfs.cgroup_io import read_cgroups
+from iowarden.collectors.procfs.process_io import request_sweep
+from iowarden.rules import io_usage
+from iowarden.rules.alerting.alerts import AlertState
+from iowarden.rules.io_usage import DIRECTIONS, INTERVAL_SECONDS, IoReading
+from iowarden.rules.severity import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from iowarden.collectors.machine import Machine
+    from iowarden.collectors.model import Sample
+    from iowarden.rules.alerting.alerts import Alert
+    from iowarden.rules.engine.engine import Engine
+    from iowarden.rules.io_usage import IoUsage
+
+REPEAT_SECONDS = 60.0
+"""Between two pairs of readings: what a later mail reports is at most this old."""
+THROTTLED_SECONDS = 3.0
+"""Writers that are throttled for so long may be in a write stall at 10 s."""
+RETENTION_SECONDS = 120.0
+"""How long a result is current, for metrics and for what is not known."""
+NEW_SECONDS = 15.0
+"""An older result is reported with its age."""
+
+
+@dataclass(frozen=True, slots=True)
+class IoRead:
+    """A reading that a thread has finished."""
+
+    reading: IoReading
+
+
+@dataclass(slots=True)
+class IoWatch:
+    """Who reads, writes and waits; for the loop's thread only.
+
+    `make_machine` makes the access, None: there is none; `record` gets what was read, for the
+    flight recorder; `inline`: in a replay nothing hangs, and no thread is started.
+    """
+
+    engine: Engine
+    make_machine: Callable[[], Machine] | None
+    post: Callable[[IoRead], object]
+    uptime: Callable[[], float]
+    allowed: Callable[[], bool]
+    """Whether names of programs and units may be shown."""
+    record: Callable[[str, Mapping[str, bytes]], object] | None = None
+    inline: bool = False
+    _usage: IoUsage | None = None
+    _at_seconds: float = float("-inf")
+    _first: tuple[IoReading, float] | None = None
+    """The first reading of a pair, and when it came."""
+    _running: bool = False
+    _next_seconds: float = float("-inf")
+    _urgent: frozenset[object] = frozenset()
+    """The alerts for which the last pair was read."""
+    _machine: Machine | None = field(default=None, repr=False)
+
+    def step(self, now: float) -> None:
+        """Start a reading that is due."""
+        if self.make_machine is None or not self.allowed():
+            self._usage, self._first = None, None
+            return
+        if self._running:
+            return
+        if self._first is not None:
+            if now - self._first[1] >= INTERVAL_SECONDS:
+                self._begin()
+            return
+        alerts = [a for a in self.engine.rules.alerts() if _needs(a)]
+        urgent = frozenset(a.key for a in alerts if a.severity >= Severity.WARNING)
+        new = not urgent <= self._urgent and now - self._at_seconds >= REPEAT_SECONDS / 2
+        if (alerts or self._is_throttled()) and (now >= self._next_seconds or new):
+            self._urgent = urgent
+            self._begin()
+
+    def take(self, event: IoRead, now: float) -> None:
+        """Take a reading; the second one of a pair gives the result."""
+        self._running = False
+        if self._first is None:
+            self._first = event.reading, now
+            return
+        before, self._first = self._first[0], None
+        self._next_seconds = now + REPEAT_SECONDS
+        self._usage, self._at_seconds = io_usage.usage(before, event.reading), now
+
+    def sentences(self, conditions: Iterable[str], since: float, now: float) -> tuple[str, ...]:
+        """Return what a mail about these conditions says; none of before a time."""
+        if self._usage is None or self._at_seconds < since or not self.allowed():
+            return ()
+        age = now - self._at_seconds
+        when = f" ({age:.0f} s ago)" if age > NEW_SECONDS else ""
+        return tuple(s + when for s in io_usage.sentences(self._usage, frozenset(conditions)))
+
+    def samples(self, now: float) -> list[Sample]:
+        """Return the samples of io_usage.FAMILIES, while the result is current."""
+        current = self._usage is not None and now - self._at_seconds <= RETENTION_SECONDS
+        return io_usage.samples(self._usage) if self._usage is not None and current else []
+
+    def _is_throttled(self) -> bool:
+        name = "iowarden_writeback_above_freerun_seconds"
+        samples = self.engine.signals.newest("writeback")
+        return any(metric == name and v >= THROTTLED_SECONDS for metric, _, v in samples)
+
+    def _begin(self) -> None:
+        assert self.make_machine is not None  # noqa: S101 - `step` returned
+        self._machine = machine = self._machine or self.make_machine()
+        self._running = True
+        if self.inline:
+            self._read(machine)
+        else:
+            threading.Thread(target=self._read, args=(machine,), name="io", daemon=True).start()
+
+    def _read(self, machine: Machine) -> None:
+        seen: dict[str, bytes] = {}
+        machine.watch(seen.__setitem__)
+        reading = read(machine, self.uptime())
+        machine.watch(None)
+        if self.record is not None:
+            self.record("io", seen)
+        self.post(IoRead(reading))
+
+
+def read(machine: Machine, uptime_seconds: float) -> IoReading:
+    """Read processes and control groups once; every error is a text. Blocks up to 10 s."""
+    sweep = groups = None
+    problem = groups_problem = ""
+    try:
+        sweep = request_sweep(machine)
+    except (AbsentError, ReadError, ParseError) as error:
+        problem = str(error)
+    except Exception as error:  # noqa: BLE001 - a bug must not end the thread without a result
+        problem = trace(error)
+    try:
+        groups = read_cgroups(machine)
+    except (AbsentError, ReadError, ParseError) as error:
+        groups_problem = str(error)
+    except Exception as error:  # noqa: BLE001 - as above
+        groups_problem = trace(error)
+    return IoReading(uptime_seconds, sweep, groups, problem, groups_problem)
+
+
+def _needs(alert: Alert) -> bool:
+    active = alert.state in (AlertState.PENDING, AlertState.FIRING)
+    return active and alert.absent_seconds is None and alert.label("condition") in DIRECTIONS

@@ -1,0 +1,262 @@
+"""Who reads, who writes and who waits for I/O: two readings of processes, ranked. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS, increases
+from iowarden.rules.conditions.condition import Condition
+from iowarden.rules.quantity import quantity, size
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from iowarden.collectors.procfs.cgroup_io import CgroupIo
+    from iowarden.collectors.procfs.process_io import Increase, ProcessIo, Sweep
+
+READS, WRITES = "read", "written"
+DIRECTIONS = {
+    Condition.WRITE_STALL: (WRITES,),
+    Condition.WRITEBACK_NO_PROGRESS: (WRITES,),
+    Condition.BDI_THROTTLE: (WRITES,),
+    Condition.DEVICE_HANG: (WRITES, READS),
+    Condition.QUEUE_STARVATION: (WRITES, READS),
+    Condition.RECLAIM_STALL: (WRITES, READS),
+    Condition.DIRECT_RECLAIM: (WRITES, READS),
+    Condition.PHANTOM_READS: (READS,),
+}
+"""Conditions for which a mail names programs, and by what they do."""
+INTERVAL_SECONDS = 5.0
+MIN_BYTES_PER_SECOND = 65_536.0
+"""Less than this of all programs together is nothing: its shares do not explain a busy disk."""
+MIN_SHARE_RATIO = 0.05
+MIN_WAITING_RATIO = 0.1
+MAX_NAMED = 3
+MAX_WAITING = 5
+MAX_RANKED = 100
+_INIT = 1
+_WHO = {READS: "who reads", WRITES: "who writes"}
+_DID = {READS: "read", WRITES: "wrote"}
+
+FAMILIES = (
+    Family(
+        "iowarden_processes_read_bytes_per_second",
+        "gauge",
+        "Bytes that all processes read from disks per second: while alerts need to know which"
+        " programs do it, and for 2 minutes after.",
+    ),
+    Family(
+        "iowarden_processes_written_bytes_per_second",
+        "gauge",
+        "Bytes that all processes wrote per second, counted when the page cache took them: while"
+        " alerts need to know which programs do it, and for 2 minutes after.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IoReading:
+    """What was read at one moment; None: it could not be read, see `problem`, `groups_problem`."""
+
+    uptime_seconds: float
+    sweep: Sweep | None
+    groups: Sequence[CgroupIo] | None
+    problem: str = ""
+    groups_problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A program in a unit, all its processes together.
+
+    Fields: `program` is '' if only the unit is known; `pid` is that of its busiest process;
+    `ratio` its share of the bytes of all programs; `ended` its descendants that ended meanwhile,
+    whose bytes are included.
+    """
+
+    program: str
+    unit: str
+    pid: int
+    processes: int
+    bytes_per_second: float
+    ratio: float
+    ended: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """A unit, and the shares of the last 10 s in which some or all of its tasks waited for I/O."""
+
+    unit: str
+    some_ratio: float
+    full_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class IoUsage:
+    """Who did what within `seconds`; the largest first.
+
+    `by` has READS and WRITES, without those that could not be read; `left_out` processes are
+    missing in it; `top_writer` wrote most since its start; `waiters` is None if not known.
+    """
+
+    seconds: float
+    by: dict[str, tuple[Share, ...]]
+    waiters: tuple[Waiter, ...] | None
+    has_programs: bool = False
+    """Whether the shares are those of programs; else of units only."""
+    left_out: int = 0
+    top_writer: ProcessIo | None = None
+    problem: str = ""
+    waiters_problem: str = ""
+
+    def bytes_per_second(self, what: str) -> float:
+        """Return the bytes per second of all programs together."""
+        return sum(share.bytes_per_second for share in self.by.get(what, ()))
+
+
+def usage(before: IoReading, after: IoReading) -> IoUsage | None:
+    """Return who did what between two readings; None if they are no second apart."""
+    seconds = after.uptime_seconds - before.uptime_seconds
+    if before.sweep is not None and after.sweep is not None:
+        seconds = after.sweep.boot_seconds - before.sweep.boot_seconds
+    if seconds < MIN_INTERVAL_SECONDS:
+        return None
+    by: dict[str, tuple[Share, ...]] = {}
+    left_out, most = 0, None
+    if before.sweep is not None and after.sweep is not None:
+        found = increases(before.sweep, after.sweep)
+        by = {
+            READS: _shares(((i, i.read_bytes) for i in found), seconds),
+            WRITES: _shares(((i, i.write_bytes) for i in found), seconds),
+        }
+        left_out = after.sweep.left_out + after.sweep.unreadable
+        own = [each for each in after.sweep.processes if each.pid != _INIT]
+        most = max(own, key=_net, default=None)
+    elif before.groups is not None and after.groups is not None:
+        by = _of_units(before.groups, after.groups, seconds)
+    waiters = None
+    if after.groups is not None:
+        waiters = tuple(
+            Waiter(each.unit, each.some_ratio or 0.0, each.full_ratio or 0.0)
+            for each in sorted(after.groups, key=lambda g: (-(g.full_ratio or 0.0), g.unit))
+        )[:MAX_RANKED]
+    programs = after.sweep is not None and before.sweep is not None
+    problems = after.problem, after.groups_problem
+    return IoUsage(seconds, by, waiters, programs, left_out, most, *problems)
+
+
+def samples(found: IoUsage) -> list[Sample]:
+    """Return the samples of FAMILIES, none if processes could not be read."""
+    if not found.has_programs:
+        return []
+    rates = map(found.bytes_per_second, (READS, WRITES))
+    return [(family.name, (), rate) for family, rate in zip(FAMILIES, rates, strict=True)]
+
+
+def _net(process: ProcessIo) -> int:
+    return process.write_bytes - process.cancelled_write_bytes
+
+
+def _shares(found: Iterable[tuple[Increase, int]], seconds: float) -> tuple[Share, ...]:
+    """Return the shares of programs, all processes of one program in one unit together."""
+    together: dict[tuple[str, str], list[tuple[Increase, int]]] = {}
+    for one, number in found:
+        if number:
+            key = (one.command if one.pid != _INIT or not one.ended else "", one.unit)
+            together.setdefault(key, []).append((one, number))
+    total = sum(number for each in together.values() for _, number in each)
+    shares = []
+    for (program, unit), each in together.items():
+        bytes_did = sum(number for _, number in each)
+        first = max(each, key=lambda pair: (pair[1], -pair[0].pid))[0]
+        ended = sum(one.ended for one, _ in each)
+        shares.append(
+            Share(
+                program, unit, first.pid, len(each), bytes_did / seconds, bytes_did / total, ended
+            )
+        )
+    return _ranked(shares)
+
+
+def _ranked(shares: Iterable[Share]) -> tuple[Share, ...]:
+    return tuple(sorted(shares, key=lambda s: (-s.ratio, s.program, s.unit))[:MAX_RANKED])
+
+
+def _of_units(
+    before: Sequence[CgroupIo], after: Sequence[CgroupIo], seconds: float
+) -> dict[str, tuple[Share, ...]]:
+    """Return the shares of units where no process can be read: the kernel counts by group."""
+    old = {each.unit: each for each in before}
+    result = {}
+    for what, name in ((READS, "read_bytes"), (WRITES, "write_bytes")):
+        did = {}
+        for each in after:
+            was, now = getattr(old.get(each.unit), name, None), getattr(each, name)
+            if was is not None and now is not None and now >= was:
+                did[each.unit] = now - was
+        if total := sum(did.values()):
+            result[what] = _ranked(
+                Share("", unit, 0, 0, number / seconds, number / total)
+                for unit, number in did.items()
+                if number
+            )
+    return result
+
+
+def sentences(found: IoUsage, conditions: Collection[str]) -> list[str]:
+    """Return the sentences of a mail about these conditions."""
+    wanted = [what for each in DIRECTIONS if each in conditions for what in DIRECTIONS[each]]
+    lines = [line for what in dict.fromkeys(wanted) if (line := _who(found, what))]
+    if waits := _waits(found):
+        lines.append(waits)
+    return lines
+
+
+def _who(found: IoUsage, what: str) -> str:
+    shares = found.by.get(what)
+    if shares is None:
+        return ""
+    if found.bytes_per_second(what) < MIN_BYTES_PER_SECOND:
+        return _idle(found, what)
+    named = [s for s in shares if s.ratio >= MIN_SHARE_RATIO][:MAX_NAMED] or list(shares[:1])
+    parts = [f"{_percent(s.ratio)} {shown(s)}" for s in named]
+    rest = 1 - sum(s.ratio for s in named)
+    parts += [f"{_percent(rest)} others"] if rest >= MIN_SHARE_RATIO else []
+    missing = f" (processes that could not be read: {found.left_out})" if found.left_out else ""
+    return f"{_WHO[what]}: {', '.join(parts)}{missing}"
+
+
+def _idle(found: IoUsage, what: str) -> str:
+    """Return that hardly anything was done; what waits to be written was written before."""
+    text = f"{_WHO[what]}: no program {_DID[what]} noticeably within {found.seconds:.0f} s"
+    most = found.top_writer
+    if what is READS or most is None or _net(most) < MIN_BYTES_PER_SECOND:
+        return text
+    place = ", ".join(filter(None, (most.unit, f"pid {most.pid}")))
+    return f"{text}; most since its start: {most.command} ({place}), {size(_net(most))}"
+
+
+def shown(share: Share) -> str:
+    """Return a share as text: 'postgres (postgresql.service, pid 812, 212.0 MiB/s)'."""
+    rate = quantity("_bytes_per_second", share.bytes_per_second)
+    if not share.pid:
+        return f"{share.unit} ({rate})"
+    if not share.program:
+        return f"programs that ended meanwhile ({rate})"
+    more = f" and {share.processes - 1} more" if share.processes > 1 else ""
+    ended = f", with {share.ended} that it started and that ended" if share.ended else ""
+    details = filter(None, (share.unit, f"pid {share.pid}{more}", rate))
+    return f"{share.program} ({', '.join(details)}{ended})"
+
+
+def _waits(found: IoUsage) -> str:
+    units = [w for w in found.waiters or () if w.full_ratio >= MIN_WAITING_RATIO][:MAX_WAITING]
+    names = ", ".join(f"{each.unit} {_percent(each.full_ratio)}" for each in units)
+    return f"who waits: {names} of the last 10 s" if names else ""
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio * 100:.0f} %"

@@ -1,0 +1,187 @@
+"""When processes are read to find out who writes, and what becomes of the result."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from support.memory import Memory
+
+from iowarden.collectors.machine import Machine
+from iowarden.daemon.polling.io_watch import REPEAT_SECONDS, RETENTION_SECONDS, IoRead, IoWatch
+from iowarden.rules.engine.engine import Engine
+from iowarden.rules.rulefile.rulefile import parse_rule_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+START = 1_800_000_000.0
+DEADLINE_SECONDS = 30.0
+RULES = """\
+groups:
+  - name: g
+    interval: 1s
+    rules:
+      - alert: Stall
+        expr: up{job="stall"} > 0
+        for: 10s
+        labels: {severity: warning, condition: write_stall}
+      - alert: Hang
+        expr: up{job="hang"} > 0
+        labels: {severity: critical, condition: device_hang}
+      - alert: Space
+        expr: up{job="space"} > 0
+        labels: {severity: critical, condition: space_low}
+"""
+
+
+class Watch:
+    """Reads a machine whose only program writes 1 MiB/s, second by second."""
+
+    def __init__(self, *, allowed: bool = True) -> None:
+        self.memory = Memory()
+        self.engine = Engine(parse_rule_file(RULES, "test"), [], START)
+        self.came: queue.SimpleQueue[IoRead] = queue.SimpleQueue()
+        self.recorded: list[str] = []
+        self.now = START
+        self.reads: list[float] = []
+        self.allowed = allowed
+        self.watch = IoWatch(
+            self.engine,
+            lambda: self.memory,
+            self.came.put,
+            lambda: self.now - START,
+            lambda: self.allowed,
+            self._record,
+            inline=True,
+        )
+
+    def _record(self, _: str, seen: Mapping[str, bytes]) -> None:
+        self.recorded += seen
+
+    def run(self, seconds: int, *jobs: str) -> None:
+        """Let seconds pass in which these alerts hold."""
+        for _ in range(seconds):
+            self.now += 1.0
+            at = self.now - START
+            row = [10, 0, 1, "dd", "dd.service", 0, int(at) << 20, 0]
+            sweep = {"boot_seconds": at, "processes": [row], "left_out": 0, "unreadable": 0}
+            self.memory.write({"/.probe/io_sweep": json.dumps(sweep)})
+            self.engine.hub.feed("up", [("up", (("job", job),), 1.0) for job in jobs], self.now)
+            self.engine.rules.evaluate(self.now)
+            while not self.came.empty():
+                self.watch.take(self.came.get(), self.now)
+            self.watch.step(self.now)
+            if not self.came.empty():
+                self.reads.append(at)
+
+    def says(self, since: float = 0.0) -> Sequence[str]:
+        """Return what a mail about a write stall says."""
+        return self.watch.sentences(["write_stall"], since, self.now)
+
+
+DD = "who writes: 100 % dd (dd.service, pid 10, 1.0 MiB/s)"
+
+
+def test_nothing_is_read_while_no_alert_needs_it() -> None:
+    """A full file system has nothing to do with who writes now."""
+    watch = Watch()
+    watch.run(100, "space")
+    assert (watch.reads, watch.says(), watch.watch.samples(watch.now)) == ([], (), [])
+
+
+def test_two_readings_begin_while_the_alert_is_pending() -> None:
+    """Its first mail, 10 s later, has the result; it is read again each minute."""
+    watch = Watch()
+    watch.run(3)
+    watch.run(10, "stall")
+    assert watch.reads == [4.0, 10.0]
+    assert watch.says() == (DD,)
+    watch.run(135, "stall")
+    assert watch.reads == [4.0, 10.0, 71.0, 77.0, 138.0, 144.0]
+
+
+def test_a_second_alert_is_not_answered_with_what_is_old() -> None:
+    """A disk hangs 40 s after the stall began: read again at once, but not each second."""
+    watch = Watch()
+    watch.run(42, "stall")
+    before = len(watch.reads)
+    watch.run(10, "stall", "hang")
+    assert watch.reads[before:] == [43.0, 49.0]
+
+
+def test_what_is_old_has_its_age_and_ends() -> None:
+    """The incident lasts, its alert does not; metrics and rules use it for two minutes."""
+    watch = Watch()
+    watch.run(10, "stall")
+    assert [name for name, _, _ in watch.watch.samples(watch.now)] == [
+        "iowarden_processes_read_bytes_per_second",
+        "iowarden_processes_written_bytes_per_second",
+    ]
+    watch.run(40)
+    assert watch.says() == (f"{DD} (42 s ago)",)
+    assert watch.says(since=watch.now - 30) == ()
+    assert len(watch.reads) == 2
+    watch.run(int(RETENTION_SECONDS))
+    assert watch.watch.samples(watch.now) == []
+
+
+def test_names_that_are_switched_off_are_not_read_and_forgotten() -> None:
+    """Also by a reload in the middle of a pair."""
+    watch = Watch(allowed=False)
+    watch.run(30, "stall")
+    assert watch.reads == []
+    watch.allowed = True
+    watch.run(3, "stall")
+    watch.allowed = False
+    watch.run(20, "stall")
+    assert (len(watch.reads), watch.says(), watch.watch.samples(watch.now)) == (1, (), [])
+
+
+def test_what_is_read_is_in_the_flight_recorder() -> None:
+    """A replay of the recording names the same programs."""
+    watch = Watch()
+    watch.run(10, "stall")
+    assert "/.probe/io_sweep" in watch.recorded
+
+
+def test_a_probe_that_fails_is_asked_again_a_minute_later() -> None:
+    """It answers nonsense, then it does not answer, then it does."""
+    watch = Watch()
+    watch.memory.write({"/sys/fs/cgroup/cgroup.controllers": "\n"})
+    watch.memory.fail("/.probe", 5)
+    watch.run(20, "stall")
+    assert watch.says() == ()
+    watch.memory.fail("/.probe", None)
+    watch.run(int(REPEAT_SECONDS), "stall")
+    assert watch.says() == (DD,)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["hangs", "a bug"])
+def test_a_reading_blocks_nobody(*, fails: bool) -> None:
+    """The thread waits for the probe: the loop does not, and starts no second one."""
+    called, go_on = threading.Event(), threading.Event()
+    threads: list[str] = []
+
+    def probe(verb: str, _: Sequence[str], __: float) -> str:
+        threads.append(verb)
+        called.set()
+        assert go_on.wait(DEADLINE_SECONDS)
+        if fails:
+            raise RuntimeError("a bug")
+        return "{}"
+
+    watch = Watch()
+    watch.watch.inline = False
+    watch.watch.make_machine = lambda: Machine(probe=probe)
+    watch.run(2, "stall")
+    assert called.wait(DEADLINE_SECONDS)
+    watch.run(90, "stall")
+    assert threads == ["io_sweep"]
+    go_on.set()
+    event = watch.came.get(timeout=DEADLINE_SECONDS)
+    assert event.reading.sweep is None
+    assert ("RuntimeError: a bug" if fails else "expected processes") in event.reading.problem
