@@ -189,14 +189,14 @@ def _of_units(
     before: Sequence[CgroupIo], after: Sequence[CgroupIo], seconds: float
 ) -> dict[str, tuple[Share, ...]]:
     """Return the shares of units where no process can be read: the kernel counts by group."""
-    old = {each.unit: each for each in before}
+    old = {each.path: each for each in before}
     result = {}
     for what, name in ((READS, "read_bytes"), (WRITES, "write_bytes")):
-        did = {}
+        did: dict[str, int] = {}
         for each in after:
-            was, now = getattr(old.get(each.unit), name, None), getattr(each, name)
+            was, now = getattr(old.get(each.path), name, None), getattr(each, name)
             if was is not None and now is not None and now >= was:
-                did[each.unit] = now - was
+                did[each.unit] = did.get(each.unit, 0) + now - was
         if total := sum(did.values()):
             result[what] = _ranked(
                 Share("", unit, 0, 0, number / seconds, number / total)

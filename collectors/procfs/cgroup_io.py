@@ -39,6 +39,7 @@ class CgroupIo:
     of them: a volume and the disk below it count the same ones.
     """
 
+    path: str
     unit: str
     some_ratio: float | None
     full_ratio: float | None
@@ -64,7 +65,14 @@ def read_cgroups(root: Machine) -> list[CgroupIo]:
         waits = parse_pressure(pressure, f"{path}/io.pressure")
         read_bytes, write_bytes = _bytes(root.try_read(f"{path}/io.stat"), path)
         found.append(
-            CgroupIo(unit, waits.some_avg10_ratio, waits.full_avg10_ratio, read_bytes, write_bytes)
+            CgroupIo(
+                path.removeprefix(top),
+                unit,
+                waits.some_avg10_ratio,
+                waits.full_avg10_ratio,
+                read_bytes,
+                write_bytes,
+            )
         )
         if len(found) == MAX_GROUPS:
             break

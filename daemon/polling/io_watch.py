@@ -16,6 +16,7 @@ from iowarden.collectors.procfs.process_io import request_sweep
 from iowarden.rules import io_usage
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.io_usage import DIRECTIONS, INTERVAL_SECONDS, IoReading
+from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class IoWatch:
     """Who reads, writes and waits; for the loop's thread only.
 
     `make_machine` makes the access, None: there is none; `record` gets what was read, for the
-    flight recorder; `inline`: in a replay nothing hangs, and no thread is started.
+    flight recorder; `inline`: a recording is played: no thread is started, since nothing hangs, and
+    a sweep is taken when the recording has it.
     """
 
     engine: Engine
@@ -59,6 +61,8 @@ class IoWatch:
     allowed: Callable[[], bool]
     """Whether names of programs and units may be shown."""
     record: Callable[[str, Mapping[str, bytes]], object] | None = None
+    report: Callable[[str], object] = str
+    """Gets why control groups cannot be read, once."""
     inline: bool = False
     _usage: IoUsage | None = None
     _at_seconds: float = float("-inf")
@@ -66,8 +70,10 @@ class IoWatch:
     """The first reading of a pair, and when it came."""
     _running: bool = False
     _next_seconds: float = float("-inf")
-    _urgent: frozenset[object] = frozenset()
+    _alerts: frozenset[object] = frozenset()
     """The alerts for which the last pair was read."""
+    _reported: bool = False
+    _played_seconds: float = float("-inf")
     _machine: Machine | None = field(default=None, repr=False)
 
     def step(self, now: float) -> None:
@@ -81,16 +87,18 @@ class IoWatch:
             if now - self._first[1] >= INTERVAL_SECONDS:
                 self._begin()
             return
-        alerts = [a for a in self.engine.rules.alerts() if _needs(a)]
-        urgent = frozenset(a.key for a in alerts if a.severity >= Severity.WARNING)
-        new = not urgent <= self._urgent and now - self._at_seconds >= REPEAT_SECONDS / 2
-        if (alerts or self._is_throttled()) and (now >= self._next_seconds or new):
-            self._urgent = urgent
+        alerts = frozenset(a.key for a in self.engine.rules.alerts() if _needs(a))
+        new = not alerts <= self._alerts and now - self._at_seconds >= REPEAT_SECONDS / 2
+        if new or (now >= self._next_seconds and (alerts or self._is_throttled())):
+            self._alerts = alerts
             self._begin()
 
     def take(self, event: IoRead, now: float) -> None:
         """Take a reading; the second one of a pair gives the result."""
         self._running = False
+        if event.reading.groups_problem and not self._reported and not self.inline:
+            self._reported = True
+            self.report(f"which units wait for I/O is not known: {event.reading.groups_problem}")
         if self._first is None:
             self._first = event.reading, now
             return
@@ -103,7 +111,7 @@ class IoWatch:
         if self._usage is None or self._at_seconds < since or not self.allowed():
             return ()
         age = now - self._at_seconds
-        when = f" ({age:.0f} s ago)" if age > NEW_SECONDS else ""
+        when = f" ({duration(age)} ago)" if age > NEW_SECONDS else ""
         return tuple(s + when for s in io_usage.sentences(self._usage, frozenset(conditions)))
 
     def samples(self, now: float) -> list[Sample]:
@@ -119,11 +127,19 @@ class IoWatch:
     def _begin(self) -> None:
         assert self.make_machine is not None  # noqa: S101 - `step` returned
         self._machine = machine = self._machine or self.make_machine()
-        self._running = True
         if self.inline:
-            self._read(machine)
+            self._play(machine)
         else:
+            self._running = True
             threading.Thread(target=self._read, args=(machine,), name="io", daemon=True).start()
+
+    def _play(self, machine: Machine) -> None:
+        """Take the reading that the recording has now, if it is a new one."""
+        reading = read(machine, self.uptime())
+        if reading.sweep is not None and reading.sweep.boot_seconds > self._played_seconds:
+            self._played_seconds = reading.sweep.boot_seconds
+            self._running = True
+            self.post(IoRead(reading))
 
     def _read(self, machine: Machine) -> None:
         seen: dict[str, bytes] = {}
@@ -156,4 +172,6 @@ def read(machine: Machine, uptime_seconds: float) -> IoReading:
 
 def _needs(alert: Alert) -> bool:
     active = alert.state in (AlertState.PENDING, AlertState.FIRING)
-    return active and alert.absent_seconds is None and alert.label("condition") in DIRECTIONS
+    active = active and alert.absent_seconds is None
+    # What is only information has no incident.
+    return active and alert.severity >= Severity.NOTICE and alert.label("condition") in DIRECTIONS

@@ -215,6 +215,7 @@ class Service:
             clock.uptime,
             lambda: self._config().show_programs,
             None if flight is None else flight.take,
+            lambda text: log.send(journal.SOURCE_FAILED, 6, text),
             inline=parts.player is not None,
         )
         self._notifier = Notifier(

@@ -155,7 +155,7 @@ def test_who_wrote_before_is_named_where_nothing_is_written_now() -> None:
 def test_units_that_wait() -> None:
     """From 10 % on, the longest first."""
     groups = tuple(
-        CgroupIo(unit, some, full, None, None)
+        CgroupIo(f"/{unit}", unit, some, full, None, None)
         for unit, some, full in (
             ("cron.service", 0.9, 0.05),
             ("nginx.service", 0.95, 0.84),
@@ -174,11 +174,14 @@ def test_units_that_wait() -> None:
 
 def test_without_a_probe_units_are_known_where_the_kernel_counts_them() -> None:
     """IOAccounting=yes; the metrics and rules do not take it for programs."""
-    before = (CgroupIo("a.service", 0.0, 0.0, 0, 0), CgroupIo("b.service", 0.0, 0.0, None, None))
+    before = (
+        CgroupIo("/a.service", "a.service", 0.0, 0.0, 0, 0),
+        CgroupIo("/b.service", "b.service", 0.0, 0.0, None, None),
+    )
     after = (
-        CgroupIo("a.service", 0.0, 0.0, 0, 5 * MIB),
-        CgroupIo("b.service", 0.0, 0.0, None, None),
-        CgroupIo("new.service", 0.0, 0.0, 0, MIB),
+        CgroupIo("/a.service", "a.service", 0.0, 0.0, 0, 5 * MIB),
+        CgroupIo("/b.service", "b.service", 0.0, 0.0, None, None),
+        CgroupIo("/new.service", "new.service", 0.0, 0.0, 0, MIB),
     )
     found = io_usage.usage(
         IoReading(100.0, None, before, "no probe"), IoReading(105.0, None, after, "no probe")

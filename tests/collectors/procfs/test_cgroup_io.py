@@ -61,9 +61,9 @@ def test_the_bytes_of_a_volume_and_of_its_disk_are_counted_once() -> None:
     path = f"{TOP}/a/x.service"
     stat = "254:0 rbytes=4096 wbytes=9 rios=1 wios=1 dbytes=0 dios=0\n8:0 rbytes=4096 wbytes=7\n"
     root.write({f"{path}/io.pressure": pressure(1, 0), f"{path}/io.stat": stat})
-    assert CgroupIo("x.service", 0.01, 0.0, 4096, 9) in read_cgroups(root)
+    assert CgroupIo("/a/x.service", "x.service", 0.01, 0.0, 4096, 9) in read_cgroups(root)
     root.write({f"{path}/io.stat": ""})
-    assert CgroupIo("x.service", 0.01, 0.0, 0, 0) in read_cgroups(root)
+    assert CgroupIo("/a/x.service", "x.service", 0.01, 0.0, 0, 0) in read_cgroups(root)
     root.write({f"{path}/io.stat": "8:0 rbytes=-1\n"})
     with pytest.raises(ParseError, match=r"io.stat': expected 'rbytes=<n>"):
         read_cgroups(root)

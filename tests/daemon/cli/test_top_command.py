@@ -24,8 +24,8 @@ MIB = 1 << 20
 BEFORE = ProcessIo(812, 400, 1, "postgres", "postgresql.service", 0, 4096, 0)
 AFTER = ProcessIo(812, 400, 1, "postgres", "postgresql.service", 0, 4096 + 50 * MIB, 0)
 GROUPS = (
-    CgroupIo("nginx.service", 0.95, 0.84, None, None),
-    CgroupIo("cron.service", 0.0, 0.0, None, None),
+    CgroupIo("/nginx.service", "nginx.service", 0.95, 0.84, None, None),
+    CgroupIo("/cron.service", "cron.service", 0.0, 0.0, None, None),
 )
 FOUND = io_usage.usage(
     IoReading(100.0, Sweep(100.0, (BEFORE,)), GROUPS),

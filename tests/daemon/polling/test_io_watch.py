@@ -32,6 +32,9 @@ groups:
       - alert: Hang
         expr: up{job="hang"} > 0
         labels: {severity: critical, condition: device_hang}
+      - alert: Throttle
+        expr: up{job="throttle"} > 0
+        labels: {severity: info, condition: write_stall}
       - alert: Space
         expr: up{job="space"} > 0
         labels: {severity: critical, condition: space_low}
@@ -46,6 +49,7 @@ class Watch:
         self.engine = Engine(parse_rule_file(RULES, "test"), [], START)
         self.came: queue.SimpleQueue[IoRead] = queue.SimpleQueue()
         self.recorded: list[str] = []
+        self.reported: list[str] = []
         self.now = START
         self.reads: list[float] = []
         self.allowed = allowed
@@ -56,26 +60,33 @@ class Watch:
             lambda: self.now - START,
             lambda: self.allowed,
             self._record,
-            inline=True,
+            self.reported.append,
         )
+        self.waits = self.writes = True
 
     def _record(self, _: str, seen: Mapping[str, bytes]) -> None:
         self.recorded += seen
+
+    def sweep(self, at: float) -> None:
+        """Let the probe answer with what is there at such a time since boot."""
+        row = [10, 0, 1, "dd", "dd.service", 0, int(at) << 20, 0]
+        sweep = {"boot_seconds": at, "processes": [row], "left_out": 0, "unreadable": 0}
+        self.memory.write({"/.probe/io_sweep": json.dumps(sweep)})
 
     def run(self, seconds: int, *jobs: str) -> None:
         """Let seconds pass in which these alerts hold."""
         for _ in range(seconds):
             self.now += 1.0
             at = self.now - START
-            row = [10, 0, 1, "dd", "dd.service", 0, int(at) << 20, 0]
-            sweep = {"boot_seconds": at, "processes": [row], "left_out": 0, "unreadable": 0}
-            self.memory.write({"/.probe/io_sweep": json.dumps(sweep)})
+            if self.writes:
+                self.sweep(at)
             self.engine.hub.feed("up", [("up", (("job", job),), 1.0) for job in jobs], self.now)
             self.engine.rules.evaluate(self.now)
-            while not self.came.empty():
-                self.watch.take(self.came.get(), self.now)
+            if self.watch._running and self.waits:
+                self.watch.take(self.came.get(timeout=DEADLINE_SECONDS), self.now)
             self.watch.step(self.now)
-            if not self.came.empty():
+            if self.watch._running and self.waits:
+                self.came.put(self.came.get(timeout=DEADLINE_SECONDS))  # its thread has ended
                 self.reads.append(at)
 
     def says(self, since: float = 0.0) -> Sequence[str]:
@@ -87,9 +98,9 @@ DD = "who writes: 100 % dd (dd.service, pid 10, 1.0 MiB/s)"
 
 
 def test_nothing_is_read_while_no_alert_needs_it() -> None:
-    """A full file system has nothing to do with who writes now."""
+    """A full file system has nothing to do with who writes now; information is not mailed."""
     watch = Watch()
-    watch.run(100, "space")
+    watch.run(100, "space", "throttle")
     assert (watch.reads, watch.says(), watch.watch.samples(watch.now)) == ([], (), [])
 
 
@@ -160,6 +171,30 @@ def test_a_probe_that_fails_is_asked_again_a_minute_later() -> None:
     assert watch.says() == (DD,)
 
 
+def test_that_control_groups_cannot_be_read_is_reported_once() -> None:
+    """Version 1: each stall would say it again."""
+    watch = Watch()
+    watch.run(100, "stall")
+    assert len(watch.reads) > 2
+    assert [text.partition(":")[0] for text in watch.reported] == [
+        "which units wait for I/O is not known"
+    ]
+
+
+def test_in_a_replay_a_sweep_is_taken_when_the_recording_has_it() -> None:
+    """It was recorded in the second after it was begun, when the probe had answered."""
+    watch = Watch()
+    watch.watch.inline, watch.writes = True, False
+    watch.run(3, "stall")
+    watch.sweep(1.2)
+    watch.run(8, "stall")
+    assert len(watch.reads) == 1  # the same one again is no second one
+    watch.sweep(7.2)
+    watch.run(3, "stall")
+    assert watch.says() == (DD,)
+    assert watch.reported == []
+
+
 @pytest.mark.parametrize("fails", [False, True], ids=["hangs", "a bug"])
 def test_a_reading_blocks_nobody(*, fails: bool) -> None:
     """The thread waits for the probe: the loop does not, and starts no second one."""
@@ -175,7 +210,7 @@ def test_a_reading_blocks_nobody(*, fails: bool) -> None:
         return "{}"
 
     watch = Watch()
-    watch.watch.inline = False
+    watch.waits = False
     watch.watch.make_machine = lambda: Machine(probe=probe)
     watch.run(2, "stall")
     assert called.wait(DEADLINE_SECONDS)
