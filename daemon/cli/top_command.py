@@ -3,6 +3,23 @@
 Reads this machine itself, twice: as root through a probe of its own, as a member of the service's
 group through the service's probe; the service need not run. Without a probe only units are shown,
 as far as the kernel counts by control group.
+
+Format of `--json`; later versions only add fields:
+
+    {"seconds": 10.0,
+     "writers": [{"program": "postgres", "unit": "postgresql.service", "pid": 812, "processes": 12,
+                  "bytes_per_second": 222298112.0, "ratio": 0.83, "ended": 0}],
+     "readers": [],
+     "waiters": [{"unit": "nginx.service", "some_ratio": 0.95, "full_ratio": 0.84}],
+     "left_out": 0, "problem": "", "waiters_problem": ""}
+
+The largest come first, up to 100. `pid` is the busiest of `processes`; both are 0 and `program` is
+'' where only the unit is known. `ratio` is the share of the bytes of all programs; `ended` children
+of it ended meanwhile and are included; a program '' with a `pid` stands for what ended without a
+parent that still runs. `waiters`: shares of the last 10 s in which some or all tasks of the unit
+waited for I/O. A list is null if it could not be read, for the reason in "problem" or
+`waiters_problem`; `left_out` processes could not be read.
+
 Exit status: 0, 1 if nothing could be read, 2 for wrong usage, 130 after Ctrl-C.
 """
 
