@@ -156,9 +156,10 @@ def _inherited(before: Sweep, after: Sweep) -> dict[Key, list[ProcessIo]]:
     alive = {process.pid: process for process in after.processes}
     known = {process.pid: process for process in before.processes}
     found: dict[Key, list[ProcessIo]] = {}
-    for process in () if after.left_out else before.processes:
+    last = max(alive, default=0) if after.left_out else float("inf")  # they are read in order
+    for process in before.processes:
         now = alive.get(process.pid)
-        if now is not None and now.key == process.key:
+        if process.pid > last or (now is not None and now.key == process.key):
             continue
         parent = process.parent
         for _ in range(_MAX_ANCESTORS):

@@ -254,6 +254,16 @@ def test_what_ended_counts_for_the_parent_that_waited_for_it_and_only_since() ->
     ]
 
 
+def test_what_the_second_sweep_left_out_has_not_ended() -> None:
+    """Of 6,000 processes those with the highest numbers; one before them has."""
+    init = row(1, parent=0, start_ticks=1, write_bytes=0)
+    ended, left_out = row(700, write_bytes=1000), row(9000, write_bytes=1)
+    after = (replace(init, write_bytes=1007), row(8000, write_bytes=4096))
+    before = Sweep(100.0, (init, ended, after[1], left_out))
+    found = increases(before, Sweep(105.0, after, left_out=1))
+    assert [(i.pid, i.write_bytes, i.ended) for i in found] == [(1, 7, 1)]
+
+
 def test_the_parent_ended_as_well() -> None:
     """Systemd stopped the unit: init waited for both, or the subreaper of a user's session."""
     init = row(1, parent=0, start_ticks=1, command="systemd", write_bytes=100)
