@@ -99,12 +99,13 @@ def _top(arguments: argparse.Namespace) -> int:
     client = command.probe(config, SystemClock())
     machine = Machine(probe=None if client is None else client.request)
     try:
-        before = read(machine, time.monotonic())
+        before, _ = read(machine, time.monotonic())
         time.sleep(arguments.for_seconds)
-        found = io_usage.usage(before, read(machine, time.monotonic()))
+        after, _ = read(machine, time.monotonic())
     finally:
         if client is not None:
             client.close(CLOSE_SECONDS)
+    found = io_usage.usage(before, after)
     if found is None:
         raise ServiceError("top: expected two readings a second apart; was the machine suspended?")
     if not found.by and found.waiters is None:

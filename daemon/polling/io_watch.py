@@ -34,15 +34,22 @@ THROTTLED_SECONDS = 3.0
 """Writers that are throttled for so long may be in a write stall at 10 s."""
 RETENTION_SECONDS = 120.0
 """How long a result is current, for metrics and for what is not known."""
+STUCK_SECONDS = 15.0
+"""A reading takes 10 s at most, if all that it waits for ends in time."""
 NEW_SECONDS = 15.0
 """An older result is reported with its age."""
 
 
 @dataclass(frozen=True, slots=True)
 class IoRead:
-    """A reading that a thread has finished."""
+    """A reading that a thread has finished; as the second of a pair, with its result.
+
+    `error` is why it failed, '' also where there is no probe, or no control groups.
+    """
 
     reading: IoReading
+    usage: IoUsage | None = None
+    error: str = ""
 
 
 @dataclass(slots=True)
@@ -62,13 +69,16 @@ class IoWatch:
     """Whether names of programs and units may be shown."""
     record: Callable[[str, Mapping[str, bytes]], object] | None = None
     report: Callable[[str], object] = str
-    """Gets why control groups cannot be read, once."""
+    """Gets why this host has no control groups to read, once."""
+    trouble: Callable[[str], object] = str
+    """Gets why the last reading failed or hangs, or ''."""
     inline: bool = False
     _usage: IoUsage | None = None
     _at_seconds: float = float("-inf")
     _first: tuple[IoReading, float] | None = None
     """The first reading of a pair, and when it came."""
     _running: bool = False
+    _began_seconds: float = 0.0
     _next_seconds: float = float("-inf")
     _alerts: frozenset[object] = frozenset()
     """The alerts for which the last pair was read."""
@@ -82,29 +92,35 @@ class IoWatch:
             self._usage, self._first = None, None
             return
         if self._running:
+            if now - self._began_seconds > STUCK_SECONDS:
+                self.trouble("who reads and writes: no answer; not read again until it ends")
             return
         if self._first is not None:
             if now - self._first[1] >= INTERVAL_SECONDS:
-                self._begin()
+                self._begin(now)
             return
         alerts = frozenset(a.key for a in self.engine.rules.alerts() if _needs(a))
         new = not alerts <= self._alerts and now - self._at_seconds >= REPEAT_SECONDS / 2
-        if new or (now >= self._next_seconds and (alerts or self._is_throttled())):
+        wanted = bool(alerts) or self._is_throttled()
+        if not wanted:
+            self.trouble("")
+        elif new or now >= self._next_seconds:
             self._alerts = alerts
-            self._begin()
+            self._begin(now)
 
     def take(self, event: IoRead, now: float) -> None:
         """Take a reading; the second one of a pair gives the result."""
         self._running = False
+        self.trouble(event.error and f"who reads and writes: {event.error}")
         if event.reading.groups_problem and not self._reported and not self.inline:
             self._reported = True
             self.report(f"which units wait for I/O is not known: {event.reading.groups_problem}")
         if self._first is None:
             self._first = event.reading, now
             return
-        before, self._first = self._first[0], None
+        self._first = None
         self._next_seconds = now + REPEAT_SECONDS
-        self._usage, self._at_seconds = io_usage.usage(before, event.reading), now
+        self._usage, self._at_seconds = event.usage, now
 
     def sentences(self, conditions: Iterable[str], since: float, now: float) -> tuple[str, ...]:
         """Return what a mail about these conditions says; none of before a time."""
@@ -124,50 +140,64 @@ class IoWatch:
         samples = self.engine.signals.newest("writeback")
         return any(metric == name and v >= THROTTLED_SECONDS for metric, _, v in samples)
 
-    def _begin(self) -> None:
+    def _begin(self, now: float) -> None:
         assert self.make_machine is not None  # noqa: S101 - `step` returned
         self._machine = machine = self._machine or self.make_machine()
+        before = None if self._first is None else self._first[0]
         if self.inline:
-            self._play(machine)
-        else:
-            self._running = True
-            threading.Thread(target=self._read, args=(machine,), name="io", daemon=True).start()
+            self._play(machine, before)
+            return
+        self._running, self._began_seconds = True, now
+        threading.Thread(target=self._read, args=(machine, before), name="io", daemon=True).start()
 
-    def _play(self, machine: Machine) -> None:
+    def _play(self, machine: Machine, before: IoReading | None) -> None:
         """Take the reading that the recording has now, if it is a new one."""
-        reading = read(machine, self.uptime())
-        if reading.sweep is not None and reading.sweep.boot_seconds > self._played_seconds:
-            self._played_seconds = reading.sweep.boot_seconds
+        event = _measured(machine, self.uptime(), before)
+        sweep = event.reading.sweep
+        if sweep is not None and sweep.boot_seconds > self._played_seconds:
+            self._played_seconds = sweep.boot_seconds
             self._running = True
-            self.post(IoRead(reading))
+            self.post(event)
 
-    def _read(self, machine: Machine) -> None:
+    def _read(self, machine: Machine, before: IoReading | None) -> None:
         seen: dict[str, bytes] = {}
         machine.watch(seen.__setitem__)
-        reading = read(machine, self.uptime())
+        event = _measured(machine, self.uptime(), before)
         machine.watch(None)
         if self.record is not None:
             self.record("io", seen)
-        self.post(IoRead(reading))
+        self.post(event)
 
 
-def read(machine: Machine, uptime_seconds: float) -> IoReading:
-    """Read processes and control groups once; every error is a text. Blocks up to 10 s."""
+def _measured(machine: Machine, uptime_seconds: float, before: IoReading | None) -> IoRead:
+    """Return a reading, or why there is none; never an exception."""
+    try:
+        reading, error = read(machine, uptime_seconds)
+        return IoRead(reading, before and io_usage.usage(before, reading), error)
+    except Exception as bug:  # noqa: BLE001 - a thread that ends would never be started again
+        return IoRead(IoReading(uptime_seconds, None, None), None, f"bug: {trace(bug)}")
+
+
+def read(machine: Machine, uptime_seconds: float) -> tuple[IoReading, str]:
+    """Read processes and control groups once; return the error, '' also for what is absent.
+
+    Blocks up to 10 s.
+    """
     sweep = groups = None
-    problem = groups_problem = ""
+    problem = groups_problem = error = ""
     try:
         sweep = request_sweep(machine)
-    except (AbsentError, ReadError, ParseError) as error:
-        problem = str(error)
-    except Exception as error:  # noqa: BLE001 - a bug must not end the thread without a result
-        problem = trace(error)
+    except AbsentError as absent:
+        problem = str(absent)
+    except (ReadError, ParseError) as failed:
+        problem = error = str(failed)
     try:
         groups = read_cgroups(machine)
-    except (AbsentError, ReadError, ParseError) as error:
-        groups_problem = str(error)
-    except Exception as error:  # noqa: BLE001 - as above
-        groups_problem = trace(error)
-    return IoReading(uptime_seconds, sweep, groups, problem, groups_problem)
+    except AbsentError as absent:
+        groups_problem = str(absent)
+    except (ReadError, ParseError) as failed:
+        groups_problem = error = str(failed)
+    return IoReading(uptime_seconds, sweep, groups, problem, groups_problem), error
 
 
 def _needs(alert: Alert) -> bool:

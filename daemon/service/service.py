@@ -216,6 +216,7 @@ class Service:
             lambda: self._config().show_programs,
             None if flight is None else flight.take,
             lambda text: log.send(journal.SOURCE_FAILED, 6, text),
+            lambda text: log.trouble("io", text, journal.SOURCE_FAILED),
             inline=parts.player is not None,
         )
         self._notifier = Notifier(

@@ -50,6 +50,7 @@ class Watch:
         self.came: queue.SimpleQueue[IoRead] = queue.SimpleQueue()
         self.recorded: list[str] = []
         self.reported: list[str] = []
+        self.troubles: list[str] = []
         self.now = START
         self.reads: list[float] = []
         self.allowed = allowed
@@ -61,6 +62,7 @@ class Watch:
             lambda: self.allowed,
             self._record,
             self.reported.append,
+            self.troubles.append,
         )
         self.waits = self.writes = True
 
@@ -166,9 +168,13 @@ def test_a_probe_that_fails_is_asked_again_a_minute_later() -> None:
     watch.memory.fail("/.probe", 5)
     watch.run(20, "stall")
     assert watch.says() == ()
+    assert "Input/output error" in watch.troubles[-1]
+    watch.run(1)
+    assert watch.troubles[-1] == ""  # nothing has to be read, so nothing is wrong
     watch.memory.fail("/.probe", None)
     watch.run(int(REPEAT_SECONDS), "stall")
     assert watch.says() == (DD,)
+    assert watch.troubles[-1] == ""
 
 
 def test_that_control_groups_cannot_be_read_is_reported_once() -> None:
@@ -216,7 +222,8 @@ def test_a_reading_blocks_nobody(*, fails: bool) -> None:
     assert called.wait(DEADLINE_SECONDS)
     watch.run(90, "stall")
     assert threads == ["io_sweep"]
+    assert "no answer" in watch.troubles[-1]
     go_on.set()
-    event = watch.came.get(timeout=DEADLINE_SECONDS)
-    assert event.reading.sweep is None
-    assert ("RuntimeError: a bug" if fails else "expected processes") in event.reading.problem
+    watch.watch.take(watch.came.get(timeout=DEADLINE_SECONDS), watch.now)
+    assert ("RuntimeError: a bug" if fails else "expected processes") in watch.troubles[-1]
+    assert watch.says() == ()
