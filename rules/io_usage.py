@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS, increases
 from iowarden.rules.conditions.condition import Condition
+from iowarden.rules.faults import RULES
 from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from iowarden.collectors.model import Labels
     from iowarden.collectors.procfs.cgroup_io import CgroupIo
     from iowarden.collectors.procfs.process_io import Increase, ProcessIo, Sweep
 
@@ -204,6 +206,15 @@ def _of_units(
                 if number
             )
     return result
+
+
+def condition(name: str, labels: Labels) -> str:
+    """Return the condition of an alert if programs are to be named for it, else ''.
+
+    Of shipped rules only: nothing follows from a user's label.
+    """
+    found = next((text for label, text in labels if label == "condition"), "")
+    return found if name in RULES and found in DIRECTIONS else ""
 
 
 def sentences(found: IoUsage, conditions: Collection[str]) -> list[str]:

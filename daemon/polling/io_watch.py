@@ -15,7 +15,7 @@ from iowarden.collectors.procfs.cgroup_io import read_cgroups
 from iowarden.collectors.procfs.process_io import request_sweep
 from iowarden.rules import io_usage
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.io_usage import DIRECTIONS, INTERVAL_SECONDS, IoReading
+from iowarden.rules.io_usage import INTERVAL_SECONDS, IoReading, condition
 from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 
@@ -173,7 +173,8 @@ def _measured(machine: Machine, uptime_seconds: float, before: IoReading | None)
     """Return a reading, or why there is none; never an exception."""
     try:
         reading, error = read(machine, uptime_seconds)
-        return IoRead(reading, before and io_usage.usage(before, reading), error)
+        usage = None if before is None else io_usage.usage(before, reading)
+        return IoRead(reading, usage, error)
     except Exception as bug:  # noqa: BLE001 - a thread that ends would never be started again
         return IoRead(IoReading(uptime_seconds, None, None), None, f"bug: {trace(bug)}")
 
@@ -204,4 +205,6 @@ def _needs(alert: Alert) -> bool:
     active = alert.state in (AlertState.PENDING, AlertState.FIRING)
     active = active and alert.absent_seconds is None
     # What is only information has no incident.
-    return active and alert.severity >= Severity.NOTICE and alert.label("condition") in DIRECTIONS
+    return (
+        active and alert.severity >= Severity.NOTICE and bool(condition(alert.name, alert.labels))
+    )

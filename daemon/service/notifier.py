@@ -11,7 +11,7 @@ from iowarden.daemon.locate import affected_files
 from iowarden.daemon.notify.message import message_id, recipients, render
 from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.daemon.transition_log import PRIORITY
-from iowarden.rules import selftest_schedule
+from iowarden.rules import io_usage, selftest_schedule
 from iowarden.rules.advice import advice
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import report
@@ -80,8 +80,7 @@ class Notifier:
                 affected=(*notice.affected, *affected_files.affected(hits)),
                 advice=(*notice.advice, *affected_files.advice(hits)),
             )
-        labels = (label for m in incident.members for label in m.labels)
-        about = (text for name, text in labels if name == "condition")
+        about = {io_usage.condition(m.name, m.labels) for m in incident.members}
         who = self.io_watch.sentences(about, incident.started_seconds - BEFORE_SECONDS, now)
         during = selftest_schedule.seen_during(self.self_tests(), incident.members, now, date)
         back = situation.returned(incident)

@@ -25,17 +25,20 @@ groups:
   - name: g
     interval: 1s
     rules:
-      - alert: Stall
+      - alert: ReclaimStall
         expr: up{job="stall"} > 0
         for: 10s
-        labels: {severity: warning, condition: write_stall}
-      - alert: Hang
+        labels: {severity: warning, condition: reclaim_stall}
+      - alert: DeviceHang
         expr: up{job="hang"} > 0
         labels: {severity: critical, condition: device_hang}
-      - alert: Throttle
+      - alert: WriteThrottle
         expr: up{job="throttle"} > 0
         labels: {severity: info, condition: write_stall}
-      - alert: Space
+      - alert: Mine
+        expr: up{job="mine"} > 0
+        labels: {severity: critical, condition: write_stall}
+      - alert: FilesystemFull
         expr: up{job="space"} > 0
         labels: {severity: critical, condition: space_low}
 """
@@ -100,9 +103,9 @@ DD = "who writes: 100 % dd (dd.service, pid 10, 1.0 MiB/s)"
 
 
 def test_nothing_is_read_while_no_alert_needs_it() -> None:
-    """A full file system has nothing to do with who writes now; information is not mailed."""
+    """A full file system, information without a mail, a user's rule with the same label."""
     watch = Watch()
-    watch.run(100, "space", "throttle")
+    watch.run(100, "space", "throttle", "mine")
     assert (watch.reads, watch.says(), watch.watch.samples(watch.now)) == ([], (), [])
 
 
