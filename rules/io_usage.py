@@ -134,7 +134,7 @@ def usage(before: IoReading, after: IoReading) -> IoUsage | None:
             READS: _shares(((i, i.read_bytes) for i in found), seconds),
             WRITES: _shares(((i, i.write_bytes) for i in found), seconds),
         }
-        left_out = after.sweep.left_out + after.sweep.unreadable
+        left_out = len(after.sweep.not_read)
         own = [each for each in after.sweep.processes if each.pid != _INIT]
         most = max(own, key=_net, default=None)
     elif before.groups is not None and after.groups is not None:

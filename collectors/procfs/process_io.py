@@ -74,13 +74,12 @@ class Sweep:
     """All processes at one moment.
 
     Fields: `boot_seconds` is the time since boot; `processes` are those that have read or written
-    anything; `left_out` were not read within the limits, `unreadable` could not be read.
+    anything; `not_read` are the process IDs of those that could not be read within the limits.
     """
 
     boot_seconds: float
     processes: tuple[ProcessIo, ...]
-    left_out: int = 0
-    unreadable: int = 0
+    not_read: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +99,10 @@ class Increase:
 
 @dataclass(slots=True)
 class _Progress:
-    """What a thread has read so far."""
+    """What a thread has read so far, and the process IDs that it has not."""
 
+    left: set[int]
     processes: list[ProcessIo] = field(default_factory=list)
-    done: int = 0
-    unreadable: int = 0
     error: Exception | None = None
 
 
@@ -113,20 +111,20 @@ def increases(before: Sweep, after: Sweep) -> list[Increase]:
 
     The counters of a process that ended are in those of the parent that waited for it: of these,
     what it had done before the first sweep is subtracted. Left out: a process whose counters went
-    back, and one that the first sweep may have left out.
+    back, and one that the first sweep could not read.
     """
     if after.boot_seconds - before.boot_seconds < MIN_INTERVAL_SECONDS:
         return []
     old = {process.key: process for process in before.processes}
     inherited = _inherited(before, after)
-    complete = not before.left_out and not before.unreadable
+    not_read = frozenset(before.not_read)
     found = []
     for process in after.processes:
         # The uptime is rounded down like the start.
         began = process.start_ticks >= int(before.boot_seconds * USER_HZ)
         was = old.get(process.key)
         if was is None:
-            if not complete and not began:
+            if process.pid in not_read and not began:
                 continue
             was = replace(process, read_bytes=0, write_bytes=0, cancelled_write_bytes=0)
         did = _difference(process, [was])
@@ -156,10 +154,10 @@ def _inherited(before: Sweep, after: Sweep) -> dict[Key, list[ProcessIo]]:
     alive = {process.pid: process for process in after.processes}
     known = {process.pid: process for process in before.processes}
     found: dict[Key, list[ProcessIo]] = {}
-    last = max(alive, default=0) if after.left_out else float("inf")  # they are read in order
+    not_read = frozenset(after.not_read)
     for process in before.processes:
         now = alive.get(process.pid)
-        if process.pid > last or (now is not None and now.key == process.key):
+        if process.pid in not_read or (now is not None and now.key == process.key):
             continue
         parent = process.parent
         for _ in range(_MAX_ANCESTORS):
@@ -185,7 +183,7 @@ def read_sweep(root: Machine, max_seconds: float = MAX_SECONDS) -> Sweep:
     """
     boot_seconds = parse_uptime(root.read(UPTIME))
     pids = sorted(int(name) for name in root.names("/proc") if name.isdigit())
-    progress = _Progress()
+    progress = _Progress(set(pids))
     reader = threading.Thread(
         target=_fill, args=(root, pids[:MAX_PROCESSES], progress), name="sweep", daemon=True
     )
@@ -193,12 +191,12 @@ def read_sweep(root: Machine, max_seconds: float = MAX_SECONDS) -> Sweep:
     reader.join(max_seconds)
     if progress.error is not None:
         raise progress.error
-    if progress.unreadable and not progress.processes:
+    left = progress.left.copy()  # a thread that hangs may go on
+    if len(left) == len(pids):
         raise AbsentError(
             "'/proc/PID/io': could be read of no process; the kernel needs TASK_IO_ACCOUNTING"
         )
-    left_out = len(pids) - progress.done
-    return Sweep(boot_seconds, tuple(progress.processes), left_out, progress.unreadable)
+    return Sweep(boot_seconds, tuple(progress.processes), tuple(sorted(left)))
 
 
 def _fill(root: Machine, pids: list[int], progress: _Progress) -> None:
@@ -207,10 +205,7 @@ def _fill(root: Machine, pids: list[int], progress: _Progress) -> None:
         for status in _those_in_d_last(root, pids, progress):
             if time.thread_time() - began > MAX_CPU_SECONDS:
                 return
-            process = _process(root, status, progress)
-            if process is not None:
-                progress.processes.append(process)
-            progress.done += 1
+            progress.processes += _process(root, status, progress)
     except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
         progress.error = error
 
@@ -221,7 +216,7 @@ def _those_in_d_last(root: Machine, pids: list[int], progress: _Progress) -> Ite
     for pid in pids:
         status = read_status(root, f"/proc/{pid}", pid)
         if status is None:
-            progress.done += 1
+            progress.left.discard(pid)
         elif status.state == "D":
             waiting.append(status)
         else:
@@ -229,28 +224,24 @@ def _those_in_d_last(root: Machine, pids: list[int], progress: _Progress) -> Ite
     yield from waiting
 
 
-def _process(root: Machine, status: TaskStatus, progress: _Progress) -> ProcessIo | None:
-    """Return a process; None if it has ended, may not be read, or did nothing."""
+def _process(root: Machine, status: TaskStatus, progress: _Progress) -> list[ProcessIo]:
+    """Return a process; none if it has ended, may not be read, or did nothing."""
     text = root.try_read(f"{status.directory}/io")
     if text is None:
         still = read_status(root, status.directory, status.pid)
-        progress.unreadable += still is not None and still.start_ticks == status.start_ticks
-        return None
+        if still is None or still.start_ticks != status.start_ticks:
+            progress.left.discard(status.pid)
+        return []
     done = parse_io(text)
+    progress.left.discard(status.pid)
     counters = [
         done.get(name, 0) for name in ("read_bytes", "write_bytes", "cancelled_write_bytes")
     ]
     if not any(counters):
-        return None
+        return []
     group = "" if status.kernel else root.try_read(f"{status.directory}/cgroup") or ""
-    return ProcessIo(
-        status.pid,
-        status.start_ticks,
-        status.parent,
-        _printable(status.command),
-        unit_of(group),
-        *counters,
-    )
+    own = _printable(status.command), unit_of(group)
+    return [ProcessIo(status.pid, status.start_ticks, status.parent, *own, *counters)]
 
 
 def unit_of(text: str) -> str:
@@ -283,8 +274,7 @@ def to_json(sweep: Sweep) -> dict[str, Any]:
     return {
         "boot_seconds": sweep.boot_seconds,
         "processes": [astuple(process) for process in sweep.processes],
-        "left_out": sweep.left_out,
-        "unreadable": sweep.unreadable,
+        "not_read": sweep.not_read,
     }
 
 
@@ -297,8 +287,8 @@ def from_json(text: str) -> Sweep:
             raise TypeError(f"'boot_seconds': expected seconds, got {boot!r:.60}")
         if not isinstance(rows, list) or len(rows) > MAX_PROCESSES:
             raise TypeError(f"'processes': expected a list of up to {MAX_PROCESSES}")
-        left_out, unreadable = _count(found["left_out"]), _count(found["unreadable"])
-        return Sweep(float(boot), tuple(map(_parsed, rows)), left_out, unreadable)
+        not_read = tuple(map(_count, found["not_read"]))
+        return Sweep(float(boot), tuple(map(_parsed, rows)), not_read)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ParseError(
             f"probe '{VERB}': expected processes as JSON, got {text[:80]!r}:"

@@ -40,7 +40,7 @@ def between(
     """Return what was done within 5 s."""
     found = io_usage.usage(
         IoReading(100.0, Sweep(100.0, tuple(before)), groups),
-        IoReading(105.0, Sweep(105.0, tuple(after), left_out), groups),
+        IoReading(105.0, Sweep(105.0, tuple(after), tuple(range(left_out))), groups),
     )
     assert found is not None
     return found

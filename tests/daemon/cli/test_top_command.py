@@ -29,7 +29,7 @@ GROUPS = (
 )
 FOUND = io_usage.usage(
     IoReading(100.0, Sweep(100.0, (BEFORE,)), GROUPS),
-    IoReading(110.0, Sweep(110.0, (AFTER,), left_out=2), GROUPS),
+    IoReading(110.0, Sweep(110.0, (AFTER,), (7, 9)), GROUPS),
 )
 ALONE = io_usage.usage(
     IoReading(100.0, None, None, "no probe", "no cgroup2"),

@@ -31,7 +31,7 @@ class Stalled(Database):
         ]
         sweep = {"boot_seconds": self._monotonic, "processes": processes}
         return super().now() | {
-            "/.probe/io_sweep": json.dumps({**sweep, "left_out": 0, "unreadable": 0}),
+            "/.probe/io_sweep": json.dumps({**sweep, "not_read": []}),
             "/sys/fs/cgroup/cgroup.controllers": "cpu memory pids\n",
             "/sys/fs/cgroup/system.slice/postgresql.service/io.pressure": PRESSURE,
         }

@@ -75,7 +75,7 @@ class Watch:
     def sweep(self, at: float) -> None:
         """Let the probe answer with what is there at such a time since boot."""
         row = [10, 0, 1, "dd", "dd.service", 0, int(at) << 20, 0]
-        sweep = {"boot_seconds": at, "processes": [row], "left_out": 0, "unreadable": 0}
+        sweep = {"boot_seconds": at, "processes": [row], "not_read": []}
         self.memory.write({"/.probe/io_sweep": json.dumps(sweep)})
 
     def run(self, seconds: int, *jobs: str) -> None:
