@@ -120,6 +120,18 @@ def test_two_readings_begin_while_the_alert_is_pending() -> None:
     assert watch.reads == [4.0, 10.0, 71.0, 77.0, 138.0, 144.0]
 
 
+@pytest.mark.parametrize(("seconds", "reads"), [(2.0, []), (3.0, [1.0, 7.0])])
+def test_writers_that_are_throttled_are_read_before_there_is_an_alert(
+    seconds: float, reads: list[float]
+) -> None:
+    """A write stall is mailed at once, 10 s after they first were."""
+    watch = Watch()
+    throttled = ("iowarden_writeback_above_freerun_seconds", (), seconds)
+    watch.engine.signals.newest("writeback").append(throttled)
+    watch.run(10)
+    assert watch.reads == reads
+
+
 def test_a_second_alert_is_not_answered_with_what_is_old() -> None:
     """A disk hangs 40 s after the stall began: read again at once, but not each second."""
     watch = Watch()
