@@ -36,6 +36,8 @@ RETENTION_SECONDS = 120.0
 """How long a result is current, for metrics and for what is not known."""
 STUCK_SECONDS = 15.0
 """A reading takes 10 s at most, if all that it waits for ends in time."""
+BEFORE_SECONDS = 60.0
+"""What was read so long before an alert began belongs to it."""
 NEW_SECONDS = 15.0
 """An older result is reported with its age."""
 
@@ -122,9 +124,15 @@ class IoWatch:
         self._next_seconds = now + REPEAT_SECONDS
         self._usage, self._at_seconds = event.usage, now
 
-    def sentences(self, conditions: Iterable[str], since: float, now: float) -> tuple[str, ...]:
-        """Return what a mail about these conditions says; none of before a time."""
-        if self._usage is None or self._at_seconds < since or not self.allowed():
+    def is_of(self, since_seconds: float, ended_seconds: float | None) -> bool:
+        """Return whether the result belongs to an alert, None: that has not ended."""
+        began = self._at_seconds - INTERVAL_SECONDS
+        within = ended_seconds is None or began <= ended_seconds
+        return within and self._at_seconds >= since_seconds - BEFORE_SECONDS
+
+    def sentences(self, conditions: Iterable[str], now: float) -> tuple[str, ...]:
+        """Return the sentences of a mail about these conditions."""
+        if self._usage is None or not self.allowed():
             return ()
         age = now - self._at_seconds
         when = f" ({duration(age)} ago)" if age > NEW_SECONDS else ""

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from iowarden.rules.notice import Notice
     from iowarden.rules.selftest_schedule import Runs
 
-BEFORE_SECONDS = 60.0
-"""Who read and wrote so long before an incident began belongs to it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Notifier:
@@ -80,8 +77,12 @@ class Notifier:
                 affected=(*notice.affected, *affected_files.affected(hits)),
                 advice=(*notice.advice, *affected_files.advice(hits)),
             )
-        about = {io_usage.condition(m.name, m.labels) for m in incident.members}
-        who = self.io_watch.sentences(about, incident.started_seconds - BEFORE_SECONDS, now)
+        about = {
+            io_usage.condition(member.name, member.labels)
+            for member in incident.members
+            if self.io_watch.is_of(member.since_seconds, member.over_seconds)
+        }
+        who = self.io_watch.sentences(about, now)
         during = selftest_schedule.seen_during(self.self_tests(), incident.members, now, date)
         back = situation.returned(incident)
         said = [returned_disks.sentence(each.was, each.name, each.object) for each in back]

@@ -11,7 +11,13 @@ import pytest
 from support.memory import Memory
 
 from iowarden.collectors.machine import Machine
-from iowarden.daemon.polling.io_watch import REPEAT_SECONDS, RETENTION_SECONDS, IoRead, IoWatch
+from iowarden.daemon.polling.io_watch import (
+    BEFORE_SECONDS,
+    REPEAT_SECONDS,
+    RETENTION_SECONDS,
+    IoRead,
+    IoWatch,
+)
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
@@ -94,9 +100,9 @@ class Watch:
                 self.came.put(self.came.get(timeout=DEADLINE_SECONDS))  # its thread has ended
                 self.reads.append(at)
 
-    def says(self, since: float = 0.0) -> Sequence[str]:
-        """Return what a mail about a write stall says."""
-        return self.watch.sentences(["write_stall"], since, self.now)
+    def sentences(self) -> Sequence[str]:
+        """Return the sentences of a mail about a write stall."""
+        return self.watch.sentences(["write_stall"], self.now)
 
 
 DD = "who writes: 100 % dd (dd.service, pid 10, 1.0 MiB/s)"
@@ -106,7 +112,7 @@ def test_nothing_is_read_while_no_alert_needs_it() -> None:
     """A full file system, information without a mail, a user's rule with the same label."""
     watch = Watch()
     watch.run(100, "space", "throttle", "mine")
-    assert (watch.reads, watch.says(), watch.watch.samples(watch.now)) == ([], (), [])
+    assert (watch.reads, watch.sentences(), watch.watch.samples(watch.now)) == ([], (), [])
 
 
 def test_two_readings_begin_while_the_alert_is_pending() -> None:
@@ -115,7 +121,7 @@ def test_two_readings_begin_while_the_alert_is_pending() -> None:
     watch.run(3)
     watch.run(10, "stall")
     assert watch.reads == [4.0, 10.0]
-    assert watch.says() == (DD,)
+    assert watch.sentences() == (DD,)
     watch.run(135, "stall")
     assert watch.reads == [4.0, 10.0, 71.0, 77.0, 138.0, 144.0]
 
@@ -132,7 +138,7 @@ def test_writers_that_are_throttled_are_read_before_there_is_an_alert(
     assert watch.reads == reads
 
 
-def test_a_second_alert_is_not_answered_with_what_is_old() -> None:
+def test_a_second_alert_has_a_reading_of_its_own() -> None:
     """A disk hangs 40 s after the stall began: read again at once, but not each second."""
     watch = Watch()
     watch.run(42, "stall")
@@ -150,11 +156,22 @@ def test_what_is_old_has_its_age_and_ends() -> None:
         "iowarden_processes_written_bytes_per_second",
     ]
     watch.run(40)
-    assert watch.says() == (f"{DD} (42 s ago)",)
-    assert watch.says(since=watch.now - 30) == ()
+    assert watch.sentences() == (f"{DD} (42 s ago)",)
     assert len(watch.reads) == 2
     watch.run(int(RETENTION_SECONDS))
     assert watch.watch.samples(watch.now) == []
+
+
+def test_a_result_belongs_to_an_alert_that_held_then() -> None:
+    """'incident show' of yesterday's stall does not name who writes now."""
+    watch = Watch()
+    watch.run(10, "stall")
+    at = watch.now - 2
+    assert watch.watch.is_of(at - 6, None)
+    assert watch.watch.is_of(at - 6, at - 1)  # it ended between the two readings
+    assert watch.watch.is_of(at + BEFORE_SECONDS, None)
+    assert not watch.watch.is_of(at + BEFORE_SECONDS + 1, None)
+    assert not watch.watch.is_of(at - 3600, at - 60)
 
 
 def test_names_that_are_switched_off_are_not_read_and_forgotten() -> None:
@@ -166,7 +183,7 @@ def test_names_that_are_switched_off_are_not_read_and_forgotten() -> None:
     watch.run(3, "stall")
     watch.allowed = False
     watch.run(20, "stall")
-    assert (len(watch.reads), watch.says(), watch.watch.samples(watch.now)) == (1, (), [])
+    assert (len(watch.reads), watch.sentences(), watch.watch.samples(watch.now)) == (1, (), [])
 
 
 def test_what_is_read_is_in_the_flight_recorder() -> None:
@@ -176,24 +193,24 @@ def test_what_is_read_is_in_the_flight_recorder() -> None:
     assert "/.probe/io_sweep" in watch.recorded
 
 
-def test_a_probe_that_fails_is_asked_again_a_minute_later() -> None:
+def test_a_probe_that_fails_is_queried_again_a_minute_later() -> None:
     """It answers nonsense, then it does not answer, then it does."""
     watch = Watch()
     watch.memory.write({"/sys/fs/cgroup/cgroup.controllers": "\n"})
     watch.memory.fail("/.probe", 5)
     watch.run(20, "stall")
-    assert watch.says() == ()
+    assert watch.sentences() == ()
     assert "Input/output error" in watch.troubles[-1]
     watch.run(1)
     assert watch.troubles[-1] == ""  # nothing has to be read, so nothing is wrong
     watch.memory.fail("/.probe", None)
     watch.run(int(REPEAT_SECONDS), "stall")
-    assert watch.says() == (DD,)
+    assert watch.sentences() == (DD,)
     assert watch.troubles[-1] == ""
 
 
 def test_that_control_groups_cannot_be_read_is_reported_once() -> None:
-    """Version 1: each stall would say it again."""
+    """Version 1: each stall would report it again."""
     watch = Watch()
     watch.run(100, "stall")
     assert len(watch.reads) > 2
@@ -212,12 +229,12 @@ def test_in_a_replay_a_sweep_is_taken_when_the_recording_has_it() -> None:
     assert len(watch.reads) == 1  # the same one again is no second one
     watch.sweep(7.2)
     watch.run(3, "stall")
-    assert watch.says() == (DD,)
+    assert watch.sentences() == (DD,)
     assert watch.reported == []
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["hangs", "a bug"])
-def test_a_reading_blocks_nobody(*, fails: bool) -> None:
+def test_a_reading_does_not_block_the_loop(*, fails: bool) -> None:
     """The thread waits for the probe: the loop does not, and starts no second one."""
     called, go_on = threading.Event(), threading.Event()
     threads: list[str] = []
@@ -241,4 +258,4 @@ def test_a_reading_blocks_nobody(*, fails: bool) -> None:
     go_on.set()
     watch.watch.take(watch.came.get(timeout=DEADLINE_SECONDS), watch.now)
     assert ("RuntimeError: a bug" if fails else "expected processes") in watch.troubles[-1]
-    assert watch.says() == ()
+    assert watch.sentences() == ()
