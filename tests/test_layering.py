@@ -338,6 +338,7 @@ daemon.storage: clock control
 daemon.probe_client: probe
 daemon.transition_log: control journal probe storage
 daemon.views: control probe storage
+daemon.terminal: clock control duration sanitize
 daemon.metrics: probe_client
 daemon.config: duration metrics
 daemon.check: clock config exporters polling sanitize
@@ -348,7 +349,7 @@ daemon.service: clock config control http journal json_codec locate metrics noti
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service
     storage
 daemon.cli: check clock config control duration http journal json_codec locate mlock notify
-    polling probe_client process_metrics replay sanitize service storage transition_log
+    polling probe_client process_metrics replay sanitize service storage terminal transition_log
 daemon.reference: cli config http metrics process_metrics service storage
 """
 """The rooms of each layer, the lowest first, and what of its layer each may import, for types as

@@ -15,12 +15,13 @@ from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon.check import check, guard
 from iowarden.daemon.check.findings import mail_path
 from iowarden.daemon.check.report import WIDTH, CheckReport, Finding, Level
-from iowarden.daemon.cli import command, exit_status
-from iowarden.daemon.cli.arguments import subcommand
+from iowarden.daemon.cli import command
 from iowarden.daemon.config.load import machine_name, read_config, with_password
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
 from iowarden.daemon.config.schema import Config, ConfigError
+from iowarden.daemon.terminal import exit_status
+from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:

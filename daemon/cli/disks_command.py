@@ -11,17 +11,6 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli import columns
-from iowarden.daemon.cli.arguments import subcommand
-from iowarden.daemon.cli.console import (
-    at_text,
-    print_json,
-    print_line,
-    printable,
-    show,
-    since_text,
-    table_of,
-)
 from iowarden.daemon.cli.service_client import (
     ServiceError,
     command_of,
@@ -30,6 +19,17 @@ from iowarden.daemon.cli.service_client import (
     show_answer,
 )
 from iowarden.daemon.control.documents import DiskDetail, DiskHistory, DiskLine, DiskList
+from iowarden.daemon.terminal import columns
+from iowarden.daemon.terminal.arguments import subcommand
+from iowarden.daemon.terminal.console import (
+    at_text,
+    print_json,
+    print_line,
+    printable,
+    show,
+    since_text,
+    table_of,
+)
 from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.cli.console import Columns, Sections
+    from iowarden.daemon.terminal.console import Columns, Sections
 
 EXIT_STATUS = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 _BARS = "▁▂▃▄▅▆▇█"

@@ -11,16 +11,6 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli import columns
-from iowarden.daemon.cli.arguments import count, subcommand, time_past
-from iowarden.daemon.cli.columns import mails_text, matchers_text
-from iowarden.daemon.cli.console import (
-    at_text,
-    print_raw,
-    printable,
-    since_text,
-    table_of,
-)
 from iowarden.daemon.cli.service_client import (
     command_of,
     decoded,
@@ -37,6 +27,16 @@ from iowarden.daemon.control.documents import (
 )
 from iowarden.daemon.sanitize import shorten
 from iowarden.daemon.storage.event_rows import OWN, EventFilter
+from iowarden.daemon.terminal import columns
+from iowarden.daemon.terminal.arguments import count, subcommand, time_past
+from iowarden.daemon.terminal.columns import mails_text, matchers_text
+from iowarden.daemon.terminal.console import (
+    at_text,
+    print_raw,
+    printable,
+    since_text,
+    table_of,
+)
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.cli.console import Columns, Sections
     from iowarden.daemon.control.documents import EvidenceLine, MemberLine
+    from iowarden.daemon.terminal.console import Columns, Sections
 
 LAST = 50
 

@@ -20,11 +20,11 @@ from iowarden.collectors.tool_output.parsed import Tool
 from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
 from iowarden.daemon.check.report import count
 from iowarden.daemon.cli import command
-from iowarden.daemon.cli.console import printable, show, table_of
 from iowarden.daemon.cli.service_client import guarded
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
 from iowarden.daemon.sanitize import one_line
+from iowarden.daemon.terminal.console import printable, show, table_of
 from iowarden.rules.quantity import size
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.check.explain import ExplainedEvent, Explanation, Object
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.cli.console import Columns, Table
+    from iowarden.daemon.terminal.console import Columns, Table
 
 _EXAMPLES = """\
 examples:

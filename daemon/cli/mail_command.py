@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli import command, exit_status
+from iowarden.daemon.cli import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.notify import sender, smtp
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.message import recipients, render
+from iowarden.daemon.terminal import exit_status
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.severity import Severity
 

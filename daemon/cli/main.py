@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import UserInputError
-from iowarden.daemon.cli import exit_status
+from iowarden.daemon.terminal import exit_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
-from iowarden.daemon.cli import command, exit_status
+from iowarden.daemon.cli import command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.config.parser import parse_config
@@ -25,6 +25,7 @@ from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.replay import expectation, record, replay
 from iowarden.daemon.replay.expectation import ExpectationError
 from iowarden.daemon.service.messages import Stop
+from iowarden.daemon.terminal import exit_status
 from iowarden.rules import quantity
 
 if TYPE_CHECKING:

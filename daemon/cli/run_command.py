@@ -18,7 +18,7 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import journal, mlock
-from iowarden.daemon.cli import command, exit_status, mail_command
+from iowarden.daemon.cli import command, mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http.exposition import Exposition
@@ -36,6 +36,7 @@ from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage import claim, unparsed
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.storage.state_db import StateDatabase
+from iowarden.daemon.terminal import exit_status
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:

@@ -10,9 +10,17 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli import exit_status
-from iowarden.daemon.cli.arguments import subcommand
-from iowarden.daemon.cli.console import (
+from iowarden.daemon.cli.service_client import (
+    ServiceError,
+    command_of,
+    decoded,
+    requested,
+    take_json,
+)
+from iowarden.daemon.control.documents import SelfTestList, SelfTestRunLine
+from iowarden.daemon.terminal import exit_status
+from iowarden.daemon.terminal.arguments import subcommand
+from iowarden.daemon.terminal.console import (
     at_text,
     print_json,
     print_line,
@@ -22,14 +30,6 @@ from iowarden.daemon.cli.console import (
     span,
     table_of,
 )
-from iowarden.daemon.cli.service_client import (
-    ServiceError,
-    command_of,
-    decoded,
-    requested,
-    take_json,
-)
-from iowarden.daemon.control.documents import SelfTestList, SelfTestRunLine
 from iowarden.rules.selftest_schedule import KINDS
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.cli.console import Columns, Sections
+    from iowarden.daemon.terminal.console import Columns, Sections
 
 EXIT_COULD_NOT = 2
 BEGIN_SECONDS = 300.0

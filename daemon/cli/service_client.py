@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.daemon import json_codec
-from iowarden.daemon.cli import exit_status
-from iowarden.daemon.cli.console import print_json, printable, show
 from iowarden.daemon.control import control_socket, listen
+from iowarden.daemon.terminal import exit_status
+from iowarden.daemon.terminal.console import print_json, printable, show
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Generator
 
-    from iowarden.daemon.cli.console import Sections
+    from iowarden.daemon.terminal.console import Sections
 
 Document = TypeVar("Document")
 TIMEOUT_SECONDS = control_socket.ANSWER_SECONDS + 5.0

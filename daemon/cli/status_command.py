@@ -6,10 +6,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli import columns
-from iowarden.daemon.cli.arguments import duration, subcommand, time_to_come
-from iowarden.daemon.cli.columns import matchers_text, quoted
-from iowarden.daemon.cli.console import at_text, print_json, print_line, since_text, span, table_of
 from iowarden.daemon.cli.service_client import command_of, decoded, requested, show_answer
 from iowarden.daemon.control.documents import (
     Acknowledge,
@@ -21,14 +17,25 @@ from iowarden.daemon.control.documents import (
     Status,
 )
 from iowarden.daemon.duration import duration_seconds
+from iowarden.daemon.terminal import columns
+from iowarden.daemon.terminal.arguments import duration, subcommand, time_to_come
+from iowarden.daemon.terminal.columns import matchers_text, quoted
+from iowarden.daemon.terminal.console import (
+    at_text,
+    print_json,
+    print_line,
+    since_text,
+    span,
+    table_of,
+)
 from iowarden.rules.rulefile.renamed_names import renamed_in
 
 if TYPE_CHECKING:
     import argparse
 
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.cli.console import Sections
     from iowarden.daemon.control.documents import MailLine, ProbeLine
+    from iowarden.daemon.terminal.console import Sections
 
 DEFAULT_FOR = "2h"
 

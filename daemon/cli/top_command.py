@@ -33,18 +33,18 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS
 from iowarden.daemon.cli import command
-from iowarden.daemon.cli.arguments import duration
-from iowarden.daemon.cli.console import print_json, show, table_of
 from iowarden.daemon.cli.service_client import ServiceError, guarded, take_json
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.polling.io_watch import read
+from iowarden.daemon.terminal.arguments import duration
+from iowarden.daemon.terminal.console import print_json, show, table_of
 from iowarden.rules import io_usage
 from iowarden.rules.io_usage import READS, WRITES
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.cli.console import Columns, Sections
+    from iowarden.daemon.terminal.console import Columns, Sections
     from iowarden.rules.io_usage import IoUsage, Share, Waiter
 
 DEFAULT_FOR = "10s"

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli import command, exit_status
-from iowarden.daemon.cli.arguments import subcommand
+from iowarden.daemon.cli import command
 from iowarden.daemon.storage import redaction, unparsed
+from iowarden.daemon.terminal import exit_status
+from iowarden.daemon.terminal.arguments import subcommand
 
 if TYPE_CHECKING:
     import argparse

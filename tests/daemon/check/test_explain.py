@@ -12,8 +12,9 @@ import pytest
 from support.explained import read
 
 from iowarden.collectors.model import ParseError
-from iowarden.daemon.cli import console, explain_command
+from iowarden.daemon.cli import explain_command
 from iowarden.daemon.cli.main import main
+from iowarden.daemon.terminal import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable

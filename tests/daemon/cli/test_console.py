@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
 from iowarden.daemon import json_codec
-from iowarden.daemon.cli import console, service_client, status_command
+from iowarden.daemon.cli import service_client, status_command
 from iowarden.daemon.control import listen
 from iowarden.daemon.control.documents import (
     AcknowledgementLine,
@@ -35,6 +35,7 @@ from iowarden.daemon.control.documents import (
     Status,
     StuckLine,
 )
+from iowarden.daemon.terminal import console
 from iowarden.rules.matcher import Matcher
 
 if TYPE_CHECKING:
@@ -410,7 +411,7 @@ def test_a_table_has_the_columns_that_it_names_and_is_none_without_rows() -> Non
 def test_the_service_does_not_load_what_draws_tables() -> None:
     """Its memory is locked, and it does not need a table library."""
     program = (
-        "import sys\nfrom iowarden.daemon.cli import console\n"
+        "import sys\nfrom iowarden.daemon.terminal import console\n"
         "from iowarden.daemon.control import control_socket\nprint('rich' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

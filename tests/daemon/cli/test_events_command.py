@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
 from iowarden.daemon import json_codec
-from iowarden.daemon.cli import console, events_command, service_client
+from iowarden.daemon.cli import events_command, service_client
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.control.documents import (
     AcknowledgementLine,
@@ -33,6 +33,7 @@ from iowarden.daemon.control.documents import (
     MemberLine,
     SilenceLine,
 )
+from iowarden.daemon.terminal import console
 from iowarden.rules.matcher import Matcher
 
 if TYPE_CHECKING:

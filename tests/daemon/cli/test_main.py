@@ -52,7 +52,7 @@ def test_who_does_not_know_the_command_is_told_all_there_are(
         (
             "run",
             [
-                "daemon.cli.console",
+                "daemon.terminal.console",
                 "daemon.cli.service_client",
                 "daemon.check",
                 "daemon.replay",

@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.program import Feed, Played, recorded
 
-from iowarden.daemon.cli import exit_status, main
+from iowarden.daemon.cli import main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import MAX_RULE_FILE_BYTES, catalog, load_files, load_rules
 from iowarden.daemon.control import control_socket, listen
+from iowarden.daemon.terminal import exit_status
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 from iowarden.rules.rulefile.unmatched_selectors import unmatched
 from iowarden.rules.yaml_nodes import RuleFileError

@@ -11,9 +11,9 @@ import pytest
 from iowarden.collectors.procfs.cgroup_io import CgroupIo
 from iowarden.collectors.procfs.process_io import ProcessIo, Sweep
 from iowarden.daemon.cli import command
-from iowarden.daemon.cli.console import Table, columns
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.cli.top_command import as_data, sections
+from iowarden.daemon.terminal.console import Table, columns
 from iowarden.rules import io_usage
 from iowarden.rules.io_usage import IoReading
 

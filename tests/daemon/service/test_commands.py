@@ -13,13 +13,14 @@ import pytest
 from support.disks import small_disk
 
 from iowarden.daemon import journal
-from iowarden.daemon.cli import console, status_command
+from iowarden.daemon.cli import status_command
 from iowarden.daemon.control import documents
 from iowarden.daemon.control.control_socket import ControlCommand
 from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.storage import event_rows, history_reader
 from iowarden.daemon.storage.history_db import History
+from iowarden.daemon.terminal import console
 from iowarden.daemon.transition_log import TransitionLog
 from iowarden.daemon.views import answers
 from iowarden.rules.alerting.alerts import Alert, AlertState

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.daemon.cli import exit_status, main
+from iowarden.daemon.cli import main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, notes
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.replay import expectation
+from iowarden.daemon.terminal import exit_status
 from iowarden.rules.rename_table import NameKind, Rename
 from iowarden.rules.renames import Renames
 from iowarden.rules.severity import Severity

@@ -23,7 +23,8 @@ from support.smtp import smtp_server
 
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.smart import smartctl_runner
-from iowarden.daemon.cli import exit_status, run_command
+from iowarden.daemon.cli import run_command
+from iowarden.daemon.terminal import exit_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,19 +1,19 @@
 """Table columns for incidents, alerts and silences of the control socket. Pure.
 
-A table of `daemon.cli.console` shows all of them, or those that it names.
+A table of `daemon.terminal.console` shows all of them, or those that it names.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli.console import at_text, since_text, span
+from iowarden.daemon.terminal.console import at_text, since_text, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.daemon.cli.console import Columns
     from iowarden.daemon.control.documents import AlertLine, IncidentLine, SilenceLine
+    from iowarden.daemon.terminal.console import Columns
     from iowarden.rules.matcher import Matcher
 
 
