@@ -135,31 +135,33 @@ def side_doors(modules: list[Module]) -> list[str]:
     return faults
 
 
-PROBE = "daemon/probe/"
-PROBE_NEEDS = frozenset(
-    f"iowarden.{name}"
-    for name in ("collectors", "daemon.probe", "daemon.journal", "daemon.sanitize")
-)
-PROBE_LIBRARIES = frozenset({*sys.stdlib_module_names, "systemd"})
-ON_THE_WAY = frozenset({"iowarden", "iowarden.daemon", "iowarden.daemon.probe"})
+ROOT = {
+    "daemon/probe/": frozenset({"daemon.probe", "daemon.journal", "daemon.sanitize"}),
+    "daemon/trace/": frozenset({"daemon.trace"}),
+}
+"""Rooms of a process that runs as root, and what of the daemon each needs."""
+ROOT_LIBRARIES = frozenset({*sys.stdlib_module_names, "systemd"})
+ON_THE_WAY = frozenset({"iowarden", "iowarden.daemon"})
 """Packages without code of their own."""
-PROBE_SHARED = frozenset({"iowarden.daemon.probe.protocol"})
 
 
 def probe(modules: list[Module]) -> list[str]:
-    """What would make the process that runs as root larger, and who would run its code elsewhere.
+    """What would make a process that runs as root larger, and who would run its code elsewhere.
 
     It imports the standard library, systemd and little of ours; the daemon of it only the protocol.
     """
     faults = []
     for each in modules:
-        inside = each.path.startswith(PROBE)
-        for name in sorted(imports(each.tree) - ON_THE_WAY):
-            ours = name.partition(".")[0] == "iowarden"
-            if inside and not (_in(name, PROBE_NEEDS) if ours else _in(name, PROBE_LIBRARIES)):
-                faults.append(f"{each.path}: '{name}' is too much for what runs as root")
-            if not inside and _in(name, {"iowarden.daemon.probe"}) and not _in(name, PROBE_SHARED):
-                faults.append(f"{each.path}: '{name}' is for the probe's process alone")
+        for room, needs in ROOT.items():
+            package = f"iowarden.{room.strip('/').replace('/', '.')}"
+            own = {"iowarden.collectors", *(f"iowarden.{name}" for name in needs)}
+            inside = each.path.startswith(room)
+            for name in sorted(imports(each.tree) - ON_THE_WAY - {package}):
+                ours = name.partition(".")[0] == "iowarden"
+                if inside and not (_in(name, own) if ours else _in(name, ROOT_LIBRARIES)):
+                    faults.append(f"{each.path}: '{name}' is too much for what runs as root")
+                if not inside and _in(name, {package}) and not _in(name, {f"{package}.protocol"}):
+                    faults.append(f"{each.path}: '{name}' is for a process of root alone")
     return faults
 
 
@@ -302,14 +304,14 @@ rules.signals.increase: signals.signal
 rules.signals.memory: signals.signal
 rules.signals.sustained: signals.signal
 rules.faults: conditions
-rules.io_usage: conditions faults quantity
 rules.rulefile: promql rename_table renames scrape_labels yaml_nodes
 rules.signals.filesystem: signals.baseline signals.signal
 rules.signals.queue: signals.activity signals.signal signals.sustained
 rules.alerting: promql rulefile severity yaml_nodes
+rules.io_usage: conditions faults quantity
 rules.topology: faults quantity smart
 rules.incidents: alerting faults matcher notice quantity severity topology
-rules.signals.device: signals.baseline signals.increase signals.in_flight signals.leaves
+rules.signals.device: signals.baseline signals.in_flight signals.increase signals.leaves
     signals.signal signals.sustained smart topology
 rules.signals.raid: signals.baseline signals.signal topology
 rules.signals.smart: signals.baseline signals.signal smart topology
@@ -330,26 +332,29 @@ daemon.locate: -
 daemon.mlock: -
 daemon.process_metrics: -
 daemon.sanitize: -
+daemon.trace: -
 daemon.control: json_codec sanitize
 daemon.journal: sanitize
 daemon.polling: clock
 daemon.probe: journal sanitize
 daemon.storage: clock control
+daemon.terminal: clock control duration sanitize
 daemon.probe_client: probe
 daemon.transition_log: control journal probe storage
 daemon.views: control probe storage
-daemon.terminal: clock control duration sanitize
 daemon.metrics: probe_client
+daemon.trace_client: json_codec probe_client sanitize trace
 daemon.config: duration metrics
 daemon.check: clock config exporters polling sanitize
 daemon.http: config
 daemon.notify: clock config control journal metrics sanitize storage transition_log
 daemon.service: clock config control http journal json_codec locate metrics notify polling probe
-    probe_client process_metrics storage transition_log views
+    probe_client process_metrics storage trace trace_client transition_log views
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service
     storage
 daemon.cli: check clock config control duration http journal json_codec locate mlock notify
-    polling probe_client process_metrics replay sanitize service storage terminal transition_log
+    polling probe_client process_metrics replay sanitize service storage terminal trace
+    trace_client transition_log
 daemon.reference: cli config http metrics process_metrics service storage
 """
 """The rooms of each layer, the lowest first, and what of its layer each may import, for types as
@@ -469,6 +474,8 @@ BAD = [
     (probe, "daemon/service/loop.py", "from iowarden.daemon.probe.server import ProbeServer"),
     (probe, "daemon/service/loop.py", "from iowarden.daemon.probe import children"),
     (probe, "daemon/probe_client/client.py", "from iowarden.daemon.probe import children"),
+    (probe, "daemon/trace/capture.py", "from iowarden.daemon.probe import protocol"),
+    (probe, "daemon/cli/trace_command.py", "from iowarden.daemon.trace import capture"),
     (global_state, "daemon/a.py", "cache = {}"),
     (global_state, "daemon/a.py", "seen: set[str] = set()"),
     (global_state, "daemon/a.py", "lock = threading.Lock()"),

@@ -19,7 +19,7 @@ TOP = Path(__file__).resolve().parent.parent
 UNITS = TOP / "systemd"
 ANALYZE = shutil.which("systemd-analyze")
 
-EXPOSURE = {"iowarden.service": 1.9, "iowarden-probe.service": 3.3}
+EXPOSURE = {"iowarden.service": 1.9, "iowarden-probe.service": 3.3, "iowarden-trace@.service": 1.7}
 """What each unit has reached."""
 
 
@@ -61,7 +61,7 @@ def test_no_unit_has_an_unknown_word(tmp_path: Path) -> None:
         text = re.sub(r"/usr/lib/iowarden/bin/\w+", "/usr/bin/true", unit.read_text())
         (tmp_path / unit.name).write_text(text)
     copies = [tmp_path / unit.name for unit in units]
-    assert len(copies) == 4
+    assert len(copies) == 6
     done = run("systemd-analyze", "verify", "--man=no", *copies)
     assert (done.returncode, done.stderr) == (0, "")
     for name, word in {
@@ -106,6 +106,20 @@ def test_the_probe_has_what_disks_need_and_no_network() -> None:
     assert service["OOMPolicy"] == ["continue"]
 
 
+def test_a_trace_has_no_capability_and_writes_only_to_tracefs() -> None:
+    """Root owns tracefs. ProtectKernelTunables=, as the probe has it, would make it read-only."""
+    service = settings("iowarden-trace@.service")
+    assert service["CapabilityBoundingSet"] == [""]
+    assert (service["ReadOnlyPaths"], service["ReadWritePaths"]) == (
+        ["/sys /proc"],
+        ["-/sys/kernel/tracing"],
+    )
+    assert (service["PrivateDevices"], service["PrivateNetwork"]) == (["yes"], ["yes"])
+    assert {"ProtectKernelTunables", "ProtectHome"}.isdisjoint(service)
+    assert service["RuntimeMaxSec"] == ["75"]
+    assert settings("iowarden-trace.socket")["Accept"] == ["yes"]
+
+
 @pytest.mark.parametrize("name", EXPOSURE)
 def test_no_start_has_systemd_write_to_a_disk(name: str) -> None:
     """PrivateTmp= has process 1 make directories, and hang with the disk they are on."""
@@ -139,15 +153,17 @@ def test_what_is_stopped_is_not_started_by_a_question() -> None:
     service, control = settings("iowarden.service"), settings("iowarden-control.socket")
     probe, asked = settings("iowarden-probe.service"), settings("iowarden-probe.socket")
     assert control["StopPropagatedFrom"] == ["iowarden.service"]
-    assert (asked["StopWhenUnneeded"], service["Wants"]) == (["yes"], ["iowarden-probe.socket"])
+    traces = settings("iowarden-trace.socket")
+    assert service["Wants"] == ["iowarden-probe.socket iowarden-trace.socket"]
+    assert asked["StopWhenUnneeded"] == traces["StopWhenUnneeded"] == ["yes"]
     assert probe["PartOf"] == ["iowarden-probe.socket"]
-    for unit in (control, probe, asked):
+    for unit in (control, probe, asked, traces):
         assert "WantedBy" not in unit
 
 
 def test_a_restart_of_the_watchdog_leaves_its_probe_alone() -> None:
     """To systemd from 256 on a restart is a stop, too, to whatever stops with the watchdog."""
-    for name in ("iowarden-probe.socket", "iowarden-probe.service"):
+    for name in ("iowarden-probe.socket", "iowarden-probe.service", "iowarden-trace.socket"):
         unit = settings(name)
         assert "StopPropagatedFrom" not in unit, name
         assert "iowarden.service" not in unit.get("PartOf", []), name

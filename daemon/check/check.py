@@ -164,6 +164,7 @@ def examine(
         step(f"checking '{settings.state_directory}'")
         found += findings.of_state_directory(settings.state_directory)
         found += findings.of_self_tests(settings, engine)
+        found += findings.of_tracing(settings, root())
     found += findings.slow_group_findings(groups)
     return CheckReport(tuple(found), tuple(storage_inventory.items(engine)))
 

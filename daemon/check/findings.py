@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.kernel.tracing import tracing_problem
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.check.report import Finding, Level, count
@@ -22,6 +23,7 @@ from iowarden.rules.signals import table as signals
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from iowarden.collectors.machine import Machine
     from iowarden.daemon import exporters
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.advice.facts import Facts
@@ -155,6 +157,13 @@ def of_self_tests(settings: Config, engine: Engine) -> Iterator[Finding]:
             " systemd.time')"
         )
         yield Finding(Level.INFO, "self-tests", "", text)
+
+
+def of_tracing(settings: Config, machine: Machine) -> Iterator[Finding]:
+    """Return why requests of disks cannot be traced on this machine."""
+    if settings.trace and (problem := tracing_problem(machine)):
+        text = f"requests of disks cannot be traced: {problem}; 'trace: false' ends this message"
+        yield Finding(Level.INFO, "trace", "", text)
 
 
 def slow_group_findings(groups: Sequence[RuleGroup]) -> Iterator[Finding]:

@@ -31,6 +31,7 @@ MODULES = {
     "selftest_command": ("selftest",),
     "locate_command": ("locate",),
     "top_command": ("top",),
+    "trace_command": ("trace",),
     "recording_commands": ("record", "replay"),
     "rules_command": ("rules",),
     "mail_command": ("test-mail",),

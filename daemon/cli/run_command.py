@@ -37,6 +37,7 @@ from iowarden.daemon.storage import claim, unparsed
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.daemon.terminal import exit_status
+from iowarden.daemon.trace_client import client as trace_client
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -224,6 +225,7 @@ def assembled(
             make_selftest_machine=None if probe is None else root,
             make_locate_machine=None if probe is None else root,
             make_usage_machine=root,
+            trace=None if probe is None else trace_client.trace,
             flights=flights,
             control=people,
             history=History(str(Path(settings.state_directory) / "history.db"), events.put),

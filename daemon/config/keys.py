@@ -208,6 +208,11 @@ KEYS = (
         " Command lines are never read. Messages of the kernel are shown unchanged.",
     ),
     Key(
+        "trace", _BOOLEAN, "true", "false",
+        "Trace the requests of a disk for 3 s when an incident of it begins: latencies and the"
+        " slowest requests become evidence. 'iowarden trace' works in any case.",
+    ),
+    Key(
         "mail.server", _SERVER, "", "mail.example.com", "SMTP server that mails are sent to.",
         "none: mails are only stored in a Maildir in the state directory, not sent",
     ),

@@ -393,6 +393,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
         probe=values["probe"],
         flight_recorder=values["flight_recorder"],
         show_programs=values["privacy.programs"],
+        trace=values["trace"],
         expose_node=values["expose.node"],
         expose_smartctl=values["expose.smartctl"],
         smart=Options(

@@ -73,6 +73,8 @@ class Config:
     """Whether the data of the last ten minutes is in memory, saved at a critical incident."""
     show_programs: bool
     """Whether names of programs and units are shown."""
+    trace: bool
+    """Whether a disk is traced when an incident of it begins."""
     mail: MailConfig
     http: HttpConfig
     expose_node: bool

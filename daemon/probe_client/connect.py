@@ -25,7 +25,7 @@ def connector(path: str) -> Connect:
             connection.connect(path)
         except OSError as error:
             connection.close()
-            text = f"{error.strerror}; see 'systemctl status iowarden-probe.socket'"
+            text = f"{error.strerror}; see 'systemctl status {os.path.basename(path)}'"
             raise type(error)(error.errno, text, path) from error
         return connection
 
@@ -39,6 +39,12 @@ def spawn(runtime_directory: str, *options: str) -> Connect:
     connection. `options` are further command line options.
     Limits: no further one is started while `_MAX_CHILDREN` are still running.
     """
+    directory = os.path.abspath(runtime_directory)
+    return spawn_module("iowarden.daemon.probe", "--runtime-directory", directory, *options)
+
+
+def spawn_module(module: str, *options: str) -> Connect:
+    """Return a function that starts a module as a child and connects to it, as `spawn` does."""
     children: list[subprocess.Popen[bytes]] = []
 
     def connect() -> socket.socket:
@@ -48,14 +54,13 @@ def spawn(runtime_directory: str, *options: str) -> Connect:
             for child in children:
                 child.kill()
             raise ChildProcessError(
-                f"{len(children)} earlier probes (processes {pids}) were killed and have not ended;"
-                " check for a hung disk"
+                f"{len(children)} earlier processes ({pids}) of {module} were killed and have not"
+                " ended; check for a hung disk"
             )
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-I", "-m", "iowarden.daemon.probe"]
-            command += ["--descriptor", str(theirs.fileno())]
-            command += ["--runtime-directory", os.path.abspath(runtime_directory), *options]
+            command = [sys.executable, "-I", "-m", module]
+            command += ["--descriptor", str(theirs.fileno()), *options]
             try:
                 child = subprocess.Popen(  # noqa: S603 - our own program and arguments
                     command,

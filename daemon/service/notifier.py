@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.polling.io_watch import IoWatch
     from iowarden.daemon.service.flight_recorder import FlightArchive
     from iowarden.daemon.service.situation import IncidentContext
+    from iowarden.daemon.trace_client.incident_traces import IncidentTraces
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.incidents.model import DueNotice
     from iowarden.rules.notice import Notice
@@ -44,6 +45,7 @@ class Notifier:
     files: AffectedFiles | None
     flights: FlightArchive | None
     io_watch: IoWatch
+    traces: IncidentTraces | None = None
 
     def notice(self, due: DueNotice, now: float) -> Notice:
         """Return the notification of an incident, in text."""
@@ -98,6 +100,9 @@ class Notifier:
             at, path = saved
             seen = Evidence(realtime(at), "recorded", f"iowarden replay {path}")
             notice = replace(notice, evidence=(*notice.evidence, seen))
+        if self.traces is not None:
+            traced = self.traces.evidence(incident, realtime)
+            notice = replace(notice, evidence=(*notice.evidence, *traced))
         return replace(notice, advice=advice.combined(notice.advice))
 
     def row(self, notice: Notice) -> OutboxRow:

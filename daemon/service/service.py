@@ -40,6 +40,7 @@ from iowarden.daemon.storage.state_db import (
     StateLoaded,
     Texts,
 )
+from iowarden.daemon.trace_client.incident_traces import IncidentTrace, IncidentTraces
 from iowarden.daemon.transition_log import LogSink, TransitionLog
 from iowarden.daemon.views import answers
 from iowarden.rules.events.event_table import EventTable
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe_client.client import Client
     from iowarden.daemon.process_metrics import Content
     from iowarden.daemon.service.loop import Duty, FrameSource
+    from iowarden.daemon.trace.protocol import TraceRequest, TraceResult
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
@@ -106,6 +108,8 @@ class Dependencies:
     """Makes the access for locating affected files; None: not possible."""
     make_usage_machine: Callable[[], Machine] | None = None
     """Makes the access for finding out which programs read and write; None: not possible."""
+    trace: Callable[[TraceRequest], TraceResult] | None = None
+    """Traces the requests of disks; blocks meanwhile. None: not possible."""
     table: EventTable | None = None
     """The event table; None: no storage events."""
     flights: flight_recorder.FlightArchive | None = None
@@ -170,6 +174,11 @@ class Service:
             if parts.make_locate_machine is None
             else AffectedFiles(parts.make_locate_machine, clock.now, parts.events.put)
         )
+        self._traces = (
+            None
+            if parts.trace is None
+            else IncidentTraces(parts.trace, clock.now, parts.events.put)
+        )
         self._event_pipeline = EventPipeline(
             engine,
             log,
@@ -228,6 +237,7 @@ class Service:
             files,
             parts.flights,
             self._io_watch,
+            self._traces,
         )
         self._summaries = Summaries(
             self._situation,
@@ -296,6 +306,7 @@ class Service:
             "own metrics": self._publish_own,
             "alerts, incidents, mails": self._evaluate,
             "who reads and writes": self._io_watch.step,
+            "traces": lambda _: self._trace_incidents(),
             "send mails": self._mails.step,
             "self-tests": self._self_tests.step,
             "checkpoint": self._checkpoint.step,
@@ -382,10 +393,7 @@ class Service:
             case SendResult():
                 self._mails.sent(event, now)
             case Committed():
-                self._mails.committed(event)
-                if self.loop.stopping is None:
-                    self._mails.step(now)  # A critical mail does not wait for the next tick.
-                self._log.trouble("state", event.error, journal.STATE_TROUBLE)
+                self._take_commit(event, now)
             case Noted():
                 self._log.send(journal.STATE_TROUBLE, 5 if event.is_good else 4, event.text)
             case StateLoaded():
@@ -398,6 +406,8 @@ class Service:
                 if self._files is not None and self._files.take(event):
                     self._checkpoint.commit()
                     self._tracker.add_affected_files(event)
+            case IncidentTrace():
+                self._take_trace(event)
             case reload.ReloadDone() | reload.ReloadRefused():
                 self._reloader.take(event)
             case IoRead():
@@ -406,6 +416,16 @@ class Service:
                 self._self_tests.take(event, now)
             case _:
                 self._handle_request(event, now)
+
+    def _take_commit(self, event: Committed, now: float) -> None:
+        self._mails.committed(event)
+        if self.loop.stopping is None:
+            self._mails.step(now)  # A critical mail does not wait for the next tick.
+        self._log.trouble("state", event.error, journal.STATE_TROUBLE)
+
+    def _take_trace(self, event: IncidentTrace) -> None:
+        if self._traces is not None and (reason := self._traces.take(event)):
+            self._log.send(journal.TROUBLE, 6, f"no trace of {event.device}: {reason}")
 
     def _handle_request(self, event: object, now: float) -> None:
         """Handle a request of a user, a signal or the kernel."""
@@ -504,6 +524,10 @@ class Service:
         happened = step.had_events or self._checkpoint.restacked()
         if happened or step.changed:
             self._checkpoint.commit(step.rows, signals=step.fired, replaced=step.replaced)
+
+    def _trace_incidents(self) -> None:
+        if self._traces is not None and self._config().trace:
+            self._traces.step(self._tracker.incidents.by_key.values(), self._engine.last.block)
 
     def _serve(self, now: float) -> None:
         server = self._server

@@ -23,6 +23,7 @@ UNITS = (
     "iowarden-control.socket",
     "iowarden-probe.socket",
     "iowarden-probe.service",
+    "iowarden-trace.socket",
 )
 MAIL_SECONDS = 300.0
 IDLE_SECONDS = 180.0
@@ -312,7 +313,7 @@ def test_a_watchdog_that_is_restarted_knows_again_what_is_stuck(stuck: Stuck) ->
 
 
 def test_stopping_does_not_wait_for_what_is_stuck(stuck: Stuck) -> None:
-    """All four units are stopped, and asking starts none; after a start it is known again."""
+    """All units are stopped, and asking starts none; after a start it is known again."""
     stuck.vm.run("systemctl stop iowarden iowarden-probe", timeout_seconds=60)
     # failed: systemd could not end what is stuck. The probe's socket stops when it sees no need.
     wait_for(

@@ -114,7 +114,7 @@ def test_children_that_do_not_end_are_not_many(tmp_path: Path) -> None:
     connections = [connect() for _ in range(3)]
     assert len(children() - before) == 3
     with pytest.raises(
-        ChildProcessError, match=r"earlier probes .* were killed and have not ended"
+        ChildProcessError, match=r"earlier processes .* were killed and have not ended"
     ):
         connect()
     for connection in connections:

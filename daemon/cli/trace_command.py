@@ -1,0 +1,232 @@
+"""'iowarden trace DISK': latencies of a disk's requests, measured by the kernel for a few seconds.
+
+Needs root, or the user of the service; the service need not run. Nothing is written to the disk.
+Exit status: 0 traced, 1 not possible, 2 for wrong usage, 130 after Ctrl-C, which ends the trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.block.block_devices import read_block
+from iowarden.collectors.machine import Machine
+from iowarden.collectors.model import SECTOR_BYTES, AbsentError, ParseError, ReadError
+from iowarden.daemon.cli import command
+from iowarden.daemon.cli.service_client import ServiceError, guarded
+from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.locate.locate import LocateError, locate
+from iowarden.daemon.terminal.arguments import duration
+from iowarden.daemon.terminal.console import at_text, print_json, show, table_of
+from iowarden.daemon.trace.protocol import ALL_SIZES, MAX_SECONDS, TraceRequest
+from iowarden.daemon.trace_client import client, texts
+from iowarden.daemon.trace_client.targets import targets
+from iowarden.rules.quantity import size
+from iowarden.rules.topology.device_identity import identity
+from iowarden.rules.topology.file_location import sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.terminal.console import Columns, Table
+    from iowarden.daemon.trace.protocol import DiskTrace, LatencyLine, TracedRequest, TraceResult
+
+MIN_SECONDS = 1.0
+FILES_SECONDS = 20.0
+"""Time limit for all files together: on a large file system one alone may take minutes."""
+CLOSE_SECONDS = 2.0
+BAR_WIDTH = 40
+_BAR, _PLAIN_BAR = "█", "#"
+GROUPS = {
+    "reads": ("read", "read_ahead"),
+    "writes": ("write", "sync_write", "fua_write"),
+    "flushes, discards, others": ("flush", "discard", "other"),
+}
+"""Histograms, and the operations in each."""
+Files = dict[tuple[str, int], str]
+"""By device and sector."""
+
+
+def add_commands(add: Add) -> None:
+    """Add the command, by a function that takes name, what runs, and help."""
+    words = "measure how long each request of a disk takes: latencies, the slowest, who issued them"
+    parser = add("trace", lambda arguments: guarded(_trace, arguments), words)
+    command.configured(parser)
+    parser.add_argument(
+        "disk",
+        metavar="DISK",
+        help="device, or beginning of a serial number; of an array or volume its disks are traced",
+    )
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=_seconds,
+        default=5.0,
+        metavar="DURATION",
+        help=f"for how long, at most {MAX_SECONDS:.0f}s; default: 5s",
+    )
+    parser.add_argument(
+        "--no-files",
+        action="store_true",
+        help="do not look for the files of the slowest requests; that reads the file system",
+    )
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+
+def _seconds(text: str) -> float:
+    seconds = duration(text)
+    if not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"expected {MIN_SECONDS:.0f}s to {MAX_SECONDS:.0f}s, got '{text}'"
+        )
+    return seconds
+
+
+def _trace(arguments: argparse.Namespace) -> int:
+    try:
+        topology = read_block(Machine())
+        disks = targets(topology, arguments.disk)
+        if sys.stderr.isatty():
+            names = ", ".join(each.name for each in disks)
+            sys.stderr.write(f"tracing {names} for {arguments.seconds:g} s\n")
+        numbers = {each.device_number or "": each.name for each in disks}
+        found = client.trace(TraceRequest(tuple(numbers), arguments.seconds))
+    except (client.TraceError, AbsentError, ReadError) as error:
+        raise ServiceError(str(error)) from error
+    files = {} if arguments.no_files else _files(arguments, found, numbers)
+    if arguments.json:
+        print_json(as_data(found, numbers, files))
+    else:
+        objects = {name: identity(topology, name).object for name in numbers.values()}
+        show(sections(found, numbers, objects, files, bar(sys.stdout.encoding)))
+    return 0
+
+
+def _files(arguments: argparse.Namespace, found: TraceResult, names: Mapping[str, str]) -> Files:
+    """Return the owners of the slowest requests' sectors, as far as they are found in time."""
+    probe = command.probe(command.settings(arguments), SystemClock())
+    if probe is None:
+        return {}
+    files: Files = {}
+    end = time.monotonic() + FILES_SECONDS
+    probe.begin()
+    try:
+        root = Machine(probe=probe.request)
+        for disk in found.disks:
+            name = names[disk.device_number]
+            for each in (each for each in disk.slowest if each.operation in texts.OF_DATA):
+                left = end - time.monotonic()
+                if left <= 0:
+                    return files
+                count = max(each.bytes // SECTOR_BYTES, 1)
+                try:
+                    located = locate(
+                        root, name, each.sector, count, time.monotonic, left, clipped=True
+                    )
+                except (LocateError, AbsentError, ReadError, ParseError):
+                    continue  # a disk that is gone; the request itself is shown
+                owners = (answer.path or sentence(answer) for answer in located.answers)
+                files[name, each.sector] = ", ".join(dict.fromkeys(owners))
+    finally:
+        probe.close(CLOSE_SECONDS)
+    return files
+
+
+def as_data(
+    found: TraceResult, names: Mapping[str, str], files: Mapping[tuple[str, int], str]
+) -> dict[str, object]:
+    """Return the result for JSON: of each disk its name, of the slowest requests their files."""
+    data = dataclasses.asdict(found)
+    for disk in data["disks"]:
+        disk["device"] = names[disk["device_number"]]
+        for each in disk["slowest"]:
+            each["file"] = files.get((disk["device"], each["sector"]))
+    return data
+
+
+def sections(
+    found: TraceResult,
+    names: Mapping[str, str],
+    objects: Mapping[str, str],
+    files: Mapping[tuple[str, int], str],
+    filled: str,
+) -> Iterator[str | Table]:
+    """Return what the command shows; `filled` is the character that bars are made of."""
+    for disk in found.disks:
+        name = names[disk.device_number]
+        yield f"{objects[name]}: {texts.summary(found, disk)} in {found.seconds:.3g} s"
+        yield from (f"  {note}" for note in texts.notes(found, disk))
+        yield from table_of("latency from issue to completion", _shown(disk), _LATENCIES)
+        for title, operations in GROUPS.items():
+            own = [line for line in texts.totals(disk) if line.operation in operations]
+            yield from histogram(title, own, filled)
+        columns: Columns[TracedRequest] = _REQUESTS
+        if own_files := {sector: path for (of, sector), path in files.items() if of == name}:
+            columns = {**columns, "file": lambda each, own=own_files: own.get(each.sector, "")}  # type: ignore[misc]
+        yield from table_of("slowest requests", disk.slowest, columns)
+        yield from table_of("not completed", disk.waiting, _REQUESTS)
+        if disk.slowest and not own_files:
+            worst = disk.slowest[0]
+            count = max(worst.bytes // SECTOR_BYTES, 1)
+            yield f"file of the slowest: iowarden locate {name} {worst.sector}+{count}"
+    if any(line.operation == "write" for disk in found.disks for line in disk.latencies):
+        yield ("writeback is issued by kernel threads; the programs that wrote are not in a trace")
+
+
+def histogram(title: str, lines: Iterable[LatencyLine], filled: str) -> Iterator[str]:
+    """Return the distribution of the latencies of some operations, a line for each doubling."""
+    counts: dict[float, int] = {}
+    for line in lines:
+        for limit, count in line.histogram:
+            counts[limit] = counts.get(limit, 0) + count
+    if not counts:
+        return
+    most, total = max(counts.values()), sum(counts.values())
+    yield f"{title}:"
+    limit, last = min(counts), max(counts)
+    while limit <= last:
+        count = counts.get(limit, 0)
+        drawn = filled * (-(-count * BAR_WIDTH // most))
+        share = count / total
+        yield f"  <= {texts.latency(limit):>7}  {drawn:<{BAR_WIDTH}} {count:>9}  {share:>4.0%}"
+        limit *= 2
+
+
+def bar(encoding: str | None) -> str:
+    """Return the character that bars are made of: ASCII if the output cannot show a block."""
+    try:
+        _BAR.encode(encoding or "ascii")
+    except (UnicodeError, LookupError):
+        return _PLAIN_BAR
+    return _BAR if sys.stdout.isatty() else _PLAIN_BAR
+
+
+def _shown(disk: DiskTrace) -> list[LatencyLine]:
+    """Return the lines of each operation and size; the sum only of operations with many sizes."""
+    lines = list(disk.latencies)
+    sizes = Counter(line.operation for line in lines if line.size != ALL_SIZES)
+    return [line for line in lines if line.size != ALL_SIZES or sizes[line.operation] > 1]
+
+
+_LATENCIES: Columns[LatencyLine] = {
+    "operation": lambda line: texts.operation(line.operation),
+    "size": lambda line: line.size,
+    "requests": lambda line: str(line.requests),
+    "p50": lambda line: texts.latency(line.p50_seconds),
+    "p90": lambda line: texts.latency(line.p90_seconds),
+    "p99": lambda line: texts.latency(line.p99_seconds),
+    "slowest": lambda line: texts.latency(line.max_seconds),
+}
+_REQUESTS: Columns[TracedRequest] = {
+    "latency": lambda each: texts.latency(each.seconds),
+    "issued": lambda each: at_text(each.at_seconds).partition(" ")[2],
+    "operation": lambda each: texts.operation(each.operation),
+    "size": lambda each: size(each.bytes),
+    "sector": lambda each: str(each.sector),
+    "program": texts.program,
+}

@@ -1,0 +1,151 @@
+"""Takes one short trace when an incident of a disk begins: evidence for its mails.
+
+In a thread, one trace at a time; nothing waits for it. *Limits:* traces are not stored across a
+restart; of a storm of incidents only the first ones are traced.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import trace
+from iowarden.daemon.trace.protocol import TraceRequest
+from iowarden.daemon.trace_client import texts
+from iowarden.daemon.trace_client.client import TraceError
+from iowarden.rules.notice import Evidence
+from iowarden.rules.topology.device_identity import identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.daemon.trace.protocol import TraceResult
+    from iowarden.rules.incidents.model import Incident
+
+SECONDS = 3.0
+MAX_WAITING = 4
+"""Traces that wait for one that runs: a later one would no longer show how it began."""
+MAX_STORED = 200
+SOURCE = "trace"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentTrace:
+    """The trace for an incident; without a result, `problem` is the reason.
+
+    `at_seconds`: end of the trace, by the program's clock.
+    """
+
+    incident: str
+    device: str
+    at_seconds: float
+    result: TraceResult | None = None
+    problem: str = ""
+
+
+class IncidentTraces:
+    """Traces disks of incidents; its methods are for the main loop."""
+
+    def __init__(
+        self,
+        trace: Callable[[TraceRequest], TraceResult],
+        clock: Callable[[], float],
+        post: Callable[[IncidentTrace], object],
+    ) -> None:
+        """Trace nothing yet. `trace` may block; `post` gets each result."""
+        self._trace = trace
+        self._clock = clock
+        self._post = post
+        self._began = clock()
+        self._seen: dict[str, float] = {}
+        """By identifier when the incident began that was traced."""
+        self._traces: dict[str, IncidentTrace] = {}
+        self._problem = ""
+        # Used by both threads, under the lock:
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[str, str, str]] = deque()
+        self._running = False
+
+    def step(self, incidents: Iterable[Incident], topology: Topology | None) -> None:
+        """Start a trace for each incident of a disk that began since the last call."""
+        for incident in incidents:
+            since = incident.started_seconds
+            # One from before the start of this program has begun long ago.
+            if not incident.firing or since < self._began:
+                continue
+            if self._seen.get(incident.identifier) == since:
+                continue
+            self._seen.pop(incident.identifier, None)
+            self._seen[incident.identifier] = since
+            if len(self._seen) > MAX_STORED:
+                del self._seen[next(iter(self._seen))]
+            if (disk := _disk(topology, incident.key)) is not None:
+                self._begin((incident.identifier, *disk))
+
+    def take(self, found: IncidentTrace) -> str:
+        """Store a trace; return a reason why there is none, if it is not that of the last one."""
+        if found.result is None:
+            known, self._problem = self._problem, found.problem
+            return "" if known == found.problem else found.problem
+        self._problem = ""
+        self._traces.pop(found.incident, None)
+        self._traces[found.incident] = found
+        if len(self._traces) > MAX_STORED:
+            del self._traces[next(iter(self._traces))]
+        return ""
+
+    def evidence(
+        self, incident: Incident, realtime: Callable[[float], float]
+    ) -> tuple[Evidence, ...]:
+        """Return the lines about the trace of an incident."""
+        found = self._traces.get(incident.identifier)
+        if found is None or found.result is None or found.at_seconds < incident.started_seconds:
+            return ()
+        at = realtime(found.at_seconds)
+        return tuple(
+            Evidence(at, SOURCE, line)
+            for disk in found.result.disks
+            for line in texts.lines(found.result, disk, found.device)
+        )
+
+    def _begin(self, wanted: tuple[str, str, str]) -> None:
+        with self._lock:
+            if len(self._waiting) > MAX_WAITING:
+                return
+            self._waiting.append(wanted)
+            if self._running:
+                return
+            self._running = True
+        threading.Thread(target=self._work, name="trace", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._running = False
+                    return
+                identifier, device, number = self._waiting[0]
+            result, problem = None, ""
+            try:
+                result = self._trace(TraceRequest((number,), SECONDS))
+            except TraceError as error:
+                problem = str(error)
+            except Exception as error:  # noqa: BLE001 - a bug must not end the thread
+                problem = str(error) or trace(error)
+            with self._lock:
+                self._waiting.popleft()
+            self._post(IncidentTrace(identifier, device, self._clock(), result, problem))
+
+
+def _disk(topology: Topology | None, key: str) -> tuple[str, str] | None:
+    """Return name and number of the disk that incidents of this key are about."""
+    if topology is None:
+        return None
+    for name in topology.leaves:
+        device = topology.devices[name]
+        if device.device_number is not None and identity(topology, name).key == key:
+            return name, device.device_number
+    return None
