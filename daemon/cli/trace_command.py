@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import sys
 import time
 from collections import Counter
@@ -164,7 +165,7 @@ def sections(
         yield from table_of("latency from issue to completion", _shown(disk), _LATENCIES)
         for title, operations in GROUPS.items():
             own = [line for line in texts.totals(disk) if line.operation in operations]
-            yield from histogram(title, own, filled)
+            yield from table_of(title, distribution(own), _distribution(filled))
         columns: Columns[TracedRequest] = _REQUESTS
         if own_files := {sector: path for (of, sector), path in files.items() if of == name}:
             columns = {**columns, "file": lambda each, own=own_files: own.get(each.sector, "")}  # type: ignore[misc]
@@ -178,23 +179,30 @@ def sections(
         yield ("writeback is issued by kernel threads; the programs that wrote are not in a trace")
 
 
-def histogram(title: str, lines: Iterable[LatencyLine], filled: str) -> Iterator[str]:
-    """Return the distribution of the latencies of some operations, a line for each doubling."""
-    counts: dict[float, int] = {}
+def distribution(lines: Iterable[LatencyLine]) -> list[tuple[float, int, float, float]]:
+    """Return the histogram of some operations together, a row for each doubling of the latency.
+
+    Upper limit in seconds, requests, their share, and that share relative to the largest one.
+    """
+    counts: Counter[float] = Counter()
     for line in lines:
-        for limit, count in line.histogram:
-            counts[limit] = counts.get(limit, 0) + count
-    if not counts:
-        return
-    most, total = max(counts.values()), sum(counts.values())
-    yield f"{title}:"
-    limit, last = min(counts), max(counts)
-    while limit <= last:
-        count = counts.get(limit, 0)
-        drawn = filled * (-(-count * BAR_WIDTH // most))
-        share = count / total
-        yield f"  <= {texts.latency(limit):>7}  {drawn:<{BAR_WIDTH}} {count:>9}  {share:>4.0%}"
-        limit *= 2
+        counts.update(dict(line.histogram))
+    limits = [min(counts, default=0.0)]
+    while limits[-1] < max(counts, default=0.0):
+        limits.append(limits[-1] * 2)
+    most, total = max(counts.values(), default=0), counts.total()
+    return [
+        (each, counts[each], counts[each] / total, counts[each] / most) for each in limits if total
+    ]
+
+
+def _distribution(filled: str) -> Columns[tuple[float, int, float, float]]:
+    return {
+        "latency": lambda row: f"<= {texts.latency(row[0])}",
+        "requests": lambda row: str(row[1]),
+        "share": lambda row: f"{row[2]:.0%}",
+        "histogram": lambda row: filled * math.ceil(row[3] * BAR_WIDTH),
+    }
 
 
 def bar(encoding: str | None) -> str:

@@ -31,6 +31,11 @@ def latency(seconds: float) -> str:
     return f"{seconds * factor:.3g} {unit}"
 
 
+def count(requests: int) -> str:
+    """Return a number of requests."""
+    return f"{requests} request{'' if requests == 1 else 's'}"
+
+
 def operation(name: str) -> str:
     """Return the name of an operation."""
     return NAMES.get(name, name)
@@ -51,7 +56,7 @@ def lines(found: TraceResult, disk: DiskTrace, name: str) -> Iterator[str]:
     yield f"trace of {name} for {found.seconds:.3g} s: {summary(found, disk)}"
     for line in totals(disk):
         yield (
-            f"{name} {operation(line.operation)}: {line.requests} requests, p50"
+            f"{name} {operation(line.operation)}: {count(line.requests)}, p50"
             f" {latency(line.p50_seconds)}, p99 {latency(line.p99_seconds)}, slowest"
             f" {latency(line.max_seconds)}"
         )
@@ -67,7 +72,7 @@ def lines(found: TraceResult, disk: DiskTrace, name: str) -> Iterator[str]:
 def summary(found: TraceResult, disk: DiskTrace) -> str:
     """Return the number of requests, their size, and the share of read-ahead."""
     per_second = disk.requests / found.seconds if found.seconds else 0.0
-    text = f"{disk.requests} requests ({per_second:.0f}/s), {size(disk.bytes)}"
+    text = f"{count(disk.requests)} ({per_second:.0f}/s), {size(disk.bytes)}"
     if disk.read_ahead_bytes_ratio is not None:
         ratio = disk.read_ahead_bytes_ratio
         text += f"; read-ahead is {ratio:.0%} of the bytes read"
@@ -84,15 +89,15 @@ def notes(found: TraceResult, disk: DiskTrace) -> Iterator[str]:
             f", the oldest for {latency(o.seconds)} ({operation(o.operation)}, {program(o)})"
             for o in oldest
         )
-        yield f"{disk.in_flight} requests not completed at the end{age}"
+        yield f"{count(disk.in_flight)} not completed at the end{age}"
     if disk.issued_before:
-        yield f"{disk.issued_before} requests completed that were issued before the trace"
+        yield f"{count(disk.issued_before)} completed, issued before the trace"
     if disk.errors:
-        yield f"{disk.errors} requests completed with an error"
+        yield f"{count(disk.errors)} completed with an error"
     if disk.requeued:
-        yield f"{disk.requeued} requests returned by the driver and issued again"
+        yield f"{count(disk.requeued)} returned by the driver and issued again"
     if disk.unmatched:
-        yield f"{disk.unmatched} requests not measured"
+        yield f"{count(disk.unmatched)} not measured"
     if found.lost_events:
         yield f"the kernel dropped at least {found.lost_events} events: counts are too low"
     if not (disk.requests or disk.in_flight or disk.issued_before or disk.vanished):

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support import drives
+from support import drives, tracing
 from support.host import played
 from support.machine import write_root
 from support.program import Feed, Program, recorded
@@ -58,12 +58,15 @@ from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage import history_db
 from iowarden.daemon.storage.state_db import StateDatabase
+from iowarden.daemon.trace.requests import Requests
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.store import SeriesStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from iowarden.daemon.trace.pages import TraceEvent
 
 TOOLS = Path(__file__).parents[2] / "build" / "tools"
 ROWS: list[tuple[str, str, str]] = []
@@ -555,6 +558,32 @@ def bench_delivery() -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def bench_trace(pages: int) -> None:
+    """Measure how long reading a trace takes: pages of the kernel to latencies, 8 in flight."""
+    page, decoder = tracing.Page(), tracing.BOOKWORM.decoder()
+    for number in range(20):
+        page.put(tracing.issue(number * 8))
+        if number >= 8:
+            page.put(tracing.complete(number * 8 - 64))
+    for number in range(12, 20):
+        page.put(tracing.complete(number * 8))
+    data, events = page.bytes()[8:], 40
+    written = [(n * 1_000_000).to_bytes(8, sys.byteorder) + data for n in range(pages)]
+    requests = Requests({tracing.SDA: "8:0"})
+
+    def read() -> None:
+        batch: list[TraceEvent] = []
+        for each in written:
+            decoder.decode(each, batch.append)
+        batch.sort()
+        requests.take(batch)
+
+    took = cpu_milliseconds(read, 9)
+    row("trace: an event, us", f"{took * 1000 / pages / events:.2f}", "< 2")
+    (disk,) = requests.result(0, 0)
+    assert (disk.requests, disk.unmatched) == (9 * pages * events // 2, 0)
+
+
 def main() -> None:
     """Measure everything and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -571,6 +600,7 @@ def main() -> None:
     bench_rules()
     bench_smart(20)
     bench_delivery()
+    bench_trace(500)
     bench_growth(arguments.ticks)
     bench_daemon()
 

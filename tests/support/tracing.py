@@ -11,7 +11,9 @@ import sys
 from dataclasses import dataclass, field
 
 from iowarden.daemon.trace.formats import parse_event, parse_page_header
-from iowarden.daemon.trace.pages import COMPLETE, ISSUE, NAMES, REQUEUE, Decoder
+from iowarden.daemon.trace.pages import COMPLETE, ISSUE, NAMES, REQUEUE, Decoder, TraceEvent
+from iowarden.daemon.trace.protocol import TraceResult
+from iowarden.daemon.trace.requests import Requests
 
 PAGE_BYTES = 4096
 SDA = 8 << 20
@@ -201,3 +203,22 @@ def complete(
 def requeue(sector: int, rwbs: bytes = b"R", *, kernel: Kernel = BOOKWORM) -> bytes:
     """A request that the driver returned."""
     return kernel.event(REQUEUE, sector=sector, nr_sector=8, rwbs=rwbs)
+
+
+def sample() -> TraceResult:
+    """A trace of sda: a quick read-ahead, a slow write, and one that has not completed."""
+    page = Page(stamp=0)
+    page.put(issue(2048, b"RA", sectors=256), 0)
+    page.put(complete(2048, sectors=256), 1_200_000)
+    page.later(100_000_000 - 1_200_000).put(issue(8192, b"WS", comm=b"mysqld"), 0)
+    page.put(issue(4096, b"WS", sectors=16), 0)
+    page.later(2_500_000_000).put(complete(4096, b"WS", sectors=16), 0)
+    events: list[TraceEvent] = []
+    BOOKWORM.decoder().decode(page.bytes(), events.append)
+    requests = Requests({SDA: "8:0"})
+    requests.take(events)
+    disks = tuple(requests.result(3_000_000_000, 0))
+    return TraceResult(NOW, 3.0, len(events), 0, 0.01, disks)
+
+
+NOW = 1_800_000_000.0

@@ -627,6 +627,17 @@ def test_labels_of_the_service_are_read_as_they_were_written() -> None:
     assert labels == {"mountpoint": '/a"b\\c\nd', "alertname": "X"}
 
 
+@pytest.mark.parametrize(("key", "found"), [("", 1), ("trace: false\n", 0)])
+def test_that_no_disk_of_a_host_can_be_traced_is_reported(key: str, found: int) -> None:
+    """As information: nothing else depends on it. Not reported with 'trace: false'."""
+    memory = Memory()
+    memory.write({"/sys/kernel/security/lockdown": "none integrity [confidentiality]\n"})
+    settings = parse_config(f"host: db1\n{key}", "iowarden.yaml")
+    lines = list(findings.of_tracing(settings, memory))
+    assert [(each.level, each.topic) for each in lines] == [(Level.INFO, "trace")] * found
+    assert all("mode 'confidentiality'" in each.text for each in lines)
+
+
 @pytest.mark.parametrize("program", ["node_exporter", "smartctl_exporter"])
 @pytest.mark.parametrize(("expose", "status"), [("false", 0), ("true", 1)])
 def test_another_exporter_matters_when_its_names_are_shown(
