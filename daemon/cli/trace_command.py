@@ -170,7 +170,7 @@ def sections(
         if own_files := {sector: path for (of, sector), path in files.items() if of == name}:
             columns = {**columns, "file": lambda each, own=own_files: own.get(each.sector, "")}  # type: ignore[misc]
         yield from table_of("slowest requests", disk.slowest, columns)
-        yield from table_of("not completed", disk.waiting, _REQUESTS)
+        yield from table_of("not completed", texts.overdue(disk), _REQUESTS)
         if disk.slowest and not own_files:
             worst = disk.slowest[0]
             count = max(worst.bytes // SECTOR_BYTES, 1)

@@ -140,7 +140,9 @@ class Instance:
 
     def _write(self, name: str, text: str) -> None:
         try:
-            (self._path / name).write_text(text)
+            # Neither created nor truncated: the kernel's files are there, and some mind the latter.
+            with open(os.open(self._path / name, os.O_WRONLY | os.O_CLOEXEC), "w") as file:
+                file.write(text)
         except OSError as error:
             raise ReadError(f"'{self._path}/{name}': '{text:.60}': {error.strerror}") from error
 

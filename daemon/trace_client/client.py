@@ -57,7 +57,10 @@ def _connection() -> Connect:
     if os.geteuid() == 0:
         return connect.spawn_module("iowarden.daemon.trace")
     state = "no access to" if os.path.exists(SOCKET) else "no"
-    raise TraceError(f"trace: {state} {SOCKET}; run it with sudo, as root")
+    raise TraceError(
+        f"trace: {state} {SOCKET}; root needs none: use sudo. See: systemctl status"
+        f" {os.path.basename(SOCKET)}"
+    )
 
 
 def _result(line: bytes) -> TraceResult:

@@ -34,7 +34,7 @@ SOURCE = "trace"
 
 @dataclass(frozen=True, slots=True)
 class IncidentTrace:
-    """The trace for an incident; without a result, `problem` is the reason.
+    """The trace for an incident as text; without one, `problem` is the reason.
 
     `at_seconds`: end of the trace, by the program's clock.
     """
@@ -42,7 +42,7 @@ class IncidentTrace:
     incident: str
     device: str
     at_seconds: float
-    result: TraceResult | None = None
+    lines: tuple[str, ...] = ()
     problem: str = ""
 
 
@@ -87,7 +87,7 @@ class IncidentTraces:
 
     def take(self, found: IncidentTrace) -> str:
         """Store a trace; return a reason why there is none, if it is not that of the last one."""
-        if found.result is None:
+        if found.problem:
             known, self._problem = self._problem, found.problem
             return "" if known == found.problem else found.problem
         self._problem = ""
@@ -102,14 +102,10 @@ class IncidentTraces:
     ) -> tuple[Evidence, ...]:
         """Return the lines about the trace of an incident."""
         found = self._traces.get(incident.identifier)
-        if found is None or found.result is None or found.at_seconds < incident.started_seconds:
+        if found is None or found.at_seconds < incident.started_seconds:
             return ()
         at = realtime(found.at_seconds)
-        return tuple(
-            Evidence(at, SOURCE, line)
-            for disk in found.result.disks
-            for line in texts.lines(found.result, disk, found.device)
-        )
+        return tuple(Evidence(at, SOURCE, line) for line in found.lines)
 
     def _begin(self, wanted: tuple[str, str, str]) -> None:
         with self._lock:
@@ -128,16 +124,18 @@ class IncidentTraces:
                     self._running = False
                     return
                 identifier, device, number = self._waiting[0]
-            result, problem = None, ""
+            lines: tuple[str, ...] = ()
+            problem = ""
             try:
                 result = self._trace(TraceRequest((number,), SECONDS))
+                lines = tuple(texts.lines(result, result.disks[0], device))
             except TraceError as error:
                 problem = str(error)
             except Exception as error:  # noqa: BLE001 - a bug must not end the thread
                 problem = str(error) or trace(error)
             with self._lock:
                 self._waiting.popleft()
-            self._post(IncidentTrace(identifier, device, self._clock(), result, problem))
+            self._post(IncidentTrace(identifier, device, self._clock(), lines, problem))
 
 
 def _disk(topology: Topology | None, key: str) -> tuple[str, str] | None:

@@ -20,8 +20,12 @@ NAMES = {
     "fua_write": "FUA write",
 }
 """Operations whose name in texts differs."""
+SHARE = 0.01
+"""Requests that are not measured are worth a line above this share of the others."""
 OF_DATA = ("read", "read_ahead", "write", "sync_write", "fua_write")
 """Operations whose sectors belong to a file, or to the file system."""
+LONG_SECONDS = 0.1
+"""On a busy disk some requests are always in flight: only an older one is worth a line."""
 _UNITS = ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "us"))
 
 
@@ -69,6 +73,11 @@ def lines(found: TraceResult, disk: DiskTrace, name: str) -> Iterator[str]:
     yield from (f"{name}: {note}" for note in notes(found, disk))
 
 
+def overdue(disk: DiskTrace) -> tuple[TracedRequest, ...]:
+    """Return the requests that were not completed at the end, and not just issued."""
+    return tuple(each for each in disk.waiting if each.seconds >= LONG_SECONDS)
+
+
 def summary(found: TraceResult, disk: DiskTrace) -> str:
     """Return the number of requests, their size, and the share of read-ahead."""
     per_second = disk.requests / found.seconds if found.seconds else 0.0
@@ -83,20 +92,18 @@ def notes(found: TraceResult, disk: DiskTrace) -> Iterator[str]:
     """Yield what a reader must know to judge the numbers."""
     if disk.vanished:
         yield "the kernel removed the disk during the trace"
-    if disk.in_flight:
-        oldest = disk.waiting[:1]
-        age = "".join(
-            f", the oldest for {latency(o.seconds)} ({operation(o.operation)}, {program(o)})"
-            for o in oldest
+    for oldest in overdue(disk)[:1]:
+        yield (
+            f"{count(disk.in_flight or 0)} not completed at the end, the oldest for"
+            f" {latency(oldest.seconds)} ({operation(oldest.operation)}, {program(oldest)})"
         )
-        yield f"{count(disk.in_flight)} not completed at the end{age}"
-    if disk.issued_before:
+    if disk.issued_before > disk.requests * SHARE:
         yield f"{count(disk.issued_before)} completed, issued before the trace"
     if disk.errors:
         yield f"{count(disk.errors)} completed with an error"
     if disk.requeued:
         yield f"{count(disk.requeued)} returned by the driver and issued again"
-    if disk.unmatched:
+    if disk.unmatched > disk.requests * SHARE:
         yield f"{count(disk.unmatched)} not measured"
     if found.lost_events:
         yield f"the kernel dropped at least {found.lost_events} events: counts are too low"

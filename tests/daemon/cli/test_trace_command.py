@@ -69,7 +69,7 @@ def test_a_user_who_may_not_trace_gets_the_reason(
     if not devices:
         pytest.skip("no block device")
     assert main(["trace", devices[0], "--for", "1s"]) == 1
-    assert "run it with sudo, as root" in capsys.readouterr().err
+    assert "root needs none: use sudo" in capsys.readouterr().err
 
 
 def test_latencies_the_slowest_and_what_waits_are_shown() -> None:
@@ -122,6 +122,7 @@ def test_what_limits_the_numbers_is_shown() -> None:
         unmatched=7,
         issued_before=3,
         in_flight=None,
+        waiting=(),
     )
     lines = list(texts.notes(replace(found, lost_events=90), odd))
     assert lines == [
@@ -132,6 +133,21 @@ def test_what_limits_the_numbers_is_shown() -> None:
         "7 requests not measured",
         "the kernel dropped at least 90 events: counts are too low",
     ]
+
+
+def test_what_every_busy_disk_has_is_no_note() -> None:
+    """A request in flight since a moment, and the few that were when the trace began."""
+    found = sample()
+    (waits,) = found.disks[0].waiting
+    busy = replace(
+        found.disks[0],
+        requests=1000,
+        issued_before=8,
+        unmatched=3,
+        waiting=(replace(waits, seconds=0.0001),),
+    )
+    assert list(texts.notes(found, busy)) == []
+    assert not [line for line in shown(replace(found, disks=(busy,))) if "not completed" in line]
 
 
 def test_a_histogram_has_a_row_for_each_doubling() -> None:

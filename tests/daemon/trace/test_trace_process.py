@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import mmap
 import os
@@ -15,14 +17,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from iowarden.collectors.model import ReadError
 from iowarden.daemon import json_codec
 from iowarden.daemon.trace import instance, protocol
 from iowarden.daemon.trace.__main__ import Stop, main, serve
 from iowarden.daemon.trace.protocol import TraceRequest, TraceResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81
+"""uapi/linux/loop.h."""
+UNUSED_INDEX = 7919
 TRACEFS = (
     "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null;"
     " test -e /sys/kernel/tracing/events/block/block_rq_issue/format"
@@ -125,6 +131,16 @@ def test_what_a_killed_trace_left_is_found(tmp_path: Path) -> None:
     ]
 
 
+def test_a_directory_that_is_no_tracefs_is_an_error_and_stays_as_it_was(tmp_path: Path) -> None:
+    """Not mounted: there is nothing. A directory only: what was made in it is removed."""
+    with pytest.raises(ReadError, match=r"instances.*No such file"):
+        instance.Instance([8 << 20], str(tmp_path)).__enter__()
+    (tmp_path / "instances").mkdir()
+    with pytest.raises(ReadError, match=r"events/header_page.*No such file"):
+        instance.Instance([8 << 20], str(tmp_path)).__enter__()
+    assert list((tmp_path / "instances").iterdir()) == []
+
+
 # --- with the kernel of this machine
 
 
@@ -143,10 +159,34 @@ def loop(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["losetup", "--detach", device], check=True)
 
 
+@pytest.fixture
+def removable() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The number of a device without users, and what removes it from this machine."""
+    try:
+        control = os.open("/dev/loop-control", os.O_RDWR)
+        index = fcntl.ioctl(control, LOOP_CTL_ADD, UNUSED_INDEX)
+    except OSError as error:
+        pytest.skip(f"no loop device: {error}")
+
+    def remove() -> None:
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(control, LOOP_CTL_REMOVE, index)
+
+    yield Path(f"/sys/block/loop{index}/dev").read_text().strip(), remove
+    remove()
+    os.close(control)
+
+
+def number_of(device: Path) -> str:
+    """Major and minor number."""
+    number = device.stat().st_rdev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
 class Traced:
     """A process that traces a device, in a mount namespace with tracefs."""
 
-    def __init__(self, device: Path, seconds: float) -> None:
+    def __init__(self, device: Path | str, seconds: float) -> None:
         """Start it, and send the request."""
         self.stream, theirs = socket.socketpair()
         with theirs:
@@ -156,8 +196,7 @@ class Traced:
                 ["unshare", "--mount", "sh", "-c", f'{TRACEFS} && exec "$@"', "sh", *command],
                 pass_fds=(theirs.fileno(),),
             )
-        number = device.stat().st_rdev
-        text = f"{os.major(number)}:{os.minor(number)}"
+        text = device if isinstance(device, str) else number_of(device)
         self.stream.sendall(protocol.encode_request(TraceRequest((text,), seconds)))
 
     def answered(self, seconds: float) -> bool:
@@ -231,3 +270,17 @@ def test_a_killed_trace_is_cleared_away_by_the_next(loop: Path) -> None:
     assert own not in last.instances()
     last.close()
     assert last.process.returncode == 0
+
+
+@needs_tracefs
+def test_a_disk_that_vanishes_ends_its_trace(removable: tuple[str, Callable[[], None]]) -> None:
+    """Pulled out: the result reports that at once, and not after the minute that was requested."""
+    number, remove = removable
+    traced = Traced(number, 60)
+    traced.records()
+    remove()
+    line = traced.stream.makefile("rb").readline()
+    traced.close()
+    found = json_codec.decode(TraceResult, json.dumps(json.loads(line)["trace"]))
+    assert [(each.vanished, each.requests) for each in found.disks] == [(True, 0)]
+    assert found.seconds < 30

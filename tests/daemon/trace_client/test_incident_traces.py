@@ -152,8 +152,7 @@ def test_a_reason_is_logged_once_and_changes_nothing_else() -> None:
 def test_memory_is_bounded() -> None:
     """The last 200 incidents keep their traces."""
     host = Host()
-    result = sample()
     for n in range(incident_traces.MAX_STORED + 1):
-        host.traces.take(IncidentTrace(f"I-{n}", "sdb", NOW, result))
+        host.traces.take(IncidentTrace(f"I-{n}", "sdb", NOW, ("a line",)))
     assert host.lines(replace(incident(), identifier="I-0")) == []
     assert host.lines(replace(incident(), identifier="I-1")) != []
