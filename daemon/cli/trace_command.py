@@ -28,7 +28,7 @@ from iowarden.daemon.trace_client import client, texts
 from iowarden.daemon.trace_client.targets import targets
 from iowarden.rules.quantity import size
 from iowarden.rules.topology.device_identity import identity
-from iowarden.rules.topology.file_location import sentence
+from iowarden.rules.topology.file_location import ContentKind, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -131,8 +131,13 @@ def _files(arguments: argparse.Namespace, found: TraceResult, names: Mapping[str
                     )
                 except (LocateError, AbsentError, ReadError, ParseError):
                     continue  # a disk that is gone; the request itself is shown
-                owners = (answer.path or sentence(answer) for answer in located.answers)
-                files[name, each.sector] = ", ".join(dict.fromkeys(owners))
+                owners = [
+                    answer.path or sentence(answer)
+                    for answer in located.answers
+                    if answer.kind is not ContentKind.UNKNOWN
+                ]
+                if owners:
+                    files[name, each.sector] = ", ".join(dict.fromkeys(owners))
     finally:
         probe.close(CLOSE_SECONDS)
     return files

@@ -46,8 +46,6 @@ _IN_PROSE = re.compile(r"(?<!\w)'([a-z][\w-]*)[ ']")
 """The program of a command that is quoted in a sentence: 'mdadm --re-add'."""
 
 PACKAGES = {
-    "blktrace": "blktrace",
-    "blkparse": "blktrace",
     "btrfs": "btrfs-progs",
     "cryptsetup": "cryptsetup-bin",
     "dmsetup": "dmsetup",
