@@ -11,8 +11,8 @@ import pytest
 from support.tracing import sample
 
 from iowarden.daemon.cli import trace_command
-from iowarden.daemon.cli.console import columns
 from iowarden.daemon.cli.main import main
+from iowarden.daemon.terminal.console import columns
 from iowarden.daemon.trace.protocol import LatencyLine, TraceResult
 from iowarden.daemon.trace_client import client, texts
 
