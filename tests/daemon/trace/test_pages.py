@@ -86,7 +86,7 @@ def test_a_long_event_has_its_length_in_a_word_of_its_own() -> None:
 
 def test_nothing_is_read_beyond_the_committed_bytes_or_the_final_padding() -> None:
     """What follows belongs to an earlier use of the page."""
-    page = Page().put(issue(8)).entry(29, 0, b"\xff" * 40)
+    page = Page().put(issue(8)).entry(29, 0, (8).to_bytes(4, "little") + bytes(4)).put(issue(16))
     assert len(decoded(page.bytes())[0]) == 1
     page = Page().put(issue(8))
     tail = bytes(Page().put(issue(16)).data)

@@ -218,6 +218,11 @@ class Traced:
             assert not self.answered(0.005), self.stream.recv(1000)
         return own
 
+    def setting(self, name: str) -> str:
+        """The content of a file of its instance."""
+        root = f"/proc/{self.process.pid}/root/sys/kernel/tracing/instances"
+        return Path(f"{root}/iowarden-{self.process.pid}/{name}").read_text()
+
     def close(self) -> None:
         """Disconnect, and wait for its end."""
         self.stream.close()
@@ -249,6 +254,22 @@ def test_reads_of_a_device_are_seen_as_they_are(loop: Path) -> None:
     assert after.records() != f"iowarden-{traced.process.pid}"
     assert f"iowarden-{traced.process.pid}" not in after.instances()
     after.close()
+
+
+@needs_tracefs
+def test_only_the_disk_is_recorded_and_by_the_monotonic_clock(loop: Path) -> None:
+    """The kernel drops the events of other disks; times of all processors have one order."""
+    traced = Traced(loop, 60)
+    traced.records()
+    names = ("complete", "requeue", "issue")
+    while "1" not in traced.setting("events/block/block_rq_issue/enable"):
+        assert not traced.answered(0.005)
+    major, minor = map(int, number_of(loop).split(":"))
+    assert [traced.setting(f"events/block/block_rq_{name}/filter") for name in names] == (
+        [f"dev == {major << 20 | minor}\n"] * 3
+    )
+    assert "[mono]" in traced.setting("trace_clock")
+    traced.close()
 
 
 @needs_tracefs
