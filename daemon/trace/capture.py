@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.trace.protocol import TraceRequest
 
 ROUND_SECONDS = 0.02
-"""Between two reads: the buffer of a processor holds about 10,000 events."""
+"""Between two reads, and the time by which a trace may end late."""
 SYSTEM_DEVICES = "/sys/dev/block"
 _WHOLE_SECONDS = 0.5
 """Between two checks whether the disks still exist."""

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from iowarden.daemon.trace.pages import TraceEvent
 
 PREFIX = "iowarden-"
-MAX_BUFFER_KIB = 16 * 1024
+MAX_BUFFER_KIB = 32 * 1024
 """Of the kernel's memory, for all processors together."""
-_PER_CPU_KIB = (128, 1024)
+_PER_CPU_KIB = (128, 4096)
+"""At most 40,000 events, while the reader waits for a processor."""
 _NAME = re.compile(PREFIX + r"(\d{1,10})", re.ASCII)
 _CPU = re.compile(r"cpu\d{1,5}", re.ASCII)
 _CLOCK = "mono"
