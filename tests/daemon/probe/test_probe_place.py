@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of the socket; the user is not root."""
-    monkeypatch.setattr(command, "PROBE_SOCKET", str(tmp_path / "probe.socket"))
+    monkeypatch.setattr(command, "PROBE_SOCKET", str(tmp_path / "iowarden-probe.socket"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    return tmp_path / "probe.socket"
+    return tmp_path / "iowarden-probe.socket"
 
 
 def up(probe: Client) -> list[float]:

@@ -98,5 +98,6 @@ def test_what_happens_while_nobody_watches_is_reported_later(tmp_path: Path, liv
         kernel.says(medium_error(800, "sdb"))
         live.wait(60)
         seen.start_again()
-        (mail,) = seen.wait(200)
+        mail, other = seen.wait(200)
         assert "S-sdb" in text(mail)
+        assert "serial S-sda) - ESCALATED" in text(other), "both are members of md0'"
