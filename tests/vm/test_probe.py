@@ -249,6 +249,22 @@ def test_the_units_are_hardened_where_they_run(scripts: Watched, unit: str, tent
     scripts.vm.run(f"systemd-analyze security --no-pager --threshold={tenths} {unit}.service")
 
 
+def test_a_trace_under_its_unit_measures_the_reads_of_a_disk(scripts: Watched) -> None:
+    """1,000 reads of 4 KiB, traced as the service's user by a process without a capability."""
+    vm = scripts.vm
+    path = f"/dev/{vm.device('fast')}"
+    reader = f"dd if={path} of=/dev/null bs=4k count=1000 iflag=direct"
+    vm.run(f"systemd-run --on-active=3 {reader}")
+    command = f"runuser -u iowarden -- iowarden trace --for 20s --no-files --json {path}"
+    traced = json.loads(vm.run(command, timeout_seconds=120))
+    (disk,) = traced["disks"]
+    read = [each for each in disk["latencies"] if each["operation"] == "read"]
+    assert [each["requests"] for each in read if each["size"] == "<= 4 KiB"] == [1000]
+    assert traced["lost_events"] == 0
+    assert "dd" in {each["program"] for each in disk["slowest"]}
+    assert vm.run("ls /sys/kernel/tracing/instances") == ""
+
+
 def test_a_disk_that_hangs_keeps_no_other_from_being_queried(stuck: Stuck) -> None:
     """Two answer as ever; the sick one's program survived its end, and none was put beside it."""
     sick, slow, fast, again = stuck.answers
