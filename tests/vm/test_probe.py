@@ -254,7 +254,7 @@ def test_a_trace_under_its_unit_measures_the_reads_of_a_disk(scripts: Watched) -
     vm = scripts.vm
     path = f"/dev/{vm.device('fast')}"
     reader = f"dd if={path} of=/dev/null bs=4k count=1000 iflag=direct"
-    vm.run(f"systemd-run --on-active=3 {reader}")
+    vm.run(f"systemd-run sh -c 'sleep 3; {reader}'")
     command = f"runuser -u iowarden -- iowarden trace --for 20s --no-files --json {path}"
     traced = json.loads(vm.run(command, timeout_seconds=120))
     (disk,) = traced["disks"]

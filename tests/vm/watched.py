@@ -112,7 +112,7 @@ def seen() -> str:
     commands = (
         "iowarden status 2>&1 | tail -n 60",
         "journalctl --quiet --no-pager --unit=iowarden --lines=40",
-        f"{scrape} | grep -E '^iowarden_(writeback|write_lull|tasks|loop|mail|device_stalled)'",
+        f"{scrape} | grep -E '^iowarden_(writeback|tasks|loop|notifications|device_hang)'",
     )
     texts = []
     for watched in RUNNING:
