@@ -254,12 +254,12 @@ def test_a_trace_under_its_unit_measures_the_reads_of_a_disk(scripts: Watched) -
     vm = scripts.vm
     path = f"/dev/{vm.device('fast')}"
     reader = f"dd if={path} of=/dev/null bs=4k count=1000 iflag=direct"
-    vm.run(f"systemd-run sh -c 'sleep 3; {reader}'")
-    command = f"runuser -u iowarden -- iowarden trace --for 20s --no-files --json {path}"
-    traced = json.loads(vm.run(command, timeout_seconds=120))
+    vm.run(f"systemd-run sh -c 'sleep 20; {reader}'")
+    command = f"runuser -u iowarden -- iowarden trace --for 40s --no-files --json {path}"
+    traced = json.loads(vm.run(command, timeout_seconds=180))
     (disk,) = traced["disks"]
     read = [each for each in disk["latencies"] if each["operation"] == "read"]
-    assert [each["requests"] for each in read if each["size"] == "<= 4 KiB"] == [1000]
+    assert [each["requests"] for each in read if each["size"] == "<= 4 KiB"] == [1000], disk
     assert traced["lost_events"] == 0
     assert "dd" in {each["program"] for each in disk["slowest"]}
     assert vm.run("ls /sys/kernel/tracing/instances") == ""
