@@ -132,7 +132,7 @@ class IncidentTraces:
             except TraceError as error:
                 problem = str(error)
             except Exception as error:  # noqa: BLE001 - a bug must not end the thread
-                problem = str(error) or trace(error)
+                problem = f"bug: {trace(error)}"
             with self._lock:
                 self._waiting.popleft()
             self._post(IncidentTrace(identifier, device, self._clock(), lines, problem))

@@ -22,6 +22,7 @@ from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.rulefile.renamed_names import renamed_in
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.rulefile.template import compile_template
+from iowarden.rules.rulefile.unmatched_selectors import selectors
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
@@ -105,10 +106,11 @@ def apply(
 
     Errors: RuleFileError with all errors.
     """
-    overrides = _distinct([(each.rule, _renamed(each, renames)) for each in overrides])
+    given = [each.rule for each in overrides]
+    overrides = [_renamed(each, renames) for each in overrides]
     rules: list[AnyRule | None] = [rule for group in groups for rule in group.rules]
     names = [(_name(rule), _full_name(rule)) for group in groups for rule in group.rules]
-    problems: list[tuple[int, str]] = []
+    problems = _repeated(overrides, given)
     # An override of one of several rules of a name is applied after one of all of them.
     for number, override in sorted(enumerate(overrides), key=lambda one: "/" in one[1].rule):
         try:
@@ -134,15 +136,14 @@ def apply(
     ]
 
 
-def _distinct(overrides: Sequence[tuple[str, Override]]) -> list[Override]:
-    """Return the overrides, given with their names in the file. Errors: RuleFileError."""
-    seen: dict[str, str] = {}
-    for name, each in overrides:
-        if (other := seen.setdefault(each.rule, name)) != name:
-            raise RuleFileError(
-                [f"{each.place}: overrides: '{other}' and '{name}' are the same rule; remove one"]
-            )
-    return [each for _, each in overrides]
+def _repeated(overrides: Sequence[Override], given: Sequence[str]) -> list[tuple[int, str]]:
+    """Return number and problem of each that is, under its old or new name, one before it."""
+    first: dict[str, str] = {}
+    return [
+        (number, f"{each.place}: overrides: {name}: the same rule as '{other}'; remove one")
+        for number, (each, name) in enumerate(zip(overrides, given, strict=True))
+        if (other := first.setdefault(each.rule, name)) != name
+    ]
 
 
 def _name(rule: AnyRule) -> str:
@@ -304,7 +305,7 @@ def _limits(node: Node, text: str, *, deep: bool = True) -> Iterator[_Limit]:
         for side, other in ((node.right, node.left), (node.left, node.right)):
             span = _number(side, text)
             if span is not None:
-                metrics = frozenset(_metrics(other))
+                metrics = frozenset(each.name for each in selectors(other) if each.name)
                 names = " and ".join(sorted(metrics)) or "a number"
                 begin, end, value = span
                 shown = f"{names} {node.operator} {text[begin:end]}"
@@ -332,14 +333,6 @@ def _number(node: Node, text: str) -> tuple[int, int, float] | None:
             return None
         return node.position, end, -number.value
     return token.position, end, number.value
-
-
-def _metrics(node: Node) -> Iterator[str]:
-    name = getattr(node, "name", "")
-    if name:
-        yield name
-    for child in children(node):
-        yield from _metrics(child)
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -534,6 +534,7 @@ def test_a_journal_that_does_not_answer_is_a_gap(this: FakeMachine) -> None:
     value = this.look(this.started(KernelCursor("", OTHER_BOOT, 77, 102.0, this.now)))
     assert set(told(value)) == {("log_gap", ""), ("block_medium_error", "sdb")}
     assert "no readable journal entries" in value.problem
+    assert "retry" not in value.problem, "the journal is read once"
     assert value.gaps == 1
 
 

@@ -291,6 +291,12 @@ def test_a_history_that_cannot_be_read_costs_only_what_is_in_it(tmp_path: Path) 
     assert "history.db cannot be read" in office.answer("incident show", incident="3f2").note
 
 
+def test_an_attribute_that_is_called_otherwise_is_named() -> None:
+    """'disk history' of a version before: the reply has the new name, not an empty history."""
+    reply = Office().error("disk history", disk="S1", attribute="percentage_used_ratio")
+    assert "is called 'endurance_used_ratio' now" in reply
+
+
 class Hanging:
     """A disk on which reading does not return."""
 
