@@ -114,7 +114,9 @@ class Journal:
         assert self.answers.wait(DEADLINE_SECONDS)
         self.asked += arguments
         if not self.directory.is_dir():
-            raise ReadError("'journal': failed: no readable journal entries")
+            raise ReadError(
+                "'journal': failed: no readable journal entries; will retry at the next poll"
+            )
         return json.dumps(verbs.journal(tuple(arguments), str(self.directory)))
 
 
