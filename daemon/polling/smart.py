@@ -322,22 +322,24 @@ class SmartPoller:
 
 
 def activity(root: Machine, devices: Collection[str]) -> str:
-    """Return the I/O counters of a disk's block devices; '' if one does not have any.
+    """Return the I/O counters of a disk's block devices; '' if one has none, or is busy.
 
-    Source: kernel, block/stat.rst; ABI/stable/sysfs-block, queue/iostats: 0 turns the counters
-    off. For a thread: the attributes in 'queue' wait for one that changes the queue. An NVMe drive
-    is polled as one of its namespaces: the counters are those of all.
+    Source: kernel, block/stat.rst (field 9: requests in flight); ABI/stable/sysfs-block,
+    queue/iostats: 0 turns the counters off. An attribute in 'queue' waits for whoever changes the
+    queue, who waits for its requests: it is read only where none is in flight, so that a disk that
+    hangs does not stop this. An NVMe drive is polled as one of its namespaces: the counters are
+    those of all.
     """
     names = set(devices)
     for device in filter(NVME_DEVICE.fullmatch, devices):
         entries = root.try_names(f"/sys/block/{device}/device")
         names |= {""} if entries is None else set(filter(NVME_DEVICE.fullmatch, entries))
-    texts = [
-        (root.try_read(f"/sys/block/{device}/{name}") or "").strip()
-        for device in sorted(names)
-        for name in ("queue/iostats", "stat")
-    ]
-    return "" if {"", "0"} & set(texts) else "\n".join(texts)
+    paths = [f"/sys/block/{name}" for name in sorted(names)]
+    counters = [(root.try_read(f"{path}/stat") or "").split() for path in paths]
+    if any(each[8:9] != ["0"] for each in counters):
+        return ""
+    counted = all((root.try_read(f"{path}/queue/iostats") or "0").strip() != "0" for path in paths)
+    return "\n".join(map(" ".join, counters)) if counted else ""
 
 
 def _recorded(root: Machine, target: AccessMethod) -> tuple[str, bytes, bool] | None:

@@ -188,6 +188,22 @@ def test_the_counters_of_a_disk_are_those_of_all_its_paths(machine: MachineMaker
     assert smart.activity(root, {"sda", ""}) == "", "it is hidden behind a controller as well"
 
 
+def test_of_a_disk_with_requests_in_flight_nothing_that_waits_for_them_is_read(
+    machine: MachineMaker,
+) -> None:
+    """It hangs while another program changes its scheduler: 'queue' would wait for both."""
+    root = machine(
+        {
+            "/sys/block/sda/stat": "  9  0  72  4  0  0  0  0  2  4  4\n",
+            "/sys/block/sda/queue/iostats": "1\n",
+        }
+    )
+    read: list[str] = []
+    root.watch(lambda path, _: read.append(path))
+    assert smart.activity(root, {"sda"}) == "", "it is in use: it is polled"
+    assert read == ["/sys/block/sda/stat"]
+
+
 def test_the_counters_of_an_nvme_drive_are_those_of_all_its_namespaces(
     machine: MachineMaker,
 ) -> None:
