@@ -325,9 +325,9 @@ def activity(root: Machine, devices: Collection[str]) -> str:
     """Return the I/O counters of a disk's block devices; '' if one has none, or is busy.
 
     Source: kernel, block/stat.rst (field 9: requests in flight); ABI/stable/sysfs-block,
-    queue/iostats: 0 turns the counters off. An attribute in 'queue' waits for whoever changes the
-    queue, who waits for its requests: it is read only where none is in flight, so that a disk that
-    hangs does not stop this. An NVMe drive is polled as one of its namespaces: the counters are
+    queue/iostats: 0 turns the counters off. An attribute in 'queue' waits for a program that
+    changes the queue, and that one for its requests: it is read only where none is in flight, so
+    that a disk that hangs does not stop this. An NVMe drive is polled as one of its namespaces: the counters are
     those of all.
     """
     names = set(devices)
