@@ -327,8 +327,8 @@ def activity(root: Machine, devices: Collection[str]) -> str:
     Source: kernel, block/stat.rst (field 9: requests in flight); ABI/stable/sysfs-block,
     queue/iostats: 0 turns the counters off. An attribute in 'queue' waits for a program that
     changes the queue, and that one for its requests: it is read only where none is in flight, so
-    that a disk that hangs does not stop this. An NVMe drive is polled as one of its namespaces: the counters are
-    those of all.
+    that a disk that hangs does not stop this. An NVMe drive is polled as one of its namespaces: the
+    counters are those of all.
     """
     names = set(devices)
     for device in filter(NVME_DEVICE.fullmatch, devices):
