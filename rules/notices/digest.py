@@ -210,12 +210,13 @@ def weekly(
     *,
     install: str,
     heartbeat: str = "",
+    notes: Iterable[str] = (),
     silenced: Container[str] = (),
 ) -> tuple[Digest, Notice | None]:
     """Return the digest that begins the next week, and the mail if there is anything to report.
 
-    `heartbeat` is a line that causes a mail even without news. What is `silenced`, by `entry_key`,
-    is only counted, and reported when it is no longer silenced.
+    `heartbeat` is a line that causes a mail even without news, `notes` cause none. What is
+    `silenced`, by `entry_key`, is only counted, and reported when it is no longer silenced.
     """
     began = now if state.begun_seconds is None else state.begun_seconds
     entries = sorted(state.entries.items(), key=lambda e: (-e[1].severity, e[1].name, e[1].object))
@@ -248,6 +249,7 @@ def weekly(
     quiet = len(told) - len(news)
     lines += [f"{_counted(quiet, 'finding')} silenced: iowarden silence list"] if quiet else []
     lines += [f"{left_out} earlier changes of disks are not listed"] if left_out else []
+    lines += notes
     parts = [
         _counted(len(news), "finding") if news else "",
         f"{_counted(state.events_total, 'change')} of disks" if state.events_total else "",
