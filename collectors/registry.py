@@ -16,7 +16,15 @@ from iowarden.collectors.block import (
     scsi,
     udev,
 )
-from iowarden.collectors.filesystem import btrfs, ext4, mountinfo, statfs
+from iowarden.collectors.filesystem import (
+    backups,
+    bad_blocks,
+    btrfs,
+    btrfs_scrub,
+    ext4,
+    mountinfo,
+    statfs,
+)
 from iowarden.collectors.kernel import hung_task, numa, thp, uname
 from iowarden.collectors.kmsg import kernel_log
 from iowarden.collectors.md import mdstat
@@ -64,6 +72,9 @@ SOURCES: tuple[Source[Any], ...] = (
     btrfs.SOURCE,
     enclosure.SOURCE,
     statfs.SOURCE,
+    backups.SOURCE,
+    bad_blocks.SOURCE,
+    btrfs_scrub.SOURCE,
     smart_series.SOURCE,
     kernel_log.SOURCE,
     controller.SOURCE,

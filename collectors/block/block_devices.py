@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.disk_identity import read_serial, read_text, read_wwn
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.block.udev import parse_signature, parse_zvol
 from iowarden.collectors.filesystem.btrfs_owner import read_file_systems
@@ -49,8 +50,6 @@ _LV = re.compile(r"((?:[^-]|--)+)-((?:[^-]|--)+)")
 _BARE = re.compile(r"(?:loop|ram|zram|sr|fd)\d+")
 """Devices without a udev lookup: in memory, in a file, or removable."""
 _ZVOL = re.compile(r"zd\d+")
-_SERIAL_OFFSET = 4
-"""Length of a VPD page's header. Source: SPC-4, 7.8.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,26 +238,6 @@ def parse_number(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def parse_serial_page(page: bytes) -> str | None:
-    """Return the serial number of a SCSI VPD page 80h."""
-    if len(page) <= _SERIAL_OFFSET or page[1] != 0x80:
-        return None
-    length = int.from_bytes(page[2:_SERIAL_OFFSET], "big")
-    text = page[_SERIAL_OFFSET : _SERIAL_OFFSET + length].decode(errors="backslashreplace")
-    return _normalized(text)
-
-
-def parse_wwn(text: str) -> str | None:
-    """Return a device's world wide name as udev spells it ('0x5000c500a1b2c3d4', 'eui.…').
-
-    A 't10.' identifier is vendor, model and serial number again: no unique name.
-    """
-    words = _normalized(text)
-    if words is None or words.startswith("t10."):
-        return None
-    return "0x" + words[4:] if words.startswith("naa.") else words
-
-
 def lv_names(dm_name: str) -> tuple[str, str] | None:
     """Return volume group and logical volume of a device-mapper name: 'my--vg-data' of 'my-vg'.
 
@@ -298,7 +277,7 @@ def read_block(root: Machine) -> Topology:
         listed[name] = entries
         whole[name] = name
         for entry in entries:
-            if entry.startswith(name) and _text(root, f"{DIRECTORY}/{name}/{entry}/partition"):
+            if entry.startswith(name) and read_text(root, f"{DIRECTORY}/{name}/{entry}/partition"):
                 whole[entry] = name
     partitions: dict[str, list[str]] = defaultdict(list)
     slaves: dict[str, set[str]] = defaultdict(set)
@@ -312,7 +291,7 @@ def read_block(root: Machine) -> Topology:
     numbers = {
         number: device_name(part)
         for part, name in whole.items()
-        if part != name and (number := _text(root, f"{DIRECTORY}/{name}/{part}/dev"))
+        if part != name and (number := read_text(root, f"{DIRECTORY}/{name}/{part}/dev"))
     }
     for name, entries in listed.items():
         if "slaves" in entries:
@@ -413,7 +392,7 @@ def _pools(root: Machine) -> dict[str, str]:
     # The directory has other files, too: 'arcstats' and others.
     pools = {name: root.try_names(f"{POOLS}/{name}") for name in names}
     return {
-        name: _text(root, f"{POOLS}/{name}/state") or ""
+        name: read_text(root, f"{POOLS}/{name}/state") or ""
         for name, inside in pools.items()
         if inside is not None
     }
@@ -444,7 +423,7 @@ def _device(
     def text(attribute: str) -> str | None:
         directory, _, rest = attribute.partition("/")
         # Attributes that the listing does not show are not opened: most of 20 do not exist.
-        return _text(root, f"{path}/{attribute}") if not rest or directory in entries else None
+        return read_text(root, f"{path}/{attribute}") if not rest or directory in entries else None
 
     def number(attribute: str) -> int | None:
         value = text(attribute)
@@ -470,8 +449,8 @@ def _device(
         rotational=flag("queue/rotational"),
         model=text("device/model") or text("device/name"),
         vendor=text("device/vendor"),
-        serial=text("serial") or text("device/serial") or _serial_page(root, path, entries),
-        wwn=_wwn(text("device/wwid") or text("wwid")),
+        serial=read_serial(root, path, entries),
+        wwn=read_wwn(root, path, entries),
         timeout_seconds=timeout,
         # A recorded host lacks the link to it.
         host="host" + address.partition(":")[0] if address else None,
@@ -505,19 +484,6 @@ def _md(
     return Md(level, raid_disks, layout, copies(level, raid_disks, layout), chunk_size_bytes)
 
 
-def _wwn(text: str | None) -> str | None:
-    return None if text is None else parse_wwn(text)
-
-
-def _serial_page(root: Machine, path: str, entries: list[str]) -> str | None:
-    if "device" not in entries:
-        return None
-    try:
-        return parse_serial_page(root.read_bytes(path + "/device/vpd_pg80"))
-    except (AbsentError, ReadError):
-        return None
-
-
 def _address(root: Machine, path: str) -> str | None:
     found = root.try_names(path + "/device/scsi_device") or ()
     return next((each for each in found if _ADDRESS.fullmatch(each)), None)
@@ -537,15 +503,6 @@ def _ports(root: Machine) -> dict[str, str]:
         if _PORT.fullmatch(port)
         for host in root.try_names(f"{ATA_PORTS}/{port}/device") or ()
     }
-
-
-def _text(root: Machine, path: str) -> str | None:
-    """Return the text of an attribute on one line, None if it is missing or unreadable."""
-    return _normalized(root.try_read(path) or "")
-
-
-def _normalized(text: str) -> str | None:
-    return " ".join(text.replace("\0", " ").split()) or None
 
 
 SOURCE: Source[Topology] = Source(

@@ -89,6 +89,8 @@ class Queue:
     partitions: tuple[Partition, ...]
     read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
+    zoned: str | None = None
+    """'none', 'host-aware' or 'host-managed' (4.10 and later)."""
 
 
 _SETTINGS, _emit_settings = describe(Queue, "iowarden_device_")
@@ -210,6 +212,7 @@ def _queue(name: str, device: Attributes, settings: Attributes) -> Queue:
         size_bytes=device.count("size", SECTOR_BYTES),
         partitions=partitions,
         read_error=settings.read_error or device.read_error or problem,
+        zoned=settings.text("zoned"),
     )
 
 

@@ -71,15 +71,22 @@ def read_ext4(root: Machine) -> dict[str, Ext4]:
     ParseError.
     """
     found = {}
-    for name in root.names(DIRECTORY):
-        if name != _FEATURES:
-            device = device_name(name)
-            errors = _number(root, name, "errors_count")
-            warnings = _number(root, name, "warning_count")
-            if errors is not None or warnings is not None:
-                first, last = (_error(root, name, w) if errors else None for w in ("first", "last"))
-                found[device] = Ext4(device, errors, warnings, first, last)
+    for name in mounted_names(root):
+        device = device_name(name)
+        errors = _number(root, name, "errors_count")
+        warnings = _number(root, name, "warning_count")
+        if errors is not None or warnings is not None:
+            first, last = (_error(root, name, w) if errors else None for w in ("first", "last"))
+            found[device] = Ext4(device, errors, warnings, first, last)
     return found
+
+
+def mounted_names(root: Machine) -> list[str]:
+    """Return the entries of mounted file systems; the driver has ext2 and ext3 as well.
+
+    Errors: AbsentError, ReadError.
+    """
+    return [name for name in root.names(DIRECTORY) if name != _FEATURES]
 
 
 def _error(root: Machine, name: str, which: str) -> Ext4Error:

@@ -47,8 +47,10 @@ class CgroupIo:
     write_bytes: int | None
 
 
-def read_cgroups(root: Machine) -> list[CgroupIo]:
-    """Return the control groups of all units, `MAX_GROUPS` at most; one that vanishes is left out.
+def read_cgroups(root: Machine) -> tuple[list[CgroupIo], bool]:
+    """Return the control groups of all units, and whether there are more than `MAX_GROUPS`.
+
+    These are not read; one that vanishes is left out.
 
     Errors: AbsentError (version 2 is not mounted, or no group has 'io.pressure'), ParseError.
     """
@@ -56,12 +58,14 @@ def read_cgroups(root: Machine) -> list[CgroupIo]:
     top = next(tops, "")
     if not top:
         raise AbsentError(f"'{ROOTS[0]}/cgroup.controllers': cgroup version 2 is not mounted")
-    found = []
+    found: list[CgroupIo] = []
     for path in _leaves(root, top, MAX_DEPTH):
         unit = unit_of(f"0::{path.removeprefix(top)}")
         pressure = root.try_read(f"{path}/io.pressure")
         if pressure is None or not unit:
             continue
+        if len(found) == MAX_GROUPS:
+            return found, True
         waits = parse_pressure(pressure, f"{path}/io.pressure")
         read_bytes, write_bytes = _bytes(root.try_read(f"{path}/io.stat"), path)
         found.append(
@@ -74,11 +78,9 @@ def read_cgroups(root: Machine) -> list[CgroupIo]:
                 write_bytes,
             )
         )
-        if len(found) == MAX_GROUPS:
-            break
     if not found:
         raise AbsentError(f"'{top}': no control group has 'io.pressure'; 'psi=1' may enable it")
-    return found
+    return found, False
 
 
 def _leaves(root: Machine, path: str, depth: int) -> Iterator[str]:

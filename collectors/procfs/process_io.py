@@ -38,6 +38,9 @@ DEADLINE_SECONDS = 5.0
 MIN_INTERVAL_SECONDS = 1.0
 _MAX_NAME = 100
 _MAX_ANCESTORS = 32
+_KERNEL_THREADS = "/proc/2/task/2/children"
+"""The children of kthreadd. Source: kernel, init/main.c (rest_init), filesystems/proc.rst;
+CONFIG_PROC_CHILDREN: without it they are read among the programs."""
 _UNITS = (".service", ".scope", ".socket", ".mount", ".swap", ".slice")
 """Types of units that have a control group. Source: systemd.resource-control(5)."""
 
@@ -183,9 +186,13 @@ def read_sweep(root: Machine, max_seconds: float = MAX_SECONDS) -> Sweep:
     """
     boot_seconds = parse_uptime(root.read(UPTIME))
     pids = sorted(int(name) for name in root.names("/proc") if name.isdigit())
+    kernel = frozenset((root.try_read(_KERNEL_THREADS) or "").split())
+    programs = [pid for pid in pids if str(pid) not in kernel][:MAX_PROCESSES]
+    # Last, because there are hundreds that hardly ever write: they would use up the limits.
+    threads = [pid for pid in pids if str(pid) in kernel][: MAX_PROCESSES - len(programs)]
     progress = _Progress(set(pids))
     reader = threading.Thread(
-        target=_fill, args=(root, pids[:MAX_PROCESSES], progress), name="sweep", daemon=True
+        target=_fill, args=(root, (programs, threads), progress), name="sweep", daemon=True
     )
     reader.start()
     reader.join(max_seconds)
@@ -199,13 +206,14 @@ def read_sweep(root: Machine, max_seconds: float = MAX_SECONDS) -> Sweep:
     return Sweep(boot_seconds, tuple(progress.processes), tuple(sorted(left)))
 
 
-def _fill(root: Machine, pids: list[int], progress: _Progress) -> None:
+def _fill(root: Machine, parts: Iterable[list[int]], progress: _Progress) -> None:
     began = time.thread_time()
     try:
-        for status in _those_in_d_last(root, pids, progress):
-            if time.thread_time() - began > MAX_CPU_SECONDS:
-                return
-            progress.processes += _process(root, status, progress)
+        for pids in parts:
+            for status in _those_in_d_last(root, pids, progress):
+                if time.thread_time() - began > MAX_CPU_SECONDS:
+                    return
+                progress.processes += _process(root, status, progress)
     except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
         progress.error = error
 

@@ -21,6 +21,18 @@ class Protocol(enum.StrEnum):
     NVME = "NVMe"
 
 
+class OfflineCollection(enum.StrEnum):
+    """What became of the last off-line data collection of an ATA drive."""
+
+    NEVER_STARTED = "never started"
+    COMPLETED = "completed"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    """By a command of the host; it continues when the drive is idle."""
+    ABORTED = "aborted"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """One line of an ATA drive's table of SMART attributes. Source: smartctl(8), '-A'.
@@ -157,9 +169,15 @@ class Drive:
     self_test_remaining_ratio: float | None = None
     """While a self-test runs."""
     self_test_kinds: tuple[str, ...] | None = None
-    """Supported self-tests: 'short', 'long', 'conveyance'; None: not reported."""
+    """Supported self-tests: 'short', 'long', 'conveyance', 'offline'; None: not reported."""
     self_test_minutes: Mapping[str, int] = field(default_factory=dict)
     """Duration of a self-test as reported by the drive, by kind."""
+    read_recovery_seconds: float | None = None
+    """SCT error recovery control: the most that the drive tries to read a sector; None: no limit is
+    set, or it is not reported.
+    """
+    offline_collection: OfflineCollection | None = None
+    """ATA off-line data collection; None: not reported."""
     pending_sectors: int | None = None
     """From the ATA pending defects log or SCSI; attribute 197 is separate."""
     scsi: ScsiHealth | None = None

@@ -55,7 +55,7 @@ class Reply:
 
 
 def begin(root: Machine, target: AccessMethod, kind: str) -> Reply:
-    """Start a self-test: 'short', 'long', 'conveyance'; every outcome is a Reply."""
+    """Start a self-test: 'short', 'long', 'conveyance', 'offline'; every outcome is a Reply."""
     return _run(root, target, ("-t", kind), _BEGUN)
 
 

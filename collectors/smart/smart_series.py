@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import Family, Kind, Labels, Sample
 from iowarden.collectors.smart import smartctl_exporter
-from iowarden.collectors.smart.drive import Protocol, ReadStatus
+from iowarden.collectors.smart.drive import OfflineCollection, Protocol, ReadStatus
 from iowarden.collectors.source import Source, read_by_poller
 
 if TYPE_CHECKING:
@@ -98,6 +98,16 @@ _DRIVE = (
         "gauge",
         "Remaining part of the running self-test.",
         lambda d: d.self_test_remaining_ratio,
+    ),
+    _row(
+        "smart_offline_collection_started",
+        "gauge",
+        "0 when a rotating ATA disk never started off-line data collection, else 1.",
+        lambda d: (
+            None
+            if d.offline_collection is None or not d.rotation_rpm
+            else d.offline_collection is not OfflineCollection.NEVER_STARTED
+        ),
     ),
     _row(
         "smart_pysmart_disagreements",

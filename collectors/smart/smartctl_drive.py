@@ -16,6 +16,7 @@ from iowarden.collectors.smart.smartctl_report import MAX_UINT128, SmartctlRepor
 from iowarden.collectors.smart.smartctl_selftests import (
     kinds,
     minutes_by_kind,
+    offline_collection,
     remaining_ratio,
     self_tests,
 )
@@ -83,6 +84,8 @@ def drive_of(report: SmartctlReport, lines: list[str], kind: str) -> Drive:
         self_test_remaining_ratio=remaining_ratio(report),
         self_test_kinds=kinds(report, protocol, lines),
         self_test_minutes=minutes_by_kind(report),
+        read_recovery_seconds=_read_recovery(report),
+        offline_collection=offline_collection(report),
         pending_sectors=scsi.pending_defects if scsi else pending,
         scsi=scsi,
         nvme=nvme,
@@ -237,6 +240,16 @@ def _limit(report: SmartctlReport, protocol: Protocol, trip: float | None) -> fl
         if (limit := report.celsius(*path)) is not None and limit > 0:
             return limit
     return None
+
+
+def _read_recovery(report: SmartctlReport) -> float | None:
+    """Return the limit of SCT error recovery control. Source: ataprint.cpp, ataPrintSCTErrorRecov.
+
+    0 deciseconds mean that it is disabled.
+    """
+    tenths = report.integer("ata_sct_erc", "read", "deciseconds", maximum=0xFFFF)
+    enabled = report.flag("ata_sct_erc", "read", "enabled")
+    return tenths / 10 if tenths and enabled is not False else None
 
 
 def _power_on_hours(report: SmartctlReport, attributes: tuple[Attribute, ...]) -> int | None:

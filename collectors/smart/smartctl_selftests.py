@@ -9,11 +9,22 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.smart.drive import Protocol, SelfTest
+from iowarden.collectors.smart.drive import OfflineCollection, Protocol, SelfTest
 from iowarden.collectors.smart.smartctl_report import SmartctlReport, first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+OFFLINE_STATUS = ("ata_smart_data", "offline_data_collection", "status", "value")
+_OFFLINE = {
+    0: OfflineCollection.NEVER_STARTED,
+    2: OfflineCollection.COMPLETED,
+    3: OfflineCollection.RUNNING,
+    4: OfflineCollection.SUSPENDED,
+    5: OfflineCollection.ABORTED,
+    6: OfflineCollection.FAILED,
+}
 
 
 def self_tests(report: SmartctlReport) -> Iterator[SelfTest]:
@@ -98,7 +109,22 @@ def kinds(report: SmartctlReport, protocol: Protocol, lines: list[str]) -> tuple
     if able is None:
         return None
     conveyance = report.flag("ata_smart_data", "capabilities", "conveyance_self_test_supported")
-    return (*(("short", "long") if able else ()), *(("conveyance",) if conveyance else ()))
+    offline = report.flag("ata_smart_data", "capabilities", "exec_offline_immediate_supported")
+    return (
+        *(("short", "long") if able else ()),
+        *(("conveyance",) if conveyance else ()),
+        *(("offline",) if offline else ()),
+    )
+
+
+def offline_collection(report: SmartctlReport) -> OfflineCollection | None:
+    """Return what became of the last off-line data collection.
+
+    Source: ATA8-ACS, off-line data collection status: bit 7 is set if it starts automatically; the
+    values as in smartmontools, ataprint.cpp.
+    """
+    value = report.integer(*OFFLINE_STATUS, maximum=255)
+    return None if value is None else _OFFLINE.get(value & 0x7F)
 
 
 def minutes_by_kind(report: SmartctlReport) -> dict[str, int]:
@@ -110,4 +136,7 @@ def minutes_by_kind(report: SmartctlReport) -> dict[str, int]:
     seconds = report.integer("scsi_extended_self_test_seconds")
     if seconds is not None:
         minutes["long"] = math.ceil(seconds / 60)
+    seconds = report.integer("ata_smart_data", "offline_data_collection", "completion_seconds")
+    if seconds:
+        minutes["offline"] = math.ceil(seconds / 60)
     return {kind: number for kind, number in minutes.items() if number is not None}

@@ -202,6 +202,11 @@ def _passed(text: str) -> bool | None:
     return text in {"PASSED", "OK"} if text and not text.startswith("UNKNOWN") else None
 
 
+def _executes_offline(text: str) -> bool | None:
+    """Parse the first line of '(0x7b) SMART execute Offline immediate.'."""
+    return True if text.endswith(") SMART execute Offline immediate.") else None
+
+
 def _available(text: str) -> bool | None:
     return text.startswith("Available") if "vailable" in text[:11] else None
 
@@ -230,6 +235,7 @@ def _device(text: str) -> str | None:
 _NVME = "nvme_smart_health_information_log"
 _START_STOP = "scsi_start_stop_cycle_counter"
 _SELF_TEST = ("ata_smart_data", "self_test")
+_OFFLINE = ("ata_smart_data", "offline_data_collection")
 _CAPABILITIES = ("ata_smart_data", "capabilities")
 _BYTES = ("user_capacity", "bytes")
 _SPECIFIED = (_START_STOP, "specified_cycle_count_over_device_lifetime")
@@ -272,6 +278,11 @@ _FIELDS: dict[str, tuple[tuple[Any, ...], ...]] = {
         (_reader(r"^\( *(\d+)\)"), *_SELF_TEST, "status", "value"),
         (_reader(r"^(\d+)% of test remaining"), "scsi_self_test_status", "remaining_percent"),
     ),
+    "Offline data collection status": (
+        (_reader(r"^\(0x([0-9a-f]{1,2})\)", 16), *_OFFLINE, "status", "value"),
+    ),
+    "data collection": ((_reader(r"^\( *(\d+)\) seconds"), *_OFFLINE, "completion_seconds"),),
+    "capabilities": ((_executes_offline, *_CAPABILITIES, "exec_offline_immediate_supported"),),
     "Self-test status": (
         (
             _reader(r"\((\d+)% completed\)$"),

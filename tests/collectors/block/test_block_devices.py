@@ -13,10 +13,9 @@ from iowarden.collectors.block.block_devices import (
     copies,
     emit,
     parse_number,
-    parse_serial_page,
-    parse_wwn,
     read_block,
 )
+from iowarden.collectors.block.disk_identity import parse_serial_page, parse_wwn
 from iowarden.collectors.filesystem.btrfs_owner import FileSystem
 from iowarden.collectors.model import AbsentError
 

@@ -49,6 +49,7 @@ VOLUME = disk(
     queue__logical_block_size="512\n",
     queue__chunk_sectors="128\n",
     queue__write_cache="write back\n",
+    queue__zoned="host-aware\n",
     sda1__partition="1\n",
     sda1__start="63\n",
     sda1__size="7814037105\n",
@@ -66,6 +67,7 @@ def test_a_raid_volume_with_a_partition_from_the_days_of_cylinders(machine: Mach
     assert (queue.physical_block_bytes, queue.logical_block_bytes) == (4096, 512)
     assert (queue.chunk_bytes, queue.alignment_offset_bytes) == (65_536, -1)
     assert (queue.rotational, queue.write_cache, queue.read_only) == (True, "write back", False)
+    assert queue.zoned == "host-aware"
     assert queue.size_bytes == 4_000_787_030_016
     assert queue.partitions == (Partition("sda1", 32_256, 4_000_786_997_760, 3584),)
 

@@ -45,7 +45,7 @@ def test_units_nested_users_and_containers() -> None:
     for name, (some, full) in names.items():
         root.write({f"{TOP}/{name}/io.pressure": pressure(some, full)})
     root.write({f"{TOP}/system.slice/cpu.stat": "usage_usec 1\n"})
-    assert {each.unit: each.full_ratio for each in read_cgroups(root)} == {
+    assert {each.unit: each.full_ratio for each in read_cgroups(root)[0]} == {
         "nginx.service": pytest.approx(0.841),
         "cpu-burner.service": 0.0,
         "docker-1a2b.scope": 0.04,
@@ -61,9 +61,9 @@ def test_the_bytes_of_a_volume_and_of_its_disk_are_counted_once() -> None:
     path = f"{TOP}/a/x.service"
     stat = "254:0 rbytes=4096 wbytes=9 rios=1 wios=1 dbytes=0 dios=0\n8:0 rbytes=4096 wbytes=7\n"
     root.write({f"{path}/io.pressure": pressure(1, 0), f"{path}/io.stat": stat})
-    assert CgroupIo("/a/x.service", "x.service", 0.01, 0.0, 4096, 9) in read_cgroups(root)
+    assert CgroupIo("/a/x.service", "x.service", 0.01, 0.0, 4096, 9) in read_cgroups(root)[0]
     root.write({f"{path}/io.stat": ""})
-    assert CgroupIo("/a/x.service", "x.service", 0.01, 0.0, 0, 0) in read_cgroups(root)
+    assert CgroupIo("/a/x.service", "x.service", 0.01, 0.0, 0, 0) in read_cgroups(root)[0]
     root.write({f"{path}/io.stat": "8:0 rbytes=-1\n"})
     with pytest.raises(ParseError, match=r"io.stat': expected 'rbytes=<n>"):
         read_cgroups(root)
@@ -73,7 +73,7 @@ def test_hybrid_has_version_2_beside_version_1() -> None:
     """Systemd's hybrid hierarchy: no controller there, but pressure."""
     root = tree(f"{TOP}/unified", system=(3, 2))
     root.write({f"{TOP}/unified/cgroup.controllers": ""})
-    assert [each.unit for each in read_cgroups(root)] == ["system"]
+    assert [each.unit for each in read_cgroups(root)[0]] == ["system"]
 
 
 def test_version_1_alone_has_no_pressure() -> None:
@@ -94,10 +94,14 @@ def test_a_group_that_vanishes_is_left_out() -> None:
     """A unit that ends between the listing and the read is normal."""
     root = tree(TOP, a=(1, 1), b=(2, 2))
     root.watch(lambda path, _: root.remove(f"{TOP}/b") if path == f"{TOP}/a/" else None)
-    assert [each.unit for each in read_cgroups(root)] == ["a"]
+    assert [each.unit for each in read_cgroups(root)[0]] == ["a"]
 
 
-def test_of_thousands_of_groups_the_first_are_read() -> None:
-    """A host with many sessions."""
-    root = tree(TOP, **{f"s{n}": (0, 0) for n in range(MAX_GROUPS + 5)})
-    assert len(read_cgroups(root)) == MAX_GROUPS
+@pytest.mark.parametrize(("more", "cut_off"), [(0, False), (1, True)])
+def test_of_thousands_of_groups_the_first_are_read_and_that_there_are_more_is_known(
+    more: int, cut_off: bool
+) -> None:
+    """A host with many sessions: the one that waits may be among those that were not read."""
+    root = tree(TOP, **{f"s{n}": (0, 0) for n in range(MAX_GROUPS + more)})
+    found, are_more = read_cgroups(root)
+    assert (len(found), are_more) == (MAX_GROUPS, cut_off)

@@ -122,11 +122,24 @@ def test_bytes_that_are_no_text_are_escaped() -> None:
 
 def test_of_5001_processes_the_last_is_left_out() -> None:
     """By number, so that both sweeps have the same ones."""
-    kernel = {"flags": KERNEL_THREAD, "io": (0, 0, 0)}
-    stats = [process(pid, **kernel) for pid in range(10, 10 + MAX_PROCESSES)]  # type: ignore[arg-type]
+    stats = [process(pid, io=(0, 0, 0)) for pid in range(10, 10 + MAX_PROCESSES)]
     found = read_sweep(machine(*stats, process(9_999)))
     assert 9_999 in found.not_read  # and more on a slow machine: the limit of its time
     assert found.processes == ()
+
+
+def test_thousands_of_kernel_threads_do_not_hide_the_program_that_writes() -> None:
+    """A host with many processors: these threads have the lowest numbers, and hardly ever write.
+
+    The program is paused by the kernel until pages are written (D); nfsd, which writes for others,
+    is a kernel thread, too.
+    """
+    pids = range(10, 10 + MAX_PROCESSES)
+    threads = [process(pid, "nfsd", flags=KERNEL_THREAD, parent=2, group="0::/") for pid in pids]
+    children = {"/proc/2/task/2/children": " ".join(map(str, pids))}
+    found = read_sweep(machine(*threads, process(9_999, state="D"), children))
+    assert [each.pid for each in found.processes[:2]] == [9_999, 10]
+    assert 10 + MAX_PROCESSES - 1 in found.not_read
 
 
 def test_what_may_not_be_read_is_counted() -> None:

@@ -21,6 +21,7 @@ from iowarden.collectors.smart.drive import (
     Drive,
     ErrorCounter,
     NvmeHealth,
+    OfflineCollection,
     Protocol,
     ReadStatus,
     ScsiHealth,
@@ -109,8 +110,9 @@ ATA = Drive(
         SelfTest("conveyance", "Aborted by host", passed=None, hours=20100),
     ),
     self_test_remaining_ratio=0.6,
-    self_test_kinds=("short", "long", "conveyance"),
-    self_test_minutes={"short": 1, "long": 467, "conveyance": 2},
+    self_test_kinds=("short", "long", "conveyance", "offline"),
+    self_test_minutes={"short": 1, "long": 467, "conveyance": 2, "offline": 10},
+    offline_collection=OfflineCollection.COMPLETED,
     pending_sectors=2,
     refused=("Device Statistics (GP/SMART Log 0x04) not supported",),
     smartctl_version="7.4",
@@ -306,6 +308,26 @@ def test_a_trip_temperature_that_is_none_is_no_limit(trip: int, limit: float | N
     said["temperature"]["drive_trip"] = trip
     found = drive(said)
     assert (found.temperature_limit_celsius, found.reported_trip_celsius) == (limit, trip)
+
+
+@pytest.mark.parametrize(
+    ("read", "seconds"),
+    [
+        ({"enabled": True, "deciseconds": 70}, 7.0),
+        ({"enabled": False}, None),
+        ({"enabled": False, "deciseconds": 0}, None),
+        (None, None),
+    ],
+)
+def test_how_long_a_drive_retries_a_sector_is_known_only_if_it_is_limited(
+    read: Document | None, seconds: float | None
+) -> None:
+    """A drive whose SCT error recovery control is off retries for as long as it likes."""
+    said = bare("ata")
+    said.pop("ata_sct_erc", None)
+    if read is not None:
+        said["ata_sct_erc"] = {"read": read, "write": read}
+    assert drive(said).read_recovery_seconds == seconds
 
 
 def test_a_scsi_drive_that_reports_no_rotation_is_not_called_a_solid_state_drive() -> None:
