@@ -10,9 +10,9 @@ All command lines only read, except smartctl's self-tests. Deliberately missing 
 clears a log, writes a file, sets a value or loads a module; and smartctl's types that write to the
 disk.
 
-Source: smartctl(8) 7.3, mdadm(8) 4.2, debugfs(8) 1.47, xfs_io(8) 6.1, find(1) 4.9 and btrfs(8) 6.2,
-each tried; dmsetup(8) 1.02.185, by its manual; the vendors' programs were not tried: their command
-lines are those of guides and of public monitoring scripts.
+Source: smartctl(8) 7.3, mdadm(8) 4.2, debugfs(8) and dumpe2fs(8) 1.47, xfs_io(8) 6.1, find(1) 4.9
+and btrfs(8) 6.2, each tried; dmsetup(8) 1.02.185, by its manual; the vendors' programs were not
+tried: their command lines are those of guides and of public monitoring scripts.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ _ARGUMENTS = {
     r"|sataphy|sasphy|envrep|farm|genstats",
     "format": "old|brief|hex(,(id|val))?",
     "power": r"(never|sleep|standby|idle)(,\d{1,3}){0,2}",
-    "self_test": "short|long|conveyance",
+    "self_test": "short|long|conveyance|offline",
     "tolerance": "normal|conservative|permissive|verypermissive",
     **{name: expression for name, (_, expression) in _TYPES.items()},
     "array_report": "--export|--test|--verbose",
@@ -383,6 +383,7 @@ _BTRFS: tuple[Form, ...] = (
         _one("<btrfs_mount_point>"),
     ),
     (*map(_one, ("filesystem", "show", "--raw")), _one("<btrfs_mount_point>")),
+    (*map(_one, ("scrub", "status", "-d")), _one("<btrfs_mount_point>")),
 )
 _IRCU: tuple[Form, ...] = ((_one("(?i:list)", r"\d{1,2} (?i:display)", r"\d{1,2} (?i:status)"),),)
 
@@ -402,6 +403,7 @@ PROGRAMS = {
     "mdadm": Program(((_one("--detail"), _some("<array_report>"), _one("<md>")),)),
     # Never '-w'; without it debugfs(8) opens the file system read-only.
     "debugfs": Program(((_maybe("-c"), _one("-R <request>"), _one("<block>")),), idle=True),
+    "dumpe2fs": Program(((_one("-b"), _one("<block>")),), idle=True),
     "xfs_io": Program(((_one("-r"), _one("-c <fsmap>"), _one("<mount_point>")),), idle=True),
     "find": Program(
         (

@@ -36,7 +36,7 @@ MAX_ERROR_BYTES = 64 * 1024
 _LAST_READS = 256
 """Maximum number of reads of a pipe once its program has ended: its content, and no more."""
 _ALONE = frozenset({"tasks", "io_sweep", "journal"})
-"""Verbs of which one runs at a time; of the others one per path."""
+"""Verbs of which one runs at a time; of the others one per path or disk."""
 
 
 @dataclass(slots=True, eq=False)
@@ -177,7 +177,8 @@ class Jobs:
             return command.controllers, command.devices, work
         if refusal := verbs.refusal(request.verb, request.arguments):
             raise RefusedError(refusal)
-        name = request.verb if request.verb in _ALONE else f"path {request.arguments[0]}"
+        kind = "disk" if request.verb == "scan" else "path"
+        name = request.verb if request.verb in _ALONE else f"{kind} {request.arguments[0]}"
         call = children.function(verbs.VERBS[request.verb], request.arguments)
         return frozenset({name}), (), call
 

@@ -7,6 +7,8 @@ returns becomes JSON, the value of the answer.
 from __future__ import annotations
 
 import errno
+import fnmatch
+import heapq
 import json
 import os
 import re
@@ -15,21 +17,25 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.filesystem.mountinfo import FSTAB, parse_fstab, parse_mountinfo, visible
 from iowarden.collectors.filesystem.mountinfo import PATH as HOST_MOUNTS
-from iowarden.collectors.filesystem.mountinfo import parse_mountinfo, visible
+from iowarden.collectors.filesystem.newest import CLOCK_TOLERANCE_SECONDS, MAX_LATEST
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.procfs import process_io
 from iowarden.collectors.procfs import tasks as blocked_tasks
+from iowarden.daemon.probe import scan
 from iowarden.daemon.sanitize import ELLIPSIS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 DIRECTORIES = "/etc/iowarden/probe-directories"
-"""The directories whose newest file may be requested: one path per line, '#' begins a comment."""
+"""The directories whose files may be requested: one path per line, '#' begins a comment."""
 MAX_DIRECTORIES_BYTES = 64 * 1024
 MAX_NAMES = 1_000_000
+MAX_LISTING_SECONDS = 45.0
+"""Of reading a directory: less than the deadline, so that the reason is reported."""
 
 MAX_ENTRIES = 5_000
 MAX_ENTRIES_BYTES = 2 * 1024 * 1024
@@ -40,6 +46,7 @@ FIRST_SECONDS = 24 * 3600.0
 """How far back the journal is read without a cursor."""
 
 _OWN_MOUNTS = "/proc/self/mountinfo"
+_NAMES_BETWEEN_CLOCKS = 256
 _MAX_PATH_BYTES = 4095
 """PATH_MAX of linux/limits.h, less the NUL at the end."""
 _CURSOR = re.compile(
@@ -55,9 +62,16 @@ def refusal(verb: str, arguments: tuple[str, ...]) -> str:
     wanted = _ARGUMENTS[verb]
     if len(arguments) != len(wanted):
         return f"'{verb}': expected {' '.join(wanted) or 'no argument'}, got {len(arguments)}"
+    if verb == "scan":
+        return scan.refusal(arguments)
     for kind, argument in zip(wanted, arguments, strict=True):
         if kind == "CURSOR" and argument and not _CURSOR.fullmatch(argument):
             return f"'{verb}': expected a cursor of the journal or '', got {argument!r:.80}"
+        if kind == "GLOB" and not re.fullmatch(r"[^/\0]{1,255}", argument):
+            return (
+                f"'{verb}': expected a pattern of 1 to 255 characters without '/', got"
+                f" {argument!r:.80}"
+            )
         if kind in {"PATH", "DIR"} and not _normal(argument):
             return (
                 f"'{verb}': expected an absolute path of up to {_MAX_PATH_BYTES} bytes, without"
@@ -136,30 +150,42 @@ def newest(
     arguments: tuple[str, ...],
     allowed: str = DIRECTORIES,
     owner: int = 0,
+    root: Machine | None = None,
+    *,
     max_names: int = MAX_NAMES,
+    max_seconds: float = MAX_LISTING_SECONDS,
 ) -> dict[str, Any]:
-    """Return the newest and the oldest regular file in a directory, by modification time.
+    """Return the most recently changed regular files in a directory whose names match a pattern.
 
-    Only of directories that `allowed` lists: other file names are private. Links are not followed
-    anywhere in the path, since the owner of a directory in it could redirect them.
-    Units: bytes, Unix time. Limits: number of names read; 'truncated' means that there are more.
-    Errors: OSError, ValueError.
+    Only of directories that `allowed` lists, and no names: file names are private. Links are not
+    followed anywhere in the path, since the owner of a directory in it could redirect them. A
+    pattern matches a leading dot only explicitly, like in glob(7): rsync's unfinished files have
+    one. Units: bytes, Unix time. Limits: number of names, and time; 'truncated' is the one that was
+    reached. Errors: OSError, ValueError (not listed; its file system is not mounted).
     """
-    (path,) = arguments
+    path, glob = arguments
     if path not in _allowed(allowed, owner):
         raise ValueError(
             f"'{path}': expected a directory listed in '{allowed}'; add it there, one path per line"
         )
-    first: tuple[float, str, int] | None = None
-    last: tuple[float, str, int] | None = None
-    files, truncated = 0, False
+    mount_point = _mount_point(root or Machine(), path)
+    matches = re.compile(fnmatch.translate(glob)).match
+    now, began = time.time(), time.monotonic()
+    latest: list[tuple[float, int, int, float]] = []
+    oldest: float | None = None
+    files, size_bytes, truncated = 0, 0, ""
     descriptor = _directory(path)
     try:
         with os.scandir(descriptor) as found:
             for names, entry in enumerate(found):
                 if names == max_names:
-                    truncated = True
+                    truncated = f"more than {max_names} names"
+                elif names % _NAMES_BETWEEN_CLOCKS == 0 and time.monotonic() - began > max_seconds:
+                    truncated = f"not read completely within {max_seconds:.0f} s"
+                if truncated:
                     break
+                if not matches(entry.name) or (entry.name[0] == "." and glob[0] != "."):
+                    continue
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:  # removed meanwhile
@@ -167,24 +193,67 @@ def newest(
                 if not stat.S_ISREG(status.st_mode):
                     continue
                 files += 1
-                one = (status.st_mtime, entry.name, status.st_size)
-                first = one if first is None else min(first, one)
-                last = one if last is None else max(last, one)
+                size_bytes += status.st_size
+                if status.st_mtime <= now + CLOCK_TOLERANCE_SECONDS:
+                    oldest = min(status.st_mtime, now if oldest is None else oldest)
+                one = (status.st_ctime, status.st_ino, status.st_size, status.st_mtime)
+                if len(latest) < MAX_LATEST:
+                    heapq.heappush(latest, one)
+                else:
+                    heapq.heappushpop(latest, one)
     finally:
         os.close(descriptor)
     return {
-        "entries": files,
-        "newest": _file(last),
-        "oldest": _file(first),
+        "realtime_seconds": now,
+        "utc_offset_seconds": time.localtime(now).tm_gmtoff,
+        "mount_point": mount_point,
+        "files": files,
+        "bytes": size_bytes,
+        "oldest_seconds": oldest,
+        "latest": [
+            {
+                "inode": inode,
+                "bytes": size,
+                "changed_seconds": changed,
+                "modified_seconds": modified,
+            }
+            for changed, inode, size, modified in sorted(latest, reverse=True)
+        ],
         "truncated": truncated,
     }
 
 
-def _file(found: tuple[float, str, int] | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    realtime_seconds, name, size_bytes = found
-    return {"name": name, "bytes": size_bytes, "realtime_seconds": realtime_seconds}
+def _mount_point(root: Machine, path: str) -> str:
+    """Return the mount point that holds a directory. Errors: ValueError.
+
+    The empty directory below a backup disk that is not mounted has no backups, and shows nothing
+    about them. Source: fstab(5). Limits: known from '/etc/fstab' only.
+    """
+    try:
+        host = _by_mount_point(root.read(HOST_MOUNTS), HOST_MOUNTS)
+        own = _by_mount_point(root.read(_OWN_MOUNTS), _OWN_MOUNTS)
+    except (AbsentError, ReadError) as error:
+        raise ValueError(str(error)) from error
+    point = _deepest(path, host)
+    wanted = _deepest(path, parse_fstab(root.try_read(FSTAB) or ""))
+    if len(wanted) > len(point):
+        raise ValueError(f"'{path}': '{wanted}' is in '{FSTAB}' and is not mounted; mount it")
+    if (_deepest(path, own), own.get(point)) != (point, host.get(point)):
+        raise ValueError(
+            f"'{path}': expected mount '{point}', as in the host's mount table, got another one in"
+            " the probe's own mount namespace; restart the probe"
+        )
+    return point
+
+
+def _by_mount_point(text: str, name: str) -> dict[str, str]:
+    return {m.mount_point: m.device_number for m in visible(parse_mountinfo(text, name))}
+
+
+def _deepest(path: str, mount_points: Iterable[str]) -> str:
+    """Return the longest of some mount points that is a path or above it; '': none is."""
+    above = (each for each in mount_points if f"{path}/".startswith(each.rstrip("/") + "/"))
+    return max(above, key=len, default="")
 
 
 def _allowed(path: str, owner: int) -> frozenset[str]:
@@ -335,12 +404,14 @@ VERBS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
     "statvfs": statvfs,
     "newest": newest,
     "journal": journal,
+    "scan": scan.scan,
 }
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "tasks": (),
     process_io.VERB: (),
     "statvfs": ("PATH",),
-    "newest": ("DIR",),
+    "newest": ("DIR", "GLOB"),
     "journal": ("CURSOR",),
+    "scan": scan.ARGUMENTS,
 }

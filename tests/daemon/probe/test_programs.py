@@ -53,6 +53,7 @@ debugfs -R 'ncheck 19' /dev/dm-0
 debugfs -c -R 'stats -h' /dev/nvme0n1p2
 debugfs -c -R 'stat <19>' /dev/md127p1
 debugfs -R 'testb 45156 32' /dev/sda1
+dumpe2fs -b /dev/sda1
 xfs_io -r -c 'fsmap -d -m 45156 45163' /srv
 find /srv -xdev -inum 131 -printf '%y:%s:%p\\0' -quit
 btrfs inspect-internal dump-super /dev/sdb1
@@ -62,6 +63,7 @@ btrfs inspect-internal logical-resolve -P -o 13631488 /srv
 btrfs inspect-internal subvolid-resolve 257 /srv
 btrfs inspect-internal inode-resolve 257 /srv/data
 btrfs filesystem show --raw /srv
+btrfs scrub status -d /srv
 dmsetup table -j 253 -m 0
 tw_cli info
 tw_cli info c0 unitstatus
@@ -166,6 +168,8 @@ REFUSED = {
     "a file dumped": "debugfs -c -R 'dump /etc/shadow /tmp/x' /dev/sda1",
     "a request within a request": "debugfs -c -R 'icheck 1;quit' /dev/sda1",
     "a file by its name": "debugfs -c -R 'stat /etc/shadow' /dev/sda1",
+    "a file system shown with an option": "dumpe2fs -b -f /dev/sda1",
+    "another superblock": "dumpe2fs -o superblock=32768 /dev/sda1",
     "an undo file": "debugfs -z /tmp/undo -R 'icheck 1' /dev/sda1",
     "an image": "debugfs -c -R 'icheck 1' /tmp/image",
     "a file system for writing": "xfs_io -c 'fsmap -d 1 2' /srv",
@@ -318,8 +322,9 @@ def harmless(arguments: tuple[str, ...]) -> bool:
             return plain[:2] == ["-r", "-c"] and len(plain) == 4 and plain[2].startswith("fsmap -")
         case "find":
             return plain[1:] == ["-xdev", "-inum", "#", "-printf", "%y:%s:%p\\#", "-quit"]
-        case "dmsetup":
-            return plain == ["table", "-j", "#", "-m", "#"]
+        case "dmsetup" | "dumpe2fs":
+            shown = re.fullmatch(r"-b /dev/[-a-z#/_]+", " ".join(plain))
+            return plain == ["table", "-j", "#", "-m", "#"] or shown is not None
         case "cciss_vol_status":
             return lower <= {"-v", "/dev/sg#", "/dev/cciss/c#d#"} or rest[-1].startswith("/dev/sd")
         case "arcconf":

@@ -696,7 +696,7 @@ def own_class() -> str:
     return said.stdout.split(":")[0].strip()
 
 
-@pytest.mark.parametrize("name", ["debugfs", "xfs_io", "find", "btrfs"])
+@pytest.mark.parametrize("name", ["debugfs", "dumpe2fs", "xfs_io", "find", "btrfs"])
 def test_all_that_may_read_for_minutes_is_idle(name: str) -> None:
     """The same command as for locating an affected file."""
     assert allowed.PROGRAMS[name].idle

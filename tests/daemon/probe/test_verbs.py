@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -10,17 +11,23 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.journald import private_journald
+from support.memory import Memory
 
 from iowarden.collectors.filesystem import newest
 from iowarden.collectors.kmsg import kernel_journal
 from iowarden.daemon.probe import verbs
 from iowarden.daemon.probe.protocol import MAX_REPLY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.machine import Machine
 
 REMOTE = "/lib/systemd/systemd-journal-remote"
 BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
@@ -38,8 +45,8 @@ DEADLINE_SECONDS = 60.0
         ("journal", ("",)),
         ("journal", (CURSOR,)),
         ("statvfs", ("/",)),
-        ("newest", ("/srv/a b/\udcff",)),
-        ("newest", ("/" + "x/" * 2000 + "x",)),
+        ("newest", ("/srv/a b/\udcff", "*.dump")),
+        ("newest", ("/" + "x/" * 2000 + "x", "*")),
     ],
 )
 def test_what_may_be_queried(verb: str, arguments: tuple[str, ...]) -> None:
@@ -50,15 +57,17 @@ def test_what_may_be_queried(verb: str, arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("verb", "arguments", "text"),
     [
-        ("shell", (), "'shell': expected one of io_sweep, journal, newest, statvfs, tasks"),
+        ("shell", (), "'shell': expected one of io_sweep, journal, newest, scan, statvfs, tasks"),
         ("tasks", ("1",), "'tasks': expected no argument, got 1"),
         ("io_sweep", ("1",), "'io_sweep': expected no argument, got 1"),
         ("statvfs", (), "'statvfs': expected PATH, got 0"),
         ("journal", ("", ""), "'journal': expected CURSOR, got 2"),
         ("journal", (CURSOR + "\n",), "cursor"),
         ("journal", ("s=1;i=1",), "cursor"),
+        ("newest", ("/srv",), "'newest': expected DIR GLOB, got 1"),
+        *(("newest", ("/srv", glob), "pattern") for glob in ("", "a/b", "a\0", "x" * 256)),
         *(
-            (verb, (path,), "absolute path")
+            (verb, (path, "*")[: 1 + (verb == "newest")], "absolute path")
             for verb in ("statvfs", "newest")
             for path in (
                 *("", "srv", "./srv", "/srv/", "//srv", "/srv//a", "/srv/../etc", "/srv/.", "/.."),
@@ -75,7 +84,7 @@ def test_what_may_not(verb: str, arguments: tuple[str, ...], text: str) -> None:
 @given(st.sampled_from(["statvfs", "newest", "journal"]), st.text(max_size=60))
 def test_any_text_is_a_path_or_refused(verb: str, text: str) -> None:
     """No text causes an error; an accepted path is one that names what it seems to."""
-    refused = verbs.refusal(verb, ("/" + text,))
+    refused = verbs.refusal(verb, ("/" + text, "*")[: 1 + (verb == "newest")])
     if not refused:
         assert verb != "journal"
         assert os.path.normpath("/" + text) == "/" + text
@@ -204,51 +213,177 @@ def listing(tmp_path: Path, *directories: Path | str) -> str:
     return str(path)
 
 
-def ask_newest(directory: Path, allowed: str, **options: int) -> dict[str, Any]:
+def query_newest(
+    directory: Path,
+    allowed: str,
+    glob: str = "*",
+    **options: Any,  # noqa: ANN401 - of the verb
+) -> dict[str, Any]:
     """Call the verb as the probe does, with our own list."""
-    return verbs.newest((str(directory),), allowed, os.geteuid(), **options)
+    return verbs.newest((str(directory), glob), allowed, os.geteuid(), **options)
 
 
-def test_the_newest_and_the_oldest_file_are_reported(tmp_path: Path) -> None:
-    """By modification time, whatever their names; only regular files count."""
+def filled(tmp_path: Path, *names: str) -> Path:
+    """Return a directory with these files, each of one byte more than the one before."""
     place = tmp_path / "wal"
     place.mkdir()
-    for name, at, content in (("b", 100, "xx"), ("a\udcff", 300, ""), ("c", 200, "x")):
-        (place / name).write_text(content)
-        os.utime(place / name, (at, at))
+    for number, name in enumerate(names):
+        (place / name).write_text("x" * number)
+        os.utime(place / name, (1000 - number, 1000 - number))
+    return place
+
+
+def test_size_and_times_of_the_files_are_reported_and_no_name(tmp_path: Path) -> None:
+    """Only regular files count, the last that was changed is the first; names are private."""
+    place = filled(tmp_path, "b", "a\udcff", "c\nd")
     (place / "directory").mkdir()
     (place / "link").symlink_to("b")
     os.mkfifo(place / "pipe")
-    found = ask_newest(place, listing(tmp_path, f"  {place}/ "))
-    assert found == {
-        "entries": 3,
-        "newest": {"name": "a\udcff", "bytes": 0, "realtime_seconds": 300.0},
-        "oldest": {"name": "b", "bytes": 2, "realtime_seconds": 100.0},
-        "truncated": False,
-    }
+    before = time.time()
+    found = query_newest(place, listing(tmp_path, f"  {place}/ "))
     assert newest.from_json(json.dumps(found)) == newest.Listing(
-        3, newest.File("a\udcff", 0, 300.0), newest.File("b", 2, 100.0), truncated=False
+        realtime_seconds=found["realtime_seconds"],
+        utc_offset_seconds=time.localtime(before).tm_gmtoff,
+        mount_point=found["mount_point"],
+        files=3,
+        size_bytes=3,
+        oldest_seconds=998.0,
+        latest=tuple(
+            newest.File(status.st_ino, status.st_size, status.st_ctime, status.st_mtime)
+            for status in sorted(
+                (os.stat(place / name) for name in ("b", "a\udcff", "c\nd")),
+                key=lambda status: (status.st_ctime, status.st_ino),
+                reverse=True,
+            )
+        ),
+        truncated="",
+    )
+    assert before <= found["realtime_seconds"] <= time.time()
+    assert os.path.ismount(found["mount_point"])
+
+
+def test_an_empty_directory_is_a_valid_answer(tmp_path: Path) -> None:
+    """It is no error, and has no oldest file."""
+    place = filled(tmp_path)
+    found = query_newest(place, listing(tmp_path, place))
+    assert (found["files"], found["bytes"], found["oldest_seconds"]) == (0, 0, None)
+    assert newest.from_json(json.dumps(found)).latest == ()
+
+
+@pytest.mark.parametrize(
+    ("glob", "files"),
+    [("*", 4), ("*.dump", 2), ("db[12].dump", 2), ("?*\n*", 1), (".*", 1), ("DB1.dump", 0)],
+)
+def test_only_files_that_match_count(tmp_path: Path, glob: str, files: int) -> None:
+    """Like in a shell; what rsync has not finished begins with a dot, and a name has any byte."""
+    place = filled(tmp_path, "db1.dump", "db2.dump", "db.log", "a\nb", ".db1.dump.Zk3x")
+    assert query_newest(place, listing(tmp_path, place), glob)["files"] == files
+
+
+def test_the_oldest_time_is_not_one_in_the_future(tmp_path: Path) -> None:
+    """A clock that was wrong once must not look like a short retention."""
+    place = filled(tmp_path, "a", "b")
+    os.utime(place / "a", (4e9, 4e9))
+    assert query_newest(place, listing(tmp_path, place))["oldest_seconds"] == 999.0
+    (place / "b").unlink()
+    assert query_newest(place, listing(tmp_path, place))["oldest_seconds"] is None
+
+
+def test_of_many_files_the_latest_are_reported(tmp_path: Path) -> None:
+    """The answer is small however many there are; number and size count all of them."""
+    place = filled(tmp_path, *(f"{number:03}" for number in range(newest.MAX_LATEST + 20)))
+    found = newest.from_json(json.dumps(query_newest(place, listing(tmp_path, place))))
+    assert (found.files, len(found.latest)) == (newest.MAX_LATEST + 20, newest.MAX_LATEST)
+    times = sorted((os.stat(place / name).st_ctime for name in os.listdir(place)), reverse=True)
+    assert [file.changed_seconds for file in found.latest] == times[: newest.MAX_LATEST]
+
+
+def test_a_directory_with_more_names_than_are_read(tmp_path: Path) -> None:
+    """It reports that it has not read all of them, by number or by time."""
+    place = filled(tmp_path, "a", "b", "c")
+    allowed = listing(tmp_path, place)
+    assert query_newest(place, allowed, max_names=2)["truncated"] == "more than 2 names"
+    late = query_newest(place, allowed, max_seconds=-1.0)
+    assert "not read completely within" in late["truncated"]
+    found = query_newest(place, allowed, max_names=3)
+    assert (found["truncated"], found["files"]) == ("", 3)
+
+
+@pytest.mark.system
+def test_a_hundred_thousand_files_are_counted_and_the_latest_reported(tmp_path: Path) -> None:
+    """An archive that nobody cleans up: the answer is that of a small directory, and complete."""
+    place = filled(tmp_path)
+    for number in range(100_000):
+        os.mknod(f"{place}/{number:024X}")
+    (place / "latest").touch()
+    text = json.dumps(query_newest(place, listing(tmp_path, place)))
+    found = newest.from_json(text)
+    assert (found.files, len(found.latest), found.truncated) == (100_001, newest.MAX_LATEST, "")
+    assert found.latest[0].changed_seconds == os.stat(place / "latest").st_ctime
+    assert len(text) < MAX_REPLY_BYTES / 100
+
+
+def test_a_file_that_vanishes_while_the_directory_is_read_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job removes old files between readdir and stat: the others are reported."""
+    place = filled(tmp_path, "a", "b", "c")
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def racing(directory: int) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with scandir(directory) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        os.unlink(place / "b")
+        yield iter(found)
+
+    monkeypatch.setattr(os, "scandir", racing)
+    found = newest.from_json(json.dumps(query_newest(place, listing(tmp_path, place))))
+    assert (found.files, found.size_bytes, len(found.latest)) == (2, 2, 2)
+
+
+def mounts(*lines: str) -> Machine:
+    """Return a machine with these mounts, of the host and of the probe, and this fstab."""
+    host, own, fstab = lines
+    table = {"/": "8:1", "/srv": "8:2", "/srv/backup": "0:50"}
+    return Memory(
+        {
+            f"/proc/{process}/mountinfo": "".join(
+                f"{number} 1 {table[point]} / {point} rw - ext4 /dev/x rw\n"
+                for number, point in enumerate(points.split())
+            )
+            for process, points in (("1", host), ("self", own))
+        }
+        | {"/etc/fstab": fstab}
     )
 
 
-def test_an_empty_directory_has_no_newest_file(tmp_path: Path) -> None:
-    """It is a valid answer, and no error."""
-    place = tmp_path / "wal"
-    place.mkdir()
-    found = ask_newest(place, listing(tmp_path, place))
-    assert (found["entries"], found["newest"], found["oldest"]) == (0, None, None)
+NAS = "nas:/backup /srv/backup nfs noauto 0 0\n"
 
 
-def test_a_directory_with_more_names_than_anybody_waits_for(tmp_path: Path) -> None:
-    """It reports that it has not read all of them."""
-    place = tmp_path / "wal"
-    place.mkdir()
-    for name in "abc":
-        (place / name).touch()
-    allowed = listing(tmp_path, place)
-    assert ask_newest(place, allowed, max_names=2)["truncated"]
-    found = ask_newest(place, allowed, max_names=3)
-    assert (found["truncated"], found["entries"]) == (False, 3)
+@pytest.mark.parametrize(
+    ("host", "own", "fstab", "text"),
+    [
+        ("/ /srv", "/ /srv", NAS, "'/srv/backup' is in '/etc/fstab' and is not mounted; mount it"),
+        ("/ /srv /srv/backup", "/ /srv", NAS, "restart the probe"),
+        ("/ /srv", "/ /srv /srv/backup", "", "restart the probe"),
+    ],
+)
+def test_a_directory_whose_file_system_is_not_mounted_is_not_read(
+    tmp_path: Path, host: str, own: str, fstab: str, text: str
+) -> None:
+    """The empty directory below shows nothing about the backups."""
+    path = "/srv/backup/db1"
+    with pytest.raises(ValueError, match=text):
+        verbs.newest((path, "*"), listing(tmp_path, path), os.geteuid(), mounts(host, own, fstab))
+
+
+def test_a_mount_below_or_next_to_the_directory_does_not_matter(tmp_path: Path) -> None:
+    """Only the one that holds it: '/srv/backup2' is not below '/srv/backup'."""
+    place = filled(tmp_path, "a")
+    root = mounts("/ /srv", "/ /srv", f"{NAS}x {place}/later ext4\nx {place}2 ext4\n")
+    found = query_newest(place, listing(tmp_path, place), root=root)
+    assert (found["files"], found["mount_point"]) == (1, "/")
 
 
 def test_only_listed_directories_are_reported(tmp_path: Path) -> None:
@@ -257,9 +392,9 @@ def test_only_listed_directories_are_reported(tmp_path: Path) -> None:
     allowed = listing(tmp_path, tmp_path / "wal")
     for place in (tmp_path, tmp_path / "wal" / "below"):
         with pytest.raises(ValueError, match=r"expected a directory listed in '.*/list'; add"):
-            ask_newest(place, allowed)
+            query_newest(place, allowed)
     with pytest.raises(ValueError, match="add it there"):
-        ask_newest(tmp_path, str(tmp_path / "none"))
+        query_newest(tmp_path, str(tmp_path / "none"))
 
 
 def test_a_list_that_others_can_write_is_not_used(tmp_path: Path) -> None:
@@ -268,19 +403,19 @@ def test_a_list_that_others_can_write_is_not_used(tmp_path: Path) -> None:
     for mode in (0o660, 0o602):
         os.chmod(allowed, mode)
         with pytest.raises(ValueError, match="expected a file that only its owner"):
-            ask_newest(tmp_path, allowed)
+            query_newest(tmp_path, allowed)
     os.chmod(allowed, 0o600)
     with pytest.raises(ValueError, match=f"user {os.geteuid() + 1}, can write"):
-        verbs.newest((str(tmp_path),), allowed, os.geteuid() + 1)
+        verbs.newest((str(tmp_path), "*"), allowed, os.geteuid() + 1)
     (tmp_path / "link").symlink_to(allowed)
     with pytest.raises(OSError, match="symbolic links"):
-        ask_newest(tmp_path, str(tmp_path / "link"))
+        query_newest(tmp_path, str(tmp_path / "link"))
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(ValueError, match="expected a file"):
-        ask_newest(tmp_path, str(tmp_path / "pipe"))
+        query_newest(tmp_path, str(tmp_path / "pipe"))
     Path(allowed).write_bytes(b"/srv\n" * 20_000)
     with pytest.raises(ValueError, match="at most 65536 bytes"):
-        ask_newest(tmp_path, allowed)
+        query_newest(tmp_path, allowed)
 
 
 def test_a_link_is_followed_nowhere_in_the_path(tmp_path: Path) -> None:
@@ -290,13 +425,13 @@ def test_a_link_is_followed_nowhere_in_the_path(tmp_path: Path) -> None:
     (tmp_path / "real" / "last").symlink_to("wal")
     for place in (tmp_path / "turned" / "wal", tmp_path / "real" / "last"):
         with pytest.raises(NotADirectoryError, match="without symbolic links"):
-            ask_newest(place, listing(tmp_path, place))
+            query_newest(place, listing(tmp_path, place))
 
 
 def test_a_directory_that_is_gone_is_an_error(tmp_path: Path) -> None:
     """Not 'no file': the backup disk is not mounted."""
     with pytest.raises(FileNotFoundError):
-        ask_newest(tmp_path / "wal", listing(tmp_path, tmp_path / "wal"))
+        query_newest(tmp_path / "wal", listing(tmp_path, tmp_path / "wal"))
 
 
 # journal
