@@ -101,6 +101,7 @@ class DiskTrace:
     """The kernel removed the disk during the trace."""
     latencies: tuple[LatencyLine, ...]
     slowest: tuple[TracedRequest, ...]
+    """Ten, five of them reads, if there are that many of each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,12 +131,16 @@ class Latencies:
         return min(upper_ns(found), self.max_ns) / 1e9
 
 
+_Timed = list[tuple[int, "TraceEvent"]]
+"""Requests with their latency."""
+
+
 @dataclass(slots=True)
 class _Disk:
     number: str
     cells: dict[tuple[str, str], Latencies] = field(default_factory=lambda: defaultdict(Latencies))
-    slowest: list[tuple[int, TraceEvent]] = field(default_factory=list)
-    """A heap, the least one first."""
+    slowest: tuple[_Timed, _Timed] = field(default_factory=lambda: ([], []))
+    """Of reads, and of all others: heaps, the least one first."""
     errors: int = 0
     issued_before: int = 0
     requeued: int = 0
@@ -216,7 +220,7 @@ class Requests:
         cell.bytes += size
         cell.steps[step(latency)] += 1
         cell.max_ns = max(cell.max_ns, latency)
-        slowest = disk.slowest
+        slowest = disk.slowest[letters[:1] != b"R"]
         if len(slowest) < SLOWEST:
             heapq.heappush(slowest, (latency, issued))
         elif latency > slowest[0][0]:
@@ -241,7 +245,7 @@ class Requests:
         `now_ns`: by the events' clock; `ahead_ns`: added to it, it is Unix time; `gone`: disks
         that vanished.
         """
-        waiting: dict[int, list[tuple[int, TraceEvent]]] = defaultdict(list)
+        waiting: dict[int, _Timed] = defaultdict(list)
         shared: dict[int, int] = defaultdict(int)
         for (device, _, _), issued in self._in_flight.items():
             if isinstance(issued, int):
@@ -259,7 +263,7 @@ class Requests:
     def _disk(
         self,
         disk: _Disk,
-        waiting: list[tuple[int, TraceEvent]],
+        waiting: _Timed,
         shared: int,
         ahead_ns: int,
         *,
@@ -284,7 +288,7 @@ class Requests:
             unmatched=disk.unmatched,
             vanished=vanished,
             latencies=tuple(lines),
-            slowest=_requests(disk.slowest, ahead_ns),
+            slowest=_requests(_slowest(disk), ahead_ns),
         )
 
 
@@ -299,7 +303,19 @@ def _lines(cells: dict[tuple[str, str], Latencies]) -> Iterator[LatencyLine]:
             yield from (cells[name, size].line(name, size) for size in sizes)
 
 
-def _requests(found: list[tuple[int, TraceEvent]], ahead_ns: int) -> tuple[TracedRequest, ...]:
+def _slowest(disk: _Disk) -> _Timed:
+    """Return the slowest requests; half of them are reads, if there are that many of each.
+
+    Programs wait for reads; writeback, for which none waits, is often slower than all of them.
+    """
+    reads, others = (sorted(each, reverse=True) for each in disk.slowest)
+    half = SLOWEST // 2
+    found = [*reads[:half], *others[:half]]
+    rest = sorted([*reads[half:], *others[half:]], reverse=True)
+    return found + rest[: SLOWEST - len(found)]
+
+
+def _requests(found: _Timed, ahead_ns: int) -> tuple[TracedRequest, ...]:
     """Return the slowest of some requests."""
     worst = heapq.nlargest(SLOWEST, found)
     return tuple(_request(latency, issued, ahead_ns) for latency, issued in worst)

@@ -1,7 +1,7 @@
 """Takes one short trace when an incident of a disk begins: evidence for its mails.
 
 In a thread, one trace at a time; nothing waits for it. *Limits:* traces are not stored across a
-restart; of a storm of incidents only the first ones are traced.
+restart; of a storm of incidents the first ones are traced, the others have that as evidence.
 """
 
 from __future__ import annotations
@@ -54,8 +54,13 @@ class IncidentTraces:
         trace: Callable[[TraceRequest], TraceResult],
         clock: Callable[[], float],
         post: Callable[[IncidentTrace], object],
+        show_programs: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Trace nothing yet. `trace` may block; `post` gets each result."""
+        """Trace nothing yet. `trace` may block; `post` gets each result.
+
+        `show_programs`: whether names of programs may be shown.
+        """
+        self._show_programs = show_programs
         self._trace = trace
         self._clock = clock
         self._post = post
@@ -82,8 +87,12 @@ class IncidentTraces:
             self._seen[incident.identifier] = since
             if len(self._seen) > MAX_STORED:
                 del self._seen[next(iter(self._seen))]
-            if (disk := _disk(topology, incident.key)) is not None:
-                self._begin((incident.identifier, *disk))
+            disk = _disk(topology, incident.key)
+            if disk is not None and not self._begin((incident.identifier, *disk)):
+                others = f"{MAX_WAITING + 1} other disks were to be traced before it"
+                line = f"no trace of {disk[0]}: {others}"
+                at = self._clock()
+                self._store(IncidentTrace(incident.identifier, disk[0], at, (line,)))
 
     def take(self, found: IncidentTrace) -> str:
         """Store a trace; return a reason why there is none, if it is not that of the last one."""
@@ -91,10 +100,7 @@ class IncidentTraces:
             known, self._problem = self._problem, found.problem
             return "" if known == found.problem else found.problem
         self._problem = ""
-        self._traces.pop(found.incident, None)
-        self._traces[found.incident] = found
-        if len(self._traces) > MAX_STORED:
-            del self._traces[next(iter(self._traces))]
+        self._store(found)
         return ""
 
     def evidence(
@@ -107,15 +113,23 @@ class IncidentTraces:
         at = realtime(found.at_seconds)
         return tuple(Evidence(at, SOURCE, line) for line in found.lines)
 
-    def _begin(self, wanted: tuple[str, str, str]) -> None:
+    def _store(self, found: IncidentTrace) -> None:
+        self._traces.pop(found.incident, None)
+        self._traces[found.incident] = found
+        if len(self._traces) > MAX_STORED:
+            del self._traces[next(iter(self._traces))]
+
+    def _begin(self, wanted: tuple[str, str, str]) -> bool:
+        """Trace as soon as those before it have ended; return whether there are not too many."""
         with self._lock:
             if len(self._waiting) > MAX_WAITING:
-                return
+                return False
             self._waiting.append(wanted)
             if self._running:
-                return
+                return True
             self._running = True
         threading.Thread(target=self._work, name="trace", daemon=True).start()
+        return True
 
     def _work(self) -> None:
         while True:
@@ -128,7 +142,8 @@ class IncidentTraces:
             problem = ""
             try:
                 result = self._trace(TraceRequest((number,), SECONDS))
-                lines = tuple(texts.lines(result, result.disks[0], device))
+                programs = self._show_programs()
+                lines = tuple(texts.lines(result, result.disks[0], device, programs=programs))
             except TraceError as error:
                 problem = str(error)
             except Exception as error:  # noqa: BLE001 - a bug must not end the thread

@@ -50,13 +50,17 @@ def totals(disk: DiskTrace) -> list[LatencyLine]:
     return [line for line in disk.latencies if line.size == ALL_SIZES]
 
 
-def program(request: TracedRequest) -> str:
+def program(request: TracedRequest, *, named: bool = True) -> str:
     """Return the program that issued a request."""
+    if not named:
+        return "a program"
     return f"{one_line(request.program, 40) or '?'} (pid {request.pid})"
 
 
-def lines(found: TraceResult, disk: DiskTrace, name: str) -> Iterator[str]:
-    """Yield lines of evidence about one disk."""
+def lines(
+    found: TraceResult, disk: DiskTrace, name: str, *, programs: bool = True
+) -> Iterator[str]:
+    """Yield lines of evidence about one disk. `programs`: they may be named."""
     yield f"trace of {name} for {found.seconds:.3g} s: {summary(found, disk)}"
     for line in totals(disk):
         yield (
@@ -66,11 +70,12 @@ def lines(found: TraceResult, disk: DiskTrace, name: str) -> Iterator[str]:
         )
     if disk.slowest:
         worst = disk.slowest[0]
+        by = program(worst, named=programs)
         yield (
             f"{name} slowest request: {latency(worst.seconds)}, {operation(worst.operation)} of"
-            f" {size(worst.bytes)} at sector {worst.sector}, issued by {program(worst)}"
+            f" {size(worst.bytes)} at sector {worst.sector}, issued by {by}"
         )
-    yield from (f"{name}: {note}" for note in notes(found, disk))
+    yield from (f"{name}: {note}" for note in notes(found, disk, programs=programs))
 
 
 def overdue(disk: DiskTrace) -> tuple[TracedRequest, ...]:
@@ -88,14 +93,15 @@ def summary(found: TraceResult, disk: DiskTrace) -> str:
     return text
 
 
-def notes(found: TraceResult, disk: DiskTrace) -> Iterator[str]:
+def notes(found: TraceResult, disk: DiskTrace, *, programs: bool = True) -> Iterator[str]:
     """Yield what a reader must know to judge the numbers."""
     if disk.vanished:
         yield "the kernel removed the disk during the trace"
     for oldest in overdue(disk)[:1]:
+        by = program(oldest, named=programs)
         yield (
             f"{count(disk.in_flight or 0)} not completed at the end, the oldest for"
-            f" {latency(oldest.seconds)} ({operation(oldest.operation)}, {program(oldest)})"
+            f" {latency(oldest.seconds)} ({operation(oldest.operation)}, {by})"
         )
     if disk.issued_before > disk.requests * SHARE:
         yield f"{count(disk.issued_before)} completed, issued before the trace"

@@ -284,6 +284,28 @@ def test_only_the_ten_slowest_are_named() -> None:
     assert shown == [900, 700, 90, 71, 60, 44, 31, 20, 12, 8]
 
 
+@pytest.mark.parametrize(("reads", "shown"), [(2, 2), (8, 5)])
+def test_of_the_slowest_some_are_reads_also_where_writeback_is_slower(
+    reads: int, shown: int
+) -> None:
+    """A program waits for each read, and for none of the hundred writes in the queue."""
+    pairs = [
+        entry
+        for n in range(20 + reads)
+        for kind, wait in [(b"W", 900 - n) if n < 20 else (b"RA", n)]
+        for entry in (
+            (n * 1000, issue(8 * n, kind)),
+            (n * 1000 + wait, complete(8 * n, kind)),
+        )
+    ]
+    slowest = traced(events(*pairs)).slowest
+    assert [each.operation for each in slowest] == ["write"] * (10 - shown) + ["read_ahead"] * shown
+    assert [each.seconds for each in slowest] == sorted(
+        (each.seconds for each in slowest), reverse=True
+    )
+    assert slowest[-shown].seconds == round((20 + reads - 1) * 1e-6, 9)
+
+
 @given(st.integers(0, 10**11))
 def test_a_step_of_the_histogram_holds_its_latency_within_3_percent(latency_ns: int) -> None:
     """And steps rise with the latency."""

@@ -92,6 +92,17 @@ def test_an_incident_of_a_disk_is_traced_once_for_three_seconds() -> None:
     assert host.lines(incident("sdc")) == []
 
 
+def test_programs_are_not_named_where_the_configuration_forbids_it() -> None:
+    """Neither the one of the slowest request nor of one that is not completed."""
+    host = Host()
+    host.traces = IncidentTraces(host.trace, lambda: NOW, host.posted.put, lambda: False)
+    host.step(incident())
+    assert host.taken() == ""
+    text = "\n".join(host.lines(incident()))
+    assert text.count("a program") == 2
+    assert not any(name in text for name in ("postgres", "mysqld", "812"))
+
+
 def test_one_that_comes_back_is_traced_again_and_has_no_old_evidence() -> None:
     """Each time it begins; the trace of last week is none of today's."""
     host = Host()
@@ -119,13 +130,18 @@ def test_neither_an_array_nor_an_old_incident_is_traced() -> None:
 
 
 def test_nothing_waits_for_a_trace_and_a_storm_has_an_end() -> None:
-    """The loop goes on while one runs; what would be traced minutes later is left out."""
+    """The loop goes on while one runs; what would be traced too late is evidence of its own."""
     host = Host()
     host.ready.clear()
     host.step(*(replace(incident(), identifier=f"I-{n}") for n in range(40)))
     host.ready.set()
     names = [host.posted.get(timeout=WAIT_SECONDS).incident for _ in range(5)]
     assert names == [f"I-{n}" for n in range(incident_traces.MAX_WAITING + 1)]
+    assert host.lines(replace(incident(), identifier="I-4")) == []
+    for left_out in ("I-5", "I-39"):
+        assert host.lines(replace(incident(), identifier=left_out)) == [
+            "no trace of sdb: 5 other disks were to be traced before it"
+        ]
     host.step(replace(incident(), identifier="I-last"))
     assert host.posted.get(timeout=WAIT_SECONDS).incident == "I-last"
 
