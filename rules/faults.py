@@ -2,7 +2,7 @@
 
 A table by the exact name of a shipped alert, or the exact kind of an event; labels of a user's rule
 mean nothing here. A user's alert is Fault.OTHER: an incident of its own object, explained by
-nothing and explaining nothing.
+nothing and explaining nothing. So is one about a backup job, whose directory is on no known disk.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Fault(enum.StrEnum):
     GONE = "gone"
     FAILED = "failed"
     HANGS = "hangs"
+    SLOW = "slow"
     STOPPED = "stopped"
     EXHAUSTED = "no redundancy left"
     DEGRADED = "degraded"
@@ -110,8 +111,8 @@ class Meaning:
 
     @property
     def lasts(self) -> bool:
-        """Whether it blocks programs for as long as it lasts."""
-        return self.fault in {Fault.HANGS, Fault.SUSPENDED}
+        """Whether it blocks programs, or slows them down, for as long as it lasts."""
+        return self.fault in {Fault.HANGS, Fault.SUSPENDED, Fault.SLOW}
 
     @property
     def blocks_programs(self) -> bool:
@@ -165,6 +166,7 @@ RULES = _table(
     # programs wait
     _all("DeviceHang", Fault.HANGS, _D),
     _all("DeviceSuspended", Fault.SUSPENDED, _M),
+    _all("DiskSlow", Fault.SLOW, _D),
     _all(
         "WriteStall WriteStallRepeats WritebackNoProgress ReclaimStall ReclaimStallRepeats",
         Fault.STALL,
@@ -188,6 +190,7 @@ RULES = _table(
         " ControllerDiskErrorsInBaseline DiskInterfaceCrcErrors"
         " DiskInterfaceCrcErrorsInBaseline DiskNormalizedValueDropped DiskNormalizedValueLow"
         " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTemperatureHigh"
+        " DiskUnscanned DiskOfflineCollectionNeverStarted"
         " DiskGrownDefectsIncreased DiskUncorrectedErrors ScsiDiskWarning NvmeCriticalWarning"
         " NvmeMediaErrorsIncreased NvmeSpareLow DiskEnduranceUsed DiskWearingOut NvmeOverheated"
         " NvmePowerLost",
@@ -237,16 +240,22 @@ RULES = _table(
     _all("FilesystemReadOnly", Fault.READ_ONLY, _F, lasting=True),
     _all("FilesystemUnexpectedReadOnly FilesystemBecameReadOnly", Fault.ERRORS, _F, lasting=True),
     _all(
-        "FilesystemErrorsInBaseline BtrfsErrors BtrfsReadErrors BtrfsErrorsInBaseline",
+        "FilesystemErrorsInBaseline FilesystemBadBlocks BtrfsErrors BtrfsReadErrors"
+        " BtrfsErrorsInBaseline",
         Fault.ERRORS,
         _F,
         lasting=True,
     ),
     _all("BtrfsDeviceMissing", Fault.DEGRADED, _F, lasting=True),
+    # backups and archived logs
+    _all("BackupOld", Fault.OTHER, _F, lasting=True),
+    _all("BackupLimitUnknown BackupSlow BackupShrunk RetentionShort", Fault.OTHER, _F),
+    _all("BackupUnreadable", Fault.UNREADABLE, _F),
     # settings
     _all(
         "MountStrictAtime Swapping DirtyRatioTooLarge ZoneReclaimEnabled NoSwap"
-        " BdflushPresent ThpDefragAlways SwappinessZero CompetingMonitor CompetingMonitorAreca"
+        " BdflushPresent DirtyWritebackDisabled DirtyExpireTooLong ThpDefragAlways SwappinessZero"
+        " CompetingMonitor CompetingMonitorAreca"
         " CompetingMonitorThreeware SchedulerUnsuitable PartitionMisaligned DeviceMisaligned"
         " RequestsAboveChunk RequestsSplit QueueDepthTooLarge ReadAheadBelowStripe",
         Fault.SETTING,
@@ -269,6 +278,7 @@ CLASSES: Mapping[str, Meaning] = {
     Condition.DISK_FAILING: Meaning(Fault.ERRORS, _D),
     Condition.CONTROLLER_EVENT: Meaning(Fault.ERRORS, _A),
     Condition.IO_ERROR: Meaning(Fault.ERRORS, _D),
+    Condition.SURFACE_ERROR: Meaning(Fault.ERRORS, _D),
     Condition.SPACE_LOW: Meaning(Fault.FULL, _M),
     Condition.CONTROLLER_WRITE_CACHE: Meaning(Fault.ERRORS, _A),
     Condition.FILESYSTEM_ERROR: Meaning(Fault.FAILED, _F),
@@ -342,7 +352,9 @@ SUMS_UP = frozenset({"ControllerImpaired"})
 it."""
 SHORT = frozenset({"MdDegraded", "MdDegradedFurther", "ControllerArrayDegraded"})
 """Shipped alerts about missing members of an array."""
-TIMED = frozenset({"DeviceHang", "DeviceSuspended", "ProbeProgramStuck", "WritebackNoProgress"})
+TIMED = frozenset(
+    {"DeviceHang", "DeviceSuspended", "DiskSlow", "ProbeProgramStuck", "WritebackNoProgress"}
+)
 """Shipped alerts whose value is for how many seconds it has been so."""
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.procfs.cgroup_io import MAX_GROUPS
 from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS, increases
+from iowarden.collectors.procfs.stat import USER_HZ
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.faults import RULES
-from iowarden.rules.quantity import quantity, size
+from iowarden.rules.quantity import duration, quantity, size
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -33,6 +35,10 @@ DIRECTIONS = {
 INTERVAL_SECONDS = 5.0
 MIN_BYTES_PER_SECOND = 65_536.0
 """Less than this of all programs together is nothing: its shares do not explain a busy disk."""
+MIN_AGE_SECONDS = 60.0
+"""The mean rate of a program that has just started is none of a backlog of minutes."""
+MAX_BEFORE_SECONDS = 300.0
+"""Who wrote earlier than that filled another backlog."""
 MIN_SHARE_RATIO = 0.05
 MIN_WAITING_RATIO = 0.1
 MAX_NAMED = 3
@@ -67,6 +73,8 @@ class IoReading:
     groups: Sequence[CgroupIo] | None
     problem: str = ""
     groups_problem: str = ""
+    groups_cut_off: bool = False
+    """Whether there are more control groups than were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,8 @@ class IoUsage:
     """Who did what within `seconds`; the largest first.
 
     `by` has READS and WRITES, without those that could not be read; `left_out` processes are
-    missing in it; `top_writer` wrote most since its start; `waiters` is None if not known.
+    missing in it; `top_writer` has the highest mean rate since its start, `top_writer_seconds` ago;
+    `waiters` is None if not known.
     """
 
     seconds: float
@@ -110,9 +119,15 @@ class IoUsage:
     has_programs: bool = False
     """Whether the shares are those of programs; else of units only."""
     left_out: int = 0
-    top_writer: ProcessIo | None = None
     problem: str = ""
     waiters_problem: str = ""
+    units_cut_off: bool = False
+    """Whether there are more units than were read: one of those may write or wait most."""
+    top_writer: ProcessIo | None = None
+    top_writer_seconds: float = 0.0
+    before: tuple[Share, ...] = ()
+    """Who wrote `before_seconds` earlier, if no program does now."""
+    before_seconds: float = 0.0
 
     def bytes_per_second(self, what: str) -> float:
         """Return the bytes per second of all programs together."""
@@ -127,7 +142,7 @@ def usage(before: IoReading, after: IoReading) -> IoUsage | None:
     if seconds < MIN_INTERVAL_SECONDS:
         return None
     by: dict[str, tuple[Share, ...]] = {}
-    left_out, most = 0, None
+    left_out, most, age = 0, None, 0.0
     if before.sweep is not None and after.sweep is not None:
         found = increases(before.sweep, after.sweep)
         by = {
@@ -136,7 +151,10 @@ def usage(before: IoReading, after: IoReading) -> IoUsage | None:
         }
         left_out = len(after.sweep.not_read)
         own = [each for each in after.sweep.processes if each.pid != _INIT]
-        most = max(own, key=_net, default=None)
+        # Not the most bytes: those are of a database that has been running for a year.
+        ages = {each: after.sweep.boot_seconds - each.start_ticks / USER_HZ for each in own}
+        most = max(own, key=lambda p: _net(p) / max(ages[p], MIN_AGE_SECONDS), default=None)
+        age = 0.0 if most is None else ages[most]
     elif before.groups is not None and after.groups is not None:
         by = _of_units(before.groups, after.groups, seconds)
     waiters = None
@@ -146,8 +164,22 @@ def usage(before: IoReading, after: IoReading) -> IoUsage | None:
             for each in sorted(after.groups, key=lambda g: (-(g.full_ratio or 0.0), g.unit))
         )[:MAX_RANKED]
     programs = after.sweep is not None and before.sweep is not None
-    problems = after.problem, after.groups_problem
-    return IoUsage(seconds, by, waiters, programs, left_out, most, *problems)
+    problems = after.problem, after.groups_problem, after.groups_cut_off
+    return IoUsage(seconds, by, waiters, programs, left_out, *problems, most, age)
+
+
+def following(old: IoUsage, new: IoUsage, elapsed_seconds: float) -> IoUsage:
+    """Return a result with who wrote before if no program writes now.
+
+    Who fills the page cache is paused when it is full: for 65 s in tests/fixtures, write-stall.
+    Source: kernel, mm/page-writeback.c (balance_dirty_pages).
+    """
+    shares, seconds = old.before, old.before_seconds + elapsed_seconds
+    if _is_noticeable(old, WRITES):
+        shares, seconds = old.by[WRITES], elapsed_seconds
+    if _is_noticeable(new, WRITES) or seconds > MAX_BEFORE_SECONDS:
+        return new
+    return replace(new, before=shares, before_seconds=seconds)
 
 
 def samples(found: IoUsage) -> list[Sample]:
@@ -230,24 +262,35 @@ def _who(found: IoUsage, what: str) -> str:
     shares = found.by.get(what)
     if shares is None:
         return ""
-    if found.bytes_per_second(what) < MIN_BYTES_PER_SECOND:
-        return _idle(found, what)
+    missing = f" (processes that could not be read: {found.left_out})" if found.left_out else ""
+    missing += "" if found.has_programs else _cut_off(found)
+    if not _is_noticeable(found, what):
+        return _idle(found, what) + missing
+    return f"{_WHO[what]}: {_named(shares)}{missing}"
+
+
+def _is_noticeable(found: IoUsage, what: str) -> bool:
+    return found.bytes_per_second(what) >= MIN_BYTES_PER_SECOND
+
+
+def _named(shares: Sequence[Share]) -> str:
     named = [s for s in shares if s.ratio >= MIN_SHARE_RATIO][:MAX_NAMED] or list(shares[:1])
     parts = [f"{_percent(s.ratio)} {shown(s)}" for s in named]
     rest = 1 - sum(s.ratio for s in named)
-    parts += [f"{_percent(rest)} others"] if rest >= MIN_SHARE_RATIO else []
-    missing = f" (processes that could not be read: {found.left_out})" if found.left_out else ""
-    return f"{_WHO[what]}: {', '.join(parts)}{missing}"
+    return ", ".join([*parts, f"{_percent(rest)} others"] if rest >= MIN_SHARE_RATIO else parts)
 
 
 def _idle(found: IoUsage, what: str) -> str:
     """Return that hardly anything was done; what waits to be written was written before."""
     text = f"{_WHO[what]}: no program {_DID[what]} noticeably within {found.seconds:.0f} s"
+    if what == WRITES and found.before:
+        return f"{text}; {duration(found.before_seconds)} before: {_named(found.before)}"
     most = found.top_writer
     if what is READS or most is None or _net(most) < MIN_BYTES_PER_SECOND:
         return text
     place = ", ".join(filter(None, (most.unit, f"pid {most.pid}")))
-    return f"{text}; most since its start: {most.command} ({place}), {size(_net(most))}"
+    since = f"{size(_net(most))} in {duration(found.top_writer_seconds)}"
+    return f"{text}; highest mean rate since its start: {most.command} ({place}), {since}"
 
 
 def shown(share: Share) -> str:
@@ -266,7 +309,11 @@ def shown(share: Share) -> str:
 def _waits(found: IoUsage) -> str:
     units = [w for w in found.waiters or () if w.full_ratio >= MIN_WAITING_RATIO][:MAX_WAITING]
     names = ", ".join(f"{each.unit} {_percent(each.full_ratio)}" for each in units)
-    return f"who waits: {names} of the last 10 s" if names else ""
+    return f"who waits: {names} of the last 10 s{_cut_off(found)}" if names else ""
+
+
+def _cut_off(found: IoUsage) -> str:
+    return f" (only the first {MAX_GROUPS} control groups were read)" if found.units_cut_off else ""
 
 
 def _percent(ratio: float) -> str:

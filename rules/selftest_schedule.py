@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.collectors.smart.drive import Protocol, ReadStatus
+from iowarden.collectors.smart.drive import OfflineCollection, Protocol, ReadStatus
 from iowarden.rules.calendar import Calendar  # noqa: TC001 - to be evaluated
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Disk, Disks, Drive, SelfTest
     from iowarden.rules.incidents.model import IncidentMember
 
-KINDS = ("short", "long", "conveyance")
+OFFLINE = "offline"
+"""Off-line data collection: reads the surface when idle, and is in no log but its own status."""
+KINDS = ("short", "long", "conveyance", OFFLINE)
 EVERY = "*"
 ROTATIONAL, SOLID_STATE = "rotational", "solid-state"
 BUSY_RATIO = 0.5
@@ -39,7 +41,7 @@ SETTLE_SECONDS = 900.0
 UNKNOWN_SECONDS = 3 * 86_400.0
 """Limit for a test of unknown duration: the largest disks take less than two days."""
 MAX_RETAINED = 5000
-_NAMES = {"short": "short", "long": "extended", "conveyance": "conveyance"}
+_NAMES = {"short": "short", "long": "extended", "conveyance": "conveyance", OFFLINE: OFFLINE}
 """The names of the drive's log."""
 _USUAL_MINUTES = {"short": 10, "conveyance": 10}
 """Upper limits, if the drive does not report a duration. Source: smartctl(8), '-t'."""
@@ -103,6 +105,14 @@ INSTEAD = (
 IN_PROGRESS = frozenset({SelfTestState.STARTING, SelfTestState.RUNNING})
 _RETRIED = frozenset({SelfTestState.INTERRUPTED, SelfTestState.NOT_BEGUN})
 """Not run: tried again."""
+
+
+_COLLECTED = {
+    OfflineCollection.COMPLETED: (SelfTestState.PASSED, "completed without error"),
+    OfflineCollection.ABORTED: (SelfTestState.INTERRUPTED, "aborted by a command"),
+    OfflineCollection.FAILED: (SelfTestState.FAILED, "aborted by the drive: fatal error"),
+}
+"""Results of off-line data collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +329,7 @@ def plan(
         for candidate in found
         if (group := group_of(groups, candidate)) is not None
         for kind in group.calendars
-        if candidate.kinds is None or kind in candidate.kinds
+        if kind in supported(candidate)
         if (since := _since(group, kind, candidate.disk, runs, now, zone, ahead_seconds))
         is not None
     ]
@@ -336,6 +346,17 @@ def plan(
             used.update(dict.fromkeys(candidate.shares, each.disk))
         result.append(replace(each, postponed=reason))
     return result
+
+
+def supported(candidate: Candidate) -> tuple[str, ...]:
+    """Return the kinds of self-tests that a disk supports, or may support.
+
+    Off-line data collection only if it reports that: for '-t offline' a SCSI disk runs another
+    test, in the foreground. Source: smartctl(8), '-t'.
+    """
+    if candidate.kinds is not None:
+        return candidate.kinds
+    return tuple(kind for kind in KINDS if kind != OFFLINE)
 
 
 def blocked_by(candidate: Candidate, found: Iterable[Candidate], runs: Runs) -> str:
@@ -363,7 +384,7 @@ def _since(
     run = runs.get(disk, {}).get(kind)
     if run is None:
         return None  # nothing is due when a disk is first seen
-    own = _share(disk) * group.spread_seconds
+    own = spread_share(disk) * group.spread_seconds
     at = group.calendars[kind].latest(now + ahead - own, zone)
     if at is None or (at := at + own - ahead) <= run.seen_seconds:
         return None
@@ -389,10 +410,10 @@ def _in_progress(runs: Runs, disk: str) -> bool:
 
 
 def _worth(kind: str) -> int:
-    return ("conveyance", "short", "long").index(kind)
+    return (OFFLINE, "conveyance", "short", "long").index(kind)
 
 
-def _share(disk: str) -> float:
+def spread_share(disk: str) -> float:
     """Return a fixed number from 0 to 1 for each disk."""
     return zlib.crc32(disk.encode(errors="surrogateescape")) / 2**32
 
@@ -403,7 +424,7 @@ def following(
     """Return when a test is due next, in Unix time; None if it is not scheduled."""
     if group is None or kind not in group.calendars:
         return None
-    own = _share(disk) * group.spread_seconds
+    own = spread_share(disk) * group.spread_seconds
     at = group.calendars[kind].following(realtime_seconds - own, zone)
     return None if at is None else at + own
 
@@ -459,6 +480,11 @@ def follow(run: SelfTestRun, kind: str, disk: Disk | None, now: float) -> SelfTe
     if drive is not None and read is not None and read > run.begun_seconds:
         if drive.self_test_remaining_ratio is not None:
             return run
+        collected = drive.offline_collection
+        # Of the one before, until the drive has had its time.
+        early = collected is OfflineCollection.COMPLETED and lasts < 60 * (run.minutes or 0)
+        if kind == OFFLINE and collected in _COLLECTED and not early:
+            return ended(run, *_COLLECTED[collected], now)
         entries = list(_ended(drive))
         texts = [text for text, _ in entries]
         # The log shifts by one entry per test; what was in it before is at its end now.
@@ -466,12 +492,12 @@ def follow(run: SelfTestRun, kind: str, disk: Disk | None, now: float) -> SelfTe
         new = next(n for n in range(len(texts) + 1) if texts[n:] == list(before[: len(texts) - n]))
         for _, test in entries[:new]:
             if test.kind in (kind, _NAMES[kind]):
-                outcome = {
+                outcomes = {
                     True: SelfTestState.PASSED,
                     False: SelfTestState.FAILED,
                     None: SelfTestState.INTERRUPTED,
                 }
-                return ended(run, outcome[test.passed], test.status, now, test.lba)
+                return ended(run, outcomes[test.passed], test.status, now, test.lba)
         if run.minutes is not None and lasts > 2 * 60 * run.minutes + SETTLE_SECONDS:
             return ended(
                 run, SelfTestState.UNKNOWN, "the drive's self-test log has no entry of it", now

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.block.udev import UdevDevice
     from iowarden.collectors.competing_monitors import Monitors
+    from iowarden.collectors.filesystem.backups import DirectoryState
     from iowarden.collectors.filesystem.btrfs import BtrfsDevice
+    from iowarden.collectors.filesystem.btrfs_scrub import BtrfsScrub
     from iowarden.collectors.filesystem.ext4 import Ext4
     from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.collectors.filesystem.statfs import Filesystems
@@ -73,8 +75,10 @@ class Snapshot:
     hwmon: tuple[Temperature, ...] | None = None
     ext4: Mapping[str, Ext4] | None = None
     btrfs: tuple[BtrfsDevice, ...] | None = None
+    btrfs_scrub: Mapping[str, BtrfsScrub] | None = None
     enclosure: tuple[EnclosureSlot, ...] | None = None
     filesystem: Filesystems | None = None
+    backups: tuple[DirectoryState, ...] | None = None
     smart: Disks | None = None
     kernel_log: KernelLog | None = None
     controllers: Controllers | None = None

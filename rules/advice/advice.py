@@ -49,6 +49,7 @@ PACKAGES = {
     "btrfs": "btrfs-progs",
     "cryptsetup": "cryptsetup-bin",
     "dmsetup": "dmsetup",
+    "dumpe2fs": "e2fsprogs",
     "e2fsck": "e2fsprogs",
     "fsck.f2fs": "f2fs-tools",
     "ip": "iproute2",

@@ -73,7 +73,7 @@ UNREADABLE = frozenset(
     "DiskFailing DiskAttributeFailed DiskErrorsIncreased DiskPendingSectors DiskUncorrectedErrors"
     " NvmeMediaErrorsIncreased MdMemberReadErrors MdMemberWantReplacement MdMemberBadBlocks"
     " block_medium_error scsi_medium_error ata_medium_error nvme_medium_error"
-    " md_read_uncorrectable".split()
+    " md_read_uncorrectable scan_bad_range scan_gave_up".split()
 )
 """Alerts and events of a disk that loses its data, or will."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors.model import Labels, Outcome, Sample
 from iowarden.rules.engine.source_status import VALID_PERIODS
 from iowarden.rules.signals import table as signals
+from iowarden.rules.signals.raid import md_state
 from iowarden.rules.signals.signal import GAP_SECONDS, Derived, Inputs
 from iowarden.rules.signals.smart import disk_monitoring
 from iowarden.rules.snapshot import SOURCES, Snapshot
@@ -54,6 +55,8 @@ class SignalGroups:
         """The groups that cannot be computed although all their data sources were read."""
         self.errors_logged: Mapping[str, float] = {}
         """Medium errors in logs, by disk."""
+        self.scanned: frozenset[str] = frozenset()
+        """Devices that a surface scan reads now."""
 
     def resume(self, now: float) -> None:
         """Restart the time limits of all groups: nothing was polled meanwhile."""
@@ -94,6 +97,7 @@ class SignalGroups:
             frozenset(failed),
             asleep_seconds,
             self.errors_logged,
+            scanned=self.scanned,
         )
         derived = self._derived if "block" in values else None
         self._state, result = signals.step_all(self._state, inputs, derived, self._slow)
@@ -137,6 +141,10 @@ class SignalGroups:
     def inventory(self) -> disk_monitoring.MonitoringState:
         """Return the monitoring state of all disks."""
         return disk_monitoring.GROUP.state(self._state.groups)
+
+    def md_checks(self) -> dict[str, float]:
+        """Return when the last complete check of each md array ended, by the program's clock."""
+        return md_state.complete_checks(md_state.GROUP.state(self._state.groups))
 
     def forget_disk(self, disk: str) -> None:
         """Mark a missing disk, given by its label, as removed on purpose."""

@@ -68,6 +68,8 @@ FULL = frozenset({"fs_no_space"})
 """Events of a full file system, not of the disk below it."""
 NEIGHBOUR_SECONDS = 1.0
 """How long such a line waits for the next line, which names array and member."""
+AT_BOOT_SECONDS = 1800.0
+"""A controller starts minutes before the kernel, and its log is polled minutes later."""
 _PATH_CONDITIONS = frozenset({Condition.COMMAND_TIMEOUT, Condition.DEVICE_UNAVAILABLE})
 _PATH_KINDS = frozenset(
     (
@@ -307,7 +309,9 @@ class _Correlation:
             return
         key = event.source, row.kind, own.key
         before = self.groups.get(key)
-        burst = event_table.extended(before.burst if before else None, row, event)
+        burst = event_table.extended(
+            before.burst if before else None, row, event, at_boot=self._at_boot(at)
+        )
         same = before is not None and burst.count > 1
         now = self.batch.now_seconds
         if not same or before is None:
@@ -483,6 +487,15 @@ class _Correlation:
             return now
         # The clock was not compared, but the time between its entries is known.
         return now - min(max(last - event.clock_seconds, 0.0), DAY_SECONDS)
+
+    def _at_boot(self, at: float) -> bool:
+        """Whether the host booted at a time, or just before it was reported; True if unknown."""
+        booted = self.batch.booted_seconds
+        if booted is None:
+            return True
+        ahead = self.batch.realtime_seconds - self.batch.now_seconds
+        up_seconds = self.batch.realtime_seconds - booted
+        return up_seconds < AT_BOOT_SECONDS or abs(at + ahead - booted) < AT_BOOT_SECONDS
 
     def _count(self, kind: str, device: str, count: int) -> None:
         """Add events that were only counted, not passed on."""

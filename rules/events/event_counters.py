@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MAX_DISKS = 2000
 MEDIUM = frozenset(
     (
+        "scan_bad_range",
         "block_medium_error",
         "scsi_medium_error",
         "ata_medium_error",

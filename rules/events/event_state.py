@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.rules.events.event_table import EventRule
 
 DAY_SECONDS = 86_400.0
-OWN = ("kernel", "md")
+OWN = ("kernel", "md", "scan")
 """Data sources whose events have Unix time."""
 GAPS = "controller"
 """Data source of events that iowarden itself derives about a controller's log."""

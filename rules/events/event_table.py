@@ -46,7 +46,7 @@ _FILE_KEYS = ("advice", "groups")
 _SHARED_KEYS = ("advice", "condition", "source", "consequence", "sent")
 _GROUP_KEYS = ("name", "events", *_SHARED_KEYS)
 _ROW_KEYS = ("severity", "meaning", "storm", "controller", "ends", *_SHARED_KEYS)
-_STORM_KEYS = ("count", "window", "severity")
+_STORM_KEYS = ("count", "window", "severity", "except_boot")
 _KIND = re.compile(r"[a-z0-9_]{1,64}")
 _CONDITIONS = frozenset(map(str, Condition))
 _CODE = re.compile(r"0x[0-9a-f]{1,4}", re.IGNORECASE)
@@ -59,6 +59,8 @@ class Storm:
     count: int
     window_seconds: float
     severity: Severity
+    except_boot: bool = False
+    """Events at a boot of the host do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +287,7 @@ class _TableReader:
         if severity is not None and worse <= severity:
             message = f"{what}: expected one above {severity.name.lower()}, or no storm"
             self._nodes.wrong(start(node), message)
-        return Storm(int(count), window, worse)
+        return Storm(int(count), window, worse, self._truth(fields, "except_boot", what))
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,19 +322,23 @@ def object_of(event: StorageEvent) -> str:
     return event.device or " ".join(filter(None, (event.controller, event.place)))
 
 
-def extended(burst: Burst | None, row: EventRule, event: StorageEvent) -> Burst:
+def extended(
+    burst: Burst | None, row: EventRule, event: StorageEvent, *, at_boot: bool = False
+) -> Burst:
     """Return a burst with one more event, or a new burst: 100,000 lines may be one burst.
 
-    Its severity only rises. Events are in the order of their data source.
+    Its severity only rises. Events are in the order of their data source. `at_boot`: the host
+    booted at that time, which explains the event.
     """
     at, severity, storm = moment(event), row.severity_of(event), row.storm
+    counts = storm is not None and not (at_boot and storm.except_boot)
     window = WINDOW_SECONDS if storm is None else max(WINDOW_SECONDS, storm.window_seconds)
     over = burst is not None and None not in (at, burst.until)
     if burst is None or (over and (at or 0.0) - (burst.until or 0.0) > window):
-        begun = () if at is None or storm is None else (at,)
+        begun = () if at is None or not counts else (at,)
         return Burst(row.kind, object_of(event), severity, 1, event, event, at, begun)
     times = burst.times
-    if storm is not None and at is not None:
+    if storm is not None and counts and at is not None:
         times = (*times, at)[-storm.count :]
         if len(times) == storm.count and times[-1] - times[0] <= storm.window_seconds:
             severity = _more_severe(severity, storm.severity)

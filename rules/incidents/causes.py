@@ -46,7 +46,7 @@ iscsid.conf; kernel, scsi_transport_fc.c, nvme/host/fabrics.h.
 """
 Key = tuple["Labels", str]
 _MAP_SUFFERS = frozenset((Fault.HANGS, Fault.STOPPED, Fault.DEGRADED))
-_SUFFERS = frozenset((Fault.HANGS, Fault.GONE, Fault.FAILED, Fault.RESETS))
+_SUFFERS = frozenset((Fault.HANGS, Fault.SLOW, Fault.GONE, Fault.FAILED, Fault.RESETS))
 _EXPLAINED = faults.SYMPTOMS | CAUSES - {Fault.FULL}
 _LAYERS = (
     ("adapter ", Layer.ADAPTER),
@@ -223,6 +223,8 @@ def explains(a: Fact, b: Fact, around: CauseContext) -> bool:
     """Whether a cause explains the alert of another object."""
     if a.subject == b.subject or not a.is_cause or b.what.fault not in _EXPLAINED:
         return False
+    if a.what.fault is Fault.SLOW and not b.what.symptom:
+        return False  # that a disk is slow breaks nothing
     early = a.began < b.began - BEFORE_SECONDS
     lasts = not a.event and a.what.lasts and b.what.symptom
     if a.after(b) > AFTER_SECONDS or (early and not lasts):
@@ -234,7 +236,8 @@ def explains(a: Fact, b: Fact, around: CauseContext) -> bool:
         b.subject == f"{ADAPTER}{a.adapter}"
     ):  # it resets what does not answer; otherwise it is at fault
         lost = b.what.fault is Fault.GONE and b.layer is Layer.DISK  # 'removing handle': it is a's
-        return (lost or b.what.fault is Fault.RESETS) and a.layer is Layer.DISK
+        starved = a.what.fault is Fault.SLOW and b.what.fault is Fault.PRESSURE
+        return (lost or starved or b.what.fault is Fault.RESETS) and a.layer is Layer.DISK
     if a.subject == f"{ADAPTER}{b.adapter}":
         return a.layer < b.layer
     if b.subject in around.maps.get(a.subject, ()):  # paths are lost: the fault is that of the map
@@ -277,7 +280,9 @@ def _together(facts: Iterable[Fact], around: CauseContext) -> tuple[dict[Key, Fa
             continue
         first, second = group[:2]
         lost = sum(each.what.fault is Fault.GONE for each in group[1:])
-        alone = second.after(first) >= ALONE_SECONDS and lost < TOGETHER_DISKS
+        slow = all(each.what.fault is Fault.SLOW for each in group)
+        # When a disk became slow is known to ten seconds only: their order proves nothing.
+        alone = second.after(first) >= ALONE_SECONDS and lost < TOGETHER_DISKS and not slow
         if alone and adapter != FABRIC:
             cause = first
         else:
@@ -287,7 +292,7 @@ def _together(facts: Iterable[Fact], around: CauseContext) -> tuple[dict[Key, Fa
                 key=((("adapter", adapter),), key),
                 subject=key,
                 object=adapter_text(adapter, around.drivers.get(adapter, "")),
-                what=faults.Meaning(Fault.FAILED, Layer.ADAPTER),
+                what=faults.Meaning(Fault.SLOW if slow else Fault.FAILED, Layer.ADAPTER),
                 layer=Layer.ADAPTER,
                 event=False,
                 silent=all(each.silent for each in own),

@@ -104,14 +104,18 @@ class IncidentMember:
 
     @property
     def fact(self) -> tuple[str, Fault, str]:
-        """Return what a mail reports once: object and fault; for a user's alert its name as well.
+        """Return what a mail reports once: object and fault.
 
-        A file system that failed becomes read-only soon after: that is one fact.
+        A file system that failed becomes read-only soon after: that is one fact. For an alert of a
+        user, or about a backup job, its name and the job's pattern of files count as well.
         """
         what = self.what
         if what.of_file_system and what.fault in {Fault.FAILED, Fault.READ_ONLY}:
             return self.subject, Fault.FAILED, "file system"
-        return self.subject, what.fault, self.name if what.fault is Fault.OTHER else ""
+        if what.fault is not Fault.OTHER:
+            return self.subject, what.fault, ""
+        glob = dict(self.labels).get("glob", "")
+        return self.subject, what.fault, f"{self.name} {glob}".rstrip()
 
     @property
     def over_seconds(self) -> float | None:

@@ -47,6 +47,8 @@ class Inputs:
     """For how long the host has been suspended since its boot."""
     errors_logged: Mapping[str, float] | None = None
     """Medium errors by disk that the kernel or a controller logged."""
+    scanned: frozenset[str] = frozenset()
+    """Disks that iowarden's own surface scan reads now."""
 
 
 @dataclass(frozen=True, slots=True)

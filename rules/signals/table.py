@@ -6,8 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.rules.signals import activity
-from iowarden.rules.signals.device import device, device_state, hung, multipath, suspended
-from iowarden.rules.signals.filesystem import filesystem_errors, fullness, mount_state
+from iowarden.rules.signals.device import device, device_state, hung, multipath, slow, suspended
+from iowarden.rules.signals.filesystem import (
+    backups,
+    filesystem_errors,
+    fullness,
+    mount_state,
+)
 from iowarden.rules.signals.leaves import amplifications
 from iowarden.rules.signals.memory import defaults, reclaim, swap
 from iowarden.rules.signals.queue import (
@@ -55,8 +60,10 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     request_size.ALIGNMENT_GROUP,
     queue_depth.HOST_GROUP,
     queue_depth.STARVED_GROUP,
+    slow.GROUP,
     scheduler.GROUP,
     fullness.GROUP,
+    backups.GROUP,
     mount_state.GROUP,
     filesystem_errors.EXT4_GROUP,
     filesystem_errors.BTRFS_GROUP,

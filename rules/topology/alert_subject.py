@@ -53,6 +53,8 @@ def subject(
         return _of_disk(topology, disk(own["disk"]) or named, what)
     if not device and "host" in own:
         return adapter_identity(own["host"])
+    if not device and own.get("directory"):
+        return Identity(f"directory {own['directory']}", own["directory"])
     if not device and "fsid" in own:
         return Identity(f"file system {own['fsid']}", own.get("label") or own["fsid"])
     if not device:

@@ -136,19 +136,55 @@ def test_a_script_whose_programs_end_is_named_with_them() -> None:
 
 
 def test_who_wrote_before_is_named_where_nothing_is_written_now() -> None:
-    """Dd has written all into the page cache, and waits in fsync."""
-    old = [process(10, "dd", "dd.service", writes=8 << 30), process(1, "systemd", writes=1 << 40)]
-    assert io_usage.sentences(between(old, old), STALL) == [
+    """Dd has written all into the page cache, and waits in fsync.
+
+    Another one wrote more since it started a day ago; a third, a little within a tenth of a second.
+    """
+    old = (
+        process(10, "dd", "dd.service", writes=8 << 30, start=8_640_400),
+        process(1, "systemd", writes=1 << 50),
+        process(812, "postgres", writes=1 << 40),
+        process(900, "cron", writes=100 * MIB, start=8_650_490),
+    )
+    first, second = (IoReading(at, Sweep(at, old), None) for at in (86_500.0, 86_505.0))
+    found = io_usage.usage(first, second)
+    assert found is not None
+    assert io_usage.sentences(found, STALL) == [
         (
-            "who writes: no program wrote noticeably within 5 s; most since its start: dd"
-            " (dd.service, pid 10), 8.0 GiB"
+            "who writes: no program wrote noticeably within 5 s; highest mean rate since its"
+            " start: dd (dd.service, pid 10), 8.0 GiB in 1 min 41 s"
         )
     ]
-    assert io_usage.sentences(between(old, old), PHANTOM) == [
+    assert io_usage.sentences(found, PHANTOM) == [
         "who reads: no program read noticeably within 5 s"
     ]
     assert io_usage.sentences(between([], []), STALL) == [
         "who writes: no program wrote noticeably within 5 s"
+    ]
+
+
+def test_who_filled_the_page_cache_is_named_while_all_writers_are_paused() -> None:
+    """For five minutes; then, and if another one writes, it is no longer of interest."""
+    old = process(10, "dd", "dd.service")
+    filled = replace(old, write_bytes=50 * MIB)
+    wrote, paused = between([old], [filled]), between([filled], [filled])
+    line = "who writes: no program wrote noticeably within 5 s; {} before: 100 % dd"
+    line += " (dd.service, pid 10, 10.0 MiB/s)"
+    first = io_usage.following(wrote, paused, 50.0)
+    second = io_usage.following(first, paused, 60.0)
+    assert io_usage.sentences(first, STALL) == [line.format("50 s")]
+    assert io_usage.sentences(second, STALL) == [line.format("1 min 50 s")]
+    assert io_usage.following(second, wrote, 60.0) == wrote
+    assert io_usage.following(second, paused, 200.0) == paused
+    assert io_usage.sentences(first, PHANTOM) == [
+        "who reads: no program read noticeably within 5 s"
+    ]
+
+
+def test_that_no_program_wrote_is_a_guess_if_some_could_not_be_read() -> None:
+    """The one that writes may be among them."""
+    assert io_usage.sentences(between([], [], left_out=7), STALL) == [
+        "who writes: no program wrote noticeably within 5 s (processes that could not be read: 7)"
     ]
 
 
@@ -191,6 +227,22 @@ def test_without_a_probe_units_are_known_where_the_kernel_counts_them() -> None:
     assert io_usage.samples(found) == []
     assert READS not in found.by
     assert found.problem == "no probe"
+
+
+def test_more_units_than_were_read_are_in_the_sentence_about_units() -> None:
+    """The one that waits most may be another one; programs are counted on their own."""
+    cut_off = " (only the first 1000 control groups were read)"
+    before = (CgroupIo("/a.service", "a.service", 0.9, 0.8, 0, 0),)
+    after = (CgroupIo("/a.service", "a.service", 0.9, 0.8, 0, 5 * MIB),)
+    first = IoReading(100.0, None, before, groups_cut_off=True)
+    units = io_usage.usage(first, replace(first, uptime_seconds=105.0, groups=after))
+    assert units is not None
+    assert io_usage.sentences(units, STALL) == [
+        f"who writes: 100 % a.service (1.0 MiB/s){cut_off}",
+        f"who waits: a.service 80 % of the last 10 s{cut_off}",
+    ]
+    programs = replace(units, has_programs=True)
+    assert io_usage.sentences(programs, STALL)[0] == "who writes: 100 % a.service (1.0 MiB/s)"
 
 
 def test_nothing_readable_is_no_sentence() -> None:

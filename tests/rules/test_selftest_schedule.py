@@ -21,6 +21,7 @@ from iowarden.collectors.smart.drive import (
     Disk,
     Disks,
     Drive,
+    OfflineCollection,
     PollResult,
     Protocol,
     ReadStatus,
@@ -346,7 +347,7 @@ def test_a_year_with_downtimes_begins_every_test_the_right_number_of_times(seed:
     group = GROUPS_OF_A_YEAR[0]
     for (disk, kind), begun in machine.begun.items():
         expected, at = [], start
-        own = selftest_schedule._share(disk) * group.spread_seconds
+        own = selftest_schedule.spread_share(disk) * group.spread_seconds
         while (following := group.calendars[kind].following(at, BERLIN)) is not None:
             at = following
             if at + own >= end - 3 * DAY:
@@ -500,6 +501,40 @@ def test_a_test_of_another_kind_in_the_log_is_not_the_result() -> None:
     run = SelfTestRun(0.0, SelfTestState.RUNNING, 0.0)
     assert selftest_schedule.follow(run, "long", None, DAY).outcome is SelfTestState.RUNNING
     assert selftest_schedule.follow(run, "long", None, 4 * DAY).outcome is SelfTestState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "outcome"),
+    [
+        (OfflineCollection.COMPLETED, 599.0, SelfTestState.RUNNING),
+        (OfflineCollection.COMPLETED, 600.0, SelfTestState.PASSED),
+        (OfflineCollection.RUNNING, 700.0, SelfTestState.RUNNING),
+        (OfflineCollection.SUSPENDED, 700.0, SelfTestState.RUNNING),
+        (OfflineCollection.SUSPENDED, 3 * HOUR, SelfTestState.UNKNOWN),
+        (OfflineCollection.ABORTED, 60.0, SelfTestState.INTERRUPTED),
+        (OfflineCollection.FAILED, 60.0, SelfTestState.FAILED),
+        (OfflineCollection.NEVER_STARTED, 700.0, SelfTestState.RUNNING),
+    ],
+)
+def test_offline_data_collection_is_in_no_log(
+    status: OfflineCollection, seconds: float, outcome: SelfTestState
+) -> None:
+    """Its own status shows the result; 'completed' may be that of the one before."""
+    drive = Drive(Protocol.ATA, self_tests=(OLD,), self_test_minutes={"offline": 10})
+    run = selftest_schedule.requested(None, 0.0, "")
+    run = selftest_schedule.begun(run, "offline", drive, 0.0)
+    read = disk("A", "sda", replace(drive, offline_collection=status), read_seconds=seconds)
+    after = selftest_schedule.follow(run, "offline", read, seconds)
+    assert after.outcome is outcome
+    other = selftest_schedule.begun(replace(run, outcome=SelfTestState.STARTING), "long", drive, 0)
+    assert selftest_schedule.follow(other, "long", read, seconds).outcome is SelfTestState.RUNNING
+
+
+def test_offline_data_collection_is_only_for_drives_that_report_it() -> None:
+    """A SCSI disk would run another test, in the foreground."""
+    one = Candidate("A")
+    assert selftest_schedule.supported(one) == ("short", "long", "conveyance")
+    assert selftest_schedule.supported(replace(one, kinds=("offline",))) == ("offline",)
 
 
 def test_how_long_it_takes_yet_is_by_the_drive() -> None:

@@ -79,7 +79,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
         return replace(state, sustained=held, means=None, samples=None), samples
     if means is state.means:
         return state, state.samples
-    checked = volume.checked(topology, view.inputs.snapshot.md or {})
+    checked = volume.checked(topology, view.inputs.snapshot.md or {}) | view.inputs.scanned
     devices = activity.activities(means)
     judged = {
         name: devices[name] for name in state.identities if name in devices and name not in checked

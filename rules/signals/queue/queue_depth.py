@@ -39,6 +39,7 @@ _WAITED_MILLISECONDS = (3, 7, 14, 16)
 """Positions of the times of reads, writes, discards and flushes among the counters of a device."""
 
 SECONDS = "iowarden_scsi_host_starved_seconds"
+STARVED = "iowarden_device_starved"
 
 
 class AdapterDisk(NamedTuple):
@@ -188,7 +189,7 @@ def _evaluate(
     samples = sustained.samples(SECONDS, now, {host: host for host in starved}, "host")
     for host, (victims, neighbours) in starved.items():
         for metric, names in (
-            ("iowarden_device_starved", victims),
+            (STARVED, victims),
             ("iowarden_device_queue_dominant", neighbours),
         ):
             samples += ((metric, (("device", name), ("host", host)), 1.0) for name in names)
@@ -287,7 +288,7 @@ STARVED_GROUP = SignalGroup(
             "Seconds for which a disk of an adapter has starved while"
             " another disk dominates the queue.",
         ),
-        Family("iowarden_device_starved", "gauge", "1 for a disk that starves, with its adapter."),
+        Family(STARVED, "gauge", "1 for a disk that starves, with its adapter."),
         Family(
             "iowarden_device_queue_dominant",
             "gauge",

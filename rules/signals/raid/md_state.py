@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.md.mdstat import MdArray
     from iowarden.rules.signals.baseline import Remembered
-    from iowarden.rules.signals.signal import View
+    from iowarden.rules.signals.signal import Pairs, View
 
 _COPIES = frozenset({"raid1", "raid10"})
 _MADE_SHORT = frozenset({"raid4", "raid5"})
@@ -26,6 +26,15 @@ _SYNCHRONISING = BUILDING | {"check", "repair"}
 _WRITABLE = frozenset({"active", "active-idle", "clean", "write-pending"})
 WHOLE_CHECK_RATIO = 0.9
 """A check last seen below this progress may have been interrupted, so it resets nothing."""
+
+
+_READ = " read"
+
+
+def complete_checks(state: Mapping[str, Pairs]) -> dict[str, float]:
+    """Return when the last complete check of each array ended, as far as iowarden saw it."""
+    found = {key: pairs[0][0] for key, pairs in state.items() if key.endswith(_READ) and pairs}
+    return {key.removesuffix(_READ): at for key, at in found.items()}
 
 
 def _array_changes(
@@ -172,6 +181,8 @@ def _checked(
         ended = remembered.pop(checking, None)
         if ended is not None:
             remembered[last] = ((now, 0.0),)
+            if ended[0][1] >= WHOLE_CHECK_RATIO:
+                remembered[f"{array.name}{_READ}"] = ((now, 0.0),)
         if mismatches is not None and (ended is not None or found not in remembered):
             ratio = 1.0 if ended is None else ended[0][1]
             earlier = remembered[found][0][1] if found in remembered else 0.0

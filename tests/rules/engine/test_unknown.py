@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support import drives, machine
 from support.areca import Card
@@ -45,6 +47,18 @@ MORE = {
     },
     "/sys/class/hwmon/hwmon0/name": "coretemp\n",
     "/sys/class/hwmon/hwmon0/temp1_input": "45000\n",
+    "/proc/1/mountinfo": (
+        machine.files(2)["/proc/1/mountinfo"] + "102 1 0:40 / /srv/data rw - btrfs /dev/sdc rw\n"
+    ),
+    probe_path("run", ("btrfs", "scrub", "status", "-d", "/srv/data")): json.dumps(
+        {
+            "status": 0,
+            "signal": None,
+            "stdout": "UUID: 0b1c2d3e-0000-4000-8000-000000000000\n"
+            "Scrub device /dev/sdc (id 1)\n\tno stats available\n",
+            "stderr": "",
+        }
+    ),
     "/sys/fs/btrfs/0b1c2d3e-0000-4000-8000-000000000000/label": "data\n",
     "/sys/fs/btrfs/0b1c2d3e-0000-4000-8000-000000000000/devinfo/1/missing": "0\n",
     "/sys/class/enclosure/0:0:0:0/Slot 01/status": "OK\n",
@@ -52,6 +66,24 @@ MORE = {
     "/sys/block/dm-0/dm/name": "vg-root\n",
     "/sys/block/dm-0/dm/suspended": "0\n",
     "/proc/1/comm": "systemd\n",
+    probe_path("newest", ("/srv/backup", "*")): json.dumps(
+        {
+            "realtime_seconds": START,
+            "utc_offset_seconds": 0,
+            "mount_point": "/",
+            "files": 0,
+            "bytes": 0,
+            "oldest_seconds": None,
+            "latest": [],
+            "truncated": "",
+        }
+    ),
+    **{
+        probe_path("run", ("dumpe2fs", "-b", device)): json.dumps(
+            {"status": 0, "signal": None, "stdout": "2000\n", "stderr": ""}
+        )
+        for device in ("/dev/sda1", "/dev/sdb1")
+    },
     "/.probe/tasks": '{"tasks": [], "count": 0}',
     probe_path(
         "run", smartctl_runner.command(AccessMethod("/dev/sda", "scsi"), "full")

@@ -319,6 +319,48 @@ def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
     assert [i.key for i in machine.open] == ["adapter host2"]
 
 
+def started(machine: FakeMachine, kind: str, source: str) -> StorageEvent:
+    """A controller's log entry of its start, now."""
+    return StorageEvent(
+        source, kind, "Raid Powered On", controller="areca 1", clock_seconds=machine.now
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [("areca", "areca_raid_powered_on"), ("megaraid", "megaraid_firmware_started")],
+)
+def test_a_controller_that_starts_three_times_without_a_boot_is_reported(
+    source: str, kind: str
+) -> None:
+    """Three starts within 26 minutes of a host that is up for days: its power is bad."""
+    machine = behind()
+    up_since = machine.now - 3 * 86_400
+    machine.tell(started(machine, kind, source), booted=up_since)
+    machine.wait(13 * 60)
+    assert machine.open == []
+    machine.tell(started(machine, kind, source), booted=up_since)
+    machine.wait(13 * 60)
+    machine.tell(started(machine, kind, source), booted=up_since)
+    assert [(i.key, i.severity) for i in machine.open] == [("adapter host2", Severity.WARNING)]
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.REOPENED]
+
+
+def test_a_controller_starts_with_its_host() -> None:
+    """Two reboots and one start without, or two starts two days apart, are no sign of bad power."""
+    machine = behind()
+    kind = "areca_raid_powered_on"
+    machine.tell(started(machine, kind, "areca"), booted=machine.now - 86_400)
+    for _ in range(2):
+        machine.wait(3 * HOUR)
+        machine.tell(started(machine, kind, "areca"), booted=machine.now - 180)
+        assert machine.open == []
+    later = machine.now + 2 * 86_400
+    machine.now = later
+    machine.tell(started(machine, kind, "areca"), booted=later - 2 * 86_400)
+    assert machine.open == []
+
+
 def test_several_channels_in_one_second_are_the_controller() -> None:
     """Several disks do not fail in the same second."""
     machine = behind()

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS, needs_corpus
 
+from iowarden.collectors.block import surface
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_kinds
 from iowarden.collectors.kmsg.kernel_line import parse_text
@@ -59,7 +60,7 @@ def medium_error(at: float, device: str = "sdb") -> StorageEvent:
 
 @pytest.mark.parametrize(
     "source",
-    [kernel_kinds, event_info, alarms, storcli_events, md_events, event_correlation],
+    [kernel_kinds, event_info, alarms, storcli_events, md_events, surface, event_correlation],
 )
 def test_every_kind_of_every_source_has_a_row(table: EventTable, source: object) -> None:
     """None of them falls back on 'unknown'."""
@@ -69,7 +70,7 @@ def test_every_kind_of_every_source_has_a_row(table: EventTable, source: object)
 
 def test_no_row_is_of_a_kind_that_nothing_reports(table: EventTable) -> None:
     """A misspelled kind would never match."""
-    logs = (kernel_kinds, event_info, alarms, storcli_events, md_events)
+    logs = (kernel_kinds, event_info, alarms, storcli_events, md_events, surface)
     known = {kind for log in logs for kind in log.KINDS}
     assert set(table.rows) == known | set(event_correlation.KINDS)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iowarden.rules.alerting.alerts import Alert, AlertState
-from iowarden.rules.faults import Layer
+from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.incidents import causes
 from iowarden.rules.incidents.causes import CauseContext
 
@@ -119,6 +119,33 @@ def test_an_adapter_is_a_cause_if_its_disks_fail_together(
     disks = suffering(count, gap)
     around = CauseContext(disks={"host3": of})
     assert cause(disks[-1], *disks[:-1], around=around) == expected
+
+
+def slow(name: str, subject: str, seconds: float, adapter: str = "host3") -> Alert:
+    """Return an alert that fires since now, of something that began so long ago."""
+    return replace(alert(name, subject, since=NOW, adapter=adapter), value=seconds)
+
+
+def test_a_slow_disk_explains_the_array_on_it_and_its_adapter_for_as_long_as_it_is_slow() -> None:
+    """Slow for an hour; the read-ahead and the queue of its adapter look too small only now."""
+    disk = slow("DiskSlow", "disk a", 3600.0)
+    reads = alert("ReadAheadTooSmall", "device md0", since=NOW - 10.0)
+    starved = alert("DiskQueueStarvation", "adapter host3", since=NOW - 10.0)
+    assert cause(reads, disk) == "disk a"
+    assert cause(starved, disk) == "disk a"
+    assert not cause(alert("DiskQueueStarvation", "adapter host4", since=NOW - 10.0), disk)
+    assert not cause(alert("WriteStall", since=NOW - 10.0), disk)
+    assert not cause(alert("MdDegraded", "device md0", since=NOW - 10.0), disk)
+
+
+def test_three_slow_disks_of_an_adapter_are_the_adapters_whichever_was_first() -> None:
+    """Ten seconds apart is together, because ten seconds are the least that is measured."""
+    disks = [slow("DiskSlow", f"disk {n}", 200.0 - 10.0 * n) for n in range(3)]
+    around = CauseContext(disks={"host3": 24})
+    assert cause(disks[0], *disks[1:], around=around) == "adapter host3"
+    assert not cause(disks[0], disks[1], around=around)
+    found = causes.explained([causes.fact(each, NOW) for each in disks], around)
+    assert {each.what.fault for each in found.values()} == {Fault.SLOW}
 
 
 def test_an_adapter_is_silent_only_where_all_of_its_disks_are_silenced() -> None:

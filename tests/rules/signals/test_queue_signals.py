@@ -56,6 +56,7 @@ class FakeMachine:
         self.counters: dict[str, list[float]] = {n: [0.0] * 17 for n in self.topology.devices}
         self.faults = 0.0
         self.extra: dict[str, object] = {}
+        self.scanned: frozenset[str] = frozenset()
         self.told: Mapping[str, list[Sample]] = {}
 
     def run(
@@ -95,7 +96,9 @@ class FakeMachine:
         )
         meminfo = parse_meminfo(MEMINFO.format(dirty=0))
         values = {"diskstats": blocks, "vmstat": vmstat, "meminfo": meminfo, **self.extra}
-        inputs = Inputs(self.now, 1000.0, Snapshot(**values), frozenset(values))
+        inputs = Inputs(
+            self.now, 1000.0, Snapshot(**values), frozenset(values), scanned=self.scanned
+        )
         self.state, self.told = table.step_all(self.state, inputs, self.derived)
 
     def value(self, group: str, metric: str) -> float | None:
@@ -217,6 +220,17 @@ class TestPhantomReads:
         assert machine.value("phantom_reads", "iowarden_device_write_mostly") is None
         kept = table.remember(machine.state).groups["phantom_reads"]
         assert kept["SN1"][0][1] <= 2 * 3600 + 600
+
+    def test_the_reads_of_a_surface_scan_are_no_phantoms(self) -> None:
+        """They neither raise it, nor take from a device that it is write-mostly."""
+        machine = FakeMachine(memory=WRITTEN_22_HOURS)
+        machine.scanned = frozenset({"sda"})
+        machine.run(600, PHANTOM, step=5)
+        assert machine.value("phantom_reads", PHANTOM_SECONDS) is None
+        machine.run(70, CALM)
+        machine.scanned = frozenset()
+        machine.run(2 * 3600 + 600, CALM, step=5)
+        assert machine.value("phantom_reads", "iowarden_device_write_mostly") == 1.0
 
     def test_it_holds_from_its_beginning_and_ends_with_a_calm_minute(self) -> None:
         """Seconds count from the step in which it began."""

@@ -144,6 +144,16 @@ def test_a_finding_of_the_last_copy_is_one_severity_higher(
     assert exhausted is (becomes is Severity.CRITICAL)
 
 
+@pytest.mark.parametrize("name", ["block_medium_error", "scan_bad_range"])
+def test_an_event_about_a_sector_of_the_last_copy_is_critical(name: str) -> None:
+    """Whether a program met it, or a surface scan, before a program did."""
+    condition = {"block_medium_error": "io_error"}.get(name, "surface_error")
+    alert = replace(finding(name, "warning", condition=condition), count=1)
+    (found,) = last_copies.marked([alert], mirror("a"))
+    assert found.severity is Severity.CRITICAL
+    assert causes.meaning(found).fault is Fault.EXHAUSTED
+
+
 @pytest.mark.parametrize("level", ["raid1", "raid5", "raid6"])
 def test_findings_of_two_members_make_each_other_more_urgent(level: str) -> None:
     """All members are in sync; with findings of one alone, or of a disk elsewhere, nothing is."""
