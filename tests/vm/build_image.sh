@@ -39,7 +39,7 @@ fi
 
 packages=dbus,iproute2,kmod,procps,systemd,systemd-sysv,udev
 packages=$packages,busybox-static,initramfs-tools,linux-image-amd64
-packages=$packages,curl,e2fsprogs,lvm2,make,mdadm,python3,smartmontools,xfsprogs
+packages=$packages,curl,e2fsprogs,lvm2,make,mdadm,nfs-kernel-server,python3,smartmontools,xfsprogs
 
 # What the recorded day upgrades: each is installed already, so nothing changes but the disk.
 upgraded="coreutils e2fsprogs libpython$python-stdlib perl-base"
@@ -50,8 +50,9 @@ modules='/lib/modules/*/kernel'
 set -- --dpkgopt="path-exclude=$modules/*" --dpkgopt="path-exclude=/usr$modules/*"
 for kept in arch/x86/crypto block crypto drivers/ata drivers/block drivers/char/hw_random \
     drivers/char/virtio_console.ko drivers/md drivers/net/net_failover.ko \
-    drivers/net/virtio_net.ko drivers/nvme drivers/scsi drivers/virtio fs/ext4 fs/fuse fs/jbd2 \
-    fs/mbcache.ko fs/xfs lib net/core; do
+    drivers/net/virtio_net.ko drivers/nvme drivers/scsi drivers/virtio fs/configfs fs/ext4 fs/fuse fs/jbd2 \
+    fs/mbcache.ko fs/xfs lib net/core \
+    fs/fscache fs/lockd fs/netfs fs/nfs net/dns_resolver net/sunrpc; do
     set -- "$@" --dpkgopt="path-include=$modules/$kept*" --dpkgopt="path-include=/usr$modules/$kept*"
 done
 
@@ -107,6 +108,8 @@ printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest INIT=$here/guest_init COMP
     "$@" \
     --essential-hook='cp -r --preserve=mode "$GUEST/." "$1"' \
     --customize-hook='chroot "$1" systemctl --quiet enable agent systemd-networkd' \
+    --customize-hook='chroot "$1" systemctl --quiet disable nfs-blkmap nfs-client.target nfs-server \
+        rpcbind.service rpcbind.socket' \
     --customize-hook='chroot "$1" systemctl --quiet mask apt-daily.timer \
         apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
         fstrim.timer xfs_scrub_all.timer \

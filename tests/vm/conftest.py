@@ -32,7 +32,11 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print it last: of long outputs their ends are kept."""
+    """Print it last: of long outputs their ends are kept. Print what tests have measured."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == "measured":
+                terminalreporter.write_line(f"{report.nodeid}: {text}")
     for outcome in ("failed", "error"):
         for report in terminalreporter.getreports(outcome):
             for name, text in getattr(report, "user_properties", ()):

@@ -362,13 +362,21 @@ class VM:
         wait_for(lambda: not self.has(name), f"the end of the disk '{name}'", 60)
 
     def throttle(
-        self, name: str, *, write: int = 0, total: int = 0, request_bytes: int | None = None
+        self,
+        name: str,
+        *,
+        write: int = 0,
+        total: int = 0,
+        request_bytes: int | None = None,
+        requests: int = 0,
     ) -> None:
         """Limit a disk (or 'root') to bytes per second; 0 is no limit, 1 is a hang until healed.
 
+        `requests` are those per second; one of more than 384 KiB counts as several.
         Source: QEMU QMP reference, 'block_set_io_throttle'.
         """
-        limits = {"bps": total, "bps_rd": 0, "bps_wr": write, "iops": 0, "iops_rd": 0, "iops_wr": 0}
+        limits = {"bps": total, "bps_rd": 0, "bps_wr": write, "iops_rd": 0, "iops_wr": 0}
+        limits |= {"iops": requests} | ({"iops_size": 384 * 1024} if requests else {})
         # A virtio disk is two objects to QEMU, and the limit belongs to the inner one.
         device = "/machine/peripheral/root/virtio-backend" if name == "root" else name
         self.control("block_set_io_throttle", id=device, **limits)
@@ -376,18 +384,19 @@ class VM:
             setting = f"/sys/block/{self.device(name)}/queue/max_sectors_kb"
             self.run(f"echo {request_bytes // 1024} > {setting}")
 
-    def damage(self, name: str, operation: str, sector: int | None = None) -> None:
-        """Let a disk fail 'read' or 'write' of one of its sectors, or of all, until repaired.
+    def damage(self, name: str, operation: str, *sectors: int) -> None:
+        """Let a disk fail 'read' or 'write' of these sectors, without any of all, until repaired.
 
         A SCSI disk calls it a medium error. Source: QEMU QMP reference, 'blkdebug'; scsi/utils.c,
         'scsi_sense_from_errno'.
         """
         rule = {"event": "none", "iotype": operation, "errno": errno.ENODATA, "once": False}
-        where = {} if sector is None else {"sector": sector}
+        rule["immediately"] = False
+        rules = [{**rule, "sector": sector} for sector in sectors] or [rule]
         self.control(
             "blockdev-add",
             **{"driver": "blkdebug", "node-name": f"{name}-faults", "image": f"{name}-file"},
-            **{"inject-error": [{**rule, "immediately": False, **where}]},
+            **{"inject-error": rules},
         )
         self.control("blockdev-reopen", options=[self._image_of(name, f"{name}-faults")])
 

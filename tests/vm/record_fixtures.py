@@ -77,7 +77,7 @@ class Session:
 
 
 def write_stall(session: Session) -> None:
-    """1500 MiB go to a disk that takes 2 MiB/s; vm.dirty_ratio is 40, the background ratio 10.
+    """A unit copies 1500 MiB to a disk that takes 2 MiB/s; the dirty ratios are 40 and 10.
 
     Later a second program wants its 16 KiB on that disk with fsync, a third writes 100 MiB to a
     healthy disk, a fourth calls sync. Near the end the disk is made fast again.
@@ -85,11 +85,13 @@ def write_stall(session: Session) -> None:
     vm = session.vm
     format_disks(vm, "slow", "fast")
     vm.run("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10")
-    vm.throttle("slow", write=2 * MEBIBYTE)
+    # Small requests: larger ones wait for longer than the SCSI timeout of 30 s.
+    vm.throttle("slow", write=2 * MEBIBYTE, request_bytes=128 * 1024)
     session.record(140, "write stall: 1500 MiB to a disk that takes 2 MiB/s; healed near the end")
     session.at(12)
-    session.mark("dd of 1500 MiB to slow starts")
-    big = vm.start("dd if=/dev/zero of=/mnt/slow/big bs=1M count=1500")
+    session.mark("dd of 1500 MiB to slow starts, in bulk-copy.service")
+    dd = "dd if=/dev/zero of=/mnt/slow/big bs=1M count=1500"
+    big = vm.start(f"systemd-run --wait --quiet --unit=bulk-copy {dd}")
     session.at(27)
     session.mark("dd of 16 KiB with fsync to slow starts")
     small = vm.start("dd if=/dev/zero of=/mnt/slow/small bs=4k count=4 conv=fsync")
@@ -257,7 +259,7 @@ def main() -> None:
         if not wanted:
             continue
         with turn(), VM(disks, MEMORY_MEBIBYTES) as vm:
-            for name in ("collectors", "daemon"):
+            for name in ("collectors", "daemon", "rules"):
                 vm.push("/run/iowarden", [(REPOSITORY / name, name)])
             vm.push("/run", [(REPOSITORY / "tests/support/recorder.py", "recorder.py")])
             for name in wanted:

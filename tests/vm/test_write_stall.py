@@ -1,7 +1,8 @@
-"""A write stall in a real kernel: a disk takes 2 MiB/s and somebody copies 1500 MiB to it."""
+"""A write stall in a real kernel: a disk takes 2 MiB/s and a unit copies 1500 MiB to it."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +26,8 @@ def stalled(watched: Watched) -> Iterator[Watched]:
     # Small requests: the disk is slow and completes all the time, it does not hang.
     vm.throttle("slow", write=2 * MEBIBYTE, request_bytes=128 * 1024)
     vm.run("touch /run/writing")
-    writers = [vm.start("dd if=/dev/zero of=/mnt/slow/big bs=1M count=1500")]
+    copy = "dd if=/dev/zero of=/mnt/slow/big bs=1M count=1500"
+    writers = [vm.start(f"systemd-run --wait --quiet --unit=bulk-copy {copy}")]
     wait_for(
         lambda: watched.metric("iowarden_writeback_above_freerun_seconds"),
         "writers held by the kernel",
@@ -57,6 +59,15 @@ def test_the_mail_of_a_stall_names_the_speed_of_the_disk_and_the_cure(stalled: W
     text = text_of(stalled.mail.naming("WriteStall")[0])
     assert stalled.vm.device("slow") in text
     assert "sysctl -w vm.dirty_background_bytes=" in text
+
+
+def test_the_first_mail_of_a_stall_names_the_program_that_writes_and_its_unit(
+    stalled: Watched,
+) -> None:
+    """Kernel threads write what dd has copied; it is dd that the mail names, and that waits."""
+    text = " ".join(text_of(stalled.mail.naming("WriteStall")[0]).split())
+    pid = stalled.vm.run("systemctl show --property=MainPID --value bulk-copy").strip()
+    assert re.search(rf"who writes: [^()]*\bdd \(bulk-copy\.service, pid {pid}\b", text), text
 
 
 def test_metrics_show_the_stall_while_it_lasts(stalled: Watched) -> None:
