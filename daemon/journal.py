@@ -68,6 +68,7 @@ ACKNOWLEDGED = MessageKind("acknowledged", "b6c1c3a9a5d04ff8a8f4f2a1d37e9c52")
 PROGRAM_STUCK = MessageKind("program stuck", "c0a7d1d8e2f94d7c9b3e5a6f81b2d4e7")
 FLIGHT_SAVED = MessageKind("flight recording saved", "d7eebe9cd8cd450da646d52793cc1f86")
 SELF_TEST = MessageKind("self-test", "a86e1595a0f7408dbf83f574d4ef251c")
+SCAN = MessageKind("surface scan", "3f5d1c7a9e6b4a08b2c4d6e8f1a37b59")
 EVENT = MessageKind("storage event", "5c0b7a6e0b1f4c3f9d2a8e6b7f1c4d90")
 TROUBLE = MessageKind("service error", "e8e50498565241ed8b2ec1ad08c59cc3")
 

@@ -10,6 +10,8 @@ from iowarden.daemon.probe_client import metrics as probe
 from iowarden.rules import io_usage, selftest_schedule
 from iowarden.rules.events import event_counters
 from iowarden.rules.incidents import silences
+from iowarden.rules.scan import last_read
+from iowarden.rules.scan import plan as scan_plan
 
 # --- daemon/notify/delivery.py
 
@@ -82,6 +84,8 @@ FAMILIES = (
     *(STATE_UNREADABLE, UEVENTS, UEVENTS_LOST),
     *silences.FAMILIES,
     *selftest_schedule.FAMILIES,
+    *scan_plan.FAMILIES,
+    *last_read.FAMILIES,
     *event_counters.FAMILIES,
     *probe.FAMILIES,
     *io_usage.FAMILIES,

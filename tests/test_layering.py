@@ -255,7 +255,7 @@ collectors.procfs: filesystem machine model source
 collectors.raid.backend: machine model raid.controller
 collectors.raid.states: raid.controller raid.output
 collectors.recording: filesystem machine model source
-collectors.block: filesystem machine model procfs program source sysfs
+collectors.block: filesystem machine model probe_reply procfs program source sysfs
 collectors.raid.threeware: event machine model program raid.backend raid.controller raid.output
     raid.states
 collectors.md: block event machine model program source sysfs
@@ -312,7 +312,7 @@ rules.io_usage: conditions faults quantity
 rules.topology: faults quantity smart
 rules.incidents: alerting faults matcher notice quantity severity topology
 rules.signals.device: signals.baseline signals.in_flight signals.increase signals.leaves
-    signals.signal signals.sustained smart topology
+    signals.queue signals.signal signals.sustained smart topology
 rules.signals.raid: signals.baseline signals.signal topology
 rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents severity smart topology
@@ -320,10 +320,11 @@ rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.leaves signals.signal
 rules.events: advice alerting conditions faults incidents notice severity topology yaml_nodes
 rules.notices: advice alerting faults incidents notice quantity severity topology
+rules.scan: alerting faults selftest_schedule signals.smart snapshot topology
 rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
     signals.memory signals.queue signals.raid signals.signal signals.smart signals.writeback
-rules.engine: alerting promql rulefile scrape_labels signals.signal signals.smart signals.table
-    snapshot topology
+rules.engine: alerting promql rulefile scrape_labels signals.raid signals.signal signals.smart
+    signals.table snapshot topology
 daemon.clock: -
 daemon.duration: -
 daemon.exporters: -

@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import queue
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Reading
 from iowarden.daemon import exporters
 from iowarden.daemon.check import findings, running_service, storage_inventory
@@ -24,8 +25,9 @@ from iowarden.rules.engine.engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iowarden.collectors.machine import Machine
+    from iowarden.collectors.machine import Probe
     from iowarden.collectors.recording.player import RecordingPlayer
+    from iowarden.collectors.source import Source
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.alerting.alerts import Alert
@@ -131,15 +133,16 @@ def examine(
     player: RecordingPlayer | None = None,
     observation_seconds: float = MIN_OBSERVATION_SECONDS,
     step: Callable[[str], None] = lambda _: None,
+    probe: Probe | None = None,
 ) -> CheckReport:
     """Return the report on this machine, or on the end of a recording.
 
-    Errors: RecordingError.
+    `probe` reads the watched directories. Errors: RecordingError.
     """
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    asked = pollers.make(settings.smart, clock).sources()
-    # Only the service polls drives: their SMART data is not missing from a check.
-    sources = [dataclasses.replace(s, unreadable=None) if s.name == "smart" else s for s in asked]
+    made = pollers.make(settings.smart, clock)
+    made.directories.configure(settings.watch_directories)
+    sources = sources_of(made, probe)
     readers = SourceScheduler(sources, settings.interval_seconds, root, clock.now, events.put)
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
     engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)
@@ -167,6 +170,18 @@ def examine(
         found += findings.of_tracing(settings, root())
     found += findings.slow_group_findings(groups)
     return CheckReport(tuple(found), tuple(storage_inventory.items(engine)))
+
+
+def sources_of(made: pollers.Pollers, probe: Probe | None) -> list[Source[Any]]:
+    """Return the data sources of a check: the probe reads watched directories, polls no drive."""
+    sources = {source.name: source for source in made.sources()}
+    # Only the service polls drives: their SMART data is not missing from a check.
+    sources["smart"] = dataclasses.replace(sources["smart"], unreadable=None)
+    if probe is not None:
+        sources["backups"] = dataclasses.replace(
+            sources["backups"], read=lambda _: made.directories.read(Machine(probe=probe))
+        )
+    return [*sources.values()]
 
 
 def _facts(engine: Engine, alerts: Iterable[Alert]) -> Facts:

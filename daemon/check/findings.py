@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_OBJECTS = 5
 """Objects of one alert with a line of their own; one more line names the rest."""
+NO_ANSWER = "no answer during this check"
 SELF_TESTS = 'self_tests: [{disks: "*", short: "02:00", long: "Sat *-*-1..7 03:00"}]'
 """Suggested schedule: a short test each night, a long one each month."""
 NOT_POLLED = frozenset(
@@ -121,17 +122,17 @@ def of_sources(engine: Engine, now: float) -> Iterator[Finding]:
         if outcome is Outcome.OK:
             good += 1
             unread = status.source.unreadable
-            parts = [p for p in unread(status.value) if p[1]] if unread is not None else []
+            parts = [*unread(status.value)] if unread is not None else []
             for labels, reason in parts[:MAX_OBJECTS]:
                 place = ", ".join(value for _, value in labels)
-                yield Finding(Level.UNKNOWN, "collector", f"{name} {place}", reason)
+                yield Finding(Level.UNKNOWN, "collector", f"{name} {place}", reason or NO_ANSWER)
             if len(parts) > MAX_OBJECTS:
                 text = f"{len(parts) - MAX_OBJECTS} more parts could not be read"
                 yield Finding(Level.UNKNOWN, "collector", name, text)
         elif outcome is Outcome.ABSENT:
             absent.append(name)
         elif status.reading is None:
-            yield Finding(Level.UNKNOWN, "collector", name, "no answer during this check")
+            yield Finding(Level.UNKNOWN, "collector", name, NO_ANSWER)
         else:
             since = status.reading.monotonic_seconds - status.reading.duration_seconds
             stuck = outcome is Outcome.STUCK

@@ -24,6 +24,9 @@ from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.rules.yaml_nodes import RuleFileError
 
+CLOSE_SECONDS = 2.0
+"""How long the end waits for the probe's connection."""
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
@@ -130,7 +133,18 @@ def _check(arguments: argparse.Namespace) -> int:
         settings, groups, problems = _whatever_is_good(arguments)
         try:
             clock, player, root = command.machine(arguments.play)
-            report = check.examine(settings, groups, clock, root, player=player, step=step)
+            client = None
+            if player is None and settings.watch_directories:
+                client = command.probe(settings, clock)
+            probe = None
+            if client is not None:
+                client.begin()
+                probe = client.request
+            report = check.examine(
+                settings, groups, clock, root, player=player, step=step, probe=probe
+            )
+            if client is not None:
+                client.close(CLOSE_SECONDS)
         except RecordingError as error:
             report = CheckReport((_unusable("recording", str(error)),))
         found = report.findings

@@ -28,6 +28,7 @@ from iowarden.daemon.terminal.console import (
     printable,
     show,
     since_text,
+    span,
     table_of,
 )
 from iowarden.rules.quantity import quantity, size
@@ -132,8 +133,8 @@ def inventory_sections(found: DiskList) -> Sections:
     others = [d for d in found.disks if not d.physical]
     lost = ("disk", "serial", "monitoring", "last polled", "reason")
     read = (
-        *("disk", "serial", "monitoring", "last polled", "access method", "listed by"),
-        "unavailable",
+        *("disk", "serial", "monitoring", "last polled", "read completely", "access method"),
+        *("listed by", "unavailable"),
         *(("reason",) if any(d.reason for d in fine) else ()),
     )
     cures = {d.monitoring_state: d.remedy for d in silent if d.remedy}
@@ -174,6 +175,7 @@ def _columns(now: float) -> Columns[DiskLine]:
         "power-on": lambda d: "-" if d.power_on_hours is None else f"{d.power_on_hours:g} h",
         "monitoring": lambda d: d.monitoring_state,
         "last polled": lambda d: _last_read(d, now),
+        "read completely": lambda d: full_read(d, now),
         "reason": lambda d: d.reason or "-",
         "access method": lambda d: d.access_method,
         "listed by": lambda d: ", ".join(d.expected_by),
@@ -195,6 +197,7 @@ def detail_sections(found: DiskDetail) -> Sections:
         "reason": line.reason,
         "what to do": line.remedy,
         "listed by": ", ".join(line.expected_by),
+        "read completely": full_read(line, now),
         "slot": line.slot,
         "used by": ", ".join(found.used_by),
         "unavailable": "; ".join(line.unavailable),
@@ -292,6 +295,14 @@ def sparkline(samples: Sequence[tuple[float, float]], encoding: str | None) -> s
     if not span:
         return bars[0] * width
     return "".join(bars[int((height - lowest) / span * (len(bars) - 1))] for height in heights)
+
+
+def full_read(disk: DiskLine, now: float) -> str:
+    """Return how long ago every sector of a disk was read, and by what."""
+    if disk.full_read_seconds is None:
+        return "unknown"
+    by = disk.full_read_by.replace("_", " ")
+    return f"{span(now - disk.full_read_seconds)} ago by {by.replace('self test', 'self-test')}"
 
 
 def _last_read(disk: DiskLine, now: float) -> str:

@@ -29,6 +29,7 @@ MODULES = {
     "events_command": ("events", "incident"),
     "disks_command": ("monitoring", "disk"),
     "selftest_command": ("selftest",),
+    "scan_command": ("scan",),
     "locate_command": ("locate",),
     "top_command": ("top",),
     "trace_command": ("trace",),

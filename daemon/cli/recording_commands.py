@@ -108,6 +108,7 @@ def _record(arguments: argparse.Namespace) -> int:
     page_size_bytes = os.sysconf("SC_PAGE_SIZE")
     periods_seconds, seconds = config.interval_seconds, arguments.seconds
     asked = pollers.make(config.smart, clock, None if probe is None else probe.kernel_log)
+    asked.directories.configure(config.watch_directories)
     outcome = record.record(
         path, page_size_bytes, periods_seconds, root, clock, events, seconds, asked
     )

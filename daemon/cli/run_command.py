@@ -152,6 +152,7 @@ def assembled(
         None if probe is None else probe.kernel_log,
         most_told_bytes=MAX_RECORDED_BYTES,
     )
+    asked.directories.configure(settings.watch_directories)
     sources = asked.sources()
     flights = None
     if settings.flight_recorder:

@@ -180,6 +180,7 @@ def _lines() -> Generator[None, SelfTestList, None]:
 def _bars() -> Generator[None, SelfTestList, None]:
     """Draw a progress bar for each running test."""
     # Imported only here: it costs 100 ms, and the service does not need it.
+    from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 
     columns = (
@@ -188,7 +189,7 @@ def _bars() -> Generator[None, SelfTestList, None]:
         TextColumn("{task.percentage:>3.0f} %"),
         TextColumn("{task.fields[left]}", markup=False),
     )
-    with Progress(*columns) as progress:
+    with Progress(*columns, console=Console()) as progress:
         tasks = {}
         while True:
             found = yield
@@ -201,7 +202,7 @@ def _bars() -> Generator[None, SelfTestList, None]:
                     over = run.outcome not in _IN_PROGRESS
                     left = printable(run.outcome) if over else _left(run)
                     done = 100 if over else _percent(run)
-                    progress.update(tasks[key], completed=done or 0, left=left)
+                    progress.update(tasks[key], completed=done or 0, left=left, refresh=True)
 
 
 # --- showing

@@ -11,14 +11,15 @@ Format of `--json`; later versions only add fields:
                   "bytes_per_second": 222298112.0, "ratio": 0.83, "ended": 0}],
      "readers": [],
      "waiters": [{"unit": "nginx.service", "some_ratio": 0.95, "full_ratio": 0.84}],
-     "left_out": 0, "problem": "", "waiters_problem": ""}
+     "left_out": 0, "problem": "", "waiters_problem": "", "units_cut_off": false}
 
 The largest come first, up to 100. `pid` is the busiest of `processes`; both are 0 and `program` is
 '' where only the unit is known. `ratio` is the share of the bytes of all programs; `ended` children
 of it ended meanwhile and are included; a program '' with a `pid` stands for what ended without a
 parent that still runs. `waiters`: shares of the last 10 s in which some or all tasks of the unit
 waited for I/O. A list is null if it could not be read, for the reason in "problem" or
-`waiters_problem`; `left_out` processes could not be read.
+`waiters_problem`; `left_out` processes could not be read; `units_cut_off`: there are more control
+groups than the 1,000 that were read.
 
 Exit status: 0, 1 if nothing could be read, 2 for wrong usage, 130 after Ctrl-C.
 """
@@ -31,6 +32,7 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Machine
+from iowarden.collectors.procfs.cgroup_io import MAX_GROUPS
 from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import ServiceError, guarded, take_json
@@ -130,6 +132,7 @@ def as_data(found: IoUsage) -> dict[str, object]:
         "left_out": found.left_out,
         "problem": found.problem,
         "waiters_problem": found.waiters_problem,
+        "units_cut_off": found.units_cut_off,
     }
 
 
@@ -148,6 +151,8 @@ def sections(found: IoUsage) -> Sections:
         text += table_of(title, units, _WAITERS) or ["waiting for I/O: no unit in the last 10 s"]
     if found.left_out:
         text.append(f"processes that could not be read: {found.left_out}")
+    if found.units_cut_off:
+        text.append(f"units: only the first {MAX_GROUPS} control groups were read")
     if found.problem:
         text.append(f"programs are not known: {found.problem}")
     if found.waiters_problem:

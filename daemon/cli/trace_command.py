@@ -31,11 +31,14 @@ from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.file_location import ContentKind, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.terminal.console import Columns, Table
     from iowarden.daemon.trace.protocol import DiskTrace, LatencyLine, TracedRequest, TraceResult
+
+    Query = Callable[[str, Sequence[str], float], str]
+    """Of the probe: verb, arguments, seconds."""
 
 MIN_SECONDS = 1.0
 FILES_SECONDS = 20.0
@@ -117,10 +120,12 @@ def _files(arguments: argparse.Namespace, found: TraceResult, names: Mapping[str
     end = time.monotonic() + FILES_SECONDS
     probe.begin()
     try:
-        root = Machine(probe=probe.request)
+        root = Machine(probe=once(probe.request))
         for disk in found.disks:
             name = names[disk.device_number]
-            for each in (each for each in disk.slowest if each.operation in texts.OF_DATA):
+            # Reads first: programs wait for them, and not for writeback.
+            slowest = sorted(disk.slowest, key=lambda r: r.operation not in GROUPS["reads"])
+            for each in (each for each in slowest if each.operation in texts.OF_DATA):
                 left = end - time.monotonic()
                 if left <= 0:
                     return files
@@ -141,6 +146,19 @@ def _files(arguments: argparse.Namespace, found: TraceResult, names: Mapping[str
     finally:
         probe.close(CLOSE_SECONDS)
     return files
+
+
+def once(request: Query) -> Query:
+    """Return what queries the probe once for each question: many sectors are of the same file."""
+    answers: dict[tuple[str, ...], str] = {}
+
+    def answer(verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
+        question = verb, *arguments
+        if question not in answers:
+            answers[question] = request(verb, arguments, deadline_seconds)
+        return answers[question]
+
+    return answer
 
 
 def as_data(

@@ -95,6 +95,10 @@ def _read_patience(text: str) -> float | None:
     return None if text == "never" else _duration("1h", "1y").read(text)
 
 
+def _read_interval(text: str) -> float | None:
+    return None if text == "learn" else _duration("5m", "1y").read(text)
+
+
 def _read_directory(text: str) -> str:
     if not text.startswith("/") or "\0" in text or ".." in text.split("/"):
         raise ValueError
@@ -131,6 +135,8 @@ _WORD = _matching("printable text without blanks", r"[!-~]{1,255}")
 _CREDENTIAL = _matching(
     "a name of letters, digits, '.', '_' and '-'", r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 )
+_GLOB = _matching("a pattern of file names, without '/'", r"[^/\x00-\x1f]{1,255}")
+_INTERVAL = ValueType("learn, or a duration from 5m to 1y", ("str", "int"), _read_interval)
 _TEXT = _matching("an expression", r"(?s)\s*\S.{0,9999}")
 _NUMBER = ValueType("a number, or a duration as seconds", ("int", "float", "str"), _read_number)
 _SEVERITY = _choice("critical", "warning", "notice", "info")
@@ -156,7 +162,8 @@ class Key:
 
 _DRIVES = ValueType("a list of drives", (), str, is_list=True)
 _SELF_TESTS = ValueType("a list of groups", (), str, is_list=True)
-"""Lists whose items are sections: parser.py reads these two kinds."""
+_DIRECTORIES = ValueType("a list of directories", (), str, is_list=True)
+"""Lists whose items are sections: parser.py reads these three kinds."""
 
 
 _PERIODS = (
@@ -294,12 +301,31 @@ KEYS = (
     Key(
         "self_tests", _SELF_TESTS, "",
         "[{disks: '*', short: '02:00', long: 'Sat *-*-1..7 03:00'}]",
-        "Schedule of drive self-tests. 'disks': serial numbers, 'rotational', 'solid-state' or '*';"
-        " the first group that matches a disk applies. 'short', 'long', 'conveyance': times in the"
-        " format of systemd timers ('systemd-analyze calendar' explains it). 'spread', 2h: each"
-        " disk starts at its own time within this period. No test starts while another disk of the"
-        " array is tested, the array is synchronizing or busy, or the disk is asleep; a test"
-        " that was due meanwhile is started afterwards.",
+        "Schedule of drive self-tests. 'disks': serial numbers, 'rotational', 'solid-state' or"
+        " '*'; the first group that matches a disk applies. 'short', 'long', 'conveyance',"
+        " 'offline': times in the format of systemd timers ('systemd-analyze calendar' explains"
+        " it). 'spread', 2h: each disk starts at its own time within this period. No test"
+        " starts while another disk of the array is tested, the array is synchronizing or busy,"
+        " or the disk is asleep; a test that was due meanwhile is started afterwards.",
+        "none",
+    ),
+    Key(
+        "scans", _SELF_TESTS, "", "[{disks: '*', start: 'Sun *-*-1..7 01:00'}]",
+        "Schedule of surface scans, which read each disk completely, more slowly while others use"
+        " it. 'disks' and 'spread' as in 'self_tests'; 'start': a time as there. A disk in an md"
+        " array, ZFS pool or btrfs is left to their check or scrub, also with '*'. At each adapter"
+        " one disk is scanned at a time; the next one follows.",
+        "none",
+    ),
+    Key(
+        "watch_directories", _DIRECTORIES, "",
+        "[{path: /srv/wal}, {path: /srv/backup, glob: 'db1-*.dump', interval: 26h, retention: 7d}]",
+        "Directories of backups or archived logs; one entry for each job. 'path': also list it in"
+        " '/etc/iowarden/probe-directories', one path per line, for the probe. 'glob' (default: *):"
+        " which files of it, not those below it. 'interval': a warning if the newest complete file"
+        " is older; 'learn' (default): usual gaps are learned from 14 days and 200 files."
+        " 'critical' (default: twice the interval, none if learned): the age that is critical."
+        " 'retention' (default: none): the oldest file is at least so old, less one interval.",
         "none",
     ),
     Key(
@@ -384,8 +410,17 @@ OVERRIDE_KEYS = (
 )  # fmt: skip
 """Keys of a rule under 'overrides'."""
 
+WATCH_KEYS = (
+    Key("path", _PATH, "", "/srv/backup", ""),
+    Key("glob", _GLOB, "*", "'*.dump'", ""),
+    Key("interval", _INTERVAL, "learn", "26h", ""),
+    Key("critical", _duration("5m", "1y"), "", "50h", ""),
+    Key("retention", _duration("1h", "10y"), "", "7d", ""),
+)
+"""Keys of an entry of 'watch_directories'."""
+
 SPREAD = Key("spread", _duration("0s", "7d"), "2h", "2h", "")
-"""Of a group of 'self_tests'."""
+"""Of a group of 'self_tests' or 'scans'."""
 
 
 def example() -> str:

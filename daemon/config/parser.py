@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import ipaddress
 import json
 from types import MappingProxyType
@@ -11,15 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from iowarden.collectors.filesystem.backups import WatchedDirectory
 from iowarden.collectors.smart import discovery, smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.smart.options import Options
-from iowarden.daemon.config.keys import KEYS, OVERRIDE_KEYS, SPREAD, Key, read_boolean
+from iowarden.daemon.config.keys import (
+    KEYS,
+    OVERRIDE_KEYS,
+    SPREAD,
+    WATCH_KEYS,
+    Key,
+    read_boolean,
+)
 from iowarden.daemon.config.schema import Config, ConfigError, HttpConfig, MailConfig
 from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.rename_table import NameKind
 from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.rulefile.overrides import Override
+from iowarden.rules.scan.schedule import START as SCAN_START
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
 if TYPE_CHECKING:
@@ -28,7 +38,10 @@ if TYPE_CHECKING:
 MAX_DEPTH = 8
 MAX_SHOWN_CHARACTERS = 60
 _MAX_ITEMS = 1000
-_SELF_TEST_KEYS = ("disks", *selftest_schedule.KINDS, "spread")
+_SCHEDULES = {"self_tests": selftest_schedule.KINDS, "scans": (SCAN_START,)}
+"""The times that a group of a schedule may have."""
+MAX_WATCHED = 32
+"""Of these directories each may hang: they share the requests that the probe accepts at once."""
 _MAX_TESTS_A_DAY = 24
 _SPREAD_SECONDS = 2 * 3600.0
 
@@ -195,20 +208,21 @@ def _read_drives(node: yaml.Node, reading: _Reading) -> Iterator[discovery.Confi
         yield drive
 
 
-def _read_self_tests(
-    node: yaml.Node, reading: _Reading
+def _read_schedule(
+    section: str, node: yaml.Node, reading: _Reading
 ) -> Iterator[selftest_schedule.ScheduleGroup]:
-    """Yield the groups of the self-test schedule."""
-    for number, item in enumerate(_items(node, "self_tests", "groups", reading), 1):
-        path = f"self_tests, group {number}"
+    """Yield the groups of the schedule of self-tests or scans."""
+    keys = ("disks", *_SCHEDULES[section], "spread")
+    for number, item in enumerate(_items(node, section, "groups", reading), 1):
+        path = f"{section}, group {number}"
         pairs = _pairs(item, path, reading)
         if not isinstance(item, yaml.MappingNode) and not _is_null(item):
             continue
         calendars: dict[str, calendar.Calendar] = {}
         spread_seconds = _SPREAD_SECONDS
         for name, (key_node, value) in pairs.items():
-            if name not in _SELF_TEST_KEYS:
-                known = ", ".join(_SELF_TEST_KEYS)
+            if name not in keys:
+                known = ", ".join(keys)
                 reading.report(key_node, f"{path}: {_plain(name)}: expected one of {known}")
             elif name == "spread":
                 key = dataclasses.replace(SPREAD, path=f"{path}.spread")
@@ -234,10 +248,61 @@ def _read_self_tests(
         yield selftest_schedule.ScheduleGroup(names, MappingProxyType(calendars), spread_seconds)
 
 
+def _read_directories(node: yaml.Node, reading: _Reading) -> Iterator[WatchedDirectory]:
+    """Yield the watched directories."""
+    keys = {key.path: key for key in WATCH_KEYS}
+    found: dict[tuple[str, str], int] = {}
+    items = _items(node, "watch_directories", "directories", reading)
+    for item in items[MAX_WATCHED:]:
+        reading.report(
+            item, f"watch_directories: expected up to {MAX_WATCHED} directories; remove this one"
+        )
+    for number, item in enumerate(items[:MAX_WATCHED], 1):
+        path = f"watch_directories, directory {number}"
+        known = len(reading.problems)
+        values: dict[str, Any] = {}
+        for name, (key_node, value) in _pairs(item, path, reading).items():
+            if name in keys:
+                key = dataclasses.replace(keys[name], path=f"{path}.{name}")
+                values[name] = _read_scalar(value, key, reading)
+            else:
+                reading.report(
+                    key_node, f"{path}: {_plain(name)}: expected one of {', '.join(keys)}"
+                )
+        if len(reading.problems) > known:
+            continue
+        interval, critical = values.get("interval"), values.get("critical")
+        if "path" not in values:
+            reading.report(item, f"{path}: expected a path; example: path: /srv/backup")
+            continue
+        if critical is not None and (interval is None or critical < interval):
+            expected = (
+                "an 'interval' as well: what was learned is never critical"
+                if interval is None
+                else "a duration no shorter than 'interval'"
+            )
+            reading.report(
+                item, f"{path}.critical: expected {expected}; example: interval: 26h, critical: 50h"
+            )
+        watched = WatchedDirectory(
+            values["path"],
+            values.get("glob", "*"),
+            interval,
+            2 * interval if critical is None and interval is not None else critical,
+            values.get("retention"),
+        )
+        same = (watched.path, watched.glob)
+        if same in found:
+            reading.report(item, f"{path}: the same as directory {found[same]}; remove one")
+        found.setdefault(same, number)
+        yield watched
+
+
 _SECTIONS: dict[str, Callable[[yaml.Node, _Reading], Iterator[object]]] = {
     "overrides": _read_overrides,
     "smart.drives": _read_drives,
-    "self_tests": _read_self_tests,
+    **{section: functools.partial(_read_schedule, section) for section in _SCHEDULES},
+    "watch_directories": _read_directories,
 }
 """Keys that have functions of their own to read their sections."""
 
@@ -403,6 +468,8 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             drives=values["smart.drives"],
         ),
         self_tests=values["self_tests"],
+        scans=values["scans"],
+        watch_directories=values["watch_directories"],
         targets=MappingProxyType(
             {
                 name: (

@@ -10,6 +10,7 @@ from iowarden.collectors.model import UserInputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.collectors.filesystem.backups import WatchedDirectory
     from iowarden.collectors.model import Labels
     from iowarden.collectors.smart.options import Options
     from iowarden.rules import selftest_schedule
@@ -85,6 +86,10 @@ class Config:
     """How drives are polled."""
     self_tests: tuple[selftest_schedule.ScheduleGroup, ...]
     """Schedule of the drives' self-tests."""
+    scans: tuple[selftest_schedule.ScheduleGroup, ...]
+    """Schedule of surface scans."""
+    watch_directories: tuple[WatchedDirectory, ...]
+    """Directories of backups and archived logs, and what is expected of them."""
     targets: Mapping[str, Labels]
     """Labels of other exporters' series in rules, by the prefix of the metric's name."""
     interval_seconds: Mapping[str, float]

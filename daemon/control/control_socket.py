@@ -39,6 +39,7 @@ COMMANDS = frozenset(
         *("incident list", "incident show"),
         *("monitoring", "disk show", "disk history", "disk forget"),
         *("selftest start", "selftest status", "selftest abort"),
+        *("scan start", "scan status", "scan stop"),
     }
 )
 

@@ -20,6 +20,9 @@ has a default, so that clients and services of different versions work together.
     selftest start  {"disk": as above, "kind": TEXT, "force": false}  SelfTestList, of that disk
     selftest status {"disk": as above, or none: all}              SelfTestList
     selftest abort  {"disk": as above}                            SelfTestList, of that disk
+    scan start      {"disk": as above, "restart": false}          ScanList, of that disk
+    scan status     {"disk": as above, or none: all}              ScanList
+    scan stop       {"disk": as above}                            ScanList, of that disk
 
 Units: times are Unix time in seconds; None where there is none. Severities are values of the
 label `severity`: 'critical', 'warning', 'notice', 'info'.
@@ -382,6 +385,10 @@ class DiskLine:
     slot: str = ""
     polled_seconds: float | None = None
     """Time of the last successful poll."""
+    full_read_seconds: float | None = None
+    """When the disk was last read completely, as far as that is known."""
+    full_read_by: str = ""
+    """'scan', 'self_test' or 'md_check'."""
     unavailable: tuple[str, ...] = ()
     """Data that the disk does not provide although it is monitored."""
     physical: bool = True
@@ -491,3 +498,42 @@ class SelfTestList:
     scheduled: bool = False
     """Whether the configuration has a schedule."""
     runs: tuple[SelfTestRunLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScanLine:
+    """The last surface scan of a disk. Units: Unix time, bytes.
+
+    `state` is of rules.scan.plan.ScanState; a running one `waits` for a reason, or ''.
+    """
+
+    disk: str = ""
+    device: str = ""
+    state: str = ""
+    text: str = ""
+    """Why it ended."""
+    waits: str = ""
+    who: str = ""
+    started_seconds: float | None = None
+    ended_seconds: float | None = None
+    completed_seconds: float | None = None
+    """End of the last complete scan."""
+    progress_ratio: float | None = None
+    remaining_seconds: float | None = None
+    bytes_per_second: float | None = None
+    """Pace at present."""
+    bad_ranges: tuple[tuple[int, int], ...] = ()
+    """First byte and length of what could not be read."""
+    slower_zones: tuple[tuple[int, float], ...] = ()
+    """Of the 128 zones those slower than in the scan before by 30 % or more, with the ratio."""
+    next_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScanList:
+    """The surface scans of all disks, or of one."""
+
+    now_seconds: float = 0.0
+    scheduled: bool = False
+    """Whether the configuration has a schedule."""
+    scans: tuple[ScanLine, ...] = ()

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
     from iowarden.rules.incidents.model import IncidentMember
 
-KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error"})
+KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error", "scan_bad_range"})
 """Event classes whose sector counts from the start of the whole device."""
+_SOURCES = frozenset({"kernel", "scan"})
 REQUEST_SECTORS = 8
 """Sectors of a page, mostly the smallest read of a file system: used if only the first is known."""
 AHEAD_SECONDS = 10.0
@@ -146,7 +147,7 @@ class SectorLookup:
 
 def sector_query(event: StorageEvent, subject: str) -> SectorQuery | None:
     """Return the query for an event; None if it names no sectors of a device."""
-    if event.source != "kernel" or event.kind not in KINDS or event.sector is None:
+    if event.source not in _SOURCES or event.kind not in KINDS or event.sector is None:
         return None
     if not event.device or not subject:
         return None

@@ -1,7 +1,8 @@
 """Reads which programs read and write, and which units wait, while an alert is about that.
 
 Two readings 5 s apart, in a thread: processes through the probe, control groups directly. The first
-pair is read while writers are throttled, before that is a stall, so that the first mail has it.
+pair begins as soon as the kernel throttles writers, which is no stall yet: within seconds they fill
+what is left of the limit, and are then paused, so that a later pair may see no program write.
 """
 
 from __future__ import annotations
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 REPEAT_SECONDS = 60.0
 """Between two pairs of readings: what a later mail reports is at most this old."""
-THROTTLED_SECONDS = 3.0
-"""Writers that are throttled for so long may be in a write stall at 10 s."""
 RETENTION_SECONDS = 120.0
 """How long a result is current, for metrics and for what is not known."""
 STUCK_SECONDS = 15.0
@@ -122,7 +121,10 @@ class IoWatch:
             return
         self._first = None
         self._next_seconds = now + REPEAT_SECONDS
-        self._usage, self._at_seconds = event.usage, now
+        usage = event.usage
+        if usage is not None and self._usage is not None:
+            usage = io_usage.following(self._usage, usage, now - self._at_seconds)
+        self._usage, self._at_seconds = usage, now
 
     def is_of(self, since_seconds: float, ended_seconds: float | None) -> bool:
         """Return whether the result belongs to an alert, None: that has not ended."""
@@ -146,7 +148,7 @@ class IoWatch:
     def _is_throttled(self) -> bool:
         name = "iowarden_writeback_above_freerun_seconds"
         samples = self.engine.signals.newest("writeback")
-        return any(metric == name and v >= THROTTLED_SECONDS for metric, _, v in samples)
+        return any(metric == name and v > 0 for metric, _, v in samples)
 
     def _begin(self, now: float) -> None:
         assert self.make_machine is not None  # noqa: S101 - `step` returned
@@ -194,6 +196,7 @@ def read(machine: Machine, uptime_seconds: float) -> tuple[IoReading, str]:
     """
     sweep = groups = None
     problem = groups_problem = error = ""
+    cut_off = False
     try:
         sweep = request_sweep(machine)
     except AbsentError as absent:
@@ -201,12 +204,12 @@ def read(machine: Machine, uptime_seconds: float) -> tuple[IoReading, str]:
     except (ReadError, ParseError) as failed:
         problem = error = str(failed)
     try:
-        groups = read_cgroups(machine)
+        groups, cut_off = read_cgroups(machine)
     except AbsentError as absent:
         groups_problem = str(absent)
     except (ReadError, ParseError) as failed:
         groups_problem = error = str(failed)
-    return IoReading(uptime_seconds, sweep, groups, problem, groups_problem), error
+    return IoReading(uptime_seconds, sweep, groups, problem, groups_problem, cut_off), error
 
 
 def _needs(alert: Alert) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors import registry
 from iowarden.collectors.raid import vendors
 from iowarden.daemon.polling.controllers import ControllerPoller
+from iowarden.daemon.polling.directories import DirectoryPoller
 from iowarden.daemon.polling.kernel_log import KernelLogPoller
 from iowarden.daemon.polling.smart import SmartPoller
 
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pollers:
-    """The pollers of drives, of controllers and of the kernel log."""
+    """The pollers of drives, controllers, the kernel log and watched directories."""
 
     drives: SmartPoller
     controllers: ControllerPoller
     kernel_log: KernelLogPoller
+    directories: DirectoryPoller
 
     def sources(self) -> list[Source[Any]]:
         """Return all collectors, including those that these pollers serve."""
@@ -34,6 +36,7 @@ class Pollers:
             "smart": self.drives.read,
             "controllers": self.controllers.read,
             "kernel_log": self.kernel_log.read,
+            "backups": self.directories.read,
         }
         return [replace(s, read=readers.get(s.name, s.read)) for s in registry.SOURCES]
 
@@ -51,4 +54,5 @@ def make(
         ControllerPoller(vendors.BACKENDS, clock.now),
         # The kernel's time stamps use CLOCK_MONOTONIC.
         KernelLogPoller(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
+        DirectoryPoller(clock.now),
     )

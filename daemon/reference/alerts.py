@@ -145,6 +145,7 @@ def _severity_of(row: EventRule) -> str:
     if row.storm is not None:
         higher = row.storm.severity.name.lower()
         own += f"; {higher} from {row.storm.count} in {span(row.storm.window_seconds)}"
+        own += ", but not at a boot of the host" if row.storm.except_boot else ""
     return own
 
 

@@ -132,6 +132,13 @@ access_method disk:
 action device:
     iowarden_md_sync_action
     iowarden_md_sync_running_ratio
+against device:
+    iowarden_device_slowdown_ratio
+against device operation:
+    iowarden_device_reference_latency_seconds
+    iowarden_device_slow_latency_seconds
+against device severity:
+    iowarden_device_slow_seconds
 address array controller level name parent:
     iowarden_controller_array_info
 address device host:
@@ -184,6 +191,8 @@ bdi:
     iowarden_bdi_strict_limit
 block device function inode line:
     iowarden_ext4_last_error
+by disk:
+    iowarden_disk_last_full_read_timestamp_seconds
 cause:
     iowarden_writeback_no_progress_seconds
 chip device hwmon label sensor:
@@ -287,6 +296,8 @@ device:
     iowarden_device_scsi_timeouts_total
     iowarden_device_size_bytes
     iowarden_device_size_change_bytes
+    iowarden_device_slow_disks
+    iowarden_device_slow_points
     iowarden_device_timeout_seconds
     iowarden_device_utilization_ratio
     iowarden_device_write_bandwidth_bytes_per_second
@@ -298,6 +309,7 @@ device:
     iowarden_device_writes_per_second
     iowarden_device_written_bytes_per_second
     iowarden_device_written_bytes_total
+    iowarden_ext4_bad_blocks
     iowarden_ext4_baseline_errors
     iowarden_ext4_errors_since_baseline
     iowarden_ext4_errors_total
@@ -351,6 +363,21 @@ device level:
     iowarden_md_info
 device map:
     iowarden_multipath_path
+directory glob:
+    iowarden_backup_age_critical_seconds
+    iowarden_backup_age_limit_seconds
+    iowarden_backup_age_seconds
+    iowarden_backup_bytes
+    iowarden_backup_duration_seconds
+    iowarden_backup_files
+    iowarden_backup_learning_seconds
+    iowarden_backup_oldest_age_seconds
+    iowarden_backup_readable
+    iowarden_backup_retention_seconds
+    iowarden_backup_size_bytes
+    iowarden_backup_unchanged_seconds
+    iowarden_backup_usual_duration_seconds
+    iowarden_backup_usual_size_bytes
 device member:
     iowarden_md_member_bad_blocks
     iowarden_md_member_errors_total
@@ -384,6 +411,9 @@ device state:
     iowarden_device_scsi_state
     iowarden_md_not_running
     iowarden_md_state
+device window:
+    iowarden_device_read_latency_seconds
+    iowarden_device_write_latency_seconds
 devices:
     iowarden_writeback_full_drain_seconds
     iowarden_writeback_median_bandwidth_bytes_per_second
@@ -403,6 +433,7 @@ disk:
     iowarden_disk_endurance_exhausted_latest_timestamp_seconds
     iowarden_disk_endurance_exhausted_timestamp_seconds
     iowarden_disk_endurance_pace_window_seconds
+    iowarden_disk_full_read_age_seconds
     iowarden_disk_last_poll_age_seconds
     iowarden_disk_never_monitored_seconds
     iowarden_disk_not_monitored_seconds
@@ -411,6 +442,11 @@ disk:
     iowarden_disk_rotation_rpm
     iowarden_disk_temperature_celsius
     iowarden_disk_temperature_limit_celsius
+    iowarden_scan_bad_ranges
+    iowarden_scan_bytes_total
+    iowarden_scan_progress_ratio
+    iowarden_scan_running
+    iowarden_scan_slower_zones
     iowarden_smart_confirmed_pending_sectors
     iowarden_smart_enabled
     iowarden_smart_endurance_used_ratio
@@ -432,6 +468,7 @@ disk:
     iowarden_smart_nvme_unsafe_shutdowns_total
     iowarden_smart_nvme_warning_temperature_seconds_total
     iowarden_smart_nvme_written_bytes_total
+    iowarden_smart_offline_collection_started
     iowarden_smart_passed
     iowarden_smart_pending_sectors
     iowarden_smart_plausible
@@ -484,6 +521,8 @@ driver host:
     iowarden_scsi_host_info
 driver program:
     iowarden_competing_monitor_conflict
+enclosure:
+    iowarden_enclosure_slow_disks
 event:
     iowarden_device_events_total
 host:
@@ -493,11 +532,14 @@ host:
     iowarden_scsi_host_fair_queueing
     iowarden_scsi_host_queue_depth_ratio
     iowarden_scsi_host_queue_depth_recommended
+    iowarden_scsi_host_slow_disks
     iowarden_scsi_host_starved_seconds
 min_tasks:
     iowarden_tasks_blocked_seconds
 mode:
     iowarden_cpu_seconds_total
+mountpoint:
+    iowarden_btrfs_scrub_complete
 node:
     iowarden_numa_free_bytes
     iowarden_numa_total_bytes

@@ -56,7 +56,7 @@ _UNITS = (
     ("_volts", "volts"),
     ("_rpm", "revolutions per minute"),
     ("_percent", "percent"),
-    ("_ratio", "0 to 1"),
+    ("_ratio", "ratio"),
     ("_info", "1"),
 )
 

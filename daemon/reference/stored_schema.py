@@ -45,6 +45,7 @@ _MEANING = {
     "digest": "entries that wait for the weekly digest, and whether the initial report was sent",
     "silences": "silences and acknowledgements",
     "self_tests": "scheduled and running self-tests, by disk",
+    "scans": "surface scans, by disk: how far each is, what cannot be read, throughput by zone",
     "stuck": "programs of the probe that were killed and still hang in the kernel",
     "happened": "groups of events that are open incidents or may become ones; controllers' clocks",
     "cursors": "up to which entry the kernel's log and each controller's log were read",

@@ -161,6 +161,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     clock, root = PlayedClock(), RecordedMachine(recording.page_size_bytes)
     # Nothing hangs in a replay: the data sources are read one after the other, without threads.
     asked = pollers.make(config.smart, clock)
+    asked.directories.configure(config.watch_directories)
     sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
     readers = SourceScheduler(sources, config.interval_seconds, lambda: root, clock.now, events.put)
     engine = Engine(

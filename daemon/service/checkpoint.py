@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from iowarden.daemon.service.event_pipeline import EventPipeline
     from iowarden.daemon.service.incident_tracker import IncidentTracker
     from iowarden.daemon.service.probe_watch import ProbeWatch
+    from iowarden.daemon.service.scan_runner import ScanRunner
     from iowarden.daemon.service.selftest_runner import SelfTestRunner
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.daemon.service.summaries import Summaries
     from iowarden.daemon.storage.state_db import OutboxRow
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
+    from iowarden.rules.scan.plan import Scans
 
 SIGNALS_SAVE_SECONDS = 600.0
 """How often the persistent state of the signals is written: a power loss costs at most that much.
@@ -61,6 +63,7 @@ class Checkpoint:
     events: EventPipeline
     commands: CommandHandler
     self_tests: SelfTestRunner
+    scans: ScanRunner
     probe: ProbeWatch
     files: AffectedFiles | None
     texts: tuple[str, ...] = ()
@@ -78,6 +81,8 @@ class Checkpoint:
     _written: dict[str, str] = field(default_factory=dict)
     _stored_dependents: Dependents = NO_DEPENDENTS
     """The device stack as last written."""
+    _stored_scans: Scans | None = None
+    """The scans as last written."""
     _stacked: Dependents = NO_DEPENDENTS
     """The device stack in the previous tick."""
     _met: frozenset[str] = frozenset()
@@ -119,6 +124,7 @@ class Checkpoint:
         self.summaries.restore(before.digest)
         self.commands.restore(before.silences)
         self.self_tests.restore(before.self_tests, now)
+        self.scans.restore(before.scans, now)
         if self.files is not None:
             self.files.restore(before.lookups)
         tracker.habits = {**before.recurring, **tracker.habits}
@@ -161,6 +167,8 @@ class Checkpoint:
         if self.restored:  # otherwise it would overwrite data that may become readable later
             standing = self.engine.devices.dependents
             stands, self._stored_dependents = standing != self._stored_dependents, standing
+            scans, before = self.scans.scans, self._stored_scans
+            self._stored_scans = scans
             happened, cursors = self.events.stored
             incidents = self.tracker.incidents
             texts = persisted_state.documents(
@@ -177,6 +185,7 @@ class Checkpoint:
                     digest=self.summaries.state,
                     silences=self.commands.silences,
                     self_tests=self.self_tests.runs,
+                    scans=scans,
                     stuck=self.probe.stuck,
                     correlation=happened,
                     cursors=cursors,
@@ -184,7 +193,11 @@ class Checkpoint:
                     recurring=self.tracker.habits,
                     wall_ahead_seconds=self.wall_ahead_seconds,
                 ),
-                without={*(() if signals else ("signals",)), *(() if stands else ("stood",))},
+                without={
+                    *(() if signals else ("signals",)),
+                    *(() if stands else ("stood",)),
+                    *(("scans",) if scans is before else ()),
+                },
                 schema=self.schema,
             )
             changed = {n: text for n, text in texts.items() if self._written.get(n) != text}

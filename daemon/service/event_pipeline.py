@@ -61,7 +61,7 @@ SOURCES = (KERNEL, CONTROLLERS, MD)
 SLOT_REFRESH_SECONDS = 15.0
 MAX_DEFERRED = 10_000
 """Limit of events of a first poll that wait for state.db, which holds whether it was the first."""
-EVENT_SOURCES = ("kernel", "md", "areca", "3ware", "megaraid")
+EVENT_SOURCES = ("kernel", "md", "scan", "areca", "3ware", "megaraid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,8 @@ class Callbacks:
     drives: Callable[[Sequence[str]], object] = lambda _: None
     arrays: Callable[[], object] = lambda: None
     locate: Callable[[SectorQuery], object] = lambda _: None
+    is_scan: Callable[[StorageEvent], bool] = lambda _: False
+    """Whether a kernel line is about a read of a surface scan, which reports what is bad."""
 
 
 class EventPipeline:
@@ -113,6 +115,7 @@ class EventPipeline:
         self._poll_drives = callbacks.drives
         self._poll_arrays = callbacks.arrays
         self._locate = callbacks.locate
+        self._is_scan = callbacks.is_scan
         self._store = store
         self._updates: list[EventUpdate] = []
         self._seen: dict[str, Any] = {}
@@ -187,7 +190,19 @@ class EventPipeline:
         if value.cursor is not None:
             self.cursors = replace(self.cursors, kernel=value.cursor)
         self._boot_id = value.boot_id
-        self._take(event_state.of_kernel(value, now, realtime))
+        batch = event_state.of_kernel(value, now, realtime)
+        # A bad sector is read several times until it is known: no storm of errors.
+        events = tuple(
+            replace(each, kind="scan_read_error") if self._is_scan(each) else each
+            for each in batch.events
+        )
+        self._take(replace(batch, events=events))
+
+    def add(self, event: StorageEvent, now: float) -> None:
+        """Take an event that iowarden itself found."""
+        realtime = self._realtime(now)
+        own = replace(event, boot_id=self._boot_id, realtime_seconds=realtime)
+        self._step(EventBatch(now, realtime, (own,)))
 
     def _take_controllers(self, value: Controllers, now: float, realtime: float) -> None:
         if value.cursors:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from iowarden.rules.events.event_table import Burst
     from iowarden.rules.incidents.recurring import Recurrences
     from iowarden.rules.renames import Renames
+    from iowarden.rules.scan.plan import Scans
     from iowarden.rules.selftest_schedule import Runs
 
 
@@ -57,6 +58,7 @@ class PersistedState:
     digest: Digest = field(default_factory=Digest)
     silences: Silences = field(default_factory=Silences)
     self_tests: Runs = field(default_factory=dict)
+    scans: Scans = field(default_factory=dict)
     stuck: tuple[Stuck, ...] = ()
     correlation: CorrelationState = field(default_factory=CorrelationState)
     cursors: Cursors = field(default_factory=Cursors)

@@ -220,7 +220,7 @@ class SelfTestRunner:
         if polled.status not in (ReadStatus.READ, ReadStatus.ASLEEP):
             reason = polled.reason or polled.status.value
             raise ValueError(f"disk {disk}: its SMART data cannot be read: {reason}")
-        kinds = selftest_schedule.KINDS if candidate.kinds is None else candidate.kinds
+        kinds = selftest_schedule.supported(candidate)
         if kind not in kinds:
             can = ", ".join(kinds) or "no self-test"
             raise ValueError(

@@ -17,7 +17,13 @@ from iowarden.daemon.notify import delivery
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.polling.io_watch import IoRead, IoWatch
-from iowarden.daemon.service import flight_recorder, reload, sample_persistence, selftest_runner
+from iowarden.daemon.service import (
+    flight_recorder,
+    reload,
+    sample_persistence,
+    scan_runner,
+    selftest_runner,
+)
 from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.service.device_watch import DeviceWatch
@@ -103,7 +109,7 @@ class Dependencies:
     probe: Client | None = None
     """Client of the privileged probe, which runs as root."""
     make_selftest_machine: Callable[[], Machine] | None = None
-    """Makes the access for self-tests; None: self-tests are not possible."""
+    """Makes the access for self-tests and scans; None: these are not possible."""
     make_locate_machine: Callable[[], Machine] | None = None
     """Makes the access for locating affected files; None: not possible."""
     make_usage_machine: Callable[[], Machine] | None = None
@@ -177,7 +183,12 @@ class Service:
         self._traces = (
             None
             if parts.trace is None
-            else IncidentTraces(parts.trace, clock.now, parts.events.put)
+            else IncidentTraces(
+                parts.trace,
+                clock.now,
+                parts.events.put,
+                lambda: self._config().show_programs,
+            )
         )
         self._event_pipeline = EventPipeline(
             engine,
@@ -190,6 +201,7 @@ class Service:
                 drives.poll_next,
                 lambda: parts.readers.read_now(("md",)),
                 (lambda _: None) if files is None else files.request,
+                lambda event: self._scans.is_own(event, clock.now()),
             ),
             store=parts.history,
         )
@@ -216,6 +228,19 @@ class Service:
             keep=self._store,
         )
         self._self_tests.groups = parts.config.self_tests
+        self._scans = scan_runner.ScanRunner(
+            engine,
+            log,
+            parts.make_selftest_machine,
+            drives.poll_next,
+            parts.events.put,
+            realtime=clock.realtime,
+            zone=local_zone(),
+            keep=self._store,
+        )
+        self._scans.groups = parts.config.scans
+        self._scans.report = self._event_pipeline.add
+        self._scans.self_tests = lambda: self._self_tests.runs
         flight = None if parts.flights is None else parts.flights.flight
         self._io_watch = IoWatch(
             engine,
@@ -273,6 +298,7 @@ class Service:
             self._event_pipeline,
             self._command_handler,
             self._self_tests,
+            self._scans,
             self._probe,
             files,
         )
@@ -309,6 +335,7 @@ class Service:
             "traces": lambda _: self._trace_incidents(),
             "send mails": self._mails.step,
             "self-tests": self._self_tests.step,
+            "scans": self._scans.step,
             "checkpoint": self._checkpoint.step,
             "samples": lambda now: self._sample_persistence.step(
                 now, self._checkpoint.wall_ahead_seconds
@@ -414,6 +441,8 @@ class Service:
                 self._io_watch.take(event, now)
             case selftest_runner.SelfTestAnswer():
                 self._self_tests.take(event, now)
+            case scan_runner.ScanAnswer():
+                self._scans.take(event, now)
             case _:
                 self._handle_request(event, now)
 
@@ -435,12 +464,19 @@ class Service:
             case uevents.UeventBatch():
                 self._devices.take(event)
             case ControlCommand():
-                own = event.name in selftest_runner.COMMANDS
-                (self._self_tests if own else self._command_handler).answer(event, now)
+                self._answering(event.name).answer(event, now)
             case Reload():
                 self._reloader.begin()
             case _:
                 self._log.trouble("event", f"loop: bug: unknown event {event!r:.200}")
+
+    def _answering(
+        self, command: str
+    ) -> selftest_runner.SelfTestRunner | scan_runner.ScanRunner | CommandHandler:
+        """Return what executes a command."""
+        if command in selftest_runner.COMMANDS:
+            return self._self_tests
+        return self._scans if command in scan_runner.COMMANDS else self._command_handler
 
     # --- duties
 
@@ -504,6 +540,7 @@ class Service:
             *self._mails.samples(now),
             *self._command_handler.samples(now),
             *self._self_tests.samples(now),
+            *self._scans.samples(now),
             *self._event_pipeline.samples(),
             *self._probe.samples(self._clock.realtime(now)),
             *self._sample_persistence.samples(),
@@ -573,6 +610,7 @@ class Service:
             alerts=tuple(self._situation.alerts(now)),
             notice=lambda due: self._notifier.notice(due, now),
             self_tests=self._self_tests.runs,
+            full_reads=self._scans.full_reads,
         )
 
     # --- configuration reload
@@ -581,11 +619,13 @@ class Service:
         """Apply a valid configuration to each part; return the number of rules."""
         config = loaded.config
         self._self_tests.groups = config.self_tests
+        self._scans.groups = config.scans
         if loaded.sender is not None:
             self._mails.sender.close(0.0)  # It ends after the mail in progress.
             self._mails.sender = loaded.sender
         self._dependencies.readers.set_periods(config.interval_seconds)
         self._dependencies.pollers.drives.configure(config.smart)
+        self._dependencies.pollers.directories.configure(config.watch_directories)
         gone = self._engine.rules.load(loaded.groups, now, config.evaluation_interval_seconds)
         self._tracker.log_removed_rules(gone, now)
         self._mails.retry_refused(recipients(config), now)

@@ -43,6 +43,7 @@ from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices.digest import Digest, DigestEntry
 from iowarden.rules.rename_table import NameKind
 from iowarden.rules.renames import Renames
+from iowarden.rules.scan.plan import Scan, Scans
 from iowarden.rules.selftest_schedule import Runs, SelfTestRun
 from iowarden.rules.signals.table import GROUPS, PersistentSignals
 from iowarden.rules.topology.device_changes import Devices, ReturnedDisk, VanishedDisk
@@ -193,6 +194,14 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             SelfTestRun,
             "outcome text who lba minutes tries log",
             program="seen_seconds begun_seconds ended_seconds passed_seconds",
+        ),
+        _record(
+            Scan,
+            "state size_bytes next text who bytes_total parts bad zone_bytes zones slower careful"
+            " too_slow",
+            program="seen_seconds scheduled_seconds begun_seconds ended_seconds completed_seconds"
+            " trouble_seconds tries_seconds paused_seconds",
+            duration="troubles zone_seconds",
         ),
         _record(Stuck, "pid start_ticks arguments controllers devices", program="since_seconds"),
         _record(
@@ -372,6 +381,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "digest": Document(Digest, ("1db201d093494814",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
+    "scans": Document(Scans, ("9eac87a29c79596d",)),
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),
     "happened": Document(
         CorrelationState, ("34304c00c797d5ca", "ee81739f9249d8e3"), (_not_ended,), "correlation"

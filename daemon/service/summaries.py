@@ -9,7 +9,7 @@ from iowarden.collectors.model import Outcome
 from iowarden.daemon.views import answers
 from iowarden.rules.advice import advice
 from iowarden.rules.incidents import model, recurring
-from iowarden.rules.notices import digest
+from iowarden.rules.notices import digest, drive_ages
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -115,6 +115,9 @@ class Summaries:
             self.clock.realtime,
             install=install,
             heartbeat=heartbeat if mail.heartbeat else "",
+            notes=drive_ages.lines(
+                engine.last.smart, drive_ages.failed_disks(engine.rules.alerts())
+            ),
             silenced={digest.entry_key(a) for a in engine.rules.alerts() if self.silenced(a, now)},
         )
         return weekly

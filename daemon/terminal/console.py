@@ -27,7 +27,7 @@ WRAPPED = frozenset(
         *("object", "summary", "error", "program", "alerts", "by", "reason", "source"),
         *("expression", "since", "ends", "last ok", "value", "access method", "listed by"),
         *("unavailable", "last polled", "raw", "status", "time", "text", "closed", "notifications"),
-        *("cleared", "last", "file", "issued"),
+        *("cleared", "last", "file", "issued", "read completely"),
     }
 )
 """Columns that may take several lines on a narrow terminal."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import DueNotice, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.promql.evaluator import Sample
+    from iowarden.rules.scan.last_read import FullReads
     from iowarden.rules.topology.inventory import InventoryDisk
 
 
@@ -55,6 +56,7 @@ class ViewInputs:
     notice: Callable[[DueNotice], Notice]
     """Renders an incident as a notice, as for a mail."""
     self_tests: selftest_schedule.Runs = field(default_factory=dict)
+    full_reads: FullReads = field(default_factory=dict)
 
     def moment(self, at: float | None) -> float | None:
         """Return a time of the program's clock as Unix time, None for None."""

@@ -11,6 +11,7 @@ from iowarden.daemon.control import documents
 from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
 from iowarden.rules.quantity import size
+from iowarden.rules.scan.last_read import newest
 from iowarden.rules.topology import inventory
 from iowarden.rules.topology.stack import DeviceStack
 
@@ -94,6 +95,7 @@ def _line(
         (*alerts.get(found.identity.key, ()), *alerts.get(f"label {found.disk}", ()))
     )
     read = found.status in (ReadStatus.READ, ReadStatus.ASLEEP)
+    full = newest(known.full_reads, found.disk)
     return documents.DiskLine(
         disk=found.disk,
         object=found.identity.object,
@@ -111,6 +113,8 @@ def _line(
         access_method=found.access_method,
         slot=found.slot,
         polled_seconds=known.moment(found.read_seconds),
+        full_read_seconds=None if full is None else known.moment(full[0]),
+        full_read_by="" if full is None else full[1].value,
         unavailable=(
             *(() if drive is None else inventory.not_read(drive)),
             *selftest_schedule.refused(known.self_tests.get(found.disk, {})),

@@ -14,6 +14,7 @@ import http.client
 import math
 import os
 import queue
+import random
 import resource
 import shutil
 import socket
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support import drives, tracing
+from support import drives, slow_disks, tracing
 from support.host import played
 from support.machine import write_root
 from support.program import Feed, Program, recorded
@@ -187,6 +188,28 @@ def bench_machine(disks: int, seconds: int) -> None:
     row(f"{disks} disks: all rule groups, ms per second", f"{mean(rules):.2f}", budget[1])
     row(f"{disks} disks: everything, ms per second", f"{mean(turns):.2f}", budget[2])
     machine.close()
+
+
+def bench_slow_disks(disks: int, seconds: int) -> None:
+    """Measure the signal that compares disks: 24 in each array, all of them busy."""
+    names = [f"sd{number:03}" for number in range(disks)]
+    arrays = [slow_disks.Array("raid6", tuple(names[at : at + 24])) for at in range(0, disks, 24)]
+    found = [slow_disks.drive(n, port=None, host=f"host{at // 48}") for at, n in enumerate(names)]
+    machine = slow_disks.SlowMachine(slow_disks.machine(found, *arrays))
+    luck = random.Random(1)
+    windows: list[float] = []
+    for _ in range(seconds // 10 + 4):  # the first 30 s of activity are not compared
+        loads = {
+            name: slow_disks.Load(50, luck.uniform(5, 12), 16, 50, luck.uniform(6, 14), 16, 1)
+            for name in names
+        }
+        machine.run(10, loads)
+        windows.append(sum(machine.milliseconds[-10:]))
+    row(
+        f"{disks} disks: which are slow, ms per second",
+        f"{statistics.median(windows[4:]) / 10:.2f}",
+        "<= 0.5",
+    )
 
 
 def bench_growth(ticks: int) -> None:
@@ -595,6 +618,7 @@ def main() -> None:
     print(f"{'what':<58} {'measured':>24}   budget")
     for disks in (1, 24, 480):
         bench_machine(disks, arguments.seconds)
+    bench_slow_disks(480, arguments.seconds)
     bench_replay(3600)
     bench_scrape(300)
     bench_rules()

@@ -7,21 +7,27 @@ It runs by itself in a virtual machine, too: `python3 recorder.py OUT` needs the
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Machine
+from iowarden.collectors.model import AbsentError
+from iowarden.collectors.procfs import process_io
 from iowarden.collectors.recording.recorder import Changes, Recorder
 from iowarden.collectors.recording.recording import Frame, RecordingError
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.source import collect
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling import io_watch, pollers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+WHO, WHO_SECONDS = "io", io_watch.INTERVAL_SECONDS
+"""Who reads, writes and waits: the service reads that while an alert needs it."""
 
 
 class FrameRecorder(Recorder):
@@ -68,7 +74,7 @@ def record(
     """
     page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
     recorder = FrameRecorder(directory, page_size_bytes, note)
-    root = Machine(root_path, page_size_bytes, recorder.root_seen)
+    root = Machine(root_path, page_size_bytes, recorder.root_seen, probe=_sweep)
     sources = pollers.make(Options(), SystemClock()).sources()
     due: dict[str, float] = {}
     began, _ = clocks()
@@ -82,9 +88,20 @@ def record(
                 due[source.name] = now + source.period_seconds
                 recorder.begin(source.name)
                 collect(source, root, lambda: clocks()[0])
+        if now >= due.get(WHO, now) - period_seconds / 2:
+            due[WHO] = now + WHO_SECONDS
+            recorder.begin(WHO)
+            io_watch.read(root, now)
         recorder.frame(now, wall)
     recorder.close()
     root.close()
+
+
+def _sweep(verb: str, *_: object) -> str:
+    """Answer as the probe: the recorder is root."""
+    if verb != process_io.VERB:
+        raise AbsentError(f"'{verb}': expected '{process_io.VERB}', which needs no probe")
+    return json.dumps(process_io.to_json(process_io.read_sweep(Machine())))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -55,7 +55,19 @@ class Simulation:
         if serial:
             files[f"{base}/device/vpd_pg80"] = b"\0\x80\0" + bytes([len(serial)]) + serial.encode()
         self.memory.write(files)
-        self.disks[name] = [0, 0, 0]
+        self.disks[name] = [0, 0, 0, 0]
+
+    def add_array(self, name: str, level: str, *members: str) -> None:
+        """Assemble an md array of whole disks."""
+        files: dict[str, str | bytes | None] = {
+            f"/sys/block/{name}/size": "1953525168\n",
+            f"/sys/block/{name}/md/level": f"{level}\n",
+            f"/sys/block/{name}/md/raid_disks": f"{len(members)}\n",
+        }
+        for member in members:
+            files[f"/sys/block/{name}/slaves/{member}"] = None
+            files[f"/sys/block/{member}/holders/{name}"] = None
+        self.memory.write(files)
 
     def pull_disk(self, name: str) -> None:
         """Take a disk away; the kernel announces it, as it announces one that was plugged in."""
@@ -73,22 +85,27 @@ class Simulation:
         blocked: int = 0,
         writes: Mapping[str, int] | None = None,
         in_flight: Mapping[str, int] | None = None,
+        write_ms: Mapping[str, int] | None = None,
         step: int = 1,
     ) -> None:
         """Let seconds pass: bytes queued, the kernel's limits, tasks blocked, bytes per second.
 
-        `step`: seconds from one look to the next, for long times in which nothing changes.
+        `write_ms`: time of each write. `step`: seconds from one look to the next, for long times in
+        which nothing changes.
         """
         for _ in range(0, seconds, step):
             lines = []
             for number, (name, counters) in enumerate(self.disks.items()):
                 written = (writes or {}).get(name, 0) * step
                 counters[0] += written
-                counters[1] += -(-written // 1_000_000)
+                completed = -(-written // 1_000_000)
+                counters[1] += completed
+                counters[3] += completed * (write_ms or {}).get(name, 0)
                 counters[2] = (in_flight or {}).get(name, 0)
                 sectors, completed = counters[0] // 512, counters[1]
                 lines.append(
-                    f"8 {number * 16} {name} 0 0 0 0 {completed} 0 {sectors} 0 {counters[2]} 0 0"
+                    f"8 {number * 16} {name} 0 0 0 0 {completed} 0 {sectors} {counters[3]}"
+                    f" {counters[2]} 0 0"
                     " 0 0 0 0 0 0\n"
                 )
             self.memory.write(

@@ -23,7 +23,11 @@ from support.smtp import DEADLINE_SECONDS, free_port
 from support.sources import sources as program_sources
 
 from iowarden.collectors import registry
+from iowarden.collectors.filesystem import backups
+from iowarden.collectors.filesystem.backups import DirectoryState, WatchedDirectory
 from iowarden.collectors.machine import Machine
+from iowarden.collectors.model import Outcome, ReadError, Reading
+from iowarden.collectors.smart.options import Options
 from iowarden.daemon.check import check, findings, guard, running_service
 from iowarden.daemon.check.report import WIDTH, CheckReport, Finding, Level
 from iowarden.daemon.cli import check_command, command, main
@@ -31,12 +35,13 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import load
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.exporters import Exporter
+from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.signals.table import GROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 Files = dict[str, str | bytes | None]
@@ -143,6 +148,46 @@ def lines(text: str, level: str) -> list[str]:
     """Return the findings of a level, each on one line."""
     joined = re.sub(r"\n {9}(?! )", " ", text)
     return [line for line in joined.splitlines() if line.startswith(level)]
+
+
+def test_a_backup_directory_that_cannot_be_read_is_named_with_the_reason(checked: Checker) -> None:
+    """Whether backups come is unknown; the other collectors are checked as ever."""
+    checked.config.write_text(
+        checked.config.read_text() + "watch_directories: [{path: /srv/backup, glob: '*.dump'}]\n"
+    )
+    status, text = checked(machine())
+    assert status == 3
+    (line,) = lines(text, "UNKNOWN")
+    assert "collector backups /srv/backup, *.dump" in line
+    assert "'/.probe/newest !srv!backup *.dump'" in line
+
+
+def test_a_backup_directory_that_hangs_is_named_although_its_reason_is_not_known_yet() -> None:
+    """An NFS server does not answer: the probe gives up after a minute, the check before that."""
+    engine = Engine([], [backups.SOURCE], 0.0)
+    hanging = DirectoryState(WatchedDirectory("/mnt/nas"))
+    engine.sources["backups"].take(Reading("backups", Outcome.OK, 0.0, 0.0, (hanging,)), 0.0)
+    hangs, _ = findings.of_sources(engine, 0.0)
+    assert (hangs.level, hangs.object) == (Level.UNKNOWN, "backups /mnt/nas, *")
+    assert hangs.text == "no answer during this check"
+
+
+def test_the_probe_reads_the_watched_directories_of_a_check_and_nothing_else() -> None:
+    """Only root can list them; drives are polled by the service alone."""
+    queried: list[str] = []
+
+    def probe(verb: str, arguments: Sequence[str], _: float) -> str:
+        queried.append(verb)
+        raise ReadError(f"{arguments[0]}: not listed")
+
+    made = pollers.make(Options(), SystemClock())
+    made.directories.configure([WatchedDirectory("/srv/wal")])
+    sources = {source.name: source for source in check.sources_of(made, probe)}
+    (state,) = sources["backups"].read(Machine())
+    assert (state.reason, queried) == ("/srv/wal: not listed", ["newest"])
+    own = {source.name: source for source in check.sources_of(made, None)}
+    differing = {name for name, source in sources.items() if source != own[name]}
+    assert differing == {"backups"}
 
 
 def test_a_healthy_machine_is_ok(checked: Checker) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,6 +95,14 @@ def test_without_a_probe_the_reason_why_programs_are_missing_is_shown() -> None:
     assert "programs are not known: no probe" in sections(ALONE)
 
 
+def test_units_that_were_not_read_are_pointed_out() -> None:
+    """More control groups than are read: the one that waits most may be another one."""
+    assert FOUND is not None
+    cut = replace(FOUND, units_cut_off=True)
+    assert sections(cut)[-1] == "units: only the first 1000 control groups were read"
+    assert as_data(cut)["units_cut_off"] is True
+
+
 def test_json_has_all_of_it() -> None:
     """Numbers in base units; null is not an empty list."""
     assert FOUND is not None
@@ -118,6 +127,7 @@ def test_json_has_all_of_it() -> None:
         "left_out": 2,
         "problem": "",
         "waiters_problem": "",
+        "units_cut_off": False,
     }
     assert ALONE is not None
     assert as_data(ALONE)["writers"] is None

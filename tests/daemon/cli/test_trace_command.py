@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.tracing import sample
 
+from iowarden.collectors.model import DeadlineError
 from iowarden.daemon.cli import trace_command
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.terminal.console import columns
@@ -17,7 +18,7 @@ from iowarden.daemon.trace.protocol import LatencyLine, TraceResult
 from iowarden.daemon.trace_client import client, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 NAMES = {"8:0": "sda"}
@@ -172,6 +173,24 @@ def test_bars_are_what_the_output_can_show(monkeypatch: pytest.MonkeyPatch) -> N
     assert [trace_command.bar(each) for each in ("utf-8", "ascii", None, "klingon")] == [
         *("█", "#", "#", "#")
     ]
+
+
+def test_the_name_of_a_file_is_looked_up_once_for_all_its_sectors() -> None:
+    """Ten slow requests of one database: 'ncheck' may read all directories. Errors are not kept."""
+    queries: list[tuple[str, ...]] = []
+
+    def probe(verb: str, arguments: Sequence[str], _: float) -> str:
+        queries.append((verb, *arguments))
+        if len(queries) == 1:
+            raise DeadlineError("'debugfs' was killed at the deadline")
+        return " ".join(arguments)
+
+    query = trace_command.once(probe)
+    with pytest.raises(DeadlineError):
+        query("run", ["debugfs", "ncheck 13"], 1.0)
+    for inode in (13, 13, 12, 13):
+        assert query("run", ["debugfs", f"ncheck {inode}"], 1.0) == f"debugfs ncheck {inode}"
+    assert [each[-1] for each in queries] == ["ncheck 13", "ncheck 13", "ncheck 12"]
 
 
 def test_json_has_names_and_files() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.collectors.filesystem.backups import WatchedDirectory
 from iowarden.daemon.config import load
 from iowarden.daemon.config.keys import KEYS, Key, example
 from iowarden.daemon.config.load import MAX_BYTES, fully_qualified, load_config, machine_name
@@ -297,7 +298,7 @@ def test_one_mistake_is_one_line_with_its_reason(text: str, expected: str) -> No
     assert expected in line
     assert re.match(r":[0-9]+: ", line)
     assert line.isprintable()
-    assert len(line) < 320
+    assert len(line) < 400
 
 
 def test_all_mistakes_of_a_file_are_reported_at_once_in_its_order() -> None:
@@ -539,6 +540,58 @@ def test_self_tests_are_scheduled_in_the_words_of_systemd() -> None:
     assert second.disks == ("*",)
     for none in ("", "self_tests:"):
         assert parse_config(none, "f.yaml").self_tests == ()
+
+
+def test_scans_are_scheduled_like_self_tests() -> None:
+    """A group has one time, 'start'; the times of self-tests are errors there."""
+    (group,) = parse_config("scans: [{disks: '*', start: monthly}]", "f.yaml").scans
+    assert group.calendars["start"].text == "monthly"
+    assert parse_config("", "f.yaml").scans == ()
+    with pytest.raises(ConfigError, match="scans, group 1: long: expected one of disks, start"):
+        parse_config("scans: [{disks: '*', long: weekly}]", "f.yaml")
+
+
+def test_watched_directories_have_an_interval_or_learn_it() -> None:
+    """Critical is twice the interval unless it is given; none by default, and none if learned."""
+    text = """
+    watch_directories:
+      - {path: /srv/wal/}
+      - {path: /srv/backup, glob: '*.dump', interval: 26h, retention: 7d}
+      - {path: /srv/backup, glob: '*.tar', interval: 1h, critical: 1h}
+    """
+    assert parse_config(text, "f.yaml").watch_directories == (
+        WatchedDirectory("/srv/wal"),
+        WatchedDirectory("/srv/backup", "*.dump", 26 * 3600, 52 * 3600, 7 * 86400),
+        WatchedDirectory("/srv/backup", "*.tar", 3600, 3600),
+    )
+    for none in ("", "watch_directories:"):
+        assert parse_config(none, "f.yaml").watch_directories == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/srv", "expected a list of up to 1000 directories"),
+        ("[/srv]", "directory 1: expected 'key: value' lines"),
+        ("[{path: srv}]", 'directory 1.path = "srv": expected an absolute path'),
+        ("[{glob: a}]", "directory 1: expected a path; example: path: /srv/backup"),
+        ("[{path: /a, interval: 1m}]", "expected learn, or a duration from 5m to 1y"),
+        ("[{path: /a, glob: b/c}]", "expected a pattern of file names, without '/'"),
+        ("[{path: /a, retention: soon}]", "expected a duration from 1h to 10y; example: "),
+        ("[{path: /a, critical: 2h}]", "an 'interval' as well: what was learned is never critical"),
+        ("[{path: /a, interval: 3h, critical: 2h}]", "a duration no shorter than 'interval'"),
+        ("[{path: /a, globe: b}]", "globe: expected one of path, glob, interval"),
+        ("[{path: /a}, {path: /a/}]", "directory 2: the same as directory 1; remove one"),
+        (f"[{', '.join(f'{{path: /{n}}}' for n in range(33))}]", "up to 32 directories; remove"),
+    ],
+)
+def test_a_watched_directory_that_cannot_be_is_refused(text: str, expected: str) -> None:
+    """Each error names its entry."""
+    with pytest.raises(ConfigError) as error:
+        parse_config(f"watch_directories: {text}", "f.yaml")
+    (problem,) = error.value.problems
+    assert problem.startswith("'f.yaml':1: watch_directories")
+    assert expected in problem
 
 
 @pytest.mark.parametrize(

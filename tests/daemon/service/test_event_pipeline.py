@@ -18,6 +18,7 @@ from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_state import CorrelationState
 from iowarden.rules.events.event_table import parse_events_file
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import Identity
 
 if TYPE_CHECKING:
@@ -226,3 +227,37 @@ def test_a_line_without_a_name_whose_neighbour_never_comes_is_reported_after_a_s
     assert program.state.groups == ()
     program.step(START + 1.0)
     assert [each.subject for each in program.state.groups] == [""]
+
+
+def test_a_bad_range_of_a_scan_is_one_incident_and_its_kernel_lines_join_it() -> None:
+    """Ten failed reads of the scan are no storm; the file of the range is looked up once."""
+    asked: list[SectorQuery] = []
+    engine = Engine([], (), START)
+    telling = TransitionLog(Quiet(), lambda: START, lambda: START)
+    is_scan = range(90, 100)
+    happenings = EventPipeline(
+        engine,
+        telling,
+        TABLE,
+        lambda now: now,
+        callbacks=Callbacks(locate=asked.append, is_scan=lambda event: event.sector in is_scan),
+    )
+    happenings.restore(CorrelationState(), Cursors(), {})
+    lines = tuple(medium_error(sector) for sector in range(90, 101))
+    happenings.take(*look("kernel_log", KernelLog(lines, boot_id="now")))
+    text = "bytes 49152 to 53247 of sda cannot be read"
+    event = StorageEvent("scan", "scan_bad_range", text, device="sda", sector=96, sectors=8)
+    happenings.add(event, START + 1)
+    assert counts(happenings) == {
+        "scan_read_error": 10,
+        "block_medium_error": 1,
+        "scan_bad_range": 1,
+    }
+    assert [(each.device, each.start, each.count) for each in asked] == [
+        ("sda", 100, 4),
+        ("sda", 96, 8),
+    ]
+    severities = {alert.label("alertname"): alert.severity for alert in happenings.alerts(START)}
+    assert len({alert.subject for alert in happenings.alerts(START)}) == 1
+    assert max(severities.values()) == severities["scan_bad_range"] == Severity.WARNING
+    assert "scan_read_error" not in severities  # below a warning: evidence only

@@ -41,6 +41,7 @@ ORDER = [
     ("own metrics", ALERTS, "rules about the program see this second"),
     ("events", ALERTS, "what happened is an incident in the same second"),
     ("restore state", ALERTS, "what was told before the start is not told again"),
+    ("signals", "scans", "what prevents a read is known before a disk is read"),
     ("disks met", ALERTS, "a disk that is told of is remembered by then"),
     (ALERTS, "send mails", "a mail is under way in the second in which it is due"),
     (ALERTS, "checkpoint", "what was decided is written with what changes slowly"),

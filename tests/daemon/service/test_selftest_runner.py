@@ -343,6 +343,7 @@ def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: Fake
     assert machine.told("-t") == ["disk0", "disk1"]
     for arguments in (
         {"disk": "SERIAL-disk2", "kind": "conveyance"},
+        {"disk": "SERIAL-disk2", "kind": "offline"},
         {"disk": "sdx", "kind": "long"},
         {},
     ):

@@ -35,6 +35,7 @@ from iowarden.rules.alerting.staleness import ObservationHistory
 from iowarden.rules.incidents.recurring import Occurrence, Recurrence
 from iowarden.rules.rename_table import RENAMES, NameKind, Rename
 from iowarden.rules.renames import Renames
+from iowarden.rules.scan.plan import Scan
 from iowarden.rules.topology.device_changes import ReturnedDisk
 from iowarden.rules.topology.topology import Dependent
 
@@ -45,9 +46,9 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 DEADLINE_SECONDS = 20.0
-LATER = {ReturnedDisk, Dependent, Recurrence, Occurrence}
+LATER = {ReturnedDisk, Dependent, Recurrence, Occurrence, Scan}
 """Records that state of version 1 does not have."""
-NEW = {"stood", "dependents", "recurring"}
+NEW = {"stood", "dependents", "recurring", "scans"}
 """Documents that it does not have, as rows and as fields."""
 SIGNALS = tuple(rename for rename in RENAMES if rename.kind is NameKind.GROUP)
 IN_OLD_WORDS = Schema(renames=Renames(SIGNALS))

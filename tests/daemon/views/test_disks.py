@@ -197,6 +197,30 @@ def test_a_refused_self_test_is_reported_with_its_disk(tmp_path: Path) -> None:
         assert "sync_action" in shown
 
 
+def test_a_disk_shows_when_it_was_last_read_completely(tmp_path: Path) -> None:
+    """A scan that completed two hours before a restart, in both commands and on '/metrics'."""
+    live = Live(tmp_path)
+    live.change(says("sda", healthy("sda")))
+    with watched(tmp_path, live) as host:
+        host.wait(30)
+        assert "read completely: unknown" in command(host, "disk", "show", "sda")[1]
+        host.program.end()
+        path = f"{host.program.state}/state.db"
+        with contextlib.closing(sqlite3.connect(path)) as file, file:
+            (row,) = file.execute("SELECT text FROM document WHERE name = 'scans'").fetchone()
+            scans = json.loads(row)
+            scans["S-sda"]["completed_seconds"] = scans["S-sda"]["seen_seconds"] - 7200.0
+            document = json.dumps(scans)
+            file.execute("INSERT OR REPLACE INTO document VALUES ('scans', ?)", (document,))
+        host.start_again()
+        host.wait(30)
+        assert "read completely: 2 h" in command(host, "disk", "show", "sda")[1]
+        assert "ago by scan" in command(host, "monitoring")[1]
+        metrics = host.program.metrics()
+    series = 'iowarden_disk_last_full_read_timestamp_seconds{by="scan",disk="S-sda"}'
+    assert metrics[series] > 0
+
+
 def test_a_disk_that_hangs_under_the_history_keeps_one_thread_and_nobody_else(
     tmp_path: Path,
 ) -> None:
