@@ -26,6 +26,7 @@ from iowarden.daemon.terminal.console import (
     print_json,
     print_line,
     printable,
+    progress_bars,
     show,
     since_text,
     span,
@@ -126,18 +127,8 @@ def _status_of(found: ScanList) -> int:
 
 def _followed(arguments: argparse.Namespace, disk: str | None, found: ScanList) -> ScanList:
     """Show the progress until no scan runs; return the last answer."""
-    # Imported only here: it costs 100 ms, and the service does not need it.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
-
     request = {} if disk is None else {"disk": disk}
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>5.1f} %"),
-        TextColumn("{task.fields[left]}", markup=False),
-    )
-    with Progress(*columns, console=Console()) as progress:
+    with progress_bars(1) as progress:
         tasks = {}
         while running := [scan for scan in found.scans if scan.state == "running"]:
             for scan in running:

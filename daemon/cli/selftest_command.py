@@ -25,6 +25,7 @@ from iowarden.daemon.terminal.console import (
     print_json,
     print_line,
     printable,
+    progress_bars,
     show,
     since_text,
     span,
@@ -179,17 +180,7 @@ def _lines() -> Generator[None, SelfTestList, None]:
 
 def _bars() -> Generator[None, SelfTestList, None]:
     """Draw a progress bar for each running test."""
-    # Imported only here: it costs 100 ms, and the service does not need it.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[left]}", markup=False),
-    )
-    with Progress(*columns, console=Console()) as progress:
+    with progress_bars() as progress:
         tasks = {}
         while True:
             found = yield

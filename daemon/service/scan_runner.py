@@ -151,11 +151,11 @@ class ScanRunner:
     def restore(self, scans: Scans, now: float) -> None:
         """Restore the scans: running ones go on where they were stored, at most a minute ago."""
         self._restored = True
-        for disk in [disk for disk, scan in scans.items() if not plan.is_sound(scan)]:
+        sound = {disk: scan for disk, scan in scans.items() if plan.is_sound(scan)}
+        for disk in scans.keys() - sound.keys():
             self._log(4, f"disk {disk}: its stored scan is damaged; the next one reads everything")
-            scans = {key: scan for key, scan in scans.items() if key != disk}
-        self.scans = {**scans, **self.scans}
-        for disk, scan in scans.items():
+        self.scans = {**sound, **self.scans}
+        for disk, scan in sound.items():
             self._reported[disk] = frozenset(() if scan.parts else scan.bad)
         self._next_survey = now
 

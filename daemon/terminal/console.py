@@ -12,11 +12,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.sanitize import one_line
 from iowarden.rules.quantity import quantity
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Shown = TypeVar("Shown")
 Columns = Mapping[str, Callable[[Shown], str]]
@@ -155,3 +158,19 @@ def print_raw(text: str) -> None:
 def print_json(answer: object) -> None:
     """Print an answer as JSON."""
     print_raw(json.dumps(answer, indent=2))  # ASCII: nothing in it needs escaping
+
+
+def progress_bars(decimals: int = 0) -> Progress:
+    """Return progress bars with description, percentage (so many decimals) and field 'left'."""
+    # Imported only here: it costs 100 ms, and the service does not need it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    width = 3 + (decimals + 1 if decimals else 0)
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn(f"{{task.percentage:>{width}.{decimals}f}} %"),
+        TextColumn("{task.fields[left]}", markup=False),
+        console=Console(),
+    )

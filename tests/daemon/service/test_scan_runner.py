@@ -91,6 +91,7 @@ class ScannedMachine:
         self.status = ReadStatus.READ
         self.size_bytes = self.disk.size_bytes
         self.present = True
+        self.polled = True
         self.drive = Drive(Protocol.SCSI, rotation_rpm=0, read_recovery_seconds=7.0)
         self.polled_seconds = self.now
         self.stored: list[plan.Scans] = []
@@ -134,7 +135,9 @@ class ScannedMachine:
         )  # fmt: skip
         counters = tuple(map(int, (self.disk.directory / "stat").read_text().split()))
         values: dict[str, Any] = {
-            "smart": Disks({"SERIAL1": Disk("SERIAL1", polled, device="sda")}),
+            "smart": Disks(
+                {"SERIAL1": Disk("SERIAL1", polled, device="sda")} if self.polled else {}
+            ),
             "block": topology({"sda": sda} if self.present else {}),
             "md": {},
             "mounts": Mounts(tuple(parse_mountinfo(self.mounts)), None),
@@ -415,6 +418,12 @@ def test_a_disk_that_is_pulled_out_and_put_back_is_read_to_the_end(machine: Scan
     (line,) = machine.ask("scan status")["answer"].scans
     assert (line.state, line.waits, line.bad_ranges) == ("running", "the disk is missing", ())
     assert machine.scan.next == before.next > 0
+    machine.polled = False
+    machine.second()
+    (unlisted,) = machine.ask("scan status", disk="SERIAL1")["answer"].scans
+    assert (unlisted.state, unlisted.waits) == ("running", "the disk is missing")
+    machine.polled = True
+    machine.second()
     machine.ask("scan stop", disk="SERIAL1")
     error = machine.ask("scan start", disk="SERIAL1")["error"]
     assert error.endswith("expected a disk that the kernel sees, got none: it was removed")
