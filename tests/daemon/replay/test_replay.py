@@ -156,6 +156,14 @@ def test_what_a_mail_of_a_recorded_machine_says_to_do_can_be_done_there(
     held(mails, sent=name == "hung-disk")
 
 
+def test_nothing_is_resolved_while_a_disk_goes_on_hanging(capsys: Captured) -> None:
+    """A notice that became a warning is not over: 'journalctl IOWARDEN_STATE=resolved' is read."""
+    assert main(["replay", str(FIXTURES / "hung-disk.tar.xz")]) == 0
+    printed = capsys.readouterr().out
+    assert "critical DeviceHang sdc firing" in printed
+    assert "DeviceHang sdc resolved" not in printed
+
+
 def test_what_differs_is_shown_from_both_sides(tmp_path: Path, capsys: Captured) -> None:
     """A wrong time, an unexpected mail: exit status 1, '-' and '+'."""
     expected = tmp_path / "expected.yaml"
