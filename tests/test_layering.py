@@ -348,13 +348,14 @@ daemon.trace_client: json_codec probe_client sanitize trace
 daemon.config: duration metrics
 daemon.check: clock config exporters polling sanitize
 daemon.http: config
+daemon.setup: check config sanitize terminal
 daemon.notify: clock config control journal metrics sanitize storage transition_log
 daemon.service: clock config control http journal json_codec locate metrics notify polling probe
     probe_client process_metrics storage trace trace_client transition_log views
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service
     storage
 daemon.cli: check clock config control duration http journal json_codec locate mlock notify
-    polling probe_client process_metrics replay sanitize service storage terminal trace
+    polling probe_client process_metrics replay sanitize service setup storage terminal trace
     trace_client transition_log
 daemon.reference: cli config http metrics process_metrics service storage
 """

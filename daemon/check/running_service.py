@@ -19,7 +19,7 @@ from iowarden.daemon.clock import local_zone
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from iowarden.collectors.machine import Machine
 
@@ -65,13 +65,19 @@ def unit(root: Machine) -> Unit:
     """
     if not any(_has(root, directory, UNIT) for directory in _UNIT_DIRECTORIES):
         return Unit.ABSENT
+    return Unit.ACTIVE if processes(root) else Unit.INACTIVE
+
+
+def processes(root: Machine) -> list[int]:
+    """Return the process IDs of the unit; [] if it is not active. Source: cgroups(7)."""
     for cgroup in _CGROUPS:
         try:
-            if root.read(f"{cgroup}/system.slice/{UNIT}/cgroup.procs").strip():
-                return Unit.ACTIVE
+            text = root.read(f"{cgroup}/system.slice/{UNIT}/cgroup.procs")
         except (AbsentError, ReadError):
             continue
-    return Unit.INACTIVE
+        if found := [int(word) for word in text.split() if word.isdecimal()]:
+            return found
+    return []
 
 
 def _has(root: Machine, directory: str, name: str) -> bool:
@@ -101,8 +107,7 @@ def findings(
     installed: Unit = Unit.ABSENT,
 ) -> list[Finding]:
     """Return the findings of the running service, without the alerts in `known`."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0])  # noqa: S104
-    shown = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+    host, shown = _reachable(address)
     status, text = _get(host, address[1], "/metrics")
     samples = parse_metrics(text) if status == 200 else []
     if not any(name == "iowarden_rules" for name, _, _ in samples):
@@ -167,6 +172,20 @@ def _current_of(samples: _Metrics) -> str:
         when = datetime.fromtimestamp(at, local_zone())
         words.append(f"configuration loaded {when:%Y-%m-%d %H:%M}")
     return ", ".join(words)
+
+
+def metric_values(address: tuple[str, int], names: Collection[str]) -> dict[str, float]:
+    """Return the service's values of metrics without labels; {} if it does not answer."""
+    host, _ = _reachable(address)
+    status, text = _get(host, address[1], "/metrics")
+    samples = parse_metrics(text) if status == 200 else []
+    return {name: value for name, labels, value in samples if name in names and not labels}
+
+
+def _reachable(address: tuple[str, int]) -> tuple[str, str]:
+    """Return the host to connect to for a listening address, and host and port as shown."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0])  # noqa: S104
+    return host, f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
 
 
 def parse_metrics(text: str) -> _Metrics:

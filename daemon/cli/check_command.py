@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pwd
 import shutil
 import sys
-import traceback
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import UserInputError
 from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon.check import check, guard
 from iowarden.daemon.check.findings import mail_path
@@ -20,6 +17,7 @@ from iowarden.daemon.config.load import machine_name, read_config, with_password
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
 from iowarden.daemon.config.schema import Config, ConfigError
+from iowarden.daemon.setup import service_user
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.rules.yaml_nodes import RuleFileError
@@ -29,6 +27,7 @@ CLOSE_SECONDS = 2.0
 
 if TYPE_CHECKING:
     import argparse
+    import pwd
     from collections.abc import Callable
 
     from iowarden.daemon.cli.command import Add
@@ -55,53 +54,14 @@ def add_commands(add: Add) -> None:
     look.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
-SERVICE_USER = "iowarden"
-"""The user as which the service runs. Source: systemd/iowarden.service."""
-
-
 def _config_check(arguments: argparse.Namespace) -> int:
     """Check the configuration as the service's user: root can read files that it cannot."""
     path = arguments.file or command.DEFAULT_CONFIG
     settings = parse_config(read_config(path), path, machine_name())
     if settings.mail.password_credential is not None:  # systemd reads it, as root
         settings = with_password(settings, path)
-    user = _other_user()
-    if user is None:
-        return _check_config(settings, path)
-    # In a child process: one that has changed its user cannot become root again.
-    child = os.fork()
-    if child == 0:
-        _end_as(user, lambda: _check_config(settings, path, user))
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def _other_user() -> pwd.struct_passwd | None:
-    """Return the service's user if this process is root and the user exists."""
-    try:
-        return None if os.geteuid() else pwd.getpwnam(SERVICE_USER)
-    except KeyError:
-        return None
-
-
-def _end_as(user: pwd.struct_passwd, check: Callable[[], int]) -> NoReturn:
-    """Become another user, check, and exit with the resulting status."""
-    status = exit_status.FAILED
-    try:
-        os.initgroups(user.pw_name, user.pw_gid)
-        os.setgid(user.pw_gid)
-        os.setuid(user.pw_uid)
-        status = check()
-    except UserInputError as error:
-        sys.stderr.write(f"{error}\n")
-        status = exit_status.CONFIG
-    except OSError as error:
-        sys.stderr.write(f"user '{user.pw_name}': expected to check as this user, got: {error}\n")
-    except Exception:  # noqa: BLE001 - printed here: the parent never gets it
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+    user = service_user.service_user()
+    return service_user.run(lambda: _check_config(settings, path, user), user)
 
 
 def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = None) -> int:
@@ -122,12 +82,26 @@ def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = 
     if settings.mail.password_file is not None and user is None and not os.geteuid():
         print(
             "not checked whether the service can read 'mail.password_file': user"
-            f" '{SERVICE_USER}' does not exist before 'make install'"
+            f" '{service_user.SERVICE_USER}' does not exist before 'make install'"
         )
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    try:
+        report = report_of(arguments)
+        width = shutil.get_terminal_size((WIDTH, 0)).columns
+        print(report.json() if arguments.json else "\n".join(report.lines(width)), flush=True)
+    except BrokenPipeError:  # 'iowarden check | head': the flush at exit must not fail as well
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return exit_status.INTERRUPTED
+    return report.status
+
+
+def report_of(arguments: argparse.Namespace) -> CheckReport:
+    """Return the report on this machine, or on the recording `arguments.play`."""
+
     def examine(step: Callable[[str], None]) -> CheckReport:
         step("reading the configuration and the rules")
         settings, groups, problems = _whatever_is_good(arguments)
@@ -153,18 +127,9 @@ def _check(arguments: argparse.Namespace) -> int:
             found = tuple(f for f in found if f.topic not in {"mail", "state"})
         return dataclasses.replace(report, findings=(*problems, *found))
 
-    try:
-        if arguments.play is None:
-            report = guard.guarded(examine)
-        else:
-            report = guard.answered(examine, lambda _: None)
-        width = shutil.get_terminal_size((WIDTH, 0)).columns
-        print(report.json() if arguments.json else "\n".join(report.lines(width)), flush=True)
-    except BrokenPipeError:  # 'iowarden check | head': the flush at exit must not fail as well
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        return exit_status.INTERRUPTED
-    return report.status
+    if arguments.play is None:
+        return guard.guarded(examine)
+    return guard.answered(examine, lambda _: None)
 
 
 def _whatever_is_good(

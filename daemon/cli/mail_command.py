@@ -33,7 +33,11 @@ def add_commands(add: Add) -> None:
 
 
 def _test_mail(arguments: argparse.Namespace) -> int:
-    settings = command.settings(arguments)
+    return send_test_mail(command.settings(arguments))
+
+
+def send_test_mail(settings: Config) -> int:
+    """Send a test mail, print the server's answers; return 0, 1, or EXIT_NO_SERVER."""
     receivers = recipients(settings)
     notice = test_notice(SystemClock().now())
     message = render(notice, settings.host, settings.mail.sender, receivers)

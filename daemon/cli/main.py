@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MODULES = {
     "run_command": ("run",),
+    "setup_command": ("setup",),
     "check_command": ("check", "config"),
     "explain_command": ("explain",),
     "status_command": ("status", "silence", "ack", "query"),

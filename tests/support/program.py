@@ -28,13 +28,14 @@ from support.smtp import DEADLINE_SECONDS, free_port
 from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recorder import Recorder
 from iowarden.collectors.recording.recording import Frame, Recording, RecordingStep
-from iowarden.daemon.cli import check_command, main, run_command
+from iowarden.daemon.cli import main, run_command
 from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.journal import Log
 from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.daemon.service.messages import Reload, Stop
+from iowarden.daemon.setup import service_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 rule_files.parse_rule_file = functools.lru_cache(64)(rule_files.parse_rule_file)
 rule_files.parse_events_file = functools.lru_cache(1)(rule_files.parse_events_file)
 # Where the service is installed, 'config check' judges as its user, in a process not heard here.
-check_command.SERVICE_USER = "nobody-yet"
+service_user.SERVICE_USER = "nobody-yet"
 
 COMMAND = Path(sys.executable).with_name("iowarden")
 PAGE_SIZE_BYTES = 4096

@@ -30,13 +30,14 @@ from iowarden.collectors.model import Outcome, ReadError, Reading
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.check import check, findings, guard, running_service
 from iowarden.daemon.check.report import WIDTH, CheckReport, Finding, Level
-from iowarden.daemon.cli import check_command, command, main
+from iowarden.daemon.cli import command, main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import load
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.exporters import Exporter
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
+from iowarden.daemon.setup import service_user
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.signals.table import GROUPS
 
@@ -606,7 +607,7 @@ def test_the_configuration_is_judged_as_the_service_reads_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A password that only root can read is missing for the service, which would end with 78."""
-    monkeypatch.setattr(check_command, "SERVICE_USER", "nobody")
+    monkeypatch.setattr(service_user, "SERVICE_USER", "nobody")
     with tempfile.TemporaryDirectory() as directory:  # pytest's own is closed to others
         os.chmod(directory, 0o755)
         os.mkdir(f"{directory}/rules.d", 0o755)
@@ -629,7 +630,7 @@ def test_the_configuration_is_judged_as_the_service_reads_it(
         monkeypatch.setattr(command, "DEFAULT_CONFIG", path)
         assert main.main(["config", "check"]) == 78
         assert f"'{path}': expected a readable configuration file" in capfd.readouterr().err
-        monkeypatch.setattr(check_command, "SERVICE_USER", "nobody-yet")
+        monkeypatch.setattr(service_user, "SERVICE_USER", "nobody-yet")
         assert main.main(["config", "check", path]) == 0
         assert "user 'nobody-yet' does not exist before" in capfd.readouterr().out
 
@@ -639,7 +640,7 @@ def test_a_credential_is_read_by_systemd_and_not_by_the_service(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Only root can read the credential, as recommended."""
-    monkeypatch.setattr(check_command, "SERVICE_USER", "nobody")
+    monkeypatch.setattr(service_user, "SERVICE_USER", "nobody")
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as rules:
         os.chmod(rules, 0o755)  # the other one is closed to others

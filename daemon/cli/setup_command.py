@@ -1,0 +1,258 @@
+"""The command `iowarden setup`: mail server and recipients, self-tests, a test mail, a check."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from iowarden.collectors.machine import Machine
+from iowarden.collectors.model import UserInputError
+from iowarden.daemon.check import running_service
+from iowarden.daemon.check.report import WIDTH
+from iowarden.daemon.cli import check_command, command, mail_command
+from iowarden.daemon.config.load import machine_name, with_password
+from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.schema import Config, ConfigError
+from iowarden.daemon.setup import (
+    answers,
+    config_file,
+    dialogue,
+    local_mail,
+    reload_service,
+    service_user,
+    yaml_edit,
+)
+from iowarden.daemon.terminal import exit_status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.daemon.cli.command import Add
+
+HEADER = (
+    "# Configuration of iowarden. All keys and their defaults:\n"
+    "# /usr/share/doc/iowarden/packaging/doc/configuration.md\n\n"
+)
+"""First lines of a new file."""
+EXAMPLE = """\
+On a terminal it prompts for each value; with one of these options it prompts for none:
+
+  iowarden setup --mail-to storage@example.com --smtp-server mail.example.com:587 \\
+      --smtp-user iowarden --smtp-password-file /etc/iowarden/password --self-tests
+"""
+_LINE = re.compile(r":\d+: ")
+"""The line number of a problem: it changes as lines are added above it."""
+
+
+def add_commands(add: Add) -> None:
+    """Add the command, by a function that takes name, what runs, and help."""
+    parser = add(
+        "setup", _setup, "set up mail and self-tests, send a test mail, check this machine"
+    )
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--config", metavar="FILE", help=f"configuration file; default: {command.DEFAULT_CONFIG}"
+    )
+    parser.add_argument(
+        "--mail-to", metavar="ADDRESS", action="append", help="recipient; may be given repeatedly"
+    )
+    parser.add_argument("--mail-from", metavar="ADDRESS", help="sender address")
+    parser.add_argument(
+        "--smtp-server",
+        metavar="HOST[:PORT]",
+        help="mail server; default: that of the configuration, else localhost if it answers",
+    )
+    parser.add_argument("--smtp-tls", metavar="MODE", help="'mail.tls' of the configuration")
+    parser.add_argument(
+        "--smtp-user", metavar="NAME", help="user name at the server; '': no log-in"
+    )
+    parser.add_argument(
+        "--smtp-password-file",
+        metavar="FILE",
+        help="file with the password in its first line, which the service's user can read",
+    )
+    parser.add_argument(
+        "--self-tests",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="test each drive: short each week, long each month",
+    )
+    parser.add_argument("--no-test-mail", action="store_true", help="do not send a test mail")
+    parser.add_argument("--no-check", action="store_true", help="do not check this machine")
+
+
+def _setup(arguments: argparse.Namespace) -> int:
+    try:
+        return _run(arguments)
+    except (EOFError, KeyboardInterrupt):
+        sys.stderr.write("\ncancelled; nothing was changed\n")
+        return exit_status.INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    given = _of_options(arguments)
+    if not given.given and not dialogue.on_terminal():
+        sys.stderr.write(
+            "iowarden setup: expected a terminal, or options such as --mail-to; nothing was"
+            " changed. See: iowarden setup --help\n"
+        )
+        return exit_status.USAGE
+    path = arguments.config or command.DEFAULT_CONFIG
+    file = config_file.read(path)
+    present = yaml_edit.values(file.text)
+    password = None
+    if given.given:
+        given = _completed(given, present)
+    else:
+        default_password = str(Path(file.path).with_name("password"))
+        given, password = dialogue.hold(present, local_mail.greeting(), default_password)
+    text = yaml_edit.changed(file.text or HEADER, answers.changes(given, present))
+    earlier = _problems(file.text, path)
+    problems = _problems(text, path)
+    if new := [
+        p for p in problems if _LINE.sub(": ", p) not in {_LINE.sub(": ", e) for e in earlier}
+    ]:
+        sys.stderr.writelines(f"{problem}\n" for problem in new)
+        sys.stderr.write("nothing was changed\n")
+        return exit_status.CONFIG
+    if password is not None:
+        _save_password(given, yaml_edit.values(text), password)
+    saved = config_file.replace(file, text.encode())
+    print(f"'{file.path}': {'saved' if saved else 'nothing to change'}", flush=True)
+    status = _put_in_use(problems, path) if saved or password is not None else 0
+    settings = _mail_settings(text, path)
+    if not arguments.no_test_mail:
+        status = max(status, _test_mail(settings, path))
+    if not arguments.no_check:
+        _check(path)
+    return status
+
+
+def _of_options(arguments: argparse.Namespace) -> answers.SetupAnswers:
+    """Return the answers that were given as options. Errors: UserInputError."""
+    server, port = None, None
+    if arguments.smtp_server is not None:
+        server, port = answers.server_and_port(arguments.smtp_server)
+    to = None if arguments.mail_to is None else answers.addresses(" ".join(arguments.mail_to))
+    for key, value in (
+        ("mail.from", arguments.mail_from),
+        ("mail.tls", arguments.smtp_tls),
+        ("mail.user", arguments.smtp_user or None),
+        ("mail.password_file", arguments.smtp_password_file),
+    ):
+        if value is not None:
+            answers.valid(key, value)
+    return answers.SetupAnswers(
+        mail_to=to,
+        mail_from=arguments.mail_from,
+        smtp_server=server,
+        smtp_port=port,
+        smtp_tls=arguments.smtp_tls,
+        smtp_user=arguments.smtp_user,
+        smtp_password_file=arguments.smtp_password_file,
+        self_tests=arguments.self_tests,
+    )
+
+
+def _completed(given: answers.SetupAnswers, present: Mapping[str, Any]) -> answers.SetupAnswers:
+    """Return answers with the local mail server if none is known. Errors: UserInputError."""
+    section = present.get("mail")
+    mail = section if isinstance(section, dict) else {}
+    if given.mail_to is None or given.smtp_server is not None or mail.get("server"):
+        return given
+    if not local_mail.greeting():
+        raise UserInputError(
+            "--smtp-server: expected it or a mail server at localhost:25, got neither; nothing was"
+            " changed. Name a mail server (SMTP relay)"
+        )
+    return dataclasses.replace(given, smtp_server="localhost")
+
+
+def _problems(text: str, path: str) -> tuple[str, ...]:
+    try:
+        parse_config(text, path, machine_name())
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+def _save_password(given: answers.SetupAnswers, wanted: Mapping[str, Any], password: str) -> None:
+    """Write a typed password to the file that the configuration names. Errors: UserInputError."""
+    path = given.smtp_password_file or wanted["mail"]["password_file"]
+    if config_file.replace(config_file.read(path), f"{password}\n".encode()):
+        print(f"'{path}': password saved", flush=True)
+
+
+def _put_in_use(problems: tuple[str, ...], path: str) -> int:
+    """Reload the service; problems that the file had before are listed: it is refused for them."""
+    if problems:
+        sys.stderr.writelines(f"{problem}\n" for problem in problems)
+        sys.stderr.write("the service does not load the configuration until this is corrected\n")
+        return exit_status.FAILED
+    if path != command.DEFAULT_CONFIG:
+        print(f"the installed service reads '{command.DEFAULT_CONFIG}', not this file")
+        return 0
+    settings = parse_config(Path(path).read_text(encoding="utf-8"), path, machine_name())
+    good, text = reload_service.reload(
+        settings.listen[0], lambda: running_service.processes(Machine())
+    )
+    print(text, flush=True)
+    return 0 if good else exit_status.FAILED
+
+
+def _mail_settings(text: str, path: str) -> Config:
+    """Return the settings of a test mail, also if another part of the file is not valid."""
+    try:
+        return parse_config(text, path, machine_name())
+    except ConfigError:
+        wanted = ("host", "mail")
+        only = {key: value for key, value in yaml_edit.values(text).items() if key in wanted}
+        return parse_config(yaml.safe_dump(only), path, machine_name())
+
+
+def _test_mail(settings: Config, path: str) -> int:
+    """Send a test mail as the service's user: what root can read and reach proves nothing."""
+    if settings.mail.server is None:
+        print("no test mail: no mail server is configured ('mail.server')")
+        return exit_status.FAILED
+    user = service_user.service_user()
+    if settings.mail.password_credential is not None:  # systemd reads it, as root
+        settings = with_password(settings, path)
+    by = f" as user '{user.pw_name}'" if user else ""
+    print(f"sending a test mail{by} to {', '.join(settings.mail.to)}:", flush=True)
+
+    def send() -> int:
+        known = settings if settings.mail.password is not None else with_password(settings, path)
+        return mail_command.send_test_mail(known)
+
+    try:
+        failed = service_user.run(send, user)
+    except ConfigError as error:  # this process is that user
+        sys.stderr.write(f"{error}\n")
+        failed = exit_status.CONFIG
+    if failed:
+        sys.stderr.write(
+            f"the test mail was not sent; '{path}' stays as saved. Correct it by 'iowarden setup'"
+            " and test it by 'iowarden test-mail'\n"
+        )
+        return exit_status.FAILED
+    print("the server took the test mail; check that it arrives")
+    return 0
+
+
+def _check(path: str) -> None:
+    """Show what is monitored, and what is not with the command that corrects it."""
+    print("checking this machine ...", flush=True)
+    report = check_command.report_of(
+        argparse.Namespace(config=path, state_directory=None, play=None)
+    )
+    width = shutil.get_terminal_size((WIDTH, 0)).columns
+    print("\n".join(report.lines(width)), flush=True)

@@ -1,0 +1,117 @@
+"""What `iowarden setup` prompts for, and the configuration keys that follow from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from iowarden.collectors.model import UserInputError
+from iowarden.daemon.config.keys import KEYS
+
+SELF_TESTS = ({"disks": "*", "short": "Sun 02:00", "long": "Sat *-*-1..7 03:00"},)
+"""A short test each week, a long one on the first Saturday of each month: systemd.time(7)."""
+WHY_SELF_TESTS = (
+    "Bad sectors that no program reads stay undetected until a rebuild needs them: of 1.53 million"
+    " disks 3.45 % had such latent errors within 32 months (Bairavasundaram et al., SIGMETRICS"
+    " 2007)."
+)
+ACCOUNT = ("user", "password_file", "password_credential")
+"""Keys of the section 'mail' that belong to one server, as do 'port' and 'tls'."""
+_KINDS = {key.path: key.kind for key in KEYS}
+
+
+class AnswerError(UserInputError):
+    """An answer is not valid; the text names what is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupAnswers:
+    """Answers to all questions; None: this one was not given, the configuration keeps its value."""
+
+    mail_to: tuple[str, ...] | None = None
+    mail_from: str | None = None
+    smtp_server: str | None = None
+    smtp_port: int | None = None
+    smtp_tls: str | None = None
+    smtp_user: str | None = None
+    smtp_password_file: str | None = None
+    self_tests: bool | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is an answer to any question."""
+        return self != SetupAnswers()
+
+
+def valid(path: str, text: str) -> str:
+    """Return the text of a value if the configuration accepts it. Errors: AnswerError."""
+    kind = _KINDS[path]
+    try:
+        kind.read(text)
+    except ValueError as error:
+        hint = f"; {error}" if str(error) else ""
+        raise AnswerError(f"{path}: expected {kind.expected}, got '{text:.200}'{hint}") from None
+    return text
+
+
+def addresses(text: str) -> tuple[str, ...]:
+    """Return mail addresses, separated by commas or blanks. Errors: AnswerError."""
+    found = tuple(valid("mail.to", each) for each in text.replace(",", " ").split())
+    if not found:
+        raise AnswerError("mail.to: expected a mail address, got nothing")
+    return found
+
+
+def server_and_port(text: str) -> tuple[str, int | None]:
+    """Return server and port of 'mail.example.com:587' or '[2001:db8::1]:587'; port None if none.
+
+    Errors: AnswerError.
+    """
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif text.startswith("[") and text.endswith("]"):
+        host, colon, port = text[1:-1], "", ""
+    elif ":" in host or not colon:  # an IPv6 address, or no port
+        host, colon, port = text, "", ""
+    return valid("mail.server", host), int(valid("mail.port", port)) if colon else None
+
+
+def changes(answers: SetupAnswers, present: Mapping[str, Any]) -> dict[str, object]:
+    """Return the keys to be changed and their values; None: to be commented out.
+
+    Another server than that of the configuration takes over neither port, TLS nor log-in.
+    """
+    found: dict[str, object] = {}
+    section = present.get("mail")
+    mail: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
+    if answers.smtp_server is not None:
+        if mail.get("server") != answers.smtp_server:
+            found |= {f"mail.{key}": None for key in ("port", "tls", *ACCOUNT)}
+        found["mail.server"] = answers.smtp_server
+    for key, value in (
+        ("port", answers.smtp_port),
+        ("tls", answers.smtp_tls),
+        ("from", answers.mail_from),
+    ):
+        if value is not None:
+            found[f"mail.{key}"] = value
+    if answers.smtp_user is not None:
+        found["mail.user"] = answers.smtp_user or None
+        if not answers.smtp_user:
+            found |= {f"mail.{key}": None for key in ACCOUNT}
+    if answers.smtp_password_file is not None:
+        found["mail.password_file"] = answers.smtp_password_file
+        found["mail.password_credential"] = None
+    if answers.mail_to is not None:
+        found["mail.to"] = answers.mail_to[0] if len(answers.mail_to) == 1 else [*answers.mail_to]
+        if mail.get("to") == [found["mail.to"]]:  # a list of one says the same
+            found["mail.to"] = mail["to"]
+    if answers.self_tests is True and not present.get("self_tests"):
+        found["self_tests"] = [dict(group) for group in SELF_TESTS]
+    elif answers.self_tests is False:
+        found["self_tests"] = None
+    # The order of the example file, server first.
+    order = [key.path for key in KEYS]
+    return dict(sorted(found.items(), key=lambda pair: order.index(pair[0])))

@@ -1,0 +1,66 @@
+"""Makes the running service read its configuration again, and waits for the result.
+
+No program is run: the signal is that of the unit's ExecReload.
+Sources: systemd/iowarden.service; systemd.kill(5).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.machine import Machine
+from iowarden.daemon.check import running_service
+from iowarden.daemon.check.running_service import Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.daemon.config.schema import Address
+
+WAIT_SECONDS = 10.0
+_POLL_SECONDS = 0.2
+_LOADED = "iowarden_config_last_reload_success_timestamp_seconds"
+_SUCCESSFUL = "iowarden_config_last_reload_successful"
+
+
+def reload(
+    address: Address,
+    processes: Callable[[], list[int]],
+    clock: Callable[[], float] = time.time,
+    wait: Callable[[float], None] = time.sleep,
+) -> tuple[bool, str]:
+    """Return whether the new configuration is in use or no service runs, and what happened.
+
+    `processes` are those of the service's unit.
+    """
+    found = processes()
+    if not found:
+        if running_service.unit(Machine()) is Unit.ABSENT:
+            return True, "the service is not installed: 'iowarden run' uses this configuration"
+        return True, "the service is not running; start it: systemctl enable --now iowarden"
+    before = running_service.metric_values(address, (_LOADED,)).get(_LOADED)
+    try:
+        for process in found:
+            os.kill(process, signal.SIGHUP)
+    except ProcessLookupError:
+        return False, "the service ended meanwhile; start it: systemctl start iowarden"
+    except PermissionError:
+        return False, "no permission to reload the service; as root: systemctl reload iowarden"
+    end = clock() + WAIT_SECONDS
+    while clock() < end:
+        values = running_service.metric_values(address, (_LOADED, _SUCCESSFUL))
+        if values.get(_SUCCESSFUL) == 0:
+            return False, (
+                "the service refused the configuration and keeps the previous one; see 'iowarden"
+                " status'"
+            )
+        if _LOADED in values and values[_LOADED] != before:
+            return True, "the service has loaded it"
+        wait(_POLL_SECONDS)
+    return False, (
+        f"the service did not confirm within {WAIT_SECONDS:.0f} s that it loaded the configuration;"
+        " see 'iowarden status'"
+    )
