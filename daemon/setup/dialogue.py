@@ -62,7 +62,9 @@ def hold(
     wanted = None
     if not present.get("self_tests"):
         print_line(WHY_SELF_TESTS)
-        wanted = _answer("Test each drive: short each week, long each month? yes or no", "yes", _yes)
+        wanted = _answer(
+            "Test each drive: short each week, long each month? yes or no", "yes", _yes
+        )
     return (
         SetupAnswers(
             mail_to=to,
@@ -99,11 +101,7 @@ def _place(text: str) -> tuple[str, int | None]:
 def _password(mail: Mapping[str, Any], path: str) -> tuple[str | None, str | None]:
     """Return the password's file and the password; None for what stays as it is."""
     there = bool(mail.get("password_file") or mail.get("password_credential"))
-    said = (
-        "Password (not shown; Enter: no change): "
-        if there
-        else ("Password (not shown): ")
-    )
+    said = "Password (not shown; Enter: no change): " if there else ("Password (not shown): ")
     while True:
         typed = getpass.getpass(said)
         if typed:

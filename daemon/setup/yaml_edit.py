@@ -1,6 +1,6 @@
 """Changes single keys in the text of a configuration file; comments and all other keys stay. Pure.
 
-The text is not written anew from its values: that would lose comments, order and quoting. Values
+The text is not generated from its values: that would lose comments, order and quoting. Values
 are replaced in place, and a key that is removed is commented out. The result is parsed and compared
 with the values that are wanted: a text that cannot be changed so is refused, never damaged.
 """
@@ -29,7 +29,7 @@ class ConfigEditError(UserInputError):
 
 
 def values(text: str) -> dict[str, Any]:
-    """Return the values of a configuration file's text, also of keys that iowarden does not know.
+    """Return the values of a configuration file's text, with those of unknown keys.
 
     Errors: ConfigEditError if it is not YAML with keys.
     """

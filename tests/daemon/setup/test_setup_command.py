@@ -1,0 +1,270 @@
+"""`iowarden setup`: mail and self-tests in a minute, twice the same, nothing lost on the way."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pty
+import pwd
+import select
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from support.smtp import DEADLINE_SECONDS, Answers, free_port, smtp_server
+
+from iowarden.daemon.cli import main
+from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.setup import config_file, local_mail, service_user
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GROUP = grp.getgrgid(os.getegid()).gr_name
+
+
+@pytest.fixture(autouse=True)
+def _as_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user of the tests is the service's user, but where a test is about another one."""
+    monkeypatch.setattr(config_file, "GROUP", GROUP)
+    monkeypatch.setattr(service_user, "SERVICE_USER", "nobody-yet")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the configuration will be."""
+    return tmp_path / "iowarden.yaml"
+
+
+def run_setup(path: Path, *options: str) -> int:
+    """Run the command without its check of the machine, which has tests of its own."""
+    return main.main(["setup", "--config", str(path), "--no-check", *options])
+
+
+def test_without_a_terminal_and_without_options_nothing_is_changed(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script that forgot its options does not wait for answers; 2 is a usage error."""
+    assert run_setup(path) == 2
+    assert "expected a terminal, or options such as --mail-to" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_a_mail_server_is_set_up_and_a_test_mail_arrives(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One command line; the second one changes no byte and sends another test mail."""
+    with smtp_server() as (port, answers):
+        options = ("--mail-to", "a@b.example", "--smtp-server", f"127.0.0.1:{port}", "--self-tests")
+        assert run_setup(path, *options) == 0
+        assert answers.next().recipients == ("a@b.example",)
+        first = path.read_bytes()
+        assert f"'{path}': saved\n" in capsys.readouterr().out
+        assert run_setup(path, *options) == 0
+        assert answers.next().recipients == ("a@b.example",)
+    assert path.read_bytes() == first
+    assert f"'{path}': nothing to change\n" in capsys.readouterr().out
+    settings = parse_config(first.decode(), str(path))
+    assert (settings.mail.server, settings.mail.port) == ("127.0.0.1", port)
+    assert len(settings.self_tests) == 1
+
+
+def test_a_failed_test_mail_keeps_the_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The server's answer is shown, the answers need not be typed again, and the status is 1."""
+    answers = Answers(recipients={"a@b.example": "550 5.7.1 relay denied"})
+    with smtp_server(answers) as (port, _):
+        status = run_setup(path, "--mail-to", "a@b.example", "--smtp-server", f"127.0.0.1:{port}")
+    told = capsys.readouterr()
+    assert status == 1
+    assert "recipient a@b.example: 550 5.7.1 relay denied" in told.out
+    assert f"'{path}' stays as saved" in told.err
+    assert yaml.safe_load(path.read_text())["mail"]["to"] == "a@b.example"
+
+
+def test_comments_and_unknown_keys_stay(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key of a newer version is neither lost nor a reason not to set up mail; it is named."""
+    path.write_text("# ours\nfuture_key: 1 # of the next version\nmail:\n  to: old@b.example\n")
+    with smtp_server() as (port, answers):
+        status = run_setup(path, "--mail-to", "a@b.example", "--smtp-server", f"127.0.0.1:{port}")
+        assert answers.next().recipients == ("a@b.example",)
+    assert status == 1
+    assert "future_key: unknown key" in capsys.readouterr().err
+    assert path.read_text().startswith("# ours\nfuture_key: 1 # of the next version\nmail:\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--mail-to", "a b@"), "mail.to: expected mail addresses, got 'b@'"),
+        (("--smtp-server", "a_b!"), "mail.server: expected a host name or IP address"),
+        (("--smtp-tls", "ssl"), "mail.tls: expected one of auto, none, starttls"),
+        (("--mail-to", "a", "--smtp-server", "m:x"), "mail.port: expected a port number 1-65535"),
+        (("--mail-to", "a", "--smtp-server", "m", "--smtp-user", "u"), "a log-in needs both"),
+        (("--smtp-server", "m"), "mail.server: expected 'mail.to' as well"),
+    ],
+)
+def test_an_answer_that_is_not_valid_changes_nothing(
+    path: Path, capsys: pytest.CaptureFixture[str], options: Sequence[str], problem: str
+) -> None:
+    """The configuration is parsed before it is written: the service never sees this one."""
+    path.write_text("host: db1\n")
+    assert run_setup(path, *options) == 78
+    assert problem in capsys.readouterr().err
+    assert path.read_text() == "host: db1\n"
+
+
+def test_no_server_at_all_is_said(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a local mail server a relay is needed: a guess would lose all mail."""
+    monkeypatch.setattr(local_mail.greeting, "__defaults__", (free_port(),))
+    assert run_setup(path, "--mail-to", "root") == 78
+    assert "--smtp-server: expected it or a mail server at localhost:25" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_a_local_mail_server_is_found_by_its_greeting() -> None:
+    """A port that is closed, and one where nobody is ready for mail, is none."""
+    with smtp_server() as (port, _):
+        assert local_mail.greeting(port).startswith("220 ")
+    assert local_mail.greeting(free_port()) == ""
+
+
+def test_the_account_of_the_former_server_is_not_sent_to_the_new_one(path: Path) -> None:
+    """User and password belong to one server; they are commented out, not deleted."""
+    path.write_text(
+        "mail:\n  server: old.example\n  port: 465\n  tls: tls\n  to: a@b.example\n"
+        "  user: me\n  password_file: /etc/iowarden/password # 2024\n"
+    )
+    with smtp_server() as (port, answers):
+        assert run_setup(path, "--smtp-server", f"127.0.0.1:{port}") == 0
+        answers.next()
+    assert path.read_text() == (
+        f"mail:\n  server: 127.0.0.1\n  port: {port}\n  #tls: tls\n  to: a@b.example\n"
+        "  #user: me\n  #password_file: /etc/iowarden/password # 2024\n"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_the_password_is_read_as_the_service_reads_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Root can read the password, the service cannot: the test mail fails now, not at 3 a.m."""
+    monkeypatch.setattr(service_user, "SERVICE_USER", "nobody")
+    with (
+        tempfile.TemporaryDirectory() as directory,  # pytest's own is closed to others
+        smtp_server(password="s3cret") as (port, answers),
+    ):
+        os.chmod(directory, 0o755)
+        secret = Path(directory, "password")
+        secret.write_text("s3cret\n")
+        secret.chmod(0o600)
+        options = [
+            *("--mail-to", "a@b.example", "--smtp-server", f"127.0.0.1:{port}"),
+            *("--smtp-user", "iowarden", "--smtp-password-file", str(secret)),
+        ]
+        assert run_setup(Path(directory, "iowarden.yaml"), *options) == 1
+        assert f'password_file = "{secret}": expected a readable file' in capfd.readouterr().err
+        os.chown(secret, pwd.getpwnam("nobody").pw_uid, -1)
+        assert run_setup(Path(directory, "iowarden.yaml"), *options) == 0
+        told = capfd.readouterr().out
+        assert "sending a test mail as user 'nobody' to a@b.example:" in told
+        assert "logged in as 'iowarden'" in told
+        answers.next()
+
+
+PROGRAM = """
+import sys
+from iowarden.daemon.cli import main
+from iowarden.daemon.notify import smtp
+from iowarden.daemon.setup import config_file, local_mail, service_user
+config_file.GROUP, service_user.SERVICE_USER = sys.argv[1], "nobody-yet"
+local_mail.greeting.__defaults__ = (int(sys.argv[2]),)
+sys.exit(main.main(sys.argv[3:]))
+"""
+
+
+class Terminal:
+    """The command on a terminal of its own; the test types."""
+
+    def __init__(self, path: Path, local_port: int) -> None:
+        """Start it."""
+        self._child, self._terminal = pty.fork()
+        if self._child == 0:
+            words = [GROUP, str(local_port), "setup", "--config", str(path), "--no-check"]
+            os.execv(sys.executable, [sys.executable, "-c", PROGRAM, *words])
+        self.seen = ""
+
+    def type(self, prompt: str, line: str) -> None:
+        """Wait for a prompt, then type a line."""
+        at = len(self.seen)
+        while prompt not in self.seen[at:]:
+            self._read()
+        os.write(self._terminal, f"{line}\n".encode())
+
+    def end(self) -> int:
+        """Return the exit status."""
+        while self._read():
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
+
+    def _read(self) -> bool:
+        assert select.select([self._terminal], [], [], DEADLINE_SECONDS)[0], self.seen
+        try:
+            chunk = os.read(self._terminal, 4096)
+        except OSError:  # EIO: the other end is closed
+            chunk = b""
+        self.seen += chunk.decode()
+        return bool(chunk)
+
+
+@pytest.mark.system
+def test_a_dialogue_on_a_terminal(path: Path) -> None:
+    """A wrong answer is prompted for again; Enter alone changes no byte; Ctrl-C as well."""
+    with smtp_server() as (port, answers):
+        terminal = Terminal(path, port)
+        terminal.type("Mail server, or server:port [localhost]: ", f"localhost:{port}")
+        terminal.type("Recipients, separated by blanks [root]: ", "not an@")
+        terminal.type("mail.to: expected mail addresses, got 'an@'", "root@db1.example")
+        terminal.type("yes or no [yes]: ", "")
+        assert terminal.end() == 0, terminal.seen
+        assert answers.next().recipients == ("root@db1.example",)
+        first = path.read_bytes()
+        assert b"self_tests: [{disks: '*', short: 'Sun 02:00'" in first
+        again = Terminal(path, port)
+        again.type(f"[localhost:{port}]: ", "")
+        again.type("[root@db1.example]: ", "")
+        assert again.end() == 0, again.seen
+        assert path.read_bytes() == first
+        ended = Terminal(path, port)
+        ended.type("Mail server", "\x03")
+        assert ended.end() == 130
+        assert "cancelled; nothing was changed" in ended.seen
+    assert path.read_bytes() == first
+
+
+@pytest.mark.system
+def test_a_typed_password_is_not_shown_and_not_readable_for_others(path: Path) -> None:
+    """It goes to a file next to the configuration; the relay does not exist: kept, and status 1."""
+    terminal = Terminal(path, free_port())
+    terminal.type("Mail server, or server:port: ", "relay.invalid")
+    terminal.type("Recipients, separated by blanks: ", "a@b.example, c@d.example")
+    terminal.type("none [auto]: ", "")
+    terminal.type("('-' for no log-in) [-]: ", "me")
+    terminal.type("Password (not shown): ", "s3cret")
+    terminal.type("yes or no [yes]: ", "n")
+    assert terminal.end() == 1, terminal.seen
+    assert "s3cret" not in terminal.seen
+    password = path.with_name("password")
+    assert (password.read_text(), password.stat().st_mode & 0o777) == ("s3cret\n", 0o640)
+    assert yaml.safe_load(path.read_text()) == {
+        "mail": {
+            "server": "relay.invalid",
+            "user": "me",
+            "password_file": str(password),
+            "to": ["a@b.example", "c@d.example"],
+        }
+    }
