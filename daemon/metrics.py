@@ -33,6 +33,11 @@ MAIL_OLDEST_UNSENT = Family(
     "gauge",
     "Age of the oldest mail waiting for delivery, or 0.",
 )
+MAIL_LAST_DELIVERED = Family(
+    "iowarden_notifications_last_delivered_age_seconds",
+    "gauge",
+    "Seconds since a mail was last accepted by the server; missing before the first one.",
+)
 STATE_UNWRITTEN = Family(
     "iowarden_state_unwritten_seconds",
     "gauge",
@@ -79,7 +84,8 @@ HISTORY_LOST = Family(
 )
 
 FAMILIES = (
-    *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAIL_OLDEST_UNSENT, STATE_UNWRITTEN),
+    *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAIL_OLDEST_UNSENT, MAIL_LAST_DELIVERED),
+    STATE_UNWRITTEN,
     *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, LOG_LOST, RELOAD_SUCCESSFUL, RELOAD_SUCCESS_TIMESTAMP),
     *(STATE_UNREADABLE, UEVENTS, UEVENTS_LOST),
     *silences.FAMILIES,

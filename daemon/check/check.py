@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Reading
 from iowarden.daemon import exporters
-from iowarden.daemon.check import findings, running_service, storage_inventory
+from iowarden.daemon.check import findings, installation, running_service, storage_inventory
 from iowarden.daemon.check.report import CheckReport
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
@@ -154,7 +154,7 @@ def examine(
     alerts = last_copies.marked(engine.rules.alerts(), engine.devices.places())
     own = [a for a in alerts if a.state in _REPORTED_STATES and not findings.about_iowarden(a)]
     found = [
-        *findings.of_mail(settings),
+        *findings.of_mail(settings, here=player is None),
         *findings.of_alerts(own, groups, _facts(engine, own)),
         *findings.of_rules(engine),
         *findings.of_sources(engine, clock.now()),
@@ -168,6 +168,7 @@ def examine(
         found += findings.of_state_directory(settings.state_directory)
         found += findings.of_self_tests(settings, engine)
         found += findings.of_tracing(settings, root())
+        found += [*installation.programs(engine), *installation.clock()]
     found += findings.slow_group_findings(groups)
     return CheckReport(tuple(found), tuple(storage_inventory.items(engine)))
 

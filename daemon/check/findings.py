@@ -199,10 +199,12 @@ def mail_path(settings: Config) -> str:
     return ""
 
 
-def of_mail(settings: Config) -> Iterator[Finding]:
-    """Return the findings about mail, and where it is sent."""
+def of_mail(settings: Config, *, here: bool = True) -> Iterator[Finding]:
+    """Return the findings about mail, and where it is sent; `here`: no recording is checked."""
     if said := mail_path(settings):
-        yield Finding(Level.INFO, "mail", "", said)
+        unsent = here and settings.mail.server is None
+        said += "; 'iowarden setup' configures a mail server" if unsent else ""
+        yield Finding(Level.WARNING if unsent else Level.INFO, "mail", "", said)
     if settings.mail.server is not None:
         text = f"to {', '.join(settings.mail.to)} by '{settings.mail.server}':{settings.mail.port}"
         yield Finding(Level.OK, "mail", "", f"{text}; test it by 'iowarden test-mail'")

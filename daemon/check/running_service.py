@@ -36,6 +36,10 @@ _LEVEL = {
     "warning": Level.WARNING,
     **dict.fromkeys(("notice", "info", "none"), Level.INFO),
 }
+MAX_DISKS = 5
+"""Unreadable disks with a line of their own."""
+_NOT_MONITORED = "iowarden_disk_not_monitored"
+_LAST_DELIVERED = "iowarden_notifications_last_delivered_age_seconds"
 _Metrics = list[tuple[str, dict[str, str], float]]
 
 
@@ -114,12 +118,13 @@ def findings(
         answer = f"another program answers, HTTP status {status}" if status else text
         level, text = _NOT_RUNNING[installed]
         return [Finding(level, "service", "", text.format(f"{shown}: {answer}"))]
-    found = [*_service_alerts(samples, known), *_unresolved(samples)]
+    found = [*_service_alerts(samples, known), *_unresolved(samples), *_unreadable(samples)]
     status, text = _get(host, address[1], "/-/healthy")
     if status != 200:
         said = text.strip() or f"HTTP status {status}"
         found.append(Finding(Level.WARNING, "service", "", f"not healthy: {said}"))
     found.append(Finding(Level.OK, "service", "", f"answers at {shown}; {_current_of(samples)}"))
+    found += _receivers(samples)
     return found
 
 
@@ -153,6 +158,33 @@ def _unresolved(samples: _Metrics) -> Iterator[Finding]:
         if count := open_now.get(word, 0):
             text = f"{count} {word} in the running service; 'iowarden incident list' shows them"
             yield Finding(_LEVEL[word], "open incidents", "", text)
+
+
+def _unreadable(samples: _Metrics) -> Iterator[Finding]:
+    """Yield the disks whose SMART data the service cannot read, with the reason."""
+    found = [shown for name, shown, value in samples if name == _NOT_MONITORED and value]
+    for labels in found[:MAX_DISKS]:
+        disk = labels.get("disk", "?")
+        text = f"SMART unreadable: {labels.get('reason', '?')}; 'iowarden disk show {disk}'"
+        yield Finding(Level.INFO, "drive", labels.get("device", disk), text)
+    if len(found) > MAX_DISKS:
+        text = f"SMART unreadable on {len(found) - MAX_DISKS} more disks: 'iowarden monitoring'"
+        yield Finding(Level.INFO, "drive", "", text)
+
+
+def _receivers(samples: _Metrics) -> Iterator[Finding]:
+    """Yield for each receiver of notifications how long ago it accepted the last one."""
+    ages = {s.get("receiver", "?"): value for name, s, value in samples if name == _LAST_DELIVERED}
+    for receiver in sorted(
+        {s.get("receiver", "?") for name, s, _ in samples if name == "iowarden_notifications_total"}
+    ):
+        age = ages.get(receiver)
+        text = (
+            "no notification accepted since the service started; test it by 'iowarden test-mail'"
+            if age is None
+            else f"last notification accepted {duration(age)} ago"
+        )
+        yield Finding(Level.OK, "receiver", receiver, text)
 
 
 def _current_of(samples: _Metrics) -> str:

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon.check import check, guard
+from iowarden.daemon.check import check, guard, installation
 from iowarden.daemon.check.findings import mail_path
 from iowarden.daemon.check.report import WIDTH, CheckReport, Finding, Level
 from iowarden.daemon.cli import command
@@ -105,6 +105,7 @@ def report_of(arguments: argparse.Namespace) -> CheckReport:
     def examine(step: Callable[[str], None]) -> CheckReport:
         step("reading the configuration and the rules")
         settings, groups, problems = _whatever_is_good(arguments)
+        player = None
         try:
             clock, player, root = command.machine(arguments.play)
             client = None
@@ -125,6 +126,10 @@ def report_of(arguments: argparse.Namespace) -> CheckReport:
         if any(problem.topic == "configuration" for problem in problems):
             # Findings about mail and state would be about the defaults, not the configuration.
             found = tuple(f for f in found if f.topic not in {"mail", "state"})
+        if player is None:
+            path = arguments.config or command.DEFAULT_CONFIG
+            about = installation.findings(path, exists=os.path.exists(path))
+            found = (*found, *(f for f in about if not problems or f.topic == "version"))
         return dataclasses.replace(report, findings=(*problems, *found))
 
     if arguments.play is None:

@@ -70,6 +70,7 @@ class Delivery:
         self.sender = sender
         self.delivered_total = 0
         self._failed_total = 0
+        self._delivered_seconds: float | None = None
         self._state = state
         self._log = log
         self._outbox = Outbox()
@@ -158,6 +159,7 @@ class Delivery:
         self._write(batch)
         if result.delivered:
             self.delivered_total += 1
+            self._delivered_seconds = now
             self._log.send(
                 journal.MAIL_DELIVERED,
                 6,
@@ -215,7 +217,10 @@ class Delivery:
         """Return the samples of mails and of state.db."""
         since = self._state.unwritten_since
         waited = 0.0 if since is None else time.monotonic() - since
+        last = self._delivered_seconds
+        ages = [] if last is None else [(metrics.MAIL_LAST_DELIVERED.name, RECEIVER, now - last)]
         return [
+            *ages,
             (metrics.MAILS.name, (*RECEIVER, ("result", "delivered")), float(self.delivered_total)),
             (metrics.MAILS.name, (*RECEIVER, ("result", "failed")), float(self._failed_total)),
             (metrics.MAILS_WAITING.name, RECEIVER, float(len(self._outbox))),

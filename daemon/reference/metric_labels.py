@@ -550,6 +550,7 @@ program:
 program unit:
     iowarden_competing_monitor_pid
 receiver:
+    iowarden_notifications_last_delivered_age_seconds
     iowarden_notifications_oldest_unsent_seconds
     iowarden_notifications_refused
     iowarden_notifications_waiting
