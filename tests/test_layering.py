@@ -304,6 +304,7 @@ rules.signals.increase: signals.signal
 rules.signals.memory: signals.signal
 rules.signals.sustained: signals.signal
 rules.faults: conditions
+rules.tuning: conditions
 rules.rulefile: promql rename_table renames scrape_labels yaml_nodes
 rules.signals.filesystem: signals.baseline signals.signal
 rules.signals.queue: signals.activity signals.signal signals.sustained

@@ -1,4 +1,4 @@
-"""The commands `iowarden status`, `silence`, `ack` and `query`, which query the service."""
+"""The commands `iowarden status`, `silence`, `ack`, `query`, `advise`: they query the service."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from iowarden.daemon.control.documents import (
     SilenceLine,
     SilenceList,
     Status,
+    TuningAdvice,
 )
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.terminal import columns
@@ -28,13 +29,19 @@ from iowarden.daemon.terminal.console import (
     span,
     table_of,
 )
+from iowarden.rules.quantity import quantity
 from iowarden.rules.rulefile.renamed_names import renamed_in
 
 if TYPE_CHECKING:
     import argparse
 
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.control.documents import MailLine, ProbeLine
+    from iowarden.daemon.control.documents import (
+        MailLine,
+        ProbeLine,
+        SignalEffect,
+        TuningFinding,
+    )
     from iowarden.daemon.terminal.console import Sections
 
 DEFAULT_FOR = "2h"
@@ -44,6 +51,8 @@ def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
     words = "show open incidents, alerts and problems of the running service"
     command_of(add("status", _status, words), _status, data=True)
+    words = "show settings to be tuned, with evidence, and the effect of changed settings"
+    command_of(add("advise", _advise, words), _advise, data=True)
     words = "add, list and expire silences: no notification of matching alerts"
     actions = add("silence", _status, words).add_subparsers(required=True, metavar="ACTION")
     new = command_of(subcommand(actions, "add", "add a silence"), _silence_add)
@@ -230,3 +239,59 @@ def _probe(probe: ProbeLine) -> str:
 def _metric(labels: dict[str, str]) -> str:
     pairs = [f"{k}={quoted(v)}" for k, v in sorted(labels.items()) if k != "__name__"]
     return labels.get("__name__", "") + (f"{{{', '.join(pairs)}}}" if pairs else "")
+
+
+def _advise(arguments: argparse.Namespace) -> int:
+    return show_answer(arguments, "advise", TuningAdvice, _tuning)
+
+
+def _tuning(found: TuningAdvice) -> Sections:
+    """Return each finding with its evidence and advice, then the settings that changed."""
+    lines: list[str] = []
+    for each in found.findings:
+        lines += [*_finding(each), ""]
+    if not found.findings:
+        lines.append("no settings to be tuned")
+    if found.omitted:
+        lines.append(f"and {found.omitted} more findings, see 'iowarden status'")
+    lines.append(
+        f"observed for {span(found.observed_seconds)}; findings about loads need minutes to hours"
+        " of that load"
+    )
+    for change in found.changes:
+        device = f"{change.device} " if change.device else ""
+        lines += [
+            "",
+            f"{at_text(change.at_seconds)} {device}{change.setting}: {change.old} -> {change.new}",
+            *map(_effect_text, change.effects),
+        ]
+        if not change.effects:
+            lines.append("  not enough data: no signal of this setting was above 0 before")
+    return [*lines]
+
+
+def _finding(found: TuningFinding) -> list[str]:
+    alert = found.alert
+    state = f" - data unavailable: {alert.unknown_reason}" if alert.unknown_reason else ""
+    blocks = [f"{alert.severity} {alert.name} {alert.object}: {alert.summary}{state}"]
+    blocks += [f"  {found.description}"] if found.description else []
+    blocks += [f"  now: {text}" for text in found.evidence]
+    blocks += [f"  {line}" for line in found.advice.splitlines() if line.strip()]
+    blocks += [f"  not known: {found.unknown}"] if found.unknown else []
+    return [*blocks, f"  source: {found.source}"] if found.source else blocks
+
+
+def _effect_text(effect: SignalEffect) -> str:
+    """Return a signal before and since a change, as one line."""
+
+    def mean(value: float | None, seconds: float) -> str:
+        if value is None:
+            return "not observed"
+        return f"mean {quantity(effect.signal, value)} in {span(seconds)}"
+
+    labels = ", ".join(f"{name}={quoted(value)}" for name, value in effect.labels.items())
+    return (
+        f"  {effect.verdict}: {effect.signal}{{{labels}}}"
+        f" before: {mean(effect.before, effect.before_seconds)};"
+        f" since: {mean(effect.after, effect.after_seconds)}"
+    )

@@ -36,7 +36,7 @@ GROUP = "iowarden"
 COMMANDS = frozenset(
     {
         *("status", "silence add", "silence list", "silence expire", "ack", "events", "query"),
-        *("incident list", "incident show"),
+        *("incident list", "incident show", "advise"),
         *("monitoring", "disk show", "disk history", "disk forget"),
         *("selftest start", "selftest status", "selftest abort"),
         *("scan start", "scan status", "scan stop"),

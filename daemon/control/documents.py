@@ -13,6 +13,7 @@ has a default, so that clients and services of different versions work together.
     EventLine} incident list   {"all": false}                                IncidentList
     incident show   {"incident": ID or a prefix of one only}      IncidentDetail
     query           {"expression": TEXT}                          Result
+    advise          none                                          TuningAdvice
     monitoring      none                                          DiskList
     disk show       {"disk": SERIAL, its beginning or a device}   DiskDetail
     disk history    {"disk": as above, "attribute": TEXT}         DiskHistory
@@ -354,6 +355,62 @@ class Result:
     at_seconds: float = 0.0
     kind: str = "vector"
     samples: tuple[ResultSample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TuningFinding:
+    """An alert about a setting of the kernel or of a device, with the texts of its rule."""
+
+    alert: AlertLine = field(default_factory=AlertLine)
+    condition: str = ""
+    description: str = ""
+    evidence: tuple[str, ...] = ()
+    """Present values of the metrics behind it."""
+    advice: str = ""
+    """What to do: sentences, and commands indented by two; with the trade-off."""
+    unknown: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalEffect:
+    """A signal before and since a change of a setting that it depends on; 0 is best."""
+
+    signal: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    before: float | None = None
+    """Mean of up to a day before the change; None: not observed."""
+    before_seconds: float = 0.0
+    """Observed time."""
+    after: float | None = None
+    after_seconds: float = 0.0
+    verdict: str = ""
+    """'lower', 'higher', 'unchanged', or why nothing can be concluded."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChangeLine:
+    """A setting that changed while the service ran."""
+
+    at_seconds: float = 0.0
+    setting: str = ""
+    device: str = ""
+    """'' for a setting of the whole host."""
+    old: str = ""
+    new: str = ""
+    effects: tuple[SignalEffect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TuningAdvice:
+    """Reply to advise: present findings, the most severe first; changes, the latest first."""
+
+    findings: tuple[TuningFinding, ...] = ()
+    changes: tuple[SettingChangeLine, ...] = ()
+    omitted: int = 0
+    """Number of further findings."""
+    observed_seconds: float = 0.0
+    """How long the service has run: changes before that were not observed."""
 
 
 @dataclass(frozen=True, slots=True)

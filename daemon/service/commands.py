@@ -66,10 +66,12 @@ class CommandHandler:
         history_path: str,
         table: EventTable | None = None,
         names: Renames = NAMES,
+        advise: Callable[[float], documents.TuningAdvice] = lambda _: documents.TuningAdvice(),
     ) -> None:
         """`known` returns the current state, `keep` persists silences and acknowledgements.
 
-        `store_signals` persists the state of the disks; `table` is the event table.
+        `store_signals` persists the state of the disks; `table` is the event table; `advise`
+        returns the advice about tuning.
         """
         self.silences = silences.Silences()
         self.silence_of = silences.finder(self.silences)
@@ -80,6 +82,7 @@ class CommandHandler:
         self._known = known
         self._store = keep
         self._topology = topology
+        self._advise = advise
         self._store_signals = store_signals
         self._events_expected = [
             {"alertname": kind, "severity": row.severity.name.lower()}
@@ -102,6 +105,8 @@ class CommandHandler:
                 self._events(command)
             elif command.name == "incident show":
                 self._incident(command, now)
+            elif command.name == "advise":
+                command.reply({"answer": self._advise(now)})
             else:
                 command.reply({"answer": self._answered(command, now)})
         except (ValueError, PromqlError, EvaluationError) as error:  # CodecError is a ValueError

@@ -48,8 +48,9 @@ from iowarden.daemon.storage.state_db import (
 )
 from iowarden.daemon.trace_client.incident_traces import IncidentTrace, IncidentTraces
 from iowarden.daemon.transition_log import LogSink, TransitionLog
-from iowarden.daemon.views import answers
+from iowarden.daemon.views import answers, tuning_answers
 from iowarden.rules.events.event_table import EventTable
+from iowarden.rules.tuning.setting_changes import SettingChanges
 
 if TYPE_CHECKING:
     import queue
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
+    from iowarden.daemon.control import documents
     from iowarden.daemon.control.control_socket import Control
     from iowarden.daemon.http.exposition import Exposition
     from iowarden.daemon.http.http_server import HttpServer
@@ -206,6 +208,7 @@ class Service:
             store=parts.history,
         )
         self._situation = IncidentContext(engine, self._event_pipeline, clock, self._config)
+        self._setting_changes = SettingChanges()
         self._command_handler = CommandHandler(
             engine,
             log,
@@ -216,6 +219,7 @@ class Service:
             history_path=str(Path(parts.config.state_directory) / "history.db"),
             table=parts.table,
             names=parts.schema.renames,
+            advise=self._advise,
         )
         self._self_tests = selftest_runner.SelfTestRunner(
             engine,
@@ -330,6 +334,7 @@ class Service:
             "history of drives": self._store_drives,
             "disks met": lambda _: self._checkpoint.store_new_disk(),
             "own metrics": self._publish_own,
+            "setting changes": self._compare_settings,
             "alerts, incidents, mails": self._evaluate,
             "who reads and writes": self._io_watch.step,
             "traces": lambda _: self._trace_incidents(),
@@ -524,6 +529,12 @@ class Service:
     def _observe(self, now: float) -> None:
         self._engine.observe(self._readings, now, self._clock.uptime(), self._clock.asleep())
 
+    def _compare_settings(self, now: float) -> None:
+        if self._setting_changes.due(now):
+            chunks = self._engine.hub.chunks()
+            families = ((f.name, samples) for chunk in chunks for f, samples in chunk.families)
+            self._setting_changes.step(now, families)
+
     def _take_events(self, now: float) -> None:
         for reading in self._readings:
             self._event_pipeline.take(reading, now)
@@ -611,6 +622,15 @@ class Service:
             notice=lambda due: self._notifier.notice(due, now),
             self_tests=self._self_tests.runs,
             full_reads=self._scans.full_reads,
+        )
+
+    def _advise(self, now: float) -> documents.TuningAdvice:
+        situation = self._situation
+        return tuning_answers.answer(
+            self._known(now),
+            self._setting_changes,
+            lambda: situation.facts(now),
+            lambda alerts: situation.measured(alerts, now),
         )
 
     # --- configuration reload

@@ -104,6 +104,15 @@ def alerts(known: ViewInputs, wanted: Callable[[Alert], bool]) -> tuple[document
     return _alerts(known, filter(wanted, _shown(known, silenced_by)), silenced_by)
 
 
+def shown_alerts(
+    known: ViewInputs, wanted: Callable[[Alert], bool]
+) -> list[tuple[Alert, documents.AlertLine]]:
+    """Return the wanted alerts with their lines, the most severe first."""
+    silenced_by = _silenced_by(known)
+    found = [*filter(wanted, _shown(known, silenced_by))]
+    return list(zip(found, _alerts(known, found, silenced_by), strict=True))
+
+
 def notices(known: ViewInputs) -> list[Alert]:
     """Return the alerts without events below warning: those are no present fault."""
     return [a for a in known.alerts if not a.count or a.severity >= Severity.WARNING]
