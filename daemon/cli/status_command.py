@@ -1,4 +1,4 @@
-"""The commands `iowarden status`, `silence`, `ack`, `query`, `advise`: they query the service."""
+"""The commands `iowarden status`, `silence`, `ack` and `query`, and advice about tuning."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_FINDINGS = 100
 """Of a host with hundreds of equal devices; the answer of the control socket has a limit."""
-_WORDS = frozenset(map(str, TUNINGS))
+_CONDITIONS = frozenset(map(str, TUNINGS))
 
 
 def answer(
@@ -58,7 +58,7 @@ def answer(
 
 def _is_tuning(alert: Alert) -> bool:
     states = (AlertState.FIRING, AlertState.UNKNOWN)
-    return alert.state in states and alert.label("condition") in _WORDS
+    return alert.state in states and alert.label("condition") in _CONDITIONS
 
 
 def _changes(known: ViewInputs, changes: SettingChanges) -> tuple[documents.SettingChangeLine, ...]:

@@ -31,7 +31,7 @@ MAX_SERIES = 100
 """Observed series of signals; those that are never above 0 are not counted."""
 MAX_CHANGES = 50
 HOSTS = "iowarden_device_scsi_info"
-"""Which host adapter a device belongs to: labels `device` and `host`."""
+"""Metric with the host adapter of each device, in its labels."""
 
 Series = tuple[str, "Labels"]
 

@@ -1,4 +1,4 @@
-"""Conditions that a setting of the kernel may cause or cure: which setting, which signal. Pure.
+"""Conditions that a setting of the kernel may cause or end: which setting, which signal. Pure.
 
 Texts, commands and trade-offs are those of the rules with these conditions.
 Sources: kernel, admin-guide/sysctl/vm.rst, block/queue-sysfs.rst, admin-guide/mm/transhuge.rst.

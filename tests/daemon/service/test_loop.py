@@ -37,6 +37,7 @@ ORDER = [
     ("read", "flight recorder", "a recording has in a frame what was read in that second"),
     ("sources", "signals", "what a source said before is still there to compare"),
     ("signals", "events", "where things are is known when an event names one"),
+    ("signals", "setting changes", "a setting and its signal are compared in the same second"),
     ("signals", "own metrics", "the program is judged as it is in this second"),
     ("own metrics", ALERTS, "rules about the program see this second"),
     ("events", ALERTS, "what happened is an incident in the same second"),
