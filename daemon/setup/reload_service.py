@@ -24,6 +24,9 @@ WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _LOADED = "iowarden_config_last_reload_success_timestamp_seconds"
 _SUCCESSFUL = "iowarden_config_last_reload_successful"
+_REFUSED = (
+    "the service refused the configuration, the previous one stays in use; see 'iowarden status'"
+)
 
 
 def reload(
@@ -41,7 +44,7 @@ def reload(
         if running_service.unit(Machine()) is Unit.ABSENT:
             return True, "the service is not installed: 'iowarden run' uses this configuration"
         return True, "the service is not running; start it: systemctl enable --now iowarden"
-    before = running_service.metric_values(address, (_LOADED,)).get(_LOADED)
+    before = running_service.metric_values(address, (_LOADED, _SUCCESSFUL))
     try:
         for process in found:
             os.kill(process, signal.SIGHUP)
@@ -52,14 +55,13 @@ def reload(
     end = clock() + WAIT_SECONDS
     while clock() < end:
         values = running_service.metric_values(address, (_LOADED, _SUCCESSFUL))
-        if values.get(_SUCCESSFUL) == 0:
-            return False, (
-                "the service refused the configuration and keeps the previous one; see 'iowarden"
-                " status'"
-            )
-        if _LOADED in values and values[_LOADED] != before:
+        if values.get(_SUCCESSFUL) == 0 and before.get(_SUCCESSFUL) != 0:
+            return False, _REFUSED
+        if _LOADED in values and values[_LOADED] != before.get(_LOADED):
             return True, "the service has loaded it"
         wait(_POLL_SECONDS)
+    if before.get(_SUCCESSFUL) == 0:  # the last reload was refused as well: no difference to see
+        return False, _REFUSED
     return False, (
         f"the service did not confirm within {WAIT_SECONDS:.0f} s that it loaded the configuration;"
         " see 'iowarden status'"
