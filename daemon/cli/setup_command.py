@@ -112,7 +112,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if given.given:
         given = _completed(given, present)
     else:
-        default_password = str(Path(file.path).with_name("password"))
+        # Next to a symbolic link, not to its target, which may be under version control.
+        default_password = str(Path(path).absolute().with_name("password"))
         given, password = dialogue.hold(present, local_mail.greeting(), default_password)
     text = yaml_edit.changed(file.text or HEADER, answers.changes(given, present))
     earlier = _problems(file.text, path)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Either = TypeVar("Either", Program, Played)
 Programs = list[Program | Played]
+LAST_DELIVERED = 'iowarden_notifications_last_delivered_age_seconds{receiver="mail"}'
 QUIET_SECONDS = 700.0
 """A little more than ten minutes without the stall: then the 'resolved' mail is sent."""
 QUIET_STEP_SECONDS = 4.0
@@ -117,6 +118,7 @@ def test_the_corpus_stall_is_one_thread_as_well(tmp_path: Path, programs: Progra
         feed.give()
         first, last = parsed(program.mail(answers)), parsed(program.mail(answers))
         program.caught_up()
+        assert 0 <= program.metrics()[LAST_DELIVERED] < QUIET_SECONDS
         assert rest(answers) == []
     assert last["References"] == first["Message-ID"]
 
@@ -130,6 +132,7 @@ def test_a_healthy_machine_is_silent(name: str, tmp_path: Path, programs: Progra
         feed.give()
         program.caught_up()
         assert program.metrics()['iowarden_notifications_waiting{receiver="mail"}'] == 0.0
+        assert LAST_DELIVERED not in program.metrics()
         assert rest(answers) == []
     assert "<4>" not in program.text()
 

@@ -249,6 +249,10 @@ def test_a_dialogue_on_a_terminal(path: Path) -> None:
 @pytest.mark.system
 def test_a_typed_password_is_not_shown_and_not_readable_for_others(path: Path) -> None:
     """It goes to a file next to the configuration; the relay does not exist: kept, and status 1."""
+    managed = path.parent / "managed"
+    managed.mkdir()
+    (managed / "iowarden.yaml").write_text("# in a repository, without secrets\n")
+    path.symlink_to(managed / "iowarden.yaml")
     terminal = Terminal(path, free_port())
     terminal.type("Mail server, or server:port: ", "relay.invalid")
     terminal.type("Recipients, separated by blanks: ", "a@b.example, c@d.example")
@@ -258,6 +262,7 @@ def test_a_typed_password_is_not_shown_and_not_readable_for_others(path: Path) -
     terminal.type("yes or no [yes]: ", "n")
     assert terminal.end() == 1, terminal.seen
     assert "s3cret" not in terminal.seen
+    assert [each.name for each in managed.iterdir()] == ["iowarden.yaml"]
     password = path.with_name("password")
     assert (password.read_text(), password.stat().st_mode & 0o777) == ("s3cret\n", 0o640)
     assert yaml.safe_load(path.read_text()) == {
