@@ -347,7 +347,7 @@ daemon.views: control probe storage
 daemon.metrics: probe_client
 daemon.trace_client: json_codec probe_client sanitize trace
 daemon.config: duration metrics
-daemon.check: clock config exporters polling sanitize
+daemon.check: clock config control exporters polling sanitize
 daemon.http: config
 daemon.setup: check config sanitize terminal
 daemon.notify: clock config control journal metrics sanitize storage transition_log

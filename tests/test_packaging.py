@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from iowarden.daemon import journal
+from iowarden.daemon.control import roles
 
 TOP = Path(__file__).resolve().parent.parent
 UNITS = TOP / "systemd"
@@ -129,7 +130,7 @@ def test_no_start_has_systemd_write_to_a_disk(name: str) -> None:
 
 
 def test_no_stranger_reaches_a_socket() -> None:
-    """The probe hears the watchdog's user and root; the watchdog those of its group, too."""
+    """The probe's is for service and root; the service judges its clients by their groups."""
     probe, control = settings("iowarden-probe.socket"), settings("iowarden-control.socket")
     names = ("ListenStream", "SocketUser", "SocketGroup", "SocketMode")
     assert [probe[name] for name in names] == [
@@ -141,11 +142,33 @@ def test_no_stranger_reaches_a_socket() -> None:
     assert [control[name] for name in names] == [
         ["/run/iowarden/control.sock"],
         ["root"],
-        ["iowarden"],
-        ["0660"],
+        ["root"],
+        ["0666"],
     ]
     # Made for the service, the directory would be its own, with the right to replace the socket.
     assert "RuntimeDirectory" not in settings("iowarden.service")
+
+
+def test_the_groups_of_the_roles_are_created_and_own_no_file(tmp_path: Path) -> None:
+    """User and groups are three; what a role may read goes through the socket."""
+    sysusers = (TOP / "systemd/iowarden.sysusers").read_text()
+    assert re.findall(r"^([ug]) (\S+)", sysusers, re.MULTILINE) == [
+        ("u", roles.SERVICE_GROUP),
+        ("g", roles.VIEWER_GROUP),
+        ("g", roles.OPERATOR_GROUP),
+    ]
+    for script in ("install", "uninstall"):
+        text = (TOP / "packaging" / script).read_text()
+        for group in (roles.VIEWER_GROUP, roles.OPERATOR_GROUP):
+            assert group in text, script
+            assert not re.search(rf"(-g|chgrp|chown) \S*{group}", text), script
+    if shutil.which("systemd-sysusers") is None:
+        pytest.skip("no systemd-sysusers here")
+    (tmp_path / "etc").mkdir()
+    done = run("systemd-sysusers", f"--root={tmp_path}", UNITS / "iowarden.sysusers")
+    assert (done.returncode, done.stderr.count("rror")) == (0, 0)
+    made = {line.split(":")[0] for line in (tmp_path / "etc/group").read_text().splitlines()}
+    assert {roles.SERVICE_GROUP, roles.VIEWER_GROUP, roles.OPERATOR_GROUP} <= made
 
 
 def test_what_is_stopped_is_not_started_by_a_question() -> None:

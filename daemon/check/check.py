@@ -169,6 +169,7 @@ def examine(
         found += findings.of_self_tests(settings, engine)
         found += findings.of_tracing(settings, root())
         found += [*installation.programs(engine), *installation.clock()]
+        found += findings.of_roles()
     found += findings.slow_group_findings(groups)
     return CheckReport(tuple(found), tuple(storage_inventory.items(engine)))
 

@@ -11,6 +11,7 @@ from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.check.report import Finding, Level, count
 from iowarden.daemon.config.parser import is_loopback
+from iowarden.daemon.control import roles
 from iowarden.daemon.sanitize import shorten
 from iowarden.rules.advice.advice import advice_of
 from iowarden.rules.alerting.alerts import AlertState
@@ -165,6 +166,12 @@ def of_tracing(settings: Config, machine: Machine) -> Iterator[Finding]:
     if settings.trace and (problem := tracing_problem(machine)):
         text = f"requests of disks cannot be traced: {problem}; 'trace: false' ends this message"
         yield Finding(Level.INFO, "trace", "", text)
+
+
+def of_roles() -> Iterator[Finding]:
+    """Advise to narrow what members of the service's own group may do."""
+    if text := roles.narrowing(roles.service_group_members()):
+        yield Finding(Level.INFO, "roles", "", text)
 
 
 def slow_group_findings(groups: Sequence[RuleGroup]) -> Iterator[Finding]:

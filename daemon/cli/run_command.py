@@ -30,7 +30,7 @@ from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.polling.smart import MAX_RECORDED_BYTES
 from iowarden.daemon.process_metrics import ProcessMetrics
 from iowarden.daemon.service import flight_recorder
-from iowarden.daemon.service.messages import Reload, Stop, Trouble
+from iowarden.daemon.service.messages import JournalNote, Reload, Stop, Trouble
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage import claim, unparsed
@@ -276,7 +276,11 @@ def _control(
         post(Trouble("control", str(error)))
         return None
     return control_socket.Control(
-        listening, post, lambda t: post(Trouble("control", t)), remove=path
+        listening,
+        post,
+        lambda t: post(Trouble("control", t)),
+        on_note=lambda t: post(JournalNote(t)),
+        remove=path,
     )
 
 

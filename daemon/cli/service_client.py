@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.daemon import json_codec
 from iowarden.daemon.control import control_socket, listen
+from iowarden.daemon.control.roles import OPERATOR_GROUP, VIEWER_GROUP
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.console import print_json, printable, show
 
@@ -148,8 +149,9 @@ def _no_connection(path: str, error: OSError) -> str:
     got = (error.strerror or str(error)).lower()
     if error.errno in (errno.EACCES, errno.EPERM):
         return (
-            f"no access to iowarden ({path}: {got}). Use sudo, or join group"
-            f" '{control_socket.GROUP}' and log in again"
+            f"no access to iowarden ({path}: {got}). Use sudo, or ask root to add you to group"
+            f" '{VIEWER_GROUP}' (may query) or '{OPERATOR_GROUP}' (may act):"
+            f" usermod -aG {VIEWER_GROUP} USER (effective after a new login)"
         )
     if error.errno not in (errno.ENOENT, errno.ECONNREFUSED):
         return f"no connection to iowarden ({path}: {got}). See: systemctl status iowarden"

@@ -1,13 +1,15 @@
 """Server of the control socket '/run/iowarden/control.sock': requests and answers as JSON lines.
 
 A thread of its own reads and writes; it passes each request to the main loop as a `ControlCommand`,
-and the loop answers by calling `reply`. The kernel identifies the user (unix(7), SO_PEERCRED).
+and the loop answers by calling `reply`. The kernel identifies the user and its groups (unix(7),
+SO_PEERCRED), which decide what it may request (`daemon.control.roles`).
 
     {"command": "query", "expression": "up"}     {"answer": {...}}  or  {"error": "..."}
     {"command": "events", "follow": true}        {"answer": {...}}, then {"event": {...}} each
 
 The server never blocks on a client: one that is slow, silent, greedy or gone costs a bounded buffer
-for a bounded time. The documents are in `daemon.control.documents`.
+for a bounded time, and no user takes the connections of others. The documents are in
+`daemon.control.documents`.
 """
 
 from __future__ import annotations
@@ -16,34 +18,40 @@ import json
 import os
 import queue
 import selectors
-import socket
-import struct
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.collectors.model import trace
 from iowarden.daemon import json_codec
-from iowarden.daemon.control.peer import Names, group_id, groups
+from iowarden.daemon.control.peer import Names, credentials
+from iowarden.daemon.control.roles import (
+    ACTIONS,
+    QUERIES,
+    Role,
+    RoleGroups,
+    narrowing,
+    refusal,
+    required,
+)
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
-GROUP = "iowarden"
-COMMANDS = frozenset(
-    {
-        *("status", "silence add", "silence list", "silence expire", "ack", "events", "query"),
-        *("incident list", "incident show", "advise"),
-        *("monitoring", "disk show", "disk history", "disk forget"),
-        *("selftest start", "selftest status", "selftest abort"),
-        *("scan start", "scan status", "scan stop"),
-    }
-)
+COMMANDS = QUERIES | ACTIONS
 
 MAX_CONNECTIONS = 32
+MAX_USER_CONNECTIONS = 8
+"""Of one user, except root and the service's own user."""
+MAX_REFUSED_CONNECTIONS = 4
+"""Of all users without a role together; each is closed once it has read why."""
+MAX_USER_PENDING = 2
+"""Commands of one such user that the main loop has at once; the next ones wait in the socket."""
 MAX_LINE_BYTES = 64 * 1024
 MAX_OUTPUT_BYTES = 1024 * 1024
 """Maximum output that a client that follows events has not read yet."""
@@ -89,8 +97,13 @@ class _Connection:
 
     socket: socket.socket
     uid: int
+    gids: frozenset[int]
     moved: float
     """Time of the last byte in either direction."""
+    role: Role | None = None
+    """None until the numbers of the groups are known."""
+    turned_away: bool = False
+    """It has no role, and was sent why."""
     received: bytearray = field(default_factory=bytearray)
     output: bytearray = field(default_factory=bytearray)
     line_since: float = 0.0
@@ -115,8 +128,9 @@ class _Connection:
 class Control:
     """Serves a listening socket until `close`; its thread starts at once.
 
-    In addition to the file's mode, a client must be root, this program's user, or in the group.
-    Beyond 32 connections the one that has been idle for longest is closed, for the new one.
+    In addition to the file's mode, a client must be root, this program's user, or in one of the
+    groups. Beyond its own limit, a user's least active connection is closed for the new one; beyond
+    the limit of all, one of the user who has most.
     `post` is called in the thread and must not block; `on_trouble` gets a sentence about a problem.
     """
 
@@ -126,16 +140,21 @@ class Control:
         post: Callable[[ControlCommand], object],
         on_trouble: Callable[[str], object],
         *,
-        group: str = GROUP,
+        groups: RoleGroups = RoleGroups(),  # noqa: B008 - frozen
+        on_note: Callable[[str], object] | None = None,
         remove: str = "",
     ) -> None:
-        """Start the thread. `remove` is the path to delete at the end, if we created the socket."""
+        """Start the thread. `on_note` gets what is worth a line and no problem of the service.
+
+        `remove` is the path to delete at the end, if we created the socket.
+        """
         self._listener = listener
         self._post = post
         self._on_trouble = on_trouble
+        self._on_note = on_note or on_trouble
         self._remove = remove
-        self._group = group_id(group)
-        self._group_name = group
+        self._groups = groups
+        self._narrowed = False
         self._arrived: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._guard = threading.Lock()
@@ -146,7 +165,7 @@ class Control:
         self._sequence = 0
         self._relisten = 0.0
         self._logged: dict[str, float] = {}
-        self._names = Names(self._wake_up)
+        self._names = Names(groups.names(), self._wake_up)
         listener.setblocking(False)  # noqa: FBT003 - the method takes no name
         self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -220,6 +239,7 @@ class Control:
             else:
                 self._serve(key.data, events)
         self._take_arrived()
+        self._report_members()
         now = time.monotonic()
         if self._relisten and now >= self._relisten:
             self._relisten = 0.0
@@ -234,7 +254,7 @@ class Control:
         ends += [
             self._names.deadline(c.uid)
             for c in self._connections.values()
-            if c.received and not self._names.who(c.uid)
+            if (c.received or not c.role) and not self._names.who(c.uid)
         ]
         ends += [self._relisten] if self._relisten else []
         end = min(ends, default=float("inf"))
@@ -267,24 +287,55 @@ class Control:
 
     def _admit(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)  # noqa: FBT003 - the method takes no name
-        credentials = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        _, uid, gid = struct.unpack("iII", credentials)
-        if len(self._connections) >= MAX_CONNECTIONS:
-            self._drop(min(self._connections.values(), key=_use))
-        connection = _Connection(accepted, uid, time.monotonic())
+        connection = _Connection(accepted, *credentials(accepted), time.monotonic())
+        self._names.request(connection.uid)
+        self._set_role(connection)
+        self._make_room(connection)
         self._connections[accepted.fileno()] = connection
-        if uid in (0, os.geteuid()) or self._group in (gid, *groups(accepted)):
-            self._names.request(uid)
-        else:
-            self._log_trouble(
-                "refused", f"control: refused uid {uid}: not in group '{self._group_name}'"
-            )
-            self._refuse(
-                connection,
-                f"expected root or a member of group '{self._group_name}', got uid {uid};"
-                f" use sudo, or 'usermod -aG {self._group_name} NAME' and log in again",
-            )
         self._advance(connection)
+
+    def _make_room(self, new: _Connection) -> None:
+        """Close connections so that a new one is within the limits."""
+        others = list(self._connections.values())
+        own = [c for c in others if c.uid == new.uid]
+        refused = [c for c in others if c.role is Role.NONE]
+        if new.role is Role.NONE and len(refused) >= MAX_REFUSED_CONNECTIONS:
+            self._drop(min(refused, key=_use))
+        elif not _is_unlimited(new.uid) and len(own) >= MAX_USER_CONNECTIONS:
+            self._drop(min(own, key=_use))
+        elif len(others) >= MAX_CONNECTIONS:
+            most = Counter(c.uid for c in others).most_common(1)[0][0]
+            self._drop(min((c for c in others if c.uid == most), key=_use))
+
+    def _set_role(self, connection: _Connection) -> None:
+        """Set a client's role once the groups are known."""
+        if connection.role is not None:
+            return
+        gids = self._names.gids()
+        if _is_unlimited(connection.uid):
+            connection.role = Role.OPERATOR
+        elif gids is not None:
+            connection.role = self._groups.granted(connection.gids, gids)
+
+    def _turn_away(self, connection: _Connection, who: str) -> None:
+        """Refuse a client without a role, and close its connection."""
+        connection.turned_away = True
+        text = self._refusal("", who, Role.VIEWER)
+        self._note("refused", f"control: {text}")
+        self._refuse(connection, text)
+
+    def _refusal(self, command: str, who: str, role: Role) -> str:
+        self._names.request_groups()  # for the next request, if a group was created meanwhile
+        group = self._groups.of(role)
+        exists = (self._names.gids() or {}).get(group) is not None
+        return refusal(command, who, group, exists=exists)
+
+    def _report_members(self) -> None:
+        """Report once who has both roles by the service's own group."""
+        if not self._narrowed and self._names.groups_known:
+            self._narrowed = True
+            if text := narrowing(self._names.members, self._groups.service):
+                self._note("members", f"control: {text}")
 
     def _serve(self, connection: _Connection, events: int) -> None:
         """Read and write as much as is possible without blocking."""
@@ -317,9 +368,15 @@ class Control:
 
     def _advance(self, connection: _Connection) -> None:
         """Process the next line of a client, close it at its end, or wait for its socket."""
+        self._set_role(connection)
+        stranger = connection.role is Role.NONE and not connection.turned_away
+        if stranger and (who := self._names.who(connection.uid)):
+            self._turn_away(connection, who)
         while not (connection.pending_command or connection.output or connection.follows):
             end = connection.received.find(b"\n")
-            if end < 0 or not (who := self._names.who(connection.uid)):
+            if end < 0 or not connection.role or self._is_busy(connection.uid):
+                break
+            if not (who := self._names.who(connection.uid)):
                 break
             line = bytes(connection.received[:end])
             del connection.received[: end + 1]
@@ -329,6 +386,11 @@ class Control:
         if connection.ended and not (connection.pending_command or connection.output or whole):
             self._drop(connection)
         self._watch(connection)
+
+    def _is_busy(self, uid: int) -> bool:
+        """Whether the main loop has as many commands of a user as it gets at once."""
+        pending = [c for c in self._connections.values() if c.uid == uid and c.pending_command]
+        return not _is_unlimited(uid) and len(pending) >= MAX_USER_PENDING
 
     def _watch(self, connection: _Connection) -> None:
         if connection.socket.fileno() not in self._connections:
@@ -353,6 +415,10 @@ class Control:
         if name not in COMMANDS:
             known = ", ".join(sorted(COMMANDS))
             self._send(connection, {"error": f"command: expected one of {known}, got {name!r:.60}"})
+            return
+        role = required(name)
+        if connection.role is None or connection.role < role:
+            self._send(connection, {"error": self._refusal(name, who, role)})
             return
         self._sequence += 1
         connection.pending_command, connection.pending_since = self._sequence, time.monotonic()
@@ -410,6 +476,12 @@ class Control:
                     " see 'journalctl -u iowarden' and '/-/healthy'"
                 },
             )
+        elif b"\n" in connection.received and not connection.output:
+            self._refuse(
+                connection,
+                f"{MAX_USER_PENDING} other commands of uid {connection.uid} have been running for"
+                f" {LINE_SECONDS:.0f} s; repeat it when they have ended",
+            )
         elif connection.received and not connection.output:
             self._refuse(connection, f"expected a whole line in {LINE_SECONDS:.0f} s, got a part")
         else:
@@ -431,10 +503,16 @@ class Control:
             self._drop(connection)
 
     def _log_trouble(self, kind: str, text: str) -> None:
+        self._log(kind, text, self._on_trouble)
+
+    def _note(self, kind: str, text: str) -> None:
+        self._log(kind, text, self._on_note)
+
+    def _log(self, kind: str, text: str, log: Callable[[str], object]) -> None:
         now = time.monotonic()
         if now - self._logged.get(kind, float("-inf")) >= LOG_REPEAT_SECONDS:
             self._logged[kind] = now
-            self._on_trouble(text)
+            log(text)
 
 
 def parse(line: bytes) -> tuple[str, dict[str, Any]]:
@@ -459,6 +537,10 @@ def _no_number(text: str) -> float:
 def _line(document: object) -> bytes:
     # A lone surrogate, of a name that is not UTF-8, becomes its JSON escape.
     return json_codec.encode(document).encode(errors="backslashreplace") + b"\n"
+
+
+def _is_unlimited(uid: int) -> bool:
+    return uid in (0, os.geteuid())
 
 
 def _use(connection: _Connection) -> tuple[bool, bool, float]:

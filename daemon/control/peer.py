@@ -5,7 +5,10 @@ Sources: unix(7), getpwuid(3), nsswitch.conf(5).
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import grp
+import os
 import pwd
 import queue
 import socket
@@ -14,51 +17,99 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from iowarden.daemon.control.roles import service_group_members
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 NAME_SECONDS = 1.0
 """Timeout of a user's name: a directory service that hangs must not block requests."""
+GROUPS_INTERVAL_SECONDS = 10.0
+"""Minimum time between two look-ups of the groups."""
+_GROUPS = "groups"
 SO_PEERGROUPS = 59
 """asm-generic/socket.h, Linux 4.13; the `socket` module has no name for it."""
-MAX_GROUPS_BYTES = 1024
+_PYTHON_BYTES = 1024
 """The limit of Python's getsockopt: 256 groups."""
+_ALL_BYTES = 4 * 65_536
+"""limits.h, NGROUPS_MAX: a user of a directory service may be in more than 256."""
 
 
 def group_id(name: str) -> int | None:
     """Return the number of a group, None if it does not exist."""
     try:
         return grp.getgrnam(name).gr_gid
-    except KeyError:
+    except (KeyError, OSError):  # not found, or the directory service failed
         return None
 
 
-def groups(connected: socket.socket) -> tuple[int, ...]:
-    """Return the groups of the client's process; () if there are more than 256.
+def credentials(connected: socket.socket) -> tuple[int, frozenset[int]]:
+    """Return uid and all groups of the client's process, as they were when it connected.
 
-    Source: not in unix(7); net/core/sock.c, sk_getsockopt, SO_PEERGROUPS.
+    The client may have ended since. Source: unix(7), SO_PEERCRED; SO_PEERGROUPS is not in unix(7):
+    net/core/sock.c, sk_getsockopt.
     """
+    _, uid, gid = struct.unpack(
+        "iII", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    )
     try:
-        found = connected.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MAX_GROUPS_BYTES)
-    except OSError:
-        return ()
-    return tuple(group for (group,) in struct.iter_unpack("I", found))
+        found = connected.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, _PYTHON_BYTES)
+    except OSError as error:
+        found = _many_groups(connected) if error.errno == errno.ERANGE else b""
+    return uid, frozenset((gid, *(group for (group,) in struct.iter_unpack("I", found))))
+
+
+def _many_groups(connected: socket.socket) -> bytes:
+    buffer = ctypes.create_string_buffer(_ALL_BYTES)
+    size = ctypes.c_uint32(_ALL_BYTES)
+    getsockopt = ctypes.CDLL(None, use_errno=True).getsockopt
+    if getsockopt(connected.fileno(), socket.SOL_SOCKET, SO_PEERGROUPS, buffer, ctypes.byref(size)):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return buffer.raw[: size.value]
 
 
 class Names:
-    """Resolves uids to names of users, in a thread: a directory service may hang.
+    """Resolves uids to names of users and groups to numbers, in a thread: a directory may hang.
 
-    Source: getpwuid(3), nsswitch.conf(5).
+    Source: getpwuid(3), getgrnam(3), nsswitch.conf(5).
     """
 
-    def __init__(self, on_name: Callable[[], object]) -> None:
+    def __init__(self, groups: tuple[str, ...], on_name: Callable[[], object]) -> None:
+        """Start with the groups; `on_name` is called in the thread, after each answer."""
         self._on_name = on_name
+        self._groups = groups
+        self.members: tuple[str, ...] = ()
+        """The users in the last of the groups, if they are listed there."""
+        self._gids: Mapping[str, int | None] = {}
+        self._groups_requested = time.monotonic()
         self._known: dict[int, str] = {0: "root"}
         self._requested: dict[int, float] = {}
-        self._wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[int | str | None] = queue.SimpleQueue()
+        self._wanted.put(_GROUPS)
         threading.Thread(target=self._run, name="names", daemon=True).start()
+
+    @property
+    def groups_known(self) -> bool:
+        """Whether the groups were resolved, in time or late."""
+        return bool(self._gids)
+
+    def gids(self) -> Mapping[str, int | None] | None:
+        """Return the numbers of the groups, None of one that does not exist; None while unknown.
+
+        After the timeout, of a directory service that hangs, no group is known to exist.
+        """
+        if not self._gids and time.monotonic() < self._groups_requested + NAME_SECONDS:
+            return None
+        return self._gids
+
+    def request_groups(self) -> None:
+        """Resolve the groups again, at most every ten seconds: one may have been created."""
+        now = time.monotonic()
+        if now - self._groups_requested >= GROUPS_INTERVAL_SECONDS:
+            self._groups_requested = now
+            self._wanted.put(_GROUPS)
 
     def request(self, uid: int) -> None:
         """Start to resolve a uid, unless its name is known or requested."""
@@ -74,8 +125,9 @@ class Names:
         return f"uid {uid}" if late else ""
 
     def deadline(self, uid: int) -> float:
-        """Return when the look-up of a name times out; a time in the past if none runs."""
-        return self._requested.get(uid, float("-inf")) + NAME_SECONDS
+        """Return when the look-ups for a client time out; a time in the past if none runs."""
+        groups = float("-inf") if self._gids else self._groups_requested
+        return max(self._requested.get(uid, float("-inf")), groups) + NAME_SECONDS
 
     def close(self) -> None:
         """End the thread after its current look-up."""
@@ -83,6 +135,11 @@ class Names:
 
     def _run(self) -> None:
         while (uid := self._wanted.get()) is not None:
+            if isinstance(uid, str):
+                self.members = service_group_members(self._groups[-1])
+                self._gids = {name: group_id(name) for name in self._groups}
+                self._on_name()
+                continue
             try:
                 name = pwd.getpwuid(uid).pw_name
             except (KeyError, OSError):  # no user has that number

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _INTRODUCTION = """\
 `iowarden COMMAND --help` shows the same. Commands with `--socket` query the running service through
-its control socket: root and members of the group `iowarden` may do that. The others read files and
-need no service.
+its control socket: members of the group `iowarden-viewer` may run those that change nothing,
+members of `iowarden-operator` and root all of them. The others read files and need no service.
 
 Exit status, where a command does not list its own: 0 success; 1 failed; 2 wrong usage; 78 an error
 in the configuration, a rule file or another file that was given; 130 interrupted by Ctrl-C."""

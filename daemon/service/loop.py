@@ -117,18 +117,26 @@ class Loop:
             waited += WAIT_SECONDS
 
     def take(self, timeout_seconds: float) -> None:
-        """Handle the queued events; wait at most `timeout_seconds` for the first."""
+        """Handle the queued events; wait at most `timeout_seconds` for the first.
+
+        Events that arrive meanwhile wait for the next call: clients that send one request after the
+        other must not delay the duties.
+        """
         try:
             event = (
                 self.events.get(timeout=timeout_seconds)
                 if timeout_seconds > 0
                 else self.events.get_nowait()
             )
+            left = self.events.qsize()
             while True:
                 if isinstance(event, Stop):
                     self.stopping = event
                 else:
                     self.handle(event, self.clock.now())
+                if not left:
+                    return
+                left -= 1
                 event = self.events.get_nowait()
         except queue.Empty:
             return

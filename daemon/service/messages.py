@@ -23,3 +23,10 @@ class Trouble:
 
     key: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class JournalNote:
+    """A thread reports what is worth a line in the journal and is no problem of the service."""
+
+    text: str

@@ -31,7 +31,7 @@ from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Callback
 from iowarden.daemon.service.health import ServiceHealth
 from iowarden.daemon.service.incident_tracker import IncidentTracker
 from iowarden.daemon.service.loop import Loop
-from iowarden.daemon.service.messages import Reload, Trouble
+from iowarden.daemon.service.messages import JournalNote, Reload, Trouble
 from iowarden.daemon.service.notifier import Notifier
 from iowarden.daemon.service.probe_watch import ProbeWatch
 from iowarden.daemon.service.reload import Reloader
@@ -466,6 +466,8 @@ class Service:
         match event:
             case Trouble():
                 self._log.trouble(event.key, event.text)
+            case JournalNote():
+                self._log.send(journal.TROUBLE, 5, event.text)
             case uevents.UeventBatch():
                 self._devices.take(event)
             case ControlCommand():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
 import pwd
@@ -710,3 +711,17 @@ def test_an_exporter_of_something_else_is_only_named() -> None:
 def test_groups_that_need_a_longer_look_are_there() -> None:
     """A renamed group would be missing in the list."""
     assert {group.name for group in GROUPS} >= findings.SLOW_GROUPS
+
+
+def test_who_is_in_the_services_own_group_is_advised_to_be_narrowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An administrator added two users before there were roles; on a new machine it is empty."""
+    members = grp.struct_group(("iowarden", "x", 990, ["bob", "alice"]))
+    monkeypatch.setattr(grp, "getgrnam", lambda name: members)
+    (found,) = findings.of_roles()
+    assert (found.level, found.topic) == (Level.INFO, "roles")
+    assert found.text.startswith("in group 'iowarden': alice, bob; they may query, act, and read")
+    assert "gpasswd -d alice iowarden" in found.text
+    members = grp.struct_group(("iowarden", "x", 990, []))
+    assert not list(findings.of_roles())

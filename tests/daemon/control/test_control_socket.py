@@ -22,6 +22,18 @@ from hypothesis import strategies as st
 
 from iowarden.daemon.control import control_socket, listen, peer
 from iowarden.daemon.control.documents import AddSilence, EventLine
+from iowarden.daemon.control.roles import (
+    ACTIONS,
+    OPERATOR_GROUP,
+    QUERIES,
+    SERVICE_GROUP,
+    VIEWER_GROUP,
+    Role,
+    RoleGroups,
+    narrowing,
+    refusal,
+    required,
+)
 from iowarden.daemon.json_codec import CodecError
 
 if TYPE_CHECKING:
@@ -42,7 +54,7 @@ class Service:
         self,
         path: Path,
         post: Callable[[control_socket.ControlCommand], object] | None = None,
-        group: str = control_socket.GROUP,
+        groups: RoleGroups | None = None,
     ) -> None:
         """Serve a path."""
         self.path = str(path)
@@ -52,7 +64,7 @@ class Service:
             listen.bind(self.path),
             post or self.commands.put,
             self.troubles.append,
-            group=group,
+            groups=groups or RoleGroups(),
             remove=self.path,
         )
 
@@ -415,62 +427,255 @@ def test_no_descriptor_left_is_reported_and_survived(
     free.close()
 
 
-# --- who may ask
+# --- who may query, and who may act
+
+GID, OTHER_GID = 1, 2
+"""Groups that each Linux system has; the service gets one of them as the group of a role."""
+VIEWERS, OPERATORS = (grp.getgrgid(gid).gr_name for gid in (GID, OTHER_GID))
+ROLES = RoleGroups(VIEWERS, OPERATORS, "no-such-group")
 
 
-def told_to_nobody(
+def as_nobody(
     directory: Path,
     post: Callable[[control_socket.ControlCommand], object],
-    group: str = control_socket.GROUP,
+    talk: Callable[[], object],
+    roles: RoleGroups = ROLES,
+    *,
     gid: int = NOBODY,
     groups: Sequence[int] = (),
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the first line that a process of the user 'nobody' gets, and what was logged.
+    before: Callable[[str], object] = str,
+    after: Callable[[], object] = str,
+) -> tuple[Any, list[str]]:
+    """Return what `talk` returns in a process of the user 'nobody', and what was logged.
 
-    The socket's file lets everybody in, and the service the group.
+    The socket's file lets everybody in, as the one of systemd does. `before` gets the socket's path
+    before that process starts, `after` is called when it has ended.
     """
-    service = Service(directory / "control.sock", post, group)
+    service = Service(directory / "control.sock", post, roles)
     os.chmod(directory, 0o711)
     os.chmod(service.path, 0o666)
+    before(service.path)
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
-            os.chdir(directory)  # the way there is the test's alone
+            os.chdir(directory)  # the directories above it are the test's alone
             os.setgroups(groups)
             os.setgid(gid)
             os.setuid(NOBODY)
-            client = Client("control.sock")
-            client.ask("status")
-            os.write(writing, json.dumps(client.line()).encode())
+            os.write(writing, json.dumps(talk()).encode())
         os._exit(0)
     os.close(writing)
     with open(reading, "rb") as file:
         text = file.read()
     os.waitpid(pid, 0)
+    after()
     service.control.close()
-    return json.loads(text), service.troubles
+    return json.loads(text) if text else None, service.troubles
+
+
+def ask_each() -> dict[str, dict[str, Any]]:
+    """Return the answers to all commands, by one connection."""
+    client, answers = Client("control.sock"), {}
+    for name in sorted(control_socket.COMMANDS):
+        client.ask(name)
+        answers[name] = client.line()
+    return answers
+
+
+def ask_status() -> dict[str, Any]:
+    """Return the first line that the service sends to a client that queries the status."""
+    client = Client("control.sock")
+    client.ask("status")
+    return client.line()
 
 
 @as_root
-def test_who_is_not_in_the_group_is_refused(tmp_path: Path) -> None:
-    """The file's mode was changed; the check of the user still refuses, and says what to do."""
+def test_a_user_without_a_role_is_refused_by_name_with_the_command_that_grants_it(
+    tmp_path: Path,
+) -> None:
+    """The socket is open to all users of the machine; the service decides."""
     asked: list[control_socket.ControlCommand] = []
-    line, troubles = told_to_nobody(tmp_path, asked.append)
-    assert f"uid {NOBODY}" in line["error"]
-    assert "usermod" in line["error"]
+    line, troubles = as_nobody(tmp_path, asked.append, ask_status)
+    name = pwd.getpwuid(NOBODY).pw_name
+    assert line == {
+        "error": f"access refused to {name} (uid {NOBODY}): expected root or a member of group"
+        f" '{VIEWERS}'; use sudo, or let root run: usermod -aG {VIEWERS} {name} (effective after a"
+        " new login)"
+    }
     assert asked == []
+    assert troubles == [f"control: {line['error']}"]
+
+
+@as_root
+@pytest.mark.parametrize("who", [{"groups": [7, GID, 9]}, {"gid": GID}], ids=["further", "primary"])
+def test_a_viewer_queries_everything_and_changes_nothing(
+    tmp_path: Path, who: dict[str, Any]
+) -> None:
+    """The kernel reports the groups of the client's process, primary and supplementary."""
+    asked: list[str] = []
+
+    def answer(command: control_socket.ControlCommand) -> None:
+        asked.append(command.name)
+        command.reply({"answer": command.who})
+
+    answers, troubles = as_nobody(tmp_path, answer, ask_each, **who)
+    name = f"{pwd.getpwuid(NOBODY).pw_name} (uid {NOBODY})"
+    assert set(asked) == QUERIES
+    assert {command for command, line in answers.items() if "answer" in line} == QUERIES
+    assert answers["status"] == {"answer": name}
+    error = answers["disk forget"]["error"]
+    assert error.startswith(f"'disk forget' refused to {name}: expected root or a member of group")
+    assert f"usermod -aG {OPERATORS} " in error
+    assert troubles == []
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("groups", "roles"),
+    [([OTHER_GID], ROLES), ([GID], RoleGroups("no-group", "no-group-either", VIEWERS))],
+    ids=["operator", "member of the service's group, as before there were roles"],
+)
+def test_an_operator_may_do_everything(
+    tmp_path: Path, groups: list[int], roles: RoleGroups
+) -> None:
+    """Who acts also sees; the members of the former single group keep what they had."""
+    answers, _ = as_nobody(tmp_path, say_who, ask_each, roles, groups=groups)
+    assert {command for command, line in answers.items() if "answer" in line} == QUERIES | ACTIONS
+
+
+@as_root
+def test_a_group_that_does_not_exist_is_named_with_the_command_that_creates_it(
+    tmp_path: Path,
+) -> None:
+    """The package's groups were not created: nobody but root gets in, and the text says why."""
+    missing = RoleGroups("no-viewers", "no-operators", "no-service")
+    line, _ = as_nobody(tmp_path, say_who, ask_status, missing, groups=[GID])
+    assert "group 'no-viewers', which does not exist on this machine" in line["error"]
+    assert "groupadd --system no-viewers && usermod -aG no-viewers" in line["error"]
+    service = Service(tmp_path / "own.sock", say_who, missing)
+    client = Client(service.path)
+    client.ask("ack")
+    assert client.line() == {"answer": f"{NAME} (uid {os.geteuid()})"}
+    client.close()
+    service.control.close()
+
+
+@as_root
+def test_a_user_in_more_than_256_groups_has_the_role_of_the_last(tmp_path: Path) -> None:
+    """Users of a directory service are in hundreds of groups; Python reads 256 of a socket."""
+    many = [*range(100_000, 100_999), GID]
+    line, _ = as_nobody(tmp_path, say_who, ask_status, groups=many)
+    assert "answer" in line
+
+
+@as_root
+def test_a_client_that_ends_before_the_service_looks_is_judged_by_what_it_was(
+    tmp_path: Path,
+) -> None:
+    """The kernel stores uid and groups of a connection: its process may end, its pid be reused."""
+    path = tmp_path / "control.sock"
+    os.chmod(tmp_path, 0o711)
+    listener = listen.bind(str(path))
+    os.chmod(path, 0o666)
+    for groups in ([], [GID], [OTHER_GID]):
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(BaseException):
+                os.chdir(tmp_path)
+                os.setgroups(groups)
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+                client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                client.connect("control.sock")
+                client.send(b'{"command": "ack"}\n')
+            os._exit(0)
+        os.waitpid(pid, 0)
+    asked: queue.SimpleQueue[control_socket.ControlCommand] = queue.SimpleQueue()
+    troubles: list[str] = []
+    control = control_socket.Control(listener, asked.put, troubles.append, groups=ROLES)
+    command = asked.get(timeout=DEADLINE_SECONDS)
+    assert (command.name, command.who.endswith(f"(uid {NOBODY})")) == ("ack", True)
+    client = Client(str(path))
+    client.ask("status")
+    assert asked.get(timeout=DEADLINE_SECONDS).name == "status"
+    client.close()
+    control.close()
+    assert asked.empty()
     assert len(troubles) == 1
 
 
 @as_root
-@pytest.mark.parametrize("who", [{"groups": [7, 1, 9]}, {"gid": 1}], ids=["further", "primary"])
-def test_who_is_in_the_group_may_ask(tmp_path: Path, who: dict[str, Any]) -> None:
-    """The kernel reports the groups of the client's process, primary and supplementary."""
-    group = grp.getgrgid(1).gr_name
-    line, troubles = told_to_nobody(tmp_path, say_who, group=group, **who)
-    assert line == {"answer": f"{pwd.getpwuid(NOBODY).pw_name} (uid {NOBODY})"}
-    assert troubles == []
+@pytest.mark.parametrize("groups", [[], [GID]], ids=["stranger", "viewer"])
+def test_a_user_who_connects_without_end_takes_no_connection_of_another(
+    tmp_path: Path, groups: list[int]
+) -> None:
+    """Root's idle connections stay, however many one user opens."""
+    idle: list[Client] = []
+
+    def flood() -> str:
+        clients = [Client("control.sock") for _ in range(200)]
+        clients[-1].ask("status")
+        clients[-1].line()  # by then, all of them were accepted
+        return "done"
+
+    lines: list[dict[str, Any]] = []
+
+    def before_the_end() -> None:
+        for client in idle:
+            client.ask("ack")
+            lines.append(client.line())
+            client.close()
+
+    done, _ = as_nobody(
+        tmp_path,
+        say_who,
+        flood,
+        groups=groups,
+        before=lambda path: idle.extend(Client(path) for _ in range(20)),
+        after=before_the_end,
+    )
+    assert done == "done"
+    assert ["answer" in line for line in lines] == [True] * 20
+
+
+@as_root
+def test_one_user_cannot_fill_the_queue_of_the_main_loop(tmp_path: Path) -> None:
+    """Of eight requests of one viewer two are handed over; the rest waits in its own sockets."""
+    asked: list[control_socket.ControlCommand] = []
+    seen = threading.Event()
+
+    def post(command: control_socket.ControlCommand) -> None:
+        asked.append(command)
+        if len(asked) == control_socket.MAX_USER_PENDING:
+            seen.set()
+
+    def talk() -> list[dict[str, Any]]:
+        clients = [Client("control.sock") for _ in range(control_socket.MAX_USER_CONNECTIONS)]
+        for client in clients:
+            client.ask("status")
+        return [client.line() for client in clients]
+
+    most: list[int] = []
+
+    def answer() -> None:
+        assert seen.wait(DEADLINE_SECONDS)
+        done = 0
+        while done < control_socket.MAX_USER_CONNECTIONS:
+            most.append(len(asked) - done)
+            for command in asked[done:]:
+                done += 1
+                command.reply({"answer": done})
+            while len(asked) == done < control_socket.MAX_USER_CONNECTIONS:
+                os.sched_yield()
+
+    loop = threading.Thread(target=answer, daemon=True)
+    loop.start()
+    lines, _ = as_nobody(tmp_path, post, talk, groups=[GID])
+    loop.join(DEADLINE_SECONDS)
+    assert len(lines) == control_socket.MAX_USER_CONNECTIONS
+    assert all("answer" in line for line in lines)
+    assert max(most) <= control_socket.MAX_USER_PENDING
 
 
 @as_root
@@ -486,10 +691,75 @@ def test_a_directory_service_that_hangs_keeps_nobody_waiting(
 
     monkeypatch.setattr(peer, "NAME_SECONDS", 0.05)
     monkeypatch.setattr(pwd, "getpwuid", hang)
-    group = grp.getgrgid(1).gr_name
-    line, _ = told_to_nobody(tmp_path, say_who, group=group, gid=1)
+    line, _ = as_nobody(tmp_path, say_who, ask_status, gid=GID)
     release.set()
     assert line == {"answer": f"uid {NOBODY}"}
+
+
+@as_root
+def test_groups_that_cannot_be_looked_up_let_root_in_and_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LDAP hangs at the start already: neither the start nor root waits for it."""
+    release = threading.Event()
+
+    def hang(name: str) -> None:
+        release.wait(DEADLINE_SECONDS)
+        raise KeyError(name)
+
+    monkeypatch.setattr(peer, "NAME_SECONDS", 0.05)
+    monkeypatch.setattr(grp, "getgrnam", hang)
+    line, _ = as_nobody(tmp_path, say_who, ask_status, gid=GID)
+    assert f"uid {NOBODY}" in line["error"]
+    service = Service(tmp_path / "own.sock", say_who, ROLES)
+    client = Client(service.path)
+    client.ask("ack")
+    assert "answer" in client.line()
+    release.set()
+    client.close()
+    service.control.close()
+
+
+def test_each_command_is_a_query_or_an_action_and_the_default_groups_differ() -> None:
+    """A command in neither list would be refused to all, one in both be open to viewers."""
+    assert not QUERIES & ACTIONS
+    assert control_socket.COMMANDS == QUERIES | ACTIONS
+    assert {required(name) for name in QUERIES} == {Role.VIEWER}
+    assert {required(name) for name in ACTIONS} == {Role.OPERATOR}
+    assert RoleGroups().names() == (VIEWER_GROUP, OPERATOR_GROUP, SERVICE_GROUP)
+
+
+def test_a_refusal_to_an_unnamed_user_gives_a_command_with_a_placeholder() -> None:
+    """No user has the uid: of a container, or a directory service is down."""
+    text = refusal("ack", "uid 1000", OPERATOR_GROUP, exists=True)
+    assert "refused to uid 1000" in text
+    assert f"usermod -aG {OPERATOR_GROUP} USER" in text
+
+
+def test_members_of_the_services_group_are_reported_with_how_to_narrow_it() -> None:
+    """They read the password as well; a large group is not listed in full."""
+    assert narrowing(()) == ""
+    text = narrowing(tuple(f"user{number}" for number in range(9)))
+    assert text.startswith("in group 'iowarden': user0, user1, user2, user3, user4 and 4 more;")
+    assert "gpasswd -d user0 iowarden" in text
+    assert f"usermod -aG {VIEWER_GROUP} user0" in text
+
+
+def test_the_service_reports_the_members_of_its_own_group_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group with members, as an administrator made it before there were roles."""
+    members = grp.struct_group(("iowarden", "x", 990, ["iowarden", "bob", "alice"]))
+    monkeypatch.setattr(grp, "getgrnam", lambda name: members)
+    service = Service(tmp_path / "control.sock", say_who)
+    client = Client(service.path)
+    for _ in range(3):
+        client.ask("status")
+        client.line()
+    client.close()
+    service.control.close()
+    (text,) = service.troubles
+    assert text.startswith("control: in group 'iowarden': alice, bob; they may query, act, and")
 
 
 def say_who(command: control_socket.ControlCommand) -> None:
@@ -603,7 +873,7 @@ def test_arguments_become_what_the_loop_works_with() -> None:
 
 # --- whatever they do
 
-ACTIONS = st.one_of(
+DEEDS = st.one_of(
     st.tuples(st.just("send"), st.binary(max_size=200)),
     st.tuples(
         st.just("send"),
@@ -623,7 +893,7 @@ ACTIONS = st.one_of(
 )
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), ACTIONS), max_size=30))
+@given(st.lists(st.tuples(st.integers(0, 3), DEEDS), max_size=30))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 def test_whatever_four_clients_do_a_fifth_is_answered(
     service: Service, script: list[tuple[int, tuple[str, bytes]]]

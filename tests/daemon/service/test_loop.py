@@ -17,6 +17,7 @@ from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.health import FIRST_ROUND_SECONDS, ServiceHealth
+from iowarden.daemon.service.loop import Loop
 from iowarden.daemon.service.probe_watch import ProbeWatch
 from iowarden.daemon.service.reload import HUNG_SECONDS, ReloadDone, Reloader, ReloadRefused
 from iowarden.daemon.service.service import Dependencies, Service
@@ -235,3 +236,26 @@ def test_a_program_that_hangs_is_kept_and_reported_once(clock: PlayedClock) -> N
         watch.check()
     assert len(log.lines) == len(kept) == 1
     assert "has ended" in log.lines[0]
+
+
+def test_a_client_that_requests_without_end_does_not_delay_the_duties(clock: PlayedClock) -> None:
+    """Each answer is followed by the next request; what was queued before is handled all the same.
+
+    The handler ends a loop that would not return, so that the test fails instead of hanging.
+    """
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    handled: list[object] = []
+
+    def answer(event: object, _: float) -> None:
+        handled.append(event)
+        if len(handled) < 100:
+            events.put("next request")
+
+    log = TransitionLog(Journal(), lambda: 0.0, clock.now)
+    loop = Loop(events, clock, log, answer, {}, None, bool, answer)
+    events.put("reading")
+    events.put("request")
+    loop.take(0.0)
+    assert handled == ["reading", "request"]
+    loop.take(1.0)
+    assert handled[2:] == ["next request", "next request"]

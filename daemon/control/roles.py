@@ -1,0 +1,121 @@
+"""Roles of the control socket: who may query the service, who may act, and the text of a refusal.
+
+A role is membership in a group of the system. Pure, except `service_group_members`, which reads the
+group data base (getgrnam(3)) and may wait for a directory service.
+"""
+
+from __future__ import annotations
+
+import enum
+import grp
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+VIEWER_GROUP = "iowarden-viewer"
+OPERATOR_GROUP = "iowarden-operator"
+SERVICE_GROUP = "iowarden"
+"""Group of the service's user, which reads the configuration. Its members have both roles: before
+there were roles, it was the group of the control socket."""
+
+QUERIES = frozenset(
+    {
+        *("status", "silence list", "events", "query", "incident list", "incident show"),
+        *("advise", "monitoring", "disk show", "disk history", "selftest status", "scan status"),
+    }
+)
+"""Commands that change nothing."""
+ACTIONS = frozenset(
+    {
+        *("silence add", "silence expire", "ack", "disk forget"),
+        *("selftest start", "selftest abort", "scan start", "scan stop"),
+    }
+)
+"""Commands that change what is monitored, mailed or done to a disk."""
+
+
+class Role(enum.IntEnum):
+    """What a user may do; a higher role includes the lower ones."""
+
+    NONE = 0
+    VIEWER = 1
+    OPERATOR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RoleGroups:
+    """The names of the groups; `service` grants both roles."""
+
+    viewer: str = VIEWER_GROUP
+    operator: str = OPERATOR_GROUP
+    service: str = SERVICE_GROUP
+
+    def names(self) -> tuple[str, str, str]:
+        """Return all names."""
+        return self.viewer, self.operator, self.service
+
+    def granted(self, gids: Collection[int], found: Mapping[str, int | None]) -> Role:
+        """Return the role of a member of some groups; `found` maps names to numbers."""
+        joined = {name for name in self.names() if found.get(name) in gids}
+        if joined & {self.operator, self.service}:
+            return Role.OPERATOR
+        return Role.VIEWER if self.viewer in joined else Role.NONE
+
+    def of(self, role: Role) -> str:
+        """Return the group that grants a role."""
+        return self.operator if role is Role.OPERATOR else self.viewer
+
+
+def required(command: str) -> Role:
+    """Return the role that a command needs; an unknown command is refused to both alike."""
+    return Role.OPERATOR if command in ACTIONS else Role.VIEWER
+
+
+def refusal(command: str, who: str, group: str, *, exists: bool) -> str:
+    """Return why a user is refused, and the command that grants the role.
+
+    `command`: '' before the first request; `who`: 'alice (uid 1000)' or 'uid 1000'; `exists`:
+    whether the group was found on this machine.
+    """
+    user = who.partition(" (uid ")[0] if " (uid " in who else "USER"
+    what = f"'{command}'" if command else "access"
+    create = "" if exists else f"groupadd --system {group} && "
+    missing = "" if exists else ", which does not exist on this machine"
+    return (
+        f"{what} refused to {who}: expected root or a member of group '{group}'{missing};"
+        f" use sudo, or let root run: {create}usermod -aG {group} {user}"
+        " (effective after a new login)"
+    )
+
+
+def service_group_members(group: str = SERVICE_GROUP) -> tuple[str, ...]:
+    """Return the users who were added to the service's own group; () if there is none.
+
+    Source: getgrnam(3). It may wait for a directory service.
+    """
+    try:
+        members = grp.getgrnam(group).gr_mem
+    except (KeyError, OSError):  # then nobody can be in it
+        return ()
+    return tuple(sorted(name for name in members if name != group))
+
+
+MAX_MEMBERS = 5
+"""Members that the text names."""
+
+
+def narrowing(members: Collection[str], group: str = SERVICE_GROUP) -> str:
+    """Return what members of the service's own group may do, and how to narrow it; '' if none."""
+    if not members:
+        return ""
+    named = sorted(members)[:MAX_MEMBERS]
+    more = f" and {len(members) - len(named)} more" if len(members) > len(named) else ""
+    return (
+        f"in group '{group}': {', '.join(named)}{more}; they may query, act, and read the"
+        f" configuration and a 'mail.password_file'. To narrow this for {named[0]}:"
+        f" 'usermod -aG {OPERATOR_GROUP} {named[0]}' (may act) or 'usermod -aG {VIEWER_GROUP}"
+        f" {named[0]}' (may only query), then 'gpasswd -d {named[0]} {group}'; effective after a"
+        " new login"
+    )
