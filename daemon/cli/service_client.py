@@ -149,7 +149,7 @@ def _no_connection(path: str, error: OSError) -> str:
     got = (error.strerror or str(error)).lower()
     if error.errno in (errno.EACCES, errno.EPERM):
         return (
-            f"no access to iowarden ({path}: {got}). Use sudo, or ask root to add you to group"
+            f"no access to iowarden ({path}: {got}). Use sudo, or let root add you to group"
             f" '{VIEWER_GROUP}' (may query) or '{OPERATOR_GROUP}' (may act):"
             f" usermod -aG {VIEWER_GROUP} USER (effective after a new login)"
         )

@@ -233,7 +233,7 @@ def test_who_may_not_is_told_what_to_do(service: Service) -> None:
         text = file.read()
     os.waitpid(pid, 0)
     assert "permission denied" in text
-    assert "Use sudo, or ask root to add you to group 'iowarden-viewer'" in text
+    assert "Use sudo, or let root add you to group 'iowarden-viewer'" in text
 
 
 def test_a_service_that_hangs_up_is_reported(
