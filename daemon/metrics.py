@@ -65,6 +65,11 @@ RELOAD_SUCCESS_TIMESTAMP = Family(
     "gauge",
     "When the configuration in force was read, as Unix time.",
 )
+CERTIFICATE_EXPIRY = Family(
+    "iowarden_http_certificate_expiry_timestamp_seconds",
+    "gauge",
+    "When the certificate of '/metrics' expires, as Unix time; absent without TLS.",
+)
 STATE_UNREADABLE = Family(
     "iowarden_state_unreadable",
     "gauge",
@@ -87,7 +92,7 @@ FAMILIES = (
     *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAIL_OLDEST_UNSENT, MAIL_LAST_DELIVERED),
     STATE_UNWRITTEN,
     *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, LOG_LOST, RELOAD_SUCCESSFUL, RELOAD_SUCCESS_TIMESTAMP),
-    *(STATE_UNREADABLE, UEVENTS, UEVENTS_LOST),
+    *(STATE_UNREADABLE, UEVENTS, UEVENTS_LOST, CERTIFICATE_EXPIRY),
     *silences.FAMILIES,
     *selftest_schedule.FAMILIES,
     *scan_plan.FAMILIES,

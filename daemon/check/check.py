@@ -162,7 +162,12 @@ def examine(
     if player is None:  # a recording is of another machine
         step("querying the service and other exporters")
         fired = {a.labels for a in own if a.active}
-        found += running_service.findings(settings.listen[0], fired, running_service.unit(root()))
+        unit = running_service.unit(root())
+        found += (
+            running_service.findings(settings.listen[0], fired, unit)
+            if settings.web_config is None
+            else running_service.of_unit(unit)
+        )
         found += findings.of_exporters(exporters.find_exporters(), settings)
         step(f"checking '{settings.state_directory}'")
         found += findings.of_state_directory(settings.state_directory)

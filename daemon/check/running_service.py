@@ -105,6 +105,18 @@ _NOT_RUNNING = {
 }
 
 
+def of_unit(installed: Unit) -> list[Finding]:
+    """Return what the unit's state shows of a service whose metrics need TLS or a login."""
+    if installed is Unit.ACTIVE:
+        text = (
+            "is running; its alerts are not read here, because 'web_config' requires TLS or a"
+            " login: 'iowarden status' shows them"
+        )
+        return [Finding(Level.OK, "service", "", text)]
+    level, text = _NOT_RUNNING[installed]
+    return [Finding(level, "service", "", text.format("its unit has no process"))]
+
+
 def findings(
     address: tuple[str, int],
     known: set[tuple[tuple[str, str], ...]],

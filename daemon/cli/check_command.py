@@ -17,6 +17,7 @@ from iowarden.daemon.config.load import machine_name, read_config, with_password
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
 from iowarden.daemon.config.schema import Config, ConfigError
+from iowarden.daemon.http import web_config
 from iowarden.daemon.setup import service_user
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
@@ -70,6 +71,7 @@ def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = 
         read_config(path)
     if settings.mail.password is None:
         settings = with_password(settings, path)
+    web_config.load(settings.web_config)
     groups = load_rules(settings)
     rules = sum(len(group.rules) for group in groups)
     judged = f" (checked as user '{user.pw_name}')" if user else ""

@@ -21,6 +21,7 @@ from iowarden.daemon import journal, mlock
 from iowarden.daemon.cli import command, mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.control import control_socket, listen
+from iowarden.daemon.http import web_config
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, HttpServer
 from iowarden.daemon.notify.message import recipients
@@ -145,6 +146,7 @@ def assembled(
     `read` reads the configuration again, for a reload; `listening` is the control socket that
     systemd passed, if it did.
     """
+    web = web_config.load(settings.web_config)  # before a thread starts: it may be invalid
     clock, root = machine.clock, machine.make_machine
     asked = pollers.make(
         settings.smart,
@@ -184,6 +186,8 @@ def assembled(
     def load() -> tuple[Config, list[RuleGroup]]:
         fresh = read()
         rules = load_rules(fresh)
+        # Last: an error before it, or in it, leaves the certificates and users in use.
+        server.use(web_config.load(fresh.web_config))
         events.put(Trouble("notes", _noted(rules, fresh)))
         return fresh, rules
 
@@ -236,7 +240,11 @@ def assembled(
     health = service.health
     app = App(VERSION, exposition.render, health.healthy, health.ready, health.landing)
     server = HttpServer(
-        settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t))
+        settings.listen,
+        app,
+        settings.http,
+        lambda t: events.put(Trouble("http", t)),
+        web,
     )
     return service, server
 

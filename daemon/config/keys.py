@@ -341,6 +341,13 @@ KEYS = (
         "Number of threads that answer requests.",
     ),
     Key(
+        "web_config", _PATH, "", "/etc/iowarden/web.yml",
+        "File with TLS and users of '/metrics', in the format of Prometheus's web configuration:"
+        " 'cert_file', 'key_file', 'client_auth_type', 'client_ca_file', 'min_version' and"
+        " 'basic_auth_users'. A reload reads it again.",
+        "none: plain HTTP without authentication",
+    ),
+    Key(
         "expose.node", _BOOLEAN, "false", "true",
         "Export the data on '/metrics' under node_exporter's names as well. Only if node_exporter"
         " does not run on this host: two of them break rules that join by node_uname_info.",

@@ -455,6 +455,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             connection_limit=values["http.connection_limit"],
             threads=values["http.threads"],
         ),
+        web_config=values["web_config"],
         probe=values["probe"],
         flight_recorder=values["flight_recorder"],
         show_programs=values["privacy.programs"],

@@ -78,6 +78,8 @@ class Config:
     """Whether a disk is traced when an incident of it begins."""
     mail: MailConfig
     http: HttpConfig
+    web_config: str | None
+    """Path of the HTTP server's TLS and users, in Prometheus's format."""
     expose_node: bool
     """Whether '/metrics' also has series under node_exporter's names."""
     expose_smartctl: bool

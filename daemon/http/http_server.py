@@ -1,4 +1,4 @@
-"""HTTP server: /metrics, health checks and a landing page; the only module that serves HTTP.
+"""HTTP server: /metrics, health checks and a landing page, by HTTP or HTTPS.
 
 waitress reads requests in a thread of its own, so that clients that send nothing block no worker.
 Source: RFC 9110 and 9112; Prometheus, "Exposition formats".
@@ -6,12 +6,14 @@ Source: RFC 9110 and 9112; Prometheus, "Exposition formats".
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import gzip
 import html
 import logging
 import socket
+import ssl
 import threading
 import time
 from functools import partial
@@ -24,9 +26,12 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
 from waitress.trigger import trigger
 
+from iowarden.daemon.http.password import Authenticator, Verdict
+from iowarden.daemon.http.web_config import WebConfig
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from wsgiref.types import StartResponse, WSGIEnvironment
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from iowarden.daemon.config.schema import Address, HttpConfig
 
@@ -121,6 +126,42 @@ class App:
         return compressed
 
 
+_REFUSALS = {
+    Verdict.WRONG: (
+        "401 Unauthorized",
+        ("WWW-Authenticate", 'Basic realm="iowarden", charset="UTF-8"'),
+        b"Expected user and password of 'basic_auth_users', got none or wrong ones.\n",
+    ),
+    Verdict.LIMITED: (
+        "429 Too Many Requests",
+        ("Retry-After", "1"),
+        b"A wrong password came from this address; the next one is checked after a second.\n",
+    ),
+    Verdict.BUSY: (
+        "503 Service Unavailable",
+        ("Retry-After", "1"),
+        b"Another password is being checked; retry.\n",
+    ),
+}
+
+
+def authenticated(app: WSGIApplication, authenticator: Authenticator | None) -> WSGIApplication:
+    """Return an application that answers only authenticated requests; `app` itself for None."""
+    if authenticator is None:
+        return app
+
+    def checked(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        header = environ.get("HTTP_AUTHORIZATION", "")
+        verdict = authenticator.check(header, environ.get("REMOTE_ADDR", ""))
+        if verdict is Verdict.CORRECT:
+            return app(environ, start_response)
+        status, more, body = _REFUSALS[verdict]
+        start_response(status, [("Content-Type", TEXT), more, ("Content-Length", str(len(body)))])
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+    return checked
+
+
 def accepts_gzip(header: str) -> bool:
     """Whether an Accept-Encoding header allows gzip. Source: RFC 9110, 12.5.3."""
     for item in header.split(","):
@@ -162,6 +203,91 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
     error_task_class = _Refusal
 
 
+class _TlsChannel(_Channel):
+    """A channel whose handshake, reads and writes never block, in the thread that polls.
+
+    OpenSSL's object of a connection is not for two threads at once, and a worker sends its answer
+    itself if the socket takes it.
+    """
+
+    def __init__(self, server: Any, sock: ssl.SSLSocket, *more: Any, **names: Any) -> None:  # noqa: ANN401 - waitress's
+        self._tls = threading.Lock()
+        self._is_shaken = False
+        self._must_write = False
+        super().__init__(server, sock, *more, **names)
+
+    def readable(self) -> bool:
+        if not self._is_shaken:
+            return not (self._must_write or self.will_close)
+        return bool(super().readable())
+
+    def writable(self) -> bool:
+        if not self._is_shaken:
+            return self._must_write or bool(self.will_close)
+        return bool(super().writable())
+
+    def handle_read(self) -> None:
+        if not self._is_shaken and not self._shake_hands():
+            return
+        while self.readable():
+            try:
+                with self._tls:
+                    received = self.socket.recv(self.adj.recv_bytes)
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            except OSError:  # the client is gone, or sends no TLS
+                self.handle_close()
+                return
+            if not received:
+                self.handle_close()
+                return
+            self.last_activity = time.time()
+            self.received(received)
+            with self._tls:  # what OpenSSL has decrypted does not make the socket readable
+                if self.socket is None or not self.socket.pending():
+                    return
+
+    def handle_write(self) -> None:
+        if self._is_shaken or self.will_close:
+            super().handle_write()
+        else:
+            self._shake_hands()
+
+    def _shake_hands(self) -> bool:
+        """Continue the handshake; return whether it is complete."""
+        try:
+            with self._tls:
+                self.socket.do_handshake()
+        except ssl.SSLWantReadError:
+            self._must_write = False
+        except ssl.SSLWantWriteError:
+            self._must_write = True
+        except (OSError, ValueError):  # no TLS, no common version, no valid client certificate
+            self.handle_close()
+        else:
+            self._is_shaken = True
+        return self._is_shaken
+
+    def send(self, data: bytes, do_close: bool = True) -> int:  # noqa: FBT001, FBT002 - waitress's
+        try:
+            with self._tls:
+                return 0 if self.socket is None else int(self.socket.send(data))
+        except ssl.SSLWantWriteError:
+            return 0
+        except OSError:
+            if not do_close:
+                raise
+            self.handle_close()
+            return 0
+
+    def handle_close(self) -> None:
+        if self._is_shaken and self.socket is not None:
+            # Without the end of TLS a client would report a truncated answer.
+            with contextlib.suppress(OSError, ValueError), self._tls:
+                self.socket.unwrap()
+        super().handle_close()
+
+
 class _Wake(trigger):  # type: ignore[misc]
     """Trigger that wakes the polling thread; does nothing after it was closed.
 
@@ -184,7 +310,22 @@ class _Wake(trigger):  # type: ignore[misc]
 
 
 class _Listener(TcpWSGIServer):  # type: ignore[misc]
-    channel_class = _Channel
+    web: Callable[[], WebConfig] = WebConfig
+    """How the next client is served; set by the server."""
+
+    def channel_class(self, server: Any, sock: socket.socket, *more: Any, **names: Any) -> None:  # noqa: ANN401 - waitress's
+        """Serve a new connection, by TLS if that is configured."""
+        tls = self.web().tls
+        if tls is None:
+            _Channel(server, sock, *more, **names)
+            return
+        sock.setblocking(False)  # noqa: FBT003 - the method takes no name
+        try:
+            wrapped = tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        except (OSError, ValueError):  # the client is gone already; an error would end the listener
+            sock.close()
+            return
+        _TlsChannel(server, wrapped, *more, **names)
 
 
 class _LogHandler(logging.Handler):
@@ -232,8 +373,11 @@ class HttpServer:
         app: App,
         settings: HttpConfig,
         on_error: Callable[[str], None],
+        web: WebConfig | None = None,
     ) -> None:
         """Do not listen yet. `on_error` is called with later errors, in any thread."""
+        self._web = web or WebConfig()
+        self._answer: WSGIApplication = app
         self._addresses = addresses
         self._app = app
         self._settings = settings
@@ -242,6 +386,18 @@ class HttpServer:
         self._bound: dict[Address, Address] = {}
         self._running: _Running | None = None
         self._thread: threading.Thread | None = None
+        self.use(self._web)
+
+    def use(self, web: WebConfig) -> None:
+        """Serve the next connections by other certificates and users; from any thread."""
+        users = web.users
+        self._answer = authenticated(self._app, Authenticator(users) if users else None)
+        self._web = web
+
+    @property
+    def certificate_expiry_seconds(self) -> float | None:
+        """When the certificate in use expires, as Unix time; None without TLS."""
+        return self._web.expiry_seconds
 
     @property
     def bound(self) -> tuple[Address, ...]:
@@ -299,6 +455,9 @@ class HttpServer:
         self._thread.start()
         return running
 
+    def _respond(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return self._answer(environ, start_response)
+
     def _serve(self, running: _Running, listening: socket.socket) -> None:
         timeout_seconds = round(self._settings.connection_timeout_seconds)
         adjustments = Adjustments(
@@ -322,7 +481,7 @@ class HttpServer:
             asyncore_use_poll=True,
         )
         listener = _Listener(  # adds itself to the map
-            self._app,
+            self._respond,
             running.sockets,
             _sock=listening,
             dispatcher=running.dispatcher,
@@ -330,6 +489,7 @@ class HttpServer:
             sockinfo=(listening.family, listening.type, 0, listening.getsockname()),
             bind_socket=False,
         )
+        listener.web = lambda: self._web
         listener.trigger.close()
         listener.trigger = _Wake(running.sockets)
 

@@ -24,6 +24,7 @@ none:
     iowarden_history_records_lost_total
     iowarden_host_io_bytes_per_second
     iowarden_host_io_median_bytes_per_second
+    iowarden_http_certificate_expiry_timestamp_seconds
     iowarden_hung_task_detected_total
     iowarden_hung_task_timeout_seconds
     iowarden_hung_task_warnings

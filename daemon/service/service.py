@@ -563,6 +563,9 @@ class Service:
             *self._devices.samples(),
             *self._io_watch.samples(now),
         ]
+        expiry = None if self._server is None else self._server.certificate_expiry_seconds
+        if expiry is not None:
+            samples.append((metrics.CERTIFICATE_EXPIRY.name, (), expiry))
         self._engine.hub.publish("daemon", metrics.FAMILIES, samples, now)
 
     def _evaluate(self, now: float) -> None:
