@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import ipaddress
 import os
+import shutil
 import socket
 import ssl
 import subprocess
@@ -14,10 +15,12 @@ import time
 from base64 import b64encode
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.smtp import free_port
 
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.schema import ConfigError
@@ -430,3 +433,91 @@ def test_an_empty_web_configuration_is_plain_http(written: Callable[[str], str],
     """As in Prometheus's own programs."""
     found = web_config.load(written(text))
     assert (found.tls, found.users, found.expiry_seconds) == (None, {}, None)
+
+
+# --- the examples of packaging/doc/https.md
+
+PAGE = (Path(__file__).parents[3] / "packaging/doc/https.md").read_text()
+PROMTOOL = Path(__file__).parents[3] / "build/tools/promtool"
+
+
+def example(name: str, replaced: dict[str, str]) -> str:
+    """Return an example of the page, with other paths and addresses."""
+    _, _, rest = PAGE.partition(f"<!-- {name} -->\n\n")
+    text = "".join(
+        line[4:] + "\n"
+        for line in takewhile(lambda line: not line or line.startswith("    "), rest.splitlines())
+    )
+    for old, new in replaced.items():
+        assert old in text, name
+        text = text.replace(old, new)
+    return text
+
+
+def test_the_web_configuration_of_the_page_is_valid(
+    start: Callable[..., http_server.HttpServer], authority: Path
+) -> None:
+    """Its password is 'example'; at cost 10, as advised."""
+    server = start(example("web.yml", {}))
+    assert scrape(server, client_context(authority), "prometheus:example")[0] == 200
+
+
+@pytest.mark.skipif(not PROMTOOL.exists(), reason="no promtool here: 'make test' fetches it")
+def test_the_scrape_configuration_of_the_page_is_valid(tmp_path: Path, authority: Path) -> None:
+    """As Prometheus reads it."""
+    (tmp_path / "password").write_text("example\n")
+    replaced = {
+        "/etc/prometheus/ca.crt": str(authority / "ca.crt"),
+        "/etc/prometheus/iowarden.password": str(tmp_path / "password"),
+    }
+    path = tmp_path / "prometheus.yml"
+    path.write_text(example("prometheus.yml", replaced))
+    subprocess.run([PROMTOOL, "check", "config", path], check=True, capture_output=True)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("proxy", ["nginx", "stunnel"])
+def test_a_proxy_of_the_page_serves_the_metrics_by_tls(
+    start: Callable[..., http_server.HttpServer], authority: Path, tmp_path: Path, proxy: str
+) -> None:
+    """The program of the distribution, with the page's configuration."""
+    program = shutil.which(proxy, path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip(f"no {proxy} here")
+    behind, port = start(""), free_port()
+    at = f"127.0.0.1:{port}"
+    text = example(
+        f"{proxy}.conf",
+        {
+            "192.0.2.10:9749": at,
+            "127.0.0.1:9748": f"127.0.0.1:{behind.bound[0][1]}",
+            f"/etc/{proxy}/server.": f"{authority}/server.",
+        },
+    )
+    path = tmp_path / "proxy.conf"
+    if proxy == "nginx":
+        files = f"pid {tmp_path}/pid; error_log stderr; events {{}}\n"
+        path.write_text(f"daemon off; {files} http {{ access_log off;\n{text}}}\n")
+        arguments = [program, "-p", str(tmp_path), "-c", str(path)]
+    else:
+        path.write_text(f"foreground = yes\npid =\n{text}")
+        arguments = [program, str(path)]
+    process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
+    try:
+        context, end = client_context(authority), time.monotonic() + DEADLINE_SECONDS
+        while True:
+            connection = http.client.HTTPSConnection("127.0.0.1", port, context=context)
+            try:
+                connection.request("GET", "/metrics")
+                answer = connection.getresponse()
+                assert (answer.status, answer.read()) == (200, METRICS)
+                break
+            except ConnectionRefusedError:
+                assert process.poll() is None
+                assert time.monotonic() < end
+                os.sched_yield()
+            finally:
+                connection.close()
+    finally:
+        process.terminate()
+        process.wait(DEADLINE_SECONDS)
