@@ -641,41 +641,35 @@ def test_a_user_who_connects_without_end_takes_no_connection_of_another(
 
 @as_root
 def test_one_user_cannot_fill_the_queue_of_the_main_loop(tmp_path: Path) -> None:
-    """Of eight requests of one viewer two are handed over; the rest waits in its own sockets."""
-    asked: list[control_socket.ControlCommand] = []
-    seen = threading.Event()
-
-    def post(command: control_socket.ControlCommand) -> None:
-        asked.append(command)
-        if len(asked) == control_socket.MAX_USER_PENDING:
-            seen.set()
-
-    def talk() -> list[dict[str, Any]]:
-        clients = [Client("control.sock") for _ in range(control_socket.MAX_USER_CONNECTIONS)]
-        for client in clients:
-            client.ask("status")
-        return [client.line() for client in clients]
-
+    """Of seven requests of one viewer two are handed over; the rest waits in its own sockets."""
+    asked: queue.SimpleQueue[control_socket.ControlCommand] = queue.SimpleQueue()
+    reading, writing = os.pipe()
     most: list[int] = []
 
+    def talk() -> list[dict[str, Any]]:
+        clients = [Client("control.sock") for _ in range(7)]
+        for client in clients:
+            client.ask("status")
+        last = Client("control.sock")
+        last.ask("no command")
+        last.line()  # answered by the same thread, which has read the others' requests by now
+        os.write(writing, b"!")
+        return [client.line() for client in clients]
+
     def answer() -> None:
-        assert seen.wait(DEADLINE_SECONDS)
-        done = 0
-        while done < control_socket.MAX_USER_CONNECTIONS:
-            most.append(len(asked) - done)
-            for command in asked[done:]:
-                done += 1
-                command.reply({"answer": done})
-            while len(asked) == done < control_socket.MAX_USER_CONNECTIONS:
-                os.sched_yield()
+        os.read(reading, 1)
+        most.append(asked.qsize())
+        for number in range(7):
+            asked.get(timeout=DEADLINE_SECONDS).reply({"answer": number})
 
     loop = threading.Thread(target=answer, daemon=True)
     loop.start()
-    lines, _ = as_nobody(tmp_path, post, talk, groups=[GID])
+    lines, _ = as_nobody(tmp_path, asked.put, talk, groups=[GID])
     loop.join(DEADLINE_SECONDS)
-    assert len(lines) == control_socket.MAX_USER_CONNECTIONS
-    assert all("answer" in line for line in lines)
-    assert max(most) <= control_socket.MAX_USER_PENDING
+    os.close(reading)
+    os.close(writing)
+    assert most == [2]
+    assert sorted(line["answer"] for line in lines) == [*range(7)]
 
 
 @as_root

@@ -135,6 +135,18 @@ def test_a_scrape_by_tls_gets_all_metrics(
     assert scrape(server, client_context(authority)) == (200, METRICS)
 
 
+def test_a_request_in_one_record_of_tls_is_read_to_its_end(
+    start: Callable[..., http_server.HttpServer], authority: Path
+) -> None:
+    """OpenSSL holds the rest of a large header, and the socket is not readable for it."""
+    host, port = start(TLS, connection_timeout_seconds=DEADLINE_SECONDS).bound[0]
+    with socket.create_connection((host, port), timeout=DEADLINE_SECONDS / 2) as plain:
+        client = client_context(authority).wrap_socket(plain, server_hostname="127.0.0.1")
+        client.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"a" * 12_000 + b"\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
+        client.close()
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "accepted"),
     [
