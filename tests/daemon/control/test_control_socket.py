@@ -651,8 +651,8 @@ def test_one_user_cannot_fill_the_queue_of_the_main_loop(tmp_path: Path) -> None
         for client in clients:
             client.ask("status")
         last = Client("control.sock")
-        last.ask("no command")
-        last.line()  # answered by the same thread, which has read the others' requests by now
+        last.send(b"x" * (control_socket.MAX_LINE_BYTES + 1))
+        last.line()  # refused by the same thread, which has read the others' requests by now
         os.write(writing, b"!")
         return [client.line() for client in clients]
 
