@@ -12,6 +12,8 @@ import queue
 import shutil
 import signal
 import socket
+import ssl
+import subprocess
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -432,3 +434,29 @@ def test_a_signal_while_systemd_is_told_something_loses_nothing(
         finally:
             signal.signal(signal.SIGALRM, before)
     assert told[-1] == b"RELOADING=1"
+
+
+def test_a_bad_certificate_leaves_the_one_before_in_use(tmp_path: Path) -> None:
+    """A renewal that wrote half a file: the line names it, and '/metrics' stays as it was."""
+    live, directory = Live(tmp_path), tmp_path / "web"
+    directory.mkdir()
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-x509")
+    files = ("-keyout", "server.key", "-out", "server.crt", "-subj", "/CN=localhost")
+    subprocess.run(
+        ["openssl", "req", *curve, *files], cwd=directory, check=True, capture_output=True
+    )
+    (directory / "server.key").chmod(0o640)
+    web, certificate = directory / "web.yml", directory / "server.crt"
+    good = certificate.read_text()
+    web.write_text("# plain HTTP at first\n")
+    settings = f"web_config: {web}\n"
+    with watched(tmp_path, live, settings=settings, own_process=True) as host:
+        host.wait(4)
+        address = ("127.0.0.1", host.program.port)
+        web.write_text("tls_server_config: {cert_file: server.crt, key_file: server.key}\n")
+        reload(host)
+        assert ssl.get_server_certificate(address) == good
+        certificate.write_text(good[: len(good) // 2])
+        reload(host, KEPT)
+        assert f"expected a PEM certificate in '{certificate}'" in host.program.text()
+        assert ssl.get_server_certificate(address) == good
