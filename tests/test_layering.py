@@ -345,7 +345,7 @@ daemon.probe_client: probe
 daemon.transition_log: control journal probe storage
 daemon.views: control probe storage
 daemon.metrics: probe_client
-daemon.trace_client: json_codec probe_client sanitize trace
+daemon.trace_client: control json_codec probe_client sanitize trace
 daemon.config: duration metrics
 daemon.check: clock config control exporters polling sanitize
 daemon.http: config

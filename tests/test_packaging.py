@@ -145,6 +145,13 @@ def test_no_stranger_reaches_a_socket() -> None:
         ["root"],
         ["0666"],
     ]
+    traces = settings("iowarden-trace.socket")
+    assert [traces[name] for name in names] == [
+        ["/run/iowarden-trace.socket"],
+        [roles.SERVICE_GROUP],
+        [roles.OPERATOR_GROUP],
+        ["0660"],
+    ]
     # Made for the service, the directory would be its own, with the right to replace the socket.
     assert "RuntimeDirectory" not in settings("iowarden.service")
 

@@ -48,7 +48,7 @@ def configured(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def settings(arguments: argparse.Namespace) -> Config:
     """Return the configuration that a command uses, defaults if no file. Errors: ConfigError."""
     path = arguments.config
-    if path is None and not Path(DEFAULT_CONFIG).exists():
+    if path is None and not _exists(DEFAULT_CONFIG):
         found = parse_config("", DEFAULT_CONFIG, machine_name())
     else:
         found = load_config(path or DEFAULT_CONFIG)
@@ -56,6 +56,14 @@ def settings(arguments: argparse.Namespace) -> Config:
         directory = str(Path(arguments.state_directory).resolve())
         return dataclasses.replace(found, state_directory=directory)
     return found
+
+
+def _exists(path: str) -> bool:
+    """Whether a file exists; True if its directory is closed to this user: reading reports that."""
+    try:
+        return Path(path).exists()
+    except PermissionError:
+        return True
 
 
 def probe(config: Config, clock: SystemClock, *, under_systemd: bool = False) -> Client | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import grp
 import os
 import pwd
 import select
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 USER = "iowarden"
+OPERATOR_GROUP = "iowarden-operator"
+"""Its members may trace; the same as in daemon/control/roles.py, which root does not import."""
+SO_PEERGROUPS = 59
+"""asm-generic/socket.h, Linux 4.13."""
+_GROUPS_BYTES = 1024
+"""The limit of Python's getsockopt, 256 groups; more than that are not read."""
 REQUEST_SECONDS = 5.0
 """Timeout of the client's request, and for it to read the answer."""
 _USAGE, _PERMISSION = 64, 77
@@ -48,19 +55,32 @@ def main(arguments: list[str]) -> int:
     users = {0, os.geteuid()}
     with contextlib.suppress(KeyError):  # no such user here: only root may send requests
         users.add(pwd.getpwnam(USER).pw_uid)
+    operators = None
+    with contextlib.suppress(KeyError):
+        operators = grp.getgrnam(OPERATOR_GROUP).gr_gid
     with socket.socket(fileno=given[0]) as client:
         stop = Stop(client)
         signal.signal(signal.SIGTERM, stop.end)
         signal.signal(signal.SIGINT, stop.end)
-        return serve(client, stop, users)
+        return serve(client, stop, users, operators)
 
 
-def serve(client: socket.socket, stop: Stop, users: Collection[int]) -> int:
-    """Answer a request of one of these users; return the exit status."""
+def serve(
+    client: socket.socket, stop: Stop, users: Collection[int], operators: int | None = None
+) -> int:
+    """Answer a request of one of these users, or a member of the group; return the exit status."""
     peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", peer)  # unix(7), SO_PEERCRED: as of its connect
-    if user not in users:
-        return _refuse(f"a connection from user {user}: expected root or {USER}", _PERMISSION)
+    _, user, group = struct.unpack("3i", peer)  # unix(7), SO_PEERCRED: as of its connect
+    groups = [group]
+    with contextlib.suppress(OSError):  # more groups than fit: then only the primary one counts
+        more = client.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, _GROUPS_BYTES)
+        groups += (number for (number,) in struct.iter_unpack("I", more))
+    if user not in users and operators not in groups:
+        return _refuse(
+            f"a connection from user {user}: expected root, {USER} or a member of group"
+            f" '{OPERATOR_GROUP}'",
+            _PERMISSION,
+        )
     try:
         client.settimeout(REQUEST_SECONDS)
         client.sendall(protocol.encode_answer(_answer(_line(client), stop)))

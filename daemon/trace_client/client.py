@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import json_codec
+from iowarden.daemon.control.roles import OPERATOR_GROUP
 from iowarden.daemon.probe_client import connect
 from iowarden.daemon.trace.protocol import (
     MAX_ANSWER_BYTES,
@@ -58,8 +59,9 @@ def _connection() -> Connect:
         return connect.spawn_module("iowarden.daemon.trace")
     state = "no access to" if os.path.exists(SOCKET) else "no"
     raise TraceError(
-        f"trace: {state} {SOCKET}; root needs none: use sudo. See: systemctl status"
-        f" {os.path.basename(SOCKET)}"
+        f"trace: {state} {SOCKET}: expected root or a member of group '{OPERATOR_GROUP}'; use sudo,"
+        f" or let root run: usermod -aG {OPERATOR_GROUP} USER (effective after a new login). See:"
+        f" systemctl status {os.path.basename(SOCKET)}"
     )
 
 

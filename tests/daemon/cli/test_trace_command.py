@@ -70,7 +70,7 @@ def test_a_user_who_may_not_trace_gets_the_reason(
     if not devices:
         pytest.skip("no block device")
     assert main(["trace", devices[0], "--for", "1s"]) == 1
-    assert "root needs none: use sudo" in capsys.readouterr().err
+    assert "usermod -aG iowarden-operator USER" in capsys.readouterr().err
 
 
 def test_latencies_the_slowest_and_what_waits_are_shown() -> None:

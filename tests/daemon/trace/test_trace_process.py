@@ -19,8 +19,9 @@ import pytest
 
 from iowarden.collectors.model import ReadError
 from iowarden.daemon import json_codec
+from iowarden.daemon.control import roles
 from iowarden.daemon.trace import instance, protocol
-from iowarden.daemon.trace.__main__ import Stop, main, serve
+from iowarden.daemon.trace.__main__ import OPERATOR_GROUP, Stop, main, serve
 from iowarden.daemon.trace.protocol import TraceRequest, TraceResult
 
 if TYPE_CHECKING:
@@ -41,13 +42,15 @@ USABLE = (
 needs_tracefs = pytest.mark.skipif(not USABLE, reason="needs root and tracefs")
 
 
-def answer(line: bytes, users: tuple[int, ...] = (os.geteuid(),)) -> tuple[int, bytes]:
+def answer(
+    line: bytes, users: tuple[int, ...] = (os.geteuid(),), operators: int | None = None
+) -> tuple[int, bytes]:
     """The exit status, and what it answers to a line."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.sendall(line)
         ours.shutdown(socket.SHUT_WR)
-        status = serve(theirs, Stop(theirs), users)
+        status = serve(theirs, Stop(theirs), users, operators)
         theirs.shutdown(socket.SHUT_WR)
         return status, ours.makefile("rb").read()
 
@@ -87,7 +90,21 @@ def test_no_other_user_may_trace(capsys: pytest.CaptureFixture[str]) -> None:
     """It gets no answer; the journal has its number."""
     line = protocol.encode_request(TraceRequest(("8:0",), 1))
     assert answer(line, users=(os.geteuid() + 1,)) == (77, b"")
-    assert f"from user {os.geteuid()}: expected root or iowarden" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"from user {os.geteuid()}: expected root, iowarden or a member of group" in err
+    assert "'iowarden-operator'" in err
+
+
+def test_the_group_that_may_trace_is_that_of_the_operators() -> None:
+    """What runs as root does not import the service's module."""
+    assert OPERATOR_GROUP == roles.OPERATOR_GROUP
+
+
+def test_an_operator_may_trace() -> None:
+    """A member of the group is neither root nor the service's user."""
+    line = protocol.encode_request(TraceRequest(("999:7",), 1))
+    status, reply = answer(line, users=(os.geteuid() + 1,), operators=os.getegid())
+    assert (status, "999:7" in json.loads(reply)["error"]) == (0, True)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"x" * 5000])
