@@ -6,7 +6,6 @@ wrong in the part that was parsed, but not all of it was, or wrong usage.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import os
 import sys
@@ -28,19 +27,14 @@ from iowarden.daemon.terminal.console import printable, show, table_of
 from iowarden.rules.quantity import size
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
     from iowarden.daemon.check.explain import ExplainedEvent, Explanation, Object
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.terminal.console import Columns, Table
 
-_EXAMPLES = """\
-examples:
-  dmesg | iowarden explain
-  iowarden explain --as storcli show-all.txt
-  storcli64 /c0 show events | iowarden explain --as storcli --log
-  smartctl -x /dev/sda | iowarden explain --json
-
+_STATUS = """\
 exit status:
   0  nothing is wrong, and all of it was parsed
   1  something is wrong: an alert, a state, an event of severity notice or higher, or a text that
@@ -56,8 +50,7 @@ def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
     words = "explain the output of a storage tool or of the kernel: states, events, alerts"
     parser = add("explain", functools.partial(guarded, _explain), words)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EXAMPLES
+    parser.epilog = _STATUS
     parser.add_argument(
         "--as",
         dest="kind",

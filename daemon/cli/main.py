@@ -11,10 +11,10 @@ import importlib
 import importlib.metadata
 import itertools
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import UserInputError
-from iowarden.daemon.terminal import exit_status
+from iowarden.daemon.terminal import examples, exit_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +40,8 @@ MODULES = {
     "unparsed_command": ("unparsed",),
 }
 """The subcommands that `add_commands` of each module adds."""
+_VERSION = ("version", "--version")
+"""Need no module."""
 
 
 def main(arguments: Sequence[str] | None = None, names: Renames | None = None) -> int:
@@ -74,6 +76,7 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
         prog="iowarden",
         description="Monitors disks, RAID and file systems of a Linux host, and reports problems.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(
@@ -88,11 +91,12 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
         if wanted in names or not known:
             importlib.import_module(f"iowarden.daemon.cli.{module}").add_commands(add)
     add("version", _version, "print the version")
+    examples.attach(parser)
     return parser
 
 
 def _is_known(wanted: str) -> bool:
-    return any(wanted in names for names in MODULES.values()) or wanted == "version"
+    return any(wanted in names for names in MODULES.values()) or wanted in _VERSION
 
 
 def _replaced(wanted: str, names: Renames | None) -> str:
@@ -123,3 +127,12 @@ def _choices(words: Sequence[str], names: Renames | None) -> list[str]:
 def _version(_: argparse.Namespace) -> int:
     sys.stdout.write(f"iowarden {importlib.metadata.version('iowarden')}\n")
     return 0
+
+
+class _Version(argparse.Action):
+    """`--version`: the metadata of the package are read only for it."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object
+    ) -> NoReturn:
+        parser.exit(_version(namespace))

@@ -49,7 +49,7 @@ def _command(parser: argparse.ArgumentParser, name: str, words: str) -> Iterator
         yield table(
             ("argument", "meaning"), ((literal(_shown(each)), _meaning(each)) for each in actions)
         )
-    if parser.epilog:
+    if parser.epilog and not below:  # a group repeats those of its commands
         yield code(parser.epilog)
     yield from below
 
