@@ -70,6 +70,10 @@ FLIGHT_SAVED = MessageKind("flight recording saved", "d7eebe9cd8cd450da646d52793
 SELF_TEST = MessageKind("self-test", "a86e1595a0f7408dbf83f574d4ef251c")
 SCAN = MessageKind("surface scan", "3f5d1c7a9e6b4a08b2c4d6e8f1a37b59")
 EVENT = MessageKind("storage event", "5c0b7a6e0b1f4c3f9d2a8e6b7f1c4d90")
+PROBE = MessageKind("probe started or ended", "bc3018946f29488aafaaa41d805e0472")
+LOG_LEVEL = MessageKind("log level", "8c6dacf8477d47f2b97118b79bce10ac")
+DEBUG = MessageKind("debug", "b65a66ad430544569aecdfff67a2f6f2")
+MAIL_DISCARDED = MessageKind("notification discarded", "9b1e8b0263e44781ae0c8c2a4f5ac5be")
 TROUBLE = MessageKind("service error", "e8e50498565241ed8b2ec1ad08c59cc3")
 
 
@@ -94,6 +98,7 @@ class Log:
         self.lost_total = 0
         self._lost_unreported = 0
         self._level = LEVELS[level]
+        self._temporary: tuple[int, float] | None = None
         self._path = socket_path
         self._socket: socket.socket | None = None
         self._writer: _StderrWriter | None = None
@@ -108,7 +113,7 @@ class Log:
         self, kind: MessageKind, priority: int, message: str, **fields: str | int | None
     ) -> None:
         """Log a message. `fields` have their journal names; empty ones are left out."""
-        if priority > self._level:
+        if priority > self._limit():
             return
         if self._lost_unreported:
             lost = self._lost_unreported
@@ -122,9 +127,29 @@ class Log:
             self._lost_unreported += 1
             self.lost_total += 1
 
+    def debug(self, text: str) -> None:
+        """Log what only `log_level: debug` shows."""
+        self.send(DEBUG, LEVELS["debug"], text)
+
     def set_level(self, level: str) -> None:
         """Change the log level."""
         self._level = LEVELS[level]
+
+    def set_temporary_level(self, level: str, seconds: float) -> None:
+        """Use another log level for a time, 0: end it; then that of `set_level` is used again."""
+        ends = time.monotonic() + seconds
+        self._temporary = (LEVELS[level], ends) if seconds > 0 else None
+
+    def _limit(self) -> int:
+        """Return the lowest priority that is logged now."""
+        if self._temporary is None:
+            return self._level
+        level, ends = self._temporary
+        if time.monotonic() < ends:
+            return level
+        self._temporary = None
+        self._take(LOG_LEVEL, LEVELS["notice"], f"log level is '{_name(self._level)}' again", {})
+        return self._level
 
     def close(self, timeout_seconds: float = 1.0) -> None:
         """Give standard error a moment to accept waiting lines; the journal has its own already."""
@@ -179,6 +204,10 @@ class Log:
         finally:
             os.close(descriptor)
         return True
+
+
+def _name(level: int) -> str:
+    return next(name for name, each in LEVELS.items() if each == level)
 
 
 def encode(fields: dict[str, str | int | None]) -> bytes:

@@ -62,8 +62,14 @@ class LogSink(Protocol):
     ) -> None:
         """Log a message."""
 
+    def debug(self, text: str) -> None:
+        """Log what only `log_level: debug` shows."""
+
     def set_level(self, level: str) -> None:
         """Change the log level."""
+
+    def set_temporary_level(self, level: str, seconds: float) -> None:
+        """Use another log level for a time, 0: end it."""
 
     def close(self) -> None:
         """Write what waits."""
@@ -100,6 +106,10 @@ class TransitionLog:
                 device=device,
             )
         )
+
+    def debug(self, text: str) -> None:
+        """Log what only `log_level: debug` shows; it is no event."""
+        self.log.debug(text)
 
     def storage_event(
         self,

@@ -228,6 +228,25 @@ def test_systemd_takes_the_catalog(tmp_path: Path) -> None:
     done = run("journalctl", f"--root={tmp_path}", "--update-catalog")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "var/lib/systemd/catalog/database").stat().st_size > 0
+    listed = run("journalctl", f"--root={tmp_path}", "--list-catalog").stdout
+    subjects = dict(re.findall(r"^(\w{32}) iowarden: (.+)$", listed, re.MULTILINE))
+    kinds = [kind for kind in vars(journal).values() if isinstance(kind, journal.MessageKind)]
+    assert [kind for kind in kinds if kind.message_id not in subjects] == []
+
+
+def test_the_catalog_refers_to_fields_that_entries_have() -> None:
+    """'journalctl -x' would leave '@IOWARDEN_...@' in the text of any other."""
+    code = "".join(path.read_text() for path in (TOP / "daemon").rglob("*.py"))
+    named = re.findall(r"@(IOWARDEN_\w+)@", (TOP / "systemd/iowarden.catalog").read_text())
+    assert named
+    assert [name for name in named if f"{name}=" not in code] == []
+
+
+def test_every_kind_of_message_is_sent() -> None:
+    """An explanation of what is never logged is of no use."""
+    code = "".join(path.read_text() for path in (TOP / "daemon").rglob("*.py"))
+    names = [name for name, kind in vars(journal).items() if isinstance(kind, journal.MessageKind)]
+    assert [name for name in names if len(re.findall(rf"\b{name}\b", code)) < 2] == []
 
 
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="no systemd-sysusers here")

@@ -11,7 +11,9 @@ from iowarden.daemon.control.documents import (
     Acknowledge,
     AddSilence,
     IncidentLine,
+    LogLevelLine,
     Result,
+    SetLogLevel,
     SilenceLine,
     SilenceList,
     Status,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.terminal.console import Sections
 
 DEFAULT_FOR = "2h"
+LEVEL_FOR = "10m"
+LEVELS = ("error", "warning", "notice", "info", "debug")
 
 
 def add_commands(add: Add) -> None:
@@ -94,6 +98,17 @@ def add_commands(add: Add) -> None:
     words = "evaluate a PromQL expression now"
     query = command_of(add("query", _query, words), _query, data=True)
     query.add_argument("expression", metavar="EXPR", help="PromQL, the part that rules can use")
+    words = "log more or less for a time, without a restart; then as configured again"
+    level = command_of(add("log-level", _log_level, words), _log_level)
+    level.add_argument("level", choices=LEVELS, help="least severe messages that are logged")
+    level.add_argument(
+        "--for",
+        dest="for_seconds",
+        type=duration,
+        default=duration_seconds(LEVEL_FOR),
+        metavar="DURATION",
+        help=f"for example 90m, at most 1d; 0s ends it now; default: {LEVEL_FOR}",
+    )
 
 
 # --- the commands
@@ -114,6 +129,17 @@ def _silence_add(arguments: argparse.Namespace) -> int:
     print_line(f"silence {made.identifier} until {ends}: {about}; {sooner}")
     if made.note:
         print_line(made.note)
+    return 0
+
+
+def _log_level(arguments: argparse.Namespace) -> int:
+    asked = SetLogLevel(arguments.level, arguments.for_seconds)
+    made = decoded(LogLevelLine, requested(arguments, "log level", asked))
+    if arguments.for_seconds:
+        print_line(f"log level '{made.level}' until {at_text(made.ends_seconds)}")
+        print_line("messages: journalctl -u iowarden --follow")
+    else:
+        print_line("log level as configured")
     return 0
 
 

@@ -56,6 +56,27 @@ class Acknowledge:
     undo: bool = False
 
 
+MAX_LOG_LEVEL_SECONDS = 86400.0
+"""Longest time of a temporary log level: a forgotten one would fill the journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetLogLevel:
+    """Request to log with another level for `for_seconds`; 0: end that now."""
+
+    level: str = ""
+    """A key of journal.LEVELS."""
+    for_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogLevelLine:
+    """A temporary log level and when it ends, Unix seconds."""
+
+    level: str = ""
+    ends_seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class AcknowledgementLine:
     """Who acknowledged an incident, when and why."""

@@ -29,7 +29,7 @@ QUERIES = frozenset(
 """Commands that change nothing."""
 ACTIONS = frozenset(
     {
-        *("silence add", "silence expire", "ack", "disk forget"),
+        *("silence add", "silence expire", "ack", "disk forget", "log level"),
         *("selftest start", "selftest abort", "scan start", "scan stop"),
     }
 )

@@ -149,6 +149,8 @@ class Delivery:
         row = self._outbox.next(now)
         if row is not None:
             self._sending = True
+            to = ", ".join(row.recipients_pending)
+            self._log.debug(f"mail {row.message_id}: attempt {row.attempts + 1}, to {to}")
             self.sender.submit(OutboundMail(row.message_id, row.recipients_pending, row.data))
 
     def sent(self, result: SendResult, now: float) -> None:

@@ -15,7 +15,7 @@ import sys
 
 from systemd.daemon import listen_fds, notify
 
-from iowarden.daemon.journal import LEVELS, STARTED, STOPPED, TROUBLE, Log
+from iowarden.daemon.journal import LEVELS, PROBE, TROUBLE, Log
 from iowarden.daemon.probe.server import ProbeServer
 
 IDENTIFIER = "iowarden-probe"
@@ -34,6 +34,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--runtime-directory", default=_runtime_directory())
     parser.add_argument("--unprivileged", action="store_true", help="for tests: do not run as root")
+    parser.add_argument(
+        "--log-level", choices=LEVELS, default="info", help="debug: also its starts and ends"
+    )
     options = parser.parse_args(arguments)
     own = os.geteuid()
     if own != 0 and not options.unprivileged:
@@ -45,7 +48,7 @@ def main(arguments: list[str]) -> int:
     listening = listen_fds() if options.descriptor is None else []
     if options.descriptor is None and not listening:
         return _refuse("no socket: give '--descriptor' or start it by systemd", _USAGE)
-    log = Log(foreground=not listening, identifier=IDENTIFIER)
+    log = Log(foreground=not listening, identifier=IDENTIFIER, level=options.log_level)
     users = {own} if options.unprivileged else set()
     with contextlib.suppress(KeyError):  # no such user here: only root may send requests
         users.add(pwd.getpwnam(options.user).pw_uid)
@@ -62,12 +65,12 @@ def main(arguments: list[str]) -> int:
         log.send(TROUBLE, LEVELS["error"], f"probe: cannot start: {error}")
         log.close()
         return _SYSTEM
-    log.send(STARTED, LEVELS["info"], "probe: ready")
+    log.send(PROBE, LEVELS["debug"], "probe: ready")
     notify("READY=1")
     server.run()
     notify("STOPPING=1")
     log.send(
-        STOPPED, LEVELS["info"], f"probe: stopped; requests refused: {server.log.refused_total}"
+        PROBE, LEVELS["debug"], f"probe: stopped; requests refused: {server.log.refused_total}"
     )
     log.close()
     return 0

@@ -309,7 +309,13 @@ class _Journal:
             ReplayEvent(section, self.at_seconds(), severity, fields, ", ".join(words))
         )
 
+    def debug(self, text: str) -> None:
+        """Nothing about the program itself is collected."""
+
     def set_level(self, level: str) -> None:
+        """All messages are collected."""
+
+    def set_temporary_level(self, level: str, seconds: float) -> None:
         """All messages are collected."""
 
     def close(self) -> None:

@@ -98,6 +98,7 @@ class CommandHandler:
 
     def answer(self, command: ControlCommand, now: float) -> None:
         """Execute a command and reply."""
+        self._transitions.debug(f"command '{command.name}' of {command.who}")
         try:
             if command.name == "disk history":
                 self._history(command)
@@ -107,6 +108,8 @@ class CommandHandler:
                 self._incident(command, now)
             elif command.name == "advise":
                 command.reply({"answer": self._advise(now)})
+            elif command.name == "log level":
+                command.reply({"answer": self._log_level(command, self._known(now).realtime(now))})
             else:
                 command.reply({"answer": self._answered(command, now)})
         except (ValueError, PromqlError, EvaluationError) as error:  # CodecError is a ValueError
@@ -185,6 +188,25 @@ class CommandHandler:
                     raise ValueError(f"query: expected at most {MAX_QUERY_CHARACTERS} characters")
                 return answers.result(self._query(text, now), realtime(now))
         raise ValueError(f"unknown command '{command.name:.60}'")
+
+    def _log_level(self, command: ControlCommand, realtime: float) -> documents.LogLevelLine:
+        """Change the log level for a time. Errors: ValueError, CodecError."""
+        wanted = command.read(documents.SetLogLevel)
+        if wanted.level not in journal.LEVELS:
+            levels = ", ".join(journal.LEVELS)
+            raise ValueError(f"log level: expected one of {levels}, got '{wanted.level:.40}'")
+        if not 0 <= wanted.for_seconds <= documents.MAX_LOG_LEVEL_SECONDS:
+            longest = duration(documents.MAX_LOG_LEVEL_SECONDS)
+            raise ValueError(
+                f"log level: expected at most {longest}; a lasting one is 'log_level' in the"
+                " configuration, and a reload"
+            )
+        lasts = f"'{wanted.level}' for {duration(wanted.for_seconds)}"
+        text = f"log level is {lasts if wanted.for_seconds else 'as configured'}"
+        # Before the change: the new level may leave it out.
+        self._transitions.send(journal.LOG_LEVEL, 5, f"{text}, set by {command.who}")
+        self._transitions.log.set_temporary_level(wanted.level, wanted.for_seconds)
+        return documents.LogLevelLine(wanted.level, realtime + wanted.for_seconds)
 
     def _disk(self, command: ControlCommand) -> InventoryDisk:
         """Return the disk that a command names. Errors: ValueError, CodecError."""

@@ -422,6 +422,8 @@ class Service:
             case Reading():
                 self._dependencies.readers.finished(event)
                 self._pending.append(event)
+                took = f"{event.duration_seconds * 1000:.1f} ms"
+                self._log.debug(f"collector {event.source}: {event.outcome}, {took} {event.error}")
             case SendResult():
                 self._mails.sent(event, now)
             case Committed():

@@ -61,6 +61,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "which disks have requests in flight and complete none",
         ),
     ),
+    "log-level": (
+        ("iowarden log-level debug --for 10m", "while 'journalctl -u iowarden -f' is watched"),
+        ("iowarden log-level info --for 0s", "end it now: as configured again"),
+    ),
     "events": (
         ("iowarden events --since 2d --severity warning", "what happened to storage in two days"),
         ("iowarden events --disk sda --source kernel --follow", "of one disk, and what follows"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.journald import DEADLINE_SECONDS, private_journald
@@ -277,3 +278,30 @@ def test_an_error_that_comes_and_goes_is_reported_to_do_so_and_then_no_more() ->
     assert once.clear("tasks")
     now[0] += 600.0
     assert once.report("tasks", "permission denied") == "permission denied"
+
+
+def test_a_temporary_level_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`iowarden log-level debug --for 10m`: forgotten, it does not fill the journal."""
+    now = [1000.0]
+    monkeypatch.setattr(journal.time, "monotonic", lambda: now[0])
+    with journal_socket(tmp_path / "s") as bound, log_to(tmp_path / "s", level="warning") as log:
+        log.set_temporary_level("debug", 600.0)
+        log.debug("first")
+        log.set_level("info")  # a reload while it lasts
+        now[0] += 599.0
+        log.debug("second")
+        now[0] += 1.0
+        log.debug("third")
+        log.send(journal.TROUBLE, 6, "fourth")
+        said = [fields(bound.recv(65536))["MESSAGE"] for _ in range(4)]
+    assert said == [b"first", b"second", b"log level is 'info' again", b"fourth"]
+
+
+def test_a_temporary_level_can_be_ended(tmp_path: Path) -> None:
+    """`--for 0s`: the level of the configuration is used at once."""
+    with journal_socket(tmp_path / "s") as bound, log_to(tmp_path / "s", level="warning") as log:
+        log.set_temporary_level("debug", 600.0)
+        log.set_temporary_level("info", 0.0)
+        log.debug("first")
+        log.send(journal.TROUBLE, 4, "second")
+        assert fields(bound.recv(65536))["MESSAGE"] == b"second"

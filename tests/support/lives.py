@@ -222,6 +222,9 @@ class _Log:
         """Keep a line."""
         self._said.append(message)
 
+    def debug(self, text: str) -> None:
+        """Log nothing."""
+
     def set_level(self, level: str) -> None:
         """Nothing is said."""
 

@@ -48,13 +48,24 @@ class Quiet:
 
     lost_total = 0
 
+    def __init__(self) -> None:
+        """Nothing was changed yet."""
+        self.levels: list[tuple[str, float]] = []
+
     def send(
         self, kind: journal.MessageKind, priority: int, message: str, **fields: object
     ) -> None:
         """Log nothing."""
 
+    def debug(self, text: str) -> None:
+        """Log nothing."""
+
     def set_level(self, level: str) -> None:
         """Ignore the level."""
+
+    def set_temporary_level(self, level: str, seconds: float) -> None:
+        """Store the level."""
+        self.levels.append((level, seconds))
 
     def close(self) -> None:
         """Do nothing."""
@@ -554,3 +565,28 @@ def test_where_there_is_no_incident_that_is_reported() -> None:
     office.incidents = {}
     assert office.error("incident show", incident="3f").endswith("incidents: none")
     assert office.answer("incident list", all=True).incidents == ()
+
+
+# --- the log
+
+
+def test_the_log_level_is_changed_for_a_time(tmp_path: Path) -> None:
+    """At once, without a reload; the journal has who did it, also if less is logged now."""
+    office = Office(str(tmp_path / "history.db"))
+    made = office.answer("log level", level="error", for_seconds=600.0)
+    assert (made.level, made.ends_seconds) == ("error", START + 500 + 600)
+    assert office.telling.log.levels == [("error", 600.0)]
+    (line,) = texts(office.answer("events"))
+    assert line == "log level is 'error' for 10 min 0 s, set by alice"
+    office.answer("log level", level="info", for_seconds=0.0)
+    assert office.telling.log.levels[-1] == ("info", 0.0)
+
+
+def test_a_log_level_that_is_none_or_lasts_is_refused() -> None:
+    """With what would be right: a lasting one belongs into the configuration."""
+    office = Office()
+    assert "expected one of error, " in office.error("log level", level="all", for_seconds=60.0)
+    assert "'log_level' in the configuration" in office.error(
+        "log level", level="debug", for_seconds=86401.0
+    )
+    assert office.telling.log.levels == []

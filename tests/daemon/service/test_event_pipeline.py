@@ -40,6 +40,9 @@ class Quiet:
     ) -> None:
         """Log nothing."""
 
+    def debug(self, text: str) -> None:
+        """Log nothing."""
+
     def set_level(self, level: str) -> None:
         """Ignore the level."""
 
