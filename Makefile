@@ -31,7 +31,7 @@ help:
 	@echo "make test-vm      test in a virtual machine with failing disks (QEMU); SUITE=bookworm"
 	@echo "make bench        measure CPU time, memory, scrapes and alerts against their budgets"
 	@echo "make example      generate packaging/iowarden.yaml from the configuration keys"
-	@echo "make docs         generate the pages of packaging/doc that come from the code, and the man pages"
+	@echo "make docs         generate the pages of packaging/doc that come from the code, man pages, completion"
 	@echo "make wheels       build wheels of iowarden and its dependencies in build/wheels"
 	@echo "make install      install these wheels, as root, without network"
 	@echo "make uninstall    remove the installation; PURGE=1: also configuration, state and user"
@@ -86,10 +86,10 @@ example: env
 	$(BIN)/python -c 'from iowarden.daemon.config.keys import example; print(example(), end="")' >build/example
 	@mv build/example packaging/iowarden.yaml
 
-# The pages of packaging/doc that follow from the code, and the man pages; a test compares them.
+# The pages of packaging/doc that follow from the code, the man pages, and the completion of shells;
+# tests compare them.
 docs: env
-	@mkdir -p packaging/man
-	$(BIN)/python -m iowarden.daemon.reference packaging/doc packaging/man
+	$(BIN)/python -m iowarden.daemon.reference packaging
 
 test-bare:
 	@packaging/install-system-packages bare

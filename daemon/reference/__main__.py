@@ -1,11 +1,12 @@
-"""Writes the generated pages: python -m iowarden.daemon.reference DOCUMENTS MAN_PAGES."""
+"""Writes what is generated: python -m iowarden.daemon.reference PACKAGING."""
 
 from __future__ import annotations
 
 import sys
 
-from iowarden.daemon.reference import man, pages
+from iowarden.daemon.reference import completion, man, pages
 
 if __name__ == "__main__":
-    pages.write(sys.argv[1])
-    man.write(sys.argv[1], sys.argv[2])
+    pages.write(f"{sys.argv[1]}/doc")
+    man.write(f"{sys.argv[1]}/doc", f"{sys.argv[1]}/man")
+    completion.write(f"{sys.argv[1]}/completion")

@@ -1,0 +1,81 @@
+"""Completion in the shells themselves; the files are those of this code."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from iowarden.daemon.reference import completion
+
+TOP = Path(__file__).parents[3]
+DIRECTORY = TOP / "packaging/completion"
+TEXTS = completion.texts()
+CASES = [
+    ("iowarden st", ["status"]),
+    ("iowarden silence ", ["add", "expire", "list"]),
+    ("iowarden selftest start sda ", ["conveyance", "long", "offline", "short"]),
+    ("iowarden events --severity ", ["critical", "info", "notice", "warning"]),
+    ("iowarden log-level d", ["debug"]),
+    ("iowarden replay --ru", ["--rules"]),
+]
+
+
+def lines(*command: str) -> list[str]:
+    """What a shell prints."""
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=DIRECTORY)
+    assert done.stderr == ""
+    return sorted(re.sub(r"\t.*", "", line).strip() for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_completion_is_that_of_the_code(name: str) -> None:
+    """Whoever changes a command updates it; both scripts of the installation name it."""
+    there = (DIRECTORY / name).read_text() if (DIRECTORY / name).exists() else ""
+    assert there == TEXTS[name], f"packaging/completion/{name} is not that of the code: 'make docs'"
+    assert f"packaging/completion/{name} " in (TOP / "packaging/install").read_text()
+
+
+@pytest.mark.parametrize(("typed", "expected"), CASES)
+def test_bash_completes(typed: str, expected: list[str]) -> None:
+    """As after Tab; an option needs its first character."""
+    words = typed.split(" ")
+    quoted = " ".join(f"'{word}'" for word in words)
+    found = lines(
+        "bash",
+        "--norc",
+        "-c",
+        "source ./iowarden.bash; complete -p iowarden >/dev/null;"
+        f" COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _shtab_iowarden;"
+        ' printf "%s\\n" "${COMPREPLY[@]}"',
+    )
+    assert found == expected
+
+
+def test_bash_completes_a_file(tmp_path: Path) -> None:
+    """The recording that somebody sent."""
+    (tmp_path / "incident.tar.xz").touch()
+    words = f"COMP_WORDS=(iowarden replay {tmp_path}/inc); COMP_CWORD=2"
+    command = f'source ./iowarden.bash; {words}; _shtab_iowarden; echo "${{COMPREPLY[@]}}"'
+    assert lines("bash", "--norc", "-c", command) == [f"{tmp_path}/incident.tar.xz"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
+@pytest.mark.parametrize(("typed", "expected"), CASES)
+def test_fish_completes(typed: str, expected: list[str]) -> None:
+    """With a sentence about each, which is left out here."""
+    found = lines("fish", "--no-config", "-c", f"source iowarden.fish; complete -C '{typed}'")
+    assert [word for word in expected if word not in found] == []
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
+def test_zsh_reads_the_file() -> None:
+    """Its function is defined, and belongs to the command."""
+    command = (
+        "fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D;"
+        " print ${_comps[iowarden]}; autoload +X _iowarden; print ${+functions[_iowarden]}"
+    )
+    assert lines("zsh", "-f", "-c", command) == ["1", "_iowarden"]
