@@ -355,8 +355,9 @@ daemon.service: clock config control http journal json_codec locate metrics noti
     probe_client process_metrics storage trace trace_client transition_log views
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service
     storage
+daemon.report: storage
 daemon.cli: check clock config control duration http journal json_codec locate mlock notify
-    polling probe_client process_metrics replay sanitize service setup storage terminal trace
+    polling probe_client process_metrics replay report sanitize service setup storage terminal trace
     trace_client transition_log
 daemon.reference: cli config http metrics process_metrics service storage
 """

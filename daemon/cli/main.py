@@ -34,7 +34,7 @@ MODULES = {
     "locate_command": ("locate",),
     "top_command": ("top",),
     "trace_command": ("trace",),
-    "recording_commands": ("record", "replay"),
+    "recording_commands": ("record", "replay", "report"),
     "rules_command": ("rules",),
     "mail_command": ("test-mail",),
     "unparsed_command": ("unparsed",),

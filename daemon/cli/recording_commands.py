@@ -1,21 +1,25 @@
-"""The commands `iowarden record` and `iowarden replay`."""
+"""The commands `iowarden record`, `iowarden replay` and `iowarden report`."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import functools
+import importlib.metadata
 import os
 import queue
+import secrets
+import shlex
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
-from iowarden.daemon.cli import command
+from iowarden.daemon.cli import check_command, command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.config.parser import parse_config
@@ -24,6 +28,7 @@ from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.replay import expectation, record, replay
 from iowarden.daemon.replay.expectation import ExpectationError
+from iowarden.daemon.report import bundle, sensitive
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.terminal import exit_status
 from iowarden.rules import quantity
@@ -32,10 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.replay.expectation import Expectation
 
 CLOSE_SECONDS = 1.0
 """Time limit for the probe's thread to end."""
+REPORT_SECONDS = 30.0
+"""How long 'iowarden report' records: SMART of some drives, and twenty reads of most sources."""
 _MAIL_SUFFIX = ".eml"
 
 
@@ -51,6 +59,20 @@ def add_commands(add: Add) -> None:
         type=_seconds,
         default=float("inf"),
         help="duration, for example 10m; default: until Ctrl-C",
+    )
+    words = "write a report for a bug report: a recording, a check, the configuration; no names"
+    packed = command.configured(add("report", _report, words))
+    packed.add_argument("report", metavar="OUT", help="new file NAME.tar.xz or NAME.tar.gz")
+    packed.add_argument(
+        "--for",
+        metavar="TIME",
+        dest="seconds",
+        type=_seconds,
+        default=REPORT_SECONDS,
+        help=f"how long to record, for example 5m; default: {REPORT_SECONDS:.0f}s",
+    )
+    packed.add_argument(
+        "--recording", metavar="RECORDING", help="use this recording instead, for example a flight"
     )
     words = "replay a recording: show its alerts, incidents and mails"
     again = add("replay", _replay, words)
@@ -87,9 +109,74 @@ def _seconds(text: str) -> float:
 def _record(arguments: argparse.Namespace) -> int:
     config = command.settings(arguments)
     path = arguments.recording
-    if not path.endswith(SUFFIXES):
-        text = f"'{path}': expected a name that ends in {' or '.join(SUFFIXES)}; add it"
-        return _failed(text, exit_status.CONFIG)
+    if problem := _bad_name(path):
+        return _failed(problem, exit_status.CONFIG)
+    sys.stderr.write(
+        f"recording this machine to '{path}'; Ctrl-C stops it\n"
+        "The recording names disks, mounts, servers of network file systems, and programs that wait"
+        " for I/O.\n"
+    )
+    outcome = _recorded(config, path, arguments.seconds)
+    if outcome.problem:
+        return _failed(outcome.problem, exit_status.FAILED)
+    size = quantity.size(os.path.getsize(path))
+    moment = expectation.moment(outcome.seconds)
+    problem = _write_lines([f"'{path}': {outcome.frames} frames, {moment}, {size}"])
+    return _failed(problem, exit_status.FAILED) if problem else 0
+
+
+def _bad_name(path: str) -> str:
+    """Return why a new archive cannot have this name, or ''."""
+    if path.endswith(SUFFIXES):
+        return ""
+    return f"'{path}': expected a name that ends in {' or '.join(SUFFIXES)}; add it"
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    path = arguments.report
+    if problem := _bad_name(path):
+        return _failed(problem, exit_status.CONFIG)
+    if os.path.lexists(path):
+        return _failed(f"'{path}': expected a new file, got one that exists", exit_status.FAILED)
+    config = command.settings(arguments)
+    with tempfile.TemporaryDirectory(prefix="iowarden-report-") as directory:
+        recording = arguments.recording
+        if recording is None:
+            recording = os.path.join(directory, "recording.tar.gz")
+            sys.stderr.write(f"recording this machine for {arguments.seconds:.0f} s\n")
+            outcome = _recorded(config, recording, arguments.seconds)
+            if outcome.problem:
+                return _failed(outcome.problem, exit_status.FAILED)
+        sys.stderr.write("checking this machine\n")
+        found = check_command.report_of(argparse.Namespace(**{**vars(arguments), "play": None}))
+        try:
+            contents = bundle.write(
+                path,
+                recording,
+                bundle.facts(importlib.metadata.version("iowarden")),
+                found.json(),
+                _text_of(arguments.config or command.DEFAULT_CONFIG),
+                sensitive.own_hosts(config.host),
+                secrets.token_bytes(32),
+            )
+        except bundle.ReportError as error:
+            return _failed(str(error), exit_status.FAILED)
+    size = quantity.size(os.path.getsize(path))
+    done = f"'{path}': {size}. Read it before you send it: tar -xf {shlex.quote(path)}"
+    problem = _write_lines([contents, done])
+    return _failed(problem, exit_status.FAILED) if problem else 0
+
+
+def _text_of(path: str) -> str:
+    """Return the text of the configuration; '' if there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def _recorded(config: Config, path: str, seconds: float) -> record.Recorded:
+    """Record this machine for a time, or until Ctrl-C."""
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
@@ -100,13 +187,8 @@ def _record(arguments: argparse.Namespace) -> int:
         root = functools.partial(Machine, probe=probe.request)
         probe.begin()
     hotplug.listen(events.put)
-    sys.stderr.write(
-        f"recording this machine to '{path}'; Ctrl-C stops it\n"
-        "The recording names disks, mounts, servers of network file systems, and programs that wait"
-        " for I/O.\n"
-    )
     page_size_bytes = os.sysconf("SC_PAGE_SIZE")
-    periods_seconds, seconds = config.interval_seconds, arguments.seconds
+    periods_seconds = config.interval_seconds
     asked = pollers.make(config.smart, clock, None if probe is None else probe.kernel_log)
     asked.directories.configure(config.watch_directories)
     outcome = record.record(
@@ -114,12 +196,7 @@ def _record(arguments: argparse.Namespace) -> int:
     )
     if probe is not None:
         probe.close(CLOSE_SECONDS)
-    if outcome.problem:
-        return _failed(outcome.problem, exit_status.FAILED)
-    size = quantity.size(os.path.getsize(path))
-    moment = expectation.moment(outcome.seconds)
-    problem = _write_lines([f"'{path}': {outcome.frames} frames, {moment}, {size}"])
-    return _failed(problem, exit_status.FAILED) if problem else 0
+    return outcome
 
 
 def _replay(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ WARNING = (
     "# Redacted. Not recognized: serial numbers of digits only, or of letters only, or shorter than"
     " 8 characters; names of volumes, shares and directories. Check it before you send it."
 )
-_SECRET_FILES = re.compile(
+SECRET_FILES = re.compile(
     r"/(serial\w*|wwid|wwn|uuid|unique_id|vpd_pg\w+|sas_address|eui|nguid|subsysnqn|address|"
     r"port_name|node_name)",
     re.ASCII,
@@ -51,7 +51,7 @@ _FOUND = (
     ("formed", rf"{_ALONE}(?=[A-Z]*[0-9])(?=[0-9]*[A-Z])[A-Z0-9]{{8,40}}{_END}"),
 )
 """The patterns, applied in this order at each place."""
-_PATTERN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _FOUND), re.ASCII)
+PATTERN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _FOUND), re.ASCII)
 _LABELLED = re.compile(r"([^:=]*[:=]\s*)(.*)", re.DOTALL)
 _KINDS = {
     "at": "host",
@@ -77,7 +77,7 @@ def redact(text: str, hosts: Iterable[str] = ()) -> str:
             redactor.placeholder("host", host)
     top, separator, body = text.partition("\n\n")
     top = redactor.once(top)
-    secret = _SECRET_FILES.search(head(text).get("path", ""))
+    secret = SECRET_FILES.search(head(text).get("path", ""))
     body = redactor.words(body) if secret else redactor.once(body)
     return f"{WARNING}\n{redactor.everywhere(top + separator + body)}"
 
@@ -92,7 +92,7 @@ class _Redactor:
 
     def once(self, text: str) -> str:
         """Return a text without words that their form or label identifies."""
-        return _PATTERN.sub(self._replaced, text)
+        return PATTERN.sub(self._replaced, text)
 
     def everywhere(self, text: str) -> str:
         """Return a text without words that were found anywhere in it."""

@@ -106,6 +106,13 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("iowarden trace md0 --no-files", "the disks of an array, without looking for files"),
     ),
     "record": (("iowarden record /var/tmp/incident.tar.xz --for 10m", "while the problem lasts"),),
+    "report": (
+        ("iowarden report /var/tmp/report.tar.xz", "to attach to a bug report: no names in it"),
+        (
+            "iowarden report report.tar.xz --recording /var/lib/iowarden/flights/1.tar.gz",
+            "of an incident that was recorded",
+        ),
+    ),
     "replay": (
         ("iowarden replay incident.tar.xz", "alerts, incidents and mails that result"),
         ("iowarden replay incident.tar.xz --rules new-rule.yaml --json", "try a rule on it"),

@@ -50,8 +50,8 @@ function _shtab_iowarden_using
   test "$_shtab_iowarden_cmdpath" = "$argv"
 end
 
-set -g _shtab_iowarden_commands run config 'config check' check explain status silence 'silence add' 'silence list' 'silence expire' ack query log-level events incident 'incident list' 'incident show' monitoring disk 'disk list' 'disk show' 'disk history' 'disk forget' selftest 'selftest start' 'selftest status' 'selftest abort' scan 'scan start' 'scan status' 'scan stop' locate top trace record replay rules 'rules check' 'rules test' 'rules list' test-mail unparsed 'unparsed list' 'unparsed show' version
-set -g _shtab_iowarden_opts_with_value --as --config --disk --expect --for --incident --last --mails --play --reason --rules --severity --since --socket --source --state-directory --until -n
+set -g _shtab_iowarden_commands run config 'config check' check explain status silence 'silence add' 'silence list' 'silence expire' ack query log-level events incident 'incident list' 'incident show' monitoring disk 'disk list' 'disk show' 'disk history' 'disk forget' selftest 'selftest start' 'selftest status' 'selftest abort' scan 'scan start' 'scan status' 'scan stop' locate top trace record report replay rules 'rules check' 'rules test' 'rules list' test-mail unparsed 'unparsed list' 'unparsed show' version
+set -g _shtab_iowarden_opts_with_value --as --config --disk --expect --for --incident --last --mails --play --reason --recording --rules --severity --since --socket --source --state-directory --until -n
 
 complete -c iowarden -e
 complete -c iowarden -f
@@ -234,6 +234,13 @@ complete -c iowarden -n '_shtab_iowarden_using record' -l config -xka "(__fish_c
 complete -c iowarden -n '_shtab_iowarden_using record' -l state-directory -xka "(__fish_complete_directories)" -d 'use this state directory instead'
 complete -c iowarden -n '_shtab_iowarden_using record' -l for -x -d 'duration, for example 10m; default: until Ctrl-C'
 complete -c iowarden -n '_shtab_iowarden_using record; and test $_shtab_iowarden_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'new file NAME.tar.xz or NAME.tar.gz'
+complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a report -d 'write a report for a bug report: a recording, a check, the configuration; no names'
+complete -c iowarden -n '_shtab_iowarden_using report' -s h -l help -d 'show this help message and exit'
+complete -c iowarden -n '_shtab_iowarden_using report' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'configuration file; default: /etc/iowarden/iowarden.yaml'
+complete -c iowarden -n '_shtab_iowarden_using report' -l state-directory -xka "(__fish_complete_directories)" -d 'use this state directory instead'
+complete -c iowarden -n '_shtab_iowarden_using report' -l for -x -d 'how long to record, for example 5m; default: 30s'
+complete -c iowarden -n '_shtab_iowarden_using report' -l recording -xka "(__fish_complete_path (commandline -ct))" -d 'use this recording instead, for example a flight'
+complete -c iowarden -n '_shtab_iowarden_using report; and test $_shtab_iowarden_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'new file NAME.tar.xz or NAME.tar.gz'
 complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a replay -d 'replay a recording: show its alerts, incidents and mails'
 complete -c iowarden -n '_shtab_iowarden_using replay' -s h -l help -d 'show this help message and exit'
 complete -c iowarden -n '_shtab_iowarden_using replay' -l rules -xka "(__fish_complete_path (commandline -ct))" -d 'add rules; may be repeated'

@@ -1,0 +1,219 @@
+"""Finds in a recorded machine the words that identify a disk, a host, a person or their files.
+
+By place (files of the kernel that hold names), by label ('Serial Number:') and by form (addresses,
+UUIDs). Limits: names of programs and systemd units are not looked for, nor words of languages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.report.pseudonym import MIN_CHARACTERS, WordKind
+from iowarden.daemon.storage.redaction import PATTERN, SECRET_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_COMMON = frozenset(
+    "archive backup backups bin binfmt_misc block boot bpf btrfs bus by-id by-label"
+    " by-partuuid by-path by-uuid cache cgroup class configfs cur data database db debug dev"
+    " device devices devtmpfs disk disks docker efi etc events export ext4 fs fusectl"
+    " history.db home host hosts hugepages iowarden journal kernel kmsg label lib lib64 local"
+    " lock log logs lost mail maildir mapper media misc mnt module modules mqueue mysql net"
+    " new nfs none null opt overlay partlabel partuuid path postgresql private probe proc"
+    " pstore pts public python read recording root run run-lock sbin script scripts security"
+    " share shm snap spool srv state state.db statvfs swap swapfile sys sysfs system systemd"
+    " tmp tmpfs tracing uevents usb user users usr uuid var version vfat virtual volumes www"
+    " xfs".split()
+)
+"""Names that are on most machines and identify none."""
+_DEVICE = re.compile(
+    r"(?:sd[a-z]+|vd[a-z]+|xvd[a-z]+|hd[a-z])\d*|nvme\d+(?:[cn]\d+)*(?:p\d+)?|(?:dm-|md_?d?|loop|"
+    r"zram|ram|sr|st|sg|nbd|mmcblk|bcache)\d+(?:p\d+)?|\d+(?::\d+)*|host\d+|target[\d:]+|\W*",
+    re.ASCII,
+)
+_SYSTEM = ("/usr/", "/lib", "/bin/", "/sbin/", "/proc/", "/sys/", "/etc/", "/run/", "/boot/")
+"""Directories whose files every machine has."""
+_NAMED_FILES = re.compile(
+    r"/dm/(?:name|uuid)|/loop/backing_file|/md/(?:uuid|array_uuid)|/etc/(?:hostname|mailname)"
+    r"|/proc/sys/kernel/(?:hostname|domainname)|/random/boot_id"
+)
+_PROPERTIES = re.compile(
+    r"^E:(?:ID_\w*(?:SERIAL|WWN|UUID|LABEL|PART_ENTRY_NAME)\w*|DM_(?:NAME|UUID|VG_NAME|LV_NAME)|"
+    r"MD_(?:NAME|DEVNAME|UUID)|ID_(?:IP|MAC)\w*)=(.+)$",
+    re.MULTILINE,
+)
+_LABELS = re.compile(
+    r"(?:LABEL|PARTLABEL|UUID|PARTUUID|ID)=[\"']?([^\s\"',]+)|"
+    r"(?:user(?:name)?|pass(?:word|wd)?|domain|credentials)=([^\s,]+)",
+    re.IGNORECASE,
+)
+_LABELLED = re.compile(
+    r"(?:serial|wwn|wwid|eui64|nguid|unique[_ ]id|\bs/?n|unit[_ ]id|uuid|sas[_ ]address)"
+    r"[a-z_ .-]{0,20}[\\\"']{0,6}\s{0,20}[:=|]\s{0,20}[\\\"']{0,6}"
+    r"([0-9a-f] [0-9a-f]{6} [0-9a-f]{9}|[A-Za-z0-9][\w.:+/-]{2,})",
+    re.IGNORECASE | re.ASCII,
+)
+_WWN_NUMBER = re.compile(r"(?:wwn|eui64).{0,80}?\b(?:ext_)?id[\\\"]*\s*:\s*(\d{4,})", re.DOTALL)
+_PATH = re.compile(r"/[^\s,:;=\"'\\()\[\]{}<>|*?]+(?:/[^\s,:;=\"'\\()\[\]{}<>|*?]*)*")
+_REMOTE = re.compile(r"(?:^|\s)(?://([^/\s]+)/|([A-Za-z0-9][\w.-]*):/)")
+_FILE_SUFFIXES = frozenset(
+    "automount c conf device h json mount path py rst scope service slice so socket swap target"
+    " timer txt yaml yml".split()
+)
+_KINDS = {
+    "v4": WordKind.ADDRESS,
+    "number": WordKind.ADDRESS,
+    "address": WordKind.ADDRESS,
+    "at": WordKind.HOST,
+    "cifs": WordKind.HOST,
+    "nfs": WordKind.HOST,
+    "host": WordKind.HOST,
+    "login": WordKind.USER,
+    "user": WordKind.USER,
+    "home": WordKind.USER,
+    "secret": WordKind.USER,
+}
+CHECK = "check.json"
+"""Texts of iowarden itself: dotted words in them are settings and files, not hosts."""
+_KEPT_ADDRESSES = frozenset({"127.0.0.1", "0.0.0.0", "::1", "::", "255.255.255.255"})  # noqa: S104
+_FREE_TEXT = re.compile(r"/\.probe/|/\.kmsg|/run/udev/|/mountinfo|/fstab|/mdstat|check\.json")
+_MODEL = re.compile(r"/device/(?:model|vendor|rev)$")
+_MODEL_FIELD = re.compile(
+    r"(?:model(?:_name|_family)?|product|vendor|firmware(?:_version)?|device model)"
+    r"[\\\"']{0,6}\s*[:=]\s*[\\\"']{0,6}([^\\\"'\n,]+)",
+    re.IGNORECASE,
+)
+
+
+class Sensitive:
+    """The words found so far, by kind."""
+
+    def __init__(self, hosts: Iterable[str] = ()) -> None:
+        """`hosts` are names of this machine."""
+        self._found: dict[str, WordKind] = {}
+        self._models: set[str] = set()
+        self._kernel: set[str] = set()
+        for name in hosts:
+            self.host(name)
+
+    def words(self) -> dict[str, WordKind]:
+        """Return the words; those of a disk's model and of the kernel's files identify none."""
+        known = {WordKind.IDENTIFIER: self._models, WordKind.NAME: self._kernel}
+        return {
+            word: kind
+            for word, kind in self._found.items()
+            if word.lower() not in known.get(kind, ())
+        }
+
+    def host(self, name: str) -> None:
+        """Take a host name, and its first label."""
+        for each in (name, name.partition(".")[0]):
+            if each not in {"localhost", "localdomain"}:
+                self._take(each, WordKind.HOST)
+
+    def user(self, name: str) -> None:
+        """Take a user's name."""
+        self._take(name, WordKind.USER)
+
+    def path(self, path: str) -> None:
+        """Take the names in a path."""
+        if path.startswith(_SYSTEM):
+            return
+        for part in path.split("/"):
+            plain = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), part)
+            for each in (part, plain):
+                if not _DEVICE.fullmatch(each) and each.lower().strip(".") not in _COMMON:
+                    self._take(each, WordKind.NAME)
+
+    def file(self, path: str, content: bytes) -> None:
+        """Take the words of a recorded file."""
+        if path.endswith("/.statvfs"):
+            self.path(path.removesuffix("/.statvfs"))
+        elif path.startswith(("/proc/", "/sys/")):
+            self._kernel.update(path.lower().split("/"))
+        text = content.decode("utf-8", "surrogateescape")
+        if SECRET_FILES.search(path):
+            for word in re.findall(r"[\x21-\x7e]{4,}", text):
+                self._take(word, WordKind.IDENTIFIER)
+        elif _NAMED_FILES.search(path):
+            self._named(path, text.strip())
+        elif _MODEL.search(path):
+            self._model(text)
+        elif _FREE_TEXT.search(path):
+            self.free_text(text, path)
+
+    def free_text(self, text: str, path: str = "") -> None:
+        """Take the words of a text that a program or the kernel wrote."""
+        for found in _MODEL_FIELD.finditer(text):
+            self._model(found[1])
+        for found in _PATH.finditer(text):
+            self.path(found[0])
+        if "/.probe/" in path:
+            self.path(path.rpartition("/.probe/")[2].replace("!", "/").partition("/")[2])
+        for found in _PROPERTIES.finditer(text):
+            self._take(found[1], WordKind.IDENTIFIER)
+        for found in _LABELS.finditer(text):
+            self._take(found[1] or found[2], WordKind.IDENTIFIER)
+        for found in _REMOTE.finditer(text):
+            self.host(found[1] or found[2])
+        for found in (*_LABELLED.finditer(text), *_WWN_NUMBER.finditer(text)):
+            if any(each.isdigit() for each in found[1]):  # 'Serial number: none' is a word
+                self._take(found[1], WordKind.IDENTIFIER)
+                self._take(found[1].replace(" ", ""), WordKind.IDENTIFIER)
+        for found in PATTERN.finditer(text):
+            after = re.match(r"\S*", text[found.end() : found.end() + 80])
+            self._formed(found[0], found.lastgroup or "", after[0] if after else "", path)
+
+    def _named(self, path: str, text: str) -> None:
+        if path.endswith(("hostname", "domainname", "mailname")):
+            self.host(text)
+        elif "backing_file" in path:
+            self.path(text)
+        else:
+            kind = WordKind.NAME if path.endswith("/name") else WordKind.IDENTIFIER
+            for word in (text, *text.split("-")):
+                if word.lower() not in {*_COMMON, "lvm", "crypt", "luks1", "luks2", "mpath"}:
+                    self._take(word, kind)
+
+    def _model(self, text: str) -> None:
+        self._models.update(re.split(r"\s+", text.lower()))
+        self._models.update(re.split(r"[^0-9a-z]+", text.lower()))
+
+    def _formed(self, word: str, form: str, after: str, path: str) -> None:
+        unit = (word + after).rpartition(".")[2].rstrip("\\\"',;:)]}").lower() in _FILE_SUFFIXES
+        if form in {"host", "at", "login"} and (unit or path == CHECK or after[:1] == "_"):
+            return
+        if form == "labelled":  # has its own pattern here, which takes the value only
+            return
+        if form in {"number", "address"}:
+            for address in _addresses(word):
+                self._take(address, WordKind.ADDRESS)
+            return
+        self._take(word, _KINDS.get(form, WordKind.IDENTIFIER))
+
+    def _take(self, word: str, kind: WordKind) -> None:
+        word = word.strip()
+        if len(word) >= MIN_CHARACTERS and word.lower() not in _COMMON and "(none)" not in word:
+            self._found.setdefault(word, kind)
+
+
+def _addresses(text: str) -> Iterator[str]:
+    """Give the IP addresses in a text; times and device numbers are none."""
+    import ipaddress  # noqa: PLC0415 - only for a report
+
+    candidates = [text, text.strip(":"), *re.findall(r"\d{1,3}(?:\.\d{1,3}){3}", text)]
+    for each in dict.fromkeys(candidates):
+        try:
+            ipaddress.ip_address(each)
+        except ValueError:
+            continue
+        if each not in _KEPT_ADDRESSES and (each.count(":") > 2 or "." in each):
+            yield each
+
+
+def own_hosts(configured: str) -> list[str]:
+    """Return the names of this machine."""
+    return [configured, os.uname().nodename]

@@ -1,0 +1,271 @@
+"""A report names nobody: no byte of it is a value of the machine; it can still be replayed."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+from support.recordings import fixture, write_tree
+
+from iowarden.collectors.recording.recording import Recording
+from iowarden.daemon.cli.main import main
+from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.rule_files import load_shipped
+from iowarden.daemon.replay import replay
+from iowarden.daemon.report import bundle
+from iowarden.daemon.report.pseudonym import Pseudonyms, WordKind, formed
+
+SERIAL, SHORT, NUMERIC, SAS = "WD-WCC4E1234567", "S3Z9NB0K", "904711223344", "ZA1DKJT8"
+WWN, WWID, BINARY = "5 0014ee 2b3c4d5e6", "naa.50014ee2b3c4d5e6", "50014ee2b3c4d5e6"
+UUID, ARRAY = "3f1b5c9e-7a64-4d0e-9c1b-0a2b3c4d5e6f", "a1b2c3d4:e5f60718:293a4b5c:6d7e8f90"
+HOST, OTHER, FILER, RELAY = (
+    "kestrel.bank.example",
+    "kestrel",
+    "filer07.bank.example",
+    "mx.bank.example",
+)
+CLIENT4, CLIENT6, MAC = "10.20.30.41", "2a01:4f8:c17:b0e::2", "52:54:00:ab:cd:ef"
+CUSTOMER, SECRET_FILE, VOLUME, LABEL = (
+    "acme-payroll",
+    "salaries-2026.xlsx",
+    "vg_payroll-lv_books",
+    "PAYROLL2",
+)
+PERSON, PASSWORD, LOGIN = "mfischer", "hunter2hunter2", "svc-mailer"
+SENSITIVE = (
+    *(SERIAL, SHORT, NUMERIC, SAS, WWN, WWID, BINARY, UUID, ARRAY, HOST, OTHER, FILER, RELAY),
+    *(CLIENT4, CLIENT6, MAC, CUSTOMER, SECRET_FILE, VOLUME, LABEL, PERSON, PASSWORD, LOGIN),
+    *("bank.example", "4321987654", "salaries", "lv_books"),
+)
+PAGE_83 = bytes.fromhex("0083000c01030008" + BINARY)
+SMARTCTL = json.dumps(
+    {
+        "model_name": "WDC WD40EFRX-68N32N0",
+        "serial_number": SERIAL,
+        "wwn": {"naa": 5, "oui": 5358, "id": 4321987654},
+        "output": [f"LU WWN Device Id: {WWN}", f"Serial Number:    {SERIAL}", "User Capacity: 4"],
+    }
+)
+FILES: dict[str, str | bytes] = {
+    "/proc/sys/kernel/hostname": f"{HOST}\n",
+    "/proc/diskstats": "8 0 sda 9 0 72 5 0 0 0 0 0 5 5\n",
+    "/proc/1/mountinfo": (
+        "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        f"23 22 253:0 / /srv/{CUSTOMER} rw - xfs /dev/mapper/{VOLUME} rw\n"
+        f"24 22 0:40 / /mnt/share rw - nfs4 {FILER}:/export/{CUSTOMER} rw,addr={CLIENT4}\n"
+    ),
+    "/etc/fstab": (
+        f"UUID={UUID} / ext4 defaults 0 1\nLABEL={LABEL} /srv/{CUSTOMER} xfs defaults 0 2\n"
+        f"//{FILER}/x /mnt/y cifs username={PERSON},password={PASSWORD} 0 0\n"
+    ),
+    f"/srv/{CUSTOMER}/.statvfs": "4096 4096 100 50 50 10 5 5\n",
+    "/sys/block/sda/device/model": "WDC WD40EFRX-68N\n",
+    "/sys/block/sda/device/wwid": f"{WWID}\n",
+    "/sys/block/sda/device/vpd_pg80": b"\0\x80\0\x14" + SERIAL.rjust(20).encode(),
+    "/sys/block/sda/device/vpd_pg83": PAGE_83,
+    "/sys/block/vda/serial": NUMERIC,
+    "/sys/block/dm-0/dm/name": f"{VOLUME}\n",
+    "/sys/block/md0/md/uuid": f"{ARRAY}\n",
+    "/sys/block/loop0/loop/backing_file": f"/home/{PERSON}/{SECRET_FILE}\n",
+    "/run/udev/data/b8:0": (
+        f"E:ID_SERIAL_SHORT={SERIAL}\nE:ID_FS_LABEL={LABEL}\nE:ID_FS_UUID={UUID}\n"
+    ),
+    "/.probe/run smartctl --json=c -x !dev!sda": SMARTCTL.replace('"', '\\"'),
+    "/.probe/run tw_cli !c0!p1 show all": f"/c0/p1 Serial = {SHORT}\n/c0/p2 Serial = {SAS}\n",
+    f"/.probe/newest !srv!{CUSTOMER} *": "{}",
+    "/.kmsg": (
+        f"6,1,1,-;EXT4-fs (sda1): mounted filesystem {UUID} r/w\n"
+        f"4,2,2,-;EXT4-fs error (device dm-0): path /srv/{CUSTOMER}/{SECRET_FILE}: bad entry\n"
+        f"6,3,3,-;nfs: server {FILER} not responding\n"
+        f"6,4,4,-;IN=eth0 MAC={MAC} SRC={CLIENT6} DST={CLIENT4}\n"
+    ),
+}
+CONFIGURATION = f"""\
+# {PASSWORD}: not in a comment either
+host: {HOST}
+mail:
+  {{server: {RELAY}, user: {LOGIN}@bank.example, password: {PASSWORD}, to: {PERSON}@bank.example}}
+watch_directories: [{{directory: /srv/{CUSTOMER}}}]
+evaluation_interval: 15s
+"""
+CHECK = json.dumps(
+    {"findings": [{"object": f"sda (WDC, serial {SERIAL})", "text": f"/srv/{CUSTOMER} is full"}]}
+)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> str:
+    """A machine with a value of each kind in each place, recorded in two frames."""
+    top = tmp_path / "machine"
+    for number in range(2):
+        write_tree(top, {})
+        frame = top / f"{number:06d}"
+        write_tree(frame, {})
+        write_tree(frame / "root", FILES if not number else {"/proc/diskstats": "8 0 sda 9 1\n"})
+        (frame / "clock").write_text(
+            f"monotonic_seconds {600 + number}\nrealtime_seconds {1795000000 + number}\n"
+        )
+    (top / "000001/gone").write_text(f"/srv/{CUSTOMER}/.statvfs\n")
+    (top / "recording.json").write_text(
+        '{"format": "iowarden-recording", "version": 1, "page_size_bytes": 4096}'
+    )
+    return str(top)
+
+
+def reported(machine: str, path: Path, key: bytes = b"k") -> str:
+    """Write a report of a machine; return its list of contents."""
+    facts = bundle.facts("0.1.0")
+    return bundle.write(str(path), machine, facts, CHECK, CONFIGURATION, [HOST], key)
+
+
+def members(path: Path) -> dict[str, bytes]:
+    """The files of a report."""
+    with tarfile.open(path) as archive:
+        return {
+            each.name: file.read()
+            for each in archive
+            if (file := archive.extractfile(each)) is not None
+        }
+
+
+@pytest.mark.parametrize("value", SENSITIVE)
+def test_no_byte_of_a_report_is_a_value_of_the_machine(
+    machine: str, tmp_path: Path, value: str
+) -> None:
+    """In the name of no file and in no content, also in capitals and in binary."""
+    reported(machine, tmp_path / "r.tar.xz")
+    unpacked = lzma.decompress((tmp_path / "r.tar.xz").read_bytes())
+    assert value.encode().lower() not in unpacked.lower()
+    assert bytes.fromhex(BINARY) not in unpacked
+
+
+def test_what_helps_to_find_a_bug_is_still_there(machine: str, tmp_path: Path) -> None:
+    """Models, devices, numbers, types of file systems, the settings; what is equal stays equal."""
+    contents = reported(machine, tmp_path / "r.tar.xz")
+    found = members(tmp_path / "r.tar.xz")
+    top = "iowarden-report"
+    first = f"{top}/000000/root"
+    assert found[f"{first}/proc/diskstats"].decode() == FILES["/proc/diskstats"]
+    assert found[f"{first}/sys/block/sda/device/model"].decode() == "WDC WD40EFRX-68N\n"
+    report = found[f"{first}/.probe/run smartctl --json=c -x !dev!sda"].decode()
+    read = json.loads(report.replace('\\"', '"'))
+    assert read["model_name"] == "WDC WD40EFRX-68N32N0"
+    page = found[f"{first}/sys/block/sda/device/vpd_pg80"]
+    assert page[4:].decode().strip() == read["serial_number"]
+    wwid = found[f"{first}/sys/block/sda/device/wwid"].decode().strip()
+    assert wwid == f"naa.{found[f'{first}/sys/block/sda/device/vpd_pg83'][8:].hex()}"
+    mounted = found[f"{first}/proc/1/mountinfo"].decode().splitlines()[1].split()
+    assert mounted[4].startswith("/srv/name-")
+    assert found[f"{first}{mounted[4]}/.statvfs"] == b"4096 4096 100 50 50 10 5 5\n"
+    assert found[f"{top}/000001/gone"].decode() == f"{mounted[4]}/.statvfs\n"
+    settings = yaml.safe_load(found[f"{top}/iowarden.yaml"])
+    assert settings["evaluation_interval"] == "15s"
+    assert settings["mail"]["password"] == "REMOVED"
+    assert settings["watch_directories"] == [{"directory": mounted[4]}]
+    assert found[f"{top}/CONTENTS"].decode() == contents
+    assert "host names" in contents
+
+
+def test_two_reports_cannot_be_compared(machine: str, tmp_path: Path) -> None:
+    """Each has its key: the same serial number is another one in the next."""
+    for name in ("one", "two"):
+        reported(machine, tmp_path / f"{name}.tar.gz", name.encode())
+    one, two = (members(tmp_path / f"{name}.tar.gz") for name in ("one", "two"))
+    serial = "iowarden-report/000000/root/sys/block/vda/serial"
+    assert one[serial] != two[serial]
+    assert len(one[serial]) == len(NUMERIC)
+
+
+def test_a_report_is_replayed_as_the_recording_itself(tmp_path: Path) -> None:
+    """The same alerts at the same times, of a disk that hangs."""
+    path = str(tmp_path / "r.tar.xz")
+    bundle.write(path, fixture("hung-disk"), (), "{}", "", [], b"k")
+    settings = parse_config("", "defaults", replay.HOST)
+    one, two = (
+        replay.replay(Recording(each), settings, load_shipped(settings))
+        for each in (fixture("hung-disk"), path)
+    )
+    assert {event.fields.get("alert") for event in one.events} >= {"DeviceHang"}
+    assert [
+        (each.section, each.at_seconds, each.fields.get("alert"), each.fields.get("device"))
+        for each in one.events
+    ] == [
+        (each.section, each.at_seconds, each.fields.get("alert"), each.fields.get("device"))
+        for each in two.events
+    ]
+
+
+def test_a_report_with_a_name_in_it_is_deleted(
+    machine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever fault lets one through: it is found when the report is read again."""
+    monkeypatch.setattr(Pseudonyms, "content", lambda _, content: content)
+    with pytest.raises(bundle.ReportError, match="the report was deleted") as error:
+        reported(machine, tmp_path / "r.tar.xz")
+    assert not (tmp_path / "r.tar.xz").exists()
+    assert CUSTOMER not in str(error.value)
+
+
+def test_a_directory_called_as_a_word_of_the_kernel_breaks_nothing(
+    machine: str, tmp_path: Path
+) -> None:
+    """'/memory' is mounted: '/proc/pressure/memory' and its text stay as they are."""
+    frame = Path(machine) / "000000/root"
+    write_tree(
+        frame,
+        {
+            "/proc/pressure/memory": "some avg10=0.00\n",
+            "/proc/meminfo": "Dirty: 4 kB\n",
+            "/memory/.statvfs": "1\n",
+            "/dirty/.statvfs": "1\n",
+        },
+    )
+    reported(machine, tmp_path / "r.tar.xz")
+    found = members(tmp_path / "r.tar.xz")
+    first = "iowarden-report/000000/root"
+    assert found[f"{first}/proc/pressure/memory"] == b"some avg10=0.00\n"
+    assert found[f"{first}/proc/meminfo"] == b"Dirty: 4 kB\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "form"),
+    [(SERIAL, "WD-WCC4E"), (WWID, "naa."), (UUID, "-"), ("0x5000c500a1b2c3d4", "0x"), ("1234", "")],
+)
+def test_a_pseudonym_has_the_format_of_the_word(word: str, form: str) -> None:
+    """A parser reads it as before."""
+    made = formed(word, bytes(range(32)))
+    assert made != word
+    assert [each.isdigit() for each in made] == [each.isdigit() for each in word]
+    assert len(made) == len(word)
+    if form in {"naa.", "0x"}:
+        assert made.startswith(form)
+
+
+def test_addresses_become_those_of_documentation_and_tests() -> None:
+    """Source: RFC 2544 (198.18.0.0/15) and RFC 3849 (2001:db8::/32): nobody has them."""
+    words = {CLIENT4: WordKind.ADDRESS, CLIENT6: WordKind.ADDRESS}
+    made = Pseudonyms(b"k", words).text(f"{CLIENT4} {CLIENT6}")
+    assert made.startswith("198.18.")
+    assert " 2001:db8::" in made
+
+
+def test_the_command_writes_one_of_a_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its list of contents, readable for its owner only; an existing file stays."""
+    path = tmp_path / "r.tar.xz"
+    config = tmp_path / "iowarden.yaml"
+    config.write_text(f"host: {HOST}\nprobe: false\nstate_directory: {tmp_path}/state\n")
+    words = ["report", str(path), "--recording", fixture("idle"), "--config", str(config)]
+    assert main(words) == 0
+    assert "Included:" in capsys.readouterr().out
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert {"iowarden-report/check.json", "iowarden-report/iowarden.yaml"} <= members(path).keys()
+    assert main(words) == 1
+    assert "expected a new file" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "r.zip")]) == 78
