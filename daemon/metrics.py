@@ -28,6 +28,11 @@ MAILS_REFUSED = Family(
     "gauge",
     "Mails that all remaining recipients refused permanently.",
 )
+MAILS_DISCARDED = Family(
+    "iowarden_notifications_discarded_total",
+    "counter",
+    "Mails that were deleted because the Maildir was full.",
+)
 MAIL_OLDEST_UNSENT = Family(
     "iowarden_notifications_oldest_unsent_seconds",
     "gauge",
@@ -89,8 +94,8 @@ HISTORY_LOST = Family(
 )
 
 FAMILIES = (
-    *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAIL_OLDEST_UNSENT, MAIL_LAST_DELIVERED),
-    STATE_UNWRITTEN,
+    *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAILS_DISCARDED),
+    *(MAIL_OLDEST_UNSENT, MAIL_LAST_DELIVERED, STATE_UNWRITTEN),
     *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, LOG_LOST, RELOAD_SUCCESSFUL, RELOAD_SUCCESS_TIMESTAMP),
     *(STATE_UNREADABLE, UEVENTS, UEVENTS_LOST, CERTIFICATE_EXPIRY),
     *silences.FAMILIES,

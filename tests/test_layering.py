@@ -350,7 +350,7 @@ daemon.config: duration metrics
 daemon.check: clock config control exporters polling sanitize
 daemon.http: config
 daemon.setup: check config sanitize terminal
-daemon.notify: clock config control journal metrics sanitize storage transition_log
+daemon.notify: clock config control journal json_codec metrics sanitize storage transition_log
 daemon.service: clock config control http journal json_codec locate metrics notify polling probe
     probe_client process_metrics storage trace trace_client transition_log views
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service

@@ -37,7 +37,7 @@ MODULES = {
     "recording_commands": ("record", "replay", "report"),
     "rules_command": ("rules",),
     "mail_command": ("test-mail",),
-    "unparsed_command": ("unparsed",),
+    "stored_command": ("mail", "unparsed"),
 }
 """The subcommands that `add_commands` of each module adds."""
 _VERSION = ("version", "--version")

@@ -38,6 +38,10 @@ class ServiceError(Exception):
     """The service does not answer, or its answer is an error; the text is shown to the user."""
 
 
+class NotRunningError(ServiceError):
+    """The service is not running."""
+
+
 def command_of(
     parser: argparse.ArgumentParser,
     run: Callable[[argparse.Namespace], int],
@@ -141,7 +145,9 @@ def _connect(client: socket.socket, path: str) -> None:
     except BlockingIOError as error:
         raise TimeoutError from error
     except OSError as error:
-        raise ServiceError(_no_connection(path, error)) from error
+        gone = error.errno in (errno.ENOENT, errno.ECONNREFUSED)
+        kind = NotRunningError if gone else ServiceError
+        raise kind(_no_connection(path, error)) from error
 
 
 def _no_connection(path: str, error: OSError) -> str:

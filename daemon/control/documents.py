@@ -165,6 +165,41 @@ class MailLine:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredMail:
+    """A mail that was not sent. Units: Unix seconds, bytes."""
+
+    identifier: str = ""
+    """Of the incident and the number of its mail: '279479c6de.1'."""
+    place: str = ""
+    """outbox, or Maildir."""
+    created_seconds: float = 0.0
+    severity: str = ""
+    subject: str = ""
+    recipients: tuple[str, ...] = ()
+    attempts: int = 0
+    error: str = ""
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMailList:
+    """Mails that were not sent, oldest first."""
+
+    mails: tuple[StoredMail, ...] = ()
+    note: str = ""
+    """What is missing, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMailText:
+    """The readable text of a mail."""
+
+    mail: StoredMail = field(default_factory=StoredMail)
+    headers: dict[str, str] = field(default_factory=dict)
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StuckLine:
     """A killed program that still waits in the kernel: a sign of a failing disk."""
 

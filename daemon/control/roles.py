@@ -24,6 +24,7 @@ QUERIES = frozenset(
     {
         *("status", "silence list", "events", "query", "incident list", "incident show"),
         *("advise", "monitoring", "disk show", "disk history", "selftest status", "scan status"),
+        *("mail list", "mail show"),
     }
 )
 """Commands that change nothing."""

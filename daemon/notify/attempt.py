@@ -35,7 +35,7 @@ class SendResult:
     `error` is a fault that affects all recipients that are in none of these: of the connection, or,
     if `permanent`, the server's refusal of the message; `maybe_taken`: the connection failed after
     the message was sent, so that the server may have accepted it; `answer` is the server's reply
-    when it accepted the message.
+    when it accepted the message; `discarded`: how many older mails of a full Maildir were deleted.
     """
 
     message_id: str
@@ -46,6 +46,7 @@ class SendResult:
     permanent: bool = False
     maybe_taken: bool = False
     answer: str = ""
+    discarded: int = 0
 
 
 Attempt = Generator[DialogueLine, None, SendResult]

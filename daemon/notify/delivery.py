@@ -71,6 +71,7 @@ class Delivery:
         self.delivered_total = 0
         self._failed_total = 0
         self._delivered_seconds: float | None = None
+        self._discarded_total = 0
         self._state = state
         self._log = log
         self._outbox = Outbox()
@@ -83,6 +84,10 @@ class Delivery:
     def __len__(self) -> int:
         """Return the number of waiting mails."""
         return len(self._outbox)
+
+    def rows(self) -> tuple[OutboxRow, ...]:
+        """Return the mails of the outbox."""
+        return self._outbox.rows()
 
     def awaits_state(self) -> bool:
         """Whether state.db has not confirmed every batch."""
@@ -169,6 +174,14 @@ class Delivery:
                 f" {result.answer}",
                 IOWARDEN_INCIDENT="" if row is None else row.incident,
             )
+        if result.discarded:
+            self._discarded_total += result.discarded
+            self._log.send(
+                journal.MAIL_DISCARDED,
+                4,
+                f"mail: the Maildir is full: the {result.discarded} oldest mails were deleted; set"
+                " 'mail.server', so that mails are sent",
+            )
         self._problem = problem
         if problem:
             self._failed_total += 1
@@ -226,6 +239,7 @@ class Delivery:
             (metrics.MAILS.name, (*RECEIVER, ("result", "delivered")), float(self.delivered_total)),
             (metrics.MAILS.name, (*RECEIVER, ("result", "failed")), float(self._failed_total)),
             (metrics.MAILS_WAITING.name, RECEIVER, float(len(self._outbox))),
+            (metrics.MAILS_DISCARDED.name, RECEIVER, float(self._discarded_total)),
             (metrics.MAILS_REFUSED.name, RECEIVER, float(self._outbox.refused())),
             (
                 metrics.MAIL_OLDEST_UNSENT.name,

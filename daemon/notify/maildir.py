@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from iowarden.daemon.notify.attempt import Attempt
 
 
+FOLDERS = ("new", "cur")
+"""Folders with mails; a mail program moves what was read from the first to the second."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Of all mails: the file system of the state must not be filled by mails that are not read."""
+
+
 @dataclass(frozen=True, slots=True)
 class MaildirSettings:
     """The Maildir for mails when no server is configured. Source: maildir(5)."""
@@ -30,7 +36,10 @@ def _hand_over(path: str) -> None:
 
 
 def deliver(directory: str, mail: OutboundMail) -> Attempt:
-    """Write a mail to a Maildir: complete, durable, and once, however often it is repeated."""
+    """Write a mail to a Maildir: complete, durable, and once, however often it is repeated.
+
+    Then the oldest mails beyond `MAX_BYTES` are deleted.
+    """
     name = re.sub(r"[^A-Za-z0-9.@_-]", "_", mail.message_id.strip("<>"))[:200].lstrip(".") or "mail"
     path, draft = (f"{directory}/{folder}/{name}" for folder in ("new", "tmp"))
     maybe_there = False
@@ -51,4 +60,34 @@ def deliver(directory: str, mail: OutboundMail) -> Attempt:
         yield DialogueLine(f"{error}; repair the directory or set 'mail.server'", good=False)
         return SendResult(mail.message_id, error=error, maybe_taken=maybe_there)
     yield DialogueLine(f"written to '{path}', not sent: no mail server configured")
-    return SendResult(mail.message_id, delivered=mail.recipients, answer=f"written to '{path}'")
+    answer = f"written to '{path}'"
+    discarded = 0
+    try:
+        discarded = prune(directory, name)
+    except OSError as problem:  # the mail itself is there
+        answer += f"; older mails could not be deleted: {problem}"
+    return SendResult(
+        mail.message_id, delivered=mail.recipients, answer=answer, discarded=discarded
+    )
+
+
+def prune(directory: str, newest: str, max_bytes: int = MAX_BYTES) -> int:
+    """Delete the oldest mails beyond a size, never `newest`; return how many. Errors: OSError."""
+    found: list[tuple[float, str, int]] = []
+    for folder in FOLDERS:
+        for entry in os.scandir(f"{directory}/{folder}"):
+            if entry.is_file(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False)
+                found.append((status.st_mtime, entry.path, status.st_size))
+    excess = sum(size for _, _, size in found) - max_bytes
+    deleted = 0
+    for _, path, size in sorted(found):
+        if excess <= 0:
+            break
+        if os.path.basename(path) == newest:
+            continue
+        with suppress(FileNotFoundError):  # a mail program moved it
+            os.unlink(path)
+            deleted += 1
+        excess -= size
+    return deleted

@@ -128,6 +128,10 @@ class Outbox:
         entry = self._entries.get(message_id)
         return None if entry is None else entry.row
 
+    def rows(self) -> tuple[OutboxRow, ...]:
+        """Return all mails."""
+        return tuple(entry.row for entry in self._entries.values())
+
     # --- in
 
     def add(

@@ -551,6 +551,7 @@ program:
 program unit:
     iowarden_competing_monitor_pid
 receiver:
+    iowarden_notifications_discarded_total
     iowarden_notifications_last_delivered_age_seconds
     iowarden_notifications_oldest_unsent_seconds
     iowarden_notifications_refused

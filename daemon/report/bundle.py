@@ -1,6 +1,6 @@
 """The bundle of `iowarden report`: a recording, a check and the configuration, with pseudonyms.
 
-An archive that `iowarden replay` reads: the frames of the recording, and beside them CONTENTS,
+An archive that `iowarden replay` reads: the frames of the recording, and next to them CONTENTS,
 check.json and iowarden.yaml. It is written in two passes, the first of which only looks for the
 words to replace; then it is read again, and deleted if one of them is found.
 """
@@ -204,7 +204,7 @@ def _contents(
             if configured
             else ""
         )
-        + "\nReplaced by pseudonyms, equal ones by equal ones; different words of each kind:\n"
+        + "\nReplaced by pseudonyms, equal ones by equal ones; different names of each kind:\n"
         + (replaced or "  none\n")
         + "\nNot replaced: names of programs and systemd units, models of disks, kernel versions,\n"
         "times, sizes, and names that are on most machines (/var/log, /data).\n"

@@ -1,7 +1,8 @@
 """Replaces words by pseudonyms: the same word by the same one, in the format of the word.
 
 A pseudonym is an HMAC (RFC 2104, SHA-256) of the word under a key that is random for each report
-and stored nowhere: nobody can compute which serial number it stands for, nor compare two reports.
+and stored nowhere: a reader cannot compute which serial number it stands for, nor compare two
+reports.
 """
 
 from __future__ import annotations

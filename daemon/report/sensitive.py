@@ -78,7 +78,7 @@ _KINDS = {
 }
 CHECK = "check.json"
 """Texts of iowarden itself: dotted words in them are settings and files, not hosts."""
-_KEPT_ADDRESSES = frozenset({"127.0.0.1", "0.0.0.0", "::1", "::", "255.255.255.255"})  # noqa: S104
+_COMMON_ADDRESSES = frozenset({"127.0.0.1", "0.0.0.0", "::1", "::", "255.255.255.255"})  # noqa: S104
 _FREE_TEXT = re.compile(r"/\.probe/|/\.kmsg|/run/udev/|/mountinfo|/fstab|/mdstat|check\.json")
 _MODEL = re.compile(r"/device/(?:model|vendor|rev)$")
 _MODEL_FIELD = re.compile(
@@ -210,7 +210,7 @@ def _addresses(text: str) -> Iterator[str]:
             ipaddress.ip_address(each)
         except ValueError:
             continue
-        if each not in _KEPT_ADDRESSES and (each.count(":") > 2 or "." in each):
+        if each not in _COMMON_ADDRESSES and (each.count(":") > 2 or "." in each):
             yield each
 
 

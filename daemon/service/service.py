@@ -13,7 +13,7 @@ from iowarden.daemon.clock import local_zone
 from iowarden.daemon.control.control_socket import ControlCommand
 from iowarden.daemon.http.exposition import MetricsSnapshot
 from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
-from iowarden.daemon.notify import delivery
+from iowarden.daemon.notify import delivery, stored_mails
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.polling.io_watch import IoRead, IoWatch
@@ -165,6 +165,9 @@ class Service:
         if parts.control is not None:
             log.follow = parts.control.publish
         self._mails = delivery.Delivery(parts.state, parts.sender, log)
+        self._stored_mails = stored_mails.StoredMails(
+            self._mails.rows, str(Path(parts.config.state_directory) / "Maildir")
+        )
         self._sample_persistence = SamplePersistence(parts.history, engine, log)
         self.health = ServiceHealth(engine, clock, log, parts.notify)
         self._reloader = Reloader(
@@ -481,8 +484,15 @@ class Service:
 
     def _answering(
         self, command: str
-    ) -> selftest_runner.SelfTestRunner | scan_runner.ScanRunner | CommandHandler:
+    ) -> (
+        selftest_runner.SelfTestRunner
+        | scan_runner.ScanRunner
+        | stored_mails.StoredMails
+        | CommandHandler
+    ):
         """Return what executes a command."""
+        if command in stored_mails.COMMANDS:
+            return self._stored_mails
         if command in selftest_runner.COMMANDS:
             return self._self_tests
         return self._scans if command in scan_runner.COMMANDS else self._command_handler

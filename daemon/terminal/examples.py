@@ -126,6 +126,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "test-mail": (
         ("iowarden test-mail", "the dialogue with the mail server; exit status 0 if it took it"),
     ),
+    "mail list": (
+        ("iowarden mail list", "mails that wait, or that no mail server was configured for"),
+        ("iowarden mail list --json | jq '.mails[].subject'", "for a script"),
+    ),
+    "mail show": (("iowarden mail show 279479c6de", "the beginning of the ID is enough"),),
     "unparsed list": (("iowarden unparsed list", "outputs that no parser understood"),),
     "unparsed show": (
         ("iowarden unparsed show smart-1.txt --redact", "one of them, to attach to a bug report"),

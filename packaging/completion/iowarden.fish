@@ -50,7 +50,7 @@ function _shtab_iowarden_using
   test "$_shtab_iowarden_cmdpath" = "$argv"
 end
 
-set -g _shtab_iowarden_commands run config 'config check' check explain status silence 'silence add' 'silence list' 'silence expire' ack query log-level events incident 'incident list' 'incident show' monitoring disk 'disk list' 'disk show' 'disk history' 'disk forget' selftest 'selftest start' 'selftest status' 'selftest abort' scan 'scan start' 'scan status' 'scan stop' locate top trace record report replay rules 'rules check' 'rules test' 'rules list' test-mail unparsed 'unparsed list' 'unparsed show' version
+set -g _shtab_iowarden_commands run config 'config check' check explain status silence 'silence add' 'silence list' 'silence expire' ack query log-level events incident 'incident list' 'incident show' monitoring disk 'disk list' 'disk show' 'disk history' 'disk forget' selftest 'selftest start' 'selftest status' 'selftest abort' scan 'scan start' 'scan status' 'scan stop' locate top trace record report replay rules 'rules check' 'rules test' 'rules list' test-mail mail 'mail list' 'mail show' unparsed 'unparsed list' 'unparsed show' version
 set -g _shtab_iowarden_opts_with_value --as --config --disk --expect --for --incident --last --mails --play --reason --recording --rules --severity --since --socket --source --state-directory --until -n
 
 complete -c iowarden -e
@@ -269,6 +269,18 @@ complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -
 complete -c iowarden -n '_shtab_iowarden_using test-mail' -s h -l help -d 'show this help message and exit'
 complete -c iowarden -n '_shtab_iowarden_using test-mail' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'configuration file; default: /etc/iowarden/iowarden.yaml'
 complete -c iowarden -n '_shtab_iowarden_using test-mail' -l state-directory -xka "(__fish_complete_directories)" -d 'use this state directory instead'
+complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a mail -d 'list and show mails that were not sent'
+complete -c iowarden -n '_shtab_iowarden_using mail' -s h -l help -d 'show this help message and exit'
+complete -c iowarden -n '_shtab_iowarden_using mail; and test $_shtab_iowarden_npos -eq 0' -a list -d 'list the mails of the outbox and of the Maildir'
+complete -c iowarden -n '_shtab_iowarden_using mail list' -s h -l help -d 'show this help message and exit'
+complete -c iowarden -n '_shtab_iowarden_using mail list' -l socket -xka "(__fish_complete_path (commandline -ct))" -d 'control socket; default: /run/iowarden/control.sock'
+complete -c iowarden -n '_shtab_iowarden_using mail list' -l state-directory -xka "(__fish_complete_directories)" -d 'state directory of a service that runs in the foreground'
+complete -c iowarden -n '_shtab_iowarden_using mail list' -l json -d 'print the answer as JSON'
+complete -c iowarden -n '_shtab_iowarden_using mail; and test $_shtab_iowarden_npos -eq 0' -a show -d 'print a mail'
+complete -c iowarden -n '_shtab_iowarden_using mail show' -s h -l help -d 'show this help message and exit'
+complete -c iowarden -n '_shtab_iowarden_using mail show' -l socket -xka "(__fish_complete_path (commandline -ct))" -d 'control socket; default: /run/iowarden/control.sock'
+complete -c iowarden -n '_shtab_iowarden_using mail show' -l state-directory -xka "(__fish_complete_directories)" -d 'state directory of a service that runs in the foreground'
+complete -c iowarden -n '_shtab_iowarden_using mail show' -l json -d 'print the answer as JSON'
 complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a unparsed -d 'list and show output that no parser could read'
 complete -c iowarden -n '_shtab_iowarden_using unparsed' -s h -l help -d 'show this help message and exit'
 complete -c iowarden -n '_shtab_iowarden_using unparsed; and test $_shtab_iowarden_npos -eq 0' -a list -d 'list saved output, one per line'

@@ -1,0 +1,137 @@
+"""The commands `iowarden mail` and `iowarden unparsed`: list and show what is stored."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.cli import command
+from iowarden.daemon.cli.service_client import (
+    NotRunningError,
+    ServiceError,
+    command_of,
+    decoded,
+    requested,
+)
+from iowarden.daemon.control.documents import StoredMail, StoredMailList, StoredMailText
+from iowarden.daemon.notify import stored_mails
+from iowarden.daemon.storage import redaction, state_db, unparsed
+from iowarden.daemon.terminal import exit_status
+from iowarden.daemon.terminal.arguments import subcommand
+from iowarden.daemon.terminal.console import print_json, print_line, show, since_text, table_of
+
+if TYPE_CHECKING:
+    from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.config.schema import Config
+    from iowarden.daemon.terminal.console import Columns
+
+
+def add_commands(add: Add) -> None:
+    """Add the commands, by a function that takes name, what runs, and help."""
+    mails = add("mail", _mail_list, "list and show mails that were not sent")
+    actions = mails.add_subparsers(required=True, metavar="ACTION")
+    words = "list the mails of the outbox and of the Maildir"
+    command_of(subcommand(actions, "list", words), _mail_list, data=True)
+    one = command_of(subcommand(actions, "show", "print a mail"), _mail_show, data=True)
+    one.add_argument("mail", metavar="ID", help="ID as listed, or the beginning of it")
+    kept = add("unparsed", _list, "list and show output that no parser could read")
+    actions = kept.add_subparsers(required=True, metavar="ACTION")
+    listed = command.configured(subcommand(actions, "list", "list saved output, one per line"))
+    listed.set_defaults(command=_list)
+    shown = command.configured(subcommand(actions, "show", "print one, for a bug report"))
+    shown.set_defaults(command=_show)
+    shown.add_argument("name", help="name as listed")
+    shown.add_argument(
+        "--redact", action="store_true", help="replace names of disks, hosts and people"
+    )
+
+
+def _mail_list(arguments: argparse.Namespace) -> int:
+    try:
+        found = decoded(StoredMailList, requested(arguments, "mail list"))
+    except NotRunningError as error:
+        found = stored_mails.listed(_stored(arguments, error))
+    if arguments.json:
+        print_json(dataclasses.asdict(found))
+        return 0
+    now = time.time()
+    fields: Columns[StoredMail] = {
+        "ID": lambda each: each.identifier,
+        "in": lambda each: each.place,
+        "since": lambda each: since_text(each.created_seconds, now),
+        "subject": lambda each: each.subject,
+        "last error": lambda each: each.error,
+    }
+    show([*table_of("mails that were not sent", found.mails, fields)] or ["no mails"])
+    if found.note:
+        print_line(found.note)
+    return 0
+
+
+def _mail_show(arguments: argparse.Namespace) -> int:
+    try:
+        found = decoded(StoredMailText, requested(arguments, "mail show", {"mail": arguments.mail}))
+    except NotRunningError as error:
+        try:
+            found = stored_mails.shown(_stored(arguments, error), arguments.mail)
+        except ValueError as problem:
+            raise ServiceError(str(problem)) from problem
+    if arguments.json:
+        print_json(dataclasses.asdict(found))
+        return 0
+    for name, value in found.headers.items():
+        print_line(f"{name}: {value}")
+    for line in ("", *found.text.splitlines()):
+        print_line(line)
+    return 0
+
+
+def _stored(
+    arguments: argparse.Namespace, reason: NotRunningError
+) -> list[tuple[StoredMail, bytes]]:
+    """Return the mails in the files of a service that is not running. Errors: ServiceError."""
+    directory = command.settings(
+        argparse.Namespace(config=None, state_directory=arguments.state_directory)
+    ).state_directory
+    try:
+        os.listdir(directory)  # SQLite reports no reason
+        _, rows = state_db.salvaged(str(Path(directory) / "state.db"))
+        found = stored_mails.of_maildir(str(Path(directory) / "Maildir"))
+    except OSError as error:
+        raise ServiceError(f"{reason}; its files cannot be read either: {error}") from error
+    print(f"{reason}. Read from '{directory}'", file=sys.stderr)
+    return [*stored_mails.of_outbox(rows), *found]
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    directory = _directory(command.settings(arguments))
+    try:
+        for name in unparsed.names(directory):
+            found = unparsed.head(unparsed.read(directory, name))
+            print(f"{name}  {found.get('time', '')}  {found.get('error', '')}")
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return exit_status.FAILED
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    settings = command.settings(arguments)
+    try:
+        text = unparsed.read(_directory(settings), arguments.name)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return exit_status.FAILED
+    names = {settings.host, os.uname().nodename}
+    names |= {name.partition(".")[0] for name in names}
+    print(redaction.redact(text, sorted(names)) if arguments.redact else text)
+    return 0
+
+
+def _directory(settings: Config) -> str:
+    return str(Path(settings.state_directory) / unparsed.DIRECTORY)

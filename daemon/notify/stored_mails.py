@@ -1,0 +1,193 @@
+"""Mails that were not sent: those of the outbox, and of the Maildir that is used without a server.
+
+For `iowarden mail list` and `iowarden mail show`. Source: maildir(5); RFC 5322 (headers).
+"""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import os
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iowarden.daemon import json_codec
+from iowarden.daemon.control import documents
+from iowarden.daemon.notify.maildir import FOLDERS
+from iowarden.rules.severity import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from email.message import EmailMessage
+
+    from iowarden.daemon.control.control_socket import ControlCommand
+    from iowarden.daemon.storage.state_db import OutboxRow
+
+COMMANDS = frozenset({"mail list", "mail show"})
+OUTBOX, MAILDIR = "outbox", "Maildir"
+MAX_LISTED = 500
+"""Of the newest mails: an answer has a size limit."""
+MAX_MAIL_BYTES = 1024 * 1024
+_HEADERS = ("Date", "From", "To", "Subject", "Message-ID", "In-Reply-To")
+_PATIENCE_SECONDS = 5.0
+"""How long an answer waits for the Maildir, whose disk may hang."""
+
+
+class StoredMails:
+    """Answers the commands of the control socket; the Maildir is read in a thread."""
+
+    def __init__(self, rows: Callable[[], Iterable[OutboxRow]], directory: str) -> None:
+        """`rows` returns the outbox; `directory` is the Maildir, which need not exist."""
+        self._rows = rows
+        self._directory = directory
+        self._reading = threading.Lock()
+
+    def answer(self, command: ControlCommand, now: float) -> None:  # noqa: ARG002 - as the others
+        """Execute a command; its reply comes later."""
+        rows = tuple(self._rows())
+        try:
+            made = (
+                listed
+                if command.name == "mail list"
+                else partial(shown, wanted=json_codec.text(command.arguments, "mail"))
+            )
+        except ValueError as error:
+            command.reply({"error": str(error)})
+            return
+        once = threading.Lock()
+
+        def reply(mails: Iterable[_Mail], note: str) -> None:
+            if once.acquire(blocking=False):
+                try:
+                    command.reply({"answer": made([*of_outbox(rows), *mails], note=note)})
+                except ValueError as error:
+                    command.reply({"error": str(error)})
+
+        if not self._reading.acquire(blocking=False):
+            reply((), "the Maildir is being read for another command; try again")
+            return
+        late = f"the Maildir could not be read within {_PATIENCE_SECONDS:.0f} s: its disk may hang"
+        patience = threading.Timer(_PATIENCE_SECONDS, reply, ((), late))
+        patience.daemon = True
+
+        def run() -> None:
+            found: list[_Mail] = []
+            note = ""
+            try:
+                found = of_maildir(self._directory)
+            except OSError as error:
+                note = f"the Maildir cannot be read: {error}"
+            finally:
+                self._reading.release()
+            patience.cancel()
+            reply(found, note)
+
+        patience.start()
+        threading.Thread(target=run, name="mails", daemon=True).start()
+
+
+_Mail = tuple[documents.StoredMail, bytes]
+
+
+def of_outbox(rows: Iterable[OutboxRow]) -> list[_Mail]:
+    """Return the mails that wait; a digest is made of them when it is sent."""
+    return [
+        (
+            _entry(
+                row.data,
+                OUTBOX,
+                row.created_realtime_seconds,
+                row.message_id,
+                severity=row.severity.name.lower(),
+                recipients=(*row.recipients_pending, *row.recipients_refused),
+                attempts=row.attempts,
+                error=row.last_error,
+            ),
+            row.data,
+        )
+        for row in rows
+        if not row.parts
+    ]
+
+
+def of_maildir(directory: str) -> list[_Mail]:
+    """Return the mails of a Maildir; none if there is none. Errors: OSError."""
+    found = []
+    for path, status in sorted(_files(directory), key=lambda each: each[1].st_mtime):
+        try:
+            with open(path, "rb") as file:
+                data = file.read(MAX_MAIL_BYTES)
+        except FileNotFoundError:  # read and removed by a mail program meanwhile
+            continue
+        found.append((_entry(data, MAILDIR, status.st_mtime), data))
+    return found
+
+
+def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
+    for folder in FOLDERS:
+        try:
+            entries = list(os.scandir(os.path.join(directory, folder)))
+        except FileNotFoundError:
+            continue
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                yield entry.path, entry.stat(follow_symlinks=False)
+
+
+def _entry(
+    data: bytes,
+    place: str,
+    created_seconds: float,
+    message_id: str = "",
+    *,
+    severity: str = "",
+    recipients: tuple[str, ...] = (),
+    attempts: int = 0,
+    error: str = "",
+) -> documents.StoredMail:
+    message = _parsed(data)
+    name = (message_id or str(message["Message-ID"] or "")).strip("<>").partition("@")[0]
+    subject = str(message["Subject"] or "")
+    begin = subject.partition("]")[0].lstrip("[").lower()
+    known = begin if begin.upper() in Severity.__members__ else ""
+    return documents.StoredMail(
+        identifier=name.removeprefix("iowarden."),
+        place=place,
+        created_seconds=created_seconds,
+        severity=severity or known,
+        subject=subject,
+        recipients=recipients or tuple(str(message["To"] or "").split(", ")),
+        attempts=attempts,
+        error=error,
+        size_bytes=len(data),
+    )
+
+
+def listed(mails: list[_Mail], *, note: str = "") -> documents.StoredMailList:
+    """Return the newest mails, oldest first."""
+    ordered = sorted((entry for entry, _ in mails), key=lambda entry: entry.created_seconds)
+    left = len(ordered) - MAX_LISTED
+    notes = [note] if note else []
+    notes += [f"{left} older mails are not listed"] if left > 0 else []
+    return documents.StoredMailList(tuple(ordered[-MAX_LISTED:]), "; ".join(notes))
+
+
+def shown(mails: list[_Mail], wanted: str, *, note: str = "") -> documents.StoredMailText:
+    """Return one mail, by the beginning of its identifier. Errors: ValueError."""
+    exact = [each for each in mails if each[0].identifier == wanted]
+    found = exact or [each for each in mails if wanted and each[0].identifier.startswith(wanted)]
+    if len(found) != 1:
+        names = ", ".join(entry.identifier for entry, _ in found[:10])
+        why = f"'{wanted:.60}' begins {names}: write more of it" if found else f"no '{wanted:.60}'"
+        raise ValueError(f"mail: {why}; see 'iowarden mail list'" + (f"; {note}" if note else ""))
+    entry, data = found[0]
+    message = _parsed(data)
+    headers = {name: str(message[name]) for name in _HEADERS if message[name]}
+    body = message.get_body(("plain",))
+    text = "" if body is None else str(body.get_content())
+    return documents.StoredMailText(entry, headers, text)
+
+
+def _parsed(data: bytes) -> EmailMessage:
+    return email.message_from_bytes(data, policy=email.policy.default)
