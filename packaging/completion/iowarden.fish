@@ -50,8 +50,8 @@ function _shtab_iowarden_using
   test "$_shtab_iowarden_cmdpath" = "$argv"
 end
 
-set -g _shtab_iowarden_commands run config 'config check' check explain status silence 'silence add' 'silence list' 'silence expire' ack query log-level events incident 'incident list' 'incident show' monitoring disk 'disk list' 'disk show' 'disk history' 'disk forget' selftest 'selftest start' 'selftest status' 'selftest abort' scan 'scan start' 'scan status' 'scan stop' locate top trace record report replay rules 'rules check' 'rules test' 'rules list' test-mail mail 'mail list' 'mail show' unparsed 'unparsed list' 'unparsed show' version
-set -g _shtab_iowarden_opts_with_value --as --config --disk --expect --for --incident --last --mails --play --reason --recording --rules --severity --since --socket --source --state-directory --until -n
+set -g _shtab_iowarden_commands run setup config 'config check' check explain status advise silence 'silence add' 'silence list' 'silence expire' ack query log-level events incident 'incident list' 'incident show' monitoring disk 'disk list' 'disk show' 'disk history' 'disk forget' selftest 'selftest start' 'selftest status' 'selftest abort' scan 'scan start' 'scan status' 'scan stop' locate top trace record report replay rules 'rules check' 'rules test' 'rules list' test-mail mail 'mail list' 'mail show' unparsed 'unparsed list' 'unparsed show' version
+set -g _shtab_iowarden_opts_with_value --as --config --disk --expect --for --incident --last --mail-from --mail-to --mails --play --reason --recording --rules --severity --since --smtp-password-file --smtp-server --smtp-tls --smtp-user --socket --source --state-directory --until -n
 
 complete -c iowarden -e
 complete -c iowarden -f
@@ -63,6 +63,18 @@ complete -c iowarden -n '_shtab_iowarden_using run' -s h -l help -d 'show this h
 complete -c iowarden -n '_shtab_iowarden_using run' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'configuration file; default: /etc/iowarden/iowarden.yaml'
 complete -c iowarden -n '_shtab_iowarden_using run' -l state-directory -xka "(__fish_complete_directories)" -d 'use this state directory instead'
 complete -c iowarden -n '_shtab_iowarden_using run' -l play -xka "(__fish_complete_path (commandline -ct))" -d 'monitor a recording instead of this machine'
+complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a setup -d 'set up mail and self-tests, send a test mail, check this machine'
+complete -c iowarden -n '_shtab_iowarden_using setup' -s h -l help -d 'show this help message and exit'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'configuration file; default: /etc/iowarden/iowarden.yaml'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l mail-to -x -d 'recipient; may be given repeatedly'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l mail-from -x -d 'sender address'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l smtp-server -x -d 'mail server; default: that of the configuration, else localhost if it answers'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l smtp-tls -x -d ''"'"'mail.tls'"'"' of the configuration'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l smtp-user -x -d 'user name at the server; '"'"''"'"': no log-in'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l smtp-password-file -xka "(__fish_complete_path (commandline -ct))" -d 'file with the password in its first line, which the service'"'"'s user can read'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l self-tests -l no-self-tests -d 'test each drive: short each week, long each month'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l no-test-mail -d 'do not send a test mail'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l no-check -d 'do not check this machine'
 complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a config -d 'check the configuration'
 complete -c iowarden -n '_shtab_iowarden_using config' -s h -l help -d 'show this help message and exit'
 complete -c iowarden -n '_shtab_iowarden_using config; and test $_shtab_iowarden_npos -eq 0' -a check -d 'check the configuration and every rule file'
@@ -85,6 +97,11 @@ complete -c iowarden -n '_shtab_iowarden_using status' -s h -l help -d 'show thi
 complete -c iowarden -n '_shtab_iowarden_using status' -l socket -xka "(__fish_complete_path (commandline -ct))" -d 'control socket; default: /run/iowarden/control.sock'
 complete -c iowarden -n '_shtab_iowarden_using status' -l state-directory -xka "(__fish_complete_directories)" -d 'state directory of a service that runs in the foreground'
 complete -c iowarden -n '_shtab_iowarden_using status' -l json -d 'print the answer as JSON'
+complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a advise -d 'show settings to be tuned, with evidence, and the effect of changed settings'
+complete -c iowarden -n '_shtab_iowarden_using advise' -s h -l help -d 'show this help message and exit'
+complete -c iowarden -n '_shtab_iowarden_using advise' -l socket -xka "(__fish_complete_path (commandline -ct))" -d 'control socket; default: /run/iowarden/control.sock'
+complete -c iowarden -n '_shtab_iowarden_using advise' -l state-directory -xka "(__fish_complete_directories)" -d 'state directory of a service that runs in the foreground'
+complete -c iowarden -n '_shtab_iowarden_using advise' -l json -d 'print the answer as JSON'
 complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a silence -d 'add, list and expire silences: no notification of matching alerts'
 complete -c iowarden -n '_shtab_iowarden_using silence' -s h -l help -d 'show this help message and exit'
 complete -c iowarden -n '_shtab_iowarden_using silence; and test $_shtab_iowarden_npos -eq 0' -a add -d 'add a silence'
