@@ -32,7 +32,7 @@ from iowarden.rules.topology import device_changes
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.events.event_table import EventTable
@@ -45,6 +45,17 @@ MAX_RULE_FILE_BYTES = 1024 * 1024
 MAX_NOTES = 50
 SHIPPED = "shipped "
 """Prefix of the name of a shipped rule file."""
+SHIPPED_INTERVALS_SECONDS: Mapping[str, float] = {
+    **dict.fromkeys(("device", "memory", "writeback"), 1.0),
+    **dict.fromkeys(("iowarden", "md", "queue"), 5.0),
+    **dict.fromkeys(("competing_monitors", "controllers", "disks", "filesystem"), 15.0),
+    **dict.fromkeys(("memory_settings", "monitoring", "smart"), 15.0),
+    "backups": 60.0,
+}
+"""How often a shipped group is evaluated, by its name; the others every `evaluation_interval`.
+
+Not in the rule files: a Prometheus would evaluate the rules of its whole fleet every second.
+"""
 
 
 def load_events() -> EventTable:
@@ -65,7 +76,12 @@ def load_rules(settings: Config, names: Renames = NAMES) -> list[RuleGroup]:
         found = importlib.resources.files("iowarden.rules")
         for entry in sorted(found.iterdir(), key=lambda e: e.name):
             if entry.name.endswith(RULE_SUFFIXES):
-                groups += parse_rule_file(entry.read_text(encoding="utf-8"), SHIPPED + entry.name)
+                groups += [
+                    replace(group, interval_seconds=SHIPPED_INTERVALS_SECONDS.get(group.name))
+                    for group in parse_rule_file(
+                        entry.read_text(encoding="utf-8"), SHIPPED + entry.name
+                    )
+                ]
     try:
         groups = apply(groups, settings.overrides, names)
     except RuleFileError as error:

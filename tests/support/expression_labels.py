@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 from iowarden.rules.promql import ast, parser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
 _OPENS = re.compile(r"(?:if|with|range|else if|else with)\b")
+_LITERAL = r'"((?:[^"\\]|\\.)*)"|`([^`]*)`'
+_QUERY = re.compile(rf"\bquery (?:\(printf (?:{_LITERAL})|{_LITERAL})")
+_ARGUMENT = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\([^()]*\)|[^\s()]+)')
 _FORMATS = re.compile(r"%[-+# 0-9.]*[a-z]")
 
 
@@ -116,11 +119,36 @@ class LabelInference:
 
     def _queries(self, action: str) -> frozenset[str]:
         found: frozenset[str] = frozenset()
-        for printed, quoted, plain in re.findall(
-            r'query (?:\(printf (?:"((?:[^"\\]|\\.)*)"|`([^`]*)`)|"((?:[^"\\]|\\.)*)")', action
-        ):
-            text = (printed or plain).replace('\\"', '"') or quoted
-            if not plain:
-                text = _FORMATS.sub(lambda each: '"x"' if each[0].endswith("q") else "1", text)
+        for text in queries(f"{{{{ {action} }}}}"):
             found |= self.of(parser.parse(text))
         return found
+
+
+def queries(template: str) -> list[str]:
+    """Return the PromQL of a template's queries, each argument of printf as its own text.
+
+    `printf "a{job=%q}" $labels.job` gives `a{job="$labels.job"}`, and other verbs 1.
+    """
+    found: list[str] = []
+    for action in _ACTION.findall(template):
+        for match in _QUERY.finditer(action):
+            printed, raw, plain, raw_plain = match.groups()
+            if plain is not None or raw_plain is not None:
+                found.append((plain or "").replace('\\"', '"') or raw_plain or "")
+                continue
+            arguments = iter(_arguments(action[match.end() :]))
+            text = printed.replace('\\"', '"').replace("\\\\", "\\") if raw is None else raw
+
+            def one(verb: re.Match[str], rest: Iterator[str] = arguments) -> str:
+                argument = next(rest, "").replace('"', "'")
+                return f'"{argument}"' if verb[0].endswith("q") else "1"
+
+            found.append(_FORMATS.sub(one, text))
+    return found
+
+
+def _arguments(text: str) -> Iterator[str]:
+    """Yield the arguments of a call up to the parenthesis that closes it."""
+    while (match := _ARGUMENT.match(text)) is not None:
+        yield match[1]
+        text = text[match.end() :]

@@ -15,6 +15,7 @@ from support.sources import sources
 
 from iowarden.collectors import registry
 from iowarden.collectors.source import Source, collect
+from iowarden.daemon.config.rule_files import SHIPPED_INTERVALS_SECONDS
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
 from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.rules.advice import advice, facts
@@ -44,7 +45,7 @@ def shipped_rules() -> tuple[RuleGroup, ...]:
     """Return the rules that come with the program; parsed once, for nothing in them changes."""
     directory = importlib.resources.files("iowarden.rules")
     return tuple(
-        group
+        dataclasses.replace(group, interval_seconds=SHIPPED_INTERVALS_SECONDS.get(group.name))
         for entry in sorted(directory.iterdir(), key=lambda e: e.name)
         if entry.name.endswith(".yaml")
         for group in parse_rule_file(entry.read_text(), entry.name)

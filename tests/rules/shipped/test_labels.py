@@ -17,12 +17,16 @@ UNITS = Path(__file__).parents[1] / "units"
 SHIPPED: dict[str, tuple[RuleGroup, ...]] = {
     path.name: parse_rule_file(path.read_text(), path.name) for path in sorted(RULES.glob("*.yaml"))
 }
-DECLARED = {name: frozenset(each.strip("[]") for each in own) for name, own in LABELS.items()}
+TARGET = frozenset({"instance", "job"})
+"""Labels that each series has in a Prometheus, and none in the daemon."""
+DECLARED = {
+    name: frozenset(each.strip("[]") for each in own) | TARGET for name, own in LABELS.items()
+}
 
 
 def inference() -> LabelInference:
     """Return one that knows the recorded series, too."""
-    found = LabelInference({**DECLARED, "up": frozenset()})
+    found = LabelInference({**DECLARED, "up": TARGET})
     for rule in (r for groups in SHIPPED.values() for g in groups for r in g.rules):
         if isinstance(rule, RecordingRule):
             result = found.of(parser.parse(rule.expression.text))
