@@ -74,7 +74,8 @@ format: env
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test test-system: env build/tools/promtool build/tools/prometheus-node-exporter
+test-system: build/tools/promtool-3
+test test-system: env build/tools/promtool build/tools/amtool build/tools/prometheus-node-exporter
 	@packaging/install-system-packages test
 	time $(PYTEST) $(if $(filter test-system,$@),--system) tests
 
@@ -101,8 +102,12 @@ test-vm: env
 	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/vm
 
 # Only the programs: the packages would start servers on this machine.
-build/tools/promtool:
-	@packaging/fetch-promtool $@
+build/tools/promtool build/tools/amtool:
+	@packaging/fetch-tool $(@F) $@
+
+# Of another major version than that of Debian 12 and 13.
+build/tools/promtool-3:
+	@packaging/fetch-tool promtool $@ forky
 
 build/tools/prometheus-node-exporter:
 	@packaging/fetch-node-exporter $@

@@ -136,11 +136,7 @@ def test_what_crosses_hosts_is_recognised(expression: str, crossing: list[str]) 
         ('{{ query (printf "a{instance=%q,job=%q}" $labels.job $labels.instance) }}', ["a"]),
         ('{{ query (printf "a{instance=%q,job=%q}" $labels.instance $labels.job) }}', []),
         ('{{ query (printf "a{instance=%q,job=%q} or b" $labels.instance $labels.job) }}', ["b"]),
-        (
-            '{{ query (printf "a{x=%q,instance=%q,job=%q}" (. | label "x") $labels.instance'
-            " $labels.job) }}",
-            [],
-        ),
+        ('{{ query (printf "a{x=%q,instance=%q,job=%q}" (.) $labels.instance $labels.job) }}', []),
         ("{{ query (printf `a{instance!=%q,job=%q}` $labels.instance $labels.job) }}", ["a"]),
     ],
 )  # fmt: skip
