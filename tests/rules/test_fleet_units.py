@@ -31,7 +31,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         text = (UNITS / f"{rules.stem}_test.yaml").read_text()
         tests = of_three_hosts(text, load_files([rules]), str(rules))
         found[rules.stem] = folder / f"{rules.stem}.json"
-        found[rules.stem].write_text(json.dumps(tests, default=str))
+        found[rules.stem].write_text(json.dumps(tests))
     return found
 
 
