@@ -81,6 +81,12 @@ STATE_UNREADABLE = Family(
     "Parts of state.db that are not used, by document: files with unreadable parts (unreadable),"
     " or 1 if a newer version wrote it (newer).",
 )
+ALERT_INFO = Family(
+    "iowarden_alert_info",
+    "gauge",
+    "1 for each firing or unknown alert in iowarden_alerts, with the incident it belongs to and its"
+    " summary of when its state changed last.",
+)
 UEVENTS = Family("iowarden_uevents_total", "counter", "Uevents of block devices received.")
 UEVENTS_LOST = Family(
     "iowarden_uevents_lost_total",
@@ -97,7 +103,7 @@ FAMILIES = (
     *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAILS_DISCARDED),
     *(MAIL_OLDEST_UNSENT, MAIL_LAST_DELIVERED, STATE_UNWRITTEN),
     *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, LOG_LOST, RELOAD_SUCCESSFUL, RELOAD_SUCCESS_TIMESTAMP),
-    *(STATE_UNREADABLE, UEVENTS, UEVENTS_LOST, CERTIFICATE_EXPIRY),
+    *(STATE_UNREADABLE, ALERT_INFO, UEVENTS, UEVENTS_LOST, CERTIFICATE_EXPIRY),
     *silences.FAMILIES,
     *selftest_schedule.FAMILIES,
     *scan_plan.FAMILIES,

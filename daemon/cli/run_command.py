@@ -238,7 +238,14 @@ def assembled(
         )
     )
     health = service.health
-    app = App(VERSION, exposition.render, health.healthy, health.ready, health.landing)
+    app = App(
+        VERSION,
+        exposition.render,
+        health.healthy,
+        health.ready,
+        health.landing,
+        health.scrapable,
+    )
     server = HttpServer(
         settings.listen,
         app,

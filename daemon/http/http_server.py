@@ -53,8 +53,8 @@ _CLOSE_SECONDS = 5.0
 class App:
     """The WSGI application; each callable may be called by several threads at once.
 
-    `healthy` and `ready` return an error as a sentence, or ''; `landing` returns a sentence for the
-    landing page.
+    `healthy`, `ready` and `scrapable` (are the metrics complete) return an error as a sentence, or
+    ''; `landing` returns a sentence for the landing page.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class App:
         healthy: Callable[[], str],
         ready: Callable[[], str],
         landing: Callable[[], str],
+        scrapable: Callable[[], str] = str,
     ) -> None:
         """Store the callables; none is called before the first request."""
         self._version = version
@@ -71,6 +72,7 @@ class App:
         self._healthy = healthy
         self._ready = ready
         self._landing = landing
+        self._scrapable = scrapable
         self._compressed = (b"", b"")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -98,6 +100,8 @@ class App:
     def _answer(self, path: str) -> tuple[str, str, bytes]:
         match path:
             case "/metrics":
+                if missing := self._scrapable():
+                    return _verdict(missing, "")
                 return "200 OK", METRICS, self._render()
             case "/-/healthy":
                 return _verdict(self._healthy(), "The main loop is running.")

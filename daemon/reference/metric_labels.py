@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _FAMILIES = """
 none:
+    iowarden_alerts_dropped
     iowarden_alerts_silenced
     iowarden_bdi_throttle_seconds
     iowarden_boot_timestamp_seconds
@@ -144,6 +145,8 @@ address array controller level name parent:
     iowarden_controller_array_info
 address device host:
     iowarden_device_scsi_info
+alertname incident summary ...:
+    iowarden_alert_info
 alertname ...:
     iowarden_alert_recent_firings
 alertname alertstate ...:

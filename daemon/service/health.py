@@ -32,6 +32,8 @@ class ServiceHealth:
     notify: Callable[[str], object]
     """sd_notify: takes the text of the datagram."""
     is_ready: bool = False
+    alerts_known: bool = False
+    """Whether the metrics have the alerts of before the restart."""
     turned_seconds: float = 0.0
     """When the loop ran last."""
     started_seconds: float | None = None
@@ -47,6 +49,10 @@ class ServiceHealth:
     def ready(self) -> str:
         """Return '' after the first complete poll of all collectors, else what is missing."""
         return "" if self.is_ready else "the first poll of all collectors is not complete"
+
+    def scrapable(self) -> str:
+        """Return '' when the metrics have the stored alerts: their absence would resolve them."""
+        return "" if self.alerts_known else "the alerts in state.db are not loaded yet"
 
     def landing(self) -> str:
         """Return a sentence about the alerts of the last tick."""

@@ -24,6 +24,7 @@ from iowarden.daemon.service import (
     scan_runner,
     selftest_runner,
 )
+from iowarden.daemon.service.alert_info import AlertInfo
 from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.service.device_watch import DeviceWatch
@@ -143,6 +144,8 @@ class Service:
         self._readings: list[Reading[object]] = []
         """The readings of this tick."""
         self._next_http = float("-inf")
+        self._alert_info = AlertInfo()
+        self._evaluated = False
         self._compose(parts)
         self.loop = Loop(
             parts.events,
@@ -562,6 +565,11 @@ class Service:
         """Publish iowarden's own metrics, so that rules can evaluate them."""
         samples: list[Sample] = [
             *self._tracker.samples(),
+            *self._alert_info.samples(
+                self._engine.rules.alerts(),
+                self._tracker.incidents.by_key.values(),
+                self._config().targets,
+            ),
             *self._mails.samples(now),
             *self._command_handler.samples(now),
             *self._self_tests.samples(now),
@@ -586,6 +594,7 @@ class Service:
         if not self._is_known() and running <= STATE_WAIT_SECONDS:
             return
         step = self._tracker.step(now, now - self.health.turned_seconds, running)
+        self._evaluated = True
         happened = step.had_events or self._checkpoint.restacked()
         if happened or step.changed:
             self._checkpoint.commit(step.rows, signals=step.fired, replaced=step.replaced)
@@ -606,6 +615,7 @@ class Service:
         """Publish the current metrics; they are rendered when scraped."""
         own = Chunk("process", int(now), tuple(self._dependencies.own_metrics()))
         self._dependencies.exposition.publish(MetricsSnapshot((*self._engine.hub.chunks(), own)))
+        self.health.alerts_known = self._evaluated
 
     # --- commands
 

@@ -44,6 +44,12 @@ if unknown. No rule can set it: it is not a valid label name.
 """
 RAISED = "severity raised"
 """Annotation of a finding that is one severity higher because of its array; likewise unsettable."""
+MAX_EXPORTED = 1000
+"""Alert series of one host: a Prometheus of a thousand hosts holds a million of them."""
+_NOT_IDENTITY = frozenset(
+    "expected_by pid reason recommended scheduler state used_by vendor".split()
+)
+"""Labels of shipped alerts that may change while the alert lasts."""
 MAX_SHOWN_LABELS = 3
 """Shown in place of a summary if the rule has none."""
 _SHOWN_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "severity"})
@@ -243,18 +249,43 @@ def series(alerts: Iterable[Alert]) -> list[tuple[str, Labels, float]]:
         if alert.state is AlertState.RESOLVED:
             continue
         state = AlertState.PENDING if alert.state is AlertState.PENDING else AlertState.FIRING
-        samples["ALERTS", with_state(alert, state)] = 1.0
+        samples["ALERTS", with_state(alert.labels, state)] = 1.0
         samples["ALERTS_FOR_STATE", alert.labels] = alert.active_seconds
     return [(*key, value) for key, value in samples.items()]
 
 
-def with_state(alert: Alert, state: AlertState) -> Labels:
-    """Return an alert's labels and its state, which takes the place of a label 'alertstate'.
+def with_state(labels: Labels, state: AlertState) -> Labels:
+    """Return labels of an alert and its state, which takes the place of a label 'alertstate'.
 
     A rule on ALERTS has one, and a scrape with a duplicate label is rejected as a whole.
     """
-    others = (pair for pair in alert.labels if pair[0] != "alertstate")
+    others = (pair for pair in labels if pair[0] != "alertstate")
     return tuple(sorted((*others, ("alertstate", state.value))))
+
+
+def identity(alert: Alert) -> Labels:
+    """Return the labels by which a Prometheus knows a shipped rule's alert: those of its object.
+
+    Without what changes while it lasts; a disk's has its identity by serial number as `object`.
+    Other rules' alerts have a condition of their own and all their labels.
+    """
+    if not alert.label("condition"):
+        return alert.labels
+    own = [pair for pair in alert.labels if pair[0] not in _NOT_IDENTITY]
+    if alert.subject and not alert.label("object"):
+        own.append(("object", alert.subject))
+    return tuple(sorted(own))
+
+
+def exported(alerts: Iterable[Alert]) -> tuple[list[Alert], int]:
+    """Return the alerts that a scrape shows, the worst first, and the number of the others.
+
+    Limits: MAX_EXPORTED. An alert that has been resolved is neither.
+    """
+    active = [alert for alert in alerts if alert.state is not AlertState.RESOLVED]
+    if len(active) > MAX_EXPORTED:
+        active.sort(key=lambda alert: (not alert.active, -alert.severity, alert.active_seconds))
+    return active[:MAX_EXPORTED], len(active[MAX_EXPORTED:])
 
 
 def silence(alert: Alert, reason: str, now: float) -> Alert:

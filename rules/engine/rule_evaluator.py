@@ -43,6 +43,11 @@ _ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
 
 ALERT_FAMILIES = (
     Family("iowarden_alerts", "gauge", "1 for each alert that is pending, firing or unknown."),
+    Family(
+        "iowarden_alerts_dropped",
+        "gauge",
+        "Alerts that are not in iowarden_alerts, because a host has at most 1,000 there.",
+    ),
     Family(RECENT, "gauge", "Times the alert started to fire in the last 2 hours."),
 )
 RULE_FAMILIES = (
@@ -381,14 +386,17 @@ class RuleEvaluator:
         """Publish the series of alerts and rules."""
         recent: dict[Labels, float] = {}
         states: dict[Labels, None] = {}  # two disks that shared a name may have equal labels
-        for alert in self.alerts():
-            if alert.state is not life.AlertState.RESOLVED:
-                own = life.with_state(alert, alert.state)
-                states[scrape_labels.without(own, self._hub.targets)] = None
+        alerts = self.alerts()
+        shown, dropped = life.exported(alerts)
+        for alert in shown:
+            own = life.with_state(life.identity(alert), alert.state)
+            states[scrape_labels.without(own, self._hub.targets)] = None
+        for alert in alerts:
             if alert.recent_firings:
                 own = scrape_labels.without(alert.labels, self._hub.targets)
                 recent[own] = float(len(alert.recent_firings))
         samples: list[Sample] = [("iowarden_alerts", labels, 1.0) for labels in states]
+        samples.append(("iowarden_alerts_dropped", (), float(dropped)))
         samples += [(RECENT, labels, count) for labels, count in recent.items()]
         self._hub.publish("alerts", ALERT_FAMILIES, samples, now)
         self._feed_alerts(now)
