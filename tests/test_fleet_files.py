@@ -1,0 +1,81 @@
+"""packaging/prometheus: what a Prometheus and an Alertmanager of many hosts load."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from iowarden.daemon.reference.metric_labels import LABELS
+from iowarden.rules.promql import parser
+from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
+from iowarden.rules.rulefile.unmatched_selectors import selectors
+
+FOLDER = Path(__file__).parents[1] / "packaging/prometheus"
+RULES = FOLDER / "iowarden-central.rules.yaml"
+OF_PROMETHEUS = {"up", "prometheus_rule_evaluation_failures_total"}
+each_promtool = pytest.mark.parametrize(
+    "program", ["promtool", pytest.param("promtool-3", marks=pytest.mark.system)]
+)
+
+
+def passes(program: str, *arguments: str | Path) -> str:
+    """Return what a program prints; it has to succeed."""
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed: make build/tools/{program}")
+    done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@each_promtool
+def test_two_alerts_of_a_host_a_silent_host_and_an_unknown_alert(program: str) -> None:
+    """Each is one alert, and stays the same one; cases and expectations are in the file."""
+    text = passes(program, "test", "rules", FOLDER / "iowarden-central.rules_test.yaml")
+    assert "no file match" not in text
+
+
+@each_promtool
+def test_prometheus_accepts_the_rules_and_the_scrape_configuration(program: str) -> None:
+    """Without the files that only exist where it is installed."""
+    passes(program, "check", "rules", RULES)
+    passes(program, "check", "config", "--syntax-only", FOLDER / "scrape.yaml")
+
+
+@pytest.mark.parametrize("program", ["amtool"])
+def test_alertmanager_accepts_its_configuration(program: str) -> None:
+    """And has both inhibitions."""
+    assert "2 inhibit rules" in passes(program, "check-config", FOLDER / "alertmanager.yaml")
+
+
+def test_an_alert_of_a_host_is_never_inhibited_because_the_host_is_down() -> None:
+    """What it had last is why somebody has to go there."""
+    file = yaml.safe_load((FOLDER / "alertmanager.yaml").read_text())
+    targets = [text for rule in file["inhibit_rules"] for text in rule["target_matchers"]]
+    assert not any("IowardenAlert" in text for text in targets)
+    assert all({"instance", "job"} <= {*rule["equal"]} for rule in file["inhibit_rules"])
+
+
+def test_the_central_rules_read_metrics_that_exist() -> None:
+    """A name that changed would be an alert that never fires."""
+    rules = [
+        rule for group in parse_rule_file(RULES.read_text(), RULES.name) for rule in group.rules
+    ]
+    named = {
+        selector.name
+        for rule in rules
+        for selector in selectors(parser.parse(rule.expression.text))
+    }
+    assert named <= LABELS.keys() | OF_PROMETHEUS | {"iowarden:alert"}
+    assert [rule.alert for rule in rules if isinstance(rule, Rule)] == [
+        "IowardenAlert",
+        "IowardenDown",
+        "IowardenAbsent",
+        "IowardenDoesNotNotify",
+        "IowardenBlind",
+        "IowardenRulesFail",
+    ]
