@@ -78,6 +78,8 @@ CONTROLLERS_WAIT_SECONDS = 300.0
 """How long polling the controllers waits for their cursors in state.db, at most."""
 STATE_WAIT_SECONDS = 5.0
 """How long the first evaluation waits for state.db; then it runs without."""
+SCRAPE_WAIT_SECONDS = 60.0
+"""How long /metrics waits for it: without the stored alerts a Prometheus resolves them."""
 HTTP_RETRY_INTERVAL_SECONDS = 30.0
 STOP_SECONDS = 5.0
 """Time that a stop grants the last commit and the mail in progress."""
@@ -615,7 +617,8 @@ class Service:
         """Publish the current metrics; they are rendered when scraped."""
         own = Chunk("process", int(now), tuple(self._dependencies.own_metrics()))
         self._dependencies.exposition.publish(MetricsSnapshot((*self._engine.hub.chunks(), own)))
-        self.health.alerts_known = self._evaluated
+        waited = self.health.since_start(now) > SCRAPE_WAIT_SECONDS
+        self.health.alerts_known = self._evaluated and (self._is_known() or waited)
 
     # --- commands
 

@@ -35,9 +35,10 @@ def app(
     healthy: Callable[[], str] = str,
     ready: Callable[[], str] = str,
     landing: Callable[[], str] = lambda: "No alert fires.",
+    scrapable: Callable[[], str] = str,
 ) -> http_server.App:
     """Build an application that responds well unless a test says otherwise."""
-    return http_server.App("1.2.3", render, healthy, ready, landing)
+    return http_server.App("1.2.3", render, healthy, ready, landing, scrapable)
 
 
 @pytest.fixture
@@ -190,6 +191,17 @@ def test_health_is_a_status_and_a_sentence(start: Start, path: str) -> None:
     assert headers["content-type"].startswith("text/plain")
     assert body == b"The loop last turned 31 s ago.\n"
     assert ask(server, path)[0] == "200 OK"
+
+
+def test_metrics_that_are_incomplete_are_not_scraped(start: Start) -> None:
+    """Prometheus then has up == 0, not a host without alerts."""
+    sentences = iter(["The alerts are not loaded yet.", ""])
+    server = start(app(scrapable=lambda: next(sentences)))
+    status, headers, body = ask(server, "/metrics")
+    assert status == "503 Service Unavailable"
+    assert headers["content-type"].startswith("text/plain")
+    assert body == b"The alerts are not loaded yet.\n"
+    assert ask(server, "/metrics")[::2] == ("200 OK", METRICS)
 
 
 def test_the_front_page_reports_version_alerts_and_where_to_go(start: Start) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from iowarden.daemon import journal
 
+DEADLINE_SECONDS = 20.0
+"""Only ends a test that would hang."""
 ALERTS = "alerts, incidents, mails"
 ORDER = [
     ("clocks", "restore state", "what was stored is moved by what the wall clock says now"),
@@ -86,13 +88,12 @@ class Journal:
         """Do nothing."""
 
 
-@pytest.fixture(scope="module")
-def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the names of a loop's duties, in order."""
-    settings = parse_config(f"state_directory: {tmp_path_factory.mktemp('state')}\n", "test")
+def service(directory: Path, clock: PlayedClock) -> tuple[Service, StateDatabase]:
+    """Return a service without sources and rules, and its state.db."""
+    settings = parse_config(f"state_directory: {directory}\n", "test")
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    clock = PlayedClock()
     readers = SourceScheduler([], {}, lambda: None, clock.now, events.put)  # type: ignore[arg-type,return-value]
+    state = StateDatabase(f"{settings.state_directory}/state.db", events.put)
     parts = Dependencies(
         config=settings,
         clock=clock,
@@ -101,12 +102,19 @@ def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         pollers=pollers.make(settings.smart, clock),
         events=events,
         log=Journal(),
-        state=StateDatabase(f"{settings.state_directory}/state.db", events.put),
+        state=state,
         sender=Sender(MaildirSettings(settings.state_directory), events.put),
         exposition=Exposition(print),
         notify=lambda _: None,
     )
-    return list(Service(parts).loop.duties)
+    return Service(parts), state
+
+
+@pytest.fixture(scope="module")
+def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the names of a loop's duties, in order."""
+    made, _ = service(tmp_path_factory.mktemp("state"), PlayedClock())
+    return list(made.loop.duties)
 
 
 @pytest.mark.parametrize(("first", "then", "why"), ORDER, ids=lambda each: str(each).split(",")[0])
@@ -262,3 +270,30 @@ def test_a_client_that_requests_without_end_does_not_delay_the_duties(clock: Pla
     assert handled == ["reading", "request"]
     loop.take(1.0)
     assert handled[2:] == ["next request", "next request"]
+
+
+def test_nothing_is_scraped_before_the_stored_alerts_are_loaded(
+    clock: PlayedClock, tmp_path: Path
+) -> None:
+    """A firing alert that is missing from one scrape is resolved in Prometheus."""
+    made, state = service(tmp_path, clock)
+    for second in range(20):  # evaluated without it after 5 s, but not scraped
+        clock.set(1000.0 + second, 1_800_000_000.0 + second)
+        made.loop.do_duties(clock.now())
+    assert "state.db" in made.health.scrapable()
+    state.load()
+    while made.health.scrapable():
+        made.loop.take(DEADLINE_SECONDS)
+        made.loop.do_duties(clock.now())
+    assert state.close(DEADLINE_SECONDS)
+
+
+def test_metrics_are_scraped_when_state_db_does_not_answer(
+    clock: PlayedClock, tmp_path: Path
+) -> None:
+    """Its disk hangs: the metrics say so, and are worth more than what was stored."""
+    made, _ = service(tmp_path, clock)
+    for second in range(62):
+        clock.set(1000.0 + second, 1_800_000_000.0 + second)
+        made.loop.do_duties(clock.now())
+    assert made.health.scrapable() == ""
