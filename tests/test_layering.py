@@ -345,14 +345,15 @@ daemon.probe_client: probe
 daemon.transition_log: control journal probe storage
 daemon.views: control probe storage
 daemon.metrics: probe_client
+daemon.alert_info: metrics sanitize
 daemon.trace_client: control json_codec probe_client sanitize trace
 daemon.config: duration metrics
 daemon.check: clock config control exporters polling sanitize
 daemon.http: config
 daemon.setup: check config sanitize terminal
 daemon.notify: clock config control journal json_codec metrics sanitize storage transition_log
-daemon.service: clock config control http journal json_codec locate metrics notify polling probe
-    probe_client process_metrics storage trace trace_client transition_log views
+daemon.service: alert_info clock config control http journal json_codec locate metrics notify
+    polling probe probe_client process_metrics storage trace trace_client transition_log views
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service
     storage
 daemon.report: storage

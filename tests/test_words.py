@@ -155,7 +155,7 @@ PAPERS = {
         "what happened, in words"
     ),
     r"domains? (?:conditions? )?[A-S]\d\b": "what is required, in words",
-    r"\b(?:design|causes|failures|domain|beyond|fleet|faces|rooms|libraries|promql)\.md": (
+    r"\b(?:design|causes|failures|domain|beyond|faces|rooms|libraries|promql)\.md": (
         "what the paper has, in words"
     ),
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Outcome, Reading, Sample
 from iowarden.daemon import journal, metrics
+from iowarden.daemon.alert_info import AlertInfo
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.control.control_socket import ControlCommand
 from iowarden.daemon.http.exposition import MetricsSnapshot
@@ -24,7 +25,6 @@ from iowarden.daemon.service import (
     scan_runner,
     selftest_runner,
 )
-from iowarden.daemon.service.alert_info import AlertInfo
 from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.service.device_watch import DeviceWatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iowarden.daemon.service.alert_info import MAX_SUMMARY_CHARACTERS, AlertInfo
+from iowarden.daemon.alert_info import MAX_SUMMARY_CHARACTERS, AlertInfo
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting.alerts import Alert, AlertState
 

@@ -1,4 +1,4 @@
-"""Summary and incident of each alert, as series beside iowarden_alerts. For the loop's thread only.
+"""Summary and incident of each alert, as series next to iowarden_alerts; for one thread.
 
 A text that changes with each value would be a new series each time: a summary is that of the moment
 at which the alert's state changed.
