@@ -41,12 +41,6 @@ HEADER = (
     "# /usr/share/doc/iowarden/packaging/doc/configuration.md\n\n"
 )
 """First lines of a new file."""
-EXAMPLE = """\
-On a terminal it prompts for each value; with one of these options it prompts for none:
-
-  iowarden setup --mail-to storage@example.com --smtp-server mail.example.com:587 \\
-      --smtp-user iowarden --smtp-password-file /etc/iowarden/password --self-tests
-"""
 _LINE = re.compile(r":\d+: ")
 """The line number of a problem: it changes as lines are added above it."""
 
@@ -56,8 +50,7 @@ def add_commands(add: Add) -> None:
     parser = add(
         "setup", _setup, "set up mail and self-tests, send a test mail, check this machine"
     )
-    parser.epilog = EXAMPLE
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "On a terminal it prompts for each value; with one of these options for none."
     parser.add_argument(
         "--config", metavar="FILE", help=f"configuration file; default: {command.DEFAULT_CONFIG}"
     )

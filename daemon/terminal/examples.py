@@ -14,6 +14,20 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("iowarden run --state-directory ./state", "in the foreground, with a state of its own"),
         ("iowarden run --play incident.tar.xz", "monitor a recording instead of this machine"),
     ),
+    "setup": (
+        ("iowarden setup", "on a terminal: prompts for each value, sends a test mail"),
+        (
+            (
+                "iowarden setup --mail-to storage@example.com --smtp-server mail.example.com:587"
+                " --smtp-user iowarden --smtp-password-file /etc/iowarden/password --self-tests"
+            ),
+            "from a script: prompts for nothing",
+        ),
+    ),
+    "advise": (
+        ("iowarden advise", "what to tune, why, by which command, and what a change did"),
+        ("iowarden advise --json", "for a script"),
+    ),
     "config check": (
         ("iowarden config check", "the installed file and all rule files, before a reload"),
         ("iowarden config check ./draft.yaml", "a file before it is installed"),
