@@ -19,7 +19,7 @@ PYTEST = PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=te
     --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system lint format bench example docs test-bare test-vm wheels install uninstall system-packages clean
+.PHONY: help run env test test-system test-fleet lint format bench example docs test-bare test-vm wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          run iowarden in the foreground, with the example configuration"
@@ -29,6 +29,7 @@ help:
 	@echo "make format       format the code and apply ruff's fixes"
 	@echo "make test-bare    test 'make run', 'make install' and a tenth of the tests in a minimal system; SUITE=bookworm"
 	@echo "make test-vm      test in a virtual machine with failing disks (QEMU); SUITE=bookworm"
+	@echo "make test-fleet   test 200 simulated hosts with a real Prometheus and Alertmanager, 30 min"
 	@echo "make bench        measure CPU time, memory, scrapes and alerts against their budgets"
 	@echo "make example      generate packaging/iowarden.yaml from the configuration keys"
 	@echo "make docs         generate the pages of packaging/doc that come from the code, man pages, completion"
@@ -74,7 +75,7 @@ format: env
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test-system: build/tools/promtool-3
+test-system: build/tools/promtool-3 build/tools/nginx build/tools/stunnel
 test test-system: env build/tools/promtool build/tools/amtool build/tools/prometheus-node-exporter
 	@packaging/install-system-packages test
 	time $(PYTEST) $(if $(filter test-system,$@),--system) tests
@@ -92,6 +93,10 @@ example: env
 docs: env
 	$(BIN)/python -m iowarden.daemon.reference packaging
 
+# Half an hour: two hundred hosts before the real Prometheus and Alertmanager.
+test-fleet: env build/tools/prometheus build/tools/prometheus-alertmanager
+	$(BIN)/python tests/bench/fleet.py
+
 test-bare:
 	@packaging/install-system-packages bare
 	@packaging/test-bare $(SUITE)
@@ -102,7 +107,8 @@ test-vm: env
 	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/vm
 
 # Only the programs: the packages would start servers on this machine.
-build/tools/promtool build/tools/amtool:
+build/tools/promtool build/tools/amtool build/tools/nginx build/tools/stunnel \
+build/tools/prometheus build/tools/prometheus-alertmanager:
 	@packaging/fetch-tool $(@F) $@
 
 # Of another major version than that of Debian 12 and 13.

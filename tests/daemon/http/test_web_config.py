@@ -509,7 +509,10 @@ def test_a_proxy_of_the_page_serves_the_metrics_by_tls(
     path = tmp_path / "proxy.conf"
     if proxy == "nginx":
         files = f"pid {tmp_path}/pid; error_log stderr; events {{}}\n"
-        path.write_text(f"daemon off; {files} http {{ access_log off;\n{text}}}\n")
+        # Those of the package are not there: it is unpacked, not installed.
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        own = " ".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in kinds)
+        path.write_text(f"daemon off; {files} http {{ access_log off; {own}\n{text}}}\n")
         arguments = [program, "-p", str(tmp_path), "-c", str(path)]
     else:
         path.write_text(f"foreground = yes\npid =\n{text}")
