@@ -329,6 +329,7 @@ rules.engine: alerting promql rulefile scrape_labels signals.raid signals.signal
 daemon.clock: -
 daemon.duration: -
 daemon.exporters: -
+daemon.installation: -
 daemon.json_codec: -
 daemon.locate: -
 daemon.mlock: -
@@ -341,7 +342,7 @@ daemon.polling: clock
 daemon.probe: journal sanitize
 daemon.storage: clock control
 daemon.terminal: clock control duration sanitize
-daemon.probe_client: probe
+daemon.probe_client: installation probe
 daemon.transition_log: control journal probe storage
 daemon.views: control probe storage
 daemon.metrics: probe_client
@@ -357,8 +358,9 @@ daemon.service: alert_info clock config control http journal json_codec locate m
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service
     storage
 daemon.report: storage
-daemon.cli: check clock config control duration http journal json_codec locate mlock notify
-    polling probe_client process_metrics replay report sanitize service setup storage terminal trace
+daemon.cli: check clock config control duration http installation journal json_codec locate mlock
+    notify polling probe_client process_metrics replay report sanitize service setup storage
+    terminal trace
     trace_client transition_log
 daemon.reference: cli config http metrics process_metrics service storage
 """

@@ -58,7 +58,10 @@ def add_commands(add: Add) -> None:
 def _config_check(arguments: argparse.Namespace) -> int:
     """Check the configuration as the service's user: root can read files that it cannot."""
     path = arguments.file or command.DEFAULT_CONFIG
-    settings = parse_config(read_config(path), path, machine_name())
+    absent = arguments.file is None and not command.is_there(path)
+    if absent:
+        print(f"no file '{path}': all settings have their default values")
+    settings = parse_config("" if absent else read_config(path), path, machine_name())
     if settings.mail.password_credential is not None:  # systemd reads it, as root
         settings = with_password(settings, path)
     user = service_user.service_user()
@@ -67,7 +70,8 @@ def _config_check(arguments: argparse.Namespace) -> int:
 
 def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = None) -> int:
     """Load all files that the configuration names; print the result. Errors: UserInputError."""
-    if path == command.DEFAULT_CONFIG:  # another file may be a draft that this user may not read
+    # Another file may be a draft that this user may not read.
+    if path == command.DEFAULT_CONFIG and command.is_there(path):
         read_config(path)
     if settings.mail.password is None:
         settings = with_password(settings, path)

@@ -48,7 +48,7 @@ def configured(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def settings(arguments: argparse.Namespace) -> Config:
     """Return the configuration that a command uses, defaults if no file. Errors: ConfigError."""
     path = arguments.config
-    if path is None and not _exists(DEFAULT_CONFIG):
+    if path is None and not is_there(DEFAULT_CONFIG):
         found = parse_config("", DEFAULT_CONFIG, machine_name())
     else:
         found = load_config(path or DEFAULT_CONFIG)
@@ -58,12 +58,25 @@ def settings(arguments: argparse.Namespace) -> Config:
     return found
 
 
-def _exists(path: str) -> bool:
-    """Whether a file exists; True if its directory is closed to this user: reading reports that."""
+def require_config(arguments: argparse.Namespace) -> None:
+    """Make it an error from now on if a default configuration file that exists is missing.
+
+    So a reload after the file was lost is refused, instead of replacing mail server and recipients
+    by defaults that notify nobody.
+    """
+    if arguments.config is None and is_there(DEFAULT_CONFIG):
+        arguments.config = DEFAULT_CONFIG
+
+
+def is_there(path: str) -> bool:
+    """Return whether a file exists; what cannot be determined fails, with a reason, when read."""
     try:
-        return Path(path).exists()
-    except PermissionError:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
         return True
+    return True
 
 
 def probe(config: Config, clock: SystemClock, *, under_systemd: bool = False) -> Client | None:

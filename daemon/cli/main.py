@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
 import itertools
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import UserInputError
+from iowarden.daemon.installation import VERSION
 from iowarden.daemon.terminal import examples, exit_status
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _choices(words: Sequence[str], names: Renames | None) -> list[str]:
 
 
 def _version(_: argparse.Namespace) -> int:
-    sys.stdout.write(f"iowarden {importlib.metadata.version('iowarden')}\n")
+    sys.stdout.write(f"iowarden {VERSION}\n")
     return 0
 
 

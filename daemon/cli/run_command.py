@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import queue
 import signal
@@ -24,6 +23,7 @@ from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http import web_config
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, HttpServer
+from iowarden.daemon.installation import VERSION
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import hotplug, pollers
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from iowarden.daemon.transition_log import LogSink
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
-VERSION = importlib.metadata.version("iowarden")
-
 
 def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
@@ -72,6 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
     # First: unhandled, SIGHUP would end us, which to systemd is a clean exit without restart.
     signal.signal(signal.SIGHUP, lambda *_: events.put(Reload()))
     settings = command.settings(arguments)
+    command.require_config(arguments)
     groups = load_rules(settings)
     try:
         # A lock that lasts until this process ends, however it does.

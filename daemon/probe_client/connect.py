@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
+
+from iowarden.daemon.installation import module_command
 
 Connect = Callable[[], socket.socket]
 """Returns a new connected stream socket. Errors: OSError; FileNotFoundError: there is no probe."""
@@ -59,8 +60,8 @@ def spawn_module(module: str, *options: str) -> Connect:
             )
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-I", "-m", module]
-            command += ["--descriptor", str(theirs.fileno()), *options]
+            descriptor = str(theirs.fileno())
+            command = [*module_command(module), "--descriptor", descriptor, *options]
             try:
                 child = subprocess.Popen(  # noqa: S603 - our own program and arguments
                     command,

@@ -1,0 +1,93 @@
+"""What commands share: which configuration is in force, and which program runs a module."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.daemon.cli import command, main
+from iowarden.daemon.config.schema import ConfigError
+from iowarden.daemon.installation import VERSION, module_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NONE_GIVEN = {"config": None, "state_directory": None}
+
+
+@pytest.fixture
+def default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of the default configuration file, which is not there."""
+    path = tmp_path / "etc/iowarden.yaml"
+    path.parent.mkdir()
+    monkeypatch.setattr(command, "DEFAULT_CONFIG", str(path))
+    return path
+
+
+def test_an_installed_package_needs_no_configuration(
+    default: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No file: the defaults, for the service and for 'config check', which says so."""
+    assert command.settings(argparse.Namespace(**NONE_GIVEN)).mail.server is None
+    assert main.main(["config", "check"]) == 0
+    assert f"no file '{default}': all settings have their default values" in capsys.readouterr().out
+
+
+def test_a_file_that_was_named_is_needed(default: Path) -> None:
+    """Whoever names a file has mistyped it, even if it has the default path."""
+    with pytest.raises(ConfigError, match="expected a readable configuration file"):
+        command.settings(argparse.Namespace(**{**NONE_GIVEN, "config": str(default)}))
+
+
+def test_a_lost_file_does_not_replace_the_recipients_by_nobody(default: Path) -> None:
+    """The file was there at the start and is gone at a reload, which is refused."""
+    default.write_text("mail: {server: m.example.com, to: ops@example.com}\n")
+    arguments = argparse.Namespace(**NONE_GIVEN)
+    command.require_config(arguments)
+    assert command.settings(arguments).mail.server == "m.example.com"
+    default.unlink()
+    with pytest.raises(ConfigError, match="expected a readable configuration file"):
+        command.settings(arguments)
+
+
+def test_a_file_that_setup_writes_later_is_read_by_a_reload(default: Path) -> None:
+    """Nothing was there at the start."""
+    arguments = argparse.Namespace(**NONE_GIVEN)
+    command.require_config(arguments)
+    default.write_text("mail: {server: m.example.com, to: ops@example.com}\n")
+    assert command.settings(arguments).mail.server == "m.example.com"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_closed_directory_is_not_an_absent_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/etc/iowarden is closed to other users: they get an error, not the defaults."""
+    with tempfile.TemporaryDirectory() as directory:  # closed to others
+        monkeypatch.setattr(command, "DEFAULT_CONFIG", f"{directory}/iowarden.yaml")
+        os.seteuid(65534)
+        try:
+            with pytest.raises(ConfigError, match="Permission denied'; read it as root"):
+                command.settings(argparse.Namespace(**NONE_GIVEN))
+        finally:
+            os.seteuid(0)
+
+
+def test_a_module_is_started_by_the_interpreter_that_has_it(tmp_path: Path) -> None:
+    """Neither the working directory nor PYTHONPATH decides which code runs as root."""
+    (tmp_path / "iowarden").mkdir()
+    for place in ("iowarden/daemon.py", "psutil.py", "systemd.py"):
+        (tmp_path / place).write_text("raise SystemExit('not ours')\n")
+    done = subprocess.run(
+        [*module_command("iowarden.daemon.probe"), "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()[:2]) == (0, ["usage:", "iowarden-probe"])
+    assert VERSION[0].isdigit()
