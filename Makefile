@@ -9,6 +9,8 @@ VENV := .venv
 export DESTDIR PURGE
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Compiled when first imported, and only what is.
+INSTALL := $(PIP) install --no-compile
 TYPING := build/typing/iowarden
 PACKAGES := daemon rules collectors
 # bash for 'time': CPU time is shown because it hardly depends on the machine's other load.
@@ -19,7 +21,7 @@ PYTEST = PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=te
     --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system test-fleet lint format bench example docs test-bare test-vm wheels install uninstall system-packages clean
+.PHONY: help run env test test-system test-fleet lint format bench example docs test-bare test-vm deb test-deb lint-deb wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          run iowarden in the foreground, with the example configuration"
@@ -28,6 +30,9 @@ help:
 	@echo "make lint         check style, types and layers: ruff, mypy --strict, layering test"
 	@echo "make format       format the code and apply ruff's fixes"
 	@echo "make test-bare    test 'make run', 'make install' and a tenth of the tests in a minimal system; SUITE=bookworm"
+	@echo "make deb          build the Debian package in build/deb, in a minimal Debian 13"
+	@echo "make test-deb     install, run, upgrade and remove it in a minimal system; SUITE=noble"
+	@echo "make lint-deb     check it with lintian and piuparts"
 	@echo "make test-vm      test in a virtual machine with failing disks (QEMU); SUITE=bookworm"
 	@echo "make test-fleet   test 200 simulated hosts with a real Prometheus and Alertmanager, 30 min"
 	@echo "make bench        measure CPU time, memory, scrapes and alerts against their budgets"
@@ -51,13 +56,14 @@ $(VENV)/runtime: packaging/requirements-build.txt packaging/requirements.txt set
 	    { echo "$(PYTHON): expected Python 3.11 or later; use another one: make PYTHON=..." >&2; exit 1; }
 	@[ ! -e $(BIN)/python ] || [ "$$($(BIN)/python -V 2>&1)" = "$$($(PYTHON) -V)" ] || rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --require-hashes -r packaging/requirements-build.txt
-	$(PIP) install --require-hashes --no-build-isolation -r packaging/requirements.txt
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(INSTALL) --require-hashes -r packaging/requirements-build.txt
+	@packaging/link-systemd $(PYTHON) $(BIN)/python || packaging/install-system-packages build
+	$(INSTALL) --require-hashes --no-build-isolation -r packaging/requirements.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/development: $(VENV)/runtime packaging/requirements-dev.txt
-	$(PIP) install --require-hashes -r packaging/requirements-dev.txt
+	$(INSTALL) --require-hashes -r packaging/requirements-dev.txt
 	@touch $@
 
 # mypy does not follow the mapping in setup.cfg, but it follows links.
@@ -101,6 +107,21 @@ test-bare:
 	@packaging/install-system-packages bare
 	@packaging/test-bare $(SUITE)
 
+# One package for all releases; 'make test-deb' and 'make lint-deb' test the one that is there.
+deb:
+	@packaging/install-system-packages bare
+	@packaging/make-deb
+
+test-deb:
+	@packaging/install-system-packages bare
+	@[ -e build/deb/iowarden_SHA256SUMS ] || packaging/make-deb
+	@packaging/test-deb $(SUITE)
+
+lint-deb:
+	@packaging/install-system-packages bare
+	@[ -e build/deb/iowarden_SHA256SUMS ] || packaging/make-deb
+	@packaging/lint-deb
+
 # Two guests at a time: a guest mostly waits.
 test-vm: env
 	@packaging/install-system-packages vm
@@ -121,6 +142,7 @@ build/tools/prometheus-node-exporter:
 # The wheels, packaging/, systemd/, LICENSE and README.md are all that 'install' needs: copy them to a
 # machine with the same distribution and run packaging/install there.
 wheels: $(VENV)/runtime
+	@packaging/install-system-packages build
 	rm -rf build/wheels build/lib build/bdist.*
 	$(PIP) wheel --require-hashes --wheel-dir build/wheels -r packaging/requirements-build.txt
 	$(PIP) wheel --require-hashes --no-build-isolation --wheel-dir build/wheels \
