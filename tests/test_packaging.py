@@ -20,6 +20,9 @@ TOP = Path(__file__).resolve().parent.parent
 UNITS = TOP / "systemd"
 ANALYZE = shutil.which("systemd-analyze")
 
+PACKAGED = journal.__file__.startswith("/usr/lib/")
+"""Whether the Debian package is tested, and not a checkout."""
+
 EXPOSURE = {"iowarden.service": 1.9, "iowarden-probe.service": 3.3, "iowarden-trace@.service": 1.7}
 """What each unit has reached."""
 
@@ -276,6 +279,7 @@ def test_every_requirement_is_pinned_by_hash(name: str) -> None:
     assert {line for line in wanted if line[:1].isalpha()} <= named
 
 
+@pytest.mark.skipif(PACKAGED, reason="a package has no Python metadata")
 def test_the_pins_serve_what_setup_asks() -> None:
     """Each import that setup.cfg declares is pinned with what it needs, and nothing else is."""
     setup = configparser.ConfigParser()
@@ -301,7 +305,7 @@ def test_the_table_of_system_packages_reads_well() -> None:
         for line in (TOP / "packaging/system-packages.txt").read_text().splitlines()
         if not line.startswith("#")
     ]
-    assert {row[0] for row in rows} == {"run", "test", "bare", "vm"}
+    assert {row[0] for row in rows} == {"run", "test", "build", "bare", "vm"}
     assert [row for row in rows if len(row) != 3] == []
     assert len({(row[0], row[1]) for row in rows}) == len(rows)
 
@@ -339,3 +343,71 @@ def test_every_script_stops_at_the_first_failure() -> None:
         assert text.startswith("#!/bin/sh\n"), path
         assert "\nset -eu\n" in text, path
         assert run("sh", "-n", path).returncode == 0, path
+
+
+DEBIAN = TOP / "packaging/debian"
+VENDORED = {"prometheus-client", "pysmart", "waitress"}
+"""What the package contains; all else that is imported are packages of the distribution."""
+
+
+def test_the_package_has_the_version_of_the_program() -> None:
+    """'iowarden version' of a package is the version in its changelog."""
+    setup = configparser.ConfigParser()
+    setup.read(TOP / "setup.cfg")
+    first = (DEBIAN / "changelog").read_text().splitlines()[0]
+    assert first.split()[:2] == ["iowarden", f"({setup['metadata']['version']})"]
+
+
+def test_the_package_depends_on_what_it_imports_and_does_not_contain() -> None:
+    """Each with a lower bound that is not below that of setup.cfg."""
+    control = (DEBIAN / "control").read_text()
+    found = dict(re.findall(r"\b(python3-\w+) \(>= ([\d.]+)\)", control))
+    setup = configparser.ConfigParser()
+    setup.read(TOP / "setup.cfg")
+    lines = setup["options"]["install_requires"].lower().splitlines()[1:]
+    asked = {name: bound for name, _, bound in map(str.split, lines) if name not in VENDORED}
+    names = {name: f"python3-{re.sub('^py(?=yaml)|-python$', '', name)}" for name in asked}
+    assert set(found) == set(names.values())
+    for name, bound in asked.items():
+        numbers = [tuple(map(int, each.split("."))) for each in (found[names[name]], bound)]
+        assert numbers[0] >= numbers[1], name
+
+
+def test_the_package_contains_the_pinned_versions() -> None:
+    """make-deb takes three from the requirements with their hashes, and none without."""
+    text = (TOP / "packaging/make-deb").read_text()
+    (taken,) = re.findall(r"/\^\(([\w|-]+)\)==/", text)
+    assert set(taken.split("|")) == VENDORED
+    pins = re.findall(r"^(\S+)==", (TOP / "packaging/requirements.txt").read_text(), re.MULTILINE)
+    assert set(pins) >= VENDORED
+    described = re.findall(
+        r"^Files: vendor/(\w+)/\*$", (DEBIAN / "copyright").read_text(), re.MULTILINE
+    )
+    assert sorted(described) == ["prometheus_client", "pySMART", "waitress"]
+
+
+def test_each_program_of_a_unit_is_one_of_the_package() -> None:
+    """debian/rules replaces an interpreter and a module by the launcher's link for that module."""
+    rules = (DEBIAN / "rules").read_text()
+    links = set(re.findall(r"bin/(iowarden[\w-]*)$", rules, re.MULTILINE))
+    (pattern,) = re.findall(r"'s\|(.*?)\|/bin/iowarden-", rules)
+    pattern = pattern.replace(r"\(", "(").replace(r"\)", ")").replace("$$", "$")
+    for unit in UNITS.glob("*.service"):
+        (line,) = re.findall(r"^ExecStart=(.*)$", unit.read_text(), re.MULTILINE)
+        program = re.sub(pattern, r"/bin/iowarden-\1", line)
+        assert program.split()[0] in {f"/usr/lib/iowarden/bin/{name}" for name in links}, unit
+
+
+def test_no_package_of_pip_is_seen_by_the_launcher(tmp_path: Path) -> None:
+    """-I -S and a fixed path: neither site-packages nor the working directory or environment."""
+    launcher = (DEBIAN / "launcher").read_text()
+    assert launcher.startswith("#!/usr/bin/python3 -IS\n")
+    program = tmp_path / "iowarden-probe"
+    program.write_text(launcher.replace("import runpy", "print(*sys.path, sep='\\n'); sys.exit()"))
+    program.chmod(0o755)
+    (tmp_path / "faulthandler.py").write_text("raise SystemExit('not ours')")
+    done = run(program, PYTHONPATH=str(tmp_path))
+    paths = done.stdout.splitlines()
+    assert paths[:2] == ["/usr/lib/iowarden", "/usr/lib/iowarden/vendor"], done.stderr
+    assert paths[-1] == "/usr/lib/python3/dist-packages"
+    assert [path for path in paths if "local" in path or str(tmp_path) in path] == []
