@@ -1,0 +1,94 @@
+"""A package upgrade, or needrestart, restarts the service in the middle of an incident."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import queue
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from support.program import Feed, Played, recorded, then_idle
+from support.smtp import Answers, smtp_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.smtp import Received
+
+QUIET_SECONDS = 700.0
+"""A little more than ten minutes without the stall: then the 'resolved' mail is sent."""
+MAX_OUTAGE_SECONDS = 5
+MOMENTS = 100
+FIRST, LAST = 20, 150
+"""Frames: before the alert is pending, and a while after the stall has ended."""
+STALL_FRAMES = 100
+"""Frames of a second each; after them every four seconds."""
+
+
+def subjects(received: list[Received]) -> list[tuple[str, str]]:
+    """Return severity and thread of each mail."""
+    mails = [email.message_from_bytes(each.data, policy=email.policy.default) for each in received]
+    threads = [str(mail["References"] or mail["Message-ID"]).split()[0] for mail in mails]
+    return [
+        (str(mail["Subject"]).split()[0], thread)
+        for mail, thread in zip(mails, threads, strict=True)
+    ]
+
+
+def upgraded_at(moment: int, outage: int, directory: Path, *, is_deferred: bool) -> None:
+    """Stop the service at a frame as systemd does, start it later; judge all its mails.
+
+    `is_deferred`: the mail server accepts nothing before the restart.
+    """
+    steps = then_idle(recorded("write-stall"), QUIET_SECONDS, 4.0)
+    feed = Feed(steps, directory / "feed")
+    answers = Answers(message="451 4.3.0 try later") if is_deferred else Answers()
+    where = f"upgraded at frame {moment}, {outage} frames without it"
+    with smtp_server(answers) as (port, _):
+        program = Played(directory, feed, smtp_port=port)
+        program.start()
+        try:
+            feed.give(10)
+            added = program.command(
+                *"silence add --for 2h --reason swap device=sdz".split(),
+            )
+            assert added.returncode == 0, added.stderr
+            feed.give(moment - 10)
+            program.caught_up()
+            assert program.end() == 0
+            # Nobody reads the frames of the outage.
+            feed.give(outage)
+            answers.message = "250 OK: queued"
+            program.feed = feed.resumed(directory / "resumed")
+            program.start()
+            program.caught_up()
+            assert "swap" in program.command("silence", "list").stdout, where
+            program.feed.give()
+            program.caught_up()
+            assert program.sent(), where
+        finally:
+            program.close()
+    mails = []
+    while True:
+        try:
+            mails.append(answers.mails.get_nowait())
+        except queue.Empty:
+            break
+    found = subjects(mails)
+    assert [severity for severity, _ in found] == ["[WARNING]", "[OK]"], f"{where}: {found}"
+    assert len({thread for _, thread in found}) == 1, where
+
+
+@pytest.mark.system
+def test_an_upgrade_at_any_moment_of_a_write_stall_repeats_and_loses_no_mail(
+    tmp_path: Path,
+) -> None:
+    """One mail, one 'resolved' in its thread; a silence stays; the mail server may be down."""
+    chance = random.Random(20)
+    for number, moment in enumerate(sorted(chance.choices(range(FIRST, LAST), k=MOMENTS))):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        outage = chance.randint(1, MAX_OUTAGE_SECONDS) if moment < STALL_FRAMES else 1
+        upgraded_at(moment, outage, directory, is_deferred=chance.random() < 1 / 3)
