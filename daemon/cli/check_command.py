@@ -60,7 +60,7 @@ def _config_check(arguments: argparse.Namespace) -> int:
     path = arguments.file or command.DEFAULT_CONFIG
     absent = arguments.file is None and not command.is_there(path)
     if absent:
-        print(f"no file '{path}': all settings have their default values")
+        print(f"no file '{path}': all settings have their default values", flush=True)
     settings = parse_config("" if absent else read_config(path), path, machine_name())
     if settings.mail.password_credential is not None:  # systemd reads it, as root
         settings = with_password(settings, path)
