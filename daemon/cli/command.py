@@ -62,7 +62,7 @@ def require_config(arguments: argparse.Namespace) -> None:
     """Make it an error from now on if a default configuration file that exists is missing.
 
     So a reload after the file was lost is refused, instead of replacing mail server and recipients
-    by defaults that notify nobody.
+    by the defaults, which send no mail.
     """
     if arguments.config is None and is_there(DEFAULT_CONFIG):
         arguments.config = DEFAULT_CONFIG
