@@ -63,10 +63,9 @@ def upgraded_at(moment: int, outage: int, directory: Path, *, is_deferred: bool)
             answers.message = "250 OK: queued"
             program.feed = feed.resumed(directory / "resumed")
             program.start()
-            program.caught_up()
-            assert "swap" in program.command("silence", "list").stdout, where
             program.feed.give()
             program.caught_up()
+            assert "swap" in program.command("silence", "list").stdout, where
             assert program.sent(), where
         finally:
             program.close()
