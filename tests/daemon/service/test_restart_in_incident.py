@@ -37,11 +37,6 @@ def subjects(received: list[Received]) -> list[tuple[str, str]]:
     ]
 
 
-def listed(program: Played) -> str:
-    """Return the silences in force."""
-    return program.command("silence", "list").stdout
-
-
 def upgraded_at(moment: int, outage: int, directory: Path, *, is_deferred: bool) -> None:
     """Stop the service at a frame as systemd does, start it later; judge all its mails.
 
@@ -68,8 +63,11 @@ def upgraded_at(moment: int, outage: int, directory: Path, *, is_deferred: bool)
             answers.message = "250 OK: queued"
             program.feed = feed.resumed(directory / "resumed")
             program.start()
-            # On a busy machine the state comes after the first frame.
-            program.until(lambda: "swap" in listed(program), f"the silence: {where}")
+            # On a busy machine the state is read after the first frame, and restored with the next.
+            program.until(lambda: program._running()._is_known(), f"the state: {where}")
+            program.feed.give(1)
+            program.caught_up()
+            assert "swap" in program.command("silence", "list").stdout, where
             program.feed.give()
             program.caught_up()
             assert program.sent(), where
