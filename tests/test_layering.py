@@ -349,7 +349,7 @@ daemon.metrics: probe_client
 daemon.alert_info: metrics sanitize
 daemon.trace_client: control json_codec probe_client sanitize trace
 daemon.config: duration metrics
-daemon.check: clock config control exporters polling sanitize
+daemon.check: clock config control exporters installation polling sanitize
 daemon.http: config
 daemon.setup: check config sanitize terminal
 daemon.notify: clock config control journal json_codec metrics sanitize storage transition_log
@@ -362,7 +362,7 @@ daemon.cli: check clock config control duration http installation journal json_c
     notify polling probe_client process_metrics replay report sanitize service setup storage
     terminal trace
     trace_client transition_log
-daemon.reference: cli config http metrics process_metrics service storage
+daemon.reference: cli config http installation metrics process_metrics service storage
 """
 """The rooms of each layer, the lowest first, and what of its layer each may import, for types as
 well: a room imports only those above its line here, so that no circle can be. A room is a folder;

@@ -14,6 +14,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.check.report import Finding, Level, count
+from iowarden.daemon.installation import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,10 +60,10 @@ def findings(config_path: str, *, exists: bool) -> Iterator[Finding]:
 def version() -> str:
     """Return the version, and whether it is a Debian package, wheels or a checkout."""
     try:
-        found = importlib.metadata.distribution("iowarden")
-    except importlib.metadata.PackageNotFoundError:
-        return f"version unknown, {_origin(None)}"
-    return f"{found.version}, {_origin(found.read_text('direct_url.json'))}"
+        recorded = importlib.metadata.distribution("iowarden").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:  # a Debian package has no metadata
+        recorded = None
+    return f"{VERSION}, {_origin(recorded)}"
 
 
 def _origin(direct_url: str | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
-import importlib.metadata
 import os
 import queue
 import secrets
@@ -25,6 +24,7 @@ from iowarden.daemon.config.load import load_config
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_files, load_rules
 from iowarden.daemon.duration import duration_seconds
+from iowarden.daemon.installation import VERSION
 from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.replay import expectation, record, replay
 from iowarden.daemon.replay.expectation import ExpectationError
@@ -153,7 +153,7 @@ def _report(arguments: argparse.Namespace) -> int:
             contents = bundle.write(
                 path,
                 recording,
-                bundle.facts(importlib.metadata.version("iowarden")),
+                bundle.facts(VERSION),
                 found.json(),
                 _text_of(arguments.config or command.DEFAULT_CONFIG),
                 sensitive.own_hosts(config.host),

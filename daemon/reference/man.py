@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli.main import full_parser
+from iowarden.daemon.installation import VERSION
 from iowarden.daemon.reference import alerts, commands, conditions, configuration, metrics, roff
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def texts(documents: str) -> Mapping[str, str]:
             stem,
             int(section),
             _SUMMARIES[name],
-            importlib.metadata.version("iowarden"),
+            VERSION,
             DATE,
             _SYNOPSES.get(name, ()),
         )
