@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+import os
 import queue
 import random
 from typing import TYPE_CHECKING
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 700.0
 """A little more than ten minutes without the stall: then the 'resolved' mail is sent."""
 MAX_OUTAGE_SECONDS = 5
-MOMENTS = 100
+MOMENTS = int(os.environ.get("MOMENTS", "20"))
+"""How many are tried, about 2.5 s of processor time each."""
 FIRST, LAST = 20, 150
 """Frames: before the alert is pending, and a while after the stall has ended."""
 STALL_FRAMES = 100
