@@ -111,12 +111,12 @@ def _record(arguments: argparse.Namespace) -> int:
     path = arguments.recording
     if problem := _bad_name(path):
         return _failed(problem, exit_status.CONFIG)
-    sys.stderr.write(
+    notice = (
         f"recording this machine to '{path}'; Ctrl-C stops it\n"
         "The recording names disks, mounts, servers of network file systems, and programs that wait"
         " for I/O.\n"
     )
-    outcome = _recorded(config, path, arguments.seconds)
+    outcome = _recorded(config, path, arguments.seconds, notice)
     if outcome.problem:
         return _failed(outcome.problem, exit_status.FAILED)
     size = quantity.size(os.path.getsize(path))
@@ -143,8 +143,8 @@ def _report(arguments: argparse.Namespace) -> int:
         recording = arguments.recording
         if recording is None:
             recording = os.path.join(directory, "recording.tar.gz")
-            sys.stderr.write(f"recording this machine for {arguments.seconds:.0f} s\n")
-            outcome = _recorded(config, recording, arguments.seconds)
+            notice = f"recording this machine for {arguments.seconds:.0f} s\n"
+            outcome = _recorded(config, recording, arguments.seconds, notice)
             if outcome.problem:
                 return _failed(outcome.problem, exit_status.FAILED)
         sys.stderr.write("checking this machine\n")
@@ -175,11 +175,14 @@ def _text_of(path: str) -> str:
         return ""
 
 
-def _recorded(config: Config, path: str, seconds: float) -> record.Recorded:
-    """Record this machine for a time, or until Ctrl-C."""
+def _recorded(config: Config, path: str, seconds: float, notice: str) -> record.Recorded:
+    """Record this machine for a time, or until Ctrl-C, which `notice` promises to work."""
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
+    before = {
+        number: signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    sys.stderr.write(notice)
     clock = SystemClock()
     probe = command.probe(config, clock)
     root: Callable[[], Machine] = Machine
@@ -196,6 +199,8 @@ def _recorded(config: Config, path: str, seconds: float) -> record.Recorded:
     )
     if probe is not None:
         probe.close(CLOSE_SECONDS)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     return outcome
 
 
