@@ -45,9 +45,7 @@ class AlertInfo:
             self._summaries.clear()
             return []
         of = {
-            (member.labels, member.subject): incident.identifier
-            for incident in incidents
-            for member in incident.members
+            member.key: incident.identifier for incident in incidents for member in incident.members
         }
         before, self._summaries = self._summaries, {}
         samples: dict[Labels, None] = {}
@@ -59,7 +57,7 @@ class AlertInfo:
             self._summaries[alert.key] = (alert.state, summary)
             labels = {
                 **dict(scrape_labels.without(life.identity(alert), targets)),
-                "incident": of.get((alert.labels, alert.subject), ""),
+                "incident": of.get(alert.key, ""),
                 "summary": summary,
             }
             labels.pop("alertstate", None)

@@ -15,7 +15,7 @@ from iowarden.daemon import journal, metrics
 from iowarden.daemon.locate import affected_files
 from iowarden.rules.advice import advice
 from iowarden.rules.alerting.alerts import AlertState, Transition
-from iowarden.rules.incidents import incidents, model, recurring
+from iowarden.rules.incidents import incidents, members, model, recurring
 from iowarden.rules.incidents.model import (
     DueNotice,
     Incident,
@@ -99,6 +99,7 @@ class IncidentTracker:
             by_key = incidents.unwatched(self.incidents.by_key, now)
             self.incidents = replace(self.incidents, by_key=by_key)
         self.commands.expire_silences(now)
+        self.engine.rules.events = members.event_alerts(self.incidents.by_key.values())
         changes = self.engine.rules.evaluate(now)
         around = self.events.around(now)
         alerts = self.situation.alerts(now)
@@ -269,7 +270,7 @@ class IncidentTracker:
     def samples(self) -> list[Sample]:
         """Return the number of incidents."""
         open_now = [i for i in self.incidents.by_key.values() if i.closed_seconds is None]
-        unresolved = Counter(i.severity for i in open_now if i.firing or not i.ends)
+        unresolved = Counter(i.severity for i in open_now if i.unresolved)
         name = metrics.INCIDENTS_UNRESOLVED.name
         return [
             (metrics.INCIDENTS_OPEN.name, (), float(len(open_now))),

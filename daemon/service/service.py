@@ -568,7 +568,7 @@ class Service:
         samples: list[Sample] = [
             *self._tracker.samples(),
             *self._alert_info.samples(
-                self._engine.rules.alerts(),
+                [*self._engine.rules.alerts(), *self._engine.rules.events],
                 self._tracker.incidents.by_key.values(),
                 self._config().targets,
             ),

@@ -42,7 +42,12 @@ GRACE_SECONDS = 0.5
 _ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
 
 ALERT_FAMILIES = (
-    Family("iowarden_alerts", "gauge", "1 for each alert that is pending, firing or unknown."),
+    Family(
+        "iowarden_alerts",
+        "gauge",
+        "1 for each alert that is pending, firing or unknown, and each storage event of at least"
+        " warning severity.",
+    ),
     Family(
         "iowarden_alerts_dropped",
         "gauge",
@@ -94,6 +99,8 @@ class RuleEvaluator:
         self._restored = False
         """Whether the alerts of before the restart are still to be restored."""
         self._reads_alerts = False
+        self.events: Sequence[life.Alert] = ()
+        """Storage events of unresolved incidents: published with the alerts of rules."""
 
     # --- loaded rules
 
@@ -387,7 +394,7 @@ class RuleEvaluator:
         recent: dict[Labels, float] = {}
         states: dict[Labels, None] = {}  # two disks that shared a name may have equal labels
         alerts = self.alerts()
-        shown, dropped = life.exported(alerts)
+        shown, dropped = life.exported([*alerts, *self.events])
         for alert in shown:
             own = life.with_state(life.identity(alert), alert.state)
             states[scrape_labels.without(own, self._hub.targets)] = None

@@ -86,6 +86,32 @@ def refreshed(
     )
 
 
+def event_alerts(incidents: Iterable[Incident]) -> list[Alert]:
+    """Return the storage events of unresolved incidents as firing alerts, for the metrics.
+
+    Each lasts until its end was reported or its incident is closed: a disk is not repaired because
+    it was quiet for ten minutes.
+    """
+    return [
+        Alert(
+            member.name,
+            tuple(
+                (name, member.severity.name.lower() if name == "severity" else text)
+                for name, text in member.labels
+            ),
+            AlertState.FIRING,
+            1.0,
+            (("summary", member.summary),),
+            member.since_seconds,
+            subject=member.subject,
+            count=member.count,
+        )
+        for incident in incidents
+        for member in incident.members
+        if incident.unresolved and member.count and member.absent_seconds is None
+    ]
+
+
 def _keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
     """Return the members that keep an incident open.
 

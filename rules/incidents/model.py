@@ -208,6 +208,11 @@ class Incident:
         return not own or seen or any(not m.count for m in own)
 
     @property
+    def unresolved(self) -> bool:
+        """Whether it is open, and nothing has reported its end."""
+        return self.closed_seconds is None and (self.firing or not self.ends)
+
+    @property
     def closed_quietly(self) -> bool:
         """Whether its end was never reported: it was quiet for so long that it was closed."""
         told = self.last_reason is Reason.RESOLVED or not self.mails

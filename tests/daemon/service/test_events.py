@@ -45,8 +45,19 @@ def test_five_errors_are_critical_and_still_one_incident(tmp_path: Path, live: L
         assert "5 times" in text(mail)
         assert seen.wait(1200) == []
         metrics = seen.program.metrics()
+        seen.program.end(signal.SIGTERM)
+        seen.start_again()
+        seen.wait(4)
+        restarted = seen.program.metrics()
     assert metrics["iowarden_incidents_open"] == 1
-    # It has no alert in 'iowarden_alerts', and 20 minutes without an event do not repair a disk.
+    # 20 minutes without an event do not repair a disk, nor does a restart.
+    for series in (metrics, restarted):
+        alerts = [name for name in series if name.startswith("iowarden_alerts{")]
+        (alert,) = [name for name in alerts if 'severity="critical"' in name]
+        assert 'alertname="block_medium_error",alertstate="firing"' in alert
+    info = [name for name in metrics if name.startswith("iowarden_alert_info{")]
+    assert any('alertname="block_medium_error"' in name for name in info)
+    assert [name for name in info if "object=" not in name or 'incident=""' in name] == []
     assert metrics['iowarden_incidents_unresolved{severity="critical"}'] == 1
     assert metrics['iowarden_incidents_unresolved{severity="warning"}'] == 0
 
