@@ -6,6 +6,7 @@ not answer or its answer is an error, 130 after Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
@@ -121,7 +122,9 @@ def exchange(
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             _connect(client, path)
             client.settimeout(TIMEOUT_SECONDS)
-            client.sendall(line)
+            # Who may not ask is refused, and the connection closed, before the request is read.
+            with contextlib.suppress(BrokenPipeError):
+                client.sendall(line)
             with client.makefile("rb") as answers:
                 yield _line(answers.readline(MAX_LINE_BYTES), path)
                 client.settimeout(None)

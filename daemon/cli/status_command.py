@@ -137,7 +137,7 @@ def _log_level(arguments: argparse.Namespace) -> int:
     made = decoded(LogLevelLine, requested(arguments, "log level", asked))
     if arguments.for_seconds:
         print_line(f"log level '{made.level}' until {at_text(made.ends_seconds)}")
-        print_line("messages: journalctl -u iowarden --follow")
+        print_line("messages: journalctl -t iowarden --follow")
     else:
         print_line("log level as configured")
     return 0

@@ -19,7 +19,7 @@ import yaml
 from iowarden.collectors.recording import archive
 from iowarden.collectors.recording.recording import CLOCK, FORMAT, GONE, HEADER, VERSION, Recording
 from iowarden.daemon.report.pseudonym import Pseudonyms, WordKind
-from iowarden.daemon.report.sensitive import CHECK, Sensitive
+from iowarden.daemon.report.sensitive import CHECK, HOST_FILES, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -134,6 +134,8 @@ def _replacing(pseudonyms: Pseudonyms) -> Callable[[str, bytes], bytes]:
     def replaced(file: str, content: bytes) -> bytes:
         if _NUMBERS.search(file):
             return content
+        if HOST_FILES.search(file):
+            return pseudonyms.host(content)
         if file.endswith("/vpd_pg83"):
             content = _designators(content, pseudonyms)
         return pseudonyms.content(content)
@@ -207,7 +209,8 @@ def _contents(
         + "\nReplaced by pseudonyms, equal ones by equal ones; different names of each kind:\n"
         + (replaced or "  none\n")
         + "\nNot replaced: names of programs and systemd units, models of disks, kernel versions,\n"
-        "times, sizes, and names that are on most machines (/var/log, /data).\n"
+        "times, sizes, names that are on most machines (/var/log, /data), and outside of the file\n"
+        "'hostname' a host name of one or two characters, or such a one (db, mail).\n"
         "Not included: state.db, history.db, mails, the journal.\n"
     )
 

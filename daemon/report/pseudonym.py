@@ -63,6 +63,13 @@ class Pseudonyms:
         """Whether a word is still in the content of a file."""
         return self._pattern.search(content.decode("utf-8", "surrogateescape")) is not None
 
+    def host(self, content: bytes) -> bytes:
+        """Return the content of a file that is a host name, which may be short or common."""
+        name = content.decode("utf-8", "surrogateescape").strip()
+        if not name or name in {"localhost", "(none)"} or self._pattern.search(name):
+            return self.content(content)
+        return f"host-{self._stream(name)[:5].hex()}\n".encode()
+
     def word(self, word: str) -> str:
         """Return the pseudonym of a word."""
         kind = self._kinds.get(word.lower(), WordKind.IDENTIFIER)

@@ -36,6 +36,8 @@ _DEVICE = re.compile(
 )
 _SYSTEM = ("/usr/", "/lib", "/bin/", "/sbin/", "/proc/", "/sys/", "/etc/", "/run/", "/boot/")
 """Directories whose files every machine has."""
+HOST_FILES = re.compile(r"/(?:hostname|domainname|mailname)$")
+"""Files whose content is a name of the host."""
 _NAMED_FILES = re.compile(
     r"/dm/(?:name|uuid)|/loop/backing_file|/md/(?:uuid|array_uuid)|/etc/(?:hostname|mailname)"
     r"|/proc/sys/kernel/(?:hostname|domainname)|/random/boot_id"
@@ -168,7 +170,7 @@ class Sensitive:
             self._formed(found[0], found.lastgroup or "", after[0] if after else "", path)
 
     def _named(self, path: str, text: str) -> None:
-        if path.endswith(("hostname", "domainname", "mailname")):
+        if HOST_FILES.search(path):
             self.host(text)
         elif "backing_file" in path:
             self.path(text)

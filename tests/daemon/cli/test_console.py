@@ -263,6 +263,26 @@ def test_a_service_that_hangs_up_is_reported(
         assert told in error
 
 
+def test_who_is_refused_before_the_request_is_read_sees_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service answers and closes at once; to write to it fails then, its answer is there."""
+    path = str(tmp_path / "control.sock")
+    with listen.bind(path) as listener:
+        listener.setblocking(True)
+        connect = service_client._connect
+
+        def refused(client: socket.socket, at: str) -> None:
+            connect(client, at)
+            connected, _ = listener.accept()
+            with connected:
+                connected.sendall(b'{"error": "access refused to nobody (uid 65534)"}\n')
+
+        monkeypatch.setattr(service_client, "_connect", refused)
+        assert run("status", "--socket", path) == 1
+    assert "access refused to nobody" in capsys.readouterr().err
+
+
 def test_a_service_that_reports_nothing_is_not_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

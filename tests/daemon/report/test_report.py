@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import re
 import tarfile
 from pathlib import Path
 
@@ -142,6 +143,19 @@ def test_no_byte_of_a_report_is_a_value_of_the_machine(
     unpacked = lzma.decompress((tmp_path / "r.tar.xz").read_bytes())
     assert value.encode().lower() not in unpacked.lower()
     assert bytes.fromhex(BINARY) not in unpacked
+
+
+@pytest.mark.parametrize("name", ["vm", "db", "backup"])
+def test_a_short_or_common_host_name_is_not_in_its_file(
+    machine: str, tmp_path: Path, name: str
+) -> None:
+    """'db' is a part of many paths, so it is replaced only where it must be a host's name."""
+    hostname = Path(machine) / "000000/root/proc/sys/kernel/hostname"
+    hostname.write_text(f"{name}\n")
+    reported(machine, tmp_path / "r.tar.xz")
+    found = members(tmp_path / "r.tar.xz")
+    (content,) = [text for file, text in found.items() if file.endswith("kernel/hostname")]
+    assert re.fullmatch(rb"host-[0-9a-f]{10}\n", content)
 
 
 def test_what_helps_to_find_a_bug_is_still_there(machine: str, tmp_path: Path) -> None:
