@@ -51,9 +51,11 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-x509")
     for name in ("ca", "stranger"):
         files = ("-keyout", f"{name}.key", "-out", f"{name}.crt")
-        openssl(directory, "req", *key, *files, "-subj", f"/CN={name}", "-days", "30")
+        usage = ("-addext", "keyUsage=critical,keyCertSign")  # Python 3.13 wants it
+        openssl(directory, "req", *key, *files, *usage, "-subj", f"/CN={name}", "-days", "30")
     for name, days in (("server", "20"), ("renewed", "40"), ("client", "20")):
         more = ("-CA", "ca.crt", "-CAkey", "ca.key", "-addext", "subjectAltName=IP:127.0.0.1")
+        more += ("-addext", "basicConstraints=critical,CA:FALSE")
         files = ("-keyout", f"{name}.key", "-out", f"{name}.crt")
         openssl(directory, "req", *key, *more, *files, "-subj", f"/CN={name}", "-days", days)
     for file in directory.glob("*.key"):
@@ -102,6 +104,7 @@ def start(written: Callable[[str], str]) -> Iterator[Callable[..., http_server.H
 def client_context(authority: Path, **certificate: str) -> ssl.SSLContext:
     """Return the context of a client that verifies the server."""
     context = ssl.create_default_context(cafile=str(authority / "ca.crt"))
+    context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default since Python 3.13
     if name := certificate.get("name"):
         context.load_cert_chain(authority / f"{name}.crt", authority / f"{name}.key")
     return context
