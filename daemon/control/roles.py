@@ -98,7 +98,7 @@ def service_group_members(group: str = SERVICE_GROUP) -> tuple[str, ...]:
     """
     try:
         members = grp.getgrnam(group).gr_mem
-    except (KeyError, OSError):  # then nobody can be in it
+    except (KeyError, OSError):  # no such group, or no directory service: no hint is due
         return ()
     return tuple(sorted(name for name in members if name != group))
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from iowarden.daemon.alert_info import MAX_SUMMARY_CHARACTERS, AlertInfo
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting.alerts import Alert, AlertState
+from iowarden.rules.incidents import members
+from iowarden.rules.incidents.model import Incident, IncidentMember
+from iowarden.rules.severity import Severity
 
 
 def alert(state: AlertState = AlertState.FIRING, summary: str = "hangs", **labels: str) -> Alert:
@@ -64,6 +69,24 @@ def test_an_alert_of_a_users_rule_keeps_all_its_labels() -> None:
     labels = (("alertname", "UnitFailed"), ("name", "a.service"), ("state", "failed"))
     own = Alert("UnitFailed", labels, AlertState.FIRING, 1.0, (), 0.0, subject="disk S1")
     assert life.identity(own) == labels
+
+
+def test_an_event_whose_end_was_logged_is_no_alert_any_more() -> None:
+    """A rebuilt array beside a disk that still fails, in one incident."""
+    lasting = IncidentMember(
+        (("alertname", "md_degraded"), ("severity", "warning")),
+        *("md_degraded", Severity.CRITICAL, AlertState.FIRING, 5.0, "md0 is degraded", "", ""),
+        subject="md0",
+        count=2,
+    )
+    ended = replace(lasting, name="md_kicked", absent_seconds=9.0)
+    rule = replace(lasting, name="DeviceHang", count=0)
+    open_now = Incident(
+        *("i1", "md0", "md0", 5.0, Severity.CRITICAL), (lasting, ended, rule), firing=True
+    )
+    (alert,) = members.event_alerts([open_now, replace(open_now, closed_seconds=9.0)])
+    assert (alert.name, alert.label("severity")) == ("md_degraded", "critical")
+    assert alert.key == lasting.key
 
 
 def test_of_more_than_a_thousand_alerts_the_worst_are_exported() -> None:
