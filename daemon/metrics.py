@@ -70,6 +70,11 @@ RELOAD_SUCCESS_TIMESTAMP = Family(
     "gauge",
     "When the configuration in force was read, as Unix time.",
 )
+RULE_FILE_PROBLEMS = Family(
+    "iowarden_rule_file_problems",
+    "gauge",
+    "Problems of a rule file of the user that is therefore not loaded; absent if there are none.",
+)
 CERTIFICATE_EXPIRY = Family(
     "iowarden_http_certificate_expiry_timestamp_seconds",
     "gauge",
@@ -103,6 +108,7 @@ FAMILIES = (
     *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAILS_DISCARDED),
     *(MAIL_OLDEST_UNSENT, MAIL_LAST_DELIVERED, STATE_UNWRITTEN),
     *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, LOG_LOST, RELOAD_SUCCESSFUL, RELOAD_SUCCESS_TIMESTAMP),
+    RULE_FILE_PROBLEMS,
     *(STATE_UNREADABLE, ALERT_INFO, UEVENTS, UEVENTS_LOST, CERTIFICATE_EXPIRY),
     *silences.FAMILIES,
     *selftest_schedule.FAMILIES,

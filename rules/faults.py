@@ -266,7 +266,7 @@ RULES = _table(
     _all("CollectorStale", Fault.UNREADABLE),
     _all(
         "NoDiskMonitored StateNotDurable StateUnreadable NotificationUnsent RuleEvaluationFailing"
-        " ConfigReloadFailed LogMessagesLost UeventsLost ProbeDown",
+        " ConfigReloadFailed RuleFileRefused LogMessagesLost UeventsLost ProbeDown",
         Fault.ITSELF,
     ),
 )

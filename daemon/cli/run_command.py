@@ -18,7 +18,7 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import journal, mlock
 from iowarden.daemon.cli import command, mail_command
-from iowarden.daemon.config.rule_files import load_events, load_rules, notes
+from iowarden.daemon.config.rule_files import LoadedRules, load_events, load_for_service, notes
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http import web_config
 from iowarden.daemon.http.exposition import Exposition
@@ -71,7 +71,7 @@ def _run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGHUP, lambda *_: events.put(Reload()))
     settings = command.settings(arguments)
     command.require_config(arguments)
-    groups = load_rules(settings)
+    rules = load_for_service(settings)
     try:
         # A lock that lasts until this process ends, however it does.
         held = claim.claim(settings.state_directory)
@@ -97,7 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
     service, server = assembled(
         lambda: command.settings(arguments),
         settings,
-        groups,
+        rules,
         WatchedMachine(
             clock,
             root,
@@ -132,7 +132,7 @@ class WatchedMachine:
 def assembled(
     read: Callable[[], Config],
     settings: Config,
-    groups: Sequence[RuleGroup],
+    rules: LoadedRules,
     machine: WatchedMachine,
     events: queue.SimpleQueue[object],
     log: LogSink,
@@ -166,7 +166,7 @@ def assembled(
         )
     readers = SourceScheduler(sources, settings.interval_seconds, root, clock.now, events.put)
     engine = Engine(
-        groups,
+        rules.groups,
         readers.sources,
         clock.now(),
         settings.evaluation_interval_seconds,
@@ -182,18 +182,18 @@ def assembled(
     )
     exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
 
-    def load() -> tuple[Config, list[RuleGroup]]:
+    def load(before: Sequence[RuleGroup]) -> tuple[Config, LoadedRules]:
         fresh = read()
-        rules = load_rules(fresh)
+        rules = load_for_service(fresh, before)
         # Last: an error before it, or in it, leaves the certificates and users in use.
         server.use(web_config.load(fresh.web_config))
-        events.put(Trouble("notes", _noted(rules, fresh)))
+        events.put(Trouble("notes", _noted(rules.groups, fresh)))
         return fresh, rules
 
     def sender(config: Config) -> Sender:
         return Sender(mail_command.mail_settings(config), events.put)
 
-    events.put(Trouble("notes", _noted(groups, settings)))
+    events.put(Trouble("notes", _noted(rules.groups, settings)))
     people = _control(listening, settings, events.put)
     if probe is not None:
         probe.begin()
@@ -220,6 +220,7 @@ def assembled(
             notify=_notify,
             player=machine.player,
             own_metrics=ProcessMetrics(),
+            rules=rules,
             load=load,
             sender_for=sender,
             store_unparsed=keeper.store,

@@ -10,7 +10,7 @@ import contextlib
 import importlib.resources
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors import registry
 from iowarden.daemon import metrics
@@ -32,7 +32,7 @@ from iowarden.rules.topology import device_changes
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.events.event_table import EventTable
@@ -64,37 +64,99 @@ def load_events() -> EventTable:
     return parse_events_file(entry.read_text(encoding="utf-8"), SHIPPED + EVENTS)
 
 
+class RefusedRules(NamedTuple):
+    """A rule file of the user, or the directory of them, that is not loaded, and why.
+
+    Each problem names file, line and column.
+    """
+
+    path: str
+    problems: tuple[str, ...]
+
+
+class LoadedRules(NamedTuple):
+    """The rules to evaluate, and what is not among them."""
+
+    groups: list[RuleGroup]
+    refused: tuple[RefusedRules, ...] = ()
+
+
 def load_rules(settings: Config, names: Renames = NAMES) -> list[RuleGroup]:
     """Return the shipped and the user's rule groups.
 
     Errors: RuleFileError with all problems, each with file, line and column. A missing directory is
     no error, an unreadable file in it is.
     """
-    groups: list[RuleGroup] = []
+    groups = _shipped(settings)
     problems: list[str] = []
-    if settings.shipped_rules:
-        found = importlib.resources.files("iowarden.rules")
-        for entry in sorted(found.iterdir(), key=lambda e: e.name):
-            if entry.name.endswith(RULE_SUFFIXES):
-                groups += [
-                    replace(group, interval_seconds=SHIPPED_INTERVALS_SECONDS.get(group.name))
-                    for group in parse_rule_file(
-                        entry.read_text(encoding="utf-8"), SHIPPED + entry.name
-                    )
-                ]
     try:
         groups = apply(groups, settings.overrides, names)
     except RuleFileError as error:
         problems += error.errors
-    try:
-        own = load_files(_in_directory(settings.rules_directory))
-        problems += _taken(groups, own)
-        groups += own
-    except RuleFileError as error:
-        problems += error.errors
+    own = _own(settings.rules_directory, groups)
+    problems += (problem for refused in own.refused for problem in refused.problems)
     if problems:
         raise RuleFileError(problems)
-    return groups
+    return groups + own.groups
+
+
+def load_for_service(settings: Config, before: Iterable[RuleGroup] = ()) -> LoadedRules:
+    """Return the rules with which the service can run: one bad file must not stop the watchdog.
+
+    A rule file of the user with a problem is refused as a whole. If `before`, the rules in force,
+    has rules of that file, these stay: an alert of theirs does not end by a typing error.
+    Errors: RuleFileError for overrides, which are part of the configuration.
+    """
+    shipped = apply(_shipped(settings), settings.overrides, NAMES)
+    own = _own(settings.rules_directory, shipped)
+    kept = [
+        group
+        for group in before
+        if any(Path(group.file).is_relative_to(refused.path) for refused in own.refused)
+    ]
+    return LoadedRules(shipped + own.groups + kept, own.refused)
+
+
+def _shipped(settings: Config) -> list[RuleGroup]:
+    if not settings.shipped_rules:
+        return []
+    found = importlib.resources.files("iowarden.rules")
+    return [
+        replace(group, interval_seconds=SHIPPED_INTERVALS_SECONDS.get(group.name))
+        for entry in sorted(found.iterdir(), key=lambda e: e.name)
+        if entry.name.endswith(RULE_SUFFIXES)
+        for group in parse_rule_file(entry.read_text(encoding="utf-8"), SHIPPED + entry.name)
+    ]
+
+
+def _own(directory: str, shipped: Sequence[RuleGroup]) -> LoadedRules:
+    """Return the user's rules, those with the name of a shipped one refused."""
+    try:
+        paths = _in_directory(directory)
+    except RuleFileError as error:
+        return LoadedRules([], (RefusedRules(directory, tuple(error.errors)),))
+    return _parsed(paths, shipped)
+
+
+def _parsed(paths: Iterable[Path], shipped: Sequence[RuleGroup]) -> LoadedRules:
+    groups: list[RuleGroup] = []
+    refused: list[RefusedRules] = []
+    for path in paths:
+        try:
+            found = parse_rule_file(read_text(path), str(path))
+            problems = _taken(shipped, found)
+        except RuleFileError as error:
+            found, problems = (), list(error.errors)
+        if sum(len(group.rules) for group in (*groups, *found)) > MAX_RULES:
+            problems.append(
+                f"'{path}': expected at most {MAX_RULES} rules in all files, got more;"
+                " remove some, or load rules about several hosts in Prometheus"
+            )
+        if problems:
+            refused.append(RefusedRules(str(path), tuple(problems)))
+        else:
+            groups += found
+    return LoadedRules(groups, tuple(refused))
 
 
 def load_shipped(settings: Config) -> list[RuleGroup]:
@@ -175,22 +237,10 @@ def catalog(settings: Config) -> Catalog:
 
 def load_files(paths: Iterable[Path]) -> list[RuleGroup]:
     """Return the groups of some rule files. Errors: RuleFileError with all problems."""
-    groups: list[RuleGroup] = []
-    problems: list[str] = []
-    for path in paths:
-        try:
-            groups += parse_rule_file(read_text(path), str(path))
-        except RuleFileError as error:
-            problems += error.errors
-        if sum(len(group.rules) for group in groups) > MAX_RULES:
-            problems.append(
-                f"'{path}': expected at most {MAX_RULES} rules in all files, got more;"
-                " remove some, or load rules about several hosts in Prometheus"
-            )
-            break
-    if problems:
-        raise RuleFileError(problems)
-    return groups
+    found = _parsed(paths, ())
+    if found.refused:
+        raise RuleFileError([problem for refused in found.refused for problem in refused.problems])
+    return found.groups
 
 
 def read_text(path: Path) -> str:

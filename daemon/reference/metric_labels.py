@@ -529,6 +529,8 @@ enclosure:
     iowarden_enclosure_slow_disks
 event:
     iowarden_device_events_total
+file:
+    iowarden_rule_file_problems
 host:
     iowarden_scsi_host_busy
     iowarden_scsi_host_can_queue

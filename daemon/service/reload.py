@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
+    from iowarden.daemon.config.rule_files import LoadedRules
     from iowarden.daemon.notify.delivery import MailSender
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -30,7 +31,8 @@ NEEDS_RESTART = (
 """Settings that take effect only after a restart."""
 HUNG_SECONDS = 10.0
 MAX_PROBLEMS = 10
-"""Limit of logged problems of a refused configuration."""
+"""Limit of logged problems of a refused configuration, and of each refused rule file."""
+RULES_REFUSED = "this file's rules are not loaded, all others are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class ReloadDone:
     """
 
     config: Config
-    groups: tuple[RuleGroup, ...]
+    rules: LoadedRules
     needs_restart: tuple[str, ...]
     sender: MailSender | None
 
@@ -59,22 +61,24 @@ class Reloader:
 
     def __init__(
         self,
-        config: Config,
+        loaded: tuple[Config, LoadedRules],
         clock: SystemClock,
         log: TransitionLog,
         notify: Callable[[str], object],
         post: Callable[[ReloadDone | ReloadRefused], object],
         *,
-        load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None,
+        load: Callable[[Sequence[RuleGroup]], tuple[Config, LoadedRules]] | None,
         sender_for: Callable[[Config], MailSender] | None,
         put_in_force: Callable[[ReloadDone, float], int],
     ) -> None:
-        """`load` reads the files and may hang, None: reload is not possible; `notify` is sd_notify.
+        """`loaded` is in force; `notify` is sd_notify.
 
+        `load` reads the files and may hang, None: reload is not possible. It gets the rules in
+        force: those of a file that became invalid stay.
         `post` gets the result in the reload's thread; `put_in_force` applies a valid configuration
         and returns the number of rules.
         """
-        self.config = config
+        self.config, self._rules = loaded
         """The configuration in force."""
         self.refusal = ""
         """Why the last reload was refused, in one line; '' if it was not."""
@@ -91,6 +95,7 @@ class Reloader:
         self._is_good = True
         self._read_seconds: float | None = None
         """When the configuration in force was read."""
+        self._report_refused_rules()
 
     def begin(self) -> None:
         """Start a reload; a request during a reload runs after it."""
@@ -102,7 +107,9 @@ class Reloader:
         self._reading_since = self._clock.now()
         self.refusal = ""
         self._notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-        read = functools.partial(_loaded, self._load, self._sender_for, self.config)
+        read = functools.partial(
+            _loaded, self._load, self._sender_for, self.config, self._rules.groups
+        )
         threading.Thread(target=lambda: self._post(read()), name="reload", daemon=True).start()
 
     def busy(self) -> bool:
@@ -113,7 +120,7 @@ class Reloader:
         """Apply a valid configuration; log why an invalid one is refused."""
         if isinstance(event, ReloadDone):
             now = self._clock.now()
-            self.config = event.config
+            self.config, self._rules = event.config, event.rules
             rules = self._put_in_force(event, now)
             self._is_good, self.refusal, self.refused = True, "", None
             self._read_seconds = now
@@ -128,6 +135,7 @@ class Reloader:
                     else ""
                 ),
             )
+            self._report_refused_rules()
             self._log.log.set_level(event.config.log_level)
         else:
             self._refuse(event.problems)
@@ -156,6 +164,21 @@ class Reloader:
                 journal.CONFIGURATION, 3, f"{problem}; the previous configuration stays in force"
             )
 
+    def _report_refused_rules(self) -> None:
+        """Log each problem of the user's rule files; 'status' shows them until they are gone."""
+        for refused in self._rules.refused:
+            for problem in refused.problems[:MAX_PROBLEMS]:
+                self._log.send(journal.CONFIGURATION, 3, f"{problem}; {RULES_REFUSED}")
+        shown = ", ".join(f"'{refused.path}'" for refused in self._rules.refused[:MAX_PROBLEMS])
+        more = len(self._rules.refused) - MAX_PROBLEMS
+        self._log.trouble(
+            "rules",
+            f"rules: not loaded: {shown}{f' and {more} more' if more > 0 else ''};"
+            " run 'iowarden rules check'"
+            if shown
+            else "",
+        )
+
     def samples(self, now: float, wall_ahead_seconds: float) -> list[Sample]:
         """Return the samples about reloads; the first call sets when the configuration was read."""
         if self._read_seconds is None:
@@ -164,16 +187,21 @@ class Reloader:
         return [
             (metrics.RELOAD_SUCCESSFUL.name, (), float(self._is_good)),
             (metrics.RELOAD_SUCCESS_TIMESTAMP.name, (), at),
+            *(
+                (metrics.RULE_FILE_PROBLEMS.name, (("file", path),), float(len(problems)))
+                for path, problems in self._rules.refused
+            ),
         ]
 
 
 def _loaded(
-    load: Callable[[], tuple[Config, Sequence[RuleGroup]]],
+    load: Callable[[Sequence[RuleGroup]], tuple[Config, LoadedRules]],
     sender_for: Callable[[Config], MailSender] | None,
     before: Config,
+    rules: Sequence[RuleGroup],
 ) -> ReloadDone | ReloadRefused:
     try:
-        config, groups = load()
+        config, loaded = load(rules)
         kept = {key: getattr(before, key) for key in NEEDS_RESTART}
         kept_back = tuple(key for key in NEEDS_RESTART if getattr(config, key) != kept[key])
         config = replace(config, **kept)
@@ -188,4 +216,4 @@ def _loaded(
         return ReloadRefused((f"reload: cannot read a file: {error}",))
     except Exception as error:  # noqa: BLE001 - whatever it is, the running configuration stays
         return ReloadRefused((f"reload: bug: {trace(error)}",))
-    return ReloadDone(config, tuple(groups), kept_back, sender)
+    return ReloadDone(config, loaded, kept_back, sender)

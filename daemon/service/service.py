@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from iowarden.collectors.model import Chunk, Outcome, Reading, Sample
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.alert_info import AlertInfo
 from iowarden.daemon.clock import local_zone
+from iowarden.daemon.config.rule_files import LoadedRules
 from iowarden.daemon.control.control_socket import ControlCommand
 from iowarden.daemon.http.exposition import MetricsSnapshot
 from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
@@ -107,8 +108,10 @@ class Dependencies:
     """Metrics of the process itself."""
     store_unparsed: Callable[[Reading[object], float], object] | None = None
     """Saves the text of a reading that could not be parsed; the time is Unix time."""
-    load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None = None
-    """Reads configuration and rules again; may hang."""
+    rules: LoadedRules = field(default_factory=lambda: LoadedRules([]))
+    """The engine's, and the user's rule files that are not loaded."""
+    load: Callable[[Sequence[RuleGroup]], tuple[Config, LoadedRules]] | None = None
+    """Reads configuration and rules again, of which some are in force; may hang."""
     sender_for: Callable[[Config], delivery.MailSender] | None = None
     """Makes the mail sender for a changed configuration."""
     probe: Client | None = None
@@ -176,7 +179,7 @@ class Service:
         self._sample_persistence = SamplePersistence(parts.history, engine, log)
         self.health = ServiceHealth(engine, clock, log, parts.notify)
         self._reloader = Reloader(
-            parts.config,
+            (parts.config, parts.rules),
             clock,
             log,
             parts.notify,
@@ -676,7 +679,7 @@ class Service:
         self._dependencies.readers.set_periods(config.interval_seconds)
         self._dependencies.pollers.drives.configure(config.smart)
         self._dependencies.pollers.directories.configure(config.watch_directories)
-        gone = self._engine.rules.load(loaded.groups, now, config.evaluation_interval_seconds)
+        gone = self._engine.rules.load(loaded.rules.groups, now, config.evaluation_interval_seconds)
         self._tracker.log_removed_rules(gone, now)
         self._mails.retry_refused(recipients(config), now)
         return len(self._engine.rules)

@@ -81,6 +81,7 @@ class Condition(enum.StrEnum):
     NOTIFICATION_UNSENT = "notification_unsent"
     RULE_EVALUATION_FAILING = "rule_evaluation_failing"
     CONFIG_RELOAD_FAILED = "config_reload_failed"
+    RULE_FILE_REFUSED = "rule_file_refused"
     LOG_MESSAGES_LOST = "log_messages_lost"
     UEVENTS_LOST = "uevents_lost"
     PROBE_DOWN = "probe_down"

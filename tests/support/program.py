@@ -278,7 +278,7 @@ class Played(_Written):
         self._post = events.put
         with self._zone():
             settings = load_config(str(self.config))
-            groups = rule_files.load_rules(settings)
+            rules = rule_files.load_for_service(settings)
             self._said = _Said(self.journal_socket, settings.log_level)
             self._player = _Player(self.feed)
             machine = run_command.WatchedMachine(
@@ -287,7 +287,7 @@ class Played(_Written):
             self._service, self._server = run_command.assembled(
                 lambda: load_config(str(self.config)),
                 settings,
-                groups,
+                rules,
                 machine,
                 events,
                 self._said.log,

@@ -10,6 +10,7 @@ import pytest
 
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.rule_files import LoadedRules
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.sender import Sender
@@ -137,12 +138,12 @@ class Reloads:
     def __post_init__(self) -> None:
         """The configuration in force logs nothing below its level."""
         self.reloader = Reloader(
-            parse_config("", "test"),
+            (parse_config("", "test"), LoadedRules([])),
             self.clock,
             TransitionLog(self.journal, lambda: 0.0, self.clock.now),
             self.notified.append,
             self.came.put,
-            load=lambda: (parse_config(self.path.read_text(), "test"), []),
+            load=lambda _: (parse_config(self.path.read_text(), "test"), LoadedRules([])),
             sender_for=None,
             put_in_force=self.put,
         )

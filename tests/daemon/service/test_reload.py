@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.live import RULE, Live, watched
+from support.live import NOTE, RULE, Live, watched
 from support.program import Program
 from support.smtp import smtp_server
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from support.live import Watched
 
 GOOD = "iowarden_config_last_reload_successful"
+REFUSED = "iowarden_rule_file_problems{"
 KEPT = "the previous configuration stays in force"
 ASLEEP = {"/proc/sys/vm/laptop_mode": "5\n"}
 
@@ -128,17 +129,18 @@ def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
     rules = tmp_path / "rules.d"
     rules.mkdir()
     rule = "      - {alert: A, expr: vector(1), labels: {severity: info}}\n"
-    text = f"groups:\n  - name: mine\n    rules:\n{rule * 1000}      - {{alert: B}}\n"
-    (rules / "mine.yaml").write_text(text)
+    (rules / "mine.yaml").write_text(f"groups:\n  - name: mine\n    rules:\n{rule * 1000}")
     live = Live(tmp_path)
     live.restarted()
     program = Program(tmp_path, live)
+    with program.config.open("a") as config:
+        config.write("overrides: {NoSuchAlert: {enabled: no}}\n")
     program.start()
     assert program.process is not None
     try:
         status = Path(f"/proc/{program.process.pid}/status")
         program.until(lambda: caught(status) >> (signal.SIGHUP - 1) & 1, "a handler of SIGHUP")
-        # It arrives while the rules are read: they are invalid, and end the program.
+        # It arrives while the rules are read: an override is invalid, and ends the program.
         assert program.end(signal.SIGHUP) == exit_status.CONFIG
     finally:
         program.close()
@@ -245,22 +247,9 @@ def _unknown_key(host: Watched) -> str:
     return "maill: unknown key"
 
 
-def _rule_syntax(host: Watched) -> str:
-    write_rule(host.program.directory, "warning")
-    path = host.program.directory / "rules.d" / "mine.yaml"
-    path.write_text(path.read_text().replace("> 0", "> > 0"))
-    return "mine.yaml':6:"
-
-
-def _rules_are_no_directory(host: Watched) -> str:
-    (host.program.directory / "rules.d").write_text("")
-    return "rules.d': expected a directory"
-
-
-def _rule_is_a_pipe(host: Watched) -> str:
-    (host.program.directory / "rules.d").mkdir()
-    os.mkfifo(host.program.directory / "rules.d" / "mine.yaml")
-    return "mine.yaml': expected a file"
+def _unknown_override(host: Watched) -> str:
+    change(host, ("", "overrides: {NoSuchAlert: {enabled: no}}\n"))
+    return "overrides: NoSuchAlert: expected the name of a shipped rule"
 
 
 def _no_file(host: Watched) -> str:
@@ -270,7 +259,7 @@ def _no_file(host: Watched) -> str:
 
 @pytest.mark.parametrize(
     "spoil",
-    [_wrong_yaml, _unknown_key, _rule_syntax, _rules_are_no_directory, _rule_is_a_pipe, _no_file],
+    [_wrong_yaml, _unknown_key, _unknown_override, _no_file],
 )
 def test_a_bad_configuration_changes_nothing(
     tmp_path: Path, spoil: Callable[[Watched], str]
@@ -298,6 +287,93 @@ def test_a_bad_configuration_changes_nothing(
         host.wait(8)
         assert host.program.metrics()[GOOD] == 1.0
         assert "ConfigReloadFailed resolved" in host.program.text()
+
+
+def _two_errors(directory: Path) -> str:
+    write_rule(directory, "warning")
+    path = directory / "rules.d" / "mine.yaml"
+    path.write_text(path.read_text().replace("> 0", "> > 0").replace("5s", "nothing"))
+    return "mine.yaml':3:"
+
+
+def _no_utf_8(directory: Path) -> str:
+    write_rule(directory, "warning")
+    (directory / "rules.d" / "mine.yaml").write_bytes(b"groups: \xff")
+    return "mine.yaml': expected a rule file in UTF-8"
+
+
+def _a_shipped_name(directory: Path) -> str:
+    write_rule(directory, "critical")
+    path = directory / "rules.d" / "mine.yaml"
+    path.write_text(path.read_text().replace("LaptopMode", "MdDegraded"))
+    return "expected a name other than that of the alert 'MdDegraded/critical'"
+
+
+def _a_pipe(directory: Path) -> str:
+    (directory / "rules.d").mkdir()
+    os.mkfifo(directory / "rules.d" / "mine.yaml")
+    return "mine.yaml': expected a file"
+
+
+def _no_directory(directory: Path) -> str:
+    (directory / "rules.d").write_text("")
+    return "rules.d': expected a directory"
+
+
+@pytest.mark.parametrize("spoil", [_two_errors, _no_utf_8, _a_shipped_name, _a_pipe, _no_directory])
+def test_a_bad_rule_file_does_not_prevent_the_start(
+    tmp_path: Path, spoil: Callable[[Path], str]
+) -> None:
+    """All other rules are evaluated; journal, mail, metric and status name the file."""
+    words = spoil(tmp_path)
+    good = tmp_path / "rules.d" / "other.yaml"
+    if good.parent.is_dir():
+        good.write_text(NOTE.replace("LaptopMode", "MyOther"))
+    live = Live(tmp_path)
+    live.change(ASLEEP)
+    with watched(tmp_path, live) as host:
+        live.degrade()
+        mails = host.wait(120)
+        subjects = "\n".join(str(mail["Subject"]) for mail in mails)
+        assert "md0" in subjects
+        assert "rules are not loaded" in subjects
+        assert words in host.program.text()
+        metrics = host.program.metrics()
+        (name,) = (name for name in metrics if name.startswith(REFUSED))
+        assert metrics[name] == (2.0 if spoil is _two_errors else 1.0)
+        assert metrics[GOOD] == 1.0
+        assert ("MyOther firing" in host.program.text()) == good.exists()
+        assert "rules: not loaded: '" in host.program.command("status").stdout
+        shutil.rmtree(tmp_path / "rules.d", ignore_errors=True)
+        (tmp_path / "rules.d").unlink(missing_ok=True)
+        reload(host)
+        host.wait(8)
+        assert not any(name.startswith(REFUSED) for name in host.program.metrics())
+        assert "rules: works again" in host.program.text()
+
+
+def test_the_rules_of_a_file_that_became_invalid_stay(tmp_path: Path) -> None:
+    """A typing error while its alert fires ends nothing; the other settings are in force."""
+    write_rule(tmp_path, "warning")
+    live = Live(tmp_path)
+    live.change(ASLEEP)
+    with watched(tmp_path, live) as host:
+        (opened,) = host.wait(80)
+        assert "kept asleep" in opened["Subject"]
+        own = tmp_path / "rules.d" / "mine.yaml"
+        own.write_text(own.read_text().replace("> 0", "> > 0"))
+        change(host, ("", "overrides: {MdDegraded: {enabled: no}}\n"))
+        for _ in range(2):
+            reload(host)
+        (told,) = host.wait(120)
+        assert "rules are not loaded: 1 error" in told["Subject"]
+        assert "LaptopMode inactive" not in host.program.text()
+        live.degrade()
+        assert host.wait(80) == []
+        live.change({"/proc/sys/vm/laptop_mode": "0\n"})
+        (clear,) = host.wait(700)
+        assert clear["Subject"].startswith("[OK]")
+        assert clear["References"] == opened["Message-ID"]
 
 
 def test_a_hangup_while_a_file_hangs_is_reported_and_made_good(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 START = 1_800_000_000.0
 RULE = (("rule", "MyRule"),)
+MY_FILE = (("file", "/etc/iowarden/rules.d/mine.yaml"),)
 MAIL = (("receiver", "mail"),)
 UNREAD = (("document", "incidents"), ("reason", "unreadable"))
 CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
@@ -33,6 +34,7 @@ CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
     ("iowarden_state_unreadable", UNREAD, 0, 1, "StateUnreadable", "warning"),
     ("iowarden_rule_evaluation_failing", RULE, 0, 1, "RuleEvaluationFailing", "warning"),
     ("iowarden_config_last_reload_successful", (), 1, 0, "ConfigReloadFailed", "warning"),
+    ("iowarden_rule_file_problems", MY_FILE, 0, 1, "RuleFileRefused", "warning"),
     ("iowarden_log_messages_lost_total", (), 0, 1, "LogMessagesLost", "info"),
     ("iowarden_uevents_lost_total", (), 0, 1, "UeventsLost", "notice"),
 )
@@ -42,6 +44,7 @@ CONDITIONS = {
     "StateUnreadable": "state_storage",
     "RuleEvaluationFailing": "rule_evaluation_failing",
     "ConfigReloadFailed": "config_reload_failed",
+    "RuleFileRefused": "rule_file_refused",
     "LogMessagesLost": "log_messages_lost",
     "UeventsLost": "uevents_lost",
 }
