@@ -187,7 +187,7 @@ HEALTHY = {
         "slow_load random /dev/md0 9 2 100 100 4 &\nsleep 5400",
     ),
     "few and long requests": healthy(
-        RAID5, "slow_load random /dev/md0 5 8 300 60 4 64 &\nsleep 3600", microseconds=600_000
+        RAID5, "slow_load random /dev/md0 5 8 300 60 4 64 &\nsleep 7200", microseconds=600_000
     ),
     "a load that comes and goes": healthy(
         RAID5,

@@ -209,6 +209,7 @@ class _Step:
         }
         """Disks that another one leaves hardly any of their adapter's queue."""
         self._idle, self._comparable = self._classified()
+        self._absolute = self._busy_without_reason()
 
     def after(self) -> SlowState:
         """Return the state after the window."""
@@ -331,7 +332,7 @@ class _Step:
             pair = mirror and array.peers == 1 and array.ratio < PAIR_RATIO
             self._shown["array"][name] = array
         starved = name in self._starved
-        absolute = not starved and self._completes_hardly_anything(name, own)
+        absolute = name in self._absolute
         siblings, itself = False, None
         if name in self._groups.physical and not starved:
             siblings, itself, seen = self._by_history(name, own)
@@ -404,6 +405,33 @@ class _Step:
         lasts = KNOWN_SECONDS if enough else UNKNOWN_SECONDS
         self._siblings[home, at] = self._now + lasts - SLACK_SECONDS, found
         return found
+
+    def _busy_without_reason(self) -> set[str]:
+        """Return the disks that are always busy, do next to nothing, and are alone to blame.
+
+        If the requests of the other members of its array take as long, its load or their adapter is
+        the reason; for the latter at least three of them must do next to nothing.
+        """
+        found = {
+            name
+            for name, own in self._comparable.items()
+            if name not in self._starved and self._completes_hardly_anything(name, own)
+        }
+        alike: set[str] = set()
+        for group in self._groups.coupled if found else ():
+            named = found.intersection(group.members)
+            if len(named) >= min(TOGETHER, len(group.members)):
+                continue
+            for name in named:
+                times = sorted(
+                    self._windows[other].latency_seconds
+                    for other in group.members
+                    if other != name and other in self._windows
+                )
+                usual = times[(len(times) - 1) // 2] if times else 0.0
+                if self._windows[name].latency_seconds < COUPLED_RATIO * usual:
+                    alike.add(name)
+        return found - alike
 
     def _completes_hardly_anything(self, name: str, own: Window) -> bool:
         """Whether a disk is always busy and does next to nothing, without hanging.

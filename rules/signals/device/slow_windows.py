@@ -53,6 +53,13 @@ class Window(NamedTuple):
     busy_ratio: float
     discarding: bool
 
+    @property
+    def latency_seconds(self) -> float:
+        """Mean of its reads and writes; 0 if it completed neither."""
+        own = [each for each in (self.read, self.write) if each is not None]
+        requests = sum(each.requests for each in own)
+        return sum(e.requests * e.latency_seconds for e in own) / requests if requests else 0.0
+
 
 class Comparison(NamedTuple):
     """A disk against others. `ratio`: its latency over theirs, the floor being the least of it."""
@@ -125,8 +132,7 @@ def as_one(found: Window) -> Direction | None:
     requests = sum(each.requests for each in own)
     if few(found):
         return None
-    total = sum(each.requests * each.latency_seconds for each in own)
-    return Direction(requests, total / requests, found.bytes / found.requests)
+    return Direction(requests, found.latency_seconds, found.bytes / found.requests)
 
 
 def lower_medians(ordered: Sequence[float]) -> tuple[float, float]:

@@ -530,6 +530,28 @@ class TestAbsolute:
         found.run(600, {"sda": self.HARDLY})
         assert found.named("notice") == set()
 
+    def test_a_disk_whose_peers_take_as_long_is_not_to_blame(self) -> None:
+        """Five disks of 600 ms a request, one of which is never idle: its load is the reason."""
+        found = raid()
+        peer = Load(reads=1.3, read_ms=600, read_kib=64, in_flight=1, busy=0.8)
+        own = peer._replace(reads=1.6, busy=1.0)
+        found.run(600, {**dict.fromkeys(FIVE, peer), "sda": own})
+        assert found.named("notice") == set()
+
+    def test_three_members_at_once_are_named(self) -> None:
+        """The reason is what they have in common."""
+        found = raid()
+        peer = self.HARDLY._replace(reads=4, busy=0.8)
+        found.run(600, {**dict.fromkeys(FIVE, peer), **dict.fromkeys(FIVE[:3], self.HARDLY)})
+        assert found.named("warning") == {*FIVE[:3]}
+
+    def test_a_member_whose_peers_are_fast_is_named(self) -> None:
+        """They complete at once what little is left to them."""
+        found = raid()
+        peer = self.HARDLY._replace(read_ms=8, in_flight=0, busy=0.1)
+        found.run(100, {**dict.fromkeys(FIVE, peer), "sda": self.HARDLY})
+        assert found.named("warning") == {"sda"}
+
     @pytest.mark.parametrize("name", ["mmcblk0", "nbd0"])
     def test_a_memory_card_and_a_network_disk_are_not_judged(self, name: str) -> None:
         """A flush takes a card seconds, and that is how it works."""
