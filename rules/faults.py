@@ -266,7 +266,7 @@ RULES = _table(
     _all("CollectorStale", Fault.UNREADABLE),
     _all(
         "NoDiskMonitored StateNotDurable StateUnreadable NotificationUnsent RuleEvaluationFailing"
-        " ConfigReloadFailed RuleFileRefused LogMessagesLost UeventsLost ProbeDown",
+        " RuleEvaluationLate ConfigReloadFailed RuleFileRefused LogMessagesLost UeventsLost ProbeDown",
         Fault.ITSELF,
     ),
 )

@@ -16,14 +16,14 @@ from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import ServiceError, decoded, guarded, requested
 from iowarden.daemon.config.load import machine_name
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import SHIPPED, load_files, load_rules, notes, read_text
+from iowarden.daemon.config.rule_files import load_files, load_rules, notes, read_text
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import listen
 from iowarden.daemon.control.documents import AlertLine, Status
 from iowarden.daemon.terminal import console, exit_status
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.rules.rulefile.overrides import severity
-from iowarden.rules.rulefile.rulefile import Rule
+from iowarden.rules.rulefile.rulefile import SHIPPED, Rule
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:

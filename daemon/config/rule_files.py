@@ -21,6 +21,7 @@ from iowarden.rules.rulefile.overrides import apply, replaced, severity
 from iowarden.rules.rulefile.renamed_names import renamed
 from iowarden.rules.rulefile.rulefile import (
     MAX_RULES,
+    SHIPPED,
     Rule,
     RuleGroup,
     expression_place,
@@ -43,8 +44,6 @@ EVENTS = "events.yaml"
 MAX_RULE_FILE_BYTES = 1024 * 1024
 """Parsed YAML needs a hundred times as much memory, and the unit is limited to 512 MB."""
 MAX_NOTES = 50
-SHIPPED = "shipped "
-"""Prefix of the name of a shipped rule file."""
 SHIPPED_INTERVALS_SECONDS: Mapping[str, float] = {
     **dict.fromkeys(("device", "memory", "writeback"), 1.0),
     **dict.fromkeys(("iowarden", "md", "queue"), 5.0),
@@ -196,7 +195,7 @@ def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES)
     These are selectors that can never match a series, and renamed names, with the new ones.
     Limits: at most `MAX_NOTES` notes, then one line with the number of the others.
     """
-    own = [group for group in groups if not group.file.startswith(SHIPPED)]
+    own = [group for group in groups if not group.is_shipped]
     old = renamed(own, names)
     told = {(id(each.rule), each.position) for each in old}
     found = old + [

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import SHIPPED, load_events, load_shipped
+from iowarden.daemon.config.rule_files import load_events, load_shipped
 from iowarden.daemon.reference.markdown import code, literal, literals, page, table
 from iowarden.rules.rulefile.overrides import severity, thresholds
-from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
+from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

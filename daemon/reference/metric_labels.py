@@ -20,6 +20,7 @@ none:
     iowarden_clock_uptime_seconds
     iowarden_config_last_reload_success_timestamp_seconds
     iowarden_config_last_reload_successful
+    iowarden_rule_evaluation_delay_seconds
     iowarden_direct_reclaims_per_second
     iowarden_disks_none_monitored_seconds
     iowarden_history_records_lost_total

@@ -80,6 +80,7 @@ class Condition(enum.StrEnum):
     STATE_STORAGE = "state_storage"
     NOTIFICATION_UNSENT = "notification_unsent"
     RULE_EVALUATION_FAILING = "rule_evaluation_failing"
+    RULE_EVALUATION_LATE = "rule_evaluation_late"
     CONFIG_RELOAD_FAILED = "config_reload_failed"
     RULE_FILE_REFUSED = "rule_file_refused"
     LOG_MESSAGES_LOST = "log_messages_lost"

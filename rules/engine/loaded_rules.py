@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.evaluator import Expression
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
+GRACE_SECONDS = 0.5
+"""A rule group is due half a second early rather than a whole tick late."""
 RECENT = "iowarden_alert_recent_firings"
 
 
@@ -29,8 +31,8 @@ class LoadedRule:
 
     Fields: `key` is unique among all rules; `metrics` are those it reads, also through recording
     rules, without ALERTS; `windows` is the range it needs, by metric ('' is any); `needs_history`:
-    it could be true only because history is still incomplete; `left_until`: it was too expensive
-    and is not evaluated until then.
+    it could be true only because history is still incomplete; `is_shipped`: it comes with iowarden;
+    `left_until`: it was too expensive and is not evaluated until then.
     """
 
     rule: Rule | RecordingRule
@@ -40,6 +42,7 @@ class LoadedRule:
     metrics: frozenset[str]
     windows: dict[str, float]
     needs_history: bool
+    is_shipped: bool = True
     alerts: Alerts = field(default_factory=dict)
     left_until: float = -math.inf
 
@@ -67,12 +70,33 @@ class LoadedRule:
 
 @dataclass(slots=True)
 class LoadedGroup:
-    """Rules that are evaluated together, in order, and when they are due."""
+    """Rules that are evaluated together, in order, and when they are due.
+
+    Fields: `position`: the next rule of an evaluation that did not end in its tick; `last_seconds`:
+    when one of its rules was evaluated last.
+    """
 
     name: str
     interval_seconds: float
     rules: tuple[LoadedRule, ...]
     due_seconds: float
+    is_shipped: bool = True
+    position: int = 0
+    last_seconds: float = -math.inf
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is to be evaluated, or the rest of it."""
+        return self.position > 0 or now >= self.due_seconds - GRACE_SECONDS
+
+    def delay_seconds(self, now: float) -> float:
+        """Return how much later than due its last rules are evaluated."""
+        return max(0.0, now - self.due_seconds)
+
+    def ended(self, now: float) -> None:
+        """Set when it is due again, all its rules having been evaluated."""
+        self.position = 0
+        interval = self.interval_seconds
+        self.due_seconds = max(self.due_seconds + interval, now + interval / 2)
 
 
 def load(
@@ -93,6 +117,7 @@ def load(
             metrics=_metrics(rule.expression, records),
             windows=windows,
             needs_history=bool(windows) and drift_of(rule.expression).vanishes,
+            is_shipped=group.is_shipped,
         )
 
     return [
@@ -101,6 +126,7 @@ def load(
             group.interval_seconds or default_interval_seconds,
             tuple(loaded(rule, group) for rule in group.rules),
             now,
+            group.is_shipped,
         )
         for group in groups
     ]

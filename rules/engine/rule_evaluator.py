@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import Family, Labels, Sample
+from iowarden.collectors.model import Family, Labels, Sample, trace
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting import results
@@ -37,8 +37,11 @@ EXPENSIVE_SECONDS = 300.0
 again."""
 EXPENSIVE_WORK = MAX_WORK // 10
 """Minimum cost of such a rule: another one may only have been last in its round."""
-GRACE_SECONDS = 0.5
-"""A rule group is due half a second early rather than a whole tick late."""
+OWN_WORK = MAX_WORK // 10
+"""Cost of the user's rules in one tick, after which the others wait for the next one: the shipped
+rules and the loop do not wait for them. A single rule may cost MAX_WORK."""
+RULE_COST, ALERT_COST = 500, 1000
+"""For evaluating a rule of the user at all, and for each of its alerts, in units of cost."""
 _ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
 
 ALERT_FAMILIES = (
@@ -61,6 +64,11 @@ RULE_FAMILIES = (
         "iowarden_rule_evaluation_failures_total",
         "counter",
         "Evaluations of the rule that ended in an error.",
+    ),
+    Family(
+        "iowarden_rule_evaluation_delay_seconds",
+        "gauge",
+        "How far the user's rules are behind their intervals: those that have waited longest.",
     ),
     Family(
         "iowarden_rule_evaluation_failing",
@@ -94,8 +102,9 @@ class RuleEvaluator:
         self.problems: dict[str, str] = {}
         """Error of the last evaluation of each failing rule, by rule name."""
         self._budget = Budget()
-        """Shared by all rules that are due now and their templates: the loop waits for all of
-        them."""
+        """Of the shipped rules that are due now and their templates: the loop waits for all of
+        them. Each rule of the user has one of its own."""
+        self._delay_seconds = 0.0
         self._restored = False
         """Whether the alerts of before the restart are still to be restored."""
         self._reads_alerts = False
@@ -215,26 +224,60 @@ class RuleEvaluator:
     def evaluate(self, now: float) -> list[life.Transition]:
         """Evaluate the rule groups that are due; return the alerts that changed their state."""
         changes: list[life.Transition] = []
-        evaluated = False
         self._budget = Budget()
         if self._restored:
             self._restored = False
             self._feed_alerts(now)
-        for group in self._groups:
-            if now < group.due_seconds - GRACE_SECONDS:
-                continue
-            evaluated = True
-            interval = group.interval_seconds
-            group.due_seconds = max(group.due_seconds + interval, now + interval / 2)
-            for rule in group.rules:
-                before = self._states(rule)
-                changes += self._evaluate(rule, now)
-                if self._states(rule) != before:
-                    self._feed_alerts(now)
-        if evaluated:
+        due = [group for group in self._groups if group.is_due(now)]
+        for group in due:
+            if group.is_shipped:
+                for rule in group.rules:
+                    changes += self._evaluate_and_feed(rule, now)
+                group.ended(now)
+        changes += self._evaluate_own([group for group in due if not group.is_shipped], now)
+        self._delay_seconds = max(
+            (group.delay_seconds(now) for group in due if group.position), default=0.0
+        )
+        if due:
             changes += self._settle_orphans(now)
             self._publish(now)
         return changes
+
+    def _evaluate_own(
+        self, groups: list[loaded_rules.LoadedGroup], now: float
+    ) -> list[life.Transition]:
+        """Evaluate rules of the user up to OWN_WORK, first the group that has waited longest.
+
+        The rest follows in the next ticks, so that however many there are each has its turn.
+        """
+        changes: list[life.Transition] = []
+        left = OWN_WORK
+        for group in sorted(groups, key=lambda each: each.last_seconds):
+            while left > 0 and group.position < len(group.rules):
+                self._budget = Budget()
+                changes += self._evaluate_and_feed(group.rules[group.position], now)
+                left -= RULE_COST + MAX_WORK - self._budget.left
+                group.position += 1
+                group.last_seconds = now
+            if group.position == len(group.rules):
+                group.ended(now)
+        return changes
+
+    def _evaluate_and_feed(self, rule: LoadedRule, now: float) -> list[life.Transition]:
+        """Evaluate a rule, and let those after it read its alerts."""
+        before = self._states(rule)
+        try:
+            changes = self._evaluate(rule, now)
+        except Exception as error:  # noqa: BLE001 - the other rules must be evaluated all the same
+            self._failed(rule, f"bug: {trace(error)}")
+            return []
+        if self._states(rule) != before:
+            self._feed_alerts(now)
+        return changes
+
+    def _failed(self, rule: LoadedRule, problem: str) -> None:
+        self._failures[rule.name] = self._failures.get(rule.name, 0) + 1
+        self.problems[rule.name] = problem
 
     def _states(self, rule: LoadedRule) -> dict[Labels, life.AlertState]:
         """Return the alert states of a rule, if any rule reads ALERTS."""
@@ -274,6 +317,8 @@ class RuleEvaluator:
                 self._hub.store.write(loaded.key, now, results.recorded(rule, samples))
                 self.problems.pop(rule.record, None)
                 return []
+            if not loaded.is_shipped:
+                self._charge_alerts(len(samples))
             found = life.matched(
                 rule, samples, lambda text: self._queries.query(text, now, self._budget)
             )
@@ -282,8 +327,7 @@ class RuleEvaluator:
             spent = before - self._budget.left
             if isinstance(error, TooExpensiveError) and spent > EXPENSIVE_WORK:
                 loaded.left_until = now + EXPENSIVE_SECONDS
-            self._failures[loaded.name] = self._failures.get(loaded.name, 0) + 1
-            self.problems[loaded.name] = str(error)
+            self._failed(loaded, str(error))
             return []
         self.problems.pop(rule.alert, None)
         changes = self._part_with_others(loaded, now)
@@ -294,6 +338,15 @@ class RuleEvaluator:
         stepped, further = life.next_alerts(rule, present, found, now)
         loaded.alerts = {**{k: alert for k, alert in gone.items() if alert.active}, **stepped}
         return [*changes, *more, *self._named(loaded, further)]
+
+    def _charge_alerts(self, count: int) -> None:
+        """Take the cost of alerts before their texts are rendered. Errors: TooExpensiveError."""
+        self._budget.left -= ALERT_COST * count
+        if self._budget.left < 0:
+            raise TooExpensiveError(
+                f"too expensive: {count:,} alerts, and a rule may have {MAX_WORK // ALERT_COST:,};"
+                " aggregate, or select less"
+            )
 
     def _named(
         self, rule: LoadedRule, changes: Iterable[life.Transition]
@@ -413,6 +466,7 @@ class RuleEvaluator:
             RULE_FAMILIES,
             [
                 ("iowarden_rules", (), float(len(self._rules))),
+                ("iowarden_rule_evaluation_delay_seconds", (), self._delay_seconds),
                 *(
                     ("iowarden_rule_evaluation_failures_total", (("rule", name),), count)
                     for name, count in failures

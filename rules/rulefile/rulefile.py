@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+SHIPPED = "shipped "
+"""Prefix of the name of a shipped rule file."""
 MAX_RULES = 10_000
 """Anchors can repeat a list; this limits what a small file can expand to."""
 
@@ -65,6 +67,11 @@ class RuleGroup:
     limit: int
     rules: tuple[Rule | RecordingRule, ...]
     file: str
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it comes with iowarden."""
+        return self.file.startswith(SHIPPED)
 
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")

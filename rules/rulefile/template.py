@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.rulefile.printf import Struct, Value
 from iowarden.rules.rulefile.template_functions import RenderError
-from iowarden.rules.rulefile.template_parser import Query, Scope, compile_text
+from iowarden.rules.rulefile.template_parser import Output, Query, Scope, compile_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,12 +56,12 @@ class Template:
             return self.text
         write, slots = _compiled(self.text)
         variables: list[Value] = [root, own, external, external_url, value, *[None] * slots]
-        parts: list[str] = []
+        output = Output()
         try:
-            write(Scope(root, variables, query, Steps(MAX_STEPS)), parts)
+            write(Scope(root, variables, query, Steps(MAX_STEPS)), output)
         except (RenderError, RegexError, RecursionError) as error:
             return f"<error expanding template: {error}>"
-        return "".join(parts)
+        return str(output)
 
 
 def compile_template(text: str) -> Template:

@@ -1,7 +1,7 @@
 """Lexer and recursive descent parser of templates: compiles `{{ ... }}` to closures.
 
 Source: Go, package text/template, 'Actions', 'Pipelines', 'Variables'. Limits: `MAX_NESTING`;
-`MAX_PARTS` of a text that is rendered.
+`MAX_CHARACTERS` of a text that is rendered, and of each value that is made for it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ Query = Callable[[str], "list[Sample]"]
 """Evaluates an expression at the time of the alert."""
 
 MAX_NESTING = 50
-MAX_PARTS = 100_000
-"""Of a text; each iteration of a 'range' is one. Nested ones could run for hours."""
+MAX_CHARACTERS = 100_000
+"""Of a text; each iteration of a 'range' is one: nested ones could run for hours.
+
+Without a limit, `$x = printf "%s%s" $x $x` in a 'range' takes all memory.
+"""
 
 
 class TemplateError(Exception):
@@ -56,8 +59,30 @@ class Scope:
     steps: Steps
 
 
+class Output:
+    """The text of a rendering as far as it is written. Limits: MAX_CHARACTERS."""
+
+    __slots__ = ("_left", "_parts")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._parts: list[str] = []
+        self._left = MAX_CHARACTERS
+
+    def append(self, text: str) -> None:
+        """Add a part, which may be empty. Errors: RenderError."""
+        self._left -= 1 + len(text)
+        if self._left < 0:
+            raise RenderError(f"more than {MAX_CHARACTERS} characters; range over less")
+        self._parts.append(text)
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return "".join(self._parts)
+
+
 _Evaluate = Callable[[Scope], Value]
-Write = Callable[[Scope, list[str]], None]
+Write = Callable[[Scope, Output], None]
 """Appends the output of an action or a text."""
 
 
@@ -178,9 +203,9 @@ class _Parser:
         self._nesting -= 1
         del self._names[known:]
 
-        def write_all(scope: Scope, parts: list[str]) -> None:
+        def write_all(scope: Scope, output: Output) -> None:
             for write in writes:
-                write(scope, parts)
+                write(scope, output)
 
         return write_all, word
 
@@ -253,8 +278,8 @@ class _Parser:
         evaluate, declares = self._pipeline("command")
         self._closed("command")
         if declares:
-            return lambda scope, _parts: _discard(evaluate(scope))
-        return lambda scope, parts: parts.append(plain(evaluate(scope)))
+            return lambda scope, _output: _discard(evaluate(scope))
+        return lambda scope, output: output.append(plain(evaluate(scope)))
 
     def _block(self, word: str) -> Write:
         self._advance()
@@ -277,14 +302,14 @@ class _Parser:
         if word == "range":
             return _range(evaluate, slots, body, otherwise)
 
-        def write(scope: Scope, parts: list[str]) -> None:
+        def write(scope: Scope, output: Output) -> None:
             value = evaluate(scope)
             if not is_true(value):
-                otherwise(scope, parts)
+                otherwise(scope, output)
             elif word == "with":
-                body(Scope(value, scope.variables, scope.query, scope.steps), parts)
+                body(Scope(value, scope.variables, scope.query, scope.steps), output)
             else:
-                body(scope, parts)
+                body(scope, output)
 
         return write
 
@@ -477,7 +502,12 @@ class _Parser:
             ready = [
                 checked(name, kind, value(scope)) for kind, value in zip(types, values, strict=True)
             ]
-            return call(scope.steps, *ready) if row.searches else call(*ready)
+            made = call(scope.steps, *ready) if row.searches else call(*ready)
+            if isinstance(made, str) and len(made) > MAX_CHARACTERS:
+                raise RenderError(
+                    f"{function.function}: more than {MAX_CHARACTERS} characters; shorten its text"
+                )
+            return made
 
         return _Operand(evaluate, function.position)
 
@@ -498,10 +528,10 @@ class _Parser:
 
 
 def _constant_text(text: str) -> Write:
-    return lambda _scope, parts: parts.append(text)
+    return lambda _scope, output: output.append(text)
 
 
-def _nothing(_scope: Scope, _parts: list[str]) -> None:
+def _nothing(_scope: Scope, _output: Output) -> None:
     """Write nothing: no {{else}}."""
 
 
@@ -559,7 +589,7 @@ def _lazy(values: list[_Evaluate], *, stops_at: bool) -> _Evaluate:
 
 
 def _range(evaluate: _Evaluate, slots: list[int], body: Write, otherwise: Write) -> Write:
-    def write(scope: Scope, parts: list[str]) -> None:
+    def write(scope: Scope, output: Output) -> None:
         value = evaluate(scope)
         pairs: list[tuple[Value, Value]]
         match value:
@@ -570,13 +600,11 @@ def _range(evaluate: _Evaluate, slots: list[int], body: Write, otherwise: Write)
             case _:
                 raise RenderError(f"range can't iterate over {type_name(value)}")
         for pair in pairs:
-            parts.append("")  # an iteration without output takes time as well
-            if len(parts) > MAX_PARTS:
-                raise RenderError(f"more than {MAX_PARTS} parts of text; range over less")
+            output.append("")  # an iteration without output takes time as well
             for slot, element in zip(reversed(slots), reversed(pair), strict=False):
                 scope.variables[slot] = element
-            body(Scope(pair[1], scope.variables, scope.query, scope.steps), parts)
+            body(Scope(pair[1], scope.variables, scope.query, scope.steps), output)
         if not pairs:
-            otherwise(scope, parts)
+            otherwise(scope, output)
 
     return write

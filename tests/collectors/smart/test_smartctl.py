@@ -825,15 +825,16 @@ def test_each_bit_of_the_exit_status_has_its_meaning(
 
 @pytest.mark.skipif(shutil.which("smartctl") is None, reason="no smartctl here")
 @pytest.mark.parametrize(
-    ("arguments", "cover"),
+    ("arguments", "expected"),
     [
-        (("/dev/sdzz",), ReadStatus.UNREADABLE),
-        (("/dev/null",), ReadStatus.NO_SMART),
-        (("-d", "no-such-type", "/dev/null"), ReadStatus.UNPARSED),
+        (("/dev/sdzz",), {ReadStatus.UNREADABLE}),
+        # Debian's reports what it is; Ubuntu's cannot tell.
+        (("/dev/null",), {ReadStatus.NO_SMART, ReadStatus.UNREADABLE}),
+        (("-d", "no-such-type", "/dev/null"), {ReadStatus.UNPARSED}),
     ],
 )
 def test_the_smartctl_of_this_machine_is_understood(
-    arguments: tuple[str, ...], cover: ReadStatus
+    arguments: tuple[str, ...], expected: set[ReadStatus]
 ) -> None:
     """A missing device, a device that is none, and an unknown type."""
     done = subprocess.run(
@@ -843,7 +844,7 @@ def test_the_smartctl_of_this_machine_is_understood(
         check=False,
         timeout=30,
     )
-    assert refused(done.stdout).status is cover
+    assert refused(done.stdout).status in expected
 
 
 _NOT_WELL = (

@@ -168,7 +168,8 @@ def test_a_user_whom_a_directory_is_closed_to_learns_how_full_the_disk_in_it_is(
         script += f"mkfs.ext4 -q {disk.name} >&2\nmount -o loop {disk.name} {place}\n"
     found = run_apart(script, CLOSED.format(places=places), processes=True)
     assert found["alone"] == [f"'{place}': Permission denied" for place in places]
-    assert all(4 << 20 < size_bytes < 8 << 20 for size_bytes in found["helped"])
+    # The journal is not counted; with Ubuntu's larger blocks it takes half of the disk.
+    assert all(3 << 20 < size_bytes < 8 << 20 for size_bytes in found["helped"]), found
     # A probe that fails at one is not waited for as long at the next.
     assert found["seconds"][:1] == [5.0]
     assert set(found["seconds"][1:]) == {1.0}

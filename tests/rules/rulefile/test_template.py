@@ -277,4 +277,23 @@ def test_ranges_in_one_another_come_to_an_end() -> None:
     disks = [Sample("m", (("device", f"sd{number}"),), 1.0) for number in range(300)]
     nested = "{{ range $x }}{{ range $x }}{{ range $x }}{{ end }}{{ end }}{{ end }}"
     text = compile_template(f'{{{{ with $x := query "m" }}}}{nested}{{{{ end }}}}')
-    assert "more than 100000 parts" in text.render({}, 1.0, lambda _: disks)
+    assert "more than 100000 characters" in text.render({}, 1.0, lambda _: disks)
+
+
+@pytest.mark.parametrize(
+    "doubled",
+    [
+        '{{ $x = printf "%s%s" $x $x }}',
+        "{{ $x = print $x $x }}",
+        '{{ $x = reReplaceAll "." "$0$0" $x }}',
+        "{{ $x }}{{ $x }}{{ $x }}",
+    ],
+)
+def test_a_text_that_doubles_itself_comes_to_an_end(doubled: str) -> None:
+    """Forty times, it would take all memory of the host."""
+    disks = [Sample("m", (("device", f"sd{number}"),), 1.0) for number in range(40)]
+    big = "x" * 60_000
+    text = compile_template(
+        f'{{{{ $x := "{big}" }}}}{{{{ range query "m" }}}}{doubled}{{{{ end }}}}'
+    )
+    assert "more than 100000 characters" in text.render({}, 1.0, lambda _: disks)

@@ -43,6 +43,7 @@ CONDITIONS = {
     "NotificationUnsent": "notification_unsent",
     "StateUnreadable": "state_storage",
     "RuleEvaluationFailing": "rule_evaluation_failing",
+    "RuleEvaluationLate": "rule_evaluation_late",
     "ConfigReloadFailed": "config_reload_failed",
     "RuleFileRefused": "rule_file_refused",
     "LogMessagesLost": "log_messages_lost",
