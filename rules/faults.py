@@ -266,7 +266,8 @@ RULES = _table(
     _all("CollectorStale", Fault.UNREADABLE),
     _all(
         "NoDiskMonitored StateNotDurable StateUnreadable NotificationUnsent RuleEvaluationFailing"
-        " RuleEvaluationLate ConfigReloadFailed RuleFileRefused LogMessagesLost UeventsLost ProbeDown",
+        " RuleEvaluationLate ConfigReloadFailed RuleFileRefused LogMessagesLost UeventsLost"
+        " ProbeDown",
         Fault.ITSELF,
     ),
 )
