@@ -35,6 +35,7 @@ from iowarden.rules.promql.functions import (
     round_to,
     sort,
 )
+from iowarden.rules.promql.histogram import histogram_quantile
 from iowarden.rules.promql.lexer import position_error
 from iowarden.rules.promql.operators import TESTS, computation, vector_matcher
 from iowarden.rules.promql.parser import parse
@@ -497,6 +498,8 @@ def _call_with_more(node: Call) -> VectorFunction:
             return _clamped(node)
         case "label_replace" | "label_join":
             return _labelled(node)
+        case "histogram_quantile":
+            return _quantile_of_histograms(node)
     _refuse(node, f"expected an instant vector, got {_describe(node)}")
 
 
@@ -550,6 +553,17 @@ def _labelled(node: Call) -> VectorFunction:
                 vector(run, at), destination, separator, sources, run.relabel
             )
     _refuse(node, f"expected an instant vector, got {_describe(node)}")
+
+
+def _quantile_of_histograms(node: Call) -> VectorFunction:
+    rank, vector = _scalar(node.arguments[0]), _vector(node.arguments[1])
+
+    def quantiles(run: EvaluationRun, at: float) -> Vector:
+        items = vector(run, at)
+        run.spend(len(items) * (RELABELLED_COST + GROUPED_COST))
+        return distinct(histogram_quantile(rank(run, at), items))
+
+    return quantiles
 
 
 def _aggregation(node: Aggregation) -> VectorFunction:

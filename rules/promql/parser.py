@@ -461,7 +461,9 @@ class _Parser:
         if function in EXPERIMENTAL_FUNCTIONS:
             self._refuse_experimental(position, f"the function '{function}'")
         if function in HISTOGRAM_FUNCTIONS:
-            message = f"the function '{function}' is not supported: there are no histograms here"
+            message = (
+                f"the function '{function}' is not supported: there are no native histograms here"
+            )
             self._fail(position, f"{message}; leave this rule to a Prometheus server")
         arguments = self._arguments("")
         if function not in FUNCTIONS:

@@ -71,6 +71,7 @@ FUNCTIONS: Mapping[str, FunctionSignature] = {
     "clamp": FunctionSignature(("instant vector", "scalar", "scalar")),
     "clamp_max": FunctionSignature(("instant vector", "scalar")),
     "clamp_min": FunctionSignature(("instant vector", "scalar")),
+    "histogram_quantile": FunctionSignature(("scalar", "instant vector")),
     "label_join": FunctionSignature(
         ("instant vector", "string", "string", "string"), last="repeated"
     ),
@@ -90,9 +91,10 @@ EXPERIMENTAL_FUNCTIONS = frozenset(
     ts_of_min_over_time""".split()
 )
 HISTOGRAM_FUNCTIONS = frozenset(
-    """histogram_avg histogram_count histogram_fraction histogram_quantile histogram_stddev
-    histogram_stdvar histogram_sum""".split()
+    """histogram_avg histogram_count histogram_fraction histogram_stddev histogram_stdvar
+    histogram_sum""".split()
 )
+"""Of native histograms; histogram_quantile also takes classic ones."""
 AGGREGATIONS: Mapping[str, Type | None] = {
     **dict.fromkeys("avg count group max min stddev stdvar sum".split()),
     "bottomk": "scalar",
