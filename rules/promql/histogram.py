@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ BOUND = "le"
 """The label with the upper bound of a bucket, which contains all values up to it."""
 TOLERANCE = 1e-12
 """Counts that differ by less, relatively, are equal: their difference comes from rounding."""
+_LEAST_NORMAL, _LARGEST = 2.0**-1022, (2 - 2.0**-52) * 2.0**1023
+"""Of float64."""
 _NUMBER = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf(inity)?)", re.ASCII | re.IGNORECASE)
 
 
@@ -90,7 +91,6 @@ def _almost_equal(left: float, right: float) -> bool:
     if left == right:
         return True
     total, apart = abs(left) + abs(right), abs(left - right)
-    least = sys.float_info.min
-    if left == 0 or right == 0 or total < least:
-        return apart < TOLERANCE * least
-    return apart / min(total, sys.float_info.max) < TOLERANCE
+    if left == 0 or right == 0 or total < _LEAST_NORMAL:
+        return apart < TOLERANCE * _LEAST_NORMAL
+    return apart / min(total, _LARGEST) < TOLERANCE
