@@ -130,6 +130,7 @@ def _matched(node: Binary) -> Join:
     """Return arithmetic and comparison between two vectors."""
     key = _key(node.matching)
     grouped, swapped = bool(node.matching.many), node.matching.many == "right"
+    relabelled = bool(node.matching.include)
     result = _combination(node)
     combined = _result_labels(node)
     side = "left" if swapped else "right"
@@ -163,14 +164,15 @@ def _matched(node: Binary) -> Join:
                     raise EvaluationError(_MANY_TO_ONE)
                 taken.add(group)
             value = result(partner[2], item[2]) if swapped else result(item[2], partner[2])
-            if value is None:
+            if value is None and not relabelled:
                 continue
             name, labels = combined(item, partner, group)
-            if grouped:
+            if grouped:  # Before the comparison, too, where labels can become equal.
                 if (name, labels) in taken:
                     raise EvaluationError(_NOT_UNIQUE)
                 taken.add((name, labels))
-            found.append((name, labels, value))
+            if value is not None:
+                found.append((name, labels, value))
         return found
 
     return matched

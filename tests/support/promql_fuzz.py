@@ -650,7 +650,7 @@ KNOWN = (
         "since 3.9, #17668, a comparison of many to one is an error even where none compares well",
         lambda one: (
             isinstance(one.here, str)
-            and "many-to-one" in one.here
+            and ("many-to-one" in one.here or "grouping labels" in one.here)
             and isinstance(one.there, dict)
             and any(f" {operator} " in one.query.text for operator in COMPARISONS)
         ),

@@ -299,6 +299,8 @@ def test_or_binds_weaker_than_and() -> None:
         ("up * on() group_left() limit_celsius", "on the right hand-side"),
         ("limit_celsius * on() group_right() up", "on the left hand-side"),
         ("limit_celsius * on() group_left(device) up", "grouping labels must ensure unique"),
+        # None of them is greater, but all would have the same labels.
+        ("limit_celsius < on() group_left(device) up", "grouping labels must ensure unique"),
         ('-{__name__=~"temperature_celsius|other", device="sda"}', "same labelset"),
         ('{__name__=~"temperature_celsius|other", device="sda"} + 1', "same labelset"),
         ('abs({__name__=~"temperature_celsius|other", device="sda"})', "same labelset"),
