@@ -19,7 +19,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.sanitize import one_line
+from iowarden.daemon.sanitize import escaped, one_line
+from iowarden.daemon.sanitize import name as safe_name
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
@@ -213,26 +214,21 @@ def _name(level: int) -> str:
 def encode(fields: dict[str, str | int | None]) -> bytes:
     """Return one entry of the native protocol; fields that are None or '' are left out.
 
-    A value with a newline is sent with its length, 64 bits little-endian, as the protocol requires.
+    Texts are escaped: journalctl shows a field with a control character as '[12B blob data]'. Only
+    the message may have several lines; then it is sent with its length, 64 bits little-endian, as
+    the protocol requires.
     """
     entry = bytearray()
     for name, value in fields.items():
         if value is None or value == "":
             continue
-        data = _bytes(str(value))
+        text = str(value)
+        data = (escaped(text, "\n\t") if name == "MESSAGE" else safe_name(text)).encode()
         if b"\n" in data:
             entry += name.encode() + b"\n" + struct.pack("<Q", len(data)) + data + b"\n"
         else:
             entry += name.encode() + b"=" + data + b"\n"
     return bytes(entry)
-
-
-def _bytes(text: str) -> bytes:
-    """Return UTF-8, with undecodable bytes of a name unchanged: the journal accepts any byte."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace")
 
 
 class _StderrWriter:

@@ -23,7 +23,7 @@ class CodecError(ValueError):
 
 def encode(value: object) -> str:
     """Return the JSON text of dataclasses, tuples, mappings by text, enums and plain values."""
-    return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(plain(value), separators=(",", ":"), ensure_ascii=False)
 
 
 def decode(cls: type[Document], text: str) -> Document:
@@ -49,15 +49,16 @@ def text(found: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """Return a value as dicts, lists, texts and numbers. Fields and keys: as in JSON."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list | frozenset):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
 
 

@@ -1,9 +1,24 @@
-"""Sanitizes text from outside - device names, kernel lines, server answers - for a single line."""
+"""Sanitizes text from outside - device names, kernel lines, server answers - for every output.
+
+The one boundary: labels of '/metrics' (`name`), JSON and the control socket (`document`), the
+journal (`escaped`), terminals and mails (`one_line`). What is escaped: collectors/printable.py.
+"""
 
 from __future__ import annotations
 
-ELLIPSIS = "..."
-"""Plain ASCII, so that a subject does not need encoding because of it."""
+import json
+from collections.abc import Mapping
+
+from iowarden.collectors.printable import ELLIPSIS, escape, escaped, name
+
+__all__ = ["ELLIPSIS", "document", "escaped", "json_text", "name", "one_line", "shorten"]
+
+MAX_TEXT_CHARACTERS = 10_000
+"""Of a line in JSON: longer than any of iowarden's own."""
+_SEVERAL_LINES = frozenset(
+    {"advice", "description", "meaning", "problems", "stderr", "text", "traceback", "unknown"}
+)
+"""Fields of documents whose text may have several lines."""
 
 
 def one_line(text: str, max_characters: int = 1000) -> str:
@@ -26,18 +41,33 @@ def shorten(text: str, max_characters: int) -> str:
     return (text[: max(max_characters - len(ELLIPSIS), 0)].rstrip() + ELLIPSIS)[:max_characters]
 
 
+def document(value: object, field: str = "") -> object:
+    """Return a JSON document with every text escaped; labels' values and keys as by `name`.
+
+    Only the fields that have several lines keep line ends.
+    """
+    if isinstance(value, str):
+        if field == "labels":
+            return name(value)
+        if field in _SEVERAL_LINES:
+            return escaped(value, "\n\t")
+        left_out = len(value) - MAX_TEXT_CHARACTERS
+        line = escaped(value[:MAX_TEXT_CHARACTERS])
+        return f"{line}{ELLIPSIS} ({left_out} more characters)" if left_out > 0 else line
+    if isinstance(value, Mapping):
+        inner = field if field == "labels" else ""
+        return {name(str(key)): document(each, inner or str(key)) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [document(each, field) for each in value]
+    return value
+
+
+def json_text(value: object, indent: int | None = 2) -> str:
+    """Return a document as JSON in ASCII; what is escaped stays so when it is decoded."""
+    return json.dumps(document(value), indent=indent)
+
+
 def _visible(character: str) -> str:
     if character.isspace():
         return " "
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # surrogateescape, PEP 383: a byte that was not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    return (
-        f"\\x{code:02x}"
-        if code <= 0xFF
-        else f"\\u{code:04x}"
-        if code <= 0xFFFF
-        else f"\\U{code:08x}"
-    )
+    return character if character.isprintable() else escape(character)

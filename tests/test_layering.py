@@ -240,6 +240,7 @@ ARROWS = """\
 collectors.event: -
 collectors.json_text: -
 collectors.model: -
+collectors.printable: -
 collectors.probe_reply: -
 collectors.raid.log_alignment: -
 collectors.machine: model
@@ -255,7 +256,7 @@ collectors.procfs: filesystem machine model source
 collectors.raid.backend: machine model raid.controller
 collectors.raid.states: raid.controller raid.output
 collectors.recording: filesystem machine model source
-collectors.block: filesystem machine model probe_reply procfs program source sysfs
+collectors.block: filesystem machine model printable probe_reply procfs program source sysfs
 collectors.raid.threeware: event machine model program raid.backend raid.controller raid.output
     raid.states
 collectors.md: block event machine model program source sysfs
@@ -350,7 +351,7 @@ daemon.alert_info: metrics sanitize
 daemon.trace_client: control json_codec probe_client sanitize trace
 daemon.config: duration metrics
 daemon.check: clock config control exporters installation polling sanitize
-daemon.http: config
+daemon.http: config sanitize
 daemon.setup: check config sanitize terminal
 daemon.notify: clock config control journal json_codec metrics sanitize storage transition_log
 daemon.service: alert_info clock config control http journal json_codec locate metrics notify

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, ReadError
+from iowarden.collectors.printable import name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -72,5 +73,5 @@ def read_text(root: Machine, path: str) -> str | None:
 
 
 def normalized(text: str) -> str | None:
-    """Return text on one line without superfluous blanks, None if there is nothing else."""
-    return " ".join(text.replace("\0", " ").split()) or None
+    """Return text on one line without superfluous blanks, safe to show; None if it is blank."""
+    return name(" ".join(text.replace("\0", " ").split())) or None

@@ -27,7 +27,6 @@ is true for an unparsed line that indicates a fault, or contradicts another.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,7 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.raid.controller import ComponentHealth, Controllers
 from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, PollResult, ReadStatus
+from iowarden.daemon import sanitize
 from iowarden.daemon.check import findings
 from iowarden.daemon.check.report import count
 from iowarden.rules.advice import facts, last_copies
@@ -170,7 +170,7 @@ class Explanation:
         events = [dataclasses.asdict(each) for each in self.events]
         for each in events:
             each["class"] = each.pop("kind")
-        return json.dumps(
+        return sanitize.json_text(
             {
                 "kind": self.kind,
                 "outputs": list(self.outputs),

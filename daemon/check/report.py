@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import re
 import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from iowarden.daemon import sanitize
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class CheckReport:
     def json(self) -> str:
         """Return the report as JSON."""
         found = sorted(self.findings, key=lambda f: _LEVELS.index(f.level))
-        return json.dumps(
+        return sanitize.json_text(
             {
                 "status": self.status,
                 "summary": self.summary(),

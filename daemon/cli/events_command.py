@@ -6,7 +6,6 @@ Exit status as in daemon.cli.service_client.
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from iowarden.daemon.control.documents import (
     IncidentDetail,
     IncidentList,
 )
-from iowarden.daemon.sanitize import shorten
+from iowarden.daemon.sanitize import json_text, shorten
 from iowarden.daemon.storage.event_rows import OWN, EventFilter
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import count, subcommand, time_past
@@ -150,7 +149,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _print_event(event: EventLine, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        print_raw(json.dumps(dataclasses.asdict(event)))
+        print_raw(json_text(dataclasses.asdict(event), None))
         return
     text = event_text(event)
     print_raw(shorten(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)

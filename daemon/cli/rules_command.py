@@ -6,7 +6,6 @@ Exit status: 0; `check` 78 if a rule cannot be loaded, `test` 1 if a test fails.
 from __future__ import annotations
 
 import glob
-import json
 import os
 import sys
 from pathlib import Path
@@ -121,7 +120,7 @@ def _list(arguments: argparse.Namespace) -> int:
     groups = load_rules(settings)
     lines = _lines(groups, _alerts(arguments))
     if arguments.json:
-        sys.stdout.write(json.dumps(lines, indent=2) + "\n")
+        console.print_json(lines)
         return 0
     columns = ("rule", "severity", "state", "source", "expression")
     rows = tuple(tuple(console.printable(line[column]) for column in columns) for line in lines)

@@ -26,7 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.collectors.model import trace
-from iowarden.daemon import json_codec
+from iowarden.daemon import json_codec, sanitize
 from iowarden.daemon.control.peer import Names, credentials
 from iowarden.daemon.control.roles import (
     ACTIONS,
@@ -535,8 +535,8 @@ def _no_number(text: str) -> float:
 
 
 def _line(document: object) -> bytes:
-    # A lone surrogate, of a name that is not UTF-8, becomes its JSON escape.
-    return json_codec.encode(document).encode(errors="backslashreplace") + b"\n"
+    plain = sanitize.document(json_codec.plain(document))
+    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def _is_unlimited(uid: int) -> bool:

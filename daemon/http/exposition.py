@@ -15,6 +15,7 @@ from prometheus_client.samples import Sample as Line
 from prometheus_client.utils import floatToGoString
 
 from iowarden.collectors.model import Chunk, Family, Sample
+from iowarden.daemon import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ class _Written:
 
     family: Family
     samples: tuple[Sample, ...]
+    """() if some had the same labels: it is rendered anew each time."""
     head: str
     series: tuple[str, ...]
     text: bytes
@@ -117,6 +119,8 @@ class Exposition:
             elif samples:
                 try:
                     written[family.name] = _write(family, samples, known.get(family.name))
+                    if not written[family.name].samples:
+                        self._fail(family.name, "some with the same labels; all but one", chunk)
                 except Exception as error:  # noqa: BLE001 - one bad family must not end the scrape
                     self._fail(family.name, f"{type(error).__name__}: {error.args[:1]}", chunk)
         return _Rendered(chunk.version, written)
@@ -144,22 +148,16 @@ def _write(family: Family, samples: tuple[Sample, ...], previous: _Written | Non
             ]
             text = (head + "".join(lines)).encode()
             return _Written(family, samples, head, series, text)
-    text = _text(family, samples)
+    text = generate_latest(_One(_metric(family, samples)))
     # a newline in a help text or label is escaped, so each line is one sample
     help_line, type_line, *lines = text.decode().split("\n")[:-1]
     series = tuple(line[: line.rindex(" ") + 1] for line in lines)
+    if len(unique := dict(zip(reversed(series), reversed(lines), strict=True))) < len(series):
+        # Two names that are one once escaped: Prometheus would take one of their values at random.
+        lines = [*reversed(unique.values())]
+        text = "\n".join((help_line, type_line, *lines, "")).encode()
+        return _Written(family, (), "", (), text)
     return _Written(family, samples, f"{help_line}\n{type_line}\n", series, text)
-
-
-def _text(family: Family, samples: tuple[Sample, ...]) -> bytes:
-    try:
-        return generate_latest(_One(_metric(family, samples)))
-    except UnicodeEncodeError:  # rare, so only now: a lone surrogate in a label of a device
-        whole = tuple(
-            (name, tuple((key, _whole(value)) for key, value in labels), value)
-            for name, labels, value in samples
-        )
-        return generate_latest(_One(_metric(family, whole)))
 
 
 def _metric(family: Family, samples: tuple[Sample, ...]) -> Metric:
@@ -170,10 +168,8 @@ def _metric(family: Family, samples: tuple[Sample, ...]) -> Metric:
     if kind == "counter":
         name, kind = (name[:-6], kind) if name.endswith("_total") else (name, "unknown")
     metric = Metric(name, family.help, kind)
-    metric.samples = [Line(name, dict(labels), value) for name, labels, value in samples]
+    metric.samples = [
+        Line(name, {key: sanitize.name(each) for key, each in labels}, value)
+        for name, labels, value in samples
+    ]
     return metric
-
-
-def _whole(text: str) -> str:
-    """Return the text with each lone surrogate replaced by U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

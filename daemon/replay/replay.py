@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import email
 import email.policy
-import json
 import queue
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from iowarden.collectors.block import uevents
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recording import Frame, Recording, RecordingError
-from iowarden.daemon import journal, json_codec
+from iowarden.daemon import journal, json_codec, sanitize
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.http.exposition import Exposition
@@ -120,7 +119,7 @@ class Replayed:
 
     def json(self, differences: Sequence[str]) -> str:
         """Return the result as JSON."""
-        return json.dumps(
+        return sanitize.json_text(
             {
                 "frames": self.frames,
                 "seconds": self.seconds,

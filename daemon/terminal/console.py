@@ -8,14 +8,13 @@ escaped before it reaches a terminal.
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.daemon.clock import local_zone
-from iowarden.daemon.sanitize import one_line
+from iowarden.daemon.sanitize import json_text, one_line
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def print_raw(text: str) -> None:
 
 def print_json(answer: object) -> None:
     """Print an answer as JSON."""
-    print_raw(json.dumps(answer, indent=2))  # ASCII: nothing in it needs escaping
+    print_raw(json_text(answer))
 
 
 def progress_bars(decimals: int = 0) -> Progress:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from shlex import quote
 
+from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.advice.facts import DeviceKind
 from iowarden.rules.advice.step import StepContext, listed
 from iowarden.rules.topology.device_identity import identity
@@ -31,7 +32,7 @@ def fsck(step: StepContext) -> list[str]:
             )
         ]
     points = facts.mounts_of(name)
-    point = step.own.get("mountpoint") or next((m.mount_point for m in points), "")
+    point = step.own.get("mountpoint") or next((safe_name(m.mount_point) for m in points), "")
     kind = step.own.get("fstype") or next((m.kind for m in points), "")
     if kind == "btrfs":
         return _btrfs_at(point) if point else []
@@ -81,7 +82,11 @@ def fsck(step: StepContext) -> list[str]:
 
 def btrfs(step: StepContext) -> list[str]:
     """How to show the error counts of a btrfs, and scrub it; by its mount point."""
-    points = {m.source: m.mount_point for m in reversed(step.facts.of.mounts) if m.kind == "btrfs"}
+    points = {
+        m.source: safe_name(m.mount_point)
+        for m in reversed(step.facts.of.mounts)
+        if m.kind == "btrfs"
+    }
     if len(points) != 1:  # sysfs does not show which of several
         return [
             "Its mount point, for 'btrfs device stats' and 'btrfs scrub start':",
@@ -162,7 +167,7 @@ def _bad_below(step: StepContext) -> list[str]:
         if each.leaf and (each.name in facts.of.in_trouble or each.host in facts.of.adapters):
             found[f"{each.name} has a fault"] = None
     # sysfs drops at once what a removed disk carried
-    points = (mount.mount_point for mount in facts.mounts_of(device.name))
+    points = (safe_name(mount.mount_point) for mount in facts.mounts_of(device.name))
     own = {device.name, device.dm_name or "", *points}
     for gone in facts.of.map.devices.gone.values():
         if not own.isdisjoint(gone.carried) and borne.isdisjoint(gone.carried):
@@ -179,7 +184,7 @@ def space(step: StepContext) -> list[str]:
             "  df -h",
             "  df -i",
         ]
-    point = quote(points[0].mount_point)
+    point = quote(safe_name(points[0].mount_point))
     return [
         "Whether bytes or inodes are used up (if neither, a quota is); what uses the space:",
         f"  df -h {point}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.advice.facts import DeviceKind, Facts, Membership
 from iowarden.rules.topology.device_identity import ADAPTER, named_now
 
@@ -44,7 +45,7 @@ class StepContext:
 
     def __init__(self, facts: Facts, about: AdviceSubject) -> None:
         self.facts, self.about = facts, about
-        self.own = dict(about.labels)
+        self.own = {label: safe_name(text) for label, text in about.labels.items()}
         self.name = named_now(facts.of.map.topology, about.subject, about.name)
         self.device = self._device()
         self.kind = None if self.device is None else facts.kind(self.device)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Labels  # noqa: TC001 - stored over restarts: read at run time
+from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -184,8 +185,10 @@ def matched(
                 f"'{rule.file}':{rule.line}: alert '{rule.alert}': expected results with different"
                 f" labels, got two with {dict(identity)}; add a label or aggregate"
             )
+        # A line end in a name would be one in the advice, and what follows a command to copy.
+        shown = {label: safe_name(text) for label, text in own.items()}
         texts = tuple(
-            (name, template.render(own, sample.value, query, *external))
+            (name, template.render(shown, sample.value, query, *external))
             for name, template in rule.annotations
         )
         found[identity] = (sample.value, texts)

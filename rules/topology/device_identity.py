@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.printable import name as safe_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -34,6 +36,10 @@ class Identity:
     object: str
     adapter: str = ""
     """Its SCSI host adapter ('host2')."""
+
+    def __post_init__(self) -> None:
+        """Make the description one line: a mount point may have line ends in its name."""
+        object.__setattr__(self, "object", safe_name(self.object))
 
 
 def is_part(name: str, device: str) -> bool:

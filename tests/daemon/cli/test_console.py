@@ -35,6 +35,7 @@ from iowarden.daemon.control.documents import (
     Status,
     StuckLine,
 )
+from iowarden.daemon.sanitize import document
 from iowarden.daemon.terminal import console
 from iowarden.rules.matcher import Matcher
 
@@ -160,7 +161,7 @@ def test_a_status_as_data_is_the_document(
     assert run("status", "--json", *at(service)) == 0
     text = capsys.readouterr().out
     assert text.isascii()
-    assert json_codec.decode(Status, text) == STATUS
+    assert json.loads(text) == document(json_codec.plain(STATUS))
 
 
 def test_a_newer_service_is_understood(

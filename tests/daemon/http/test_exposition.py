@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from iowarden.collectors.model import Chunk, Family, Group, Labels, Sample
+from iowarden.collectors.printable import name as safe_name
 from iowarden.daemon.http import exposition
 from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 
@@ -116,14 +117,15 @@ VALUES = st.floats(allow_nan=False) | st.integers(0, 2**64)
     )
 )
 def test_whatever_a_device_calls_itself_the_text_reports_it(pairs: list[tuple[str, float]]) -> None:
-    """Serial numbers and paths with quotes, backslashes, newlines and any script are unchanged."""
+    """Quotes, backslashes and any script are unchanged; control characters are escaped."""
     text = rendered(chunk("x", 1, group(INFO, *((disk(name), value) for name, value in pairs))))
-    expected = {(INFO.name, disk(name)): float(value) for name, value in pairs}
+    expected = {(INFO.name, disk(safe_name(name))): float(value) for name, value in pairs}
     assert samples_of(text).items() >= expected.items()
 
 
-def test_undecodable_bytes_in_a_name_become_replacement_characters() -> None:
+def test_undecodable_bytes_in_a_name_are_escaped() -> None:
     """A lone surrogate, from os.fsdecode of a byte that is not UTF-8, cannot be encoded."""
+    label = "/mnt/\\\\xff\U0001f4be~" + safe_name("/mnt/\udcff\U0001f4be")[-8:]
     exposed = Exposition(fail)
     for version, value in enumerate((1.0, 2.0)):
         exposed.publish(
@@ -131,7 +133,7 @@ def test_undecodable_bytes_in_a_name_become_replacement_characters() -> None:
                 (chunk("mounts", version, group(INFO, (disk("/mnt/\udcff\U0001f4be"), value))),)
             )
         )
-        line = f'iowarden_disk_info{{device="/mnt/\ufffd\U0001f4be"}} {value}\n'
+        line = f'iowarden_disk_info{{device="{label}"}} {value}\n'
         assert line in exposed.render().decode()
 
 
