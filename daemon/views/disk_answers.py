@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.printable import name as safe_name
 from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.daemon.control import documents
@@ -67,7 +68,7 @@ def detail(known: ViewInputs, found: InventoryDisk) -> documents.DiskDetail:
         other_access_methods=()
         if own is None
         else tuple(inventory.how(target) for target in own.others),
-        used_by=tuple(carries),
+        used_by=tuple(map(safe_name, carries)),
         attributes=() if drive is None else tuple(_attributes(drive)),
         self_tests=() if drive is None else tuple(_self_tests(drive)),
         alerts=answers.alerts(

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.printable import name as safe_name
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
@@ -508,7 +509,7 @@ def _disk(member: IncidentMember) -> str:
 
 
 def _labelled(labels: Iterable[tuple[str, str]]) -> str:
-    words = [f"{key} {value}" for key, value in labels]
+    words = [f"{key} {safe_name(value)}" for key, value in labels]
     return f"{', '.join(words)}: " if words else ""
 
 

@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import ZFS
+from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class DeviceStack:
             for part in (name, *(own.partitions if own is not None else ())):
                 for mount in self._mounts.get(part, ()):
                     point = mount.mount_point
-                    points.setdefault(point, CarriedItem(point, point, part, mount))
+                    points.setdefault(point, CarriedItem(point, safe_name(point), part, mount))
                     todo += ((loop, point) for loop in self._loops.get(point, ()))
                     swaps |= self._swapped(point)
                 swaps |= self._swapped(part)

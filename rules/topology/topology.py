@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.filesystem.mountinfo import Mount
+from iowarden.collectors.printable import name as safe_name
 from iowarden.collectors.procfs.swaps import Swap
 from iowarden.rules.topology.device_changes import DeviceChangeKind
 from iowarden.rules.topology.device_identity import ADAPTER, adapter_identity, identity
@@ -105,7 +106,8 @@ def remember(
             found.setdefault(adapter_identity(own.adapter).key, {}).update({itself: None, **above})
     for mount in mounts:
         if server := _server(mount):
-            key, shown = f"{FILE_SYSTEM}{mount.mount_point}", f"{mount.mount_point} ({mount.kind})"
+            key = f"{FILE_SYSTEM}{mount.mount_point}"
+            shown = f"{safe_name(mount.mount_point)} ({mount.kind})"
             of_it = Dependent(key, mount.mount_point, shown, server, mount=True)
             images = (_above(topology, each) for each in stack.within(mount.mount_point))
             held = found.setdefault(identity(None, server).key, {})

@@ -54,7 +54,7 @@ def fields(entry: bytes) -> dict[str, bytes]:
 
 
 def test_a_real_journal_takes_every_field() -> None:
-    """Found by message id; line ends and 300 KB arrive unchanged, bytes that are no text escaped."""
+    """Found by message id; line ends and 300 KB arrive, bytes that are no text are escaped."""
     long = "x" * 300_000
     with private_journald() as journald:
         log = Log(socket_path=journald.socket_path)
