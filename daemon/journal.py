@@ -207,6 +207,12 @@ class Log:
         return True
 
 
+def is_journal(descriptor: int) -> bool:
+    """Whether a descriptor is connected to the journal. Source: systemd.exec(5), JOURNAL_STREAM."""
+    status = os.fstat(descriptor)
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
 def _name(level: int) -> str:
     return next(name for name, each in LEVELS.items() if each == level)
 
@@ -232,14 +238,17 @@ def encode(fields: dict[str, str | int | None]) -> bytes:
 
 
 class _StderrWriter:
-    """Writes lines to standard error in a thread, because a stopped terminal or full pipe blocks.
+    """Writes lines to standard error, with a level: for systemd as '<4>', else with the time.
+
+    In a thread, because a stopped terminal or full pipe blocks.
 
     O_NONBLOCK is no solution: it would apply to every program that shares the terminal.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._terminal = os.isatty(descriptor)
+        self._systemd = is_journal(descriptor)
+        self._time = "%H:%M:%S" if os.isatty(descriptor) else "%Y-%m-%d %H:%M:%S"
         self._lines: collections.deque[bytes] = collections.deque()
         self._changed = threading.Condition()
         self._closing = False
@@ -248,10 +257,10 @@ class _StderrWriter:
 
     def put(self, priority: int, message: str) -> bool:
         """Queue a line, unless too many wait."""
-        if self._terminal:
-            prefix = f"{time.strftime('%H:%M:%S')} {_NAMES[priority]:<8} "
-        else:
+        if self._systemd:
             prefix = f"<{priority}>"
+        else:
+            prefix = f"{time.strftime(self._time)} {_NAMES[priority]:<8} "
         lines = [one_line(line, 10_000) for line in message.splitlines()] or [""]
         text = "".join(f"{prefix}{line}\n" for line in lines).encode("utf-8")
         with self._changed:

@@ -96,7 +96,7 @@ def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = 
 def _check(arguments: argparse.Namespace) -> int:
     try:
         report = report_of(arguments)
-        width = shutil.get_terminal_size((WIDTH, 0)).columns
+        width = shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
         print(report.json() if arguments.json else "\n".join(report.lines(width)), flush=True)
     except BrokenPipeError:  # 'iowarden check | head': the flush at exit must not fail as well
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -23,9 +23,9 @@ from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.daemon.terminal.console import (
     at_text,
+    print_error,
     print_json,
     print_line,
-    printable,
     show,
     since_text,
     span,
@@ -80,7 +80,7 @@ def _inventory(arguments: argparse.Namespace) -> int:
         answer = requested(arguments, "monitoring")
         found = decoded(DiskList, answer)
     except ServiceError as error:  # a service that does not answer is 'unknown', not 'warning'
-        sys.stderr.write(f"{printable(str(error))}\n")
+        print_error(str(error))
         return EXIT_STATUS["unknown"]
     if arguments.json:
         print_json(answer)
@@ -158,7 +158,7 @@ def list_sections(found: DiskList) -> Sections:
         *("monitoring", "alerts"),
     )
     disks = table_of("disks", found.disks, _columns(found.now_seconds), *titles)
-    return [*(disks or ("no disk",)), found.summary]
+    return [f"{found.status}: {found.summary}", *(disks or ("no disk",))]
 
 
 def _columns(now: float) -> Columns[DiskLine]:

@@ -6,7 +6,7 @@ Exit status as in daemon.cli.service_client.
 from __future__ import annotations
 
 import dataclasses
-import shutil
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -24,15 +24,17 @@ from iowarden.daemon.control.documents import (
     IncidentDetail,
     IncidentList,
 )
-from iowarden.daemon.sanitize import json_text, shorten
+from iowarden.daemon.sanitize import json_text
 from iowarden.daemon.storage.event_rows import OWN, EventFilter
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import count, subcommand, time_past
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
 from iowarden.daemon.terminal.console import (
     at_text,
+    print_error,
     print_raw,
     printable,
+    show,
     since_text,
     table_of,
 )
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.terminal.console import Columns, Sections
 
 LAST = 50
+_METRIC = re.compile(r"[a-z]+(?:_[a-z0-9]+)+")
 
 
 def add_commands(add: Add) -> None:
@@ -117,7 +120,7 @@ def _events(arguments: argparse.Namespace) -> int:
     disk = (found.disk or asked.disk.removeprefix("/dev/")) if asked.disk else ""
     wanted = EventFilter(dataclasses.replace(asked, disk=disk), found.devices if disk else None)
     if found.note:
-        sys.stderr.write(f"{printable(found.note)}\n")
+        print_error(found.note)
     # A service of an older version applies no filter but the number of events.
     told = [event for event in found.events if wanted.matches(event)]
     for event in told:
@@ -151,8 +154,10 @@ def _print_event(event: EventLine, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_raw(json_text(dataclasses.asdict(event), None))
         return
-    text = event_text(event)
-    print_raw(shorten(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+    if sys.stdout.isatty():
+        show([event_text(event)])  # escaped, and wrapped between words
+    else:
+        print_raw(event_text(event))
 
 
 def event_text(event: EventLine) -> str:
@@ -199,12 +204,8 @@ def detail_sections(found: IncidentDetail) -> Sections:
     for title, texts in (("what happened:", found.timeline), ("what it means:", found.meaning)):
         sections += _paragraph(sections, title, texts) if texts else []
     sections += table_of("alerts and events", found.members, _times(found.now_seconds))
-    of_evidence: Columns[EvidenceLine] = {
-        "time": lambda e: at_text(e.at_seconds),
-        "source": lambda e: e.source,
-        "text": lambda e: e.text,
-    }
-    sections += table_of("evidence", found.evidence, of_evidence)
+    if found.evidence:
+        sections += _paragraph(sections, "evidence:", evidence_lines(found.evidence))
     for title, texts in (
         ("what is affected:", found.affected),
         ("what to do:", found.advice),
@@ -227,6 +228,23 @@ def detail_sections(found: IncidentDetail) -> Sections:
 def _paragraph(before: Sections, title: str, lines: Sequence[str] = ()) -> list[str]:
     """Return a title and its lines, with an empty line before; tables have one of their own."""
     return [*([""] if isinstance(before[-1], str) else []), title, *(f"  {each}" for each in lines)]
+
+
+def evidence_lines(found: Sequence[EvidenceLine]) -> list[str]:
+    """Return a line for each value: when it was read, and what it became later."""
+    by_value: dict[tuple[str, str], list[EvidenceLine]] = {}
+    for each in found:
+        # Of a metric its labels; of a log each line is one of its own.
+        about = each.text.rpartition(": ")[0] if _METRIC.fullmatch(each.source) else each.text
+        by_value.setdefault((each.source, about), []).append(each)
+    lines = []
+    for first, *later in by_value.values():
+        text = f"{at_text(first.at_seconds)}  {first.source}: {first.text}"
+        last = later[-1] if later else first
+        if last.text != first.text:
+            text += f" -> {last.text.rpartition(': ')[2]} at {at_text(last.at_seconds)[-8:]}"
+        lines.append(text)
+    return lines
 
 
 def _facts(found: IncidentDetail) -> list[str]:

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 _STATUS = """\
 exit status:
   0  nothing is wrong, and all of it was parsed
-  1  something is wrong: an alert, a state, an event of severity notice or higher, or a text that
-     contradicts itself
-  2  nothing is wrong in the part that was parsed, but not all of it was; or wrong usage
+  1  something is wrong: an alert, a state, an event of severity notice or
+     higher, or a text that contradicts itself
+  2  nothing is wrong in the part that was parsed, but not all of it was; or
+     wrong usage
 """
 SHOWN_EVENTS = 10
 """Events of one class and object that are listed; then a line with the number of the others."""
@@ -55,7 +56,9 @@ def add_commands(add: Add) -> None:
         "--as",
         dest="kind",
         choices=[kind.value for kind in Tool],
-        help="the program that printed it; needed if it cannot be recognized",
+        metavar="PROGRAM",
+        help="the program that printed it; needed if it cannot be recognized: "
+        + ", ".join(kind.value for kind in Tool),
     )
     parser.add_argument(
         "--log", action="store_true", help="the text is the event log of the controller"
@@ -99,6 +102,7 @@ def _content(path: str) -> bytes:
 def sections(found: Explanation) -> Iterator[str | Table]:
     """Return what `iowarden explain` shows."""
     yield f"{found.kind}: {', '.join(found.outputs) or 'not recognized'}"
+    yield found.summary()
     yield from table_of(
         "objects",
         found.objects,
@@ -149,7 +153,6 @@ def sections(found: Explanation) -> Iterator[str | Table]:
     )
     if (more := len(found.unparsed) - SHOWN_UNPARSED) > 0:
         yield f"  and {more} more: use --json to list all"
-    yield found.summary()
 
 
 def _shown(events: Sequence[ExplainedEvent]) -> Iterator[tuple[ExplainedEvent, str]]:

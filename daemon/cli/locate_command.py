@@ -22,7 +22,7 @@ from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import ServiceError, guarded
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.locate.locate import MAX_SECTORS, LocateError, locate
-from iowarden.daemon.terminal.console import print_json, print_line
+from iowarden.daemon.terminal.console import print_json, show
 from iowarden.rules.quantity import size
 from iowarden.rules.topology.file_location import ContentKind, sentence, steps, unreadable
 
@@ -101,8 +101,7 @@ def _locate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(as_data(found))
     else:
-        for line in lines(found):
-            print_line(line)
+        show([*lines(found)])
     return EXIT_UNKNOWN if any(each.kind is ContentKind.UNKNOWN for each in found.answers) else 0
 
 

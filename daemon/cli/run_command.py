@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
     threading.stack_size(mlock.THREAD_STACK_BYTES)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
-    under_systemd = _is_journal(sys.stderr.fileno())
+    under_systemd = journal.is_journal(sys.stderr.fileno())
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = command.machine(arguments.play)
     listening = listen.inherited()
@@ -297,12 +297,6 @@ def _control(
         on_note=lambda t: post(JournalNote(t)),
         remove=path,
     )
-
-
-def _is_journal(descriptor: int) -> bool:
-    """Whether a descriptor is connected to the journal. Source: systemd.exec(5), JOURNAL_STREAM."""
-    status = os.fstat(descriptor)
-    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 def _where(settings: Config) -> list[str]:

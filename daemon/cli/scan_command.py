@@ -7,7 +7,6 @@ scan running.
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.daemon.terminal.console import (
     at_text,
+    print_error,
     print_json,
     print_line,
     printable,
@@ -115,7 +115,7 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _failed(error: ServiceError) -> int:
-    sys.stderr.write(f"{printable(str(error))}\n")
+    print_error(str(error))
     return EXIT_COULD_NOT
 
 

@@ -22,6 +22,7 @@ from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.daemon.terminal.console import (
     at_text,
+    print_error,
     print_json,
     print_line,
     printable,
@@ -96,7 +97,7 @@ def _start(arguments: argparse.Namespace) -> int:
                 run = _run_of(found, arguments.kind)
             print_line(line_of(run))
     except ServiceError as error:
-        sys.stderr.write(f"{printable(str(error))}\n")
+        print_error(str(error))
         return EXIT_COULD_NOT
     if run.outcome == "failed":
         return exit_status.FAILED

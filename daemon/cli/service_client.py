@@ -21,7 +21,7 @@ from iowarden.daemon import json_codec
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.control.roles import OPERATOR_GROUP, VIEWER_GROUP
 from iowarden.daemon.terminal import exit_status
-from iowarden.daemon.terminal.console import print_json, printable, show
+from iowarden.daemon.terminal.console import print_error, print_json, show
 
 if TYPE_CHECKING:
     import argparse
@@ -76,7 +76,7 @@ def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namesp
         status = run(arguments)
         sys.stdout.flush()
     except ServiceError as error:
-        sys.stderr.write(f"{printable(str(error))}\n")
+        print_error(str(error))
         return exit_status.FAILED
     except BrokenPipeError:  # 'iowarden events | head': the flush at exit must not fail as well
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

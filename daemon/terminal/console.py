@@ -1,6 +1,7 @@
 """Output of commands: text, tables, times, durations, JSON.
 
-On a terminal rich draws the tables; otherwise they are plain text in columns, nothing cut off.
+On a terminal daemon/terminal/layout.py fits them to its width; otherwise they are plain text in
+columns, the same whatever TERM and COLUMNS are. Nothing is cut off.
 Control characters in text of others (device names, kernel lines, reasons that users typed) are
 escaped before it reaches a terminal.
 """
@@ -8,7 +9,9 @@ escaped before it reaches a terminal.
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -24,15 +27,6 @@ Shown = TypeVar("Shown")
 Columns = Mapping[str, Callable[[Shown], str]]
 """Column title -> function that returns a row's cell."""
 MAX_CELL_CHARACTERS = 100_000
-WRAPPED = frozenset(
-    {
-        *("object", "summary", "error", "program", "alerts", "by", "reason", "source"),
-        *("expression", "since", "ends", "last ok", "value", "access method", "listed by"),
-        *("unavailable", "last polled", "raw", "status", "time", "text", "closed", "notifications"),
-        *("cleared", "last", "file", "issued", "read completely"),
-    }
-)
-"""Columns that may take several lines on a narrow terminal."""
 STYLES = {"critical": "bold red", "warning": "yellow", "unknown": "magenta", "firing": "bold"}
 
 
@@ -77,32 +71,13 @@ def columns(table: Table) -> list[str]:
 
 def _draw(sections: Iterable[str | Table]) -> None:
     # Imported only here: it costs 100 ms, and the service does not need it.
-    from rich import table  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+
+    from iowarden.daemon.terminal import layout  # noqa: PLC0415
 
     console = Console(highlight=False, markup=False, emoji=False)
-    before: str | Table = ""
-    for section in sections:
-        if Table in (type(section), type(before)) and before:
-            console.print()
-        if isinstance(section, str):
-            text = printable(section)
-            console.print(Text(text, STYLES.get(text.partition(":")[0], "")), overflow="fold")
-        else:
-            drawn = table.Table(
-                title=Text(section.title, "bold"),
-                title_justify="left",
-                header_style="underline",
-                box=None,
-                padding=(0, 2, 0, 0),
-            )
-            for name in section.columns:
-                drawn.add_column(name, overflow="fold", no_wrap=name not in WRAPPED)
-            for row in section.rows:
-                drawn.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
-            console.print(drawn)
-        before = section
+    for line in layout.lines(sections, console.width):
+        console.print(line, soft_wrap=True)
 
 
 def printable(text: str) -> str:
@@ -147,6 +122,16 @@ def at_text(at_seconds: float) -> str:
 def print_line(text: str) -> None:
     """Print a line, escaped for a terminal."""
     print_raw(printable(text))
+
+
+def print_error(text: str) -> None:
+    """Print a line on standard error, escaped; on a terminal wrapped between words."""
+    if not sys.stderr.isatty():
+        sys.stderr.write(f"{printable(text)}\n")
+        return
+    width = shutil.get_terminal_size().columns
+    lines = textwrap.wrap(printable(text), width, break_on_hyphens=False, subsequent_indent="  ")
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 
 def print_raw(text: str) -> None:

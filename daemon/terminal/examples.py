@@ -204,8 +204,22 @@ class _Help(argparse.HelpFormatter):
 
 
 HEADING = "examples:\n"
+HELP_WIDTH = 80
 
 
 def text(examples: list[tuple[str, str]]) -> str:
     """Return the examples as a section of a help text."""
-    return HEADING + "".join(f"  {line}\n      {words}\n" for line, words in examples)
+    lines = []
+    for line, words in examples:
+        lines += [f"  {each}" for each in _copyable(line)]
+        lines += textwrap.wrap(words, HELP_WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return HEADING + "".join(f"{line}\n" for line in lines)
+
+
+def _copyable(line: str) -> list[str]:
+    r"""Return a command in lines that fit, with '\' at their ends."""
+    found, rest = [], line
+    while len(rest) > HELP_WIDTH - 2 and (at := rest.rfind(" --", 0, HELP_WIDTH - 4)) > 0:
+        found.append(f"{rest[:at]} \\")
+        rest = f"    {rest[at + 1 :]}"
+    return [*found, rest]

@@ -340,7 +340,7 @@ def _summary(open_now: list[Incident], alerts: list[Alert], silenced_by: Mapping
     parts = [f"{len(open_now)} open incident{'s'[: len(open_now) != 1]}"] if open_now else []
     for severity in sorted({a.severity for a in active}, reverse=True):
         count = sum(a.severity is severity for a in active)
-        parts.append(f"{count} {severity.name.lower()}")
+        parts.append(f"{count} {severity.name.lower()} alert{'s'[: count != 1]}")
     unknown = sum(a.state is AlertState.UNKNOWN for a in alerts)
     if unknown:
         parts.append(f"{unknown} unknown")

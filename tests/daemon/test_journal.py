@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import socket
 import struct
@@ -166,14 +167,31 @@ def test_less_important_lines_are_left_out(tmp_path: Path) -> None:
 
 
 def test_without_a_journal_lines_go_to_standard_error_with_their_level(tmp_path: Path) -> None:
-    """A container without journald: '<N>' prefixes, one per line, and no control sequence."""
+    """A container without journald, a file: time and level on each line, no control sequence."""
     reading, writing = os.pipe()
     log = Log(socket_path=str(tmp_path / "nothing"), descriptor=writing)
     log.send(journal.TROUBLE, 3, "sda\x1b[2J hangs\nsecond", IOWARDEN_DEVICE="sda")
     log.close(DEADLINE_SECONDS)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        assert pipe.read() == b"<3>sda\\x1b[2J hangs\n<3>second\n"
+        lines = pipe.read().decode().splitlines()
+    assert [line[20:] for line in lines] == [r"ERROR    sda\x1b[2J hangs", "ERROR    second"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", lines[0][:20])
+
+
+def test_systemd_gets_the_level_as_a_prefix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard error is a stream of the journal, which takes '<N>' off each line."""
+    ours, theirs = socket.socketpair()
+    status = os.fstat(theirs.fileno())
+    monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+    log = Log(socket_path=str(tmp_path / "nothing"), descriptor=theirs.fileno())
+    log.send(journal.TROUBLE, 3, "sda hangs\nsecond")
+    log.close(DEADLINE_SECONDS)
+    theirs.close()
+    with ours:
+        assert ours.makefile("rb").read() == b"<3>sda hangs\n<3>second\n"
 
 
 def test_in_the_foreground_both_the_journal_and_the_terminal_are_told(tmp_path: Path) -> None:
@@ -188,7 +206,7 @@ def test_in_the_foreground_both_the_journal_and_the_terminal_are_told(tmp_path: 
     log.close(DEADLINE_SECONDS)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        assert pipe.read() == b"<4>sda hangs\n"
+        assert pipe.read().endswith(b" WARNING  sda hangs\n")
 
 
 def test_on_a_terminal_lines_have_a_time_and_a_level() -> None:

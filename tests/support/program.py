@@ -230,10 +230,10 @@ class _Said:
         writer = self.log._writer
         assert writer is not None
         assert writer.put(7, mark)
-        while (line := f"<7>{mark}\n".encode()) not in self._bytes:
+        while f"{mark}\n".encode() not in self._bytes:
             assert select.select([self._reader], [], [], DEADLINE_SECONDS)[0], self._bytes
             self.drain()
-        self._bytes = self._bytes.replace(line, b"")
+        self._bytes = re.sub(rb"[^\n]*%b\n" % mark.encode(), b"", self._bytes)
         return self._bytes.decode(errors="replace")
 
     def close(self) -> str:

@@ -134,7 +134,7 @@ def test_a_healthy_machine_is_silent(name: str, tmp_path: Path, programs: Progra
         assert program.metrics()['iowarden_notifications_waiting{receiver="mail"}'] == 0.0
         assert LAST_DELIVERED not in program.metrics()
         assert rest(answers) == []
-    assert "<4>" not in program.text()
+    assert " WARNING " not in program.text()
 
 
 def test_a_kill_loses_no_mail_that_had_not_been_sent(
@@ -345,7 +345,7 @@ def test_an_inherited_journal_stream_hides_nothing(
     environment = {"JOURNAL_STREAM": "8:1234"}
     program = started(programs, Program(tmp_path, stall, environment=environment))
     stall.give(2)
-    program.until(lambda: "<6>ready" in program.text(), "its lines on standard error")
+    program.until(lambda: " info     ready" in program.text(), "its lines on standard error")
     assert "monitors this machine" in program.text()
 
 
@@ -358,7 +358,7 @@ def test_the_journal_of_the_machine_is_found(
         program.prefix = journald.command()
         started(programs, program)
         stall.give(2)
-        program.until(lambda: "<6>ready" in program.text(), "its lines on standard error")
+        program.until(lambda: " info     ready" in program.text(), "its lines on standard error")
         (ready,) = journald.entries(f"MESSAGE_ID={journal.STARTED.message_id}")
     assert ready["SYSLOG_IDENTIFIER"] == "iowarden"
 
