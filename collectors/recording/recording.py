@@ -145,6 +145,7 @@ class Recording:
 
 
 _MEMBER = re.compile(r"(?:\./)?(?:[^/]+/)?(\d{6,9})/(root(?:/.*)?|clock|gone)/?", re.DOTALL)
+_NUMBER = re.compile(r"\d{6,9}", re.ASCII)
 _PACKED_HEADER = re.compile(rf"(?:\./)?(?:[^/]+/)?{re.escape(HEADER)}")
 
 
@@ -162,6 +163,20 @@ def _packed_header(path: str) -> tuple[int, str]:
         place = f"'{path}' after '{name[:200]}'" if name else f"'{path}'"
         raise RecordingError(f"{place}: {error}; '{HEADER}' was not read yet") from error
     raise RecordingError(f"'{path}': expected a recording with '{HEADER}' in it, got none")
+
+
+def count_frames(path: str) -> int:
+    """Return the number of frames in a recording, as far as it can be read."""
+    if os.path.isdir(path):
+        return sum(_NUMBER.fullmatch(name) is not None for name in os.listdir(path))
+    found = set()
+    try:
+        for name, _ in archive.members(path):
+            if (match := _MEMBER.fullmatch(name)) is not None:
+                found.add(match[1])
+    except archive.ArchiveError:  # the replay reports it
+        pass
+    return len(found)
 
 
 def _packed_steps(path: str) -> Iterator[RecordingStep]:

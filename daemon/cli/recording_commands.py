@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import math
 import os
 import queue
 import secrets
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.archive import SUFFIXES
-from iowarden.collectors.recording.recording import Recording
+from iowarden.collectors.recording.recording import Recording, count_frames
 from iowarden.daemon.cli import check_command, command
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import load_config
@@ -31,6 +32,7 @@ from iowarden.daemon.replay.expectation import ExpectationError
 from iowarden.daemon.report import bundle, sensitive
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.terminal import exit_status
+from iowarden.daemon.terminal.console import progress
 from iowarden.rules import quantity
 
 if TYPE_CHECKING:
@@ -194,14 +196,25 @@ def _recorded(config: Config, path: str, seconds: float, notice: str) -> record.
     periods_seconds = config.interval_seconds
     asked = pollers.make(config.smart, clock, None if probe is None else probe.kernel_log)
     asked.directories.configure(config.watch_directories)
-    outcome = record.record(
-        path, page_size_bytes, periods_seconds, root, clock, events, seconds, asked
-    )
-    if probe is not None:
-        probe.close(CLOSE_SECONDS)
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    return outcome
+    total = None if math.isinf(seconds) else seconds
+    try:
+        with progress("recording", total) as advance:
+            return record.record(
+                path,
+                page_size_bytes,
+                periods_seconds,
+                root,
+                clock,
+                events,
+                seconds,
+                asked,
+                on_frame=lambda now: advance(now.seconds),
+            )
+    finally:
+        if probe is not None:
+            probe.close(CLOSE_SECONDS)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _replay(arguments: argparse.Namespace) -> int:
@@ -220,7 +233,9 @@ def _replay(arguments: argparse.Namespace) -> int:
     else:
         settings = load_config(arguments.config)
     groups = [*load_rules(settings), *load_files(Path(name) for name in arguments.rules)]
-    outcome = replay.replay(recording, settings, groups)
+    total = count_frames(arguments.recording) if sys.stderr.isatty() else None
+    with progress("replaying", total) as advance:
+        outcome = replay.replay(recording, settings, groups, on_frame=advance)
     different = [] if expected is None else expectation.differences(expected, outcome.compared())
     lines = [outcome.json(different)] if arguments.json else [*outcome.lines()]
     if different and not arguments.json:

@@ -7,7 +7,9 @@ scan running.
 
 from __future__ import annotations
 
+import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli.service_client import (
@@ -128,6 +130,8 @@ def _status_of(found: ScanList) -> int:
 def _followed(arguments: argparse.Namespace, disk: str | None, found: ScanList) -> ScanList:
     """Show the progress until no scan runs; return the last answer."""
     request = {} if disk is None else {"disk": disk}
+    if not sys.stdout.isatty():
+        return _followed_in_lines(arguments, request, found)
     with progress_bars(1) as progress:
         tasks = {}
         while running := [scan for scan in found.scans if scan.state == "running"]:
@@ -140,6 +144,23 @@ def _followed(arguments: argparse.Namespace, disk: str | None, found: ScanList) 
                 )
             time.sleep(PAUSE_SECONDS)
             found = decoded(ScanList, requested(arguments, "scan status", request))
+    return found
+
+
+def _followed_in_lines(
+    arguments: argparse.Namespace, request: dict[str, str], found: ScanList
+) -> ScanList:
+    """Print a line for each scan that made a whole percent of progress; return the last answer."""
+    shown: dict[str, int] = {}
+    while running := [scan for scan in found.scans if scan.state == "running"]:
+        for scan in running:
+            percent = int(100 * (scan.progress_ratio or 0))
+            if shown.get(scan.disk) != percent:
+                shown[scan.disk] = percent
+                print_line(line_of(scan))
+        sys.stdout.flush()
+        time.sleep(PAUSE_SECONDS)
+        found = decoded(ScanList, requested(arguments, "scan status", request))
     return found
 
 
@@ -159,7 +180,13 @@ def status_sections(found: ScanList) -> Sections:
         "last complete": lambda s: since_text(s.completed_seconds, now),
         "next": lambda s: "" if s.next_seconds is None else at_text(s.next_seconds),
     }
-    sections: Sections = [*table_of("surface scans", found.scans, of_scans)]
+    states = Counter(scan.state for scan in found.scans if scan.state != "none")
+    bad = sum(bool(scan.bad_ranges) for scan in found.scans)
+    counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "none yet"
+    sections: Sections = []
+    if found.scans:
+        sections.append(f"surface scans: {counts}" + (f"; {bad} found bad ranges" if bad else ""))
+    sections += table_of("disks", found.scans, of_scans)
     for scan in found.scans:
         sections += [f"disk {scan.disk}: {text}" for text in _findings(scan)]
     if not found.scans:

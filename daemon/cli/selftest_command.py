@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli.service_client import (
@@ -227,7 +228,9 @@ def status_sections(found: SelfTestList) -> Sections:
         if found.scheduled
         else ["no self-tests are scheduled: see 'self_tests' in the configuration"]
     )
-    return [*table_of("self-tests", found.runs, of_runs), *none]
+    states = Counter(run.outcome.replace("_", " ") for run in found.runs if run.outcome != "none")
+    counts = ", ".join(f"{count} {state}" for state, count in states.items()) or "none yet"
+    return [f"self-tests: {counts}", *table_of("disks", found.runs, of_runs), *none]
 
 
 def line_of(run: SelfTestRunLine) -> str:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli.service_client import command_of, decoded, requested, show_answer
+from iowarden.daemon.cli.service_client import (
+    ServiceError,
+    command_of,
+    decoded,
+    requested,
+    show_answer,
+)
 from iowarden.daemon.control.documents import (
     Acknowledge,
     AddSilence,
@@ -30,13 +37,12 @@ from iowarden.daemon.terminal.console import (
     since_text,
     span,
     table_of,
+    watch,
 )
 from iowarden.rules.quantity import quantity
 from iowarden.rules.rulefile.renamed_names import renamed_in
 
 if TYPE_CHECKING:
-    import argparse
-
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.control.documents import (
         MailLine,
@@ -47,6 +53,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.terminal.console import Sections
 
 DEFAULT_FOR = "2h"
+WATCH_SECONDS = 2.0
+MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 0.5, 3600.0
 LEVEL_FOR = "10m"
 LEVELS = ("error", "warning", "notice", "info", "debug")
 
@@ -54,7 +62,15 @@ LEVELS = ("error", "warning", "notice", "info", "debug")
 def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
     words = "show open incidents, alerts and problems of the running service"
-    command_of(add("status", _status, words), _status, data=True)
+    status = command_of(add("status", _status, words), _status, data=True)
+    status.add_argument(
+        "--watch",
+        nargs="?",
+        type=_interval,
+        const=WATCH_SECONDS,
+        metavar="SECONDS",
+        help=f"show it again and again, until Ctrl-C; default: every {WATCH_SECONDS:g} s",
+    )
     words = "show settings to be tuned, with evidence, and the effect of changed settings"
     command_of(add("advise", _advise, words), _advise, data=True)
     words = "add, list and expire silences: no notification of matching alerts"
@@ -115,7 +131,35 @@ def add_commands(add: Add) -> None:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    return show_answer(arguments, "status", Status, status_sections)
+    if arguments.watch is None:
+        return show_answer(arguments, "status", Status, status_sections)
+    if arguments.json:
+        while True:
+            print_json(requested(arguments, "status"))
+            sys.stdout.flush()
+            time.sleep(arguments.watch)
+
+    def read() -> Sections:
+        try:
+            return status_sections(decoded(Status, requested(arguments, "status")))
+        except ServiceError as error:
+            if not sys.stdout.isatty():
+                raise
+            # It may be restarting: the terminal shows so, and the status as soon as it runs again.
+            return [f"unknown: {error}", f"since {at_text(time.time())} at the latest; will retry"]
+
+    watch(read, arguments.watch, time.sleep)
+    return 0
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text.removesuffix("s"))
+    except ValueError:
+        seconds = 0.0
+    if not MIN_WATCH_SECONDS <= seconds <= MAX_WATCH_SECONDS:
+        raise argparse.ArgumentTypeError(f"expected 0.5 to 3600 seconds, got '{text}'")
+    return seconds
 
 
 def _silence_add(arguments: argparse.Namespace) -> int:

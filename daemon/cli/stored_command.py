@@ -67,7 +67,9 @@ def _mail_list(arguments: argparse.Namespace) -> int:
         "subject": lambda each: each.subject,
         "last error": lambda each: each.error,
     }
-    show([*table_of("mails that were not sent", found.mails, fields)] or ["no mails"])
+    count = len(found.mails)
+    summary = f"{count} mail{'s'[: count != 1]} not sent" if count else "no mails"
+    show([summary, *table_of("mails that were not sent", found.mails, fields)])
     if found.note:
         print_line(found.note)
     return 0

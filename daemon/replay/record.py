@@ -37,7 +37,7 @@ class Recorded:
     """Why it ended early; '' if it did not."""
 
 
-def record(
+def record(  # noqa: PLR0913 - each is one part of the recorded machine
     path: str,
     page_size_bytes: int,
     periods_seconds: Mapping[str, float],
@@ -46,12 +46,14 @@ def record(
     events: queue.SimpleQueue[object],
     for_seconds: float = float("inf"),
     own_pollers: Pollers | None = None,
+    *,
+    on_frame: Callable[[Recorded], object] = lambda _: None,
 ) -> Recorded:
     """Record a machine for a time, or until `events` has a Stop.
 
     `own_pollers` has the pollers with a state of their own; without it the kernel log is not
     recorded and drives are polled with default settings. A hung disk delays only the data of its
-    own reader.
+    own reader. `on_frame` is called after each frame.
     Errors: RecordingError if the file exists; errors of writing are in `problem`.
     """
     changes, lock = Changes(), threading.Lock()
@@ -86,6 +88,7 @@ def record(
             recorder.write(step)
             outcome.frames += 1
             outcome.seconds = now - began
+            on_frame(outcome)
         recorder.close()
     except OSError as error:
         outcome.problem = (

@@ -148,8 +148,15 @@ class Replayed:
         )
 
 
-def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) -> Replayed:
+def replay(
+    recording: Recording,
+    config: Config,
+    groups: Sequence[RuleGroup],
+    on_frame: Callable[[int], object] = lambda _: None,
+) -> Replayed:
     """Replay a recording to its end in a complete service.
+
+    `on_frame` is called with the number of frames replayed.
 
     A truncated or damaged recording is replayed up to that point, which `problem` describes.
     """
@@ -171,7 +178,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
         targets=config.targets,
     )
     journal_ = _Journal(clock)
-    frames = _Frames(recording, root, engine, readers, journal_, events.put)
+    frames = _Frames(recording, root, engine, readers, journal_, events.put, on_frame)
     sender = _Sender(journal_.at_seconds, events.put)
     service = Service(
         Dependencies(
@@ -212,7 +219,9 @@ class _Frames:
         readers: SourceScheduler,
         journal_: _Journal,
         post: Callable[[object], object],
+        on_frame: Callable[[int], object],
     ) -> None:
+        self._on_frame = on_frame
         self.count = 0
         self.problem = ""
         self._recording = recording
@@ -242,6 +251,7 @@ class _Frames:
         if not self.count:
             self._journal.begin(step.frame)
         self.count += 1
+        self._on_frame(self.count)
         self._machine.apply(step)
         self._readers.read_now(step.read)
         return step.frame

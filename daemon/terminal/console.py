@@ -8,11 +8,13 @@ escaped before it reaches a terminal.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -67,6 +69,37 @@ def columns(table: Table) -> list[str]:
         f"{table.title}:",
         *("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in lines),
     ]
+
+
+def watch(
+    read: Callable[[], Iterable[str | Table]], seconds: float, pause: Callable[[float], object]
+) -> None:
+    """Show what `read` returns again and again, until Ctrl-C.
+
+    A terminal shows the last one, cut at its height; a pipe gets one after the other.
+    """
+    if not sys.stdout.isatty():
+        while True:
+            show(read())
+            print_raw("")
+            sys.stdout.flush()
+            pause(seconds)
+    # Imported only here: it costs 100 ms, and the service does not need it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from iowarden.daemon.terminal import layout  # noqa: PLC0415
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            lines = layout.lines(read(), console.width)
+            if (more := len(lines) - console.height) > 0:
+                rest = f"... {more + 1} more lines; without --watch all are shown"
+                lines = [*lines[: console.height - 1], Text(rest)]
+            live.update(Text("\n").join(lines), refresh=True)
+            pause(seconds)
 
 
 def _draw(sections: Iterable[str | Table]) -> None:
@@ -144,8 +177,34 @@ def print_json(answer: object) -> None:
     print_raw(json_text(answer))
 
 
-def progress_bars(decimals: int = 0) -> Progress:
-    """Return progress bars with description, percentage (so many decimals) and field 'left'."""
+@contextlib.contextmanager
+def progress(title: str, total: float | None) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar on standard error while it is a terminal; yield what takes the progress.
+
+    `total` is what the progress is at the end; None: not known. The bar vanishes at the end.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    began = time.monotonic()
+    with progress_bars(stderr=True) as bars:
+        task = bars.add_task(title, total=total, left="")
+
+        def advance(done: float) -> None:
+            taken = time.monotonic() - began
+            left = f"{span(taken)} so far"
+            if total is not None and done > 0:
+                left = f"about {span(taken * max(total - done, 0.0) / done)} left"
+            bars.update(task, completed=done, left=left)
+
+        yield advance
+
+
+def progress_bars(decimals: int = 0, *, stderr: bool = False) -> Progress:
+    """Return progress bars with description, percentage (so many decimals) and field 'left'.
+
+    On standard error they are removed at the end.
+    """
     # Imported only here: it costs 100 ms, and the service does not need it.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
@@ -156,5 +215,6 @@ def progress_bars(decimals: int = 0) -> Progress:
         BarColumn(),
         TextColumn(f"{{task.percentage:>{width}.{decimals}f}} %"),
         TextColumn("{task.fields[left]}", markup=False),
-        console=Console(),
+        console=Console(stderr=stderr),
+        transient=stderr,
     )

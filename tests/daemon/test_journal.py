@@ -240,9 +240,9 @@ def test_a_standard_error_that_does_not_take_costs_lines_but_no_time(tmp_path: P
     with os.fdopen(reading, "rb") as pipe:
         last = pipe.read().splitlines()
     lines = received.splitlines()
-    assert lines == [f"<4>line {n}".encode() for n in range(sent - 1)]
-    assert last[0].startswith(b"<4>journal: 1 log messages were lost")
-    assert last[1:] == [b"<4>after"]
+    assert [line[29:] for line in lines] == [f"line {n}".encode() for n in range(sent - 1)]
+    assert last[0][20:].startswith(b"WARNING  journal: 1 log messages were lost")
+    assert [line[20:] for line in last[1:]] == [b"WARNING  after"]
 
 
 def test_message_ids_are_fixed_and_distinct() -> None:

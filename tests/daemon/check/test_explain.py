@@ -279,7 +279,7 @@ def test_a_line_from_a_forum() -> None:
     text = shown(line)
     assert "could not read or write sectors" in text
     assert "123456" in text
-    assert text.endswith("explain: something is wrong: 1 warning alert, 1 event")
+    assert text.splitlines()[1] == "explain: something is wrong: 1 warning alert, 1 event"
 
 
 def test_a_container_of_firmware_raid_is_well() -> None:
