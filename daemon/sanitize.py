@@ -21,15 +21,16 @@ _SEVERAL_LINES = frozenset(
 """Fields of documents whose text may have several lines."""
 
 
-def one_line(text: str, max_characters: int = 1000) -> str:
+def one_line(text: str, max_characters: int = 1000, *, blanks: bool = False) -> str:
     r"""Return text on one line, with single spaces and control characters escaped.
 
     A control character becomes its escape ('\x1b'), an undecodable byte the byte ('\xff'), white
-    space one space.
+    space one space; with `blanks` as many as there were.
     Limits: longer text is cut, with a note by how much.
     """
     cut = text[:max_characters]
-    safe = " ".join("".join(_visible(character) for character in cut).split())
+    safe = "".join(_visible(character) for character in cut)
+    safe = safe if blanks else " ".join(safe.split())
     left_out = len(text) - len(cut)
     return f"{safe}{ELLIPSIS} ({left_out} more characters)" if left_out else safe
 

@@ -21,6 +21,7 @@ from iowarden.daemon.http import web_config
 from iowarden.daemon.setup import service_user
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
+from iowarden.daemon.terminal.console import print_line
 from iowarden.rules.yaml_nodes import RuleFileError
 
 CLOSE_SECONDS = 2.0
@@ -60,7 +61,7 @@ def _config_check(arguments: argparse.Namespace) -> int:
     path = arguments.file or command.DEFAULT_CONFIG
     absent = arguments.file is None and not command.is_there(path)
     if absent:
-        print(f"no file '{path}': all settings have their default values", flush=True)
+        print_line(f"no file '{path}': all settings have their default values")
     settings = parse_config("" if absent else read_config(path), path, machine_name())
     if settings.mail.password_credential is not None:  # systemd reads it, as root
         settings = with_password(settings, path)
@@ -80,13 +81,13 @@ def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = 
     rules = sum(len(group.rules) for group in groups)
     judged = f" (checked as user '{user.pw_name}')" if user else ""
     counted = f"{rules} rule{'s'[: rules != 1]} in {len(groups)} group{'s'[: len(groups) != 1]}"
-    print(f"'{path}' is valid: {counted}{judged}")
+    print_line(f"'{path}' is valid: {counted}{judged}")
     for note in notes(groups, settings):
-        print(note)
+        print_line(note)
     if said := mail_path(settings):
-        print(said)
+        print_line(said)
     if settings.mail.password_file is not None and user is None and not os.geteuid():
-        print(
+        print_line(
             "not checked whether the service can read 'mail.password_file': user"
             f" '{service_user.SERVICE_USER}' does not exist before 'make install'"
         )

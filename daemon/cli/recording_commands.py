@@ -32,7 +32,7 @@ from iowarden.daemon.replay.expectation import ExpectationError
 from iowarden.daemon.report import bundle, sensitive
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.terminal import exit_status
-from iowarden.daemon.terminal.console import progress
+from iowarden.daemon.terminal.console import progress, show
 from iowarden.rules import quantity
 
 if TYPE_CHECKING:
@@ -294,8 +294,10 @@ def _write_mails(directory: str, mails: Iterable[replay.ReplayedMail]) -> None:
 def _write_lines(lines: Iterable[str]) -> str:
     """Write lines to standard output; return the error, or ''."""
     try:
-        for line in lines:
-            sys.stdout.write(line + "\n")
+        if sys.stdout.isatty():
+            show(part for line in lines for part in line.split("\n"))
+        else:
+            sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
     except OSError as error:
         # The flush at exit must not fail as well.

@@ -55,7 +55,7 @@ def show(sections: Iterable[str | Table]) -> None:
         if Table in (type(section), type(before)) and before:
             print_line("")
         if isinstance(section, str):
-            print_line(section)
+            print_raw(printable(section))
         else:
             print_raw("\n".join(columns(section)))
         before = section
@@ -153,8 +153,8 @@ def at_text(at_seconds: float) -> str:
 
 
 def print_line(text: str) -> None:
-    """Print a line, escaped for a terminal."""
-    print_raw(printable(text))
+    """Print a line, escaped; on a terminal wrapped between words."""
+    show([text])
 
 
 def print_error(text: str) -> None:

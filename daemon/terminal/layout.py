@@ -1,7 +1,8 @@
 """Layout of text and tables for the width of a terminal: no word is broken, nothing cut off.
 
 A table that is too wide keeps its first columns as a table; the other cells of a row follow below
-it. Only a word longer than a line is divided. Widths are in cells: a Chinese letter takes two.
+it. A word longer than a line is not divided: a terminal wraps it, and copies it as a whole. Widths
+are in cells: a Chinese letter takes two.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import re
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
-from iowarden.daemon.terminal.console import STYLES, Table, printable
+from iowarden.daemon.sanitize import one_line
+from iowarden.daemon.terminal.console import MAX_CELL_CHARACTERS, STYLES, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,6 +30,7 @@ _BELOW = 4
 _COMMAND_INDENT = 4
 """A line of text with at least so much indent is a command to copy."""
 _TITLE = re.compile(r"[a-z ]+: ")
+_SPACED = re.compile(r" *[^ ]+")
 _WORDS = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)+")
 
 
@@ -48,22 +50,20 @@ def lines(sections: Iterable[str | Table], width: int) -> list[Text]:
 def wrapped(text: str, width: int, indent: int = 0, hanging: int = 0) -> list[str]:
     """Return the lines of a text of one line; the first one's indent, and that of the others."""
     found: list[str] = []
-    rest = text
-    for first in (True, False):
-        room = max(width - (indent if first else hanging), 1)
-        pieces = [str(piece).rstrip() for piece in Text(rest).wrap(_PLAIN, room, overflow="fold")]
-        if first:
-            found.append(" " * indent + (pieces[0] if pieces else ""))
-            rest = " ".join(pieces[1:])
-            if not rest:
-                break
+    line = ""
+    for word in _SPACED.findall(text):
+        if not line:
+            line = " " * (hanging if found else indent) + word.lstrip()
+        elif cell_len(line + word) <= width:
+            line += word
         else:
-            found += [" " * hanging + piece for piece in pieces]
-    return found
+            found.append(line)
+            line = " " * hanging + word.lstrip()
+    return [*found, line]
 
 
 def _text(section: str, width: int) -> list[Text]:
-    text = printable(section)
+    text = one_line(section, MAX_CELL_CHARACTERS, blanks=True).rstrip()
     body = text.lstrip(" ")
     indent = len(text) - len(body)
     style = STYLES.get(text.partition(":")[0], "")
@@ -142,6 +142,3 @@ def _divided(table: Table, width: int) -> tuple[list[int], list[int]]:
 def _width(table: Table, column: int) -> int:
     cells = (table.columns[column], *(row[column] for row in table.rows))
     return max(map(cell_len, cells))
-
-
-_PLAIN = Console(highlight=False, markup=False, emoji=False, color_system=None, width=80)
