@@ -1,6 +1,6 @@
-"""Names that somebody else chose, safe for one line of output: models, mounts, units, programs.
+"""Names from outside, safe for one line of output: models, mounts, units, programs.
 
-What is escaped: control characters (C0, C1), line ends, format characters (bidirectional controls,
+What is escaped: control characters of both sets, line ends, format characters (bidirectional controls,
 zero-width ones), lone surrogates, private use; Unicode categories Cc, Cf, Cs, Co, Zl, Zp. Any other
 text is unchanged: letters of all scripts, blanks, backslashes.
 """
@@ -15,7 +15,7 @@ ELLIPSIS = "..."
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _MARK_BYTES = 4
 _UNDECODABLE = range(0xDC80, 0xDD00)
-"""Surrogates that stand for bytes which are no UTF-8. Source: PEP 383, 'surrogateescape'."""
+"""Surrogates in place of bytes that are no UTF-8. Source: PEP 383, 'surrogateescape'."""
 
 
 def is_safe(text: str) -> bool:

@@ -363,7 +363,8 @@ daemon.cli: check clock config control duration http installation journal json_c
     notify polling probe_client process_metrics replay report sanitize service setup storage
     terminal trace
     trace_client transition_log
-daemon.reference: cli config http installation metrics process_metrics service storage
+daemon.reference: check cli config control http installation metrics process_metrics service storage
+    trace
 """
 """The rooms of each layer, the lowest first, and what of its layer each may import, for types as
 well: a room imports only those above its line here, so that no circle can be. A room is a folder;

@@ -40,7 +40,7 @@ class _Written:
 
     family: Family
     samples: tuple[Sample, ...]
-    """() if some had the same labels: it is rendered anew each time."""
+    """() if some had the same labels: it is rendered as a whole each time."""
     head: str
     series: tuple[str, ...]
     text: bytes

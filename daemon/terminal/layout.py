@@ -31,7 +31,7 @@ _COMMAND_INDENT = 4
 """A line of text with at least so much indent is a command to copy."""
 _TITLE = re.compile(r"[a-z ]+: ")
 _SPACED = re.compile(r" *[^ ]+")
-_WORDS = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)+")
+_ARGUMENTS = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)+")
 
 
 def lines(sections: Iterable[str | Table], width: int) -> list[Text]:
@@ -78,7 +78,7 @@ def command(text: str, width: int, indent: int) -> list[str]:
     r"""Return a command on several lines, with '\' at their ends, so that it can be copied."""
     found: list[str] = []
     line = ""
-    for word in _WORDS.findall(text):
+    for word in _ARGUMENTS.findall(text):
         longer = f"{line} {word}".strip()
         room = width - indent - (_GAP if found else 0) - len(" \\")
         if line and cell_len(longer) > room:
