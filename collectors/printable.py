@@ -1,8 +1,8 @@
 """Names from outside, safe for one line of output: models, mounts, units, programs.
 
-What is escaped: control characters of both sets, line ends, format characters (bidirectional controls,
-zero-width ones), lone surrogates, private use; Unicode categories Cc, Cf, Cs, Co, Zl, Zp. Any other
-text is unchanged: letters of all scripts, blanks, backslashes.
+What is escaped: control characters of both sets, line ends, format characters (bidirectional
+controls, zero-width ones), lone surrogates, private use; Unicode categories Cc, Cf, Cs, Co, Zl, Zp.
+Any other text is unchanged: letters of all scripts, blanks, backslashes.
 """
 
 from __future__ import annotations

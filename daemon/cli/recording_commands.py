@@ -20,6 +20,7 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording, count_frames
 from iowarden.daemon.cli import check_command, command
+from iowarden.daemon.cli.service_client import guarded
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.config.parser import parse_config
@@ -52,7 +53,7 @@ _MAIL_SUFFIX = ".eml"
 def add_commands(add: Add) -> None:
     """Add the commands, by a function that takes name, what runs, and help."""
     words = "record what iowarden reads on this machine, for 'iowarden replay'"
-    recorded = command.configured(add("record", _record, words))
+    recorded = command.configured(add("record", functools.partial(guarded, _record), words))
     recorded.add_argument("recording", metavar="OUT", help="new file NAME.tar.xz or NAME.tar.gz")
     recorded.add_argument(
         "--for",
@@ -63,7 +64,7 @@ def add_commands(add: Add) -> None:
         help="duration, for example 10m; default: until Ctrl-C",
     )
     words = "write a report for a bug report: a recording, a check, the configuration; no names"
-    packed = command.configured(add("report", _report, words))
+    packed = command.configured(add("report", functools.partial(guarded, _report), words))
     packed.add_argument("report", metavar="OUT", help="new file NAME.tar.xz or NAME.tar.gz")
     packed.add_argument(
         "--for",
@@ -77,7 +78,7 @@ def add_commands(add: Add) -> None:
         "--recording", metavar="RECORDING", help="use this recording instead, for example a flight"
     )
     words = "replay a recording: show its alerts, incidents and mails"
-    again = add("replay", _replay, words)
+    again = add("replay", functools.partial(guarded, _replay), words)
     again.add_argument("recording", metavar="IN", help="recording: a directory or an archive")
     again.add_argument(
         "--rules", metavar="FILE", action="append", default=[], help="add rules; may be repeated"

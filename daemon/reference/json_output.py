@@ -105,8 +105,6 @@ ADDED = {
 _FORMAT = re.compile(
     r"Format of `--json`[^\n]*\n\n((?: {4}[^\n]*\n)+)\n(.*?)(?:\n\n|\Z)", re.DOTALL
 )
-    r"Format of `--json`[^\n]*\n\n((?: {4}[^\n]*\n)+)\n(.*?)(?:\n\n|\Z)", re.DOTALL
-)
 _KINDS = {str: "text", int: "number", float: "number", bool: "true or false"}
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import select
 import shutil
 import subprocess
 from pathlib import Path
@@ -61,6 +64,51 @@ def test_bash_completes_a_file(tmp_path: Path) -> None:
     words = f"COMP_WORDS=(iowarden replay {tmp_path}/inc); COMP_CWORD=2"
     command = f'source ./iowarden.bash; {words}; _shtab_iowarden; echo "${{COMPREPLY[@]}}"'
     assert lines("bash", "--norc", "-c", command) == [f"{tmp_path}/incident.tar.xz"]
+
+
+DEADLINE_SECONDS = 30.0
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        (b"iowarden moni\t", "iowarden monitoring"),
+        (b"iowarden silence e\t", "iowarden silence expire"),
+        (b"iowarden events --severity cri\t", "--severity critical"),
+        (b"iowarden status --wat\t", "--watch"),
+    ],
+)
+def test_the_tab_key_completes(keys: bytes, shown: str) -> None:
+    """In an interactive bash on a terminal: what readline puts on the line."""
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        ["bash", "--norc", "--noprofile", "-i"],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        cwd=DIRECTORY,
+        env={"PATH": os.environ["PATH"], "TERM": "dumb", "PS1": "> ", "HOME": "/nonexistent"},
+        start_new_session=True,
+    ) as shell:
+        os.close(follower)
+        try:
+            os.write(leader, b"source ./iowarden.bash; echo rea''dy\n")
+            said = until(leader, "ready\r\n")
+            os.write(leader, keys)
+            said = until(leader, shown)
+            assert shown in said
+        finally:
+            shell.kill()
+            os.close(leader)
+
+
+def until(leader: int, wanted: str) -> str:
+    """What a terminal shows, up to some text."""
+    said = b""
+    while wanted.encode() not in said:
+        assert select.select([leader], [], [], DEADLINE_SECONDS)[0], said
+        said += os.read(leader, 65_536)
+    return said.decode()
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import lzma
 import os
 import re
+import signal
+import sys
 import tarfile
 from pathlib import Path
 
@@ -283,3 +286,28 @@ def test_the_command_writes_one_of_a_recording(
     assert main(words) == 1
     assert "expected a new file" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "r.zip")]) == 78
+
+
+class Impatient(io.StringIO):
+    """Standard error, read by a person who presses Ctrl-C once the recording has ended."""
+
+    def write(self, text: str) -> int:
+        """Interrupt the program where it says what it does next."""
+        written = super().write(text)
+        if "checking this machine" in text:
+            signal.raise_signal(signal.SIGINT)
+        return written
+
+
+def test_ctrl_c_works_again_after_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it records, Ctrl-C ends that part; the check after it ends as any program."""
+    path = tmp_path / "report.tar.gz"
+    config = tmp_path / "iowarden.yaml"
+    config.write_text(f"state_directory: {tmp_path}/state\nprobe: false\n")
+    monkeypatch.setattr(sys, "stderr", Impatient())
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["report", str(path), "--for", "1s", "--config", str(config)]) == 130
+    assert not path.exists()
+    assert signal.getsignal(signal.SIGINT) is before
