@@ -92,7 +92,7 @@ SHOWN = sorted(
     {
         (command, str(path.relative_to(TOP)))
         for path in PAGES
-        if path.name not in {"commands.md", "CHANGELOG.md"}
+        if path.name not in {"commands.md", "json.md", "CHANGELOG.md"}
         for command in commands(path.read_text())
     }
 )

@@ -205,7 +205,9 @@ def detail_sections(found: IncidentDetail) -> Sections:
         sections += _paragraph(sections, title, texts) if texts else []
     sections += table_of("alerts and events", found.members, _times(found.now_seconds))
     if found.evidence:
-        sections += _paragraph(sections, "evidence:", evidence_lines(found.evidence))
+        sections += _paragraph(
+            sections, "evidence:", evidence_lines(found.evidence, found.now_seconds)
+        )
     for title, texts in (
         ("what is affected:", found.affected),
         ("what to do:", found.advice),
@@ -230,19 +232,21 @@ def _paragraph(before: Sections, title: str, lines: Sequence[str] = ()) -> list[
     return [*([""] if isinstance(before[-1], str) else []), title, *(f"  {each}" for each in lines)]
 
 
-def evidence_lines(found: Sequence[EvidenceLine]) -> list[str]:
+def evidence_lines(found: Sequence[EvidenceLine], now: float) -> list[str]:
     """Return a line for each value: when it was read, and what it became later."""
     by_value: dict[tuple[str, str], list[EvidenceLine]] = {}
     for each in found:
         # Of a metric its labels; of a log each line is one of its own.
         about = each.text.rpartition(": ")[0] if _METRIC.fullmatch(each.source) else each.text
         by_value.setdefault((each.source, about), []).append(each)
+    today = at_text(now)[: len("2026-11-21 ")]
     lines = []
     for first, *later in by_value.values():
-        text = f"{at_text(first.at_seconds)}  {first.source}: {first.text}"
+        at = at_text(first.at_seconds).removeprefix(today)
+        text = f"{at}  {first.source}: {first.text}"
         last = later[-1] if later else first
         if last.text != first.text:
-            text += f" -> {last.text.rpartition(': ')[2]} at {at_text(last.at_seconds)[-8:]}"
+            text += f" -> {last.text.rpartition(': ')[2]} at {at_text(last.at_seconds).removeprefix(today)}"
         lines.append(text)
     return lines
 

@@ -1,6 +1,6 @@
 """Output of commands: text, tables, times, durations, JSON.
 
-On a terminal daemon/terminal/layout.py fits them to its width; otherwise they are plain text in
+On a terminal daemon/terminal/table_layout.py fits them to its width; otherwise they are plain text in
 columns, the same whatever TERM and COLUMNS are. Nothing is cut off.
 Control characters in text of others (device names, kernel lines, reasons that users typed) are
 escaped before it reaches a terminal.
@@ -89,12 +89,12 @@ def watch(
     from rich.live import Live  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from iowarden.daemon.terminal import layout  # noqa: PLC0415
+    from iowarden.daemon.terminal import table_layout  # noqa: PLC0415
 
     console = Console(highlight=False, markup=False, emoji=False)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            lines = layout.lines(read(), console.width)
+            lines = table_layout.lines(read(), console.width)
             if (more := len(lines) - console.height) > 0:
                 rest = f"... {more + 1} more lines; without --watch all are shown"
                 lines = [*lines[: console.height - 1], Text(rest)]
@@ -106,10 +106,10 @@ def _draw(sections: Iterable[str | Table]) -> None:
     # Imported only here: it costs 100 ms, and the service does not need it.
     from rich.console import Console  # noqa: PLC0415
 
-    from iowarden.daemon.terminal import layout  # noqa: PLC0415
+    from iowarden.daemon.terminal import table_layout  # noqa: PLC0415
 
     console = Console(highlight=False, markup=False, emoji=False)
-    for line in layout.lines(sections, console.width):
+    for line in table_layout.lines(sections, console.width):
         console.print(line, soft_wrap=True)
 
 

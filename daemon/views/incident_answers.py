@@ -121,7 +121,7 @@ def detail(
             for each in answers.in_force(known.silences, known.now, known.realtime)
             if each.identifier in line.silences
         ),
-        members=tuple(_member(known, each) for each in found.members),
+        members=tuple(_member(known, each) for each in _once(found.members)),
         timeline=(
             (*notice.sentences, f"closed: {CLOSED_QUIETLY}")
             if found.closed_quietly
@@ -136,6 +136,21 @@ def detail(
         unknown=notice.unknown,
         events=tuple(e for e in recent if e.key and e.incident == found.identifier),
     )
+
+
+def _once(members: Iterable[IncidentMember]) -> Iterable[IncidentMember]:
+    """Return the members; of one that is a warning and critical the active, most severe one."""
+    facts: dict[tuple[object, ...], IncidentMember] = {}
+    for each in members:
+        labels = tuple(pair for pair in each.labels if pair[0] != "severity")
+        key = (each.name, each.subject, labels)
+        known = facts.setdefault(key, each)
+        if (each.cleared_seconds is None, each.severity) > (
+            known.cleared_seconds is None,
+            known.severity,
+        ):
+            facts[key] = each
+    return facts.values()
 
 
 def with_events(

@@ -13,7 +13,7 @@ from support.program import FIXTURES, Feed, Played, recorded
 from support.terminal import STYLE, shown
 
 from iowarden.daemon.cli.main import full_parser
-from iowarden.daemon.terminal import layout
+from iowarden.daemon.terminal import table_layout
 from iowarden.daemon.terminal.console import Table
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ TABLE = Table(
 
 def plain(found: list[str | Table], width: int) -> list[str]:
     """Lines without styles."""
-    return [str(line) for line in layout.lines(found, width)]
+    return [str(line) for line in table_layout.lines(found, width)]
 
 
 def test_a_narrow_table_moves_prose_below_its_rows() -> None:
