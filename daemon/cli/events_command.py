@@ -246,7 +246,8 @@ def evidence_lines(found: Sequence[EvidenceLine], now: float) -> list[str]:
         text = f"{at}  {first.source}: {first.text}"
         last = later[-1] if later else first
         if last.text != first.text:
-            text += f" -> {last.text.rpartition(': ')[2]} at {at_text(last.at_seconds).removeprefix(today)}"
+            at = at_text(last.at_seconds).removeprefix(today)
+            text += f" -> {last.text.rpartition(': ')[2]} at {at}"
         lines.append(text)
     return lines
 

@@ -1,7 +1,7 @@
 """Output of commands: text, tables, times, durations, JSON.
 
-On a terminal daemon/terminal/table_layout.py fits them to its width; otherwise they are plain text in
-columns, the same whatever TERM and COLUMNS are. Nothing is cut off.
+On a terminal daemon/terminal/table_layout.py fits them to its width; otherwise they are plain text
+in columns, the same whatever TERM and COLUMNS are. Nothing is cut off.
 Control characters in text of others (device names, kernel lines, reasons that users typed) are
 escaped before it reaches a terminal.
 """

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from rich.cells import cell_len
-from support.program import FIXTURES, Feed, Played, recorded
+from support.program import FIXTURES, Feed, Played, recorded, run
+from support.service import on_a_terminal
 from support.terminal import STYLE, shown
 
 from iowarden.daemon.cli.main import full_parser
-from iowarden.daemon.terminal import table_layout
+from iowarden.daemon.terminal import console, table_layout
 from iowarden.daemon.terminal.console import Table
 
 if TYPE_CHECKING:
@@ -164,8 +165,6 @@ def test_a_pipe_gets_the_same_from_any_terminal(
         monkeypatch.setenv("FORCE_COLOR", "1")
         found = machine[1].command(*words) if path not in OWN else None
         if found is None:
-            from support.program import run  # noqa: PLC0415 - only these need no service
-
             found = run(*words)
         assert "\x1b" not in found.stdout + found.stderr
         texts.add(AGO.sub("", found.stdout + found.stderr))
@@ -178,6 +177,64 @@ def test_help_fits(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = PARSERS[path].format_help()
     assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+def test_a_warning_that_became_critical_is_one_line(machine: tuple[str, Played]) -> None:
+    """In the status and in the incident, as in its mails."""
+    detail = json.loads(machine[1].command(*words_of("incident show", machine), "--json").stdout)
+    status = json.loads(machine[1].command("status", "--json").stdout)
+    for names in ([m["name"] for m in detail["members"]], [a["name"] for a in status["alerts"]]):
+        assert names
+        assert len(names) == len(set(names))
+
+
+def test_a_replay_shows_its_progress_on_a_terminal_only(machine: tuple[str, Played]) -> None:
+    """A bar and the time left; it is gone at the end, and a pipe gets none."""
+    text = shown(machine[1], words_of("replay", machine), 80)
+    assert "replaying" in text
+    assert re.search(r"about .* left", text)
+    assert "replaying" not in without_bar(text)
+    found = run(*words_of("replay", machine))
+    assert "replaying" not in found.stdout + found.stderr
+
+
+class Interrupted:
+    """A pause that ends as Ctrl-C ends it, the third time."""
+
+    def __init__(self) -> None:
+        """Count from none."""
+        self.count = 0
+
+    def __call__(self, seconds: float) -> None:
+        """Wait, but for no time."""
+        assert seconds == 2.0
+        self.count += 1
+        if self.count == 3:
+            raise KeyboardInterrupt
+
+
+def test_a_watch_in_a_pipe_is_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """As 'vmstat 2' prints lines; nothing clears a screen."""
+    texts = iter(("one", "two", "three"))
+    with pytest.raises(KeyboardInterrupt):
+        console.watch(lambda: [next(texts)], 2.0, Interrupted())
+    assert capsys.readouterr().out == "one\n\ntwo\n\nthree\n\n"
+
+
+def test_a_watch_on_a_terminal_has_a_screen_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was on the terminal before is there again after Ctrl-C; what is too long says so."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "10")
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    def watched() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            console.watch(lambda: [f"line {n}" for n in range(30)], 2.0, Interrupted())
+
+    text = on_a_terminal(monkeypatch, watched)
+    assert text.index("\x1b[?1049h") < text.index("line 8") < text.index("\x1b[?1049l")
+    assert "line 9" not in text
+    assert "... 21 more lines; without --watch all are shown" in text
 
 
 TABLE = Table(
