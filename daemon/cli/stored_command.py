@@ -69,7 +69,7 @@ def _mail_list(arguments: argparse.Namespace) -> int:
     }
     count = len(found.mails)
     summary = f"{count} mail{'s'[: count != 1]} not sent" if count else "no mails"
-    show([summary, *table_of("mails that were not sent", found.mails, fields)])
+    show([summary, *table_of("mails", found.mails, fields)])
     if found.note:
         print_line(found.note)
     return 0

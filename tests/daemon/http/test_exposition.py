@@ -137,6 +137,21 @@ def test_undecodable_bytes_in_a_name_are_escaped() -> None:
         assert line in exposed.render().decode()
 
 
+def test_two_names_that_are_one_once_escaped_cost_one_series() -> None:
+    """A drive may call itself as another is shown: the others are intact, and it is logged."""
+    said: list[str] = []
+    exposed = Exposition(said.append)
+    names = ("sd\x1b", safe_name("sd\x1b"), "sdb")
+    for version in range(2):
+        found = group(INFO, *((disk(name), float(version)) for name in names))
+        exposed.publish(MetricsSnapshot((chunk("disks", version, found),)))
+        lines = exposed.render().decode().splitlines()
+        assert sum(line.startswith("iowarden_disk_info{") for line in lines) == 2
+        assert f'iowarden_disk_info{{device="sdb"}} {float(version)}' in lines
+    (text,) = said
+    assert "same labels" in text
+
+
 DEVICES = st.sampled_from(["sda", "sd\\b", 'sd"c', "sd\nd", "sd\udc80", "sd e f"])
 SETS = st.dictionaries(DEVICES, VALUES, max_size=4)
 
