@@ -38,6 +38,29 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """The values of a measurement over the last minutes, oldest first, one per cell of 30 s.
+
+    A cell without a value was not measured: None, never 0. `threshold` is None if there is none.
+    """
+
+    cells: tuple[float | None, ...]
+    least: str
+    most: str
+    """The least and the greatest of the values, with their unit."""
+    threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement(Evidence):
+    """A measured value in words, with unit and threshold; `source` is its metric."""
+
+    before: Evidence | None = None
+    """The value when the alert began, if it was another one: only the value is the text."""
+    course: Course | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """One mail to be rendered, complete in itself.
 

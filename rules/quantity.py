@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 
 _STEP = 1024.0
@@ -51,3 +52,35 @@ def duration(seconds: float) -> str:
     if whole < _DAY:
         return f"{sign}{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
     return f"{sign}{whole // _DAY} d {whole % _DAY // _HOUR} h"
+
+
+_SIZES = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([KMGTPE]i)B(/s)?(?![\w.])")
+_DURATIONS = re.compile(
+    r"(?<![\w./-])(?:(\d+)d )?(?:(\d+)h )?(?:(\d+)m )?(\d+(?:\.\d+)?)(m?s)(?![\w/-])"
+)
+_THREE_DIGITS = 100
+
+
+def spelled(text: str) -> str:
+    """Return text in which what Prometheus' templates made is spelled as elsewhere.
+
+    '592.6MiB' becomes '593 MiB', '4m 57s' becomes '4 min 57 s'.
+    Source: Prometheus, template/template.go: humanize1024, humanizeDuration.
+    """
+    return _DURATIONS.sub(_spelled_duration, _SIZES.sub(_spelled_size, text))
+
+
+def _spelled_size(found: re.Match[str]) -> str:
+    number = float(found[1])
+    digits = f"{number:.0f}" if number >= _THREE_DIGITS else f"{number:.3g}"
+    return f"{digits} {found[2]}B{found[3] or ''}"
+
+
+def _spelled_duration(found: re.Match[str]) -> str:
+    days, hours, minutes, seconds, unit = found.groups()
+    parts = [
+        f"{value} {name}"
+        for value, name in ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, unit))
+        if value is not None and value != "0"
+    ][:2]
+    return " ".join(parts) or f"0 {unit or 's'}"

@@ -321,7 +321,7 @@ rules.advice: alerting faults incidents severity smart topology
 rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.leaves signals.signal
 rules.events: advice alerting conditions faults incidents notice severity topology yaml_nodes
-rules.notices: advice alerting faults incidents notice quantity severity topology
+rules.notices: advice alerting faults incidents notice promql quantity severity topology
 rules.scan: alerting faults selftest_schedule signals.smart snapshot topology
 rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
     signals.memory signals.queue signals.raid signals.signal signals.smart signals.writeback

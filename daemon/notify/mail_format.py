@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 WIDTH = 78
 """Columns of text and subject. Source: RFC 5322, section 2.1.1."""
 _MAX_IDENTIFIER_CHARACTERS = 100
+_QUOTED = re.compile(r"(?<!\w)'[^']{1,60}'(?!\w)")
+_NO_BREAK = "\x00"
+"""In place of a space; a sanitised line has none."""
 
 
 class _AsGiven(BaseHeader):
@@ -100,12 +103,13 @@ def with_utc(moment: datetime) -> str:
 
 
 def wrapped(text: str, first: str = "", others: str = "") -> str:
-    """Return text wrapped at WIDTH; an address or a path is never broken."""
+    """Return text wrapped at WIDTH; an address, a path or a quoted command is never broken."""
+    whole = _QUOTED.sub(lambda found: found[0].replace(" ", _NO_BREAK), text)
     return textwrap.fill(
-        text,
+        whole,
         WIDTH,
         initial_indent=first,
         subsequent_indent=others,
         break_long_words=False,
         break_on_hyphens=False,
-    )
+    ).replace(_NO_BREAK, " ")

@@ -26,19 +26,25 @@ from iowarden.daemon.notify.mail_format import (
     wrapped,
 )
 from iowarden.daemon.sanitize import one_line, shorten
-from iowarden.rules.notice import Reason
-from iowarden.rules.quantity import duration
+from iowarden.rules.notice import Measurement, Reason
+from iowarden.rules.quantity import duration, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iowarden.daemon.config.schema import Config
-    from iowarden.rules.notice import Evidence, Notice
+    from iowarden.rules.notice import Course, Evidence, Notice
 
 _MIN_SUMMARY_CHARACTERS = 8
 """A summary shortened to fewer characters is not useful: it is left out."""
+_MAX_NAME = 256
+"""Characters of what a machine delivers: a name, a line of a log, a value."""
+_MAX_SENTENCE = 500
+"""Characters of a sentence that was made of such names."""
 _MAX_CHARACTERS = 2000
-"""Per line of a notice; a kernel line is at most 1 KiB (printk, LOG_LINE_MAX)."""
+"""Characters of a rule's own text."""
+_MAX_MEANING_LINES = 6
+"""Lines of meaning before the advice, which must begin on the first screen; the others follow."""
 _STATES = {
     Reason.OPENED: "",
     Reason.ESCALATED: "ESCALATED",
@@ -96,26 +102,35 @@ def render(
 def subject(notice: Notice, host: str) -> str:
     """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; the summary is shortened.
 
-    A resolved incident has '[OK]' in place of its severity.
-    The object's full name is removed from the summary, so that less of the summary is cut off.
+    A resolved incident has '[OK]' in place of its severity, and how long it took. An object's full
+    name is removed from the summary, the host's domain from its name, so that less of the summary
+    is cut off; a problem of the whole host has no object.
     """
     severity, state = _severity(notice), _state(notice)
-    full, short = one_line(notice.object), _short_object(notice)
-    summary = one_line(notice.summary)
+    full, short = one_line(notice.object, _MAX_NAME), _short_object(notice)
+    summary = spelled(one_line(notice.summary, _MAX_NAME))
     summary = one_line(summary.replace(f"{full} ", "", 1 if full != short else 0), WIDTH * 2)
     summary = _NAMED.sub(lambda found: "" if found[1] in full else found[0], summary)
+    where = "" if full == "host" else short
     frame = len(f"[{severity}] : : ") + len(state)
     least = min(len(summary) + 2, 26)
+    name = one_line(host, _MAX_NAME) or "localhost"
+    if frame + len(name) + len(where) + len(summary) + 2 > WIDTH and _is_domain(name):
+        name = name.partition(".")[0]
     place = max(WIDTH - frame - least, 40)
-    name = middle(one_line(host) or "localhost", place - min(len(short), 20))
-    shown = full if len(full) + len(summary) <= WIDTH - frame - len(name) - 2 else short
-    shown = middle(shown, place - len(name)) or "?"
-    head = f"[{severity}] {name}: {shown}: {state}"
-    between = ": " if state else ""
+    name = middle(name, place - min(len(where), 20))
+    shown = full if where and len(full) + len(summary) <= WIDTH - frame - len(name) - 2 else where
+    shown = middle(shown, place - len(name)) or ("?" if full != "host" else "")
+    head = f"[{severity}] {name}: " + (f"{shown}: " if shown else "") + state
+    between = ("; " if notice.reason is Reason.RESOLVED else ": ") if state else ""
     room = WIDTH - len(head) - len(between)
     if not summary or room < min(_MIN_SUMMARY_CHARACTERS, len(summary)):
         return head if state else head.removesuffix(": ")
     return f"{head}{between}{shorten(summary, room)}"
+
+
+def _is_domain(name: str) -> bool:
+    return re.fullmatch(r"[a-z][\w-]*(?:\.[\w-]*[a-z][\w-]*)+", name, re.ASCII | re.I) is not None
 
 
 def _severity(notice: Notice) -> str:
@@ -127,7 +142,13 @@ def _state(notice: Notice) -> str:
         return f"FLAPPING ({notice.times} times/day)"
     if notice.reason is Reason.REOPENED:
         return f"REOPENED ({_ordinal(notice.recurrences + 1)} time)"
+    if notice.reason is Reason.RESOLVED and notice.ended_seconds is not None:
+        return f"resolved after {_lasted(notice, notice.ended_seconds)}"
     return _STATES[notice.reason]
+
+
+def _lasted(notice: Notice, until: float) -> str:
+    return duration(max(round(until - notice.opened_seconds, 1), 0.0))
 
 
 def _ordinal(number: int) -> str:
@@ -141,7 +162,7 @@ _NAMED = re.compile(r"(?:^|(?<=was: ))([a-z]\w*(?: \w+){0,2}): ", re.ASCII)
 
 def _short_object(notice: Notice) -> str:
     """Return the name without what follows in parentheses: 'sda (ACME SLOW-HDD)' is 'sda'."""
-    return one_line(notice.object.partition(" (")[0])
+    return one_line(notice.object.partition(" (")[0], _MAX_NAME)
 
 
 def _referred(reference: str, host: str) -> str:
@@ -157,6 +178,7 @@ class _Page:
     """Content of the body, for both its forms."""
 
     head: list[str]
+    meaning: list[str] = field(default_factory=list)
     sections: list[tuple[str, list[_Line]]] = field(default_factory=list)
     foot: list[str] = field(default_factory=list)
 
@@ -169,25 +191,27 @@ class _Line:
     prose: bool = True
     hang: str = "    "
     label: str = ""
+    course: Course | None = None
 
 
 def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     opened = datetime.fromtimestamp(notice.opened_seconds, zone)
     written = datetime.fromtimestamp(notice.realtime_seconds, zone)
-    lasted = duration(max(round(notice.realtime_seconds - notice.opened_seconds, 1), 0.0))
     state, severity, name = _state(notice), notice.severity.name, token(notice.incident)
+    lasted = _lasted(notice, notice.realtime_seconds)
     when = f"Since {with_utc(opened)}, {lasted} before this mail."
     if notice.reason is Reason.INITIAL:
         when = f"State as of {with_utc(written)}."
     elif notice.ended_seconds is not None:
         ended = datetime.fromtimestamp(notice.ended_seconds, zone)
-        whole = duration(max(round(notice.ended_seconds - notice.opened_seconds, 1), 0.0))
+        whole = _lasted(notice, notice.ended_seconds)
         when = f"From {with_utc(opened)} to {with_utc(ended)}: {whole}."
+    summary = spelled(one_line(notice.summary, _MAX_NAME))
     page = _Page(
         [
-            f"{_severity(notice)} on {one_line(host)}: {one_line(notice.object)}"
-            + (f" - {state}" if state else ""),
-            one_line(notice.summary, _MAX_CHARACTERS) or "no summary",
+            f"{_severity(notice)} on {one_line(host, _MAX_NAME)}:"
+            f" {one_line(notice.object, _MAX_NAME)}" + (f" - {state}" if state else ""),
+            summary or "no summary",
             when,
         ]
     )
@@ -196,13 +220,20 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
         if found := list(lines):
             page.sections.append((title, found))
 
-    add("What happened", _prose(notice.sentences))
-    add("What it means", _prose(notice.meaning))
-    add("Evidence", [_evidence(line, opened, zone) for line in notice.evidence])
+    happened = _prose(_once(notice.sentences, notice.summary), _MAX_SENTENCE)
+    meaning = [spelled(one_line(text, _MAX_CHARACTERS)) for text in notice.meaning]
+    page.meaning, rest = _first_screen(meaning)
+    listing = notice.reason in {Reason.INITIAL, Reason.DIGEST}
+    if listing:
+        add("What happened", happened)
+    add("What to do", _advice(notice.advice or _without_advice(notice, opened, name)))
+    add("What it means", _prose(rest, _MAX_CHARACTERS))
+    if not listing:
+        add("What happened", happened)
+    add("Evidence", _evidence(notice.evidence, opened, zone))
     if notice.reason not in (Reason.RESOLVED, Reason.INITIAL, Reason.DIGEST):
-        add("What is affected", _prose(notice.affected))
-    add("What to do", _advice(notice.advice))
-    add("What is not known", _prose(notice.unknown))
+        add("What is affected", _prose(notice.affected, _MAX_SENTENCE))
+    add("What is not known", _prose(notice.unknown, _MAX_SENTENCE))
     page.foot = [
         f"{severity.lower()} incident {name}, mail {notice.number}, written {with_utc(written)}",
         f"journalctl IOWARDEN_INCIDENT={name}",
@@ -210,31 +241,93 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     return page
 
 
-def _prose(lines: Iterable[str]) -> list[_Line]:
-    return [_Line(one_line(line, _MAX_CHARACTERS)) for line in lines]
+def _once(sentences: Sequence[str], summary: str) -> list[str]:
+    """Return sentences; the first that ends with the summary, which is above, is without it."""
+    lines = list(sentences)
+    for at, line in enumerate(lines):
+        for text in (summary, summary.removeprefix("was: ")):
+            head, found, tail = line.partition(f": {text}")
+            if text and found and (not tail or tail.startswith(" (")):
+                lines[at] = head + tail
+                return lines
+    return lines
 
 
-def _evidence(line: Evidence, opened: datetime, zone: tzinfo) -> _Line:
-    moment = datetime.fromtimestamp(line.realtime_seconds, zone)
+def _first_screen(meaning: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the sentences of meaning that stand before the advice, and the others."""
+    first: list[str] = []
+    if not meaning:
+        return first, []
+    left = re.split(r"(?<=[.:;]) (?=[A-Z])", meaning[0])
+    shown = left.pop(0)
+    while left and wrapped(f"{shown} {left[0]}").count("\n") < _MAX_MEANING_LINES:
+        shown += f" {left.pop(0)}"
+    if wrapped(shown).count("\n") >= 2 * _MAX_MEANING_LINES:
+        return [], list(meaning)
+    return [shown], [each for each in (" ".join(left), *meaning[1:]) if each]
+
+
+def _without_advice(notice: Notice, opened: datetime, name: str) -> tuple[str, ...]:
+    """Return what to do if no advice is new."""
+    show = f"  iowarden incident show {name}"
+    if notice.reason in {Reason.INITIAL, Reason.DIGEST}:
+        return ()
+    if notice.reason is Reason.RESOLVED:
+        return (f"Nothing now. To find the cause, its alerts and events:\n{show}",)
+    if notice.number > 1:
+        return (
+            "The advice of the earlier mails of this incident still applies. Its alerts and"
+            f" events, with the advice for the present state:\n{show}",
+        )
+    return (f"Its alerts and events, as they are now:\n{show}",)
+
+
+def _prose(lines: Iterable[str], max_characters: int) -> list[_Line]:
+    return [_Line(spelled(one_line(line, max_characters))) for line in lines]
+
+
+def _evidence(evidence: Sequence[Evidence], opened: datetime, zone: tzinfo) -> list[_Line]:
+    lines = [_observation(line, opened, zone) for line in evidence]
+    courses = [line.course for line in lines if line.course is not None]
+    if courses:
+        gap = f", '{_GAP}' is not measured" if any(None in each.cells for each in courses) else ""
+        lines.insert(
+            sum(isinstance(line, Measurement) for line in evidence),
+            _Line(f"Bars: the last 15 minutes, every 30 s, the right one is now{gap}."),
+        )
+    return lines
+
+
+def _observation(line: Evidence, opened: datetime, zone: tzinfo) -> _Line:
+    text = one_line(line.text, _MAX_NAME)
+    if isinstance(line, Measurement):
+        if line.before is not None:
+            then = _moment(line.before.realtime_seconds, opened, zone)
+            text += f"; {one_line(line.before.text, _MAX_NAME)} at {then}"
+        return _Line(text, course=line.course)
+    if "\n" not in line.text and line.text.startswith(_COMMAND):  # a path is never cut
+        text = one_line(line.text)
+    source = one_line(line.source, 80)
+    return _Line(text, label=f"{_moment(line.realtime_seconds, opened, zone)}  {source}")
+
+
+def _moment(realtime_seconds: float, opened: datetime, zone: tzinfo) -> str:
+    moment = datetime.fromtimestamp(realtime_seconds, zone)
     same_day = moment.date() == opened.date()
-    return _Line(
-        one_line(line.text, _MAX_CHARACTERS),
-        label=f"{moment:%H:%M:%S}  {one_line(line.source, 80)}"
-        if same_day
-        else f"{moment:%Y-%m-%d %H:%M:%S}  {one_line(line.source, 80)}",
-    )
+    return f"{moment:%H:%M:%S}" if same_day else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _advice(advice: Iterable[str]) -> list[_Line]:
     """Return advice in its original layout: a line that contains a command is not wrapped."""
     lines: list[_Line] = []
-    for text in advice:
+    for each in advice:
         if lines:
             lines.append(_Line("", prose=False))
-        for line in text[: 10 * _MAX_CHARACTERS].splitlines():
+        for line in each[: 10 * _MAX_CHARACTERS].splitlines():
             indent = "  " if line[:1].isspace() else ""
-            command = bool(indent) or re.search(r"\S {2,}\S|`|(?<!\w)'", line) is not None
-            lines.append(_Line(indent + _spaced(line), prose=not command, hang="  "))
+            command = bool(indent) or re.search(r"\S {2,}\S|`", line) is not None
+            text = indent + _spaced(line)
+            lines.append(_Line(text if command else spelled(text), prose=not command, hang="  "))
     return lines
 
 
@@ -243,8 +336,34 @@ def _spaced(line: str) -> str:
     return "  ".join(one_line(part, _MAX_CHARACTERS) for part in re.split(r" {2,}", line.strip()))
 
 
+# --- text
+
+
+_BARS, _GAP = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "\u00b7"
+_COMMAND = "iowarden replay /"
+
+
+def _levels(course: Course, steps: int) -> list[int | None]:
+    """Return the height of each cell, from 0 to `steps`: the highest value, or the threshold."""
+    known = [value for value in course.cells if value is not None]
+    top, bottom = max((*known, course.threshold or 0.0)), min((*known, 0.0))
+    scale = steps / (top - bottom) if top > bottom else 0.0
+    return [None if value is None else round((value - bottom) * scale) for value in course.cells]
+
+
+def _range(course: Course) -> str:
+    return f"least {course.least}, most {course.most}"
+
+
+def _bars(course: Course) -> str:
+    bars = (_GAP if level is None else _BARS[level] for level in _levels(course, len(_BARS) - 1))
+    return f"{''.join(bars)}  {_range(course)}"
+
+
 def _text(page: _Page) -> str:
     parts = [wrapped(line) for line in page.head]
+    for text in page.meaning:
+        parts += ["", wrapped(text)]
     for title, lines in page.sections:
         parts += ["", title.upper()]
         for line in lines:
@@ -256,27 +375,51 @@ def _text(page: _Page) -> str:
                 parts += [wrapped(line.label, "  "), wrapped(line.text, "      ", "      ")]
             else:
                 parts.append(wrapped(line.text, "  ", line.hang))
+            if line.course is not None:
+                parts.append(f"    {_bars(line.course)}")
     parts += ["", "INCIDENT", *(wrapped(line, "  ", "  ") for line in page.foot)]
     return "\n".join(parts) + "\n"
 
 
-_FONT = "font:15px/1.45 sans-serif;color:#1a1a1a;max-width:46em"
-_CODE = "font:13px/1.5 monospace;white-space:pre-wrap"
+# --- HTML: no image, no style sheet, no colour of text without its background
+
+_FONT = "font:15px/1.45 sans-serif;max-width:46em"
+_CODE = "font:13px/1.5 monospace;white-space:pre-wrap;overflow-wrap:anywhere"
+_COLOURS = {
+    "OK": ("#1b5e20", "#ffffff"),
+    "INFO": ("#37474f", "#ffffff"),
+    "NOTICE": ("#0d47a1", "#ffffff"),
+    "WARNING": ("#ffb300", "#000000"),
+    "CRITICAL": ("#b71c1c", "#ffffff"),
+}
+"""Background and text of a severity: contrast at least 7 to 1, without the other colours."""
+_BAR_COLOUR, _MAX_BAR_PIXELS, _BAR_WIDTH = "#5c7cbb", 32, 8
 
 
 def _html(page: _Page) -> str:
-    first, *rest = (html.escape(line) for line in page.head)
+    first, *rest = page.head
+    severity, _, where = first.partition(" ")
+    back, front = _COLOURS[severity]
+    badge = (
+        f'<span style="background-color:{back};color:{front};padding:1px 6px">'
+        f"<strong>{severity}</strong></span>"
+    )
+    summary, *others = (html.escape(line) for line in rest)
     parts = [
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>iowarden</title></head>',
-        f'<body style="{_FONT}"><p><strong>{first}</strong><br>',
-        "<br>\n".join(rest) + "</p>",
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="color-scheme" content="light dark">'
+        '<meta name="viewport" content="width=device-width"><title>iowarden</title></head>',
+        f'<body style="{_FONT}"><p>{badge} <strong>{html.escape(where)}</strong><br>',
+        f'<strong style="font-size:18px">{summary}</strong><br>',
+        "<br>\n".join(others) + "</p>",
     ]
+    parts += [f"<p>{html.escape(text)}</p>" for text in page.meaning]
     for title, lines in page.sections:
         parts.append(f'<h3 style="margin:1.2em 0 .3em;font-size:15px">{title}</h3>')
         parts += [_html_line(line) for line in lines]
     footer, command = (html.escape(line) for line in page.foot)
     parts.append(
-        f'<p style="margin-top:1.6em;color:#666;font-size:13px">{footer}<br>'
+        f'<p style="margin-top:1.6em;font-size:13px">{footer}<br>'
         f'<code style="{_CODE}">{command}</code></p></body></html>'
     )
     return "\n".join(parts) + "\n"
@@ -287,9 +430,28 @@ def _html_line(line: _Line) -> str:
     if line.label:
         label = html.escape(line.label)
         return (
-            f'<p style="margin:.2em 0 .2em 1em"><span style="color:#666">{label}</span><br>'
+            f'<p style="margin:.2em 0 .2em 1em"><small>{label}</small><br>'
             f'<code style="{_CODE}">{text}</code></p>'
         )
     if not line.prose:
         return f'<p style="margin:.1em 0 .1em 1em;{_CODE}">{text or "&nbsp;"}</p>'
-    return f'<p style="margin:.2em 0 .2em 1em">{text}</p>'
+    course = "" if line.course is None else _sparkline(line.course)
+    return f'<p style="margin:.2em 0 .2em 1em">{text}</p>{course}'
+
+
+def _sparkline(course: Course) -> str:
+    """Return the course as a table: each cell has a bar, one not measured has a dot."""
+    cells = []
+    for level in _levels(course, _MAX_BAR_PIXELS):
+        bar = (
+            f'<table cellspacing="0" cellpadding="0"><tr><td bgcolor="{_BAR_COLOUR}"'
+            f' width="{_BAR_WIDTH}" height="{max(level, 1)}"></td></tr></table>'
+            if level is not None
+            else f"<small>{_GAP}</small>"
+        )
+        cells.append(f'<td width="{_BAR_WIDTH}" valign="bottom">{bar}</td>')
+    return (
+        '<table cellspacing="1" cellpadding="0" style="margin:0 0 .4em 2em"><tr'
+        f' height="{_MAX_BAR_PIXELS}">{"".join(cells)}</tr></table>'
+        f'<p style="margin:0 0 .4em 2em"><small>{_range(course)}</small></p>'
+    )

@@ -101,6 +101,7 @@ class IncidentTracker:
         self.commands.expire_silences(now)
         self.engine.rules.events = members.event_alerts(self.incidents.by_key.values())
         changes = self.engine.rules.evaluate(now)
+        self.situation.courses.take(self.engine.hub.chunks(), now)
         around = self.events.around(now)
         alerts = self.situation.alerts(now)
         self.habits = recurring.next_recurrences(self.habits, alerts, now, self.clock.wall_seconds)

@@ -56,15 +56,13 @@ class Notifier:
             due,
             realtime,
             now,
-            (
-                *situation.events.evidence(incident, now),
-                *situation.measured(alerts, now),
-            ),
+            situation.events.evidence(incident, now),
             engine.last.block,
             engine.devices.dependents,
             situation.busy(),
             situation.waiting(now),
             text_of=advice.text_of_member(alerts, lambda: situation.facts(now)),
+            measured=situation.measured(alerts, now),
         )
         if self.files is not None:
             subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))

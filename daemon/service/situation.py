@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.events import hung
-from iowarden.rules.notices import report
+from iowarden.rules.notices import measurements, report
+from iowarden.rules.notices.courses import Courses
+from iowarden.rules.notices.measurements import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.collectors.model import Sample
     from iowarden.collectors.procfs.tasks import BlockedTasks
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.incidents.model import Incident
-    from iowarden.rules.notice import Evidence
+    from iowarden.rules.notice import Course, Evidence
     from iowarden.rules.topology.device_changes import ReturnedDisk
 
 
@@ -33,6 +36,7 @@ class IncidentContext:
     events: EventPipeline
     clock: SystemClock
     config: Callable[[], Config]
+    courses: Courses = field(default_factory=Courses)
     _busy: tuple[Mapping[str, BlockIo] | None, list[str]] = field(default=(None, []))
     """The last reading of '/proc/diskstats', and the disks with requests in flight in it."""
 
@@ -84,12 +88,23 @@ class IncidentContext:
             self.engine.last.block,
             self.clock.realtime(now),
         )
-        return (*waits, *self.measured([alert], now))
+        return (*waits, *measurements.stored(self._samples([alert]), self.clock.realtime(now)))
 
-    def measured(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
-        """Return the current samples behind alerts."""
-        samples = dict.fromkeys(s for alert in alerts for s in self.engine.rules.current(alert))
-        return report.evidence(samples, self.clock.realtime(now))
+    def measured(self, alerts: list[Alert], now: float) -> Measured:
+        """Return the current samples behind alerts, and what is known about them."""
+        rules = self.engine.rules
+        compared: dict[str, float] = {}
+        for alert in alerts:
+            compared |= measurements.numbers(rules.expression(alert))
+
+        def course(sample: Sample, threshold: float | None) -> Course | None:
+            return self.courses.course(*sample, now, threshold)
+
+        return Measured(self._samples(alerts), self.engine.hub.last, compared, course)
+
+    def _samples(self, alerts: list[Alert]) -> tuple[Sample, ...]:
+        found = (s for alert in alerts for s in self.engine.rules.current(alert))
+        return tuple(dict.fromkeys(found))
 
     def returned(self, incident: Incident) -> list[ReturnedDisk]:
         """Return the disks that returned during an incident of theirs, or of their array."""

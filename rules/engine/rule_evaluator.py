@@ -199,9 +199,7 @@ class RuleEvaluator:
         metric that has one of the alert's labels (a device, a host adapter) only the alert's own
         series.
         """
-        rule = next(
-            (r for r in self._rules if r.name == alert.name and alert.labels in r.alerts), None
-        )
+        rule = self._rule_with(alert)
         if rule is None and not alert.count:
             return []
         own = dict(alert.labels)
@@ -212,6 +210,16 @@ class RuleEvaluator:
             for sample in self._queries.selected(name, own.get("device"))
             if all(own.get(label, text) == text for label, text in sample[1])
         ]
+
+    def expression(self, alert: life.Alert) -> str:
+        """Return the expression of the rule of an alert; '' if it has none (any longer)."""
+        rule = self._rule_with(alert)
+        return "" if rule is None else rule.rule.expression.text
+
+    def _rule_with(self, alert: life.Alert) -> LoadedRule | None:
+        return next(
+            (r for r in self._rules if r.name == alert.name and alert.labels in r.alerts), None
+        )
 
     # --- evaluation
 

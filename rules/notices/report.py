@@ -15,6 +15,7 @@ from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS
 from iowarden.rules.incidents.causes import meaning
 from iowarden.rules.incidents.due import COMES_AND_GOES
 from iowarden.rules.notice import Evidence, Notice, Reason
+from iowarden.rules.notices.measurements import NOTHING, Measured, measurements
 from iowarden.rules.quantity import quantity
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.model import Labels, Sample
+    from iowarden.collectors.model import Labels
     from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
@@ -48,20 +49,15 @@ MAX_WAITING = 5
 _BEHIND = re.compile(r"disk (host[0-9]+) ", re.ASCII)
 """Key of a disk behind an adapter that no program could read: 'disk host6 port 1'."""
 _BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
+IN_FLIGHT = "requests in flight: "
+DISKSTATS = "diskstats"
+"""Data source of evidence about requests in flight."""
 TASKS = "tasks"
 """Data source of evidence about waiting tasks."""
 SET_SECONDS = 2.0
 """The wall clock was set if it differs by so much from the program's clock."""
 MAX_EVIDENCE = 24
 """Lines of evidence in one mail; with 480 disks the first lines must stay visible."""
-
-
-def evidence(samples: Iterable[Sample], realtime_seconds: float) -> tuple[Evidence, ...]:
-    """Return a line for each sample: its labels, its value with a readable unit."""
-    return tuple(
-        Evidence(realtime_seconds, metric, _labelled(labels) + quantity(metric, value))
-        for metric, labels, value in samples
-    )
 
 
 def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is called
@@ -74,12 +70,14 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     busy: Sequence[str] = (),
     tasks: BlockedTasks | None = None,
     text_of: Callable[[IncidentMember], MemberText] = lambda member: MemberText(member.advice),
+    measured: Measured = NOTHING,
 ) -> Notice:
     """Return the mail that is due.
 
     `realtime` turns the program's clock into Unix time; `dependents` is which objects carry which,
     `busy` are the disks with requests in flight, `tasks` the waiting tasks (None: not known),
-    `text_of` gives the texts of a member in addition to its summary.
+    `text_of` gives the texts of a member in addition to its summary, `measured` are the present
+    samples behind its alerts.
     """
     incident = due.incident
     fabric = incident.key == f"{ADAPTER}{FABRIC}"
@@ -138,6 +136,9 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         )
         happened.append(f"{then}; {name} is a different disk")
     texts = [text_of(m) for m in fresh]
+    values, lines = measurements(
+        measured, begun, incident.object, _severity(due.reason, incident), realtime(now)
+    )
     return Notice(
         incident=incident.identifier,
         number=number,
@@ -152,12 +153,12 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         recurrences=incident.recurrences,
         sentences=tuple(happened),
         meaning=_distinct(each.description.strip() for each in texts),
-        evidence=_in_order(
-            (
-                *begun[: MAX_EVIDENCE // 2],
-                *waits,
-                *current,
-            )
+        evidence=(
+            *values[:MAX_EVIDENCE],
+            *_in_order(
+                _alone(line, incident.object)
+                for line in (*lines[: MAX_EVIDENCE // 2], *waits, *current)
+            ),
         ),
         affected=_affected(incident, members, topology, dependents, now),
         advice=_distinct((*retracted, *(each.advice.strip("\n") for each in texts))),
@@ -261,9 +262,21 @@ def _by_clock(line: Evidence, realtime_seconds: float) -> Evidence:
     return replace(line, realtime_seconds=realtime_seconds) if moved else line
 
 
+def _alone(line: Evidence, object_: str) -> Evidence:
+    """Return the line about requests in flight so that it does not repeat the mail's object."""
+    if line.source != DISKSTATS or line.text != f"{IN_FLIGHT}{object_}":
+        return line
+    return replace(line, text="no other disk had requests in flight")
+
+
 def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
     """Return the first lines, in order of time."""
-    return tuple(sorted(_distinct(lines)[:MAX_EVIDENCE], key=lambda line: line.realtime_seconds))
+    first: dict[tuple[str, str], Evidence] = {}
+    for line in lines:
+        # Which disks have requests in flight is said once; a log's line may come again.
+        at = 0.0 if line.source == DISKSTATS else line.realtime_seconds
+        first.setdefault((line.source, f"{at} {line.text}"), line)
+    return tuple(sorted(list(first.values())[:MAX_EVIDENCE], key=lambda e: e.realtime_seconds))
 
 
 def _summary(
@@ -395,8 +408,8 @@ def _waits_for(
     if busy:
         names = [identity(topology, name).object for name in busy[:MAX_DISKS]]
         more = ", ..." if busy[MAX_DISKS:] else ""
-        text = f"requests in flight: {', '.join(names)}{more}"
-        yield Evidence(realtime_seconds, "diskstats", text)
+        text = f"{IN_FLIGHT}{', '.join(names)}{more}"
+        yield Evidence(realtime_seconds, DISKSTATS, text)
     if tasks is not None:
         yield from _waiting(tasks, realtime_seconds)
 
@@ -506,11 +519,6 @@ def _key(member: IncidentMember, topology: Topology | None) -> str:
 def _disk(member: IncidentMember) -> str:
     own = dict(member.labels)
     return own.get("device") or own.get("disk", "")
-
-
-def _labelled(labels: Iterable[tuple[str, str]]) -> str:
-    words = [f"{key} {safe_name(value)}" for key, value in labels]
-    return f"{', '.join(words)}: " if words else ""
 
 
 def _distinct(values: Iterable[_T]) -> tuple[_T, ...]:

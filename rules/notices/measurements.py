@@ -1,0 +1,258 @@
+"""Measurements of a mail: each value once, in words, with its threshold, course and first value.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from iowarden.rules.notice import Evidence, Measurement
+from iowarden.rules.notices.metric_words import (
+    NO_COURSE_THRESHOLD,
+    REDUNDANT,
+    THRESHOLDS,
+    value_text,
+    words,
+)
+from iowarden.rules.promql.ast import Binary, Node, Number, Selector, children
+from iowarden.rules.promql.errors import PromqlError
+from iowarden.rules.promql.parser import parse
+from iowarden.rules.quantity import quantity
+from iowarden.rules.severity import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from iowarden.collectors.model import Labels, Sample
+    from iowarden.rules.notice import Course
+
+MAX_SAMPLES = 240
+"""Samples that a mail's measurements are made of, when many disks fail together."""
+MAX_LISTED = 6
+"""Devices that one line lists by name; the others are counted."""
+_METRIC = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+", re.ASCII)
+_NOT_SHOWN = frozenset({"object", "used_by", "fstype", "name", "id", "against", "severity"})
+"""Labels that repeat what another label, the summary or the mail's object says."""
+_PLAIN = frozenset({"device", "mountpoint", "member", "disk", "attribute", "path", "directory"})
+"""Labels whose value needs no name before it."""
+_ORDERS = {">": ">", ">=": ">", "<": "<", "<=": "<"}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The present samples behind the alerts of a mail, and what is known about them."""
+
+    samples: Sequence[Sample] = ()
+    last: Callable[[str], Iterable[Sample]] = lambda _: ()
+    """The newest samples of a metric."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """Thresholds that the alerts' own rules have as numbers, by metric."""
+    course: Callable[[Sample, float | None], Course | None] = lambda *_: None
+    """The last 15 minutes of a sample's series, with its threshold."""
+
+
+NOTHING = Measured()
+
+
+def labelled(labels: Iterable[tuple[str, str]]) -> str:
+    """Return labels as the beginning of a stored line of evidence."""
+    found = [f"{key} {value}" for key, value in labels]
+    return f"{', '.join(found)}: " if found else ""
+
+
+def stored(samples: Iterable[Sample], realtime_seconds: float) -> tuple[Evidence, ...]:
+    """Return a line for each sample, as an incident's member stores it."""
+    return tuple(
+        Evidence(realtime_seconds, metric, labelled(labels) + quantity(metric, value))
+        for metric, labels, value in samples
+    )
+
+
+def is_metric(line: Evidence) -> bool:
+    """Whether a line is a sample, from `stored`."""
+    return _METRIC.fullmatch(line.source) is not None
+
+
+@cache
+def numbers(expression: str) -> Mapping[str, float]:
+    """Return the numbers that an expression compares metrics with, without 0 and ambiguous ones."""
+    found: dict[str, set[float]] = {}
+
+    def walk(node: Node) -> None:
+        match node:
+            case Binary(operator=operator, left=Selector(name=name), right=Number(value=value)):
+                if operator in _ORDERS and name:
+                    found.setdefault(name, set()).add(value)
+        for child in children(node):
+            walk(child)
+
+    try:
+        walk(parse(expression))
+    except PromqlError:  # it was loaded, so it is right; a rule of a newer grammar has none
+        return {}
+    return {name: min(values) for name, values in found.items() if len(values) == 1 if any(values)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One sample in words."""
+
+    metric: str
+    about: str
+    value: str
+    limit: str
+    sample: Sample
+    threshold: float | None
+    before: Evidence | None
+
+
+def measurements(
+    measured: Measured,
+    begun: Sequence[Evidence],
+    object_: str,
+    severity: Severity,
+    realtime_seconds: float,
+) -> tuple[list[Measurement], list[Evidence]]:
+    """Return the measurements, and of `begun` the lines that are no samples.
+
+    `begun`: what was stored when the alerts began; `object_` is the mail's, its name is not
+    repeated. Of a value that was another one when its alert began, both are given; of one that
+    several devices share, the devices are listed.
+    """
+    samples = list(dict.fromkeys(measured.samples))[:MAX_SAMPLES]
+    newest: dict[str, list[Sample]] = {}
+    limits = {sample: _limit(sample, measured, severity, newest) for sample in samples}
+    used = {found[0] for found in limits.values() if found is not None and found[0] is not None}
+    first: dict[tuple[str, str], Evidence] = {}
+    others: list[Evidence] = []
+    for line in begun:
+        if not is_metric(line):
+            others.append(line)
+            continue
+        about, _, value = line.text.rpartition(": ")
+        first.setdefault((line.source, about), replace(line, text=value))
+    names = {word.strip("(),") for word in object_.split()}
+    items = []
+    for sample in samples:
+        metric, labels, value = sample
+        before = first.pop((metric, labelled(labels).removesuffix(": ")), None)
+        state = dict(labels).get("state")
+        is_state = state is not None and metric.endswith("_state")
+        if sample in used or (is_state and not value):
+            continue
+        limit = limits[sample]
+        text = str(state) if is_state else value_text(metric, value)
+        if before is not None:
+            before = _rounded(before)
+            before = None if before.text in {text, quantity(metric, value)} else before
+        about = _about(labels, names, without={"state"} if is_state else set())
+        items.append(
+            _Item(
+                metric,
+                about,
+                text,
+                limit[1] if limit else "",
+                sample,
+                limit[2] if limit else None,
+                before,
+            )
+        )
+    plain = [item for item in items if item.metric not in REDUNDANT] or items
+    lines = [_line(group, measured, realtime_seconds) for group in _grouped(plain)]
+    shown = {metric for metric, _ in first} - {sample[0] for sample in samples}
+    gone = [
+        Measurement(
+            line.realtime_seconds,
+            metric,
+            f"{words(metric)}{_gone(about, names)}: {_rounded(line).text}",
+        )
+        for (metric, about), line in first.items()
+        if metric in shown and metric not in REDUNDANT and not _is_threshold(metric)
+    ]
+    return [*lines, *gone], others
+
+
+def _is_threshold(metric: str) -> bool:
+    return any(metric == limit for limit, _ in THRESHOLDS.values())
+
+
+def _gone(about: str, names: set[str]) -> str:
+    pairs = (part.partition(" ") for part in about.split(", "))
+    text = _about([(key, value) for key, _, value in pairs if value], names, without=set())
+    return f", {text}" if text else ""
+
+
+def _rounded(line: Evidence) -> Evidence:
+    """Return a stored line with its value rounded as a present one."""
+    if "_bytes" not in line.source:
+        return line
+    text = re.sub(r"\b\d{3,}\.\d+\b", lambda found: f"{float(found[0]):.0f}", line.text)
+    return replace(line, text=text)
+
+
+def _limit(
+    sample: Sample, measured: Measured, severity: Severity, newest: dict[str, list[Sample]]
+) -> tuple[Sample | None, str, float | None] | None:
+    """Return the sample of a sample's threshold, the threshold in words, and its value."""
+    metric, labels, _ = sample
+    named = THRESHOLDS.get(metric)
+    if named is not None:
+        if named[0] not in newest:
+            newest[named[0]] = list(measured.last(named[0]))
+        for other in newest[named[0]]:
+            if _belongs(other[1], dict(labels), severity):
+                value = None if metric in NO_COURSE_THRESHOLD else other[2]
+                return other, named[1].format(value_text(named[0], other[2])), value
+    number = measured.numbers.get(metric)
+    if number is None:
+        return None
+    return None, f", threshold {value_text(metric, number)}", number
+
+
+def _belongs(labels: Labels, own: Mapping[str, str], severity: Severity) -> bool:
+    return all(
+        own.get(key, value) == value if key != "severity" else value == severity.name.lower()
+        for key, value in labels
+    )
+
+
+def _about(labels: Iterable[tuple[str, str]], names: set[str], *, without: set[str]) -> str:
+    own = dict(labels)
+    if "mountpoint" in own:
+        own.pop("device", None)
+    number = own.get("id", "")
+    shown = []
+    for key, value in own.items():
+        if key in _NOT_SHOWN or key in without or value in names:
+            continue
+        text = value if key in _PLAIN else f"{key} {value}"
+        shown.append(f"{text} ({number})" if key == "attribute" and number else text)
+    return ", ".join(shown)
+
+
+def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
+    """Return the items by value: several devices with the same one are one line."""
+    found: dict[tuple[str, str, str], list[_Item]] = {}
+    for item in items:
+        found.setdefault((item.metric, item.value, item.limit), []).append(item)
+    return list(found.values())
+
+
+def _line(group: Sequence[_Item], measured: Measured, realtime_seconds: float) -> Measurement:
+    item = group[0]
+    names = list(dict.fromkeys(each.about for each in group if each.about))
+    shown = ", ".join(names[:MAX_LISTED])
+    shown += f" and {len(names) - MAX_LISTED} more" if names[MAX_LISTED:] else ""
+    about = f", {shown}" if shown else ""
+    alone = len(group) == 1
+    return Measurement(
+        realtime_seconds,
+        item.metric,
+        f"{words(item.metric)}{about}: {item.value}{item.limit}",
+        item.before if alone else None,
+        measured.course(item.sample, item.threshold) if alone else None,
+    )

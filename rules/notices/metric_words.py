@@ -1,0 +1,179 @@
+"""Metrics in words, for mails: what a value is called, its unit, its threshold. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.rules.quantity import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PREFIX = "iowarden_"
+_WORDS: Mapping[str, str] = {
+    "backup_age_seconds": "age of the newest backup",
+    "backup_bytes": "size of the backups",
+    "backup_files": "files of the backup",
+    "backup_readable": "directory readable",
+    "bdi_throttle_seconds": "writers throttled for this device",
+    "btrfs_device_missing": "device missing",
+    "config_last_reload_successful": "last reload of the configuration successful",
+    "controller_battery_ok": "battery in order",
+    "device_became_read_only": "became read-only",
+    "device_hang_seconds": "no request completed for",
+    "device_not_running_seconds": "not in state 'running' for",
+    "device_read_bytes_per_second": "reads",
+    "device_read_latency_seconds": "mean time of a read",
+    "device_read_only": "read-only",
+    "device_reads_completed_total": "reads completed since boot",
+    "device_reads_per_second": "reads",
+    "device_removed": "removed",
+    "device_slow_latency_seconds": "mean time of a request",
+    "device_timeout_seconds": "timeout of a request",
+    "device_utilization_ratio": "busy",
+    "device_write_bandwidth_bytes_per_second": "write speed",
+    "device_write_latency_seconds": "mean time of a write",
+    "device_writes_completed_total": "writes completed since boot",
+    "device_written_bytes_per_second": "writes",
+    "direct_reclaims_per_second": "direct reclaims of memory",
+    "disk_last_poll_age_seconds": "SMART data last read, ago",
+    "disk_temperature_celsius": "temperature",
+    "disks": "disks",
+    "ext4_baseline_errors": "errors when first seen (baseline)",
+    "ext4_errors_since_baseline": "new errors",
+    "ext4_errors_total": "errors in the superblock",
+    "filesystem_available_bytes": "available",
+    "filesystem_full_in_seconds": "full in",
+    "filesystem_inodes_used_ratio": "inodes used",
+    "filesystem_size_bytes": "size",
+    "filesystem_used_ratio": "used",
+    "host_io_bytes_per_second": "all disks read and write",
+    "host_io_median_bytes_per_second": "all disks usually read and write",
+    "load1": "load average (1 min)",
+    "md_degraded": "array members missing, as md counts",
+    "md_member_errors_total": "corrected read errors",
+    "md_member_state": "state",
+    "md_missing_members": "members missing",
+    "md_not_running": "array stopped",
+    "md_raid_disks": "members of the complete array",
+    "md_state": "array state",
+    "md_sync_running_ratio": "rebuild or check done",
+    "md_sync_speed_bytes_per_second": "speed of the rebuild or check",
+    "memory_available_bytes": "memory available",
+    "memory_cached_bytes": "memory used as page cache",
+    "memory_free_bytes": "memory free",
+    "memory_swap_free_bytes": "swap free",
+    "multipath_paths": "paths",
+    "notifications_oldest_unsent_seconds": "oldest unsent notification waits for",
+    "smart_attribute_raw": "raw value",
+    "smart_attribute_value": "normalized value",
+    "smart_nvme_available_spare_ratio": "spare blocks left",
+    "smart_nvme_critical_warning": "critical warning",
+    "smart_passed": "SMART health self-assessment passed",
+    "smart_weekly_increase": "increase within a week",
+    "swapping_out_seconds": "swapping out for",
+    "tasks_blocked": "tasks blocked",
+    "tasks_running": "tasks running",
+    "vmstat_swapped_in_bytes_total": "swapped in since boot",
+    "vmstat_swapped_out_bytes_total": "swapped out since boot",
+    "writeback_drain_seconds": "time needed to write it",
+    "writeback_freerun_bytes": "writers are throttled from",
+    "writeback_no_progress_seconds": "no progress for",
+    "writeback_queued_bytes": "unwritten data queued",
+}
+"""Where the metric's name without its unit does not read well."""
+
+THRESHOLDS: Mapping[str, tuple[str, str]] = {
+    "iowarden_backup_age_seconds": ("iowarden_backup_age_limit_seconds", ", at most {} expected"),
+    "iowarden_device_hang_seconds": (
+        "iowarden_device_hang_threshold_seconds",
+        ", threshold {}",
+    ),
+    "iowarden_device_slow_latency_seconds": (
+        "iowarden_device_reference_latency_seconds",
+        ", {} usual",
+    ),
+    "iowarden_disk_temperature_celsius": (
+        "iowarden_disk_temperature_limit_celsius",
+        ", limit {}",
+    ),
+    "iowarden_host_io_bytes_per_second": (
+        "iowarden_host_io_median_bytes_per_second",
+        ", {} usual",
+    ),
+    "iowarden_md_missing_members": ("iowarden_md_raid_disks", " of {}"),
+    "iowarden_smart_attribute_value": ("iowarden_smart_attribute_threshold", ", threshold {}"),
+    "iowarden_smart_nvme_available_spare_ratio": (
+        "iowarden_smart_nvme_available_spare_threshold_ratio",
+        ", threshold {}",
+    ),
+    "iowarden_filesystem_available_bytes": ("iowarden_filesystem_size_bytes", " of {}"),
+    "iowarden_writeback_queued_bytes": (
+        "iowarden_writeback_threshold_bytes",
+        " of {} allowed",
+    ),
+}
+"""By metric the metric of its threshold, and how that is said."""
+NO_COURSE_THRESHOLD = frozenset({"iowarden_md_missing_members"})
+
+COURSES = frozenset(
+    _PREFIX + name
+    for name in """
+    bdi_throttle_seconds device_hang_seconds device_requests_in_flight device_slow_latency_seconds
+    device_utilization_ratio device_write_bandwidth_bytes_per_second direct_reclaims_per_second
+    disk_temperature_celsius filesystem_available_bytes filesystem_used_ratio
+    host_io_bytes_per_second memory_available_bytes memory_swap_free_bytes
+    md_sync_speed_bytes_per_second notifications_oldest_unsent_seconds swapping_out_seconds
+    tasks_blocked writeback_drain_seconds writeback_no_progress_seconds writeback_queued_bytes
+    """.split()
+)
+"""Metrics whose last 15 minutes a mail shows: few per device, each changes within minutes."""
+
+_YES_OR_NO = frozenset(
+    _PREFIX + name
+    for name in """
+    backup_readable btrfs_device_missing config_last_reload_successful controller_battery_ok
+    device_became_read_only device_read_only device_removed md_not_running smart_passed
+    """.split()
+)
+REDUNDANT = frozenset(
+    _PREFIX + name for name in "device_removed md_degraded device_timeout_seconds".split()
+)
+"""Shown only if nothing else of the alert is: the summary says it, or another value does."""
+_UNITS = re.compile(
+    r"_(?:bytes_per_second|per_second|timestamp_seconds|seconds|bytes|ratio|celsius|percent|volts|"
+    r"rpm)?(?:_total)?$"
+)
+_LONG = re.compile(r"\b(\d{3,}\.\d+)\b")
+_ENDINGS = {"_celsius": " °C", "_percent": " %", "_volts": " V", "_rpm": " rpm"}
+
+
+def words(metric: str) -> str:
+    """Return what a metric measures; another exporter's metric keeps its name."""
+    name = metric.removeprefix(_PREFIX)
+    if name == metric:
+        return metric
+    known = _WORDS.get(name)
+    if known is not None:
+        return known
+    name = _UNITS.sub("", name).removesuffix("_total")
+    for prefix, title in (("device_", ""), ("disk_", ""), ("md_", ""), ("smart_", "SMART ")):
+        if name.startswith(prefix):
+            name = title + name.removeprefix(prefix)
+            break
+    return name.replace("_", " ")
+
+
+def value_text(metric: str, value: float) -> str:
+    """Return a value with its unit, in at most three digits where they are rounded anyway."""
+    if metric in _YES_OR_NO and value in {0.0, 1.0}:
+        return "yes" if value else "no"
+    for ending, unit in _ENDINGS.items():
+        if metric.endswith(ending):
+            return f"{value:.4g}{unit}"
+    if metric.endswith("_per_second") and not metric.endswith("_bytes_per_second"):
+        return f"{value:.3g}/s"
+    text = quantity(metric, value)
+    rounded = "_bytes" in metric
+    return _LONG.sub(lambda found: f"{float(found[1]):.0f}", text) if rounded else text
