@@ -45,8 +45,8 @@ class Course:
     """
 
     cells: tuple[float | None, ...]
-    least: str
-    most: str
+    minimum: str
+    maximum: str
     """The least and the greatest of the values, with their unit."""
     threshold: float | None = None
 

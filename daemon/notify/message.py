@@ -130,7 +130,11 @@ def subject(notice: Notice, host: str) -> str:
 
 
 def _is_domain(name: str) -> bool:
-    return re.fullmatch(r"[a-z][\w-]*(?:\.[\w-]*[a-z][\w-]*)+", name, re.ASCII | re.I) is not None
+    """Whether a host's name has a domain; an address is none."""
+    return _DOMAIN.fullmatch(name) is not None
+
+
+_DOMAIN = re.compile(r"[a-z][\w-]*(?:\.[\w-]*[a-z][\w-]*)+", re.ASCII | re.IGNORECASE)
 
 
 def _severity(notice: Notice) -> str:
@@ -226,7 +230,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     listing = notice.reason in {Reason.INITIAL, Reason.DIGEST}
     if listing:
         add("What happened", happened)
-    add("What to do", _advice(notice.advice or _without_advice(notice, opened, name)))
+    add("What to do", _advice(notice.advice or _without_advice(notice, name)))
     add("What it means", _prose(rest, _MAX_CHARACTERS))
     if not listing:
         add("What happened", happened)
@@ -254,7 +258,7 @@ def _once(sentences: Sequence[str], summary: str) -> list[str]:
 
 
 def _first_screen(meaning: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the sentences of meaning that stand before the advice, and the others."""
+    """Return the sentences of meaning before the advice, and those after it."""
     first: list[str] = []
     if not meaning:
         return first, []
@@ -267,7 +271,7 @@ def _first_screen(meaning: Sequence[str]) -> tuple[list[str], list[str]]:
     return [shown], [each for each in (" ".join(left), *meaning[1:]) if each]
 
 
-def _without_advice(notice: Notice, opened: datetime, name: str) -> tuple[str, ...]:
+def _without_advice(notice: Notice, name: str) -> tuple[str, ...]:
     """Return what to do if no advice is new."""
     show = f"  iowarden incident show {name}"
     if notice.reason in {Reason.INITIAL, Reason.DIGEST}:
@@ -275,10 +279,8 @@ def _without_advice(notice: Notice, opened: datetime, name: str) -> tuple[str, .
     if notice.reason is Reason.RESOLVED:
         return (f"Nothing now. To find the cause, its alerts and events:\n{show}",)
     if notice.number > 1:
-        return (
-            "The advice of the earlier mails of this incident still applies. Its alerts and"
-            f" events, with the advice for the present state:\n{show}",
-        )
+        still = "The advice of the earlier mails of this incident still applies."
+        return (f"{still} Its alerts and events, as they are now:\n{show}",)
     return (f"Its alerts and events, as they are now:\n{show}",)
 
 
@@ -352,7 +354,7 @@ def _levels(course: Course, steps: int) -> list[int | None]:
 
 
 def _range(course: Course) -> str:
-    return f"least {course.least}, most {course.most}"
+    return f"least {course.minimum}, most {course.maximum}"
 
 
 def _bars(course: Course) -> str:
@@ -385,6 +387,11 @@ def _text(page: _Page) -> str:
 
 _FONT = "font:15px/1.45 sans-serif;max-width:46em"
 _CODE = "font:13px/1.5 monospace;white-space:pre-wrap;overflow-wrap:anywhere"
+_HEAD = (
+    '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+    '<meta name="color-scheme" content="light dark">'
+    '<meta name="viewport" content="width=device-width"><title>iowarden</title></head>'
+)
 _COLOURS = {
     "OK": ("#1b5e20", "#ffffff"),
     "INFO": ("#37474f", "#ffffff"),
@@ -406,9 +413,7 @@ def _html(page: _Page) -> str:
     )
     summary, *others = (html.escape(line) for line in rest)
     parts = [
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="color-scheme" content="light dark">'
-        '<meta name="viewport" content="width=device-width"><title>iowarden</title></head>',
+        _HEAD,
         f'<body style="{_FONT}"><p>{badge} <strong>{html.escape(where)}</strong><br>',
         f'<strong style="font-size:18px">{summary}</strong><br>',
         "<br>\n".join(others) + "</p>",

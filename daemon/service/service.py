@@ -663,7 +663,7 @@ class Service:
             self._known(now),
             self._setting_changes,
             lambda: situation.facts(now),
-            lambda alerts: situation.measured(alerts, now),
+            lambda alerts: situation.values(alerts, now),
         )
 
     # --- configuration reload

@@ -88,10 +88,14 @@ class IncidentContext:
             self.engine.last.block,
             self.clock.realtime(now),
         )
-        return (*waits, *measurements.stored(self._samples([alert]), self.clock.realtime(now)))
+        return (*waits, *self.values([alert], now))
+
+    def values(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
+        """Return the current samples behind alerts, as an incident stores them."""
+        return measurements.stored(self._samples(alerts), self.clock.realtime(now))
 
     def measured(self, alerts: list[Alert], now: float) -> Measured:
-        """Return the current samples behind alerts, and what is known about them."""
+        """Return the current samples behind alerts, with their thresholds and courses."""
         rules = self.engine.rules
         compared: dict[str, float] = {}
         for alert in alerts:

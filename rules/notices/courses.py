@@ -2,7 +2,7 @@
 
 One column of numbers every 30 s, taken from the samples that are exposed anyway; what was not
 measured is a gap. Limits: memory is 120 bytes a series, and a reference to its labels; nothing is
-kept over a restart.
+stored over a restart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from iowarden.rules.notice import Course
-from iowarden.rules.notices.metric_words import COURSES, value_text
+from iowarden.rules.notices.metric_titles import COURSES, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

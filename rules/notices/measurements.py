@@ -11,24 +11,24 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from iowarden.rules.notice import Evidence, Measurement
-from iowarden.rules.notices.metric_words import (
+from iowarden.rules.notices.metric_titles import (
     NO_COURSE_THRESHOLD,
     REDUNDANT,
     THRESHOLDS,
+    title,
     value_text,
-    words,
 )
 from iowarden.rules.promql.ast import Binary, Node, Number, Selector, children
 from iowarden.rules.promql.errors import PromqlError
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.quantity import quantity
-from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.model import Labels, Sample
     from iowarden.rules.notice import Course
+    from iowarden.rules.severity import Severity
 
 MAX_SAMPLES = 240
 """Samples that a mail's measurements are made of, when many disks fail together."""
@@ -36,7 +36,7 @@ MAX_LISTED = 6
 """Devices that one line lists by name; the others are counted."""
 _METRIC = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+", re.ASCII)
 _NOT_SHOWN = frozenset({"object", "used_by", "fstype", "name", "id", "against", "severity"})
-"""Labels that repeat what another label, the summary or the mail's object says."""
+"""Labels that repeat another label, the summary or the mail's object."""
 _PLAIN = frozenset({"device", "mountpoint", "member", "disk", "attribute", "path", "directory"})
 """Labels whose value needs no name before it."""
 _ORDERS = {">": ">", ">=": ">", "<": "<", "<=": "<"}
@@ -44,7 +44,7 @@ _ORDERS = {">": ">", ">=": ">", "<": "<", "<=": "<"}
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The present samples behind the alerts of a mail, and what is known about them."""
+    """The present samples behind the alerts of a mail, with their thresholds and courses."""
 
     samples: Sequence[Sample] = ()
     last: Callable[[str], Iterable[Sample]] = lambda _: ()
@@ -133,8 +133,8 @@ def measurements(
         if not is_metric(line):
             others.append(line)
             continue
-        about, _, value = line.text.rpartition(": ")
-        first.setdefault((line.source, about), replace(line, text=value))
+        about, _, text = line.text.rpartition(": ")
+        first.setdefault((line.source, about), replace(line, text=text))
     names = {word.strip("(),") for word in object_.split()}
     items = []
     for sample in samples:
@@ -168,7 +168,7 @@ def measurements(
         Measurement(
             line.realtime_seconds,
             metric,
-            f"{words(metric)}{_gone(about, names)}: {_rounded(line).text}",
+            f"{title(metric)}{_gone(about, names)}: {_rounded(line).text}",
         )
         for (metric, about), line in first.items()
         if metric in shown and metric not in REDUNDANT and not _is_threshold(metric)
@@ -252,7 +252,7 @@ def _line(group: Sequence[_Item], measured: Measured, realtime_seconds: float) -
     return Measurement(
         realtime_seconds,
         item.metric,
-        f"{words(item.metric)}{about}: {item.value}{item.limit}",
+        f"{title(item.metric)}{about}: {item.value}{item.limit}",
         item.before if alone else None,
         measured.course(item.sample, item.threshold) if alone else None,
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PREFIX = "iowarden_"
-_WORDS: Mapping[str, str] = {
+_TITLES: Mapping[str, str] = {
     "backup_age_seconds": "age of the newest backup",
     "backup_bytes": "size of the backups",
     "backup_files": "files of the backup",
@@ -114,7 +114,7 @@ THRESHOLDS: Mapping[str, tuple[str, str]] = {
         " of {} allowed",
     ),
 }
-"""By metric the metric of its threshold, and how that is said."""
+"""By metric the metric of its threshold, and the text for it."""
 NO_COURSE_THRESHOLD = frozenset({"iowarden_md_missing_members"})
 
 COURSES = frozenset(
@@ -140,7 +140,7 @@ _YES_OR_NO = frozenset(
 REDUNDANT = frozenset(
     _PREFIX + name for name in "device_removed md_degraded device_timeout_seconds".split()
 )
-"""Shown only if nothing else of the alert is: the summary says it, or another value does."""
+"""Shown only if nothing else of the alert is: the summary includes it, or another value does."""
 _UNITS = re.compile(
     r"_(?:bytes_per_second|per_second|timestamp_seconds|seconds|bytes|ratio|celsius|percent|volts|"
     r"rpm)?(?:_total)?$"
@@ -149,12 +149,12 @@ _LONG = re.compile(r"\b(\d{3,}\.\d+)\b")
 _ENDINGS = {"_celsius": " °C", "_percent": " %", "_volts": " V", "_rpm": " rpm"}
 
 
-def words(metric: str) -> str:
+def title(metric: str) -> str:
     """Return what a metric measures; another exporter's metric keeps its name."""
     name = metric.removeprefix(_PREFIX)
     if name == metric:
         return metric
-    known = _WORDS.get(name)
+    known = _TITLES.get(name)
     if known is not None:
         return known
     name = _UNITS.sub("", name).removesuffix("_total")
