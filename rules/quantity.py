@@ -54,7 +54,7 @@ def duration(seconds: float) -> str:
     return f"{sign}{whole // _DAY} d {whole % _DAY // _HOUR} h"
 
 
-_SIZES = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([KMGTPE]i)B(/s)?(?![\w.])")
+_SIZES = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([kKMGTPE]i)B(/s)?(?![\w.])")
 _DURATIONS = re.compile(
     r"(?<![\w./-])(?:(\d+)d )?(?:(\d+)h )?(?:(\d+)m )?(\d+(?:\.\d+)?)(m?s)(?![\w/-])"
 )
@@ -73,7 +73,7 @@ def spelled(text: str) -> str:
 def _spelled_size(found: re.Match[str]) -> str:
     number = float(found[1])
     digits = f"{number:.0f}" if number >= _THREE_DIGITS else f"{number:.3g}"
-    return f"{digits} {found[2]}B{found[3] or ''}"
+    return f"{digits} {found[2].capitalize()}B{found[3] or ''}"
 
 
 def _spelled_duration(found: re.Match[str]) -> str:

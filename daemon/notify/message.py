@@ -209,16 +209,12 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     elif notice.ended_seconds is not None:
         ended = datetime.fromtimestamp(notice.ended_seconds, zone)
         whole = _lasted(notice, notice.ended_seconds)
-        when = f"From {with_utc(opened)} to {with_utc(ended)}: {whole}."
+        when = f"Resolved after {whole}: from {with_utc(opened)} to {with_utc(ended)}."
     summary = spelled(one_line(notice.summary, _MAX_NAME))
-    page = _Page(
-        [
-            f"{_severity(notice)} on {one_line(host, _MAX_NAME)}:"
-            f" {one_line(notice.object, _MAX_NAME)}" + (f" - {state}" if state else ""),
-            summary or "no summary",
-            when,
-        ]
-    )
+    what = [one_line(notice.object, _MAX_NAME)] if notice.object != "host" else []
+    head = ": ".join((f"{_severity(notice)} on {one_line(host, _MAX_NAME)}", *what))
+    head += f" - {state}" if state and notice.ended_seconds is None else ""
+    page = _Page([head, summary or "no summary", when])
 
     def add(title: str, lines: Iterable[_Line]) -> None:
         if found := list(lines):
@@ -292,10 +288,10 @@ def _evidence(evidence: Sequence[Evidence], opened: datetime, zone: tzinfo) -> l
     lines = [_observation(line, opened, zone) for line in evidence]
     courses = [line.course for line in lines if line.course is not None]
     if courses:
-        gap = f", '{_GAP}' is not measured" if any(None in each.cells for each in courses) else ""
+        gap = f"; '{_GAP}': not measured" if any(None in each.cells for each in courses) else ""
         lines.insert(
             sum(isinstance(line, Measurement) for line in evidence),
-            _Line(f"Bars: the last 15 minutes, every 30 s, the right one is now{gap}."),
+            _Line(f"Bars: the last 15 minutes, every 30 s, right is now{gap}."),
         )
     return lines
 
@@ -374,13 +370,19 @@ def _text(page: _Page) -> str:
             elif line.label and len(both := f"  {line.label}  {line.text}") <= WIDTH:
                 parts.append(both)
             elif line.label:
-                parts += [wrapped(line.label, "  "), wrapped(line.text, "      ", "      ")]
+                parts += [wrapped(line.label, "  "), _indented(line.text)]
             else:
                 parts.append(wrapped(line.text, "  ", line.hang))
             if line.course is not None:
                 parts.append(f"    {_bars(line.course)}")
     parts += ["", "INCIDENT", *(wrapped(line, "  ", "  ") for line in page.foot)]
     return "\n".join(parts) + "\n"
+
+
+def _indented(text: str) -> str:
+    """Return a line of evidence below its source; a command is not wrapped."""
+    indent = " " * 6
+    return indent + text if text.startswith(_COMMAND) else wrapped(text, indent, indent)
 
 
 # --- HTML: no image, no style sheet, no colour of text without its background

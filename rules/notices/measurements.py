@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES = 240
 """Samples that a mail's measurements are made of, when many disks fail together."""
+MEASURED = "measured"
+"""Source of a value that was measured when an alert began, and no longer is."""
 MAX_LISTED = 6
 """Devices that one line lists by name; the others are counted."""
 _METRIC = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+", re.ASCII)
 _NOT_SHOWN = frozenset({"object", "used_by", "fstype", "name", "id", "against", "severity"})
 """Labels that repeat another label, the summary or the mail's object."""
-_PLAIN = frozenset({"device", "mountpoint", "member", "disk", "attribute", "path", "directory"})
+_PLAIN = frozenset({"device", "mountpoint", "member", "disk", "attribute", "path", "state"})
 """Labels whose value needs no name before it."""
 _ORDERS = {">": ">", ">=": ">", "<": "<", "<=": "<"}
 
@@ -102,7 +104,7 @@ class _Item:
     """One sample in words."""
 
     metric: str
-    about: str
+    about: tuple[str, ...]
     value: str
     limit: str
     sample: Sample
@@ -142,7 +144,7 @@ def measurements(
         before = first.pop((metric, labelled(labels).removesuffix(": ")), None)
         state = dict(labels).get("state")
         is_state = state is not None and metric.endswith("_state")
-        if sample in used or (is_state and not value):
+        if sample in used or metric in REDUNDANT or (is_state and not value):
             continue
         limit = limits[sample]
         text = str(state) if is_state else value_text(metric, value)
@@ -161,19 +163,18 @@ def measurements(
                 before,
             )
         )
-    plain = [item for item in items if item.metric not in REDUNDANT] or items
-    lines = [_line(group, measured, realtime_seconds) for group in _grouped(plain)]
-    shown = {metric for metric, _ in first} - {sample[0] for sample in samples}
-    gone = [
-        Measurement(
+    lines = [_line(group, measured, realtime_seconds) for group in _grouped(items)]
+    present = {sample[0] for sample in samples}
+    others += [
+        Evidence(
             line.realtime_seconds,
-            metric,
+            MEASURED,
             f"{title(metric)}{_gone(about, names)}: {_rounded(line).text}",
         )
         for (metric, about), line in first.items()
-        if metric in shown and metric not in REDUNDANT and not _is_threshold(metric)
+        if metric not in present and metric not in REDUNDANT and not _is_threshold(metric)
     ]
-    return [*lines, *gone], others
+    return lines, others
 
 
 def _is_threshold(metric: str) -> bool:
@@ -182,8 +183,8 @@ def _is_threshold(metric: str) -> bool:
 
 def _gone(about: str, names: set[str]) -> str:
     pairs = (part.partition(" ") for part in about.split(", "))
-    text = _about([(key, value) for key, _, value in pairs if value], names, without=set())
-    return f", {text}" if text else ""
+    found = _about([(key, value) for key, _, value in pairs if value], names, without=set())
+    return "".join(f", {text}" for text in found)
 
 
 def _rounded(line: Evidence) -> Evidence:
@@ -206,9 +207,10 @@ def _limit(
         for other in newest[named[0]]:
             if _belongs(other[1], dict(labels), severity):
                 value = None if metric in NO_COURSE_THRESHOLD else other[2]
-                return other, named[1].format(value_text(named[0], other[2])), value
+                text = named[1].format(value_text(named[0], other[2])) if other[2] else ""
+                return other, text, value
     number = measured.numbers.get(metric)
-    if number is None:
+    if number is None or (number == 1 and not metric.endswith("_ratio")):
         return None
     return None, f", threshold {value_text(metric, number)}", number
 
@@ -220,7 +222,9 @@ def _belongs(labels: Labels, own: Mapping[str, str], severity: Severity) -> bool
     )
 
 
-def _about(labels: Iterable[tuple[str, str]], names: set[str], *, without: set[str]) -> str:
+def _about(
+    labels: Iterable[tuple[str, str]], names: set[str], *, without: set[str]
+) -> tuple[str, ...]:
     own = dict(labels)
     if "mountpoint" in own:
         own.pop("device", None)
@@ -231,7 +235,7 @@ def _about(labels: Iterable[tuple[str, str]], names: set[str], *, without: set[s
             continue
         text = value if key in _PLAIN else f"{key} {value}"
         shown.append(f"{text} ({number})" if key == "attribute" and number else text)
-    return ", ".join(shown)
+    return tuple(shown)
 
 
 def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
@@ -244,15 +248,17 @@ def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
 
 def _line(group: Sequence[_Item], measured: Measured, realtime_seconds: float) -> Measurement:
     item = group[0]
-    names = list(dict.fromkeys(each.about for each in group if each.about))
-    shown = ", ".join(names[:MAX_LISTED])
-    shown += f" and {len(names) - MAX_LISTED} more" if names[MAX_LISTED:] else ""
-    about = f", {shown}" if shown else ""
+    common = [text for text in item.about if all(text in each.about for each in group)]
+    about = "".join(f", {text}" for text in common)
+    others = (" ".join(text for text in each.about if text not in common) for each in group)
+    names = [each for each in dict.fromkeys(others) if each]
+    left = len(names) - MAX_LISTED
+    listed = ", ".join(names[:MAX_LISTED]) + (f" and {left} more" if left > 0 else "")
     alone = len(group) == 1
     return Measurement(
         realtime_seconds,
         item.metric,
-        f"{title(item.metric)}{about}: {item.value}{item.limit}",
+        f"{title(item.metric)}{about}: {item.value}{item.limit}" + f" ({listed})" * bool(listed),
         item.before if alone else None,
         measured.course(item.sample, item.threshold) if alone else None,
     )

@@ -71,6 +71,9 @@ _TITLES: Mapping[str, str] = {
     "smart_nvme_available_spare_ratio": "spare blocks left",
     "smart_nvme_critical_warning": "critical warning",
     "smart_passed": "SMART health self-assessment passed",
+    "smart_self_test_failures": "failed self-tests",
+    "smart_self_test_first_error_lba": "first sector with an error",
+    "smart_temperature_excess_celsius": "above its limit by",
     "smart_weekly_increase": "increase within a week",
     "swapping_out_seconds": "swapping out for",
     "tasks_blocked": "tasks blocked",
@@ -137,10 +140,8 @@ _YES_OR_NO = frozenset(
     device_became_read_only device_read_only device_removed md_not_running smart_passed
     """.split()
 )
-REDUNDANT = frozenset(
-    _PREFIX + name for name in "device_removed md_degraded device_timeout_seconds".split()
-)
-"""Shown only if nothing else of the alert is: the summary includes it, or another value does."""
+REDUNDANT = frozenset({"iowarden_device_removed", "iowarden_md_degraded"})
+"""Not shown: the summary includes it, or another metric does."""
 _UNITS = re.compile(
     r"_(?:bytes_per_second|per_second|timestamp_seconds|seconds|bytes|ratio|celsius|percent|volts|"
     r"rpm)?(?:_total)?$"

@@ -15,7 +15,7 @@ from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS
 from iowarden.rules.incidents.causes import meaning
 from iowarden.rules.incidents.due import COMES_AND_GOES
 from iowarden.rules.notice import Evidence, Notice, Reason
-from iowarden.rules.notices.measurements import NOTHING, Measured, measurements
+from iowarden.rules.notices.measurements import MEASURED, NOTHING, Measured, is_metric, measurements
 from iowarden.rules.quantity import quantity
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import (
@@ -93,11 +93,12 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     number = incident.mails
     first = number == 1 or 1 in due.replaces
     reason = Reason.OPENED if first and due.reason is Reason.ESCALATED else due.reason
+    over = due.reason is Reason.RESOLVED
     begun = [
         _by_clock(line, realtime(m.joined_seconds))
         for m in members
-        if m.cleared_seconds is None or first
         for line in m.evidence
+        if m.cleared_seconds is None or first or (over and is_metric(line))
     ]
     waits: tuple[Evidence, ...] = ()
     if _stalls(members) and not any(line.source == TASKS for line in begun):
@@ -158,6 +159,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
             *_in_order(
                 _alone(line, incident.object)
                 for line in (*lines[: MAX_EVIDENCE // 2], *waits, *current)
+                if not over or line.source != MEASURED
             ),
         ),
         affected=_affected(incident, members, topology, dependents, now),
