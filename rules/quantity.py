@@ -72,7 +72,7 @@ def spelled(text: str) -> str:
 
 def _spelled_size(found: re.Match[str]) -> str:
     number = float(found[1])
-    digits = f"{number:.0f}" if number >= _THREE_DIGITS else f"{number:.3g}"
+    digits = f"{number:.0f}" if number >= _THREE_DIGITS else f"{number:.1f}".removesuffix(".0")
     return f"{digits} {found[2].capitalize()}B{found[3] or ''}"
 
 

@@ -102,9 +102,9 @@ def render(
 def subject(notice: Notice, host: str) -> str:
     """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; the summary is shortened.
 
-    A resolved incident has '[OK]' in place of its severity, and how long it took. An object's full
-    name is removed from the summary, the host's domain from its name, so that less of the summary
-    is cut off; a problem of the whole host has no object.
+    A resolved incident has '[OK]' in place of its severity, and how long it took. The object's full
+    name is removed from the summary, so that less of the summary is cut off; a problem of the whole
+    host has no object.
     """
     severity, state = _severity(notice), _state(notice)
     full, short = one_line(notice.object, _MAX_NAME), _short_object(notice)
@@ -115,8 +115,6 @@ def subject(notice: Notice, host: str) -> str:
     frame = len(f"[{severity}] : : ") + len(state)
     least = min(len(summary) + 2, 26)
     name = one_line(host, _MAX_NAME) or "localhost"
-    if frame + len(name) + len(where) + len(summary) + 2 > WIDTH and _is_domain(name):
-        name = name.partition(".")[0]
     place = max(WIDTH - frame - least, 40)
     name = middle(name, place - min(len(where), 20))
     shown = full if where and len(full) + len(summary) <= WIDTH - frame - len(name) - 2 else where
@@ -126,15 +124,19 @@ def subject(notice: Notice, host: str) -> str:
     room = WIDTH - len(head) - len(between)
     if not summary or room < min(_MIN_SUMMARY_CHARACTERS, len(summary)):
         return head if state else head.removesuffix(": ")
-    return f"{head}{between}{shorten(summary, room)}"
+    return f"{head}{between}{_shortened(summary, room)}"
 
 
-def _is_domain(name: str) -> bool:
-    """Whether a host's name has a domain; an address is none."""
-    return _DOMAIN.fullmatch(name) is not None
+def _shortened(summary: str, room: int) -> str:
+    """Return the clauses of a summary that fit, if they fill half of the room; else its start."""
+    if len(summary) <= room:
+        return summary
+    ends = [found.start() for found in _CLAUSE.finditer(summary) if found.start() <= room]
+    return summary[: ends[-1]] if ends and ends[-1] >= room / 2 else shorten(summary, room)
 
 
-_DOMAIN = re.compile(r"[a-z][\w-]*(?:\.[\w-]*[a-z][\w-]*)+", re.ASCII | re.IGNORECASE)
+_CLAUSE = re.compile(r"[,;:] | \(")
+"""Between clauses of a summary."""
 
 
 def _severity(notice: Notice) -> str:

@@ -135,8 +135,8 @@ def measurements(
         if not is_metric(line):
             others.append(line)
             continue
-        about, _, text = line.text.rpartition(": ")
-        first.setdefault((line.source, about), replace(line, text=text))
+        prefix, _, rest = line.text.rpartition(": ")
+        first.setdefault((line.source, prefix), replace(line, text=rest))
     names = {word.strip("(),") for word in object_.split()}
     items = []
     for sample in samples:
@@ -169,9 +169,9 @@ def measurements(
         Evidence(
             line.realtime_seconds,
             MEASURED,
-            f"{title(metric)}{_gone(about, names)}: {_rounded(line).text}",
+            f"{title(metric)}{_gone(prefix, names)}: {_rounded(line).text}",
         )
-        for (metric, about), line in first.items()
+        for (metric, prefix), line in first.items()
         if metric not in present and metric not in REDUNDANT and not _is_threshold(metric)
     ]
     return lines, others
@@ -181,8 +181,8 @@ def _is_threshold(metric: str) -> bool:
     return any(metric == limit for limit, _ in THRESHOLDS.values())
 
 
-def _gone(about: str, names: set[str]) -> str:
-    pairs = (part.partition(" ") for part in about.split(", "))
+def _gone(prefix: str, names: set[str]) -> str:
+    pairs = (part.partition(" ") for part in prefix.split(", "))
     found = _about([(key, value) for key, _, value in pairs if value], names, without=set())
     return "".join(f", {text}" for text in found)
 

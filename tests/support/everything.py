@@ -196,7 +196,9 @@ def steps_of(mail: bytes) -> str:
     body = message.get_body(("plain",))
     text = "" if body is None else body.get_content().replace("\r\n", "\n")
     sections = re.split(r"\n(?=[A-Z][A-Z ]+\n)", text)
-    return "\n".join(s for s in sections if s.startswith(("WHAT IT MEANS", "WHAT TO DO")))
+    meaning = sections[0].partition("\n\n")[2]
+    titled = (s for s in sections if s.startswith(("WHAT IT MEANS", "WHAT TO DO")))
+    return "\n".join((meaning, *titled))
 
 
 def wrong(text: str, facts: Facts) -> Iterator[str]:

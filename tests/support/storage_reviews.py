@@ -518,7 +518,7 @@ REVIEWS: dict[str, tuple[Scenario, Wanted]] = {
                 threads=1,
                 subject=(
                     "host0: a host adapter",
-                    "host0: was: a host adapter",
+                    "; was: a host adapter",
                     "REOPENED (2nd time): a host adapter",
                 ),
                 within=14,

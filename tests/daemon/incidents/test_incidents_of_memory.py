@@ -176,7 +176,7 @@ def test_a_hung_task_by_log_and_by_counter_is_one_mail(tmp_path: Path) -> None:
         mails = host.wait(300)
         mails += host.wait(1500, 20.0)
     assert len(mails) == 1
-    assert "host: postgres (pid 4711) blocked for over" in mails[0]["Subject"]
+    assert ": postgres (pid 4711) blocked for over" in mails[0]["Subject"]
 
 
 def test_fstrim_at_night_is_no_hang(tmp_path: Path) -> None:

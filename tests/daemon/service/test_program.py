@@ -96,7 +96,7 @@ def test_a_write_stall_is_one_mail_thread_a_metric_and_a_resolved_mail(
         program.caught_up()
         assert rest(answers) == []
         assert program.end() == 0
-    assert first["Subject"].startswith("[WARNING] db1.example.com: host: writers stalled")
+    assert first["Subject"].startswith("[WARNING] db1.example.com: writes stalled")
     assert first["To"] == "ops@example.com"
     assert last["Subject"].startswith("[OK]")
     assert last["References"] == first["Message-ID"]
@@ -204,7 +204,7 @@ def test_a_state_directory_that_cannot_be_written_stops_no_mail(
     with smtp_server() as (port, answers):
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
-        assert "writers stalled" in parsed(program.mail(answers))["Subject"]
+        assert "writes stalled" in parsed(program.mail(answers))["Subject"]
         assert "state is in memory only" in program.text()
         assert program.end() == 0
         assert "state.db could not be written: alerts and mails since" in program.text()
@@ -433,7 +433,7 @@ def test_a_journal_that_stops_reading_stops_nothing(
         program.journal_socket = journald.socket_path
         started(programs, program)
         stall.give()
-        assert "writers stalled" in parsed(program.mail(answers))["Subject"]
+        assert "writes stalled" in parsed(program.mail(answers))["Subject"]
         assert parsed(program.mail(answers))["Subject"].startswith("[OK]")
         program.caught_up()
         assert program.metrics()["iowarden_log_messages_lost_total"] > 0
