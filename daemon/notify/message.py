@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from email.message import EmailMessage
 from typing import TYPE_CHECKING
@@ -45,6 +45,7 @@ _MAX_CHARACTERS = 2000
 """Characters of a rule's own text."""
 _MAX_MEANING_LINES = 6
 """Lines of meaning before the advice, which must begin on the first screen; the others follow."""
+_ADVICE = "What to do"
 _STATES = {
     Reason.OPENED: "",
     Reason.ESCALATED: "ESCALATED",
@@ -228,7 +229,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     listing = notice.reason in {Reason.INITIAL, Reason.DIGEST}
     if listing:
         add("What happened", happened)
-    add("What to do", _advice(notice.advice or _without_advice(notice, name)))
+    add(_ADVICE, _advice(notice.advice or _without_advice(notice, name)))
     add("What it means", _prose(rest, _MAX_CHARACTERS))
     if not listing:
         add("What happened", happened)
@@ -288,6 +289,9 @@ def _prose(lines: Iterable[str], max_characters: int) -> list[_Line]:
 
 def _evidence(evidence: Sequence[Evidence], opened: datetime, zone: tzinfo) -> list[_Line]:
     lines = [_observation(line, opened, zone) for line in evidence]
+    with_course = [at for at, line in enumerate(lines) if line.course is not None]
+    for at in with_course[_MAX_COURSES:]:
+        lines[at] = replace(lines[at], course=None)
     courses = [line.course for line in lines if line.course is not None]
     if courses:
         gap = f"; '{_GAP}': not measured" if any(None in each.cells for each in courses) else ""
@@ -352,7 +356,7 @@ def _levels(course: Course, steps: int) -> list[int | None]:
 
 
 def _range(course: Course) -> str:
-    return f"least {course.minimum}, most {course.maximum}"
+    return one_line(f"least {course.minimum}, most {course.maximum}", _MAX_NAME)
 
 
 def _bars(course: Course) -> str:
@@ -407,7 +411,44 @@ _COLOURS = {
 _BAR_COLOUR, _MAX_BAR_PIXELS, _BAR_WIDTH = "#5c7cbb", 32, 8
 
 
+_MAX_HTML_BYTES = 80_000
+"""Gmail cuts a mail at 102 kB."""
+_MAX_COURSES = 6
+_MAX_HTML_LINES = 8
+"""Lines of a section, other than advice, of a page that would be too long."""
+
+
 def _html(page: _Page) -> str:
+    """Return the page; if it were too long, without courses, then without the rest of lists."""
+    text = _html_page(page)
+    for shorter in (_without_courses, _abridged):
+        if len(text.encode()) <= _MAX_HTML_BYTES:
+            break
+        page = shorter(page)
+        text = _html_page(page)
+    return text
+
+
+def _without_courses(page: _Page) -> _Page:
+    sections = [
+        (title, [replace(line, course=None) for line in lines]) for title, lines in page.sections
+    ]
+    return replace(page, sections=sections)
+
+
+def _abridged(page: _Page) -> _Page:
+    sections = []
+    for title, lines in page.sections:
+        left = len(lines) - _MAX_HTML_LINES
+        if left > 0 and title != _ADVICE:
+            more = _Line(f"... {left} more lines, which the text part of this mail has")
+            sections.append((title, [*lines[:_MAX_HTML_LINES], more]))
+        else:
+            sections.append((title, lines))
+    return replace(page, sections=sections)
+
+
+def _html_page(page: _Page) -> str:
     first, *rest = page.head
     severity, _, where = first.partition(" ")
     back, front = _COLOURS[severity]
@@ -462,5 +503,5 @@ def _sparkline(course: Course) -> str:
     return (
         '<table cellspacing="1" cellpadding="0" style="margin:0 0 .4em 2em"><tr'
         f' height="{_MAX_BAR_PIXELS}">{"".join(cells)}</tr></table>'
-        f'<p style="margin:0 0 .4em 2em"><small>{_range(course)}</small></p>'
+        f'<p style="margin:0 0 .4em 2em"><small>{html.escape(_range(course))}</small></p>'
     )

@@ -37,6 +37,11 @@ class Courses:
         self._count = 0
         self._columns: deque[tuple[int, array[float]]] = deque(maxlen=CELLS)
 
+    @property
+    def series(self) -> int:
+        """Return how many series are stored."""
+        return self._count
+
     def take(self, chunks: Iterable[Chunk], now: float) -> None:
         """Take the present values, if 30 s began since the last ones."""
         slot = int(now // CELL_SECONDS)

@@ -133,6 +133,15 @@ COURSES = frozenset(
 )
 """Metrics whose last 15 minutes a mail shows: few per device, each changes within minutes."""
 
+_DOMAINS = {
+    "device_": "",
+    "disk_": "",
+    "md_": "",
+    "smart_nvme_": "NVMe ",
+    "smart_scsi_": "SCSI ",
+    "smart_": "SMART ",
+}
+"""Beginnings of names, and what a title has in their place."""
 _YES_OR_NO = frozenset(
     _PREFIX + name
     for name in """
@@ -146,6 +155,7 @@ _UNITS = re.compile(
     r"_(?:bytes_per_second|per_second|timestamp_seconds|seconds|bytes|ratio|celsius|percent|volts|"
     r"rpm)?(?:_total)?$"
 )
+_THREE_DIGITS = 100
 _LONG = re.compile(r"\b(\d{3,}\.\d+)\b")
 _ENDINGS = {"_celsius": " °C", "_percent": " %", "_volts": " V", "_rpm": " rpm"}
 
@@ -159,9 +169,9 @@ def title(metric: str) -> str:
     if known is not None:
         return known
     name = _UNITS.sub("", name).removesuffix("_total")
-    for prefix, title in (("device_", ""), ("disk_", ""), ("md_", ""), ("smart_", "SMART ")):
+    for prefix, shown in _DOMAINS.items():
         if name.startswith(prefix):
-            name = title + name.removeprefix(prefix)
+            name = shown + name.removeprefix(prefix)
             break
     return name.replace("_", " ")
 
@@ -174,7 +184,7 @@ def value_text(metric: str, value: float) -> str:
         if metric.endswith(ending):
             return f"{value:.4g}{unit}"
     if metric.endswith("_per_second") and not metric.endswith("_bytes_per_second"):
-        return f"{value:.3g}/s"
+        return f"{value:.0f}/s" if abs(value) >= _THREE_DIGITS else f"{value:.3g}/s"
     text = quantity(metric, value)
     rounded = "_bytes" in metric
     return _LONG.sub(lambda found: f"{float(found[1]):.0f}", text) if rounded else text

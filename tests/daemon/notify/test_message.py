@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from iowarden.daemon.notify import digest
 from iowarden.daemon.notify.message import message_id, render, subject
 from iowarden.daemon.storage.state_db import OutboxRow
-from iowarden.rules.notice import Evidence, Notice, Reason
+from iowarden.rules.notice import Course, Evidence, Measurement, Notice, Reason
 from iowarden.rules.severity import Severity
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -46,7 +46,13 @@ NOTICE = Notice(
     recurrences=0,
     sentences=("critical DeviceHang, since 34 s ago: sda has answered nothing for 34 s",),
     evidence=(
-        Evidence(1795266002.0, "iowarden_device_hang_seconds", "device sda: 34 s"),
+        Measurement(
+            1795266034.0,
+            "iowarden_device_hang_seconds",
+            "no request completed for: 34 s, threshold 30 s",
+            Evidence(1795266020.0, "iowarden_device_hang_seconds", "20 s"),
+            Course((*[None] * 27, 0.0, 20.0, 34.0), "0 s", "34 s", 30.0),
+        ),
         Evidence(
             1795179604.5, "kernel", "sd 0:0:0:0: [sda] tag#12 FAILED Result: hostbyte=DID_TIME_OUT"
         ),
@@ -90,27 +96,28 @@ def test_three_lines_report_it_all() -> None:
 
 
 def test_the_whole_text_reads_well() -> None:
-    """The rest of the mail, in full: prose wrapped at 78 columns, commands never."""
+    """What it means, what to do, then the rest: wrapped at 78 columns, commands never."""
     assert body(NOTICE).splitlines()[4:] == [
-        "WHAT HAPPENED",
-        "  critical DeviceHang, since 34 s ago: sda has answered nothing for 34 s",
-        "",
-        "WHAT IT MEANS",
-        "  Programs that read or write there wait and cannot be killed.",
-        "",
-        "EVIDENCE",
-        "  14:00:02  iowarden_device_hang_seconds  device sda: 34 s",
-        "  2026-11-20 14:00:04  kernel",
-        "      sd 0:0:0:0: [sda] tag#12 FAILED Result: hostbyte=DID_TIME_OUT",
-        "",
-        "WHAT IS AFFECTED",
-        "  md0 (raid1) is built on sda",
+        "Programs that read or write there wait and cannot be killed.",
         "",
         "WHAT TO DO",
         "  What the kernel says:  dmesg | grep -i sda | tail -20",
         "  Member of a redundant array: take it out, the array goes on without it and",
         "  without redundancy:",
         "  " + ADVICE.splitlines()[2],
+        "",
+        "WHAT HAPPENED",
+        "  critical DeviceHang, since 34 s ago: sda has answered nothing for 34 s",
+        "",
+        "EVIDENCE",
+        "  no request completed for: 34 s, threshold 30 s; 20 s at 14:00:20",
+        "    " + "\u00b7" * 27 + "\u2581\u2585\u2588  least 0 s, most 34 s",
+        "  Bars: the last 15 minutes, every 30 s, right is now; '\u00b7': not measured.",
+        "  2026-11-20 14:00:04  kernel",
+        "      sd 0:0:0:0: [sda] tag#12 FAILED Result: hostbyte=DID_TIME_OUT",
+        "",
+        "WHAT IS AFFECTED",
+        "  md0 (raid1) is built on sda",
         "",
         "WHAT IS NOT KNOWN",
         "  Whether the disk, its cable or its controller hangs is not known.",
@@ -122,6 +129,97 @@ def test_the_whole_text_reads_well() -> None:
     ]
 
 
+def test_a_long_meaning_leaves_room_for_the_advice() -> None:
+    """What to do begins on the first screen of 24 lines, whatever there is to explain."""
+    sentence = "The drive has replaced sectors that it could not read, and more may follow. "
+    long = replace(NOTICE, meaning=(sentence * 12, "It may fail."))
+    lines = body(long).splitlines()
+    assert lines.index("WHAT TO DO") < 14
+    assert lines[4].startswith("The drive has replaced")
+    rest = lines[lines.index("WHAT IT MEANS") :]
+    assert "  It may fail." in rest
+    assert "".join(lines).count("The drive has replaced") == 12
+
+
+def test_what_the_second_line_reports_is_not_repeated() -> None:
+    """The name of the alert and since when it fires stay: a silence needs them."""
+    again = replace(NOTICE, sentences=(f"critical DeviceHang, since 34 s ago: {NOTICE.summary}",))
+    lines = body(again).splitlines()
+    assert lines[lines.index("WHAT HAPPENED") + 1] == "  critical DeviceHang, since 34 s ago"
+    assert body(again).count("with 12 requests") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"reason": Reason.ESCALATED, "number": 2}, "The advice of the earlier mails"),
+        ({"reason": Reason.RESOLVED, "number": 3}, "Nothing now. To find the cause"),
+        ({}, "Its alerts and events, as they are now:"),
+    ],
+)
+def test_a_mail_without_new_advice_has_a_next_step(
+    changes: dict[str, object], expected: str
+) -> None:
+    """Advice is given once, but whoever is woken may not have the first mail."""
+    again = replace(NOTICE, advice=(), **changes)  # type: ignore[arg-type]
+    lines = body(again).splitlines()
+    at = lines.index("WHAT TO DO")
+    assert at < 23
+    assert lines[at + 1].strip().startswith(expected)
+    assert "    iowarden incident show 8f3a2b1c9d" in lines
+
+
+def test_a_resolved_mail_reports_how_long_it_took() -> None:
+    """In the subject and in the third line, with begin and end."""
+    over = replace(
+        NOTICE,
+        reason=Reason.RESOLVED,
+        summary="was: no request completed for 34s",
+        ended_seconds=NOTICE.opened_seconds + 95,
+        realtime_seconds=NOTICE.opened_seconds + 160,
+    )
+    assert subject(over, HOST) == (
+        "[OK] db1.example.com: sda: resolved after 1 min 35 s; was: no request compl..."
+    )
+    assert body(over).splitlines()[:3] == [
+        "OK on db1.example.com: sda (ACME SLOW-HDD, serial SLOW1)",
+        "was: no request completed for 34 s",
+        "Resolved after 1 min 35 s: from Sat 2026-11-21 14:00:00 +0100 (13:00:00 UTC)",
+    ]
+
+
+def test_a_value_that_was_not_measured_is_a_gap() -> None:
+    """Not measured is not zero: text and HTML differ between them."""
+    cells = (None,) * 28 + (0.0, 4.0)
+    course = Measurement(NOTICE.realtime_seconds, "x", "tasks: 4", course=Course(cells, "0", "4"))
+    notice = replace(NOTICE, evidence=(course,))
+    assert "    " + "\u00b7" * 28 + "\u2581\u2588  least 0, most 4" in body(notice).splitlines()
+    page = body(notice, "html")
+    assert page.count("bgcolor=") == 2
+    assert page.count("<small>\u00b7</small>") == 28
+    whole = replace(course, course=Course((1.0,) * 29 + (4.0,), "1", "4"))
+    assert "not measured" not in body(replace(NOTICE, evidence=(whole,)))
+
+
+@pytest.mark.parametrize(
+    ("cells", "threshold", "expected"),
+    [
+        ((0.0, 50.0, 100.0), 200.0, "\u2581\u2583\u2585"),
+        ((0.0, 50.0, 100.0), None, "\u2581\u2585\u2588"),
+        ((-10.0, 0.0), None, "\u2581\u2588"),
+        ((5.0, 5.0), None, "\u2588\u2588"),
+        ((0.0, 0.0), None, "\u2581\u2581"),
+    ],
+)
+def test_a_course_is_drawn_against_its_threshold(
+    cells: tuple[float, ...], threshold: float | None, expected: str
+) -> None:
+    """Half as high as the threshold is half as high in the picture."""
+    course = Course(cells, "a", "b", threshold)
+    notice = replace(NOTICE, evidence=(Measurement(0.0, "x", "tasks", course=course),))
+    assert f"    {expected}  least a, most b" in body(notice).splitlines()
+
+
 def test_a_mail_about_the_whole_host_reports_nothing_of_what_it_hits() -> None:
     """'Not known' would be misleading."""
     assert "WHAT IS AFFECTED" not in body(replace(NOTICE, affected=()))
@@ -129,8 +227,22 @@ def test_a_mail_about_the_whole_host_reports_nothing_of_what_it_hits() -> None:
 
 def test_a_line_of_10000_characters_is_cut_and_reports_that() -> None:
     """An endless name or log line is cut, the rest of the mail is unchanged."""
-    words = body(replace(NOTICE, sentences=("x" * 10_000,))).split()
-    assert "x" * 2000 + "... (8000 more characters)" in " ".join(words)
+    endless = "x" * 10_000
+    for field, kept in (
+        ("object", 256),
+        ("summary", 256),
+        ("sentences", 500),
+        ("affected", 500),
+        ("unknown", 500),
+        ("meaning", 2000),
+    ):
+        value = endless if field in {"object", "summary"} else (endless,)
+        words = " ".join(body(replace(NOTICE, **{field: value})).split())  # type: ignore[arg-type]
+        assert f"{'x' * kept}... ({10_000 - kept} more characters)" in words, field
+        assert "x" * (kept + 1) not in words
+    line = Evidence(NOTICE.realtime_seconds, "kernel", endless)
+    words = " ".join(body(replace(NOTICE, evidence=(line,))).split())
+    assert "x" * 256 + "... (9744 more characters)" in words
 
 
 def test_the_headers_make_a_thread_that_no_autoresponder_answers() -> None:
@@ -311,6 +423,11 @@ def test_nothing_a_machine_is_called_can_make_a_header(
         assert line.isprintable()
 
 
+ATTRIBUTES = frozenset(
+    "bgcolor cellpadding cellspacing charset content height lang name style valign width".split()
+)
+
+
 class _Visible(html.parser.HTMLParser):
     """The text of a page, and its tags."""
 
@@ -318,30 +435,94 @@ class _Visible(html.parser.HTMLParser):
         super().__init__()
         self.text: list[str] = []
         self.tags: set[str] = set()
+        self.styles: list[str] = []
 
     def handle_starttag(self, tag: str, attributes: Iterable[tuple[str, str | None]]) -> None:
         """Note a tag, and that it loads nothing."""
         self.tags.add(tag)
-        assert {name for name, _ in attributes} <= {"style", "lang", "charset"}
+        assert {name for name, _ in attributes} <= ATTRIBUTES
+        self.styles += [value or "" for name, value in attributes if name == "style"]
 
     def handle_data(self, data: str) -> None:
         """Note text."""
         self.text.append(data)
 
 
+def page(text: str) -> _Visible:
+    """Return what a page shows."""
+    found = _Visible()
+    found.feed(text)
+    return found
+
+
 @given(text=NASTY)
 def test_the_page_reports_what_the_text_reports_and_nothing_in_it_is_markup(text: str) -> None:
     """A device's name stays text: no tag, no attribute, nothing loaded from elsewhere."""
-    notice = replace(NOTICE, summary=text, sentences=(text,), evidence=(Evidence(0.0, text, text),))
-    page = _Visible()
-    page.feed(body(notice, "html"))
-    known = {"html", "head", "meta", "title", "body", "p", "strong", "br", "h3", "span", "code"}
-    assert page.tags <= known
-    shown = "".join("".join(page.text).split())
+    notice = replace(
+        NOTICE,
+        summary=text,
+        sentences=(text,),
+        evidence=(
+            Evidence(0.0, text, text),
+            Measurement(0.0, text, text, Evidence(0.0, text, text), Course((0.0, 1.0), text, text)),
+        ),
+    )
+    shown = page(body(notice, "html"))
+    known = "html head meta title body p strong br h3 span code small table tr td".split()
+    assert shown.tags <= set(known)
+    squeezed = "".join("".join(shown.text).split())
     plain = "".join(body(notice).split())
     for line in ("serialSLOW1", "md0(raid1)isbuiltonsda", "journalctlIOWARDEN_INCIDENT=8f3a2b1c9d"):
-        assert line in shown
+        assert line in squeezed
         assert line in plain
+
+
+def test_nothing_of_the_page_is_lost_where_a_mail_program_strips_its_styles() -> None:
+    """Gmail drops style sheets and classes, Outlook pictures: every word and figure is text."""
+    whole = body(NOTICE, "html")
+    lost = re.compile(
+        r"<style.*?</style>|<(?:img|svg)[^>]*>|\s(?:class|style)=\"[^\"]*\"|data:|position:",
+        re.DOTALL,
+    )
+    stripped = lost.sub("", whole)
+    assert "".join(page(stripped).text) == "".join(page(whole).text)
+    assert not re.search(r"<style|class=|data:|<img|<svg|position:", whole)
+    shown = "".join("".join(page(stripped).text).split())
+    for line in body(NOTICE).splitlines():
+        if not set(line) & set("\u2581\u2585\u2588"):
+            assert "".join(line.split()).lower() in shown.lower(), line
+    assert "least0s,most34s" in shown
+    assert stripped.count("bgcolor=") == 3
+
+
+def test_a_page_is_legible_in_dark_and_in_light_mode() -> None:
+    """No text has a colour without its background; the severity is a word as well."""
+    for severity in Severity:
+        whole = body(replace(NOTICE, severity=severity), "html")
+        assert '<meta name="color-scheme" content="light dark">' in whole
+        assert f"<strong>{severity.name}</strong>" in whole
+        coloured = [style for style in page(whole).styles if re.search(r"(?<!-)color:", style)]
+        assert len(coloured) == 1
+        assert all("background-color:" in style for style in coloured)
+
+
+def test_the_largest_mail_is_not_cut_by_gmail() -> None:
+    """It cuts at 102 kB: 24 measurements with their courses, and 24 lines of a log."""
+    course = Course(tuple(float(n) for n in range(30)), "0 s", "29 s", 30.0)
+    values = [
+        Measurement(0.0, "x", f"{n}" * 256, Evidence(0.0, "x", "y" * 256), course)
+        for n in range(24)
+    ]
+    lines = [Evidence(0.0, "kernel", f"{n} " + "z" * 254) for n in range(24)]
+    large = replace(NOTICE, evidence=(*values, *lines), sentences=("s" * 500,) * 24)
+    whole = body(large, "html")
+    assert len(whole.encode()) < 80_000
+    assert whole.count("bgcolor=") == 6 * 30
+    hostile = [Evidence(0.0, "kernel", f"{n} " + "&" * 254) for n in range(60)]
+    cut = body(replace(large, evidence=(*values, *hostile)), "html")
+    assert len(cut.encode()) < 80_000
+    assert "mdadm /dev/mdN --fail /dev/sda" in cut
+    assert "more lines, which the text part of this mail has" in cut
 
 
 def test_not_even_the_first_mail_reads_anything_from_a_disk() -> None:

@@ -1,0 +1,149 @@
+"""The values in a mail: in words, each once, against their thresholds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.rules.notice import Evidence
+from iowarden.rules.notices.measurements import Measured, measurements, numbers, stored
+from iowarden.rules.notices.metric_titles import COURSES, THRESHOLDS, title, value_text
+from iowarden.rules.severity import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iowarden.collectors.model import Sample
+    from iowarden.rules.notice import Measurement
+
+MIB = 1024.0 * 1024.0
+SDA, SDB = (("device", "sda"),), (("device", "sdb"),)
+
+
+def told(
+    samples: Sequence[Sample],
+    begun: Iterable[Evidence] = (),
+    *,
+    of: str = "host",
+    last: Iterable[Sample] = (),
+    limits: Mapping[str, float] | None = None,
+) -> tuple[list[Measurement], list[Evidence]]:
+    """Return the measurements of a critical mail, and the other lines."""
+    known = list(last)
+    measured = Measured(
+        samples, lambda name: [s for s in known if s[0] == name], limits or {}, lambda *_: None
+    )
+    return measurements(measured, list(begun), of, Severity.CRITICAL, 1000.0)
+
+
+def test_the_backlog_is_reported_against_what_the_kernel_allows() -> None:
+    """The threshold is no line of its own."""
+    queued = ("iowarden_writeback_queued_bytes", (), 592.6 * MIB)
+    allowed = ("iowarden_writeback_threshold_bytes", (), 710.1 * MIB)
+    begun = stored([("iowarden_writeback_queued_bytes", (), 634.2 * MIB), allowed], 900.0)
+    (line,), others = told([queued, allowed], begun, last=[allowed])
+    assert line.text == "unwritten data queued: 593 MiB of 710 MiB allowed"
+    assert line.source == "iowarden_writeback_queued_bytes"
+    assert line.before == Evidence(900.0, "iowarden_writeback_queued_bytes", "634 MiB")
+    assert others == []
+
+
+def test_a_value_that_is_still_the_same_is_given_once() -> None:
+    """No 'at 14:00:02' with the value of now."""
+    blocked = ("iowarden_tasks_blocked", (), 4.0)
+    (line,), _ = told([blocked], stored([blocked], 900.0))
+    assert (line.text, line.before) == ("tasks blocked: 4", None)
+
+
+def test_the_threshold_is_that_of_the_mails_severity() -> None:
+    """A hang is a warning after 10 s and critical after 30 s."""
+    hang = "iowarden_device_hang_seconds"
+    limits = [
+        ("iowarden_device_hang_threshold_seconds", (*SDA, ("severity", "warning")), 10.0),
+        ("iowarden_device_hang_threshold_seconds", (*SDB, ("severity", "critical")), 40.0),
+        ("iowarden_device_hang_threshold_seconds", (*SDA, ("severity", "critical")), 30.0),
+    ]
+    (line,), _ = told([(hang, SDA, 34.0)], of="sda (ACME HDD, serial S1)", last=limits)
+    assert line.text == "no request completed for: 34 s, threshold 30 s"
+
+
+def test_a_users_rule_has_its_own_threshold() -> None:
+    """What an expression compares a metric with is the threshold, if it is one number."""
+    assert numbers("node_load1 > 20") == {"node_load1": 20.0}
+    assert numbers("a_b >= 5 and on () (c_d < 0.25 or e_f > bool 7)") == {
+        "a_b": 5.0,
+        "c_d": 0.25,
+        "e_f": 7.0,
+    }
+    assert numbers("a_b > 5 or a_b > 9") == {}
+    assert numbers("a_b > 0") == {}
+    assert numbers("") == {}
+    (line,), _ = told([("node_load1", (), 23.5)], limits={"node_load1": 20.0})
+    assert line.text == "node_load1: 23.5, threshold 20"
+
+
+def test_devices_with_the_same_value_share_a_line() -> None:
+    """Six disks behind an expander that resets: two lines, not twelve."""
+    disks = [(("device", f"sd{c}"),) for c in "ghijklmn"]
+    hangs = [("iowarden_device_hang_seconds", own, 16.0) for own in disks]
+    inflight = [("iowarden_device_requests_in_flight", own, 4.0) for own in disks[:2]]
+    lines, _ = told([*hangs, *inflight])
+    assert [line.text for line in lines] == [
+        "no request completed for: 16 s (sdg, sdh, sdi, sdj, sdk, sdl and 2 more)",
+        "requests in flight: 4 (sdg, sdh)",
+    ]
+
+
+def test_a_state_is_a_word() -> None:
+    """'state in_sync: 1' is how Prometheus needs it; only the present state is shown."""
+    states = [
+        ("iowarden_md_member_state", (("device", "md0"), ("member", m), ("state", s)), float(on))
+        for m in ("sda1", "sdc1")
+        for s, on in (("in_sync", 1), ("faulty", 0))
+    ]
+    (line,), _ = told(states)
+    assert line.text == "state, md0: in_sync (sda1, sdc1)"
+
+
+def test_the_object_of_the_mail_is_not_named_again() -> None:
+    """The first line has it; a number of an attribute stands beside its name."""
+    pending = (("attribute", "Current_Pending_Sector"), ("disk", "S1"), ("id", "197"))
+    (line,), _ = told([("iowarden_smart_attribute_raw", pending, 8.0)], of="sda (HDD, serial S1)")
+    assert line.text == "raw value, Current_Pending_Sector (197): 8"
+
+
+def test_what_can_no_longer_be_measured_has_the_time_when_it_was() -> None:
+    """A disk that vanished in a hang: its last value is not the present one."""
+    hang = ("iowarden_device_hang_seconds", SDA, 32.0)
+    log = Evidence(901.0, "kernel", "sd 0:0:0:0: [sda] Synchronizing SCSI cache")
+    lines, others = told([], [*stored([hang], 900.0), log], of="sda (HDD)")
+    assert lines == []
+    assert others == [log, Evidence(900.0, "measured", "no request completed for: 32 s")]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "expected"),
+    [
+        ("iowarden_disk_temperature_celsius", 61.0, "61 \u00b0C"),
+        ("iowarden_vm_dirty_ratio_percent", 40.0, "40 %"),
+        ("iowarden_device_reads_per_second", 1234.5, "1234/s"),
+        ("iowarden_device_write_bandwidth_bytes_per_second", 2.0 * MIB, "2.0 MiB/s"),
+        ("iowarden_smart_passed", 0.0, "no"),
+        ("iowarden_md_not_running", 1.0, "yes"),
+        ("iowarden_writeback_drain_seconds", float("inf"), "for ever"),
+        ("iowarden_controller_fan_rpm", 4200.0, "4200 rpm"),
+    ],
+)
+def test_a_value_has_its_unit(metric: str, value: float, expected: str) -> None:
+    """As people write it."""
+    assert value_text(metric, value) == expected
+
+
+def test_every_metric_has_a_name_without_underscores() -> None:
+    """One of a user's exporter keeps the name that he searches for."""
+    for metric in COURSES | THRESHOLDS.keys() | {each for each, _ in THRESHOLDS.values()}:
+        assert "_" not in title(metric)
+        assert "iowarden" not in title(metric)
+    assert title("iowarden_smart_nvme_media_errors_total") == "NVMe media errors"
+    assert title("node_md_disks") == "node_md_disks"
