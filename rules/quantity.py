@@ -32,13 +32,21 @@ def quantity(metric: str, value: float) -> str:
     return f"{value:.10g}"
 
 
-def size(size_bytes: float) -> str:
-    """Return a number of bytes in the largest unit that leaves at least 1."""
+def size(size_bytes: float, digits: int | None = None) -> str:
+    """Return a number of bytes in the largest unit that leaves at least 1.
+
+    With one decimal, or rounded to so many digits.
+    """
     value, unit = size_bytes, 0
     while abs(value) >= _STEP and unit < len(_UNITS) - 1:
         value /= _STEP
         unit += 1
-    return f"{value:.0f} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+    if unit == 0:
+        return f"{value:.0f} B"
+    if digits is None:
+        return f"{value:.1f} {_UNITS[unit]}"
+    whole = abs(value) >= 10**digits  # 1000 to 1023
+    return f"{f'{value:.0f}' if whole else f'{value:.{digits}g}'} {_UNITS[unit]}"
 
 
 def duration(seconds: float) -> str:

@@ -386,7 +386,7 @@ def _text(page: _Page) -> str:
 
 
 def _indented(text: str) -> str:
-    """Return a line of evidence below its source; a command is not wrapped."""
+    """Return a line of evidence, indented; a command is not wrapped."""
     indent = " " * 6
     return indent + text if text.startswith(_COMMAND) else wrapped(text, indent, indent)
 

@@ -234,7 +234,7 @@ def _about(
         if key in _NOT_SHOWN or key in without or value in names:
             continue
         text = value if key in _PLAIN else f"{key} {value}"
-        shown.append(f"{text} ({number})" if key == "attribute" and number else text)
+        shown.append(f"{number} {text}" if key == "attribute" and number else text)
     return tuple(shown)
 
 

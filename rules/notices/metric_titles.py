@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.rules.quantity import quantity
+from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,8 +156,7 @@ _UNITS = re.compile(
     r"_(?:bytes_per_second|per_second|timestamp_seconds|seconds|bytes|ratio|celsius|percent|volts|"
     r"rpm)?(?:_total)?$"
 )
-_THREE_DIGITS = 100
-_LONG = re.compile(r"\b(\d{3,}\.\d+)\b")
+_DIGITS, _THREE_DIGITS = 3, 100
 _ENDINGS = {"_celsius": " °C", "_percent": " %", "_volts": " V", "_rpm": " rpm"}
 
 
@@ -185,6 +185,7 @@ def value_text(metric: str, value: float) -> str:
             return f"{value:.4g}{unit}"
     if metric.endswith("_per_second") and not metric.endswith("_bytes_per_second"):
         return f"{value:.0f}/s" if abs(value) >= _THREE_DIGITS else f"{value:.3g}/s"
-    text = quantity(metric, value)
-    rounded = "_bytes" in metric
-    return _LONG.sub(lambda found: f"{float(found[1]):.0f}", text) if rounded else text
+    if "_bytes" in metric and math.isfinite(value):
+        rate = "/s" if metric.endswith("_bytes_per_second") else ""
+        return size(value, _DIGITS) + rate
+    return quantity(metric, value)

@@ -24,7 +24,9 @@ from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents
 from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import DueNotice, Incidents, NotificationPolicy
+from iowarden.rules.notice import Evidence
 from iowarden.rules.notices import report
+from iowarden.rules.notices.measurements import stored
 from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:
@@ -155,9 +157,9 @@ class Host:
         self._now = now
         return collect(self._sources[source.name], self.root, lambda: now)
 
-    def _measured(self, alert: Alert) -> tuple[report.Evidence, ...]:
+    def _measured(self, alert: Alert) -> tuple[Evidence, ...]:
         assert self.engine is not None
-        return report.evidence(self.engine.rules.current(alert), 0.0)
+        return stored(self.engine.rules.current(alert), 0.0)
 
     def signals(self, names: Collection[str] | None = None) -> dict[str, float]:
         """Return the samples of some metrics, or of all on '/metrics', by name and labels."""

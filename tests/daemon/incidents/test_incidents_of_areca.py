@@ -120,7 +120,7 @@ def test_what_three_sources_report_of_one_disk_is_one_mail(
     assert f"{at(begun)} areca 1 IDE Channel #02 Reading Error {clock}" in said
     assert f"{at(begun + 32)} areca 1 IDE Channel #02 Reading Error" in said
     assert "Log In" not in said
-    assert "normalized value, Current_Pending_Sector (197): 193" in said
+    assert "197 Current_Pending_Sector" in said
     assert "the SMART data of /dev/sdb are synthesised by its controller" in said
     assert "smartctl -x /dev/sdb" not in said
     assert "smartctl -x -d areca,2 /dev/sg2 Back up" in said

@@ -59,7 +59,7 @@ def test_postgresql_cannot_archive_its_logs(tmp_path: Path) -> None:
         resolved = host.wait(1300, 20.0)
     assert threads([*opened, *hidden, *resolved]) == threads(opened)
     (subject,) = subjects(resolved)
-    assert subject.startswith("[OK] /srv/wal: was: no new file in /srv/wal")
+    assert subject.startswith("[OK] /srv/wal: resolved after 1 h 34 min; was: no new file")
 
 
 def test_each_job_that_stops_is_reported_also_where_another_stopped_before(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_what_stalls_each_night_is_mailed_no_more_after_the_third(tmp_path: Path
     assert [bool(mails) for mails in said] == [True, True, True, False, False]
     _, over = said[1]
     assert over["Subject"].startswith("[OK]")
-    assert ": 46 s." in text(over)  # this time, not since the first night
+    assert "Resolved after 46 s: " in text(over)  # this time, not since the first night
     (again,) = said[2]
     assert "on 3 of the last 7 days (DeviceHang), not longer than usual" in text(again)
 

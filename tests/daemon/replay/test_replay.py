@@ -72,7 +72,7 @@ def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: C
         "  - {at: 2m30s, alert: WriteStall, state: resolved}\n"
         "incidents: [{at: 22s, severity: warning, state: opened}]\n"
         "mails:\n"
-        "  - {at: 1m22s, subject: writes stalled, text: ['703 MiB of', 'sda: 2.0 MiB/s']}\n"
+        "  - {at: 1m22s, subject: writes stalled, text: ['; 703 MiB at', 'sda: 2 MiB/s']}\n"
         "  - {at: 11m30s, subject: 'OK. .* was: writes stalled'}\n"
     )
     status = main(["replay", feed.packed(), "--expect", str(expected)])
@@ -121,9 +121,9 @@ incidents:
   - {at: 1m9s, severity: warning, state: folded}
 mails:
   - at: 1m9s
-    subject: 'sda: no request completed for 10s'
-    text: ['serial HI-da', 'writeback_threshold_bytes  3.1 GiB']
-  - {at: 2m24s, subject: 'OK. recorded-machine: sda: was:'}
+    subject: 'sda: no request completed for 10 s$'
+    text: ['serial HI-da', 'queued: 3.09 GiB of 3.12 GiB allowed']
+  - {at: 2m24s, subject: 'OK. recorded-machine: sda: resolved after'}
 """
 
 

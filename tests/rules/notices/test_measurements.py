@@ -9,6 +9,7 @@ import pytest
 from iowarden.rules.notice import Evidence
 from iowarden.rules.notices.measurements import Measured, measurements, numbers, stored
 from iowarden.rules.notices.metric_titles import COURSES, THRESHOLDS, title, value_text
+from iowarden.rules.quantity import spelled
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def test_the_object_of_the_mail_is_not_named_again() -> None:
     """The first line has it; a number of an attribute stands beside its name."""
     pending = (("attribute", "Current_Pending_Sector"), ("disk", "S1"), ("id", "197"))
     (line,), _ = told([("iowarden_smart_attribute_raw", pending, 8.0)], of="sda (HDD, serial S1)")
-    assert line.text == "raw value, Current_Pending_Sector (197): 8"
+    assert line.text == "raw value, 197 Current_Pending_Sector: 8"
 
 
 def test_what_can_no_longer_be_measured_has_the_time_when_it_was() -> None:
@@ -128,7 +129,7 @@ def test_what_can_no_longer_be_measured_has_the_time_when_it_was() -> None:
         ("iowarden_disk_temperature_celsius", 61.0, "61 \u00b0C"),
         ("iowarden_vm_dirty_ratio_percent", 40.0, "40 %"),
         ("iowarden_device_reads_per_second", 1234.5, "1234/s"),
-        ("iowarden_device_write_bandwidth_bytes_per_second", 2.0 * MIB, "2.0 MiB/s"),
+        ("iowarden_device_write_bandwidth_bytes_per_second", 2.0 * MIB, "2 MiB/s"),
         ("iowarden_smart_passed", 0.0, "no"),
         ("iowarden_md_not_running", 1.0, "yes"),
         ("iowarden_writeback_drain_seconds", float("inf"), "for ever"),
@@ -147,3 +148,18 @@ def test_every_metric_has_a_name_without_underscores() -> None:
         assert "iowarden" not in title(metric)
     assert title("iowarden_smart_nvme_media_errors_total") == "NVMe media errors"
     assert title("node_md_disks") == "node_md_disks"
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ("592.6MiB queued: 4m 57s to write it", "593 MiB queued: 4 min 57 s to write it"),
+        ("sda takes 1.992MiB/s, sdb 878.9kiB/s", "sda takes 2 MiB/s, sdb 879 KiB/s"),
+        ("for 1h 50m 26s", "for 1 h 50 min"),
+        ("3d 4h 0m 0s; 0s; 12ms", "3 d 4 h; 0 s; 12 ms"),
+        ("1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0", "1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0"),
+    ],
+)
+def test_what_a_rules_template_made_is_spelled_as_the_rest(made: str, expected: str) -> None:
+    """'592.6MiB' and '4m 57s' are Prometheus' spelling; a path stays what it is."""
+    assert spelled(made) == expected
