@@ -136,7 +136,7 @@ def _shortened(summary: str, room: int) -> str:
     return summary[: ends[-1]] if ends and ends[-1] >= room / 2 else shorten(summary, room)
 
 
-_CLAUSE = re.compile(r"[,;:] | \(")
+_CLAUSE = re.compile(r"[,;:] ")
 """Between clauses of a summary."""
 
 

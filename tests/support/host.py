@@ -24,7 +24,6 @@ from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents
 from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import DueNotice, Incidents, NotificationPolicy
-from iowarden.rules.notice import Evidence
 from iowarden.rules.notices import report
 from iowarden.rules.notices.measurements import stored
 from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Reading
     from iowarden.collectors.recording.recording import Frame, RecordingStep
     from iowarden.rules.alerting.alerts import Alert
+    from iowarden.rules.notice import Evidence
 
 
 IDLE_STEP_SECONDS = 4
