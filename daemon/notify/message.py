@@ -484,7 +484,8 @@ def _html_line(line: _Line) -> str:
             f'<code style="{_CODE}">{text}</code></p>'
         )
     if not line.prose:
-        return f'<p style="margin:.1em 0 .1em 1em;{_CODE}">{text or "&nbsp;"}</p>'
+        command = f'<code style="{_CODE}">{text}</code>' if text else "&nbsp;"
+        return f'<p style="margin:.1em 0 .1em 1em">{command}</p>'
     course = "" if line.course is None else _sparkline(line.course)
     return f'<p style="margin:.2em 0 .2em 1em">{text}</p>{course}'
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 CELLS, CELL_SECONDS = 30, 30.0
 MAX_SERIES = 20_000
 """Series with a course; further ones have none."""
+_FLAT = 0.05
+"""A course that varies by less, relative to its largest value, is flat."""
 _SPARE = 256
 """Vanished series that are stored in addition to as many as there are present ones."""
 
@@ -108,7 +110,7 @@ class Courses:
             return None
         cells = self.cells(name, labels, value, now)
         known = [each for each in cells if each is not None]
-        if len(known) <= 1 or len({value_text(name, each) for each in known}) == 1:
+        if not known or max(known) - min(known) <= _FLAT * max(map(abs, known)):
             return None
         least, most = value_text(name, min(known)), value_text(name, max(known))
         return Course(tuple(cells), least, most, threshold)
