@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.everything import PLACEHOLDERS, steps_of
+from support.first_screen import missing
 from support.incidents import frozen_database_server
 from support.program import Feed, then_idle
 from support.recordings import (
@@ -51,8 +52,12 @@ def test_a_recorded_machine_reports_what_its_expectation_reports(
 
 def held(mails: Path, *, sent: bool) -> None:
     """Check the mails of a machine with virtual disks and without md."""
-    texts = [steps_of(path.read_bytes()) for path in mails.glob("*.eml")]
-    assert bool(texts) is sent
+    sent_mails = [path.read_bytes() for path in sorted(mails.glob("*.eml"))]
+    assert bool(sent_mails) is sent
+    for mail in sent_mails:
+        hung = b"Subject: [WARNING] recorded-machine: sdc" in mail or b"sdc: ESCALATED" in mail
+        assert missing(mail, "sdc (ACME VIRTUAL-DISK, serial sick)" if hung else "") == []
+    texts = [steps_of(mail) for mail in sent_mails]
     for text in texts:
         assert re.match(r"Programs that (read or )?write .*\.\n\nWHAT TO DO\n", text, re.DOTALL)
         assert PLACEHOLDERS.findall(text) == []

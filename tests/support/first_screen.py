@@ -1,0 +1,49 @@
+"""What an administrator sees of a mail before he scrolls: 24 lines of 80 columns."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import re
+from email.message import EmailMessage
+
+LINES, SUBJECT_COLUMNS, MAX_HTML_BYTES = 24, 78, 80_000
+_METRIC = re.compile(r"\biowarden_[a-z0-9]+_\w+")
+
+
+def missing(mail: bytes, where: str) -> list[str]:
+    """Return what the first screen lacks of severity, place, meaning and advice, and other faults.
+
+    `where` is how the mail names its object, '' for the whole host.
+    """
+    message = email.message_from_bytes(mail, policy=email.policy.default)
+    assert isinstance(message, EmailMessage)
+    parts = [message.get_body((kind,)) for kind in ("plain", "html")]
+    plain, page = (str(part.get_content()) if part is not None else "" for part in parts)
+    lines = plain.splitlines()
+    screen = lines[:LINES]
+    severity = str(message["Subject"]).partition("]")[0].strip("[")
+    faults = []
+    if not screen[0].startswith(f"{severity} on ") or where not in screen[0]:
+        faults.append(f"severity and place: {screen[0]}")
+    if where and where.partition(" ")[0] not in str(message["Subject"]):
+        faults.append(f"place: {message['Subject']}")
+    if "WHAT TO DO" not in screen[:-1]:
+        faults.append("the first line of advice")
+    if len(str(message["Subject"])) > SUBJECT_COLUMNS:
+        faults.append(f"a subject of {SUBJECT_COLUMNS} columns: {message['Subject']}")
+    if len(page.encode()) > MAX_HTML_BYTES:
+        faults.append("a page that no mail service cuts")
+    faults += [f"words: {name}" for name in _METRIC.findall(plain)]
+    return faults + [f"each value once: {line}" for line in repeated(lines)]
+
+
+def repeated(lines: list[str]) -> list[str]:
+    """Return the values of the section EVIDENCE that it has twice."""
+    if "EVIDENCE" not in lines:
+        return []
+    section = lines[lines.index("EVIDENCE") + 1 :]
+    if "" in section:
+        section = section[: section.index("")]
+    names = [line.partition(": ")[0] for line in section if re.match(r"  \S", line)]
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
