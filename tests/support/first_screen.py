@@ -8,6 +8,8 @@ import re
 from email.message import EmailMessage
 
 LINES, SUBJECT_COLUMNS, MAX_HTML_BYTES = 24, 78, 80_000
+_VALUE = re.compile(r"  (?!\d\d:\d\d:|\d{4}-\d\d-)\S.*: ")
+"""A measured value: without a time before it, which lines of a log have."""
 _METRIC = re.compile(r"\biowarden_[a-z0-9]+_\w+")
 
 
@@ -45,5 +47,5 @@ def repeated(lines: list[str]) -> list[str]:
     section = lines[lines.index("EVIDENCE") + 1 :]
     if "" in section:
         section = section[: section.index("")]
-    names = [line.partition(": ")[0] for line in section if re.match(r"  \S", line)]
+    names = [line.partition(": ")[0] for line in section if _VALUE.match(line)]
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]

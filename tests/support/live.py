@@ -6,10 +6,12 @@ import contextlib
 import email
 import email.policy
 import queue
+import re
 from email.message import EmailMessage
 from typing import TYPE_CHECKING
 
 import pytest
+from support.first_screen import missing
 from support.program import Feed, Played, Program
 from support.recordings import BOOTED_SECONDS
 from support.smtp import smtp_server
@@ -226,6 +228,10 @@ class Watched:
         with contextlib.suppress(queue.Empty):
             while True:
                 found.append(parsed(self.answers.mails.get_nowait().data))
+        for mail in found:
+            told = mail["Subject"]
+            if mail["X-Iowarden-Incident"] and not re.search("INITIAL REPORT|DIGEST", told):
+                assert missing(mail.as_bytes(), "") == [], told
         return found
 
     def restart(self) -> None:
