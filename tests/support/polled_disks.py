@@ -25,6 +25,7 @@ from iowarden.collectors.smart.drive import (
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents, model
 from iowarden.rules.notices import report
+from iowarden.rules.notices.measurements import Measured, stored
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
@@ -123,15 +124,26 @@ class FakeMachine:
                 self.now,
                 install="test",
                 policy=model.NotificationPolicy(),
-                observe=lambda alert: report.evidence(self.engine.rules.current(alert), 0.0),
+                observe=lambda alert: stored(self.engine.rules.current(alert), 0.0),
                 is_observable=self.engine.rules.is_observable,
             )
             self.mails += [
                 report.notice(
-                    due, lambda at: at, self.now, (), self.topology, self.engine.devices.dependents
+                    due,
+                    lambda at: at,
+                    self.now,
+                    (),
+                    self.topology,
+                    self.engine.devices.dependents,
+                    measured=self._measured(),
                 )
                 for due in dues
             ]
+
+    def _measured(self) -> Measured:
+        rules = self.engine.rules
+        samples = (s for alert in rules.alerts() for s in rules.current(alert))
+        return Measured(tuple(samples), self.engine.hub.last)
 
     def alerts(self, name: str) -> list[Alert]:
         """Return the alerts of this name that fire or are unknown."""

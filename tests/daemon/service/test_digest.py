@@ -38,7 +38,7 @@ def test_the_first_start_is_one_mail_about_all_of_it(tmp_path: Path) -> None:
         (mail,) = host.wait(80)
         assert host.wait(10 * MINUTE) == []
     assert mail["Subject"].startswith(
-        "[CRITICAL] db1.example.com: host: INITIAL REPORT: 3 findings: array"
+        "[CRITICAL] db1.example.com: INITIAL REPORT: 3 findings: array"
     )
     body = text(mail)
     assert "2 disks: sda (SIMULATED HDD), sdb (SIMULATED HDD) 1 software RAID array: md0" in body
@@ -57,7 +57,7 @@ def test_what_was_so_at_first_sight_is_over_in_the_thread_of_that_mail(tmp_path:
         (array,) = host.wait(12 * MINUTE)
         live.change({"/proc/sys/vm/zone_reclaim_mode": "0\n"})
         (setting,) = host.wait(12 * MINUTE)
-    assert "[OK] db1.example.com: md0: was: " in array["Subject"]
+    assert "[OK] db1.example.com: md0: resolved after " in array["Subject"]
     assert "was: vm.zone_reclaim_mode" in setting["Subject"]
     assert array["References"] == setting["References"] == report["Message-ID"]
     assert len({mail["Message-ID"] for mail in (report, array, setting)}) == 3
@@ -164,7 +164,7 @@ def test_a_week_with_news_is_one_mail_and_advice_is_given_once(tmp_path: Path) -
         live.change(on)
         (second,) = week(host)
         assert week(host) == []
-    assert "[NOTICE] db1.example.com: host: DIGEST: 1 finding, 1 change of disks in 7 d" in first
+    assert "[NOTICE] db1.example.com: DIGEST: 1 finding, 1 change of disks in 7 d" in first
     assert "LaptopMode: the disk is kept asleep (2 times), resolved" in first
     assert "sdc (SIMULATED HDD, serial S-sdc) is new" in first
     assert first.count("Set it to 0.") == 1

@@ -101,7 +101,7 @@ def judge(mails: list[EmailMessage]) -> None:
     unsent, over = mails
     assert unsent["Message-ID"] == UNSENT
     assert over["References"] == MEMBER_MISSING
-    assert over["Subject"].startswith("[OK] db1.example.com: md0: was: ")
+    assert over["Subject"].startswith("[OK] db1.example.com: md0: resolved after ")
 
 
 def test_an_upgrade_reports_nothing_of_the_past_and_keeps_threads_and_silences(

@@ -5,6 +5,7 @@ Each test names its line of the collected reports (repository and number, or sma
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -689,6 +690,6 @@ def test_a_mail_about_a_disk_shows_the_attributes_that_matter() -> None:
     grew = [e.text for e in mail.evidence if "last_increase" in e.source]
     assert len(grew) == 1
     assert grew[0].endswith(" UTC")
-    shown = {e.text for e in mail.evidence if e.source == "iowarden_smart_attribute_raw"}
-    ids = {text.partition("id ")[2] for text in shown}
-    assert ids == {"5: 0", "187: 0", "197: 40", "198: 0"}
+    shown = " ".join(e.text for e in mail.evidence if e.source == "iowarden_smart_attribute_raw")
+    assert set(re.findall(r"\b(\d+) [A-Z]", shown)) == {"5", "187", "197", "198"}
+    assert "raw value, 197 Attribute_197: 40" in shown
