@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.notice import Evidence, Measurement
 from iowarden.rules.notices.metric_titles import (
     NO_COURSE_THRESHOLD,
@@ -62,7 +63,7 @@ NOTHING = Measured()
 
 def labelled(labels: Iterable[tuple[str, str]]) -> str:
     """Return labels as the beginning of a stored line of evidence."""
-    found = [f"{key} {value}" for key, value in labels]
+    found = [f"{key} {safe_name(value)}" for key, value in labels]
     return f"{', '.join(found)}: " if found else ""
 
 
@@ -233,7 +234,7 @@ def _about(
     for key, value in own.items():
         if key in _NOT_SHOWN or key in without or value in names:
             continue
-        text = value if key in _PLAIN else f"{key} {value}"
+        text = safe_name(value) if key in _PLAIN else f"{key} {safe_name(value)}"
         shown.append(f"{number} {text}" if key == "attribute" and number else text)
     return tuple(shown)
 

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.collectors.printable import name as safe_name
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
