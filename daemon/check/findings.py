@@ -10,7 +10,7 @@ from iowarden.collectors.kernel.tracing import tracing_problem
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.check.report import Finding, Level, count
-from iowarden.daemon.config.parser import is_loopback
+from iowarden.daemon.config.receivers import is_loopback
 from iowarden.daemon.control import roles
 from iowarden.daemon.sanitize import shorten
 from iowarden.rules.advice.advice import advice_of

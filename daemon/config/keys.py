@@ -163,7 +163,8 @@ class Key:
 _DRIVES = ValueType("a list of drives", (), str, is_list=True)
 _SELF_TESTS = ValueType("a list of groups", (), str, is_list=True)
 _DIRECTORIES = ValueType("a list of directories", (), str, is_list=True)
-"""Lists whose items are sections: parser.py reads these three kinds."""
+_NOTIFY = ValueType("a list of receivers", (), str, is_list=True)
+"""Lists whose items are sections: parser.py reads these four kinds."""
 
 
 _PERIODS = (
@@ -220,6 +221,10 @@ KEYS = (
         " slowest requests become evidence. 'iowarden trace' works in any case.",
     ),
     Key(
+        "mail.enabled", _BOOLEAN, "true", "false",
+        "false: no mails are written; the receivers of 'notify' get everything.",
+    ),
+    Key(
         "mail.server", _SERVER, "", "mail.example.com", "SMTP server that mails are sent to.",
         "none: mails are only stored in a Maildir in the state directory, not sent",
     ),
@@ -274,6 +279,17 @@ KEYS = (
     Key(
         "mail.hello", _HOST, "", "db1.example.com", "Host name in the SMTP greeting (EHLO).",
         "the value of 'host'",
+    ),
+    Key(
+        "notify", _NOTIFY, "",
+        "[{name: ops, type: webhook, url: https://example.com/hook, severities: [critical]}]",
+        "Receivers of notifications beside mail. 'name', 'type' (webhook, ntfy, slack, alertmanager"
+        " or ping), 'url', or 'url_file' if its path is a secret: always for slack; 'severities'"
+        " (default: [critical, warning]), 'proxy'. webhook: 'secret_file' signs, 'token_file' logs"
+        " in; ntfy: 'token_file'; alertmanager: 'url' may be a list, 'labels', 'token_file', or"
+        " 'user' and 'password_file'; ping: 'period' (default: 1m). Secrets are the first lines of"
+        " files that others cannot read. 'iowarden test-notify' tests them.",
+        "none, only mail",
     ),
     Key(
         "smart.interval", _duration("1m", "7d"), "30m", "30m",

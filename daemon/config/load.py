@@ -1,4 +1,4 @@
-"""Reads the configuration file, the mail password that it names, and this machine's name."""
+"""Reads the configuration file, the secrets that it names, and this machine's name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import os
 import stat
 
+from iowarden.daemon.config import receivers
 from iowarden.daemon.config.parser import parse_config, quoted_excerpt
 from iowarden.daemon.config.schema import Config, ConfigError
 
@@ -14,11 +15,12 @@ MAX_PASSWORD_BYTES = 4096
 
 
 def load_config(path: str) -> Config:
-    """Return the configuration in a file, with its mail password.
+    """Return the configuration in a file, with the secrets that it names.
 
     Errors: ConfigError with every problem found.
     """
-    return with_password(parse_config(read_config(path), path, machine_name()), path)
+    found = parse_config(read_config(path), path, machine_name())
+    return with_receiver_secrets(with_password(found, path), path)
 
 
 def read_config(path: str) -> str:
@@ -44,6 +46,22 @@ def with_password(config: Config, file: str) -> Config:
     else:
         return config
     return dataclasses.replace(config, mail=dataclasses.replace(config.mail, password=password))
+
+
+def with_receiver_secrets(config: Config, file: str) -> Config:
+    """Return the configuration with the secrets of the receivers of 'notify'.
+
+    Errors: ConfigError, without any part of a secret.
+    """
+    problems: list[str] = []
+    found = []
+    for number, each in enumerate(config.notify, 1):
+        read, wrong = receivers.with_secrets(each, _secret)
+        found.append(read)
+        problems += [f"'{file}': notify, receiver {number}: {problem}" for problem in wrong]
+    if problems:
+        raise ConfigError(tuple(problems))
+    return dataclasses.replace(config, notify=tuple(found))
 
 
 def machine_name() -> str:
@@ -91,23 +109,39 @@ def _read(path: str, limit_bytes: int) -> str:
 def _password(path: str, file: str) -> str:
     where = f"'{file}': mail.password_file = {quoted_excerpt(path)}"
     try:
+        text = _private(path)
+    except ValueError as error:
+        raise ConfigError((f"{where}: {error}",)) from error
+    return _first_line(text, where)
+
+
+def _secret(path: str) -> str:
+    """Return the first line of a receiver's secret. Errors: ValueError."""
+    try:
+        text = _private(path).partition("\n")[0].rstrip("\r")
+    except ValueError as error:
+        raise ValueError(f"{quoted_excerpt(path)}: {error}") from error
+    if not text:
+        raise ValueError(f"{quoted_excerpt(path)}: expected it in the first line, got nothing")
+    return text
+
+
+def _private(path: str) -> str:
+    """Return the text of a file that others cannot read. Errors: ValueError."""
+    try:
         mode = os.stat(path).st_mode
         text = _read(path, MAX_PASSWORD_BYTES)
     except OSError as error:
-        problem = (
-            f"{where}: expected a readable file, got '{error.strerror}';"
+        raise ValueError(
+            f"expected a readable file, got '{error.strerror}';"
             f" try: install -m 0640 -g iowarden /dev/null {path}"
-        )
-        raise ConfigError((problem,)) from error
-    except ValueError as error:
-        raise ConfigError((f"{where}: {error}",)) from error
+        ) from error
     if mode & stat.S_IROTH:
-        problem = (
-            f"{where}: expected a file that others cannot read,"
+        raise ValueError(
+            "expected a file that others cannot read,"
             f" got mode {stat.S_IMODE(mode):04o}; try: chmod o= {path}"
         )
-        raise ConfigError((problem,))
-    return _first_line(text, where)
+    return text
 
 
 CREDENTIAL_STORES = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-import ipaddress
 import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,12 @@ from iowarden.daemon.config.keys import (
     WATCH_KEYS,
     Key,
     read_boolean,
+)
+from iowarden.daemon.config.receivers import (
+    MAX_RECEIVERS,
+    ReceiverConfig,
+    is_loopback,
+    parse_receiver,
 )
 from iowarden.daemon.config.schema import Config, ConfigError, HttpConfig, MailConfig
 from iowarden.rules import calendar, selftest_schedule
@@ -298,11 +303,51 @@ def _read_directories(node: yaml.Node, reading: _Reading) -> Iterator[WatchedDir
         yield watched
 
 
+def _read_receivers(node: yaml.Node, reading: _Reading) -> Iterator[ReceiverConfig]:
+    """Yield the receivers beside mail; receivers.py checks their keys. No value is shown."""
+    found: dict[str, int] = {}
+    items = _items(node, "notify", "receivers", reading)
+    for item in items[MAX_RECEIVERS:]:
+        reading.report(item, f"notify: expected up to {MAX_RECEIVERS} receivers; remove this one")
+    for number, item in enumerate(items[:MAX_RECEIVERS], 1):
+        path = f"notify, receiver {number}"
+        known = len(reading.problems)
+        pairs = _pairs(item, path, reading)
+        if len(reading.problems) > known:
+            continue
+        values = {key: _plain_value(value) for key, (_, value) in pairs.items()}
+        receiver, problems = parse_receiver(values)
+        for problem in problems:
+            key = problem.partition(":")[0]
+            place = pairs[key][0] if key in pairs else item
+            reading.report(place, f"{path}: {problem}")
+        if receiver is None:
+            continue
+        if receiver.name in found:
+            same = f"name: receiver {found[receiver.name]} has the same"
+            reading.report(item, f"{path}: {same}; write another one")
+        found.setdefault(receiver.name, number)
+        yield receiver
+
+
+def _plain_value(node: yaml.Node) -> object:
+    """Return a text, a tuple of texts or a mapping of texts; '' for what is none of these."""
+    if isinstance(node, yaml.SequenceNode):
+        return tuple(each.value if isinstance(each, yaml.ScalarNode) else "" for each in node.value)
+    if isinstance(node, yaml.MappingNode):
+        return {
+            str(key.value): value.value if isinstance(value, yaml.ScalarNode) else ""
+            for key, value in node.value
+        }
+    return str(node.value)
+
+
 _SECTIONS: dict[str, Callable[[yaml.Node, _Reading], Iterator[object]]] = {
     "overrides": _read_overrides,
     "smart.drives": _read_drives,
     **{section: functools.partial(_read_schedule, section) for section in _SCHEDULES},
     "watch_directories": _read_directories,
+    "notify": _read_receivers,
 }
 """Keys that have functions of their own to read their sections."""
 
@@ -435,6 +480,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
         rules_directory=values["rules_directory"],
         shipped_rules=values["shipped_rules"],
         mail=MailConfig(
+            enabled=mail["enabled"],
             server=mail["server"],
             port=mail["port"] or _port(mail["server"], mail["tls"]),
             tls=mail["tls"],
@@ -450,6 +496,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             digest_seconds=mail["digest"],
             heartbeat=mail["heartbeat"],
         ),
+        notify=values["notify"],
         http=HttpConfig(
             connection_timeout_seconds=values["http.connection_timeout"],
             connection_limit=values["http.connection_limit"],
@@ -492,14 +539,6 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
         log_level=values["log_level"],
         overrides=overrides,
     )
-
-
-def is_loopback(server: str) -> bool:
-    """Whether a mail server's name or address is this machine, without a DNS query."""
-    try:
-        return ipaddress.ip_address(server).is_loopback
-    except ValueError:
-        return server.rstrip(".").lower() in {"localhost", "localhost.localdomain"}
 
 
 def _port(server: str | None, tls: str) -> int:

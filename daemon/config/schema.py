@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.backups import WatchedDirectory
     from iowarden.collectors.model import Labels
     from iowarden.collectors.smart.options import Options
+    from iowarden.daemon.config.receivers import ReceiverConfig
     from iowarden.rules import selftest_schedule
     from iowarden.rules.rulefile.overrides import Override
 
@@ -33,6 +34,7 @@ class ConfigError(UserInputError):
 class MailConfig:
     """Mail settings; without a server mails are stored in a Maildir in the state directory."""
 
+    enabled: bool
     server: str | None
     port: int
     tls: str
@@ -77,6 +79,8 @@ class Config:
     trace: bool
     """Whether a disk is traced when an incident of it begins."""
     mail: MailConfig
+    notify: tuple[ReceiverConfig, ...]
+    """Receivers beside mail."""
     http: HttpConfig
     web_config: str | None
     """Path of the HTTP server's TLS and users, in Prometheus's format."""

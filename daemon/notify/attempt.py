@@ -6,6 +6,8 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iowarden.daemon.storage.state_db import MAIL
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,6 +19,8 @@ class OutboundMail:
     message_id: str
     recipients: tuple[str, ...]
     data: bytes = field(repr=False)
+    attempt: int = 1
+    """Counts the attempts from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,8 @@ class SendResult:
     `error` is a fault that affects all recipients that are in none of these: of the connection, or,
     if `permanent`, the server's refusal of the message; `maybe_taken`: the connection failed after
     the message was sent, so that the server may have accepted it; `answer` is the server's reply
-    when it accepted the message; `discarded`: how many older mails of a full Maildir were deleted.
+    when it accepted the message; `discarded`: how many older mails of a full Maildir were deleted;
+    `retry_after_seconds`: the server requested no other attempt before; `receiver`: whose it is.
     """
 
     message_id: str
@@ -47,6 +52,8 @@ class SendResult:
     maybe_taken: bool = False
     answer: str = ""
     discarded: int = 0
+    retry_after_seconds: float = 0.0
+    receiver: str = MAIL
 
 
 Attempt = Generator[DialogueLine, None, SendResult]

@@ -1,4 +1,4 @@
-"""Delivery of mails, and the numbered write batches for state.db. For the main loop's thread only.
+"""Delivery of notifications, and the numbered write batches for state.db. For the main loop's thread only.
 
 Every batch for state.db gets a number here, also batches of alerts and incidents, so that at a stop
 it is known whether all of them are durable.
@@ -10,19 +10,18 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal, metrics
-from iowarden.daemon.control.documents import MailLine
-from iowarden.daemon.notify.attempt import OutboundMail, SendResult
-from iowarden.daemon.notify.outbox import Outbox
-from iowarden.daemon.storage.state_db import Committed, OutboxRow, StateChanges
+from iowarden.daemon.notify.channel import Channel, MessageSender
+from iowarden.daemon.storage.state_db import MAIL, Committed, OutboxRow, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from iowarden.collectors.model import Sample
+    from iowarden.daemon.control.documents import MailLine
+    from iowarden.daemon.notify.attempt import SendResult
+    from iowarden.daemon.notify.channel import MessageReceiver
     from iowarden.daemon.transition_log import TransitionLog
 
-RECEIVER = (("receiver", "mail"),)
-"""Label of the metrics of notifications: mail is the only receiver today."""
 HUNG_SECONDS = 10.0
 
 
@@ -42,20 +41,8 @@ class MailStore(Protocol):
         """Retry failed writes now."""
 
 
-class MailSender(Protocol):
-    """Makes a delivery attempt and never blocks; as sender.Sender."""
-
-    working_since: float | None
-
-    def submit(self, mail: OutboundMail) -> None:
-        """Request one attempt."""
-
-    def close(self, timeout_seconds: float) -> bool:
-        """End after the submitted mails."""
-
-
 class Delivery:
-    """The outbox, its sender, and the numbered batches for state.db.
+    """The outbox of each receiver, and the numbered batches for state.db.
 
     `log.send` logs single messages, `log.trouble` lasting errors: key, text ('' ends it), kind.
     """
@@ -63,39 +50,62 @@ class Delivery:
     def __init__(
         self,
         state: MailStore,
-        sender: MailSender,
+        sender: MessageSender | None,
         log: TransitionLog,
+        receivers: Mapping[str, MessageReceiver] | None = None,
     ) -> None:
-        """Start with an empty outbox."""
-        self.sender = sender
-        self.delivered_total = 0
-        self._failed_total = 0
-        self._delivered_seconds: float | None = None
-        self._discarded_total = 0
+        """Start with empty outboxes; without a `sender` mails are disabled."""
         self._state = state
         self._log = log
-        self._outbox = Outbox()
-        self._sending = False
+        self._channels = {MAIL: Channel(MAIL, log, sender)}
         self._commits = 0
         self._confirmed = 0
         self._written = True
-        self._problem = ""
+        self.use(receivers or {})
 
     def __len__(self) -> int:
-        """Return the number of waiting mails."""
-        return len(self._outbox)
+        """Return the number of waiting notifications."""
+        return sum(len(each.outbox) for each in self._active())
+
+    @property
+    def sender(self) -> MessageSender | None:
+        """Return the mail sender; None if mails are disabled."""
+        return self._channels[MAIL].sender
+
+    @sender.setter
+    def sender(self, sender: MessageSender | None) -> None:
+        self._channels[MAIL].sender = sender
+
+    @property
+    def delivered_total(self) -> int:
+        """Return how many notifications were delivered since the start."""
+        return sum(each.delivered_total for each in self._channels.values())
+
+    def use(self, receivers: Mapping[str, MessageReceiver]) -> None:
+        """Send to these receivers from now on; what waits for others is retained."""
+        for name, channel in self._channels.items():
+            if name != MAIL and name not in receivers:
+                channel.sender = None
+        for name, each in receivers.items():
+            found = self._channels.get(name)
+            if found is None:
+                self._channels[name] = Channel(
+                    name, self._log, each.sender, each.messages, each.destination
+                )
+            else:
+                found.use(each)
 
     def rows(self) -> tuple[OutboxRow, ...]:
         """Return the mails of the outbox."""
-        return self._outbox.rows()
+        return self._channels[MAIL].outbox.rows()
 
     def awaits_state(self) -> bool:
         """Whether state.db has not confirmed every batch."""
         return self._confirmed < self._commits
 
     def busy(self) -> bool:
-        """Whether a mail or a batch is in progress."""
-        return self._sending or self.awaits_state()
+        """Whether a notification or a batch is in progress."""
+        return any(each.busy() for each in self._channels.values()) or self.awaits_state()
 
     def durable(self) -> bool:
         """Whether state.db has confirmed that all batches are written."""
@@ -111,7 +121,7 @@ class Delivery:
         aside: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
-        """Add mails, and request that they are written together with the changed state.
+        """Add notifications, and request that they are written together with the changed state.
 
         `replaced`: by the ID of a mail, the IDs of the mails that it replaces.
         """
@@ -120,7 +130,9 @@ class Delivery:
         added = tuple(
             out
             for row in rows
-            for out in self._outbox.add(row, now, self._commits, gone.get(row.message_id, ()))
+            for out in self._channel(row.receiver).outbox.add(
+                row, now, self._commits, gone.get(row.message_id, ())
+            )
         )
         remove = tuple(each for ids in gone.values() for each in ids)
         self._state.commit(
@@ -131,61 +143,40 @@ class Delivery:
 
     def outdated(self, now: float) -> dict[str, tuple[OutboxRow, ...]]:
         """Return by incident the mails that may be replaced; as Outbox.outdated."""
-        return self._outbox.outdated(now)
+        mails = self._channels[MAIL]
+        return {} if mails.sender is None else mails.outbox.outdated(now)
 
     def committed(self, event: Committed) -> None:
         """Process a confirmation of state.db."""
         self._confirmed = max(self._confirmed, event.sequence)
         self._written = not event.error
-        self._outbox.committed(event)
+        for each in self._channels.values():
+            each.outbox.committed(event)
 
     def restore(self, rows: Iterable[OutboxRow], now: float) -> None:
-        """Restore the mails that waited when the program ended."""
-        self._outbox.restore(rows, now)
+        """Restore the notifications that waited when the program ended."""
+        found: dict[str, list[OutboxRow]] = {}
+        for row in rows:
+            found.setdefault(row.receiver, []).append(row)
+        for name, own in found.items():
+            channel = self._channel(name)
+            channel.outbox.restore(own, now)
+            if channel.sender is None:
+                self._log.send(
+                    journal.MAIL_FAILED,
+                    4,
+                    f"{len(own)} notifications wait for the receiver '{name}', which is not"
+                    " configured; they are stored for 30 days",
+                )
 
     def step(self, now: float) -> None:
-        """Send the next due mail, unless one is being sent."""
-        if self._sending:
-            return
-        # If the program is killed, it must still be known that the server may have the mail.
-        marked = self._outbox.begin(now, self._commits + 1)
-        if marked is not None:
-            self._write(marked)
-        row = self._outbox.next(now)
-        if row is not None:
-            self._sending = True
-            to = ", ".join(row.recipients_pending)
-            self._log.debug(f"mail {row.message_id}: attempt {row.attempts + 1}, to {to}")
-            self.sender.submit(OutboundMail(row.message_id, row.recipients_pending, row.data))
+        """Send the next due notification of each receiver that is not being sent one."""
+        for each in self._channels.values():
+            each.step(now, self._commits + 1, self._write)
 
     def sent(self, result: SendResult, now: float) -> None:
-        """Process the result of the mail that was being sent."""
-        self._sending = False
-        row = self._outbox.row(result.message_id)
-        batch, problem = self._outbox.sent(result, now, self._commits + 1)
-        self._write(batch)
-        if result.delivered:
-            self.delivered_total += 1
-            self._delivered_seconds = now
-            self._log.send(
-                journal.MAIL_DELIVERED,
-                6,
-                f"mail {result.message_id} delivered to {', '.join(result.delivered)}:"
-                f" {result.answer}",
-                IOWARDEN_INCIDENT="" if row is None else row.incident,
-            )
-        if result.discarded:
-            self._discarded_total += result.discarded
-            self._log.send(
-                journal.MAIL_DISCARDED,
-                4,
-                f"mail: the Maildir is full: the {result.discarded} oldest mails were deleted; set"
-                " 'mail.server', so that mails are sent",
-            )
-        self._problem = problem
-        if problem:
-            self._failed_total += 1
-        self._log.trouble("mail", problem, journal.MAIL_FAILED)
+        """Process the result of the notification that was being sent."""
+        self._write(self._channel(result.receiver).sent(result, now, self._commits + 1))
 
     def check_threads(self, timeout_seconds: float) -> None:
         """Log when a thread has been blocked for too long, for example by a hung disk.
@@ -200,66 +191,58 @@ class Delivery:
             " still sent from memory, changes will be written when the disk responds",
             journal.STATE_TROUBLE,
         )
-        limit = 3 * timeout_seconds
-        self._log.hung(
-            "mail thread",
-            self.sender.working_since,
-            limit,
-            f"mail: a delivery attempt has been blocked for over {limit:.0f} s: name resolution or"
-            " the disk of a Maildir hangs; no other attempt starts, the mails wait in the outbox",
-            journal.MAIL_FAILED,
-        )
+        for each in self._channels.values():
+            each.check_thread(3 * timeout_seconds)
 
     def log_state(self, now: float, limit_seconds: float) -> None:
-        """Log that mails are overdue or were discarded: no mail can report that."""
-        overdue = self._outbox.overdue(now, limit_seconds)
-        if overdue is not None:
-            priority, text = overdue
-            self._log.send(journal.MAIL_FAILED, priority, text)
-        batch, lines = self._outbox.drop_refused(now, self._commits + 1)
-        if lines:
-            self._write(batch)
-        for line in lines:
-            self._log.send(journal.MAIL_FAILED, 3, line)
+        """Log that notifications are overdue or were discarded: none of them can report that."""
+        for each in self._channels.values():
+            batch = each.log_state(now, limit_seconds, self._commits + 1)
+            if batch is not None:
+                self._write(batch)
 
     def retry_refused(self, recipients: tuple[str, ...], now: float) -> None:
-        """Retry permanently refused mails, to the recipients configured now."""
-        batch = self._outbox.retry_refused(recipients, now, self._commits + 1)
-        if batch.add or batch.remove:
-            self._write(batch)
+        """Retry permanently refused notifications; mails to the recipients configured now."""
+        for each in self._active():
+            to = recipients if each.name == MAIL else (each.name,)
+            batch = each.outbox.retry_refused(to, now, self._commits + 1)
+            if batch.add or batch.remove:
+                self._write(batch)
+
+    def oldest_unsent_seconds(self, now: float) -> float:
+        """Return how long the oldest notification has waited, or 0."""
+        ages = [each.outbox.oldest_unsent_seconds(now) or 0.0 for each in self._active()]
+        return max(ages, default=0.0)
 
     def samples(self, now: float) -> list[Sample]:
-        """Return the samples of mails and of state.db."""
+        """Return the samples of notifications and of state.db."""
         since = self._state.unwritten_since
         waited = 0.0 if since is None else time.monotonic() - since
-        last = self._delivered_seconds
-        ages = [] if last is None else [(metrics.MAIL_LAST_DELIVERED.name, RECEIVER, now - last)]
         return [
-            *ages,
-            (metrics.MAILS.name, (*RECEIVER, ("result", "delivered")), float(self.delivered_total)),
-            (metrics.MAILS.name, (*RECEIVER, ("result", "failed")), float(self._failed_total)),
-            (metrics.MAILS_WAITING.name, RECEIVER, float(len(self._outbox))),
-            (metrics.MAILS_DISCARDED.name, RECEIVER, float(self._discarded_total)),
-            (metrics.MAILS_REFUSED.name, RECEIVER, float(self._outbox.refused())),
-            (
-                metrics.MAIL_OLDEST_UNSENT.name,
-                RECEIVER,
-                self._outbox.oldest_unsent_seconds(now) or 0.0,
-            ),
+            *(sample for each in self._channels.values() for sample in each.samples(now)),
             (metrics.STATE_UNWRITTEN.name, (), round(waited, 3)),
         ]
 
     def line(self, destination: str, now: float, realtime: Callable[[float], float]) -> MailLine:
         """Return the mail queue's state, for 'iowarden status'."""
-        age, due = self._outbox.oldest_unsent_seconds(now), self._outbox.next_due(now)
-        return MailLine(
-            receiver=destination,
-            waiting=len(self._outbox),
-            refused=self._outbox.refused(),
-            oldest_seconds=None if age is None else realtime(now - age),
-            next_seconds=None if due is None else realtime(due),
-            error=self._problem,
+        return self._channels[MAIL].line(destination, now, realtime)
+
+    def receiver_lines(
+        self, now: float, realtime: Callable[[float], float]
+    ) -> tuple[MailLine, ...]:
+        """Return the state of the queue of each receiver beside mail."""
+        return tuple(
+            each.line(f"{each.name} ({each.destination})", now, realtime)
+            for each in self._active()
+            if each.name != MAIL
         )
+
+    def _active(self) -> list[Channel]:
+        return [each for each in self._channels.values() if each.sender is not None]
+
+    def _channel(self, name: str) -> Channel:
+        """Return a channel; without a sender if the receiver is not configured."""
+        return self._channels.setdefault(name, Channel(name, self._log, None))
 
     def _write(self, batch: StateChanges) -> None:
         self._commits += 1

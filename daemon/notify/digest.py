@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesHeaderParser
@@ -28,6 +29,36 @@ _CUT = b"X-Iowarden-Cut: yes"
 _CUT_TEXT = (
     b"The text of this mail was discarded: the outbox was full while no mail server accepted mail."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class MailFormat:
+    """Mails in an outbox; as outbox.MessageFormat."""
+
+    where: str = "mail"
+    noun: str = "mail"
+    setting: str = "'mail.to'"
+    test: str = "iowarden test-mail"
+
+    def addressees(self, data: bytes) -> tuple[str, ...]:
+        """Return the addresses in 'To'."""
+        return addressees(data)
+
+    def cut(self, data: bytes) -> bytes:
+        """Return a mail without its text."""
+        return cut(data)
+
+    def is_cut(self, data: bytes) -> bool:
+        """Whether the text of a mail was discarded."""
+        return is_cut(data)
+
+    def digest_id(self, rows: Sequence[OutboxRow]) -> str:
+        """Return the Message-ID of a digest."""
+        return message_id(rows)
+
+    def digest(self, rows: Sequence[OutboxRow]) -> bytes:
+        """Return the digest of mails."""
+        return render(rows)
 
 
 def cut(data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Outbox: the queue of undelivered mails; selects the next mail or digest to send. Pure.
+"""Outbox: the queue of undelivered mails, or messages of another receiver; selects the next. Pure.
 
 Source: RFC 5321, 4.5.4.1 (retries) and 6.1 (responsibility for a mail after DATA).
 """
@@ -6,7 +6,7 @@ Source: RFC 5321, 4.5.4.1 (retries) and 6.1 (responsibility for a mail after DAT
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.notify import digest
@@ -16,10 +16,46 @@ from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.storage.state_db import Committed
+
+
+class MessageFormat(Protocol):
+    """The form of an outbox's messages, and how texts for people name them."""
+
+    @property
+    def where(self) -> str:
+        """Return what a line about the receiver begins with: 'mail'."""
+
+    @property
+    def noun(self) -> str:
+        """Return what one message is called: 'mail'."""
+
+    @property
+    def setting(self) -> str:
+        """Return what to correct in the configuration if messages are refused."""
+
+    @property
+    def test(self) -> str:
+        """Return the command that tests the receiver."""
+
+    def addressees(self, data: bytes) -> tuple[str, ...]:
+        """Return the recipients that a message names."""
+
+    def cut(self, data: bytes) -> bytes:
+        """Return a message without its text."""
+
+    def is_cut(self, data: bytes) -> bool:
+        """Whether the text of a message was discarded."""
+
+    def digest_id(self, rows: Sequence[OutboxRow]) -> str:
+        """Return the message id of a digest, derived from the messages that it contains."""
+
+    def digest(self, rows: Sequence[OutboxRow]) -> bytes:
+        """Return one message that contains others, the same bytes for the same rows."""
+
 
 COMMIT_WAIT_SECONDS = 2.0
 """How long a mail waits for state.db before it is sent without having been stored."""
@@ -29,6 +65,8 @@ MAX_BYTES = 8 * 1024 * 1024
 """Of all messages: servers must accept a digest of them (Postfix's default is 10,240,000 bytes)."""
 REFUSED_SECONDS = 30 * 86400.0
 """How long a permanently refused mail is retained."""
+MAX_RETRY_AFTER_SECONDS = 3600.0
+"""A server that requests a longer pause is tried after this one."""
 _OVERDUE_REPEAT_SECONDS = 86400.0
 _BACKOFF_SECONDS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 _PATIENCE = 3
@@ -68,10 +106,10 @@ class _Entry:
         """Whether it is to be sent, alone or in a future digest."""
         return self.digest is None and not self.row.undeliverable
 
-    def is_whole(self) -> bool:
+    def is_whole(self, form: MessageFormat) -> bool:
         """Whether none of its recipients has it yet."""
         if self.whole is None:
-            to = digest.addressees(self.row.data)
+            to = form.addressees(self.row.data)
             self.whole = set(self.row.recipients_pending) >= set(to)
         return self.whole
 
@@ -104,8 +142,9 @@ class Outbox:
     also contains newer mails.
     """
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, messages: MessageFormat | None = None) -> None:
+        """Start empty, for mails unless another form of messages is given."""
+        self.form = messages or digest.MailFormat()
         self._entries: dict[str, _Entry] = {}
         self._chosen: str | None = None
         self._flying: str | None = None
@@ -167,7 +206,7 @@ class Outbox:
                 entry.waits()
                 and not (entry.maybe_taken or row.parts or row.recipients_refused)
                 and row.message_id not in (self._flying, self._chosen)
-                and entry.is_whole()
+                and entry.is_whole(self.form)
             ):
                 found.setdefault(row.incident, []).append(entry)
         return {
@@ -211,7 +250,7 @@ class Outbox:
             row = entry.row
             if not row.recipients_refused or row.message_id in (self._flying, self._chosen):
                 continue
-            written_to = digest.addressees(self._messages(row)[0].data)
+            written_to = self.form.addressees(self._messages(row)[0].data)
             missing = {*row.recipients_pending, *row.recipients_refused}
             got = {recipient for recipient in written_to if recipient not in missing}
             pending = tuple(recipient for recipient in recipients if recipient not in got)
@@ -223,18 +262,28 @@ class Outbox:
                 remove += self._forget(entry)
         return StateChanges(sequence, add=tuple(add), remove=tuple(remove))
 
-    def drop_refused(self, now: float, sequence: int) -> tuple[StateChanges, tuple[str, ...]]:
-        """Discard permanently refused mails older than 30 days; return a log line for each."""
+    def drop_refused(
+        self, now: float, sequence: int, *, unused: bool = False
+    ) -> tuple[StateChanges, tuple[str, ...]]:
+        """Discard permanently refused mails older than 30 days; return a log line for each.
+
+        `unused`: all of that age, because their receiver is not configured any more.
+        """
         lines: list[str] = []
         remove: list[str] = []
         for entry in list(self._entries.values()):
             row = entry.row
-            if row.undeliverable and now - entry.since_seconds > REFUSED_SECONDS:
+            dropped = row.message_id not in self._entries or entry.digest is not None
+            if dropped or not (row.undeliverable or unused):
+                continue
+            if now - entry.since_seconds > REFUSED_SECONDS:
                 age = duration(now - entry.since_seconds)
-                lines.append(
-                    f"mail {row.message_id} is discarded after {age}: refused for"
-                    f" {', '.join(row.recipients_refused)}: {row.last_error}"
+                why = (
+                    f"refused for {', '.join(row.recipients_refused)}: {row.last_error}"
+                    if row.undeliverable
+                    else "its receiver is not configured"
                 )
+                lines.append(f"{self.form.noun} {row.message_id} is discarded after {age}: {why}")
                 remove += self._forget(entry)
         return StateChanges(sequence, remove=tuple(remove)), tuple(lines)
 
@@ -271,7 +320,7 @@ class Outbox:
         row = self._entries[self._flying].row
         if not row.parts:
             return row
-        return replace(row, data=digest.render(self._messages(row)))
+        return replace(row, data=self.form.digest(self._messages(row)))
 
     def next_due(self, now: float) -> float | None:
         """Return when `next` has a mail; None if none waits or one is being sent."""
@@ -294,14 +343,18 @@ class Outbox:
             self._settling = sequence, now + COMMIT_WAIT_SECONDS
         entry.row = replace(entry.row, attempts=entry.row.attempts + 1)
         if result.error and not result.permanent:
-            return self._failed(entry, result, now, sequence), f"{result.error}; {_RETRY_TEXT}"
+            retry = (
+                f"the {self.form.noun}s wait in the outbox and are retried at least every 15 min"
+            )
+            return self._failed(entry, result, now, sequence), f"{result.error}; {retry}"
         self._failures, self._server_due_seconds = 0, float("-inf")
         return self._answered(entry, result, now, sequence)
 
     def _failed(self, entry: _Entry, result: SendResult, now: float, sequence: int) -> StateChanges:
         """Process an attempt that the server did not reply to."""
         self._failures += 1
-        self._server_due_seconds = now + backoff_seconds(self._failures)
+        wait = min(result.retry_after_seconds, MAX_RETRY_AFTER_SECONDS)
+        self._server_due_seconds = now + max(backoff_seconds(self._failures), wait)
         entry.maybe_taken = entry.maybe_taken or result.maybe_taken
         entry.answered = entry.row.attempts >= _PATIENCE
         entry.row = replace(entry.row, last_error=result.error)
@@ -330,7 +383,8 @@ class Outbox:
             if row.parts and not result.delivered and self._untouched(row):
                 entry.row = replace(row, last_error=result.error)
                 remove = self._dissolve(entry, alone=True)
-                return StateChanges(sequence, remove=remove), f"{result.error}; {_ONE_BY_ONE}"
+                one_by_one = f"the {self.form.noun}s of the digest are sent one by one"
+                return StateChanges(sequence, remove=remove), f"{result.error}; {one_by_one}"
         words = "; ".join(dict.fromkeys({**result.deferred, **refused}.values()))
         gone = {*result.delivered, *refused}
         entry.whole = False if gone else entry.whole
@@ -343,7 +397,7 @@ class Outbox:
         if result.delivered:
             for other in self._entries.values():
                 other.overtaken = other.overtaken or other.row.attempts > 0
-        problem = _problem(refused, result.deferred)
+        problem = self._problem(refused, result.deferred)
         if not row.recipients_pending and not row.recipients_refused:
             return StateChanges(sequence, remove=self._forget(entry)), problem
         entry.answered, entry.due_seconds = True, now + backoff_seconds(row.attempts)
@@ -355,6 +409,20 @@ class Outbox:
         entry.maybe_taken = entry.maybe_taken or bool(row.parts)
         entry.row = replace(row, maybe_taken=entry.maybe_taken)
         return StateChanges(sequence, add=(entry.row,)), problem
+
+    def _problem(self, refused: Mapping[str, str], deferred: Mapping[str, str]) -> str:
+        parts = []
+        if refused:
+            said = "; ".join(dict.fromkeys(refused.values()))
+            who = ", ".join(refused)
+            parts.append(
+                f"{said}; not delivered to {who}, stored in state.db and not retried before a"
+                f" reload: correct {self.form.setting}, then 'systemctl reload iowarden'"
+            )
+        if deferred:
+            said = "; ".join(dict.fromkeys(deferred.values()))
+            parts.append(f"{said}; not yet delivered to {', '.join(deferred)}, will be retried")
+        return "; ".join(parts)
 
     # --- waiting times
 
@@ -374,15 +442,19 @@ class Outbox:
         told = self._overdue_logged_seconds
         if oldest is None or waited < limit_seconds:
             self._overdue_logged_seconds = None
-            over = f"mail: backlog cleared, no mail waits for longer than {duration(limit_seconds)}"
+            over = (
+                f"{self.form.where}: backlog cleared, no {self.form.noun} waits for longer than"
+                f" {duration(limit_seconds)}"
+            )
             return None if told is None else (_NOTICE, over)
         if told is not None and now - told < _OVERDUE_REPEAT_SECONDS:
             return None
         self._overdue_logged_seconds = now
         errors = [oldest.row.last_error, *(e.row.last_error for e in self._entries.values())]
         return _CRITICAL, (
-            f"mail: {len(unsent)} not delivered, the oldest has waited for {duration(waited)};"
-            f" {next(filter(None, errors), 'not tried yet')}; to test: 'iowarden test-mail'"
+            f"{self.form.where}: {len(unsent)} not delivered, the oldest has waited for"
+            f" {duration(waited)}; {next(filter(None, errors), 'not tried yet')}; to test:"
+            f" '{self.form.test}'"
         )
 
     def _unsent(self) -> list[_Entry]:
@@ -477,7 +549,7 @@ class Outbox:
         rows = [entry.row for entry in members]
         worst = max(rows, key=lambda row: row.severity)
         row = OutboxRow(
-            message_id=digest.message_id(rows),
+            message_id=self.form.digest_id(rows),
             incident=worst.incident,
             number=0,
             severity=worst.severity,
@@ -485,6 +557,7 @@ class Outbox:
             recipients_pending=rows[0].recipients_pending,
             data=b"",
             parts=tuple(row.message_id for row in rows),
+            receiver=worst.receiver,
         )
         for entry in members:
             entry.digest = row.message_id
@@ -533,20 +606,17 @@ class Outbox:
         for entry in sorted(self._entries.values(), key=_worth):
             row = entry.row
             spared = entry.maybe_taken or entry.digest is not None or row is newest
-            if spared or row.parts or digest.is_cut(row.data):
+            if spared or row.parts or self.form.is_cut(row.data):
                 continue
             if row.message_id in (self._flying, self._chosen):
                 continue
-            entry.row = replace(row, data=digest.cut(row.data))
+            entry.row = replace(row, data=self.form.cut(row.data))
             changed.append(entry.row)
             excess -= len(row.data) - len(entry.row.data)
             if excess <= 0:
                 break
         return tuple(changed)
 
-
-_RETRY_TEXT = "the mails wait in the outbox and are retried at least every 15 min"
-_ONE_BY_ONE = "the mails of the digest are sent one by one"
 
 
 def _age(entry: _Entry) -> tuple[float, int, str]:
@@ -557,18 +627,3 @@ def _age(entry: _Entry) -> tuple[float, int, str]:
 def _worth(entry: _Entry) -> tuple[bool, int, float]:
     row = entry.row
     return not row.undeliverable, row.severity, row.created_realtime_seconds
-
-
-def _problem(refused: Mapping[str, str], deferred: Mapping[str, str]) -> str:
-    parts = []
-    if refused:
-        said = "; ".join(dict.fromkeys(refused.values()))
-        who = ", ".join(refused)
-        parts.append(
-            f"{said}; not delivered to {who}, stored in state.db and not retried before a reload:"
-            " correct 'mail.to', then 'systemctl reload iowarden'"
-        )
-    if deferred:
-        said = "; ".join(dict.fromkeys(deferred.values()))
-        parts.append(f"{said}; not yet delivered to {', '.join(deferred)}, will be retried")
-    return "; ".join(parts)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.rule_files import LoadedRules
-    from iowarden.daemon.notify.delivery import MailSender
+    from iowarden.daemon.notify.channel import MessageSender
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
@@ -46,7 +46,7 @@ class ReloadDone:
     config: Config
     rules: LoadedRules
     needs_restart: tuple[str, ...]
-    sender: MailSender | None
+    sender: MessageSender | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Reloader:
         post: Callable[[ReloadDone | ReloadRefused], object],
         *,
         load: Callable[[Sequence[RuleGroup]], tuple[Config, LoadedRules]] | None,
-        sender_for: Callable[[Config], MailSender] | None,
+        sender_for: Callable[[Config], MessageSender] | None,
         put_in_force: Callable[[ReloadDone, float], int],
     ) -> None:
         """`loaded` is in force; `notify` is sd_notify.
@@ -196,7 +196,7 @@ class Reloader:
 
 def _loaded(
     load: Callable[[Sequence[RuleGroup]], tuple[Config, LoadedRules]],
-    sender_for: Callable[[Config], MailSender] | None,
+    sender_for: Callable[[Config], MessageSender] | None,
     before: Config,
     rules: Sequence[RuleGroup],
 ) -> ReloadDone | ReloadRefused:

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.control.control_socket import Control
     from iowarden.daemon.http.exposition import Exposition
     from iowarden.daemon.http.http_server import HttpServer
+    from iowarden.daemon.notify.channel import MessageSender
     from iowarden.daemon.polling.pollers import Pollers
     from iowarden.daemon.polling.scheduler import SourceScheduler
     from iowarden.daemon.probe_client.client import Client
@@ -99,7 +100,7 @@ class Dependencies:
     events: queue.SimpleQueue[object]
     log: LogSink
     state: delivery.MailStore
-    sender: delivery.MailSender
+    sender: MessageSender
     exposition: Exposition
     notify: Callable[[str], object]
     """sd_notify: takes the text of the datagram."""
@@ -112,7 +113,7 @@ class Dependencies:
     """The engine's, and the user's rule files that are not loaded."""
     load: Callable[[Sequence[RuleGroup]], tuple[Config, LoadedRules]] | None = None
     """Reads configuration and rules again, of which some are in force; may hang."""
-    sender_for: Callable[[Config], delivery.MailSender] | None = None
+    sender_for: Callable[[Config], MessageSender] | None = None
     """Makes the mail sender for a changed configuration."""
     probe: Client | None = None
     """Client of the privileged probe, which runs as root."""

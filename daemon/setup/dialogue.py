@@ -6,7 +6,7 @@ import getpass
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from iowarden.daemon.config.parser import is_loopback
+from iowarden.daemon.config.receivers import is_loopback
 from iowarden.daemon.setup.answers import (
     WHY_SELF_TESTS,
     AnswerError,

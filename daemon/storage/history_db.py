@@ -90,7 +90,7 @@ KIND = sqlite.DatabaseKind(
     "history",
     _SCHEMA_VERSION,
     _TABLES + ";".join((*event_rows.TABLES, "")),
-    event_rows.TABLES,  # version 1 stored no storage events
+    (event_rows.TABLES,),  # version 1 stored no storage events
     synchronous="NORMAL",
     exclusive=False,
     checked=False,

@@ -43,8 +43,8 @@ class DatabaseKind:
     name: str
     version: int
     tables: str
-    from_version_before: tuple[str, ...]
-    """Statements that convert the tables of the version before."""
+    conversions: tuple[tuple[str, ...], ...]
+    """Statements that convert the tables of version 1 to 2, of version 2 to 3 and so on."""
     synchronous: str
     """FULL: durable from the end of each transaction; NORMAL may lose the last ones."""
     exclusive: bool
@@ -177,13 +177,14 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """Write everything in the block, or nothing.
 
-        The first transaction converts a file of the version before.
+        The first transaction converts a file of an earlier version.
         """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             if self.version < self._kind.version:
-                for statement in self._kind.from_version_before:
-                    self._connection.execute(statement)
+                for statements in self._kind.conversions[self.version - 1 :]:
+                    for statement in statements:
+                        self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA user_version = {self._kind.version}")
             yield
             self._connection.execute("COMMIT")

@@ -22,7 +22,7 @@ from iowarden.rules.severity import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raise it with the tables, and convert the version before.
 
 A version before reads and writes the tables by their columns: only add columns with a default, and
@@ -51,17 +51,38 @@ CREATE TABLE outbox (
     parts TEXT NOT NULL
 );
 """
-_FROM_VERSION_1 = (
-    "ALTER TABLE outbox ADD COLUMN maybe_taken INTEGER NOT NULL DEFAULT 1",
-    "ALTER TABLE outbox ADD COLUMN parts TEXT NOT NULL DEFAULT '[]'",
+_RECEIVER_OUTBOX = """
+CREATE TABLE receiver_outbox (
+    message_id TEXT PRIMARY KEY,
+    receiver TEXT NOT NULL,
+    incident TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    severity INTEGER NOT NULL,
+    created_realtime_seconds REAL NOT NULL,
+    recipients_pending TEXT NOT NULL,
+    recipients_refused TEXT NOT NULL,
+    data BLOB NOT NULL,
+    attempts INTEGER NOT NULL,
+    last_error TEXT NOT NULL,
+    maybe_taken INTEGER NOT NULL,
+    parts TEXT NOT NULL
+)
+"""
+"""Not in 'outbox': a version before would send these messages as mails."""
+_CONVERSIONS = (
+    (
+        "ALTER TABLE outbox ADD COLUMN maybe_taken INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE outbox ADD COLUMN parts TEXT NOT NULL DEFAULT '[]'",
+    ),
+    (_RECEIVER_OUTBOX,),
 )
 """Version 1 did not store whether a mail may have been accepted: so it may."""
 # Exclusive: a second daemon on the same directory must not send every mail twice.
 KIND = sqlite.DatabaseKind(
     "state",
     SCHEMA_VERSION,
-    _SCHEMA,
-    _FROM_VERSION_1,
+    _SCHEMA + _RECEIVER_OUTBOX + ";",
+    _CONVERSIONS,
     synchronous="FULL",
     exclusive=True,
     checked=True,
@@ -70,15 +91,24 @@ _COLUMNS = (
     "message_id, incident, number, severity, created_realtime_seconds, recipients_pending,"
     " data, attempts, last_error, recipients_refused, maybe_taken, parts"
 )
-_ROWS = f"SELECT {_COLUMNS} FROM outbox ORDER BY created_realtime_seconds, number"  # noqa: S608 - ours
+_RECEIVER_COLUMNS = f"{_COLUMNS}, receiver"
+_ORDER = "ORDER BY created_realtime_seconds, number"
+_ROWS = f"SELECT {_COLUMNS} FROM outbox {_ORDER}"  # noqa: S608 - ours
+_RECEIVER_ROWS = f"SELECT {_RECEIVER_COLUMNS} FROM receiver_outbox {_ORDER}"  # noqa: S608 - ours
 _ROWS_VERSION_1 = _ROWS.replace("maybe_taken, parts", "1, '[]'")
 _PUT_ROW = f"INSERT OR REPLACE INTO outbox ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
+_PUT_RECEIVER_ROW = (
+    f"INSERT OR REPLACE INTO receiver_outbox ({_RECEIVER_COLUMNS})"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+)
+MAIL = "mail"
+"""The receiver of mails; no other receiver has this name."""
 _VERSIONED = re.compile(r"(.+)\.v([1-9][0-9]{0,8})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """A mail that has not reached all its recipients.
+    """A mail that has not reached all its recipients, or a message for another receiver.
 
     Fields: `data` is the whole message, always the same for a `message_id`; `recipients_pending`
     have not received it, `recipients_refused` refused it permanently (5xx). `maybe_taken`: an
@@ -99,6 +129,8 @@ class OutboxRow:
     recipients_refused: tuple[str, ...] = ()
     maybe_taken: bool = False
     parts: tuple[str, ...] = ()
+    receiver: str = MAIL
+    """The configured name of the receiver."""
 
     @property
     def undeliverable(self) -> bool:
@@ -494,12 +526,14 @@ class _StateFile:
         documents = dict(self._file.run("SELECT name, text FROM document"))
         rows: list[OutboxRow] = []
         bad: dict[Any, dict[str, object]] = {}
-        for values in self._file.run(_ROWS_VERSION_1 if self._file.version == 1 else _ROWS):
-            try:
-                rows.append(_row(values))
-            except (ValueError, TypeError) as problem:
-                named = dict(zip(_COLUMNS.split(", "), map(_shown, values), strict=True))
-                bad[values[0]] = {"reason": str(problem), **named}
+        for statement in _statements(self._file.version):
+            for values in self._file.run(statement):
+                try:
+                    rows.append(_row(*values))
+                except (ValueError, TypeError) as problem:
+                    names = _RECEIVER_COLUMNS.split(", ")[: len(values)]
+                    named = dict(zip(names, map(_shown, values), strict=True))
+                    bad[values[0]] = {"reason": str(problem), **named}
         return documents, tuple(rows), bad
 
     def write(self, changes: list[_Change]) -> None:
@@ -513,12 +547,15 @@ class _StateFile:
                     case str() as text:
                         values = (sqlite.encodable(change.name), sqlite.encodable(text))
                         run("INSERT OR REPLACE INTO document (name, text) VALUES (?, ?)", values)
-                    case OutboxRow() as row:
+                    case OutboxRow(receiver=receiver) as row if receiver == MAIL:
                         run(_PUT_ROW, _values(row))
+                    case OutboxRow() as row:
+                        run(_PUT_RECEIVER_ROW, (*_values(row), row.receiver))
                     case None if change.is_row:
                         # The name of an unreadable row need not be UTF-8.
                         own = (change.name.encode("utf-8", "surrogateescape"),)
                         run("DELETE FROM outbox WHERE message_id = CAST(? AS TEXT)", own)
+                        run("DELETE FROM receiver_outbox WHERE message_id = CAST(? AS TEXT)", own)
                     case None:
                         name = sqlite.encodable(change.name)
                         run("DELETE FROM document WHERE name = ?", (name,))
@@ -543,21 +580,30 @@ def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
     rows: list[OutboxRow] = []
     with contextlib.suppress(*sqlite.FAULTS), contextlib.closing(sqlite.reading(path)) as file:
         version = file.execute("PRAGMA user_version").fetchone()[0]
-        with contextlib.suppress(*sqlite.FAULTS):
-            for values in file.execute(_ROWS_VERSION_1 if version == 1 else _ROWS):
-                with contextlib.suppress(ValueError, TypeError):
-                    rows.append(_row(values))
+        for statement in _statements(version):
+            with contextlib.suppress(*sqlite.FAULTS):
+                for values in file.execute(statement):
+                    with contextlib.suppress(ValueError, TypeError):
+                        rows.append(_row(*values))
         with contextlib.suppress(*sqlite.FAULTS):
             if version <= SCHEMA_VERSION:
                 documents.update(file.execute("SELECT name, text FROM document"))
     return documents, tuple(rows)
 
 
-def _row(values: tuple[Any, ...]) -> OutboxRow:
+def _statements(version: int) -> tuple[str, ...]:
+    """Return what reads the rows of a file of a version."""
+    mails = _ROWS_VERSION_1 if version == 1 else _ROWS
+    return (mails,) if version < 3 else (mails, _RECEIVER_ROWS)  # noqa: PLR2004 - a version
+
+
+def _row(*values: Any) -> OutboxRow:  # noqa: ANN401 - as SQLite returns them
     """Return a row from its columns, in the order of the fields. Errors: ValueError, TypeError."""
     (message_id, incident, number, severity, created, pending, data, attempts, last_error, refused,
-     maybe_taken, parts) = values  # fmt: skip
+     maybe_taken, parts) = values[:12]  # fmt: skip
+    receiver = values[12] if values[12:] else MAIL
     for name, value, cls in (
+        ("receiver", receiver, str),
         ("message_id", message_id, str),
         ("incident", incident, str),
         ("number", number, int),
@@ -583,6 +629,7 @@ def _row(values: tuple[Any, ...]) -> OutboxRow:
         _list("recipients_refused", refused),
         bool(maybe_taken),
         _list("parts", parts),
+        receiver,
     )
 
 

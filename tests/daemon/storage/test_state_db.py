@@ -407,7 +407,7 @@ def test_the_file_of_the_version_before_is_taken_over(path: Path) -> None:
     with opened(path) as asked:
         asked.load()
         assert asked.commit(StateChanges(1, put={"alerts": "[]"}, add=(digest,))) == ""
-    assert user_version(path) == 2
+    assert user_version(path) == 3
     assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (digest, OLD_ROW))
 
 
@@ -423,7 +423,7 @@ def test_an_old_file_on_a_disk_that_became_read_only_still_gives_its_mails(tmp_p
             subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
             assert asked.commit(StateChanges(2)) == ""
         assert kept(path).outbox == (ROW,)
-        assert user_version(path) == 2
+        assert user_version(path) == 3
 
 
 def test_what_is_not_durable_is_known_until_it_is(tmp_path: Path) -> None:
@@ -594,10 +594,10 @@ def test_before_it_is_converted_it_is_copied_and_the_last_two_copies_stay(path: 
         assert committed == Committed(1)
         run(path, f"UPDATE document SET name = 'install' WHERE name = 'install.v{version}'")
     assert [each.name for each in beside(path, "before-*")] == [
-        "state.db.before-v4",
         "state.db.before-v5",
+        "state.db.before-v6",
     ]
-    copy = path.with_name("state.db.before-v4")
+    copy = path.with_name("state.db.before-v5")
     assert copy.stat().st_mode & 0o777 == 0o600
     copied = kept(copy)
     assert copied.outbox == (ROW,)
@@ -607,7 +607,7 @@ def test_before_it_is_converted_it_is_copied_and_the_last_two_copies_stay(path: 
 def test_a_copy_that_cannot_be_made_keeps_nothing_from_being_written(path: Path) -> None:
     """Something else has its name: logged, and mails and alerts are durable all the same."""
     fill(path)
-    (path.parent / "state.db.before-v3.draft").mkdir()
+    (path.parent / "state.db.before-v4.draft").mkdir()
     noted, committed = converted(path, {"install": 2}, 2)
     assert isinstance(noted, Noted)
     assert "converted without a copy" in noted.text

@@ -1,0 +1,311 @@
+"""HTTP client: one request within a time limit; no redirect is followed, no environment is read.
+
+Source: RFC 9110 (semantics), RFC 9112 (HTTP/1.1), RFC 9110 section 9.3.6 (CONNECT).
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import ipaddress
+import os
+import socket
+import ssl
+import time
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.notify.attempt import DialogueError
+from iowarden.daemon.sanitize import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.daemon.config.receivers import Url
+    from iowarden.daemon.notify.address_lookup import AddressLookup
+
+CONNECT_SECONDS = 5.0
+ATTEMPT_SECONDS = 30.0
+MAX_RESPONSE_BYTES = 4096
+"""Read of a response; what follows is of no interest."""
+_MAX_SHOWN_CHARACTERS = 200
+_REQUEST_TIMEOUT, _TOO_EARLY, _TOO_MANY_REQUESTS = 408, 425, 429
+_LATER = frozenset({_REQUEST_TIMEOUT, _TOO_EARLY, _TOO_MANY_REQUESTS})
+_MAYBE_TAKEN = frozenset({500, 502, 504})
+"""A gateway without an answer: the server behind it may have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request; the body and the values of headers may be secret."""
+
+    method: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    path: str | None = field(default=None, repr=False)
+    """In place of that of the URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """The reply of a server, or an error without one.
+
+    `maybe_taken`: the connection failed after the request was sent.
+    """
+
+    status: int = 0
+    body: bytes = field(default=b"", repr=False)
+    error: str = ""
+    maybe_taken: bool = False
+    retry_after_seconds: float = 0.0
+    server_seconds: float | None = None
+    """Unix time by the server's own clock, from its header Date."""
+
+    @property
+    def good(self) -> bool:
+        """Whether the server accepted the request."""
+        return not self.error and 200 <= self.status < 300  # noqa: PLR2004 - RFC 9110, 15.3
+
+    @property
+    def again(self) -> bool:
+        """Whether the same request may be accepted later."""
+        return bool(self.error) or self.status in _LATER or self.status >= 500  # noqa: PLR2004
+
+    @property
+    def answered_late(self) -> bool:
+        """Whether the server may have the message although it did not say so."""
+        return self.maybe_taken or self.status in _MAYBE_TAKEN
+
+    def text(self, secrets: tuple[str, ...] = ()) -> str:
+        """Return status and beginning of the body on one line, without any secret."""
+        if self.error:
+            return self.error
+        body = self.body.decode("utf-8", "backslashreplace")
+        for secret in secrets:
+            body = body.replace(secret, "<secret>")
+        shown = one_line(body, _MAX_SHOWN_CHARACTERS)
+        reason = http.client.responses.get(self.status, "")
+        return " ".join(part for part in (str(self.status), reason, shown) if part)
+
+
+def verified_tls(authorities: str) -> ssl.SSLContext:
+    """Return a TLS context that verifies certificates; the authorities are read from disk here."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if os.path.exists(authorities):
+        context.load_verify_locations(authorities)
+    else:
+        context.load_default_certs()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class HttpClient:
+    """Sends requests to one URL, each over a connection of its own; for one thread.
+
+    The server's name is resolved at start and after a failure; the last addresses stay in use.
+    """
+
+    def __init__(
+        self,
+        url: Url,
+        names: AddressLookup,
+        tls: ssl.SSLContext,
+        proxy: Url | None = None,
+        attempt_seconds: float = ATTEMPT_SECONDS,
+    ) -> None:
+        """`names` resolves the proxy's name, if there is one."""
+        self.url = url
+        self._names = names
+        self._tls = tls
+        self._proxy = proxy
+        self._attempt_seconds = attempt_seconds
+
+    def send(self, request: HttpRequest) -> HttpReply:
+        """Make one attempt."""
+        attempt = _Attempt(time.monotonic() + self._attempt_seconds)
+        try:
+            return self._send(request, attempt)
+        except (DialogueError, OSError, http.client.HTTPException, ValueError) as problem:
+            self._names.refresh()
+            error = f"{attempt.step}: expected {attempt.expected}, got {attempt.got(problem)}"
+            return HttpReply(error=error, maybe_taken=attempt.sent)
+        finally:
+            attempt.close()
+
+    def _send(self, request: HttpRequest, attempt: _Attempt) -> HttpReply:
+        url, proxy = self.url, self._proxy
+        attempt.connect(self._names)
+        target = path = request.path or url.path
+        if proxy is not None and url.scheme == "http":
+            target = f"{url.origin}{path}"
+        elif proxy is not None:
+            attempt.tunnel(url)
+        if url.scheme == "https":
+            attempt.encrypt(self._tls, url.host)
+        connection = http.client.HTTPConnection(url.host, url.port)
+        connection.sock = attempt.stream()
+        attempt.begin("request", "the server to read it")
+        connection.putrequest(request.method, target, skip_host=True, skip_accept_encoding=True)
+        headers = {
+            "Host": url.authority,
+            "User-Agent": "iowarden",
+            "Connection": "close",
+            **request.headers,
+        }
+        if request.method != "GET":
+            headers["Content-Length"] = str(len(request.body))
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        if request.body:
+            attempt.sent = True  # The server may act on it, whatever follows.
+            connection.send(request.body)
+        attempt.sent = True
+        attempt.begin("response", "a reply")
+        response = connection.getresponse()
+        body = response.read(MAX_RESPONSE_BYTES)
+        received = response.headers.get("Date")
+        return HttpReply(
+            status=response.status,
+            body=body,
+            retry_after_seconds=_seconds(response.headers.get("Retry-After"), received),
+            server_seconds=_unix(received),
+        )
+
+
+class _Attempt:
+    """The connection of one request, and its current step."""
+
+    def __init__(self, deadline_seconds: float) -> None:
+        self.step = "connect"
+        self.expected = "a connection"
+        self.sent = False
+        self._deadline_seconds = deadline_seconds
+        self._socket: socket.socket | None = None
+
+    def begin(self, step: str, expected: str) -> None:
+        self.step, self.expected = step, expected
+
+    def left(self) -> float:
+        """Return the remaining time. Errors: DialogueError."""
+        left = self._deadline_seconds - time.monotonic()
+        if left <= 0:
+            raise DialogueError("no reply before the timeout")
+        return left
+
+    def connect(self, names: AddressLookup) -> None:
+        """Connect to the first address that responds."""
+        self.begin("name resolution", "an address")
+        addresses = names.get(self.left())
+        self.begin("connect", "a connection")
+        problems = []
+        for family, address in addresses:
+            connection = socket.socket(family, socket.SOCK_STREAM)
+            connection.settimeout(min(CONNECT_SECONDS, self.left()))
+            try:
+                connection.connect(address)
+            except OSError as error:
+                connection.close()
+                problems.append(f"'{error.strerror or error}' from {address[0]!s}")
+                continue
+            self._socket = connection
+            return
+        raise DialogueError(", ".join(dict.fromkeys(problems)))
+
+    def tunnel(self, url: Url) -> None:
+        """Have the proxy connect to the server."""
+        host = f"[{url.host}]" if ":" in url.host else url.host
+        self.begin("proxy", "a connection to the server")
+        stream = self.stream()
+        stream.sendall(
+            f"CONNECT {host}:{url.port} HTTP/1.1\r\nHost: {host}:{url.port}\r\n\r\n".encode()
+        )
+        response = http.client.HTTPResponse(stream, method="CONNECT")  # type: ignore[arg-type]
+        response.begin()
+        if response.status != http.client.OK:
+            raise DialogueError(f"'{response.status} {one_line(response.reason, 60)}'")
+
+    def encrypt(self, tls: ssl.SSLContext, host: str) -> None:
+        """Encrypt the connection."""
+        self.begin("TLS", f"a certificate for '{host}' from a known authority")
+        if self._socket is not None:
+            self._socket.settimeout(self.left())
+            self._socket = tls.wrap_socket(self._socket, server_hostname=_name(host))
+
+    def stream(self) -> _Stream:
+        assert self._socket is not None
+        return _Stream(self._socket, self.left)
+
+    def got(self, problem: Exception) -> str:
+        """Return what was received instead of the expected."""
+        if isinstance(problem, DialogueError):
+            return str(problem)
+        if isinstance(problem, ssl.SSLCertVerificationError):
+            return f"'{problem.verify_message}'"
+        if isinstance(problem, TimeoutError) or time.monotonic() >= self._deadline_seconds:
+            return "no reply before the timeout"
+        if isinstance(problem, http.client.RemoteDisconnected):
+            return "a closed connection"
+        if isinstance(problem, http.client.HTTPException):
+            return f"no HTTP reply ({type(problem).__name__})"
+        if isinstance(problem, OSError):
+            return f"'{one_line(problem.strerror or str(problem), 200)}'"
+        return type(problem).__name__
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+
+class _Stream(io.RawIOBase):
+    """A socket for http.client whose every read and write counts towards one time limit."""
+
+    def __init__(self, connection: socket.socket, left: object) -> None:
+        self._connection = connection
+        self._left = left
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Read what there is."""
+        self._connection.settimeout(self._left())  # type: ignore[operator]
+        return self._connection.recv_into(buffer)  # type: ignore[arg-type]
+
+    def sendall(self, data: bytes) -> None:
+        """Send all."""
+        self._connection.settimeout(self._left())  # type: ignore[operator]
+        self._connection.sendall(data)
+
+    def makefile(self, _mode: str = "rb") -> io.BufferedReader:
+        """Return a reader of the connection; as socket.makefile."""
+        return io.BufferedReader(self, MAX_RESPONSE_BYTES)
+
+
+def _name(host: str) -> str:
+    """Return a host for the verification of its certificate."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host.rstrip(".")
+
+
+def _unix(date: str | None) -> float | None:
+    """Return the time of a header, or None if there is none or it is no date."""
+    try:
+        return None if date is None else parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _seconds(retry_after: str | None, date: str | None) -> float:
+    """Return how long to wait by Retry-After: seconds, or a date by the server's own clock."""
+    if retry_after is None:
+        return 0.0
+    text = retry_after.strip()
+    if text.isdecimal() and len(text) <= 9:  # noqa: PLR2004 - 30 years
+        return float(text)
+    until, now = _unix(text), _unix(date)
+    return 0.0 if until is None or now is None else max(until - now, 0.0)

@@ -1,0 +1,157 @@
+"""HTTP sender: the one thread that hands the messages of a receiver to its server."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import trace
+from iowarden.daemon.notify.address_lookup import AddressLookup
+from iowarden.daemon.notify.attempt import DialogueLine, OutboundMail, SendResult
+from iowarden.daemon.notify.smtp import AUTHORITIES
+from iowarden.daemon.receivers import formats
+from iowarden.daemon.receivers.http_client import (
+    ATTEMPT_SECONDS,
+    HttpClient,
+    HttpReply,
+    verified_tls,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iowarden.daemon.config.receivers import ReceiverConfig, Url
+
+
+class HttpSender:
+    """One thread, one attempt per request; `working_since` is when the current one began.
+
+    Certificates are read at start, the server's name is resolved by a thread of its own.
+    """
+
+    def __init__(
+        self,
+        config: ReceiverConfig,
+        post: Callable[[object], object],
+        authorities: str = AUTHORITIES,
+        attempt_seconds: float = ATTEMPT_SECONDS,
+    ) -> None:
+        """Start the thread. `post` takes a SendResult for each message submitted."""
+        self.working_since: float | None = None
+        self._config = config
+        self._client = client(config, config.urls[0], authorities, attempt_seconds)
+        self._post = post
+        self._messages: queue.SimpleQueue[OutboundMail | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"to {config.name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, mail: OutboundMail) -> None:
+        """Request one attempt."""
+        self._messages.put(mail)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """End after the submitted messages; return whether that happened in time."""
+        self._messages.put(None)
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (message := self._messages.get()) is not None:
+            self.working_since = time.monotonic()
+            try:
+                result = deliver(self._config, self._client, message)
+            except Exception as error:  # noqa: BLE001 - without a result none would be sent again
+                name = self._config.name
+                result = SendResult(
+                    message.message_id,
+                    error=without_secrets(self._config, f"receiver '{name}': bug: {trace(error)}"),
+                    maybe_taken=True,
+                    receiver=name,
+                )
+            self.working_since = None
+            self._post(result)
+
+
+def client(
+    config: ReceiverConfig,
+    url: Url,
+    authorities: str = AUTHORITIES,
+    attempt_seconds: float = ATTEMPT_SECONDS,
+) -> HttpClient:
+    """Return a client for a URL of a receiver; certificates are read from disk here."""
+    place = config.proxy or url
+    names = AddressLookup(place.host, place.port)
+    return HttpClient(url, names, verified_tls(authorities), config.proxy, attempt_seconds)
+
+
+def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -> SendResult:
+    """Make one attempt."""
+    request = formats.request(config, message.data, message.attempt, time.time())
+    reply = client.send(request)
+    place = f"receiver '{config.name}': {client.url.origin}"
+    if reply.good:
+        wrong = formats.refusal(config, reply)
+        answer = shown(config, reply)
+        if not wrong:
+            return SendResult(
+                message.message_id,
+                delivered=message.recipients,
+                answer=answer,
+                receiver=config.name,
+            )
+        return SendResult(
+            message.message_id, error=f"{place}: {wrong}, got '{answer}'", receiver=config.name
+        )
+    text = shown(config, reply)
+    said = f"{place}: {text}" if reply.error else f"{place}: expected 2xx, got '{text}'"
+    if reply.again:
+        return SendResult(
+            message.message_id,
+            error=said,
+            maybe_taken=reply.answered_late,
+            retry_after_seconds=reply.retry_after_seconds,
+            receiver=config.name,
+        )
+    if 300 <= reply.status < 400:  # noqa: PLR2004 - RFC 9110, 15.4
+        said += "; redirects are not followed: correct the URL"
+    return SendResult(
+        message.message_id,
+        refused=dict.fromkeys(message.recipients, said),
+        receiver=config.name,
+    )
+
+
+def test_message(
+    config: ReceiverConfig, data: bytes, authorities: str = AUTHORITIES
+) -> Iterator[DialogueLine]:
+    """Send a message now and yield what came of it."""
+    made = client(config, config.urls[0], authorities)
+    result = deliver(config, made, OutboundMail("test", (config.name,), data))
+    wrong = result.error or "; ".join(result.refused.values())
+    if wrong:
+        yield DialogueLine(wrong, good=False)
+    else:
+        yield DialogueLine(
+            f"receiver '{config.name}': {made.url.origin} accepted it: {result.answer}"
+        )
+
+
+def shown(config: ReceiverConfig, reply: HttpReply) -> str:
+    """Return a reply in one line, without any secret that the server repeats."""
+    return without_secrets(config, reply.text(secrets_of(config)))
+
+
+def secrets_of(config: ReceiverConfig) -> tuple[str, ...]:
+    """Return the texts that no log line may have."""
+    paths = [url.path for url in config.urls if config.url_file and len(url.path) > 1]
+    own = [config.secret, config.token, config.password, *paths]
+    return tuple(each for each in own if each)
+
+
+def without_secrets(config: ReceiverConfig, text: str) -> str:
+    """Return text in which each secret is replaced."""
+    for secret in secrets_of(config):
+        text = text.replace(secret, "<secret>")
+    return text
