@@ -1,8 +1,9 @@
-"""The command `iowarden test-mail`, and its mail, which the service renders once at start."""
+"""The commands `iowarden test-mail` and `test-notify`; their notice is rendered once at start."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.notify import sender, smtp
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.message import recipients, render
+from iowarden.daemon.receivers import formats, message
+from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.terminal import exit_status
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.severity import Severity
@@ -30,6 +33,11 @@ def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
     words = "send a test mail and show the answer of the server"
     command.configured(add("test-mail", _test_mail, words))
+    words = "send a test notification to the receivers of 'notify' and show their answers"
+    notify = command.configured(add("test-notify", _test_notify, words))
+    notify.add_argument(
+        "name", nargs="?", metavar="NAME", help="only to this receiver; default: to each"
+    )
 
 
 def _test_mail(arguments: argparse.Namespace) -> int:
@@ -47,6 +55,30 @@ def send_test_mail(settings: Config) -> int:
         delivered = delivered and line.good
     if delivered and settings.mail.server is None:
         return EXIT_NO_SERVER
+    return 0 if delivered else exit_status.FAILED
+
+
+def _test_notify(arguments: argparse.Namespace) -> int:
+    """Send a test notification; return 0, or 1 if a receiver did not accept it."""
+    settings = command.settings(arguments)
+    wanted = arguments.name
+    chosen = [each for each in settings.notify if wanted in (None, each.name)]
+    if not chosen:
+        names = ", ".join(each.name for each in settings.notify) or "none"
+        sys.stderr.write(
+            f"iowarden test-notify: no receiver{'' if wanted is None else f' {wanted!r:.40}'};"
+            f" configured in 'notify': {names}\n"
+        )
+        return exit_status.FAILED
+    delivered = True
+    notice = replace(
+        test_notice(SystemClock().now()), sentences=("'iowarden test-notify' was run",)
+    )
+    for each in chosen:
+        for line in try_receiver(each, notice, settings.host):
+            sys.stdout.write(f"{line.text}\n")
+            sys.stdout.flush()
+            delivered = delivered and line.good
     return 0 if delivered else exit_status.FAILED
 
 
@@ -91,5 +123,7 @@ def test_notice(now: float) -> Notice:
 
 
 def dry_run(host: str, sender: str, recipients: tuple[str, ...], now: float) -> None:
-    """Render a mail, so that all modules and files that the first one needs are in memory."""
-    render(test_notice(now), host, sender, recipients).as_bytes()
+    """Render a mail and a message, so that all that the first ones need is in memory."""
+    notice = test_notice(now)
+    render(notice, host, sender, recipients).as_bytes()
+    formats.dry_run(message.encoded(message.document(notice, host)))

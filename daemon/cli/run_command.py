@@ -30,6 +30,7 @@ from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.polling.smart import MAX_RECORDED_BYTES
 from iowarden.daemon.process_metrics import ProcessMetrics
+from iowarden.daemon.receivers.assembly import ReceiverFactory
 from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.messages import JournalNote, Reload, Stop, Trouble
 from iowarden.daemon.service.service import Dependencies, Service
@@ -190,7 +191,9 @@ def assembled(
         events.put(Trouble("notes", _noted(rules.groups, fresh)))
         return fresh, rules
 
-    def sender(config: Config) -> Sender:
+    def sender(config: Config) -> Sender | None:
+        if not config.mail.enabled:
+            return None
         return Sender(mail_command.mail_settings(config), events.put)
 
     events.put(Trouble("notes", _noted(rules.groups, settings)))
@@ -223,6 +226,7 @@ def assembled(
             rules=rules,
             load=load,
             sender_for=sender,
+            receivers_for=ReceiverFactory(events.put),
             store_unparsed=keeper.store,
             probe=probe,
             table=load_events(),

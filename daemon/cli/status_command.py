@@ -279,13 +279,14 @@ def status_sections(status: Status) -> Sections:
         *([status.disks] if status.disks else []),
         f"collectors: {status.collectors_ok} ok, {len(status.collectors)} not ok",
         f"notifications: {_mail(status.notifications, now)}",
+        *(f"notifications: {_mail(each, now)}" for each in status.receivers),
         f"probe: {_probe(status.probe)}",
     ]
 
 
 def _mail(mail: MailLine, now: float) -> str:
     to = f"receiver: {mail.receiver}" if mail.receiver else ""
-    if not mail.waiting:
+    if not mail.waiting and not mail.error and not mail.refused:
         return f"none waiting; {to}".rstrip("; ")
     parts = [f"{mail.waiting} waiting", to]
     if mail.oldest_seconds is not None:

@@ -269,7 +269,7 @@ def _unknown(values: Mapping[str, object], kind: ReceiverType) -> Iterator[str]:
             files = [name for name in allowed if name.endswith("_file")]
             yield f"{key}: secrets are read from files; expected one of {', '.join(files)}"
         else:
-            shown = key if key.isprintable() and len(key) <= 30 else "a key"  # noqa: PLR2004
+            shown = key if key.isprintable() and len(key) <= 30 else "a key"
             yield f"{shown}: a receiver of type {kind} has {', '.join(allowed)}"
 
 
@@ -326,7 +326,9 @@ def _proxy(value: object) -> Url:
 
 def _labels(value: object) -> Labels:
     if not isinstance(value, dict):
-        raise ValueError("expected names and values; example: labels: {team: storage}")
+        raise ValueError(  # noqa: TRY004 - a problem of the file
+            "expected names and values; example: labels: {team: storage}"
+        )
     for name, text in value.items():
         if not _LABEL_NAME.fullmatch(name) or name.startswith("__"):
             raise ValueError(
@@ -335,7 +337,7 @@ def _labels(value: object) -> Labels:
             )
         if name in _SET_BY_IOWARDEN:
             raise ValueError(f"'{name}' is set by iowarden; remove it")
-        if not text or not text.isprintable() or len(text) > 256:  # noqa: PLR2004 - as each text
+        if not text or not text.isprintable() or len(text) > 256:
             raise ValueError(f"{name}: expected printable text of up to 256 characters")
     return tuple(sorted(value.items()))
 

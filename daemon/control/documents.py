@@ -269,6 +269,9 @@ class Status:
     """Collectors that are not ok, without those whose data does not exist on this machine."""
     collectors_ok: int = 0
     notifications: MailLine = field(default_factory=MailLine)
+    """Mails."""
+    receivers: tuple[MailLine, ...] = ()
+    """Receivers beside mail."""
     probe: ProbeLine = field(default_factory=ProbeLine)
     disks: str = ""
     """One line: 'SMART: 24 of 24 disks readable (1 asleep)'."""

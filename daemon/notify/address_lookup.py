@@ -1,4 +1,4 @@
-"""Name resolution of the mail server: in a thread of its own, because it may hang.
+"""Name resolution of a server: in a thread of its own, because it may hang.
 
 Source: getaddrinfo(3).
 """
@@ -56,7 +56,7 @@ class AddressLookup:
     def _request(self) -> None:
         self._answered.clear()
         self._requested_seconds = time.monotonic()
-        threading.Thread(target=self._resolve, name="mail name look-up", daemon=True).start()
+        threading.Thread(target=self._resolve, name="name look-up", daemon=True).start()
 
     def _resolve(self) -> None:
         try:

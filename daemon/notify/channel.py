@@ -1,4 +1,4 @@
-"""Channel: one receiver of notifications with its own outbox and sender, so that it delays no other.
+"""Channel: a receiver of notifications with its own outbox and sender: it delays no other.
 
 For the main loop's thread only.
 """

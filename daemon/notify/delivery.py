@@ -1,4 +1,4 @@
-"""Delivery of notifications, and the numbered write batches for state.db. For the main loop's thread only.
+"""Delivery of notifications, and the numbered batches for state.db. For the loop's thread only.
 
 Every batch for state.db gets a number here, also batches of alerts and incidents, so that at a stop
 it is known whether all of them are durable.
@@ -7,10 +7,12 @@ it is known whether all of them are durable.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.notify.channel import Channel, MessageSender
+from iowarden.daemon.notify.outbox import COMMIT_WAIT_SECONDS
 from iowarden.daemon.storage.state_db import MAIL, Committed, OutboxRow, StateChanges
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.control.documents import MailLine
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.channel import MessageReceiver
+    from iowarden.daemon.notify.state_receiver import PresentState, StateReceiver
     from iowarden.daemon.transition_log import TransitionLog
 
 HUNG_SECONDS = 10.0
@@ -41,6 +44,14 @@ class MailStore(Protocol):
         """Retry failed writes now."""
 
 
+@dataclass(frozen=True, slots=True)
+class Receivers:
+    """The receivers beside mail, by their configured names."""
+
+    messages: Mapping[str, MessageReceiver]
+    states: Mapping[str, StateReceiver]
+
+
 class Delivery:
     """The outbox of each receiver, and the numbered batches for state.db.
 
@@ -52,16 +63,23 @@ class Delivery:
         state: MailStore,
         sender: MessageSender | None,
         log: TransitionLog,
-        receivers: Mapping[str, MessageReceiver] | None = None,
+        receivers: Receivers | None = None,
+        present: Callable[[float], PresentState | None] | None = None,
     ) -> None:
-        """Start with empty outboxes; without a `sender` mails are disabled."""
+        """Start with empty outboxes; without a `sender` mails are disabled.
+
+        `present` returns what state receivers are sent, None while that is not known.
+        """
         self._state = state
         self._log = log
         self._channels = {MAIL: Channel(MAIL, log, sender)}
         self._commits = 0
         self._confirmed = 0
         self._written = True
-        self.use(receivers or {})
+        self._unconfirmed_seconds: float | None = None
+        self._present = present
+        self._states: Mapping[str, StateReceiver] = {}
+        self.use(receivers or Receivers({}, {}))
 
     def __len__(self) -> int:
         """Return the number of waiting notifications."""
@@ -74,6 +92,8 @@ class Delivery:
 
     @sender.setter
     def sender(self, sender: MessageSender | None) -> None:
+        if (before := self._channels[MAIL].sender) is not None:
+            before.close(0.0)  # It ends after the mail in progress.
         self._channels[MAIL].sender = sender
 
     @property
@@ -81,12 +101,24 @@ class Delivery:
         """Return how many notifications were delivered since the start."""
         return sum(each.delivered_total for each in self._channels.values())
 
-    def use(self, receivers: Mapping[str, MessageReceiver]) -> None:
-        """Send to these receivers from now on; what waits for others is retained."""
+    def use(self, receivers: Receivers) -> None:
+        """Send to these receivers from now on; what waits for others is retained.
+
+        The threads of receivers that are not among them end after their attempt.
+        """
+        new = {id(each) for each in receivers.states.values()}
+        for state in self._states.values():
+            if id(state) not in new:
+                state.close(0.0)
+        self._states = receivers.states
         for name, channel in self._channels.items():
-            if name != MAIL and name not in receivers:
+            if name == MAIL or channel.sender is None:
+                continue
+            other = receivers.messages.get(name)
+            if other is None or other.sender is not channel.sender:
+                channel.sender.close(0.0)
                 channel.sender = None
-        for name, each in receivers.items():
+        for name, each in receivers.messages.items():
             found = self._channels.get(name)
             if found is None:
                 self._channels[name] = Channel(
@@ -170,12 +202,32 @@ class Delivery:
                 )
 
     def step(self, now: float) -> None:
-        """Send the next due notification of each receiver that is not being sent one."""
+        """Send the next due notification to each receiver that is not being sent one.
+
+        State receivers get only what state.db has stored, or could not store for a while: after a
+        kill they must not have alerts of which the next start does not know.
+        """
         for each in self._channels.values():
             each.step(now, self._commits + 1, self._write)
+        if not self._states or self._present is None:
+            return
+        if not self.awaits_state():
+            self._unconfirmed_seconds = None
+        elif self._unconfirmed_seconds is None:
+            self._unconfirmed_seconds = now
+        waited = 0.0 if self._unconfirmed_seconds is None else now - self._unconfirmed_seconds
+        if self._unconfirmed_seconds is not None and waited < COMMIT_WAIT_SECONDS:
+            return
+        present = self._present(now)
+        if present is not None:
+            for state in self._states.values():
+                state.step(now, present)
 
     def sent(self, result: SendResult, now: float) -> None:
         """Process the result of the notification that was being sent."""
+        if result.receiver in self._states:
+            self._states[result.receiver].sent(result, now, self._log)
+            return
         self._write(self._channel(result.receiver).sent(result, now, self._commits + 1))
 
     def check_threads(self, timeout_seconds: float) -> None:
@@ -193,6 +245,8 @@ class Delivery:
         )
         for each in self._channels.values():
             each.check_thread(3 * timeout_seconds)
+        for state in self._states.values():
+            state.check_threads(self._log)
 
     def log_state(self, now: float, limit_seconds: float) -> None:
         """Log that notifications are overdue or were discarded: none of them can report that."""
@@ -220,6 +274,7 @@ class Delivery:
         waited = 0.0 if since is None else time.monotonic() - since
         return [
             *(sample for each in self._channels.values() for sample in each.samples(now)),
+            *(sample for each in self._states.values() for sample in each.samples(now)),
             (metrics.STATE_UNWRITTEN.name, (), round(waited, 3)),
         ]
 
@@ -230,11 +285,14 @@ class Delivery:
     def receiver_lines(
         self, now: float, realtime: Callable[[float], float]
     ) -> tuple[MailLine, ...]:
-        """Return the state of the queue of each receiver beside mail."""
-        return tuple(
-            each.line(f"{each.name} ({each.destination})", now, realtime)
-            for each in self._active()
-            if each.name != MAIL
+        """Return the state of each receiver beside mail."""
+        return (
+            *(
+                each.line(f"{each.name} ({each.destination})", now, realtime)
+                for each in self._active()
+                if each.name != MAIL
+            ),
+            *(each.line(now, realtime) for each in self._states.values()),
         )
 
     def _active(self) -> list[Channel]:

@@ -618,7 +618,6 @@ class Outbox:
         return tuple(changed)
 
 
-
 def _age(entry: _Entry) -> tuple[float, int, str]:
     row = entry.row
     return row.created_realtime_seconds, row.number, row.message_id

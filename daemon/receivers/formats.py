@@ -16,12 +16,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon.config.receivers import ReceiverType
+from iowarden.daemon.config.receivers import (
+    MESSAGE_TYPES,
+    ReceiverConfig,
+    ReceiverType,
+    parse_url,
+)
 from iowarden.daemon.receivers.http_client import HttpRequest
 from iowarden.daemon.sanitize import ELLIPSIS
 
 if TYPE_CHECKING:
-    from iowarden.daemon.config.receivers import ReceiverConfig
     from iowarden.daemon.receivers.http_client import HttpReply
 
 NTFY_MAX_BYTES = 4096
@@ -46,6 +50,13 @@ def request(config: ReceiverConfig, data: bytes, attempt: int, unix_seconds: flo
             return _json(_slack(document))
         case _:
             return _webhook(config, data, document["id"], attempt, unix_seconds)
+
+
+def dry_run(data: bytes) -> None:
+    """Render a message for each service, so that all modules it needs are in memory."""
+    url = parse_url("https://localhost/topic")
+    for kind in MESSAGE_TYPES:
+        request(ReceiverConfig("test", kind, urls=(url,), secret="-"), data, 1, 0.0)  # noqa: S106
 
 
 def refusal(config: ReceiverConfig, reply: HttpReply) -> str:

@@ -12,6 +12,7 @@ import os
 import socket
 import ssl
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from iowarden.daemon.notify.attempt import DialogueError
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from iowarden.daemon.config.receivers import Url
     from iowarden.daemon.notify.address_lookup import AddressLookup
@@ -65,12 +66,12 @@ class HttpReply:
     @property
     def good(self) -> bool:
         """Whether the server accepted the request."""
-        return not self.error and 200 <= self.status < 300  # noqa: PLR2004 - RFC 9110, 15.3
+        return not self.error and 200 <= self.status < 300
 
     @property
     def again(self) -> bool:
         """Whether the same request may be accepted later."""
-        return bool(self.error) or self.status in _LATER or self.status >= 500  # noqa: PLR2004
+        return bool(self.error) or self.status in _LATER or self.status >= 500
 
     @property
     def answered_late(self) -> bool:
@@ -160,11 +161,15 @@ class HttpClient:
         connection.endheaders()
         if request.body:
             attempt.sent = True  # The server may act on it, whatever follows.
-            connection.send(request.body)
+            # A server that refuses a large body may reply before it has read all of it.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.send(request.body)
         attempt.sent = True
         attempt.begin("response", "a reply")
         response = connection.getresponse()
-        body = response.read(MAX_RESPONSE_BYTES)
+        body = b""
+        with suppress(OSError, DialogueError, http.client.HTTPException):  # the status is known
+            body = response.read(MAX_RESPONSE_BYTES)
         received = response.headers.get("Date")
         return HttpReply(
             status=response.status,
@@ -234,7 +239,8 @@ class _Attempt:
             self._socket = tls.wrap_socket(self._socket, server_hostname=_name(host))
 
     def stream(self) -> _Stream:
-        assert self._socket is not None
+        if self._socket is None:
+            raise DialogueError("no connection")
         return _Stream(self._socket, self.left)
 
     def got(self, problem: Exception) -> str:
@@ -261,7 +267,7 @@ class _Attempt:
 class _Stream(io.RawIOBase):
     """A socket for http.client whose every read and write counts towards one time limit."""
 
-    def __init__(self, connection: socket.socket, left: object) -> None:
+    def __init__(self, connection: socket.socket, left: Callable[[], float]) -> None:
         self._connection = connection
         self._left = left
 
@@ -271,17 +277,18 @@ class _Stream(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         """Read what there is."""
-        self._connection.settimeout(self._left())  # type: ignore[operator]
+        self._connection.settimeout(self._left())
         return self._connection.recv_into(buffer)  # type: ignore[arg-type]
 
     def sendall(self, data: bytes) -> None:
         """Send all."""
-        self._connection.settimeout(self._left())  # type: ignore[operator]
+        self._connection.settimeout(self._left())
         self._connection.sendall(data)
 
     def makefile(self, _mode: str = "rb") -> io.BufferedReader:
         """Return a reader of the connection; as socket.makefile."""
-        return io.BufferedReader(self, MAX_RESPONSE_BYTES)
+        # Of its own: http.client closes the socket and reads on.
+        return io.BufferedReader(_Stream(self._connection, self._left), MAX_RESPONSE_BYTES)
 
 
 def _name(host: str) -> str:
@@ -305,7 +312,7 @@ def _seconds(retry_after: str | None, date: str | None) -> float:
     if retry_after is None:
         return 0.0
     text = retry_after.strip()
-    if text.isdecimal() and len(text) <= 9:  # noqa: PLR2004 - 30 years
+    if text.isdecimal() and len(text) <= 9:
         return float(text)
     until, now = _unix(text), _unix(date)
     return 0.0 if until is None or now is None else max(until - now, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from iowarden.daemon.config.receivers import ReceiverConfig, Url
+
+_MIN_SECRET_CHARACTERS = 8
+"""A shorter part of a path may be a word that an error needs."""
 
 
 class HttpSender:
@@ -114,7 +118,7 @@ def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -
             retry_after_seconds=reply.retry_after_seconds,
             receiver=config.name,
         )
-    if 300 <= reply.status < 400:  # noqa: PLR2004 - RFC 9110, 15.4
+    if 300 <= reply.status < 400:
         said += "; redirects are not followed: correct the URL"
     return SendResult(
         message.message_id,
@@ -123,7 +127,7 @@ def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -
     )
 
 
-def test_message(
+def try_message(
     config: ReceiverConfig, data: bytes, authorities: str = AUTHORITIES
 ) -> Iterator[DialogueLine]:
     """Send a message now and yield what came of it."""
@@ -146,7 +150,9 @@ def shown(config: ReceiverConfig, reply: HttpReply) -> str:
 def secrets_of(config: ReceiverConfig) -> tuple[str, ...]:
     """Return the texts that no log line may have."""
     paths = [url.path for url in config.urls if config.url_file and len(url.path) > 1]
-    own = [config.secret, config.token, config.password, *paths]
+    parts = [part for path in paths for part in re.split("[/?&=]", path)]
+    words = [part for part in parts if len(part) >= _MIN_SECRET_CHARACTERS]
+    own = [config.secret, config.token, config.password, *paths, *words]
     return tuple(each for each in own if each)
 
 

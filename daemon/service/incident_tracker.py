@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.locate import affected_files
+from iowarden.daemon.storage.state_db import MAIL
 from iowarden.rules.advice import advice
 from iowarden.rules.alerting.alerts import AlertState, Transition
 from iowarden.rules.incidents import incidents, members, model, recurring
@@ -141,16 +142,16 @@ class IncidentTracker:
             self.log.device(seen_event, self._taken_back(seen_event, now))
         digest = self.summaries.state
         self.summaries.take([*changes, *lesser], seen, now, lambda alert: self._usual(alert, now))
-        rows = [self._compose(due, now) for due in dues]
+        rows = [row for due in dues for row in self._compose(due, now)]
         replaced = {
             row.message_id: tuple(each.message_id for each in waiting[row.incident])
             for row in rows  # Mails of incidents only: a digest replaces no other mail.
-            if row.incident in waiting
+            if row.incident in waiting and row.receiver == MAIL
         }
         summary = self.summaries.due(now, running_seconds, self.install)
         if summary is not None:
             together = replace(summary, advice=advice.combined(summary.advice))
-            rows.append(self.notifier.row(together))
+            rows += self.notifier.rows(together)
         self._log_rule_failures()
         happened, self.events.changed = self.events.changed, False
         return StepResult(
@@ -175,8 +176,8 @@ class IncidentTracker:
             if key.startswith("rule "):
                 self.log.trouble(key, "")
 
-    def _compose(self, due: DueNotice, now: float) -> OutboxRow:
-        """Render the mail that is due for the outbox; note its advice as given."""
+    def _compose(self, due: DueNotice, now: float) -> list[OutboxRow]:
+        """Render the notification that is due for the outbox; note its advice as given."""
         incident = due.incident
         notice = self.notifier.notice(due, now)
         if incident.firing:
@@ -194,7 +195,7 @@ class IncidentTracker:
         # An incident with a mail due may have been closed in the same step.
         known = self.incidents.by_key[incident.key]
         self._put(replace(known, advised=report.advised(incident)))
-        return self.notifier.row(notice)
+        return self.notifier.rows(notice)
 
     def _put(self, incident: Incident) -> None:
         by_key = {**self.incidents.by_key, incident.key: incident}

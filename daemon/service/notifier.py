@@ -1,4 +1,4 @@
-"""Notifier: builds the notification of an incident and renders the mail for the outbox."""
+"""Notifier: builds the notification of an incident and renders it for each receiver's outbox."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from iowarden.daemon import journal
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.locate import affected_files
-from iowarden.daemon.notify.message import message_id, recipients, render
+from iowarden.daemon.notify.message import message_id, recipients, render, subject
+from iowarden.daemon.receivers import message as document
 from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.daemon.transition_log import PRIORITY
 from iowarden.rules import io_usage, selftest_schedule
 from iowarden.rules.advice import advice
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import report
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology import returned_disks
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ class Notifier:
     flights: FlightArchive | None
     io_watch: IoWatch
     traces: IncidentTraces | None = None
+    with_receivers: bool = True
+    """Whether messages are written for the receivers beside mail."""
 
     def notice(self, due: DueNotice, now: float) -> Notice:
         """Return the notification of an incident, in text."""
@@ -103,27 +107,58 @@ class Notifier:
             notice = replace(notice, evidence=(*notice.evidence, *traced))
         return replace(notice, advice=advice.combined(notice.advice))
 
-    def row(self, notice: Notice) -> OutboxRow:
-        """Return a rendered mail for the outbox."""
+    def rows(self, notice: Notice) -> list[OutboxRow]:
+        """Return the rendered mail for the outbox, and the message for each other receiver."""
         if notice.realtime_seconds < PLAUSIBLE_SECONDS:
             unset = "time: the clock of this machine was not set, the dates in this mail are wrong"
             notice = replace(notice, unknown=(*notice.unknown, unset))
         config = self.config()
         to = recipients(config)
-        message = render(notice, config.host, config.mail.sender, to)
+        noun = "mail" if config.mail.enabled else "notification"
         self.log.send(
             journal.INCIDENT_MAIL,
             PRIORITY[notice.severity],
-            f"incident {notice.incident}: mail {notice.number}: {message['Subject']}",
+            f"incident {notice.incident}: {noun} {notice.number}: {subject(notice, config.host)}",
             IOWARDEN_INCIDENT=notice.incident,
             IOWARDEN_SEVERITY=notice.severity.name.lower(),
         )
-        return OutboxRow(
+        row = OutboxRow(
             message_id=message_id(notice, config.host),
             incident=notice.incident,
             number=notice.number,
             severity=notice.severity,
             created_realtime_seconds=notice.realtime_seconds,
             recipients_pending=to,
-            data=message.as_bytes(),
+            data=b"",
         )
+        rows = []
+        if config.mail.enabled:
+            message = render(notice, config.host, config.mail.sender, to)
+            rows.append(replace(row, data=message.as_bytes()))
+        names = [
+            each.name
+            for each in (config.notify if self.with_receivers else ())
+            if each.messages and _wanted(notice, each.severities)
+        ]
+        data = document.encoded(document.document(notice, config.host)) if names else b""
+        rows += [
+            replace(
+                row,
+                message_id=document.message_id(name, notice),
+                recipients_pending=(name,),
+                data=data,
+                receiver=name,
+            )
+            for name in names
+        ]
+        return rows
+
+
+def _wanted(notice: Notice, severities: tuple[str, ...]) -> bool:
+    """Whether a receiver of these severities gets a notice.
+
+    The end of an incident also goes to a receiver of a lower severity, which it had before.
+    """
+    levels = {Severity[name.upper()] for name in severities}
+    over = notice.reason is Reason.RESOLVED and any(level < notice.severity for level in levels)
+    return notice.severity in levels or over

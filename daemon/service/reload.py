@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.rule_files import LoadedRules
     from iowarden.daemon.notify.channel import MessageSender
+    from iowarden.daemon.notify.delivery import Receivers
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
@@ -40,13 +41,16 @@ class ReloadDone:
     """A valid configuration and its rules.
 
     Fields: `config` has the old values of settings that need a restart, `needs_restart` names those
-    that would have changed; `sender` uses the new mail settings, None if they did not change.
+    that would have changed; `sender` uses the new mail settings, if these changed, None: mails are
+    disabled; `receivers` are those beside mail, None if they did not change.
     """
 
     config: Config
     rules: LoadedRules
     needs_restart: tuple[str, ...]
     sender: MessageSender | None
+    is_mail_changed: bool = False
+    receivers: Receivers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class ReloadRefused:
 class Reloader:
     """Runs one reload at a time; a request meanwhile runs after it. The loop's thread only."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it reads, and who uses it
         self,
         loaded: tuple[Config, LoadedRules],
         clock: SystemClock,
@@ -68,7 +72,8 @@ class Reloader:
         post: Callable[[ReloadDone | ReloadRefused], object],
         *,
         load: Callable[[Sequence[RuleGroup]], tuple[Config, LoadedRules]] | None,
-        sender_for: Callable[[Config], MessageSender] | None,
+        sender_for: Callable[[Config], MessageSender | None] | None,
+        receivers_for: Callable[[Config], Receivers] | None = None,
         put_in_force: Callable[[ReloadDone, float], int],
     ) -> None:
         """`loaded` is in force; `notify` is sd_notify.
@@ -89,6 +94,7 @@ class Reloader:
         self._post = post
         self._load = load
         self._sender_for = sender_for
+        self._receivers_for = receivers_for
         self._put_in_force = put_in_force
         self._reading_since: float | None = None
         self._pending = False
@@ -108,7 +114,12 @@ class Reloader:
         self.refusal = ""
         self._notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
         read = functools.partial(
-            _loaded, self._load, self._sender_for, self.config, self._rules.groups
+            _loaded,
+            self._load,
+            self._sender_for,
+            self._receivers_for,
+            self.config,
+            self._rules.groups,
         )
         threading.Thread(target=lambda: self._post(read()), name="reload", daemon=True).start()
 
@@ -196,7 +207,8 @@ class Reloader:
 
 def _loaded(
     load: Callable[[Sequence[RuleGroup]], tuple[Config, LoadedRules]],
-    sender_for: Callable[[Config], MessageSender] | None,
+    sender_for: Callable[[Config], MessageSender | None] | None,
+    receivers_for: Callable[[Config], Receivers] | None,
     before: Config,
     rules: Sequence[RuleGroup],
 ) -> ReloadDone | ReloadRefused:
@@ -208,6 +220,9 @@ def _loaded(
         other = sender_for is not None and config.mail != before.mail
         # Reads certificates, so it is made in this thread.
         sender = sender_for(config) if sender_for is not None and other else None
+        receivers = None
+        if receivers_for is not None and config.notify != before.notify:
+            receivers = receivers_for(config)
     except ConfigError as error:
         return ReloadRefused(error.problems)
     except RuleFileError as error:
@@ -216,4 +231,4 @@ def _loaded(
         return ReloadRefused((f"reload: cannot read a file: {error}",))
     except Exception as error:  # noqa: BLE001 - whatever it is, the running configuration stays
         return ReloadRefused((f"reload: bug: {trace(error)}",))
-    return ReloadDone(config, loaded, kept_back, sender)
+    return ReloadDone(config, loaded, kept_back, sender, other, receivers)

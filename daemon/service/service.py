@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.http.exposition import Exposition
     from iowarden.daemon.http.http_server import HttpServer
     from iowarden.daemon.notify.channel import MessageSender
+    from iowarden.daemon.notify.state_receiver import PresentState
     from iowarden.daemon.polling.pollers import Pollers
     from iowarden.daemon.polling.scheduler import SourceScheduler
     from iowarden.daemon.probe_client.client import Client
@@ -100,7 +101,8 @@ class Dependencies:
     events: queue.SimpleQueue[object]
     log: LogSink
     state: delivery.MailStore
-    sender: MessageSender
+    sender: MessageSender | None
+    """Sends mails; None: mails are disabled."""
     exposition: Exposition
     notify: Callable[[str], object]
     """sd_notify: takes the text of the datagram."""
@@ -113,8 +115,10 @@ class Dependencies:
     """The engine's, and the user's rule files that are not loaded."""
     load: Callable[[Sequence[RuleGroup]], tuple[Config, LoadedRules]] | None = None
     """Reads configuration and rules again, of which some are in force; may hang."""
-    sender_for: Callable[[Config], MessageSender] | None = None
+    sender_for: Callable[[Config], MessageSender | None] | None = None
     """Makes the mail sender for a changed configuration."""
+    receivers_for: Callable[[Config], delivery.Receivers] | None = None
+    """Makes the receivers beside mail; None: there are none, whatever is configured."""
     probe: Client | None = None
     """Client of the privileged probe, which runs as root."""
     make_selftest_machine: Callable[[], Machine] | None = None
@@ -173,7 +177,8 @@ class Service:
         self._log = log = TransitionLog(parts.log, lambda: clock.realtime(clock.now()), clock.now)
         if parts.control is not None:
             log.follow = parts.control.publish
-        self._mails = delivery.Delivery(parts.state, parts.sender, log)
+        receivers = None if parts.receivers_for is None else parts.receivers_for(parts.config)
+        self._mails = delivery.Delivery(parts.state, parts.sender, log, receivers, self._present)
         self._stored_mails = stored_mails.StoredMails(
             self._mails.rows, str(Path(parts.config.state_directory) / "Maildir")
         )
@@ -187,6 +192,7 @@ class Service:
             parts.events.put,
             load=parts.load,
             sender_for=parts.sender_for,
+            receivers_for=parts.receivers_for,
             put_in_force=self._put_in_force,
         )
         self._files = files = (
@@ -279,6 +285,7 @@ class Service:
             parts.flights,
             self._io_watch,
             self._traces,
+            parts.receivers_for is not None,
         )
         self._summaries = Summaries(
             self._situation,
@@ -552,6 +559,11 @@ class Service:
     def _observe(self, now: float) -> None:
         self._engine.observe(self._readings, now, self._clock.uptime(), self._clock.asleep())
 
+    def _present(self, now: float) -> PresentState | None:
+        """Return what state receivers are sent; None before all of it is known."""
+        incidents, age = self._tracker.incidents, self._mails.oldest_unsent_seconds(now)
+        return self._situation.present(incidents, age) if self._evaluated else None
+
     def _compare_settings(self, now: float) -> None:
         if self._setting_changes.due(now):
             chunks = self._engine.hub.chunks()
@@ -634,6 +646,7 @@ class Service:
             if config.mail.server
             else f"Maildir {config.state_directory}/Maildir"
         )
+        where = where if config.mail.enabled else "mail is disabled"
         return answers.ViewInputs(
             version=self._dependencies.version,
             host=config.host,
@@ -645,6 +658,7 @@ class Service:
             incidents=self._tracker.incidents.by_key,
             silences=self._command_handler.silences,
             mail=self._mails.line(where, now, self._clock.realtime),
+            receivers=self._mails.receiver_lines(now, self._clock.realtime),
             probe=self._probe.line(),
             refused_reload=self._reloader.refused,
             troubles=tuple(
@@ -674,9 +688,10 @@ class Service:
         config = loaded.config
         self._self_tests.groups = config.self_tests
         self._scans.groups = config.scans
-        if loaded.sender is not None:
-            self._mails.sender.close(0.0)  # It ends after the mail in progress.
+        if loaded.is_mail_changed:
             self._mails.sender = loaded.sender
+        if loaded.receivers is not None:
+            self._mails.use(loaded.receivers)
         self._dependencies.readers.set_periods(config.interval_seconds)
         self._dependencies.pollers.drives.configure(config.smart)
         self._dependencies.pollers.directories.configure(config.watch_directories)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.model import Outcome
+from iowarden.daemon.notify.state_receiver import PresentState
 from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.events import hung
 from iowarden.rules.notices import measurements, report
 from iowarden.rules.notices.courses import Courses
 from iowarden.rules.notices.measurements import Measured
+from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.incidents.model import Incident
+    from iowarden.rules.incidents.model import Incident, Incidents
     from iowarden.rules.notice import Course, Evidence
     from iowarden.rules.topology.device_changes import ReturnedDisk
 
@@ -68,6 +71,24 @@ class IncidentContext:
             facts.multipath(self.engine.hub.chunks()),
         )
         return facts.Facts(known)
+
+    def present(self, incidents: Incidents, unsent_seconds: float) -> PresentState:
+        """Return what state receivers are sent; of notifications the age of the oldest unsent."""
+        stuck = [
+            each.source.name
+            for each in self.engine.sources.values()
+            if each.outcome() is Outcome.STUCK
+        ]
+        unhealthy = f"stuck collectors: {', '.join(stuck)}" if stuck else ""
+        if unsent_seconds >= self.config().mail.unsent_critical_after_seconds:
+            unhealthy = f"notifications have waited for {duration(unsent_seconds)}"
+        open_now = incidents.by_key.values()
+        return PresentState(
+            [*self.engine.rules.alerts(), *self.engine.rules.events],
+            lambda: {m.key: each.identifier for each in open_now for m in each.members},
+            self.clock.realtime,
+            unhealthy,
+        )
 
     def busy(self) -> list[str]:
         """Return the disks with requests in flight."""

@@ -98,9 +98,9 @@ _RECEIVER_ROWS = f"SELECT {_RECEIVER_COLUMNS} FROM receiver_outbox {_ORDER}"  # 
 _ROWS_VERSION_1 = _ROWS.replace("maybe_taken, parts", "1, '[]'")
 _PUT_ROW = f"INSERT OR REPLACE INTO outbox ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
 _PUT_RECEIVER_ROW = (
-    f"INSERT OR REPLACE INTO receiver_outbox ({_RECEIVER_COLUMNS})"
+    f"INSERT OR REPLACE INTO receiver_outbox ({_RECEIVER_COLUMNS})"  # noqa: S608 - ours
     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
-)
+)  # fmt: skip
 MAIL = "mail"
 """The receiver of mails; no other receiver has this name."""
 _VERSIONED = re.compile(r"(.+)\.v([1-9][0-9]{0,8})", re.DOTALL)
@@ -594,7 +594,7 @@ def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
 def _statements(version: int) -> tuple[str, ...]:
     """Return what reads the rows of a file of a version."""
     mails = _ROWS_VERSION_1 if version == 1 else _ROWS
-    return (mails,) if version < 3 else (mails, _RECEIVER_ROWS)  # noqa: PLR2004 - a version
+    return (mails,) if version < 3 else (mails, _RECEIVER_ROWS)
 
 
 def _row(*values: Any) -> OutboxRow:  # noqa: ANN401 - as SQLite returns them

@@ -48,6 +48,7 @@ class ViewInputs:
     incidents: Mapping[str, Incident]
     silences: silences.Silences
     mail: documents.MailLine
+    receivers: tuple[documents.MailLine, ...]
     probe: documents.ProbeLine
     refused_reload: documents.RefusedReload | None
     troubles: tuple[str, ...]
@@ -90,6 +91,7 @@ def answer(known: ViewInputs) -> documents.Status:
         ),
         collectors_ok=sum(s.outcome() is Outcome.OK for s in statuses),
         notifications=known.mail,
+        receivers=known.receivers,
         probe=known.probe,
         disks=disks(known.engine),
         silences=in_force(known.silences, known.now, known.realtime),

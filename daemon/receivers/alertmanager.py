@@ -1,0 +1,383 @@
+"""Alertmanager: the alerts that are active now, every minute and at each change, to each URL.
+
+While an alert is active it is sent without `endsAt`: Alertmanager 0.25 accepts one whose end has
+passed by its own clock and notifies nobody. Its end is given by Alertmanager's own clock and
+repeated for 15 minutes, since Alertmanager keeps no alerts over a restart.
+
+Source: Alertmanager 0.25, api/v2 (postAlerts), types.Alert; Prometheus, notifier.go (batches),
+rules/alerting.go (resolvedRetention).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.model import Labels  # noqa: TC001 - of a field
+from iowarden.daemon import journal
+from iowarden.daemon.notify.attempt import DialogueLine, SendResult
+from iowarden.daemon.notify.smtp import AUTHORITIES
+from iowarden.daemon.receivers import http_sender
+from iowarden.daemon.receivers.formats import authorization
+from iowarden.daemon.receivers.http_client import ATTEMPT_SECONDS, HttpRequest
+from iowarden.daemon.receivers.message import MAX_NAME_CHARACTERS, timestamp
+from iowarden.daemon.receivers.state_thread import Account, StateThread
+from iowarden.daemon.sanitize import one_line
+from iowarden.rules import scrape_labels
+from iowarden.rules.alerting import alerts as life
+from iowarden.rules.alerting.alerts import AlertState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from iowarden.collectors.model import Sample
+    from iowarden.daemon.config.receivers import ReceiverConfig, Url
+    from iowarden.daemon.control.documents import MailLine
+    from iowarden.daemon.notify.state_receiver import PresentState
+    from iowarden.daemon.receivers.http_client import HttpClient, HttpReply
+    from iowarden.daemon.transition_log import TransitionLog
+    from iowarden.rules.alerting.alerts import Alert
+
+REPEAT_SECONDS = 60.0
+RESOLVED_SECONDS = 900.0
+"""How long the end of an alert is repeated; as Prometheus does."""
+MAX_BATCH = 64
+"""Alerts of one request, as Prometheus sends them."""
+REFUSED_SECONDS = 3600.0
+"""After this an alert that was refused is tried again."""
+_BACKOFF_SECONDS = (5.0, 15.0, 30.0, REPEAT_SECONDS)
+_PATH = "api/v2/alerts"
+_STATUS_PATH = "api/v2/status"
+_OF_ONE_ALERT = frozenset({400, 413, 422})
+"""The batch holds an alert that is refused: it is sent again one by one."""
+_MAX_ANNOTATION_CHARACTERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SentAlert:
+    """An alert as it is sent; `started_seconds` is Unix time."""
+
+    labels: Labels
+    annotations: Labels
+    started_seconds: float
+    resolved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """All that is to be known now."""
+
+    alerts: tuple[SentAlert, ...]
+
+
+class AlertmanagerReceiver:
+    """A receiver of type alertmanager; as state_receiver.StateReceiver."""
+
+    def __init__(
+        self,
+        config: ReceiverConfig,
+        host: str,
+        targets: Mapping[str, Labels],
+        post: Callable[[object], object],
+        authorities: str = AUTHORITIES,
+        attempt_seconds: float = ATTEMPT_SECONDS,
+    ) -> None:
+        """Start a thread for each URL; `targets` are the labels of other exporters' series."""
+        self._config = config
+        self._targets = targets
+        self._labels = dict((("instance", host), *config.labels))
+        self._account = Account(config)
+        self._members = [
+            _Member(config, url, post, authorities, attempt_seconds) for url in config.urls
+        ]
+        self._active: dict[Labels, SentAlert] = {}
+        self._ended: dict[Labels, tuple[SentAlert, float]] = {}
+        """What has ended, and when by the program's clock."""
+
+    def step(self, now: float, state: PresentState) -> None:
+        """Send to each URL that is due: each minute, after a failure, and at each change."""
+        active, ended = self._now(now, state)
+        changed = active != self._active or ended.keys() != self._ended.keys()
+        self._active, self._ended = active, ended
+        due = [each for each in self._members if each.due(now, changed=changed)]
+        if not due:
+            return
+        batch = Batch((*active.values(), *(alert for alert, _ in ended.values())))
+        for member in due:
+            self._account.attempt(now)
+            member.submit(batch, now)
+
+    def _now(
+        self, now: float, state: PresentState
+    ) -> tuple[dict[Labels, SentAlert], dict[Labels, tuple[SentAlert, float]]]:
+        """Return what is active, and what has ended within the last 15 minutes."""
+        wanted = set(self._config.severities)
+        shown = [a for a in state.alerts if a.severity.name.lower() in wanted]
+        active: dict[Labels, SentAlert] = {}
+        of = None
+        for alert in life.exported(shown)[0]:
+            if alert.active:
+                of = state.incidents() if of is None else of
+                sent = self._sent(alert, state, str(of.get(alert.key, "")))
+                before = self._active.get(sent.labels)
+                if before is not None and before.annotations == sent.annotations:
+                    sent = before  # Unix time of its start: a stepped clock changes nothing.
+                active[sent.labels] = sent
+        ended = {
+            labels: (_end(alert), now)
+            for labels, alert in self._active.items()
+            if labels not in active
+        }
+        for alert in shown:
+            if alert.state is AlertState.RESOLVED and alert.resolved_seconds is not None:
+                if alert.fired_seconds is None or now - alert.resolved_seconds > RESOLVED_SECONDS:
+                    continue
+                sent = _end(self._sent(alert, state, ""))
+                if sent.labels not in active and sent.labels not in self._ended:
+                    ended.setdefault(sent.labels, (sent, alert.resolved_seconds))
+        for labels, (sent, at) in self._ended.items():
+            if labels not in active and now - at <= RESOLVED_SECONDS:
+                ended.setdefault(labels, (sent, at))
+        return active, ended
+
+    def _sent(self, alert: Alert, state: PresentState, incident: str) -> SentAlert:
+        labels = {
+            **dict(scrape_labels.without(life.identity(alert), self._targets)),
+            "alertname": alert.name,
+            "severity": alert.severity.name.lower(),
+            **self._labels,
+        }
+        labels.pop("alertstate", None)
+        texts = {
+            "summary": alert.summary,
+            "description": alert.annotation("description"),
+            "incident": incident,
+        }
+        if alert.state is AlertState.UNKNOWN:
+            since = timestamp(state.realtime(alert.unknown_seconds or alert.active_seconds))
+            texts["unknown"] = f"data unavailable since {since}: {alert.unknown_reason}"
+        fired = alert.active_seconds if alert.fired_seconds is None else alert.fired_seconds
+        return SentAlert(
+            _labels(labels, MAX_NAME_CHARACTERS),
+            _labels(texts, _MAX_ANNOTATION_CHARACTERS),
+            state.realtime(fired),
+        )
+
+    def sent(self, result: SendResult, now: float, log: TransitionLog) -> None:
+        """Process the result of an attempt at a URL."""
+        self._account.take(result, now, log)
+        for member in self._members:
+            if member.name == result.message_id:
+                member.finished(result, now)
+        self._account.refused = max(len(each.refused) for each in self._members)
+        text = "; ".join(dict.fromkeys(result.refused.values()))
+        log.trouble(
+            f"receiver '{self._config.name}' {result.message_id} refused", text, journal.MAIL_FAILED
+        )
+
+    def check_threads(self, log: TransitionLog) -> None:
+        """Log when a thread has been blocked for too long."""
+        for each in self._members:
+            self._account.check(each.name, each.working_since, log)
+
+    def samples(self, now: float) -> list[Sample]:
+        """Return its samples."""
+        return self._account.samples(now)
+
+    def line(self, now: float, realtime: Callable[[float], float]) -> MailLine:
+        """Return its state, for 'iowarden status'."""
+        return self._account.line(now, realtime)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """End its threads."""
+        ended = [each.close(timeout_seconds) for each in self._members]
+        return all(ended)
+
+
+class _Member:
+    """One Alertmanager of a cluster: its thread, when it is next sent to, and its clock."""
+
+    def __init__(
+        self,
+        config: ReceiverConfig,
+        url: Url,
+        post: Callable[[object], object],
+        authorities: str,
+        attempt_seconds: float,
+    ) -> None:
+        self.refused: Mapping[str, str] = {}
+        self._client = http_sender.client(config, url, authorities, attempt_seconds)
+        self._poster = Poster(config, self._client)
+        self.name = url.origin + url.path.rstrip("/")
+        self._thread = StateThread[Batch](config, self.name, self._send, post)
+        self._due_seconds = float("-inf")
+        self._held_seconds = float("-inf")
+        self._failures = 0
+
+    @property
+    def working_since(self) -> float | None:
+        """Return when the attempt in progress began."""
+        return self._thread.working_since
+
+    def due(self, now: float, *, changed: bool) -> bool:
+        return now >= self._held_seconds and (changed or now >= self._due_seconds)
+
+    def submit(self, batch: Batch, now: float) -> None:
+        self._due_seconds = now + REPEAT_SECONDS
+        self._thread.submit(batch)
+
+    def finished(self, result: SendResult, now: float) -> None:
+        """Plan the next attempt: soon after a failure, not before the server wants it."""
+        self.refused = result.refused
+        if not result.error:
+            self._failures = 0
+            return
+        wait = _BACKOFF_SECONDS[min(self._failures, len(_BACKOFF_SECONDS) - 1)]
+        self._failures += 1
+        self._due_seconds = now + max(wait, min(result.retry_after_seconds, 3600.0))
+        if result.retry_after_seconds:
+            self._held_seconds = self._due_seconds
+
+    def close(self, timeout_seconds: float) -> bool:
+        return self._thread.close(timeout_seconds)
+
+    def _send(self, batch: Batch) -> SendResult:
+        return self._poster.post(batch, self.name)
+
+
+@dataclass(slots=True)
+class Poster:
+    """Posts alerts to one Alertmanager; for its thread."""
+
+    config: ReceiverConfig
+    client: HttpClient
+    now: Callable[[], float] = time.time
+    _ahead_seconds: float | None = None
+    """How far Alertmanager's clock is ahead of ours."""
+    _ends: dict[Labels, float] = field(default_factory=dict)
+    """When alerts ended, by Alertmanager's clock."""
+    _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """By an alert's digest when it was refused, by time.monotonic(), and why."""
+
+    def post(self, batch: Batch, name: str) -> SendResult:
+        """Post all of it; the first failure ends the attempt, an alert that is refused does not."""
+        place = f"receiver '{self.config.name}': {self.client.url.origin}"
+        if self._ahead_seconds is None:
+            reply = self._request("GET", _STATUS_PATH)
+            if not reply.good:
+                return self._failed(reply, place, name)
+        expired = time.monotonic() - REFUSED_SECONDS
+        self._refused = {key: each for key, each in self._refused.items() if each[0] > expired}
+        there = {alert.labels for alert in batch.alerts if alert.resolved}
+        self._ends = {labels: at for labels, at in self._ends.items() if labels in there}
+        alerts = [alert for alert in batch.alerts if digest(alert) not in self._refused]
+        for start in range(0, max(len(alerts), 1), MAX_BATCH):
+            problem = self._post(alerts[start : start + MAX_BATCH])
+            if problem is not None:
+                return self._failed(problem, place, name)
+        present = {digest(alert) for alert in batch.alerts}
+        refused = {
+            key: f"{place}: an alert was refused and is not sent for an hour: {why}"
+            for key, (_, why) in self._refused.items()
+            if key in present
+        }
+        return SendResult(name, refused=refused, answer="200", receiver=self.config.name)
+
+    def _post(self, alerts: list[SentAlert]) -> HttpReply | None:
+        """Post some alerts; return a reply that ends the attempt, if any."""
+        reply = self._request("POST", _PATH, alerts)
+        if reply.status in _OF_ONE_ALERT and len(alerts) > 1:
+            for alert in alerts:
+                if (problem := self._post([alert])) is not None:
+                    return problem
+            return None
+        if reply.status in _OF_ONE_ALERT and alerts:
+            named = ", ".join(f'{name}="{value}"' for name, value in alerts[0].labels)
+            text = f"{{{one_line(named, 300)}}}: {http_sender.shown(self.config, reply)}"
+            self._refused[digest(alerts[0])] = (time.monotonic(), text)
+            return None
+        return None if reply.good and not reply.body.lstrip().startswith(b"<") else reply
+
+    def _request(
+        self, method: str, path: str, alerts: Iterable[SentAlert] | None = None
+    ) -> HttpReply:
+        headers = {"Content-Type": "application/json", **authorization(self.config)}
+        if self.config.user is not None:
+            pair = f"{self.config.user}:{self.config.password}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        body = b""
+        if alerts is not None:
+            body = json.dumps([self._posted(alert) for alert in alerts]).encode("ascii")
+        base = self.client.url.path.rstrip("/")
+        reply = self.client.send(HttpRequest(method, headers, body, f"{base}/{path}"))
+        if reply.server_seconds is not None:
+            self._ahead_seconds = reply.server_seconds - self.now()
+        elif not reply.error:
+            self._ahead_seconds = self._ahead_seconds or 0.0
+        return reply
+
+    def _posted(self, alert: SentAlert) -> dict[str, Any]:
+        """Return an alert in JSON; it neither begins nor ends in Alertmanager's future."""
+        there = self.now() + (self._ahead_seconds or 0.0)
+        started = min(alert.started_seconds, there)
+        posted: dict[str, Any] = {
+            "labels": dict(alert.labels),
+            "annotations": dict(alert.annotations),
+            "startsAt": timestamp(started),
+        }
+        if alert.resolved:
+            ended = min(self._ends.setdefault(alert.labels, there), there)
+            posted["endsAt"] = timestamp(max(ended, started))
+        return posted
+
+    def _failed(self, reply: HttpReply, place: str, name: str) -> SendResult:
+        text = http_sender.shown(self.config, reply)
+        said = f"{place}: {text}" if reply.error else f"{place}: expected 200, got '{text}'"
+        return SendResult(
+            name,
+            error=said,
+            retry_after_seconds=reply.retry_after_seconds,
+            receiver=self.config.name,
+        )
+
+
+def digest(alert: SentAlert) -> str:
+    """Return a short name of an alert's content."""
+    return hashlib.sha256(repr((alert.labels, alert.annotations)).encode()).hexdigest()[:16]
+
+
+def try_alert(
+    config: ReceiverConfig, host: str, authorities: str = AUTHORITIES
+) -> Iterator[DialogueLine]:
+    """Send a test alert to each URL and yield what came of it; it ends after 5 minutes."""
+    labels = {
+        "alertname": "IowardenTest",
+        "severity": config.severities[-1],
+        "instance": host,
+        **dict(config.labels),
+    }
+    texts = {"summary": f"this is a test of iowarden on {host}; nothing is wrong"}
+    alert = SentAlert(_labels(labels, MAX_NAME_CHARACTERS), _labels(texts, 1000), time.time())
+    for url in config.urls:
+        poster = Poster(config, http_sender.client(config, url, authorities))
+        result = poster.post(Batch((alert,)), url.origin)
+        wrong = result.error or "; ".join(result.refused.values())
+        text = (
+            f"receiver '{config.name}': {url.origin} accepted the alert 'IowardenTest', which"
+            " resolves by itself after Alertmanager's 'resolve_timeout' (5 min)"
+        )
+        yield DialogueLine(wrong or text, good=not wrong)
+
+
+def _end(alert: SentAlert) -> SentAlert:
+    return SentAlert(alert.labels, alert.annotations, alert.started_seconds, resolved=True)
+
+
+def _labels(texts: Mapping[str, str], most: int) -> Labels:
+    """Return labels without empty values, each on one line."""
+    shown = ((name, one_line(text, most)) for name, text in texts.items())
+    return tuple(sorted((name, text) for name, text in shown if text))
