@@ -36,7 +36,7 @@ MODULES = {
     "trace_command": ("trace",),
     "recording_commands": ("record", "replay", "report"),
     "rules_command": ("rules",),
-    "mail_command": ("test-mail",),
+    "mail_command": ("test-mail", "test-notify"),
     "stored_command": ("mail", "unparsed"),
 }
 """The subcommands that `add_commands` of each module adds."""

@@ -304,7 +304,7 @@ def _read_directories(node: yaml.Node, reading: _Reading) -> Iterator[WatchedDir
 
 
 def _read_receivers(node: yaml.Node, reading: _Reading) -> Iterator[ReceiverConfig]:
-    """Yield the receivers beside mail; receivers.py checks their keys. No value is shown."""
+    """Yield the receivers other than mail; receivers.py checks their keys. No value is shown."""
     found: dict[str, int] = {}
     items = _items(node, "notify", "receivers", reading)
     for item in items[MAX_RECEIVERS:]:

@@ -1,4 +1,4 @@
-"""Receivers of notifications beside mail: an entry of 'notify', its checks, and its secrets.
+"""Receivers of notifications other than mail: an entry of 'notify', its checks, and its secrets.
 
 Secrets are in files only: the configuration is read by people, copied into bug reports and shown by
 commands.
@@ -54,7 +54,7 @@ _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 """Alertmanager 0.25 refuses other names. Source: prometheus/common, model/labels.go."""
 _SET_BY_IOWARDEN = frozenset({"alertname", "severity", "condition"})
 _SECRET_PART = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_-]{20,}")
-"""A part of a path that is no word: whoever knows it can send."""
+"""A part of a path that is no word: it allows sending."""
 _PATH = re.compile(r"/[^\x00]{1,4095}")
 _MIN_PERIOD_SECONDS, _MAX_PERIOD_SECONDS = 10.0, 86_400.0
 _PORTS = {"http": 80, "https": 443}
@@ -109,7 +109,7 @@ class ReceiverConfig:
 
     @property
     def notifies(self) -> bool:
-        """Whether alerts reach somebody by it; a ping only reports that iowarden runs."""
+        """Whether it is sent alerts; a ping only reports that iowarden runs."""
         return self.type is not ReceiverType.PING
 
 

@@ -80,7 +80,7 @@ class Config:
     """Whether a disk is traced when an incident of it begins."""
     mail: MailConfig
     notify: tuple[ReceiverConfig, ...]
-    """Receivers beside mail."""
+    """Receivers other than mail."""
     http: HttpConfig
     web_config: str | None
     """Path of the HTTP server's TLS and users, in Prometheus's format."""

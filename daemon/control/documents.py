@@ -271,7 +271,7 @@ class Status:
     notifications: MailLine = field(default_factory=MailLine)
     """Mails."""
     receivers: tuple[MailLine, ...] = ()
-    """Receivers beside mail."""
+    """Receivers other than mail."""
     probe: ProbeLine = field(default_factory=ProbeLine)
     disks: str = ""
     """One line: 'SMART: 24 of 24 disks readable (1 asleep)'."""

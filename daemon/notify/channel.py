@@ -38,7 +38,7 @@ class MessageSender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MessageReceiver:
-    """A receiver of messages beside mail: the form of its messages, and its sender.
+    """A receiver of messages other than mail: the form of its messages, and its sender.
 
     `destination` is where it is, without any secret, for 'iowarden status'.
     """

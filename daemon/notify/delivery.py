@@ -46,7 +46,7 @@ class MailStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Receivers:
-    """The receivers beside mail, by their configured names."""
+    """The receivers other than mail, by their configured names."""
 
     messages: Mapping[str, MessageReceiver]
     states: Mapping[str, StateReceiver]
@@ -205,7 +205,7 @@ class Delivery:
         """Send the next due notification to each receiver that is not being sent one.
 
         State receivers get only what state.db has stored, or could not store for a while: after a
-        kill they must not have alerts of which the next start does not know.
+        kill they must not have alerts that the next start has not stored.
         """
         for each in self._channels.values():
             each.step(now, self._commits + 1, self._write)
@@ -285,7 +285,7 @@ class Delivery:
     def receiver_lines(
         self, now: float, realtime: Callable[[float], float]
     ) -> tuple[MailLine, ...]:
-        """Return the state of each receiver beside mail."""
+        """Return the state of each receiver other than mail."""
         return (
             *(
                 each.line(f"{each.name} ({each.destination})", now, realtime)

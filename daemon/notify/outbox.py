@@ -267,7 +267,7 @@ class Outbox:
     ) -> tuple[StateChanges, tuple[str, ...]]:
         """Discard permanently refused mails older than 30 days; return a log line for each.
 
-        `unused`: all of that age, because their receiver is not configured any more.
+        `unused`: all of that age, because their receiver is no longer configured.
         """
         lines: list[str] = []
         remove: list[str] = []

@@ -1,8 +1,8 @@
 """Alertmanager: the alerts that are active now, every minute and at each change, to each URL.
 
-While an alert is active it is sent without `endsAt`: Alertmanager 0.25 accepts one whose end has
-passed by its own clock and notifies nobody. Its end is given by Alertmanager's own clock and
-repeated for 15 minutes, since Alertmanager keeps no alerts over a restart.
+While an alert is active it is sent without an end (endsAt): Alertmanager 0.25 accepts one whose end
+has passed by its own clock and sends no notification. Its end is given by Alertmanager's own clock
+and repeated for 15 minutes, since Alertmanager keeps no alerts over a restart.
 
 Source: Alertmanager 0.25, api/v2 (postAlerts), types.Alert; Prometheus, notifier.go (batches),
 rules/alerting.go (resolvedRetention).
@@ -215,7 +215,7 @@ class _Member:
         self.name = url.origin + url.path.rstrip("/")
         self._thread = StateThread[Batch](config, self.name, self._send, post)
         self._due_seconds = float("-inf")
-        self._held_seconds = float("-inf")
+        self._not_before_seconds = float("-inf")
         self._failures = 0
 
     @property
@@ -224,7 +224,7 @@ class _Member:
         return self._thread.working_since
 
     def due(self, now: float, *, changed: bool) -> bool:
-        return now >= self._held_seconds and (changed or now >= self._due_seconds)
+        return now >= self._not_before_seconds and (changed or now >= self._due_seconds)
 
     def submit(self, batch: Batch, now: float) -> None:
         self._due_seconds = now + REPEAT_SECONDS
@@ -240,7 +240,7 @@ class _Member:
         self._failures += 1
         self._due_seconds = now + max(wait, min(result.retry_after_seconds, 3600.0))
         if result.retry_after_seconds:
-            self._held_seconds = self._due_seconds
+            self._not_before_seconds = self._due_seconds
 
     def close(self, timeout_seconds: float) -> bool:
         return self._thread.close(timeout_seconds)
@@ -377,7 +377,7 @@ def _end(alert: SentAlert) -> SentAlert:
     return SentAlert(alert.labels, alert.annotations, alert.started_seconds, resolved=True)
 
 
-def _labels(texts: Mapping[str, str], most: int) -> Labels:
+def _labels(texts: Mapping[str, str], limit: int) -> Labels:
     """Return labels without empty values, each on one line."""
-    shown = ((name, one_line(text, most)) for name, text in texts.items())
+    shown = ((name, one_line(text, limit)) for name, text in texts.items())
     return tuple(sorted((name, text) for name, text in shown if text))

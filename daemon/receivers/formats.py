@@ -167,15 +167,15 @@ def _harmless(text: str) -> str:
     return _MENTION.sub("(at)", text).replace("](", "] (").replace("`", "'").replace("*", "\u2217")
 
 
-def _bytes(text: str, most: int) -> str:
+def _bytes(text: str, limit: int) -> str:
     data = text.encode("utf-8", "backslashreplace")
-    if len(data) <= most:
+    if len(data) <= limit:
         return data.decode()
-    return data[: most - len(ELLIPSIS)].decode("utf-8", "ignore") + ELLIPSIS
+    return data[: limit - len(ELLIPSIS)].decode("utf-8", "ignore") + ELLIPSIS
 
 
-def _characters(text: str, most: int) -> str:
+def _characters(text: str, limit: int) -> str:
     """Return text of at most so many characters; an entity at the end is not cut in two."""
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    return re.sub(r"&[a-z]{0,4}$", "", text[: most - len(ELLIPSIS)]) + ELLIPSIS
+    return re.sub(r"&[a-z]{0,4}$", "", text[: limit - len(ELLIPSIS)]) + ELLIPSIS

@@ -69,13 +69,13 @@ class HttpReply:
         return not self.error and 200 <= self.status < 300
 
     @property
-    def again(self) -> bool:
+    def is_temporary(self) -> bool:
         """Whether the same request may be accepted later."""
         return bool(self.error) or self.status in _LATER or self.status >= 500
 
     @property
     def answered_late(self) -> bool:
-        """Whether the server may have the message although it did not say so."""
+        """Whether the server may have the message without having confirmed it."""
         return self.maybe_taken or self.status in _MAYBE_TAKEN
 
     def text(self, secrets: tuple[str, ...] = ()) -> str:

@@ -110,7 +110,7 @@ def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -
         )
     text = shown(config, reply)
     said = f"{place}: {text}" if reply.error else f"{place}: expected 2xx, got '{text}'"
-    if reply.again:
+    if reply.is_temporary:
         return SendResult(
             message.message_id,
             error=said,

@@ -57,7 +57,7 @@ class DocumentFormat:
         return f"iowarden test-notify {self.receiver}"
 
     def addressees(self, data: bytes) -> tuple[str, ...]:  # noqa: ARG002 - as of mails
-        """Return nobody: a message names no recipients."""
+        """Return none: a message names no recipients."""
         return ()
 
     def cut(self, data: bytes) -> bytes:

@@ -49,7 +49,7 @@ class Notifier:
     io_watch: IoWatch
     traces: IncidentTraces | None = None
     with_receivers: bool = True
-    """Whether messages are written for the receivers beside mail."""
+    """Whether messages are written for the receivers other than mail."""
 
     def notice(self, due: DueNotice, now: float) -> Notice:
         """Return the notification of an incident, in text."""

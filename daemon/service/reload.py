@@ -42,7 +42,7 @@ class ReloadDone:
 
     Fields: `config` has the old values of settings that need a restart, `needs_restart` names those
     that would have changed; `sender` uses the new mail settings, if these changed, None: mails are
-    disabled; `receivers` are those beside mail, None if they did not change.
+    disabled; `receivers` are those other than mail, None if they did not change.
     """
 
     config: Config

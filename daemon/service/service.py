@@ -118,7 +118,7 @@ class Dependencies:
     sender_for: Callable[[Config], MessageSender | None] | None = None
     """Makes the mail sender for a changed configuration."""
     receivers_for: Callable[[Config], delivery.Receivers] | None = None
-    """Makes the receivers beside mail; None: there are none, whatever is configured."""
+    """Makes the receivers other than mail; None: there are none, whatever is configured."""
     probe: Client | None = None
     """Client of the privileged probe, which runs as root."""
     make_selftest_machine: Callable[[], Machine] | None = None

@@ -140,6 +140,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "test-mail": (
         ("iowarden test-mail", "the dialogue with the mail server; exit status 0 if it took it"),
     ),
+    "test-notify": (
+        ("iowarden test-notify", "each receiver of 'notify' and its answer"),
+        ("iowarden test-notify ops", "one"),
+    ),
     "mail list": (
         ("iowarden mail list", "mails that wait, or that no mail server was configured for"),
         ("iowarden mail list --json | jq '.mails[].subject'", "for a script"),

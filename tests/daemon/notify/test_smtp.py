@@ -422,7 +422,7 @@ settings = smtp.MailSettings(
 )
 sender = Sender(settings, results.put)
 for thread in threading.enumerate():
-    if thread.name == "mail name look-up":
+    if thread.name == "name look-up":
         thread.join()
 def hook(event, arguments):
     if event in ("open", "import", "os.listdir", "os.scandir"):

@@ -1,0 +1,367 @@
+"""Messages by HTTP: to a real server on loopback, and to those that hang, redirect, lie or break."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from support.http_receiver import DEADLINE_SECONDS, Answer, Request, Server, config, raw, server
+from support.smtp import free_port, make_certificate
+
+from iowarden.daemon.cli.mail_command import test_notice as make_notice
+from iowarden.daemon.config.receivers import ReceiverType, parse_url
+from iowarden.daemon.notify.attempt import OutboundMail, SendResult
+from iowarden.daemon.receivers import http_sender, message
+from iowarden.daemon.receivers.http_sender import HttpSender
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from iowarden.daemon.config.receivers import ReceiverConfig
+
+WEBHOOK = ReceiverType.WEBHOOK
+DATA = message.encoded(message.document(make_notice(1_795_266_034.25), "db1.example.com"))
+MESSAGE = OutboundMail("ops:a.1", ("ops",), DATA, attempt=3)
+
+
+def attempt(
+    to: ReceiverConfig,
+    sent: OutboundMail = MESSAGE,
+    *,
+    authorities: str = "",
+    seconds: float = 10.0,
+) -> SendResult:
+    """Make one attempt by a sender's own thread."""
+    results: queue.Queue[object] = queue.Queue()
+    sender = HttpSender(to, results.put, authorities or "/nonexistent", seconds)
+    sender.submit(sent)
+    result = results.get(timeout=DEADLINE_SECONDS)
+    assert sender.close(DEADLINE_SECONDS)
+    assert isinstance(result, SendResult)
+    return result
+
+
+def answering(answers: Server, status: int, body: bytes = b"", **headers: str) -> None:
+    """Have the server reply this to everything."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    answers.answer = lambda _: Answer(status, body, named)
+
+
+def test_a_webhook_gets_the_message_with_its_id_and_a_signature_that_fits() -> None:
+    """The receiver computes the signature from the header's time and the body's bytes."""
+    before = time.time()
+    with server() as answers:
+        result = attempt(config(WEBHOOK, answers.port, "/hook", secret="s3cret", token="t0ken"))
+        got = answers.next()
+    assert result.delivered == ("ops",)
+    assert result.receiver == "ops"
+    assert (got.method, got.path, got.body) == ("POST", "/hook", DATA)
+    assert got.headers["X-Iowarden-Id"] == json.loads(DATA)["id"]
+    assert got.headers["X-Iowarden-Attempt"] == "3"
+    assert got.headers["Authorization"] == "Bearer t0ken"
+    at, signed = (part.partition("=")[2] for part in got.headers["X-Iowarden-Signature"].split(","))
+    assert before - 1 <= int(at) <= time.time() + 1
+    expected = hmac.new(b"s3cret", at.encode() + b"." + got.body, hashlib.sha256)
+    assert hmac.compare_digest(signed, expected.hexdigest())
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_server_that_is_busy_or_fails_is_tried_again(status: int) -> None:
+    """That is an error of the server; nothing is refused."""
+    with server() as answers:
+        answering(answers, status, Retry_After="120")
+        result = attempt(config(WEBHOOK, answers.port))
+    assert str(status) in result.error
+    assert result.retry_after_seconds == 120.0
+    assert (result.delivered, dict(result.refused)) == ((), {})
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 413, 422])
+def test_a_server_that_refuses_gets_the_same_message_only_after_a_reload(status: int) -> None:
+    """As a mail that was refused; the error has the server's words."""
+    with server() as answers:
+        answering(answers, status, b"no such\r\n\x1b[31mhook")
+        result = attempt(config(WEBHOOK, answers.port))
+    assert result.error == ""
+    assert f"expected 2xx, got '{status} " in result.refused["ops"]
+    assert "no such \\x1b[31mhook" in result.refused["ops"]
+
+
+def test_a_redirect_is_not_followed() -> None:
+    """It would send the message, and what logs in, to another server."""
+    with server() as other, server() as answers:
+        answering(answers, 302, Location=f"http://localhost:{other.port}/")
+        result = attempt(config(WEBHOOK, answers.port, token="t0ken"))
+        assert "redirects are not followed" in result.refused["ops"]
+        assert other.requests.empty()
+
+
+def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a configured one is."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    with server() as answers:
+        assert attempt(config(WEBHOOK, answers.port)).delivered
+
+
+def test_a_configured_proxy_gets_the_whole_url() -> None:
+    """For http; the server's name is resolved by the proxy."""
+    with server() as proxy:
+        to = config(WEBHOOK, 80, "/hook")
+        to = http_sender_config(to, url="http://hook.invalid/x", proxy=proxy.port)
+        assert attempt(to).delivered
+        got = proxy.next()
+    assert got.path == "http://hook.invalid/x"
+    assert got.headers["Host"] == "hook.invalid"
+
+
+def http_sender_config(to: ReceiverConfig, url: str, proxy: int) -> ReceiverConfig:
+    """Return a receiver behind a proxy."""
+    import dataclasses  # noqa: PLC0415 - only here
+
+    return dataclasses.replace(
+        to, urls=(parse_url(url),), proxy=parse_url(f"http://localhost:{proxy}")
+    )
+
+
+def test_a_proxy_that_refuses_the_tunnel_is_an_error_for_now() -> None:
+    """CONNECT for https: nothing of the message is sent before TLS."""
+    with server() as proxy:
+        answering(proxy, 407)
+        to = http_sender_config(config(WEBHOOK, 1), "https://hook.invalid/x", proxy.port)
+        result = attempt(to)
+        got = proxy.next()
+    assert (got.method, got.body) == ("CONNECT", b"")
+    assert "proxy: expected a connection to the server, got '407" in result.error
+
+
+def silent(connection: socket.socket, over: threading.Event) -> None:
+    """Read and never reply."""
+    over.wait(DEADLINE_SECONDS)
+
+
+def dribbling(connection: socket.socket, over: threading.Event) -> None:
+    """Reply one byte after the other, and never come to an end."""
+    connection.recv(65536)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+    while not over.wait(0.02):
+        connection.sendall(b"x")
+
+
+def headers_then_silence(connection: socket.socket, over: threading.Event) -> None:
+    """Reply 200, and never send the body that was announced."""
+    connection.recv(65536)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    over.wait(DEADLINE_SECONDS)
+
+
+def closing(connection: socket.socket, over: threading.Event) -> None:
+    """Take the request and close."""
+    connection.recv(65536)
+
+
+def nonsense(connection: socket.socket, over: threading.Event) -> None:
+    """Speak another protocol."""
+    connection.recv(65536)
+    connection.sendall(b"220 mx1 ESMTP\r\n")
+
+
+@pytest.mark.parametrize(
+    ("talk", "expected"),
+    [
+        (silent, "response: expected a reply, got no reply before the timeout"),
+        (dribbling, "response: expected a reply, got no reply before the timeout"),
+        (closing, "response: expected a reply, got a closed connection"),
+        (nonsense, "response: expected a reply, got no HTTP reply"),
+    ],
+)
+def test_a_server_without_an_answer_may_have_the_message(
+    talk: Callable[[socket.socket, threading.Event], None], expected: str
+) -> None:
+    """The attempt ends in time, and the message goes again under the same id."""
+    with raw(talk) as port:
+        result = attempt(config(WEBHOOK, port), seconds=0.3)
+    assert expected in result.error
+    assert result.maybe_taken
+
+
+def test_a_reply_whose_body_never_comes_is_a_reply() -> None:
+    """The status says that the message was accepted."""
+    with raw(headers_then_silence) as port:
+        assert attempt(config(WEBHOOK, port), seconds=0.3).delivered == ("ops",)
+
+
+def test_a_server_that_refuses_a_large_body_before_reading_it_is_heard() -> None:
+    """413 arrives while the message is being sent."""
+
+    def refuse(connection: socket.socket, over: threading.Event) -> None:
+        connection.recv(1)
+        connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        over.wait(DEADLINE_SECONDS)
+
+    with raw(refuse) as port:
+        sent = OutboundMail("ops:a.1", ("ops",), DATA)
+        assert "413" in attempt(config(WEBHOOK, port), sent, seconds=2.0).refused["ops"]
+
+
+def test_nobody_listening_is_reported_and_surely_not_taken() -> None:
+    """The error names receiver, server and step."""
+    port = free_port()
+    result = attempt(config(WEBHOOK, port))
+    assert result.error.startswith(f"receiver 'ops': http://localhost:{port}: connect: expected a")
+    assert not result.maybe_taken
+
+
+def test_tls_is_verified_against_the_authorities_read_at_start(tmp_path: Path) -> None:
+    """A certificate of an unknown authority gets nothing."""
+    certificate = make_certificate(tmp_path)
+    with server(certificate) as answers:
+        to = config(WEBHOOK, answers.port, scheme="https", token="t0ken")
+        assert attempt(to, authorities=certificate.path).delivered == ("ops",)
+        answers.next()
+        result = attempt(to, authorities="/etc/ssl/certs/ca-certificates.crt")
+        assert "TLS: expected a certificate for 'localhost'" in result.error
+        assert not result.maybe_taken
+        assert answers.requests.empty()
+
+
+def test_an_expired_certificate_gets_nothing(tmp_path: Path) -> None:
+    """It names what is wrong with it."""
+    certificate = make_certificate(tmp_path)
+    subprocess.run(
+        [
+            *("openssl", "x509", "-in", certificate.path, "-signkey", certificate.key_path),
+            *("-days", "-1", "-out", certificate.path + ".old", "-copy_extensions", "copyall"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    os.rename(certificate.path + ".old", certificate.path)
+    with server(certificate) as answers:
+        to = config(WEBHOOK, answers.port, scheme="https")
+        assert "certificate has expired" in attempt(to, authorities=certificate.path).error
+        assert answers.requests.empty()
+
+
+def test_a_secret_that_the_server_repeats_is_in_no_text() -> None:
+    """Neither those of files nor the path of a URL that is secret, nor a part of it."""
+    with server() as answers:
+        path = "/services/T0123456/B0123456/abcdefghijklmnop"
+        to = config(
+            WEBHOOK, answers.port, path, url_file="/x", secret="s3cret-s3cret", token="t0ken-t0ken"
+        )
+
+        def echo(request: Request) -> Answer:
+            return Answer(
+                404, f"{request.path} {request.headers} s3cret-s3cret abcdefghijklmnop".encode()
+            )
+
+        answers.answer = echo
+        said = repr(attempt(to))
+    assert "<secret>" in said
+    for secret in ("s3cret-s3cret", "t0ken-t0ken", "abcdefghijklmnop", "B0123456"):
+        assert secret not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (ReceiverType.SLACK, b"invalid_payload"),
+        (ReceiverType.SLACK, b'{"ok": false, "error": "channel_not_found"}'),
+        (ReceiverType.SLACK, b"<html>Please log in</html>"),
+        (ReceiverType.NTFY, b"<html>Please log in</html>"),
+        (ReceiverType.NTFY, b""),
+    ],
+)
+def test_an_error_with_status_200_is_an_error(kind: ReceiverType, body: bytes) -> None:
+    """A captive portal, or a service that means it that way: retried, not lost."""
+    with server() as answers:
+        answering(answers, 200, body)
+        result = attempt(config(kind, answers.port, "/topic"))
+    assert result.error
+    assert not result.delivered
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (ReceiverType.SLACK, b"ok"),
+        (ReceiverType.SLACK, b'{"success":true}'),
+        (ReceiverType.NTFY, b'{"id":"x1","time":1}'),
+        (WEBHOOK, b"<html>thanks</html>"),
+    ],
+)
+def test_what_each_service_answers_is_delivered(kind: ReceiverType, body: bytes) -> None:
+    """Slack's own words, those of its like, and anything of a webhook."""
+    with server() as answers:
+        answering(answers, 200, body)
+        assert attempt(config(kind, answers.port, "/topic")).delivered == ("ops",)
+
+
+def test_a_bug_costs_an_attempt_and_not_the_sender() -> None:
+    """A message that cannot be read: without a result none would be sent again."""
+    with server() as answers:
+        result = attempt(config(WEBHOOK, answers.port), OutboundMail("ops:x", ("ops",), b"{"))
+    assert "bug" in result.error
+
+
+def test_the_test_message_reports_the_answer() -> None:
+    """As 'iowarden test-notify' prints it."""
+    with server() as answers:
+        (line,) = http_sender.try_message(config(WEBHOOK, answers.port), DATA)
+        assert line.good
+        answering(answers, 404)
+        (line,) = http_sender.try_message(config(WEBHOOK, answers.port), DATA)
+        assert not line.good
+
+
+def test_after_the_start_nothing_is_read_from_a_disk(tmp_path: Path) -> None:
+    """Not even for the first message and its TLS: the root disk may hang by then."""
+    program = """
+import queue, sys, threading
+sys.path[:0] = sys.argv[3:]
+from iowarden.daemon.cli.mail_command import dry_run, test_notice
+from iowarden.daemon.config.receivers import ReceiverConfig, ReceiverType, parse_url
+from iowarden.daemon.notify.attempt import OutboundMail
+from iowarden.daemon.receivers import message
+from iowarden.daemon.receivers.http_sender import HttpSender
+port, authorities = sys.argv[1:3]
+results = queue.SimpleQueue()
+url = parse_url(f"https://localhost:{port}/x")
+config = ReceiverConfig("ops", ReceiverType.WEBHOOK, urls=(url,), secret="s", token="t")
+data = message.encoded(message.document(test_notice(1e9), "db1"))
+dry_run("db1", "a@x", ("b@x",), 1e9)
+sender = HttpSender(config, results.put, authorities)
+for thread in threading.enumerate():
+    if thread.name == "name look-up":
+        thread.join()
+def hook(event, arguments):
+    if event in ("open", "import", "os.listdir", "os.scandir"):
+        print(event, arguments, file=sys.stderr)
+sys.addaudithook(hook)
+sender.submit(OutboundMail("ops:a.1", ("ops",), data))
+print(results.get().delivered)
+"""
+    certificate = make_certificate(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    with server(certificate) as answers:
+        run = subprocess.run(
+            [sys.executable, "-c", program, str(answers.port), certificate.path],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_SECONDS,
+        )
+    assert (run.stdout, run.stderr) == ("('ops',)\n", "")
