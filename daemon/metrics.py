@@ -18,15 +18,17 @@ from iowarden.rules.scan import plan as scan_plan
 MAILS = Family(
     "iowarden_notifications_total",
     "counter",
-    "Mails accepted by the server, and failed attempts, by outcome.",
+    "Notifications accepted by a receiver, and failed attempts, by outcome.",
 )
 MAILS_WAITING = Family(
-    "iowarden_notifications_waiting", "gauge", "Mails in the outbox, including refused ones."
+    "iowarden_notifications_waiting",
+    "gauge",
+    "Notifications in the outbox, including refused ones; absent for Alertmanager and ping.",
 )
 MAILS_REFUSED = Family(
     "iowarden_notifications_refused",
     "gauge",
-    "Mails that all remaining recipients refused permanently.",
+    "Notifications, or alerts of an Alertmanager, that were refused permanently.",
 )
 MAILS_DISCARDED = Family(
     "iowarden_notifications_discarded_total",
@@ -36,12 +38,12 @@ MAILS_DISCARDED = Family(
 MAIL_OLDEST_UNSENT = Family(
     "iowarden_notifications_oldest_unsent_seconds",
     "gauge",
-    "Age of the oldest mail waiting for delivery, or 0.",
+    "Age of the oldest notification waiting for delivery, or 0.",
 )
 MAIL_LAST_DELIVERED = Family(
     "iowarden_notifications_last_delivered_age_seconds",
     "gauge",
-    "Seconds since a mail was last accepted by the server; missing before the first one.",
+    "Seconds since a notification was last accepted; missing before the first one.",
 )
 STATE_UNWRITTEN = Family(
     "iowarden_state_unwritten_seconds",

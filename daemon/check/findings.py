@@ -190,9 +190,22 @@ def slow_group_findings(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
         yield Finding(Level.OK, "not checked", "", text)
 
 
+_NOBODY = (
+    "mails are disabled ('mail.enabled') and 'notify' has no receiver of alerts: no alert is"
+    " notified; configure one of them"
+)
+
+
+def _notified(settings: Config) -> bool:
+    """Whether another receiver than mail gets alerts; a ping does not."""
+    return any(each.notifies for each in settings.notify)
+
+
 def mail_path(settings: Config) -> str:
     """Return a note about a missing or local mail server, or ''."""
     server = settings.mail.server
+    if not settings.mail.enabled:
+        return "" if _notified(settings) else _NOBODY
     if server is None:
         return (
             "no mail server configured ('mail.server'): mails are only stored in the Maildir of the"
@@ -209,10 +222,15 @@ def mail_path(settings: Config) -> str:
 def of_mail(settings: Config, *, here: bool = True) -> Iterator[Finding]:
     """Return the findings about mail, and where it is sent; `here`: no recording is checked."""
     if said := mail_path(settings):
-        unsent = here and settings.mail.server is None
-        said += "; 'iowarden setup' configures a mail server" if unsent else ""
+        disabled = not settings.mail.enabled
+        unsent = here and (disabled or settings.mail.server is None) and not _notified(settings)
+        said += "; 'iowarden setup' configures a mail server" if unsent and not disabled else ""
         yield Finding(Level.WARNING if unsent else Level.INFO, "mail", "", said)
-    if settings.mail.server is not None:
+    for each in settings.notify:
+        origins = ", ".join(dict.fromkeys(url.origin for url in each.urls))
+        text = f"{each.type} at {origins}; test it by 'iowarden test-notify {each.name}'"
+        yield Finding(Level.OK, "notify", each.name, text)
+    if settings.mail.enabled and settings.mail.server is not None:
         text = f"to {', '.join(settings.mail.to)} by '{settings.mail.server}':{settings.mail.port}"
         yield Finding(Level.OK, "mail", "", f"{text}; test it by 'iowarden test-mail'")
 

@@ -192,7 +192,8 @@ def _receivers(samples: _Metrics) -> Iterator[Finding]:
     ):
         age = ages.get(receiver)
         text = (
-            "no notification accepted since the service started; test it by 'iowarden test-mail'"
+            "no notification accepted since the service started; test it by"
+            f" 'iowarden {'test-mail' if receiver == 'mail' else f'test-notify {receiver}'}'"
             if age is None
             else f"last notification accepted {duration(age)} ago"
         )

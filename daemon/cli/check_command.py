@@ -13,7 +13,12 @@ from iowarden.daemon.check import check, guard, installation
 from iowarden.daemon.check.findings import mail_path
 from iowarden.daemon.check.report import WIDTH, CheckReport, Finding, Level
 from iowarden.daemon.cli import command
-from iowarden.daemon.config.load import machine_name, read_config, with_password
+from iowarden.daemon.config.load import (
+    machine_name,
+    read_config,
+    with_password,
+    with_receiver_secrets,
+)
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
 from iowarden.daemon.config.schema import Config, ConfigError
@@ -76,6 +81,7 @@ def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = 
         read_config(path)
     if settings.mail.password is None:
         settings = with_password(settings, path)
+    settings = with_receiver_secrets(settings, path)
     web_config.load(settings.web_config)
     groups = load_rules(settings)
     rules = sum(len(group.rules) for group in groups)

@@ -308,11 +308,15 @@ def _where(settings: Config) -> list[str]:
     host, port = settings.listen[0]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     server = settings.mail.server
+    others = ", ".join(f"{each.name} ({each.type})" for each in settings.notify)
     mails = f"SMTP server '{server}'" if server else f"Maildir {settings.state_directory}/Maildir"
     return [
         f"iowarden {VERSION} monitors this machine; Ctrl-C stops it.",
         f"  metrics  curl http://{place}/metrics",
-        f"  mail     {mails}" + ("" if server else " (no mail server configured)"),
+        f"  mail     {mails}" + ("" if server else " (no mail server configured)")
+        if settings.mail.enabled
+        else "  mail     disabled",
+        *([f"  notify   {others}"] if others else []),
         f"  state    {settings.state_directory}/state.db",
         f"  status   {sys.argv[0]} status --state-directory {settings.state_directory}",
         "  log      below, and: journalctl -t iowarden -o verbose",

@@ -48,7 +48,6 @@ class ViewInputs:
     incidents: Mapping[str, Incident]
     silences: silences.Silences
     mail: documents.MailLine
-    receivers: tuple[documents.MailLine, ...]
     probe: documents.ProbeLine
     refused_reload: documents.RefusedReload | None
     troubles: tuple[str, ...]
@@ -58,6 +57,8 @@ class ViewInputs:
     """Renders an incident as a notice, as for a mail."""
     self_tests: selftest_schedule.Runs = field(default_factory=dict)
     full_reads: FullReads = field(default_factory=dict)
+    receivers: tuple[documents.MailLine, ...] = ()
+    """Those other than mail."""
 
     def moment(self, at: float | None) -> float | None:
         """Return a time of the program's clock as Unix time, None for None."""

@@ -242,7 +242,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("state_directory: !!python/object:os.system x", "expected an absolute path"),
         ("shiped_rules: true", "shiped_rules: unknown key; did you mean 'shipped_rules'?"),
         ("port: 25", "port: unknown key; did you mean 'mail.port'?"),
-        ("mail: {zzz: 1}", "mail.zzz: unknown key; expected one of server, port, tls"),
+        ("mail: {zzz: 1}", "mail.zzz: unknown key; expected one of enabled, server, port"),
         ("smart: {periode: 3}", "smart.periode: unknown key; expected one of interval,"),
         ("periods: 5s", "the section 'periods' is called 'intervals' now; write that"),
         ("periods: {foo: 2s}", "periods.foo: unknown key; expected one of meminfo,"),
