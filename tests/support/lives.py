@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from iowarden.daemon import journal
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.notify.attempt import OutboundMail
+    from iowarden.daemon.notify.delivery import Receivers
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import EventTable
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -64,8 +65,14 @@ class Life:
         taken: list[bytes],
         kill_at: int = 0,
         schema: Schema = SCHEMA,
+        receivers_for: Callable[[Life, Config], Receivers] | None = None,
     ) -> None:
-        """`taken` is what the mail server took; 0: nobody kills it."""
+        """`taken` is what the mail server took; 0: nobody kills it.
+
+        `receivers_for` makes the receivers other than mail.
+        """
+        self.service: Service
+        self._receivers_for = receivers_for
         self.log: list[str] = []
         self.exposition = Exposition(lambda _: None)
         self._schema = schema
@@ -94,7 +101,7 @@ class Life:
         self._state = StateDatabase(
             f"{config.state_directory}/state.db", self._answered, versions=self._schema.versions()
         )
-        service = Service(
+        self.service = service = Service(
             Dependencies(
                 config=config,
                 clock=clock,
@@ -110,6 +117,9 @@ class Life:
                 pollers=asked,
                 table=_events(),
                 schema=self._schema,
+                receivers_for=None
+                if self._receivers_for is None
+                else functools.partial(self._receivers_for, self),
             )
         )
         try:
@@ -132,6 +142,10 @@ class Life:
         self._taken.append(mail.data)
         self.step()
         self._events.put(SendResult(mail.message_id, delivered=mail.recipients, answer="250 OK"))
+
+    def post(self, event: object) -> None:
+        """Have the loop handle something."""
+        self._events.put(event)
 
     # --- state.db, as the loop sees it
 
