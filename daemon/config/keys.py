@@ -284,10 +284,10 @@ KEYS = (
         "notify", _NOTIFY, "",
         "[{name: ops, type: webhook, url: https://example.com/hook, severities: [critical]}]",
         "Receivers of notifications other than mail. 'name', 'type' (webhook, ntfy, slack,"
-        " alertmanager or ping), 'url', or 'url_file' if its path is a secret: always for slack; 'severities'"
-        " (default: [critical, warning]), 'proxy'. webhook: 'secret_file' signs, 'token_file' logs"
-        " in; ntfy: 'token_file'; alertmanager: 'url' may be a list, 'labels', 'token_file', or"
-        " 'user' and 'password_file'; ping: 'period' (default: 1m). Secrets are the first lines of"
+        " alertmanager or ping), 'url', or 'url_file' if its path is a secret: always for slack;"
+        " 'severities' (default: [critical, warning]), 'proxy'. webhook: 'secret_file' signs,"
+        " 'token_file' logs in; ntfy: 'token_file'; alertmanager: 'url' may be a list, 'labels',"
+        " 'token_file', or 'user' and 'password_file'; ping: 'period' (default: 1m). Secrets are the first lines of"
         " files that others cannot read. 'iowarden test-notify' tests them.",
         "none, only mail",
     ),

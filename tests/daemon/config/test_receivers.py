@@ -1,4 +1,4 @@
-"""Receivers in the configuration: what is wrong is named, and no secret is in the file or a text."""
+"""Receivers in the configuration: what is wrong is named, no secret is in the file or a text."""
 
 from __future__ import annotations
 

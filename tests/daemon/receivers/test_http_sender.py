@@ -1,7 +1,8 @@
-"""Messages by HTTP: to a real server on loopback, and to those that hang, redirect, lie or break."""
+"""Messages by HTTP: to a real server, and to those that hang, redirect, lie or break."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import hmac
 import json
@@ -9,7 +10,6 @@ import os
 import queue
 import subprocess
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from iowarden.daemon.receivers.http_sender import HttpSender
 
 if TYPE_CHECKING:
     import socket
+    import threading
     from collections.abc import Callable
     from pathlib import Path
 
@@ -128,8 +129,6 @@ def test_a_configured_proxy_gets_the_whole_url() -> None:
 
 def http_sender_config(to: ReceiverConfig, url: str, proxy: int) -> ReceiverConfig:
     """Return a receiver behind a proxy."""
-    import dataclasses  # noqa: PLC0415 - only here
-
     return dataclasses.replace(
         to, urls=(parse_url(url),), proxy=parse_url(f"http://localhost:{proxy}")
     )

@@ -5,10 +5,8 @@ A kill within a write is tested in test_sweep.py: all of it is written, or nothi
 
 from __future__ import annotations
 
-import dataclasses
 import email
 import email.policy
-import json
 import shutil
 from collections import Counter
 from email.message import EmailMessage
@@ -16,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.areca import BOOT, LOG_IN, POWERED_ON, Card, reading
-from support.kmsg import BOOT_ID, Kernel, medium_error, unreadable
+from support.kmsg import Kernel, unreadable
 from support.live import Live, text
 from support.lives import Life
+from support.stories import Story, kernel_story, told
 
 from iowarden.daemon.config.parser import parse_config
 
@@ -26,77 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.recording.recording import RecordingStep
-
 MAX_STEPS = 500
 """Far above anything counted: it ends a sweep that would not end."""
-
-
-@dataclasses.dataclass
-class Story:
-    """Three recordings of one machine: before the event, during it, and after a restart."""
-
-    before: list[RecordingStep]
-    during: list[RecordingStep]
-    after: list[RecordingStep]
-    words: str
-    """Texts that the mails must have."""
-
-
-def told(live: Live, happen: Callable[[], None], words: str) -> Story:
-    """Cause an event on a healthy machine."""
-    live.restarted()
-    live.wait(400)
-    before = live.steps
-    live.restarted()
-    live.wait(12)
-    during = live.steps
-    happen()
-    live.wait(72)
-    live.restarted()
-    live.wait(90)
-    return Story(before, during, live.steps, words)
-
-
-def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Story:
-    """A disk cannot read: the kernel reports it; `ring`: at the restart the ring buffer has it."""
-    live = Live(tmp_path)
-    live.change(dict(BOOT))
-    kernel = Kernel(live)
-    kernel.says("sd 0:0:0:0: [sda] Attached SCSI disk", priority=6)
-
-    def happen() -> None:
-        kernel.says(*(medium_error(sector) for sector in sectors))
-
-    story = told(live, happen, f"sector {sectors[0]}")
-    if ring:
-        return story
-    # By the restart the ring buffer has other messages, and the journal has the rest.
-    entries = []
-    for line in kernel.lines:
-        number, at = line.split(",")[1:3]
-        entries.append(
-            {
-                "cursor": f"s={number}",
-                "realtime_seconds": live.wall - live.uptime() + int(at) / 1e6,
-                "monotonic_seconds": int(at) / 1e6,
-                "boot_id": BOOT_ID,
-                "priority": 3,
-                "message": line.partition(";")[2].strip(),
-                "device": None,
-                "subsystem": None,
-            }
-        )
-    found = {"entries": entries, "gap": False, "more": False, "cursor": entries[-1]["cursor"]}
-    later = round((live.uptime() - 60) * 1e6)
-    first = story.after[0]
-    files = {
-        **first.files,
-        "/.kmsg": f"6,5000,{later},-;eth0: link becomes ready\n".encode(),
-        "/.probe/journal ": json.dumps(found).encode(),
-    }
-    story.after[0] = dataclasses.replace(first, files=files)
-    return story
 
 
 def controller_story(tmp_path: Path, *, kernel_too: bool) -> Story:

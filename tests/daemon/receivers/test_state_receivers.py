@@ -1,4 +1,4 @@
-"""Alerts in an Alertmanager: a server that tells what it got, and a real one of Debian."""
+"""State receivers: pings, and alerts in an Alertmanager: a local server, and a real one of Debian."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from iowarden.daemon.receivers.alertmanager import (
     try_alert,
 )
 from iowarden.daemon.receivers.http_sender import client
+from iowarden.daemon.receivers.ping import Ping, try_ping
 from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules.alerting.alerts import Alert, AlertState
 
@@ -273,6 +274,62 @@ def test_a_log_in_is_made(answers: Server) -> None:
     got = answers.next()
     assert got.path == "/prefix/api/v2/status"
     assert got.headers["Authorization"] == "Basic aW93YXJkZW46czNjcmV0"
+
+
+# --- ping
+
+
+def test_a_ping_is_sent_each_period_only_while_nothing_is_wrong_and_never_caught_up(
+    answers: Server,
+) -> None:
+    """A stuck collector ends it; afterwards one ping is sent, not those that were left out."""
+    results: queue.Queue[object] = queue.Queue()
+    ping = Ping(config(ReceiverType.PING, answers.port, "/alive", period_seconds=60.0), results.put)
+    log = Journal()
+    transitions = TransitionLog(log, time.time, time.time)
+    sent = []
+    for now in range(0, 600, 10):
+        bad = "stuck collectors: mounts" if 100 <= now < 400 else ""
+        ping.step(float(now), PresentState((), dict, lambda at: at, bad))
+        ping.check_threads(transitions)
+        if now % 60 == 0 and not bad:
+            result = results.get(timeout=DEADLINE_SECONDS)
+            assert isinstance(result, SendResult)
+            ping.sent(result, float(now), transitions)
+            assert answers.next().path == "/alive"
+            sent.append(now)
+    assert sent == [0, 60, 420, 480, 540]
+    assert answers.requests.empty()
+    assert "no ping is sent: stuck collectors: mounts" in log.texts[0]
+    assert ping.close(DEADLINE_SECONDS)
+
+
+def test_a_ping_that_is_not_accepted_is_counted_and_is_sent_again_with_the_next_period(
+    answers: Server,
+) -> None:
+    """Its secret path is in no text."""
+    answers.answer = lambda request: Answer(404, request.path.encode())
+    to = config(
+        ReceiverType.PING, answers.port, "/8a5f2c31-77aa-4be1", url_file="/x", period_seconds=60.0
+    )
+    results: queue.Queue[object] = queue.Queue()
+    ping = Ping(to, results.put)
+    log = Journal()
+    transitions = TransitionLog(log, time.time, time.time)
+    for now in (0.0, 60.0):
+        ping.step(now, PresentState((), dict, lambda at: at))
+        result = results.get(timeout=DEADLINE_SECONDS)
+        assert isinstance(result, SendResult)
+        ping.sent(result, now, transitions)
+    samples = {
+        (name, dict(labels).get("result")): value for name, labels, value in ping.samples(90.0)
+    }
+    assert samples["iowarden_notifications_total", "failed"] == 2.0
+    assert samples["iowarden_notifications_oldest_unsent_seconds", None] == 90.0
+    (line,) = try_ping(to)
+    assert not line.good
+    assert "8a5f2c31" not in repr((log.texts, line, ping.line(90.0, lambda at: at)))
+    assert ping.close(DEADLINE_SECONDS)
 
 
 # --- a real one
