@@ -190,7 +190,7 @@ def slow_group_findings(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
         yield Finding(Level.OK, "not checked", "", text)
 
 
-_NOBODY = (
+_NOT_NOTIFIED = (
     "mails are disabled ('mail.enabled') and 'notify' has no receiver of alerts: no alert is"
     " notified; configure one of them"
 )
@@ -205,7 +205,7 @@ def mail_path(settings: Config) -> str:
     """Return a note about a missing or local mail server, or ''."""
     server = settings.mail.server
     if not settings.mail.enabled:
-        return "" if _notified(settings) else _NOBODY
+        return "" if _notified(settings) else _NOT_NOTIFIED
     if server is None:
         return (
             "no mail server configured ('mail.server'): mails are only stored in the Maildir of the"

@@ -287,8 +287,8 @@ KEYS = (
         " alertmanager or ping), 'url', or 'url_file' if its path is a secret: always for slack;"
         " 'severities' (default: [critical, warning]), 'proxy'. webhook: 'secret_file' signs,"
         " 'token_file' logs in; ntfy: 'token_file'; alertmanager: 'url' may be a list, 'labels',"
-        " 'token_file', or 'user' and 'password_file'; ping: 'period' (default: 1m). Secrets are the first lines of"
-        " files that others cannot read. 'iowarden test-notify' tests them.",
+        " 'token_file', or 'user' and 'password_file'; ping: 'period' (default: 1m). Secrets are"
+        " the first lines of files that others cannot read. 'iowarden test-notify' tests them.",
         "none, only mail",
     ),
     Key(

@@ -33,6 +33,7 @@ from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.journal import Log
+from iowarden.daemon.notify.delivery import Receivers
 from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.daemon.service.messages import Reload, Stop
 from iowarden.daemon.setup import service_user
@@ -404,7 +405,9 @@ class Played(_Written):
             service._sample_persistence.close(DEADLINE_SECONDS)
             parts.readers.close()
             self._server.close()
-        service._mails.sender.close(DEADLINE_SECONDS)
+        if service._mails.sender is not None:
+            service._mails.sender.close(DEADLINE_SECONDS)
+        service._mails.use(Receivers({}, {}))
         parts.state.close(DEADLINE_SECONDS)  # type: ignore[attr-defined]  # the real one has it
         self._text += self._said.close()
         self._said = None

@@ -1,4 +1,4 @@
-"""State receivers: pings, and alerts in an Alertmanager: a local server, and a real one of Debian."""
+"""State receivers: pings, and alerts in an Alertmanager: a local server, and a real one."""
 
 from __future__ import annotations
 

@@ -411,6 +411,54 @@ def test_the_file_of_the_version_before_is_taken_over(path: Path) -> None:
     assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (digest, OLD_ROW))
 
 
+MESSAGE = replace(
+    ROW, message_id="ops:a.1", recipients_pending=("ops",), data=b"{}", receiver="ops"
+)
+"""For another receiver than mail."""
+
+
+def test_messages_of_receivers_are_stored_where_the_version_before_does_not_read_them(
+    path: Path,
+) -> None:
+    """It would send them as mails. After a downgrade and an upgrade they are still there."""
+    with opened(path) as asked:
+        asked.load()
+        assert asked.commit(StateChanges(1, add=(ROW, MESSAGE))) == ""
+    assert kept(path) == StateLoaded({}, (ROW, MESSAGE))
+    with closing(sqlite3.connect(path)) as connection:
+        assert [name for (name,) in connection.execute("SELECT message_id FROM outbox")] == [
+            ROW.message_id
+        ]
+    with opened(path) as asked:
+        asked.load()
+        assert asked.commit(StateChanges(1, remove=(MESSAGE.message_id,))) == ""
+    assert kept(path) == StateLoaded({}, (ROW,))
+
+
+def test_a_file_of_version_2_gets_the_table_of_receivers_with_its_first_change(path: Path) -> None:
+    """As a service of that version left it, with a mail that waits."""
+    fill(path)
+    run(path, "DROP TABLE receiver_outbox", "PRAGMA user_version = 2")
+    assert kept(path).outbox == (ROW,)
+    assert user_version(path) == 2
+    with opened(path) as asked:
+        asked.load()
+        assert asked.commit(StateChanges(1, add=(MESSAGE,))) == ""
+    assert user_version(path) == 3
+    assert set(kept(path).outbox) == {ROW, MESSAGE}
+
+
+def test_a_damaged_file_of_version_2_gives_its_mails(path: Path) -> None:
+    """Its missing table is no further damage."""
+    fill(path)
+    run(path, "DROP TABLE receiver_outbox", "PRAGMA user_version = 2")
+    assert state_db.salvaged(str(path))[1] == (ROW,)
+    with opened(path) as asked:
+        asked.load()
+        assert asked.commit(StateChanges(1, add=(MESSAGE,))) == ""
+    assert set(state_db.salvaged(str(path))[1]) == {ROW, MESSAGE}
+
+
 def test_an_old_file_on_a_disk_that_became_read_only_still_gives_its_mails(tmp_path: Path) -> None:
     """It cannot be converted now: read as it is, and converted when the disk is writable again."""
     with small_disk(tmp_path) as mount:
