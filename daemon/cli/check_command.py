@@ -20,9 +20,11 @@ from iowarden.daemon.config.load import (
     with_receiver_secrets,
 )
 from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.receivers import ReceiverType
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
 from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.daemon.http import web_config
+from iowarden.daemon.receivers.alertmanager import doubled_alerts
 from iowarden.daemon.setup import service_user
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
@@ -35,7 +37,7 @@ CLOSE_SECONDS = 2.0
 if TYPE_CHECKING:
     import argparse
     import pwd
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from iowarden.daemon.cli.command import Add
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -140,6 +142,7 @@ def report_of(arguments: argparse.Namespace) -> CheckReport:
             # Findings about mail and state would be about the defaults, not the configuration.
             found = tuple(f for f in found if f.topic not in {"mail", "state"})
         if player is None:
+            found = (*found, *_doubled(settings, step))
             path = arguments.config or command.DEFAULT_CONFIG
             about = installation.findings(path, exists=os.path.exists(path))
             found = (*found, *(f for f in about if not problems or f.topic == "version"))
@@ -148,6 +151,20 @@ def report_of(arguments: argparse.Namespace) -> CheckReport:
     if arguments.play is None:
         return guard.guarded(examine)
     return guard.answered(examine, lambda _: None)
+
+
+def _doubled(settings: Config, step: Callable[[str], None]) -> Iterator[Finding]:
+    """Yield a warning for each Alertmanager that also gets the alerts from a Prometheus."""
+    for each in settings.notify:
+        if each.type is not ReceiverType.ALERTMANAGER:
+            continue
+        step(f"querying the receiver '{each.name}'")
+        if names := doubled_alerts(each, settings.host):
+            text = (
+                f"Alertmanager also has {', '.join(names[:3])} of this host from a Prometheus, so"
+                " it notifies twice: end iowarden's rules there, or remove this receiver"
+            )
+            yield Finding(Level.WARNING, "notify", each.name, text)
 
 
 def _whatever_is_good(

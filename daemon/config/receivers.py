@@ -36,6 +36,8 @@ SEVERITIES = ("critical", "warning", "notice", "info")
 DEFAULT_SEVERITIES = ("critical", "warning")
 MAX_RECEIVERS = 16
 """Each has a thread."""
+MAX_URLS = 8
+"""Of an Alertmanager's cluster; each has a thread."""
 _COMMON = ("name", "type", "url", "url_file", "proxy")
 _KEYS = {
     ReceiverType.WEBHOOK: (*_COMMON, "severities", "secret_file", "token_file"),
@@ -282,6 +284,8 @@ def _of_urls(values: Mapping[str, object], kind: ReceiverType, urls: list[Url]) 
         yield f"url: expected 'url' or 'url_file', got {got}; example: url: https://example.com/x"
     if len(urls) > 1 and kind is not ReceiverType.ALERTMANAGER:
         yield "url: expected one URL; write a receiver for each"
+    if len(urls) > MAX_URLS:
+        yield f"url: expected up to {MAX_URLS} URLs, got {len(urls)}"
     if len({(url.origin, url.path) for url in urls}) < len(urls):
         yield "url: the same value twice; remove one"
     for url in urls:

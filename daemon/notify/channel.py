@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from iowarden.daemon.storage.state_db import StateChanges
     from iowarden.daemon.transition_log import TransitionLog
 
+HUNG_SECONDS = 90.0
+"""Three times what an attempt by HTTP may take."""
+
 
 class MessageSender(Protocol):
     """Makes a delivery attempt and never blocks; as sender.Sender."""
@@ -129,10 +132,11 @@ class Channel:
         self._log.trouble(self.outbox.form.where, problem, journal.MAIL_FAILED)
         return batch
 
-    def check_thread(self, limit_seconds: float) -> None:
-        """Log when the thread has been blocked for too long."""
+    def check_thread(self, mail_seconds: float) -> None:
+        """Log when the thread has been blocked for too long; of mails the limit is given."""
         if self.sender is None:
             return
+        limit_seconds = mail_seconds if self.name == MAIL else HUNG_SECONDS
         why = (
             "mail: a delivery attempt has been blocked for over {limit}: name resolution or the"
             " disk of a Maildir hangs; no other attempt starts, the mails wait in the outbox"

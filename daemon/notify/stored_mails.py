@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon import json_codec
 from iowarden.daemon.control import documents
 from iowarden.daemon.notify.maildir import FOLDERS
+from iowarden.daemon.storage.state_db import MAIL
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def of_outbox(rows: Iterable[OutboxRow]) -> list[_Mail]:
             row.data,
         )
         for row in rows
-        if not row.parts
+        if not row.parts and row.receiver == MAIL
     ]
 
 

@@ -120,11 +120,7 @@ def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -
         )
     if 300 <= reply.status < 400:
         said += "; redirects are not followed: correct the URL"
-    return SendResult(
-        message.message_id,
-        refused=dict.fromkeys(message.recipients, said),
-        receiver=config.name,
-    )
+    return SendResult(message.message_id, error=said, permanent=True, receiver=config.name)
 
 
 def try_message(
@@ -133,9 +129,8 @@ def try_message(
     """Send a message now and yield what came of it."""
     made = client(config, config.urls[0], authorities)
     result = deliver(config, made, OutboundMail("test", (config.name,), data))
-    wrong = result.error or "; ".join(result.refused.values())
-    if wrong:
-        yield DialogueLine(wrong, good=False)
+    if result.error:
+        yield DialogueLine(result.error, good=False)
     else:
         yield DialogueLine(
             f"receiver '{config.name}': {made.url.origin} accepted it: {result.answer}"

@@ -221,7 +221,10 @@ def _loaded(
         # Reads certificates, so it is made in this thread.
         sender = sender_for(config) if sender_for is not None and other else None
         receivers = None
-        if receivers_for is not None and config.notify != before.notify:
+        if receivers_for is not None and (config.notify, config.host) != (
+            before.notify,
+            before.host,
+        ):
             receivers = receivers_for(config)
     except ConfigError as error:
         return ReloadRefused(error.problems)

@@ -85,7 +85,7 @@ def test_a_server_that_is_busy_or_fails_is_tried_again(status: int) -> None:
         result = attempt(config(WEBHOOK, answers.port))
     assert str(status) in result.error
     assert result.retry_after_seconds == 120.0
-    assert (result.delivered, dict(result.refused)) == ((), {})
+    assert (result.delivered, result.permanent) == ((), False)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 413, 422])
@@ -94,9 +94,9 @@ def test_a_server_that_refuses_gets_the_same_message_only_after_a_reload(status:
     with server() as answers:
         answering(answers, status, b"no such\r\n\x1b[31mhook")
         result = attempt(config(WEBHOOK, answers.port))
-    assert result.error == ""
-    assert f"expected 2xx, got '{status} " in result.refused["ops"]
-    assert "no such \\x1b[31mhook" in result.refused["ops"]
+    assert result.permanent
+    assert f"expected 2xx, got '{status} " in result.error
+    assert "no such \\x1b[31mhook" in result.error
 
 
 def test_a_redirect_is_not_followed() -> None:
@@ -104,7 +104,8 @@ def test_a_redirect_is_not_followed() -> None:
     with server() as other, server() as answers:
         answering(answers, 302, Location=f"http://localhost:{other.port}/")
         result = attempt(config(WEBHOOK, answers.port, token="t0ken"))
-        assert "redirects are not followed" in result.refused["ops"]
+        assert result.permanent
+        assert "redirects are not followed" in result.error
         assert other.requests.empty()
 
 
@@ -211,7 +212,7 @@ def test_a_server_that_refuses_a_large_body_before_reading_it_is_heard() -> None
 
     with raw(refuse) as port:
         sent = OutboundMail("ops:a.1", ("ops",), DATA)
-        assert "413" in attempt(config(WEBHOOK, port), sent, seconds=2.0).refused["ops"]
+        assert "413" in attempt(config(WEBHOOK, port), sent, seconds=2.0).error
 
 
 def test_nobody_listening_is_reported_and_surely_not_taken() -> None:

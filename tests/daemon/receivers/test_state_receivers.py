@@ -21,6 +21,7 @@ from iowarden.daemon.receivers.alertmanager import (
     Batch,
     Poster,
     SentAlert,
+    doubled_alerts,
     try_alert,
 )
 from iowarden.daemon.receivers.http_sender import client
@@ -396,6 +397,26 @@ def test_a_real_one_refuses_one_label_and_takes_the_others(tmp_path: Path, answe
         assert not result.error
         assert 'bad-name="x"' in " ".join(result.refused.values())
         assert real.names() == {"A", "C"}
+
+
+@pytest.mark.system
+def test_a_real_one_that_a_prometheus_sends_the_same_alerts_to_is_recognized(
+    tmp_path: Path,
+) -> None:
+    """Both notify, since the labels differ; alerts of other hosts or rules are none of ours."""
+    with alertmanager(tmp_path / "am") as real:
+        to = config(AM, real.port)
+        poster = Poster(to, client(to, to.urls[0]))
+
+        def sent(name: str, **labels: str) -> SentAlert:
+            pairs = {"alertname": name, "condition": "md_degraded", **labels}
+            return SentAlert(tuple(sorted(pairs.items())), (), time.time())
+
+        own, other = sent("Own", instance="db1.example.com"), sent("Up", instance="db2:1", job="x")
+        assert not poster.post(Batch((own, other)), "am").error
+        assert doubled_alerts(to, "db1.example.com") == ()
+        assert not poster.post(Batch((sent("Md", instance="db1:9748", job="x"),)), "am").error
+        assert doubled_alerts(to, "db1.example.com") == ("Md",)
 
 
 @pytest.mark.system

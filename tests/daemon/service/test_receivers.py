@@ -86,7 +86,7 @@ def test_a_write_stall_reaches_a_webhook_without_any_mail(
 def test_one_dead_receiver_delays_neither_another_nor_mail_and_gets_it_after_a_restart(
     tmp_path: Path, stall: Feed, answers: Server
 ) -> None:
-    """Killed meanwhile: its messages are in state.db, in a table that older versions do not read."""
+    """Killed meanwhile: its messages are in state.db, in a table that older versions ignore."""
     dead = free_port()
     entries = (
         f"notify:\n  - {{name: ops, type: webhook, url: 'http://localhost:{answers.port}/'}}\n"
