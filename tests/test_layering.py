@@ -352,17 +352,18 @@ daemon.trace_client: control json_codec probe_client sanitize trace
 daemon.config: duration metrics
 daemon.check: clock config control exporters installation polling sanitize
 daemon.http: config sanitize
+daemon.page: control sanitize storage terminal views
 daemon.setup: check config sanitize terminal
 daemon.notify: clock config control journal json_codec metrics sanitize storage transition_log
 daemon.receivers: config control journal metrics notify sanitize storage transition_log
 daemon.service: alert_info clock config control http journal json_codec locate metrics notify
-    polling probe probe_client process_metrics receivers storage trace trace_client transition_log
-    views
+    page polling probe probe_client process_metrics receivers storage trace trace_client
+    transition_log views
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service
     storage
 daemon.report: storage
 daemon.cli: check clock config control duration http installation journal json_codec locate mlock
-    notify polling probe_client process_metrics receivers replay report sanitize service setup
+    notify page polling probe_client process_metrics receivers replay report sanitize service setup
     storage terminal trace trace_client transition_log
 daemon.reference: check cli config control http installation metrics process_metrics service storage
     trace

@@ -84,7 +84,7 @@ def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = 
     if settings.mail.password is None:
         settings = with_password(settings, path)
     settings = with_receiver_secrets(settings, path)
-    web_config.load(settings.web_config)
+    web_config.load(settings.web_config, settings.http.page)
     groups = load_rules(settings)
     rules = sum(len(group.rules) for group in groups)
     judged = f" (checked as user '{user.pw_name}')" if user else ""

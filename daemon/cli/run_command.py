@@ -20,12 +20,15 @@ from iowarden.daemon import journal, mlock
 from iowarden.daemon.cli import command, mail_command
 from iowarden.daemon.config.rule_files import LoadedRules, load_events, load_for_service, notes
 from iowarden.daemon.control import control_socket, listen
-from iowarden.daemon.http import web_config
+from iowarden.daemon.http import page_access, web_config
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, HttpServer
+from iowarden.daemon.http.page_access import PageAccess
 from iowarden.daemon.installation import VERSION
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.page import style
+from iowarden.daemon.page.pages import StatusPages
 from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.polling.smart import MAX_RECORDED_BYTES
@@ -146,7 +149,7 @@ def assembled(
     `read` reads the configuration again, for a reload; `listening` is the control socket that
     systemd passed, if it did.
     """
-    web = web_config.load(settings.web_config)  # before a thread starts: it may be invalid
+    web = web_config.load(settings.web_config, settings.http.page)  # before a thread starts: it may be invalid
     clock, root = machine.clock, machine.make_machine
     asked = pollers.make(
         settings.smart,
@@ -187,7 +190,7 @@ def assembled(
         fresh = read()
         rules = load_for_service(fresh, before)
         # Last: an error before it, or in it, leaves the certificates and users in use.
-        server.use(web_config.load(fresh.web_config))
+        server.use(web_config.load(fresh.web_config, settings.http.page))
         events.put(Trouble("notes", _noted(rules.groups, fresh)))
         return fresh, rules
 
@@ -249,6 +252,7 @@ def assembled(
         health.ready,
         health.landing,
         health.scrapable,
+        _pages(settings, events.put),
     )
     server = HttpServer(
         settings.listen,
@@ -258,6 +262,26 @@ def assembled(
         web,
     )
     return service, server
+
+
+def _pages(settings: Config, post: Callable[[object], object]) -> PageAccess | None:
+    """Return the status page; None if it is off."""
+    if settings.http.page == "off":
+        return None
+    pages = StatusPages(
+        post,
+        str(Path(settings.state_directory) / "history.db"),
+        settings.host,
+        VERSION,
+        full=settings.http.page == "full",
+    )
+
+    def get(path: str) -> tuple[int, bytes] | None:
+        found = pages.get(path)
+        return None if found is None else (found.status, found.html)
+
+    own = page_access.names(settings.host, os.uname().nodename)
+    return PageAccess(get, style.POLICY, own | page_access.exactly(settings.http.hosts))
 
 
 def _notify(text: str) -> bool:
@@ -313,6 +337,7 @@ def _where(settings: Config) -> list[str]:
     return [
         f"iowarden {VERSION} monitors this machine; Ctrl-C stops it.",
         f"  metrics  curl http://{place}/metrics",
+        *([] if settings.http.page == "off" else [f"  page     http://{place}/"]),
         f"  mail     {mails}" + ("" if server else " (no mail server configured)")
         if settings.mail.enabled
         else "  mail     disabled",

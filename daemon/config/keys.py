@@ -127,6 +127,7 @@ _MAIL_ADDRESS = rf"{_MAILBOX}(@({_HOST_NAME}|\[[0-9A-Fa-f:.]+\]))?"
 _BOOLEAN = ValueType("true or false, without quotes", ("bool",), read_boolean)
 _PATH = ValueType("an absolute path", ("str",), _read_directory)
 _HOST = _matching("a host name", _HOST_NAME)
+_HOSTS = _matching("host names, without ports", _HOST_NAME, is_list=True)
 _SERVER = _matching("a host name or IP address, without a port", rf"{_HOST_NAME}|[0-9A-Fa-f:.]+")
 _SENDER = _matching("one mail address", _MAIL_ADDRESS)
 _RECEIVERS = _matching("mail addresses", _MAIL_ADDRESS, is_list=True)
@@ -355,6 +356,21 @@ KEYS = (
     Key(
         "http.threads", _integer("a number", 1, 16), "2", "2",
         "Number of threads that answer requests.",
+    ),
+    Key(
+        "http.page", _choice("off", "summary", "full"), "summary", "full",
+        "The status page at '/'. 'summary' shows what '/metrics' shows; 'full' also kernel lines,"
+        " file names, names of programs and units, receivers and the reasons of silences, and needs"
+        " authentication: 'basic_auth_users' or required client certificates in 'web_config'."
+        " 'off': no page.",
+        "summary",
+    ),
+    Key(
+        "http.hosts", _HOSTS, "", "[db1.example.com, storage.example.com]",
+        "Names of this host in the address of the status page, in addition to IP addresses,"
+        " localhost, 'host' and the kernel's host name; a request for another name is refused, so"
+        " that no page of another site can read it (DNS rebinding).",
+        "none",
     ),
     Key(
         "web_config", _PATH, "", "/etc/iowarden/web.yml",

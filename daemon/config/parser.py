@@ -501,6 +501,8 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             connection_timeout_seconds=values["http.connection_timeout"],
             connection_limit=values["http.connection_limit"],
             threads=values["http.threads"],
+            page=values["http.page"],
+            hosts=values["http.hosts"],
         ),
         web_config=values["web_config"],
         probe=values["probe"],

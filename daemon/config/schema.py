@@ -54,11 +54,15 @@ class MailConfig:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """Limits of the HTTP server."""
+    """Limits of the HTTP server, and its status page."""
 
     connection_timeout_seconds: float
     connection_limit: int
     threads: int
+    page: str = "summary"
+    """'off', 'summary' or 'full'."""
+    hosts: tuple[str, ...] = ()
+    """Further names of this host in the page's address."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""HTTP server: /metrics, health checks and a landing page, by HTTP or HTTPS.
+"""HTTP server: /metrics, health checks and the status page, by HTTP or HTTPS.
 
 waitress reads requests in a thread of its own, so that clients that send nothing block no worker.
 Source: RFC 9110 and 9112; Prometheus, "Exposition formats".
@@ -26,6 +26,7 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
 from waitress.trigger import trigger
 
+from iowarden.daemon.http.page_access import is_page
 from iowarden.daemon.http.password import Authenticator, Verdict
 from iowarden.daemon.http.web_config import WebConfig
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from iowarden.daemon.config.schema import Address, HttpConfig
+    from iowarden.daemon.http.page_access import PageAccess
 
 TEXT = "text/plain; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -65,8 +67,13 @@ class App:
         ready: Callable[[], str],
         landing: Callable[[], str],
         scrapable: Callable[[], str] = str,
+        pages: PageAccess | None = None,
     ) -> None:
-        """Store the callables; none is called before the first request."""
+        """Store the callables; none is called before the first request.
+
+        `pages` None: a page with links at '/', and no other.
+        """
+        self._pages = pages
         self._version = version
         self._render = render
         self._healthy = healthy
@@ -78,6 +85,13 @@ class App:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request. Source: PEP 3333."""
         method, encoding = environ["REQUEST_METHOD"], ""
+        if method in {"GET", "HEAD"} and self._pages is not None:
+            host = environ.get("HTTP_HOST", "")
+            shown = self._pages.answer(environ.get("PATH_INFO", ""), host)
+            if shown is not None:
+                page_status, headers, body = shown
+                start_response(page_status, [*headers, ("Content-Length", str(len(body)))])
+                return [] if method == "HEAD" else [body]
         if method in {"GET", "HEAD"}:
             status, kind, body = self._answer(environ.get("PATH_INFO", ""))
             if kind == METRICS and len(body) > COMPRESS_FROM_BYTES:
@@ -316,6 +330,14 @@ class _Wake(trigger):  # type: ignore[misc]
 class _Listener(TcpWSGIServer):  # type: ignore[misc]
     web: Callable[[], WebConfig] = WebConfig
     """How the next client is served; set by the server."""
+    page_dispatcher: ThreadedTaskDispatcher
+    """Serves pages, one at a time; set by the server."""
+
+    def add_task(self, task: _Channel) -> None:
+        """Queue a request: pages apart from scrapes, which so never wait for a page."""
+        request = task.requests[0]
+        page = not request.error and is_page(request.path)
+        (self.page_dispatcher if page else self.task_dispatcher).add_task(task)
 
     def channel_class(self, server: Any, sock: socket.socket, *more: Any, **names: Any) -> None:  # noqa: ANN401 - waitress's
         """Serve a new connection, by TLS if that is configured."""
@@ -358,6 +380,7 @@ class _Running:
     sockets: dict[Any, Any]
     wake: _Wake
     dispatcher: ThreadedTaskDispatcher
+    page_dispatcher: ThreadedTaskDispatcher
     opened: dict[_Channel, float]
     stop: threading.Event
 
@@ -449,9 +472,11 @@ class HttpServer:
         logger.addHandler(self._handler)
         dispatcher = ThreadedTaskDispatcher()
         dispatcher.set_thread_count(self._settings.threads)
+        pages = ThreadedTaskDispatcher()
+        pages.set_thread_count(1)
         sockets: dict[Any, Any] = {}
         running = self._running = _Running(
-            sockets, _Wake(sockets), dispatcher, {}, threading.Event()
+            sockets, _Wake(sockets), dispatcher, pages, {}, threading.Event()
         )
         self._thread = threading.Thread(
             target=self._loop, args=(running,), name="http", daemon=True
@@ -494,6 +519,7 @@ class HttpServer:
             bind_socket=False,
         )
         listener.web = lambda: self._web
+        listener.page_dispatcher = running.page_dispatcher
         listener.trigger.close()
         listener.trigger = _Wake(running.sockets)
 
@@ -510,6 +536,7 @@ class HttpServer:
             )
         finally:
             running.dispatcher.shutdown(timeout=1)
+            running.page_dispatcher.shutdown(timeout=1)
             wasyncore.close_all(running.sockets, ignore_all=True)
 
     def _drop(self, running: _Running) -> None:

@@ -52,14 +52,34 @@ class WebConfig:
     users: dict[str, str] = field(default_factory=dict, repr=False)
     """bcrypt hashes by user name; empty: no authentication."""
 
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether every client has a password or a certificate that is verified."""
+        return bool(self.users) or (
+            self.tls is not None and self.tls.verify_mode is ssl.CERT_REQUIRED
+        )
 
-def load(path: str | None) -> WebConfig:
+
+def load(path: str | None, page: str = "off") -> WebConfig:
     """Return the web configuration in a file; plain HTTP for None. Blocks while it reads.
 
-    Errors: ConfigError with every problem found.
+    `page` is the setting `http.page`: 'full' needs authentication. Errors: ConfigError with every
+    problem found.
     """
-    if path is None:
-        return WebConfig()
+    found = WebConfig() if path is None else _load(path)
+    if page == "full" and not found.is_authenticated:
+        where = "'web_config' is not set" if path is None else f"'{path}' has neither"
+        raise ConfigError(
+            (
+                "http.page: expected authentication for 'full', which shows kernel lines, files and"
+                f" programs: '{_USERS}', or 'client_auth_type: RequireAndVerifyClientCert', in the"
+                f" file of 'web_config'; got none ({where}); add a user, or set http.page: summary",
+            )
+        )
+    return found
+
+
+def _load(path: str) -> WebConfig:
     try:
         root = root_node(_read(path), MAX_DEPTH, aliases=False)
     except OSError as error:

@@ -278,7 +278,7 @@ class ScanRunner:
             self._begin_by_hand(key, now, command.who, restart=restart)
         elif command.name == "scan stop":
             self._stop(key, now, command.who)
-        return self._status(now, key)
+        return self.status(now, key)
 
     def _begin_by_hand(self, key: str, now: float, who: str, *, restart: bool) -> None:
         """Start or resume a scan. Errors: ValueError."""
@@ -312,7 +312,8 @@ class ScanRunner:
         self._log(6, f"disk {key}: scan stopped at {plan.progress_ratio(scan):.0%} by {who}")
         self._store()
 
-    def _status(self, now: float, wanted: str) -> documents.ScanList:
+    def status(self, now: float, wanted: str) -> documents.ScanList:
+        """Return the surface scans of a disk, or of all for ''."""
         shown = [k for k, s in self.scans.items() if s.scheduled_seconds or s.size_bytes]
         keys = [wanted] if wanted else sorted(shown)
         lines = tuple(self._line(key, self.scans.get(key) or Scan(now), now) for key in keys)

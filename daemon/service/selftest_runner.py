@@ -205,7 +205,7 @@ class SelfTestRunner:
                 self._begin(disk, kind, now, command.who)
             else:
                 self._abort(disk, command.who)
-        return self._status(now, disk)
+        return self.status(now, disk)
 
     def _disk(self, wanted: str) -> str:
         return inventory.find(answers.inventory_disks(self._engine), wanted).disk
@@ -244,7 +244,8 @@ class SelfTestRunner:
                 self.runs = selftest_schedule.with_run(self.runs, disk, kind, replace(run, text=""))
         self._start(disk, "abort", who)
 
-    def _status(self, now: float, wanted: str) -> documents.SelfTestList:
+    def status(self, now: float, wanted: str) -> documents.SelfTestList:
+        """Return the self-tests of a disk, or of all for ''."""
         known = self._engine.last.smart
         runs: list[documents.SelfTestRunLine] = []
         postponed = {(each.disk, each.kind): each for each in self._due}

@@ -18,6 +18,7 @@ from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
 from iowarden.daemon.notify import delivery, stored_mails
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.message import recipients
+from iowarden.daemon.page.desk import PageDesk, PageRequest
 from iowarden.daemon.polling.io_watch import IoRead, IoWatch
 from iowarden.daemon.service import (
     flight_recorder,
@@ -263,6 +264,15 @@ class Service:
         self._scans.groups = parts.config.scans
         self._scans.report = self._event_pipeline.add
         self._scans.self_tests = lambda: self._self_tests.runs
+        self._pages = PageDesk(
+            self._known,
+            self._situation.facts,
+            engine.hub,
+            {} if parts.table is None else parts.table.rows,
+            lambda: log.events,
+            self._self_tests.status,
+            self._scans.status,
+        )
         flight = None if parts.flights is None else parts.flights.flight
         self._io_watch = IoWatch(
             engine,
@@ -376,6 +386,7 @@ class Service:
             ),
             "http": self._serve,
             "exposition": self._publish,
+            "course on the page": self._pages.step,
             "systemd": lambda now: self.health.turned(
                 now, len(self._mails), self._reloader.refusal
             ),
@@ -491,6 +502,8 @@ class Service:
                 self._log.send(journal.TROUBLE, 5, event.text)
             case uevents.UeventBatch():
                 self._devices.take(event)
+            case PageRequest():
+                self._pages.answer(event, now)
             case ControlCommand():
                 self._answering(event.name).answer(event, now)
             case Reload():

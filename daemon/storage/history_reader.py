@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 5.0
 """How long a reply waits for history.db before it is sent without it: clients wait twice as long.
 """
-_BUSY = "history.db is being read for another command; try again in a moment"
+_BUSY = "history.db is being read for another request; try again in a moment"
 _T = TypeVar("_T")
 
 
 class HistoryReader:
     """Answers commands from a file, one at a time: on a disk that hangs, only one thread waits."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """`path` is the file, which need not exist yet."""
         self._path = path
+        self._patience_seconds = patience_seconds
         self._busy = threading.Lock()
 
     def read_first(
@@ -69,8 +70,9 @@ class HistoryReader:
             if once.acquire(blocking=False):
                 then(found, why)
 
-        late = f"history.db could not be read within {PATIENCE_SECONDS:.0f} s: its disk may hang"
-        patience = threading.Timer(PATIENCE_SECONDS, done, ([], late))
+        seconds = self._patience_seconds
+        late = f"history.db could not be read within {seconds:g} s: its disk may hang"
+        patience = threading.Timer(seconds, done, ([], late))
 
         def run() -> None:
             found: list[_T] = []

@@ -163,6 +163,10 @@ class RuleEvaluator:
             for severity in (each.severity,)
         ]
 
+    def groups(self) -> list[loaded_rules.LoadedGroup]:
+        """Return the loaded groups, in the order of evaluation."""
+        return list(self._groups)
+
     def alerts(self) -> list[life.Alert]:
         """Return every alert that is pending, firing, unknown or recently resolved."""
         own = [alert for rule in self._rules for alert in rule.alerts.values()]
