@@ -149,7 +149,9 @@ def assembled(
     `read` reads the configuration again, for a reload; `listening` is the control socket that
     systemd passed, if it did.
     """
-    web = web_config.load(settings.web_config, settings.http.page)  # before a thread starts: it may be invalid
+    web = web_config.load(
+        settings.web_config, settings.http.page
+    )  # before a thread starts: it may be invalid
     clock, root = machine.clock, machine.make_machine
     asked = pollers.make(
         settings.smart,

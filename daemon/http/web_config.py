@@ -69,13 +69,12 @@ def load(path: str | None, page: str = "off") -> WebConfig:
     found = WebConfig() if path is None else _load(path)
     if page == "full" and not found.is_authenticated:
         where = "'web_config' is not set" if path is None else f"'{path}' has neither"
-        raise ConfigError(
-            (
-                "http.page: expected authentication for 'full', which shows kernel lines, files and"
-                f" programs: '{_USERS}', or 'client_auth_type: RequireAndVerifyClientCert', in the"
-                f" file of 'web_config'; got none ({where}); add a user, or set http.page: summary",
-            )
+        problem = (
+            "http.page: expected authentication for 'full', which shows kernel lines, files and"
+            f" programs: '{_USERS}', or 'client_auth_type: RequireAndVerifyClientCert', in the"
+            f" file of 'web_config'; got none ({where}); add a user, or set http.page: summary"
         )
+        raise ConfigError((problem,))
     return found
 
 

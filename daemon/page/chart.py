@@ -17,7 +17,9 @@ MAX_POINTS = 120
 """More would be closer than a pixel."""
 
 
-def thinned(course: Sequence[tuple[float, float]], count: int = MAX_POINTS) -> list[tuple[float, float]]:
+def thinned(
+    course: Sequence[tuple[float, float]], count: int = MAX_POINTS
+) -> list[tuple[float, float]]:
     """Return at most so many points: of equal times the highest value, so that no peak is lost."""
     if len(course) <= count:
         return list(course)
@@ -101,13 +103,25 @@ def meter(ratio: float, onset_ratio: float | None, label: str) -> Markup:
     return tag(
         "svg",
         tag("rect", x=0, y=0, width=width, height=16, class_="back"),
-        tag("rect", x=0, y=0, width=round(width * min(max(ratio, 0), 1), 1), height=16,
-            fill="currentColor"),
+        tag(
+            "rect",
+            x=0,
+            y=0,
+            width=round(width * min(max(ratio, 0), 1), 1),
+            height=16,
+            fill="currentColor",
+        ),
         None
         if onset_ratio is None
-        else tag("line", x1=round(width * min(onset_ratio, 1), 1),
-                 x2=round(width * min(onset_ratio, 1), 1), y1=0, y2=16, class_="onset",
-                 stroke_width=3),
+        else tag(
+            "line",
+            x1=round(width * min(onset_ratio, 1), 1),
+            x2=round(width * min(onset_ratio, 1), 1),
+            y1=0,
+            y2=16,
+            class_="onset",
+            stroke_width=3,
+        ),
         class_="meter",
         role="img",
         aria_label=label,
@@ -127,9 +141,8 @@ def _points(
     low, high = span
     across = (last - first) or 1.0
     up = (high - low) or 1.0
+    x, y = width / across, height / up
+    bottom = margin + height
     return " ".join(
-        [
-            f"{(at - first) / across * width:.1f},{margin + height - (value - low) / up * height:.1f}"
-            for at, value in course
-        ]
+        [f"{(at - first) * x:.1f},{bottom - (value - low) * y:.1f}" for at, value in course]
     )

@@ -17,10 +17,9 @@ from iowarden.daemon.views import (
     machine_answers,
     public_answers,
 )
-from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from iowarden.daemon.control.documents import EventLine, ScanList, SelfTestList
     from iowarden.daemon.views.answers import ViewInputs

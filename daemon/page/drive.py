@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from iowarden.daemon.page import chart
-from iowarden.daemon.page.html import Markup, paragraph, tag
-from iowarden.daemon.page.index import event_table, incident_link
+from iowarden.daemon.page.html import SPACE, Markup, paragraph, tag
+from iowarden.daemon.page.incident import incident_link
 from iowarden.daemon.page.layout import (
     HEAD,
     KEY,
     NUMBER,
     WIDE,
+    Frame,
     Row,
     badge,
+    event_table,
     folded,
     page,
     pairs,
@@ -68,13 +70,11 @@ def render(
     word = _word(detail)
     name = line.device or line.slot or line.access_method
     return page(
+        Frame(found.version, now, full),
         title=f"{word}: {name} {line.disk} - {found.host} - iowarden",
-        heading=tag("h1", badge(word), f" {found.host}: drive {line.object or line.disk}"),
-        at_seconds=now,
+        heading=tag("h1", badge(word), SPACE, f"{found.host}: drive {line.object or line.disk}"),
         here=Markup(f"/drive/{quote(line.disk, safe='')}"),
-        version=found.version,
         home=True,
-        full=full,
         content=(
             tag("p", paragraph(note)) if note else None,
             _alerts(detail),
@@ -88,11 +88,15 @@ def render(
             section("data", "Drive data", pairs(detail.facts) or tag("p", "No SMART data.")),
             _attributes(detail),
             _tests(found),
-            section("events", "Events", event_table("Its events, the oldest first", found.events, now))
-            if found.events
-            else None,
+            _events(found),
         ),
     )
+
+
+def _events(found: DrivePage) -> Markup | None:
+    now = found.detail.now_seconds
+    drawn = event_table("Its events, the oldest first", found.events, now)
+    return section("events", "Events", drawn) if found.events else None
 
 
 def _word(detail: DiskDetail) -> str:
@@ -121,6 +125,7 @@ def _alerts(detail: DiskDetail) -> Markup:
                 "summary": (WIDE, of["summary"]),
                 "incident": ("", lambda a: incident_link(a.incident) if a.incident else ""),
             },
+            stack=True,
         )
         if detail.alerts
         else tag("p", "No alert about this drive."),
@@ -239,9 +244,9 @@ def _tests(found: DrivePage) -> Markup:
                     "state": (HEAD, lambda s: s.state.replace("_", " ")),
                     "progress": (
                         NUMBER,
-                        lambda s: ""
-                        if s.progress_ratio is None
-                        else f"{s.progress_ratio * 100:.1f} %",
+                        lambda s: (
+                            "" if s.progress_ratio is None else f"{s.progress_ratio * 100:.1f} %"
+                        ),
                     ),
                     "started": (KEY, lambda s: _since(s.started_seconds, now)),
                     "last complete": (KEY, lambda s: _since(s.completed_seconds, now)),

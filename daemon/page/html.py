@@ -23,6 +23,9 @@ class Markup(str):
     __slots__ = ()
 
 
+SPACE = Markup(" ")
+
+
 def text(content: str, max_characters: int = MAX_CHARACTERS) -> Markup:
     """Return a text on one line, harmless and escaped."""
     return Markup(html.escape(one_line(content, max_characters)))

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from iowarden.daemon.page.html import Markup, join, paragraph, tag, text
+from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag
 from iowarden.daemon.page.layout import (
     HEAD,
     KEY,
     NUMBER,
     WIDE,
+    Frame,
     Row,
     badge,
     block,
+    event_table,
     folded,
+    link,
     listed,
     page,
     pairs,
@@ -53,17 +56,16 @@ def render(found: IncidentPage, *, full: bool = True, note: str = "") -> bytes:
         ("reopened", f"{line.recurrences} times" if line.recurrences else ""),
     ]
     return page(
+        Frame(found.version, now, full),
         title=f"{word or 'incident'}: {title} - {found.host} - iowarden",
         heading=tag(
             "h1",
             badge("ok" if closed else line.severity or "notice", word or "incident"),
-            f" {found.host}: incident {line.identifier}",
+            SPACE,
+            f"{found.host}: incident {line.identifier}",
         ),
-        at_seconds=now,
-        here=Markup(f"/incident/{quote(line.identifier, safe='')}"),
-        version=found.version,
+        here=address(line.identifier),
         home=True,
-        full=full,
         content=(
             section(
                 "what",
@@ -81,6 +83,16 @@ def render(found: IncidentPage, *, full: bool = True, note: str = "") -> bytes:
     )
 
 
+def incident_link(identifier: str, shown: str = "") -> Markup:
+    """Return a link to the page of an incident."""
+    return link(address(identifier), shown or identifier)
+
+
+def address(identifier: str) -> Markup:
+    """Return the path of the page of an incident."""
+    return Markup(f"/incident/{quote(identifier, safe='')}")
+
+
 def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup:
     """Return meaning, advice, evidence, what is affected and what is not known."""
     evidence = found.evidence[:MAX_EVIDENCE] if short else found.evidence
@@ -88,8 +100,12 @@ def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup
     own = "h4" if short else "h3"
     advice = join(*(block(each) for each in found.advice))
     lines = [
-        tag("li", tag("span", f"{at_text(e.at_seconds)[11:]} {e.source}", class_="soft"), " ",
-            text(e.text))
+        tag(
+            "li",
+            tag("span", f"{at_text(e.at_seconds)[11:]} {e.source}", class_="soft"),
+            SPACE,
+            tag("strong", e.text),
+        )
         for e in evidence
     ]
     more = f"and {left} more on its page" if left > 0 else ""
@@ -99,7 +115,8 @@ def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup
     ]
     if advice:
         parts.append(
-            folded("What to do", advice) if short and len(advice) > 6000
+            folded("What to do", advice)
+            if short and len(advice) > 6000
             else join(tag(own, "What to do"), advice)
         )
     if lines:
@@ -142,20 +159,19 @@ def _members(detail: IncidentDetail, now: float) -> Markup:
             "since": (KEY, lambda m: since_text(m.since_seconds, now)),
             "cleared": (
                 KEY,
-                lambda m: ""
-                if m.cleared_seconds is None
-                else since_text(m.cleared_seconds, now),
+                lambda m: "" if m.cleared_seconds is None else since_text(m.cleared_seconds, now),
             ),
             "summary": (WIDE, lambda m: m.summary + (" [silenced]" if m.silenced else "")),
             "events": (NUMBER, lambda m: str(m.count) if m.count else ""),
         },
+        stack=True,
     )
 
 
 def _silences(detail: IncidentDetail) -> Markup | None:
     return listed(
-        f"silence {each.identifier} until {at_text(each.ends_seconds)} {matchers_text(each.matchers)}"
-        f" {each.who} {each.reason}".rstrip()
+        f"silence {each.identifier} until {at_text(each.ends_seconds)}"
+        f" {matchers_text(each.matchers)} {each.who} {each.reason}".rstrip()
         for each in detail.silences
     )
 
@@ -167,18 +183,7 @@ def _events(detail: IncidentDetail, now: float) -> Markup | None:
         "events",
         "Events",
         tag("p", paragraph(detail.note)) if detail.note else None,
-        table(
-            "Its latest events, the oldest first",
-            detail.events,
-            {
-                "time": (HEAD, lambda e: Row(since_text(e.at_seconds, now), KEY)),
-                "severity": ("", lambda e: badge(e.severity) if e.severity else ""),
-                "source": (KEY, lambda e: e.source),
-                "object": (WIDE, lambda e: e.object),
-                "text": (WIDE, lambda e: e.text),
-                "count": (NUMBER, lambda e: str(e.count) if e.count > 1 else ""),
-            },
-        )
+        event_table("Its latest events, the oldest first", detail.events, now)
         if detail.events
         else None,
     )

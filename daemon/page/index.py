@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from iowarden.daemon.page import chart
-from iowarden.daemon.page.html import Markup, join, paragraph, tag, text
-from iowarden.daemon.page.incident import advice_and_evidence
+from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag, text
+from iowarden.daemon.page.incident import advice_and_evidence, incident_link
 from iowarden.daemon.page.layout import (
     HEAD,
     KEY,
     NUMBER,
     WIDE,
+    Columns,
+    Frame,
     Row,
+    Shown,
     badge,
+    event_table,
     folded,
     link,
     listed,
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
         DiskLine,
         EventLine,
         IncidentDetail,
+        IncidentLine,
         Status,
     )
     from iowarden.daemon.control.page_documents import (
@@ -84,15 +89,13 @@ def render(
     status = found.status
     now = status.now_seconds
     word = status.summary.partition(":")[0] or "unknown"
-    heading = tag("h1", f"{status.host} ", badge(word))
+    heading = tag("h1", status.host, SPACE, badge(word))
     return page(
+        Frame(status.version, now, full),
         title=f"{word}: {status.host} - iowarden",
         heading=heading,
-        at_seconds=now,
         here="/",
-        version=status.version,
         sections=_SECTIONS,
-        full=full,
         content=(
             _now(found, word, note),
             _writeback(found.machine.writeback),
@@ -101,7 +104,7 @@ def render(
             _drives(found, temperatures, history_note),
             _arrays(found),
             _events(found.events, now),
-            _service(found, full=full),
+            _service(found),
         ),
     )
 
@@ -109,11 +112,6 @@ def render(
 def drive_link(label: str, shown: str = "") -> Markup:
     """Return a link to the page of a drive."""
     return link(Markup(f"/drive/{quote(label, safe='')}"), shown or label) if label else text(shown)
-
-
-def incident_link(identifier: str, shown: str = "") -> Markup:
-    """Return a link to the page of an incident."""
-    return link(Markup(f"/incident/{quote(identifier, safe='')}"), shown or identifier)
 
 
 # --- what is wrong now
@@ -137,8 +135,12 @@ def _now(found: IndexPage, word: str, note: str) -> Markup:
         listed(f"Problem of the service: {each}" for each in status.problems),
         _reload(status),
         *(_incident(each, now) for each in found.incidents),
-        table("More open incidents", others, _incident_columns(now)) if others else None,
-        table("Alerts without an incident", alone, _alert_columns(now)) if alone else None,
+        table("More open incidents", others, _incident_columns(now), stack=True)
+        if others
+        else None,
+        table("Alerts without an incident", alone, _alert_columns(now), stack=True)
+        if alone
+        else None,
         table(
             "Programs that cannot be killed (a sign of a failing disk)",
             status.probe.stuck,
@@ -155,6 +157,11 @@ def _now(found: IndexPage, word: str, note: str) -> Markup:
 
 
 _WORDS = frozenset({"critical", "warning", "ok"})
+
+
+def _long(caption: str, rows: Sequence[Shown], of: Columns[Shown]) -> Markup | None:
+    """Return a table of long texts; None without rows."""
+    return table(caption, rows, of, stack=True) if rows else None
 
 
 def _verdict(status: Status) -> str:
@@ -185,7 +192,7 @@ def _incident(found: IncidentDetail, now: float) -> Markup:
         tag(
             "h3",
             badge(line.severity or "notice"),
-            " ",
+            SPACE,
             incident_link(line.identifier, title),
         ),
         tag(
@@ -199,7 +206,7 @@ def _incident(found: IncidentDetail, now: float) -> Markup:
     )
 
 
-def _incident_columns(now: float):  # noqa: ANN202 - of table
+def _incident_columns(now: float) -> Columns[IncidentLine]:
     of = columns.of_incidents(now)
     return {
         "severity": ("", lambda i: badge(i.severity or "notice")),
@@ -210,7 +217,7 @@ def _incident_columns(now: float):  # noqa: ANN202 - of table
     }
 
 
-def _alert_columns(now: float):  # noqa: ANN202 - of table
+def _alert_columns(now: float) -> Columns[AlertLine]:
     of = columns.of_alerts(now)
 
     def state(alert: AlertLine) -> str:
@@ -271,7 +278,8 @@ def _writeback(found: WritebackLine) -> Markup:
         tag("p", tag("strong", head)),
         chart.meter(ratio, None if freerun is None else freerun / limit, head),
         pairs(facts),
-        course or tag("p", "The course of the last 15 minutes: not enough data yet.", class_="soft"),
+        course
+        or tag("p", "The course of the last 15 minutes: not enough data yet.", class_="soft"),
     )
 
 
@@ -310,7 +318,7 @@ def _state(node: StorageNode) -> str | Markup:
     return "as above" if node.repeated else "ok"
 
 
-_NODES = {
+_NODES: Columns[StorageNode] = {
     "name": (HEAD, _node),
     "kind": (KEY, lambda n: n.kind),
     "size": (NUMBER, lambda n: "" if n.size_bytes is None else size(n.size_bytes)),
@@ -355,7 +363,7 @@ def _hang(device: DeviceLine) -> str | Markup:
     return text(f"{seconds:.0f} s") if seconds >= 1 else ""
 
 
-_DEVICES = {
+_DEVICES: Columns[DeviceLine] = {
     "device": (HEAD, lambda d: Row(drive_link(d.disk, d.device))),
     "utilization": (
         NUMBER,
@@ -389,7 +397,7 @@ def _drives(
         low, high = min(v for _, v in values), max(v for _, v in values)
         return chart.sparkline(values, f"{low:g} to {high:g} C in 30 days")
 
-    of = {
+    of: Columns[DiskLine] = {
         "disk": (HEAD, lambda d: Row(drive_link(d.disk, d.device or d.access_method or d.slot))),
         "serial": (KEY, lambda d: d.disk),
         "model": (KEY, lambda d: d.model),
@@ -401,7 +409,10 @@ def _drives(
             lambda d: "" if d.temperature_celsius is None else f"{d.temperature_celsius:g} C",
         ),
         "30 days": ("", course),
-        "power-on": (NUMBER, lambda d: "" if d.power_on_hours is None else f"{d.power_on_hours:g} h"),
+        "power-on": (
+            NUMBER,
+            lambda d: "" if d.power_on_hours is None else f"{d.power_on_hours:g} h",
+        ),
         "alerts": (WIDE, lambda d: ", ".join(d.alerts)),
     }
     looked = disks.discovered_seconds
@@ -410,7 +421,7 @@ def _drives(
     return section(
         "drives",
         "Drives",
-        tag("p", badge(disks.status or "unknown"), " ", disks.summary) if disks.summary else None,
+        tag("p", badge(disks.status or "unknown"), SPACE, disks.summary) if disks.summary else None,
         listed(disks.problems),
         table("Drives, those with a problem first", rows[:MAX_ROWS], of)
         if rows
@@ -418,8 +429,8 @@ def _drives(
         folded(f"{len(others)} more", table("Other drives", others, of)) if others else None,
         tag(
             "p",
-            f"Last disk discovery: {when}. ",
-            f"Temperatures of 30 days: {history_note}" if history_note else "",
+            f"Last disk discovery: {when}."
+            + (f" Temperatures of 30 days: {history_note}" if history_note else ""),
             class_="soft",
         ),
     )
@@ -466,7 +477,7 @@ def _activity(line: ArrayLine) -> str:
     return f"{line.activity}{done}" + ("" if speed is None else f", {size(speed)}/s")
 
 
-_ARRAYS = {
+_ARRAYS: Columns[ArrayLine] = {
     "name": (HEAD, lambda a: a.name),
     "kind": (KEY, lambda a: a.kind),
     "state": ("", _array_state),
@@ -490,23 +501,7 @@ def _events(events: Sequence[EventLine], now: float) -> Markup:
     )
 
 
-def event_table(caption: str, events: Sequence[EventLine], now: float) -> Markup:
-    """Return events as a table."""
-    return table(
-        caption,
-        events,
-        {
-            "time": (HEAD, lambda e: Row(since_text(e.at_seconds, now), KEY)),
-            "severity": ("", lambda e: badge(e.severity) if e.severity else ""),
-            "source": (KEY, lambda e: e.source),
-            "object": (WIDE, lambda e: e.object),
-            "text": (WIDE, lambda e: e.text),
-            "count": (NUMBER, lambda e: str(e.count) if e.count > 1 else ""),
-        },
-    )
-
-
-def _service(found: IndexPage, *, full: bool) -> Markup:
+def _service(found: IndexPage) -> Markup:
     status = found.status
     now = status.now_seconds
     sources = sorted(found.machine.sources, key=lambda s: (not s.silent, s.name))
@@ -567,7 +562,7 @@ def _probe(status: Status) -> str:
     return f"not connected: {error}" if error else "not connected"
 
 
-def _sources(errors: Mapping[str, str]):  # noqa: ANN202 - of table
+def _sources(errors: Mapping[str, str]) -> Columns[SourceState]:
     def outcome(source: SourceState) -> str | Markup:
         return badge("unknown", source.outcome) if source.silent else source.outcome
 
@@ -587,7 +582,7 @@ def _count(value: int) -> str:
     return str(value) if value else ""
 
 
-_RULES = {
+_RULES: Columns[RuleGroupLine] = {
     "group": (HEAD, lambda g: g.name),
     "rules": (NUMBER, lambda g: str(g.rules)),
     "interval": (NUMBER, lambda g: span(g.interval_seconds)),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.daemon.page.html import Markup, join, paragraph, tag, text
+from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag, text
 from iowarden.daemon.page.style import STYLE
-from iowarden.daemon.terminal.console import at_text
+from iowarden.daemon.terminal.console import at_text, since_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from iowarden.daemon.control.documents import EventLine
 
 Shown = TypeVar("Shown")
+Columns = Mapping[str, tuple[str, Callable[[Shown], str]]]
+"""Kind and cell by title."""
 WORDS = frozenset({"critical", "warning", "notice", "info", "ok", "unknown"})
 NUMBER, WIDE, KEY, HEAD = "n", "w", "k", "h"
 """Kinds of columns: figures at the right, texts that wrap, names that do not, the row's name."""
@@ -36,19 +42,24 @@ def section(identifier: str, title: str, *content: Markup | None) -> Markup:
 def table(
     caption: str,
     rows: Sequence[Shown],
-    columns: Mapping[str, tuple[str, Callable[[Shown], str | Markup]]],
+    columns: Columns[Shown],
+    *,
+    stack: bool = False,
 ) -> Markup:
     """Return a table, which a keyboard can scroll where it is wider than the screen.
 
-    `columns`: kind and cell by title; without columns that are empty in every row.
+    Without columns that are empty in every row. `stack`: on a phone each row is a block, since its
+    texts are long.
     """
     cells = {title: [cell(row) for row in rows] for title, (_, cell) in columns.items()}
     shown = [title for title in columns if any(cells[title])]
     kinds = {title: columns[title][0] for title in shown}
-    head = join(*[
-        tag("th", title, scope="col", class_="n" if kinds[title] == NUMBER else None)
-        for title in shown
-    ])
+    head = join(
+        *[
+            tag("th", title, scope="col", class_="n" if kinds[title] == NUMBER else None)
+            for title in shown
+        ]
+    )
     body = []
     for number in range(len(rows)):
         parts = []
@@ -65,13 +76,14 @@ def table(
         tag("caption", caption),
         tag("thead", tag("tr", head)),
         Markup(f"<tbody>{''.join(body)}</tbody>"),
+        class_="stack" if stack else None,
     )
     return tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label=caption)
 
 
-def _cell(kind: str, content: str) -> str:
+def _cell(kind: str, content: str) -> Markup:
     shown = content if isinstance(content, Markup) else text(content)
-    return f'<td class="{kind}">{shown}</td>' if kind else f"<td>{shown}</td>"
+    return Markup(f'<td class="{kind}">{shown}</td>' if kind else f"<td>{shown}</td>")
 
 
 class Row(Markup):
@@ -80,11 +92,28 @@ class Row(Markup):
     __slots__ = ("kind",)
     kind: str
 
-    def __new__(cls, content: str, kind: str = "") -> Row:
+    def __new__(cls, content: str, kind: str = "") -> Row:  # noqa: PYI034 - Self is of Python 3.11
         """Escape what is no markup."""
         own = super().__new__(cls, content if isinstance(content, Markup) else text(content))
         own.kind = kind
         return own
+
+
+def event_table(caption: str, events: Sequence[EventLine], now: float) -> Markup:
+    """Return events as a table."""
+    return table(
+        caption,
+        events,
+        {
+            "time": (HEAD, lambda e: Row(since_text(e.at_seconds, now), KEY)),
+            "severity": ("", lambda e: badge(e.severity) if e.severity else ""),
+            "source": (KEY, lambda e: e.source),
+            "object": (WIDE, lambda e: e.object),
+            "text": (WIDE, lambda e: e.text),
+            "count": (NUMBER, lambda e: str(e.count) if e.count > 1 else ""),
+        },
+        stack=True,
+    )
 
 
 def block(content: str) -> Markup:
@@ -96,8 +125,13 @@ def block(content: str) -> Markup:
         if commands:
             lines = "\n".join(paragraph(line) for line in commands)
             parts.append(
-                tag("pre", tag("code", Markup(lines)), tabindex=0, aria_label="commands",
-                    role="region")
+                tag(
+                    "pre",
+                    tag("code", Markup(lines)),
+                    tabindex=0,
+                    aria_label="commands",
+                    role="region",
+                )
             )
             commands.clear()
 
@@ -132,17 +166,25 @@ def folded(title: str, *content: Markup | None) -> Markup:
     return tag("details", tag("summary", title), *content) if any(content) else Markup("")
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What every page says of itself: the version, when its state was, Unix seconds, who reads."""
+
+    version: str
+    at_seconds: float
+    full: bool
+    """False: anonymous readers."""
+
+
 def page(
+    frame: Frame,
     *,
     title: str,
     heading: Markup,
-    at_seconds: float,
     here: str,
-    version: str,
     content: Iterable[Markup | None],
     sections: Iterable[tuple[str, str]] = (),
     home: bool = False,
-    full: bool = True,
 ) -> bytes:
     """Return a complete page. `here` is its own address; `sections`: identifier and title."""
     items = [tag("li", link("/", "Overview"))] if home else []
@@ -163,7 +205,7 @@ def page(
             tag(
                 "div",
                 heading,
-                tag("span", f"State of {at_text(at_seconds)}", class_="at"),
+                tag("span", f"State of {at_text(frame.at_seconds)}", class_="at"),
                 tag("a", "Reload", href=here),
                 class_="top",
             ),
@@ -174,9 +216,12 @@ def page(
             "footer",
             tag(
                 "p",
-                f"iowarden {version}; ",
+                f"iowarden {frame.version};",
+                SPACE,
                 link("/metrics", "metrics"),
-                "" if full else "; kernel lines, file names, programs and reasons are not shown"
+                ""
+                if frame.full
+                else "; kernel lines, file names, programs and reasons are not shown"
                 " here: 'iowarden status' and 'iowarden incident show' on the host show them",
             ),
         ),

@@ -18,7 +18,7 @@ from iowarden.daemon.control.page_documents import DrivePage, IncidentPage, Inde
 from iowarden.daemon.page import drive, incident, index
 from iowarden.daemon.page.desk import PageKind, PageReply, PageRequest
 from iowarden.daemon.page.html import tag
-from iowarden.daemon.page.layout import page
+from iowarden.daemon.page.layout import Frame, page
 from iowarden.daemon.storage import event_rows, history_courses
 from iowarden.daemon.storage.event_rows import EventFilter
 from iowarden.daemon.storage.history_reader import HistoryReader
@@ -38,7 +38,7 @@ MAX_KEY_CHARACTERS = 256
 MAX_PAGES = 64
 """Pages that are kept, for the cache and for a loop that does not answer."""
 _DAY = 86_400.0
-_NOT_AVAILABLE = "not available"
+_NOT_AVAILABLE = "history not available"
 _T = TypeVar("_T")
 
 
@@ -176,9 +176,7 @@ class StatusPages:
         if not self._full:
             return content
         wanted = EventFilter(
-            EventQuery(
-                incident_answers.SHOWN_EVENTS, incident=content.detail.line.identifier
-            )
+            EventQuery(incident_answers.SHOWN_EVENTS, incident=content.detail.line.identifier)
         )
 
         def read(path: str) -> list[EventLine]:
@@ -195,17 +193,18 @@ class StatusPages:
         rows, why = replies.get()  # prefetch always answers, at the latest after its patience
         if not why:
             return rows, ""
-        return rows, f"history {_NOT_AVAILABLE}: {why}" if self._full else f"history {_NOT_AVAILABLE}"
+        return (
+            rows,
+            f"history {_NOT_AVAILABLE}: {why}" if self._full else f"history {_NOT_AVAILABLE}",
+        )
 
     def _message(self, title: str, text: str) -> bytes:
         return page(
+            Frame(self._version, time.time(), self._full),
             title=f"{title} - {self._host} - iowarden",
             heading=tag("h1", title),
-            at_seconds=time.time(),
             here="/",
-            version=self._version,
             home=True,
-            full=self._full,
             content=(tag("section", tag("p", text)),),
         )
 

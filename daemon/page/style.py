@@ -44,7 +44,8 @@ nav a{display:inline-block;padding:.3rem .5rem;margin-left:-.5rem}
 section,.card{background:var(--card);border:1px solid var(--line);border-radius:.5rem;
 padding:1rem;margin:1rem 0}
 section>.card{background:none;margin:.8rem 0 0}
-.state{display:block;border-left:.4rem solid;font-size:1.1rem;font-weight:600}
+.state{display:block;padding:.6rem .8rem;border-radius:.3rem;
+border-left:.4rem solid;font-size:1.1rem;font-weight:600}
 .state p{margin:0}
 p{margin:.3rem 0;overflow-wrap:anywhere}
 .soft,caption,dt{color:var(--soft)}
@@ -63,7 +64,8 @@ white-space:nowrap}
 .incident.warning{border-left-color:var(--warning)}
 .incident.notice,.incident.info{border-left-color:var(--notice)}
 .incident{color:var(--text)}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto;margin-top:.8rem}
+li strong{font-weight:600}
 table{border-collapse:collapse;width:100%;font-size:.92rem}
 caption{text-align:left;padding-bottom:.3rem}
 th,td{text-align:left;padding:.3rem .7rem .3rem 0;border-bottom:1px solid var(--line);
@@ -95,7 +97,12 @@ figure{margin:0}figcaption{color:var(--soft);font-size:.92rem}
 footer{color:var(--soft);font-size:.9rem;padding-bottom:2rem}
 @media(max-width:40rem){body{font-size:15px}section,.card{padding:.75rem}
 .top .at{margin-left:0;width:100%}dl{grid-template-columns:1fr}dt{margin-top:.3rem}
-section>.card{padding:.6rem}}
+section>.card{padding:.6rem}
+.stack thead{position:absolute;left:-999rem}
+.stack tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--line)}
+.stack tr:last-child{border:0}
+.stack th,.stack td{display:inline-block;border:0;padding:0 .6rem 0 0}
+.stack .w{display:block;min-width:0}}
 @media print{nav,.skip{display:none}body{background:none}}
 """
 _DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()

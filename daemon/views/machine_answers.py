@@ -312,8 +312,8 @@ def _tops(
     same: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for point, parts in below.items():
         same[tuple(dict.fromkeys(parts))].append(point)
-    for parts, points in sorted(same.items(), key=lambda each: min(each[1])):
-        yield tuple(sorted(points, key=lambda p: (len(p), p))), parts, kinds[points[0]]
+    for names_below, points in sorted(same.items(), key=lambda each: min(each[1])):
+        yield tuple(sorted(points, key=lambda p: (len(p), p))), names_below, kinds[points[0]]
     for swap in topology.swaps:
         if swap.block:
             yield ("swap",), (topology.kernel_name(swap.path),), "swap"

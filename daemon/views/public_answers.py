@@ -16,7 +16,6 @@ from iowarden.daemon.storage.event_rows import OWN
 from iowarden.rules.advice import advice
 from iowarden.rules.events import hung
 from iowarden.rules.incidents import silences
-from iowarden.rules.incidents.model import Incident, IncidentMember
 from iowarden.rules.notices import report
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.events.event_table import EventRule
     from iowarden.rules.incidents.causes import Key
-    from iowarden.rules.incidents.model import DueNotice
+    from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
     from iowarden.rules.notice import Evidence, Notice
 
 HIDDEN = "not shown without authentication"

@@ -16,7 +16,6 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, HttpServer
 from iowarden.daemon.http.page_access import PageAccess
 from iowarden.daemon.page import style
-from iowarden.daemon.page.desk import PageRequest
 from iowarden.daemon.page.pages import Rendered, StatusPages
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.recording.recording import RecordingStep
     from iowarden.daemon.config.schema import Address
+    from iowarden.daemon.page.desk import PageRequest
 
 PAGE_SIZE_BYTES = 4096
 HOST = "db1.example.com"
@@ -43,7 +43,8 @@ class PlayedService:
     ) -> None:
         """Play the steps to their end; `directory` is where history.db would be."""
         config = parse_config(
-            f"host: {HOST}\nstate_directory: {directory}\nmail: {{to: root@mail.example.com}}\n{settings}",
+            f"host: {HOST}\nstate_directory: {directory}\n"
+            f"mail: {{to: root@mail.example.com}}\n{settings}",
             "test",
         )
         self.clock, root = PlayedClock(), RecordedMachine(PAGE_SIZE_BYTES)
