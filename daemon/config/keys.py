@@ -363,10 +363,9 @@ KEYS = (
         " file names, names of programs and units, receivers and the reasons of silences, and needs"
         " authentication: 'basic_auth_users' or required client certificates in 'web_config'."
         " 'off': no page.",
-        "summary",
     ),
     Key(
-        "http.hosts", _HOSTS, "", "[db1.example.com, storage.example.com]",
+        "http.hosts", _HOSTS, "", "storage.example.com",
         "Names of this host in the address of the status page, in addition to IP addresses,"
         " localhost, 'host' and the kernel's host name; a request for another name is refused, so"
         " that no page of another site can read it (DNS rebinding).",

@@ -58,7 +58,7 @@ class PageAccess:
 
 
 def is_page(path: str) -> bool:
-    """Whether a request is for a page, so that it is not served beside '/metrics'."""
+    """Whether a request is for a page, and is served apart from '/metrics'."""
     return path == "/" or path.startswith(("/incident/", "/drive/"))
 
 

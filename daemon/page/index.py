@@ -131,7 +131,7 @@ def _now(found: IndexPage, word: str, note: str) -> Markup:
     return section(
         "now",
         "What is wrong now",
-        tag("div", *texts, class_=f"state {word if word in _WORDS else 'unknown'}"),
+        tag("div", *texts, class_=f"state {word if word in _COLOURED else 'unknown'}"),
         listed(f"Problem of the service: {each}" for each in status.problems),
         _reload(status),
         *(_incident(each, now) for each in found.incidents),
@@ -156,7 +156,7 @@ def _now(found: IndexPage, word: str, note: str) -> Markup:
     )
 
 
-_WORDS = frozenset({"critical", "warning", "ok"})
+_COLOURED = frozenset({"critical", "warning", "ok"})
 
 
 def _long(caption: str, rows: Sequence[Shown], of: Columns[Shown]) -> Markup | None:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 Shown = TypeVar("Shown")
 Columns = Mapping[str, tuple[str, Callable[[Shown], str]]]
 """Kind and cell by title."""
-WORDS = frozenset({"critical", "warning", "notice", "info", "ok", "unknown"})
+STATES = frozenset({"critical", "warning", "notice", "info", "ok", "unknown"})
 NUMBER, WIDE, KEY, HEAD = "n", "w", "k", "h"
 """Kinds of columns: figures at the right, texts that wrap, names that do not, the row's name."""
 
 
 def badge(word: str, shown: str = "") -> Markup:
-    """Return a word on its colour; the word alone says the same."""
-    return tag("span", shown or word, class_=f"badge {word if word in WORDS else 'notice'}")
+    """Return a word on its colour; the word alone has the same meaning."""
+    return tag("span", shown or word, class_=f"badge {word if word in STATES else 'notice'}")
 
 
 def link(target: str, shown: str) -> Markup:
@@ -168,7 +168,7 @@ def folded(title: str, *content: Markup | None) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What every page says of itself: the version, when its state was, Unix seconds, who reads."""
+    """Version, time of the state as Unix seconds, and whether its reader is authenticated."""
 
     version: str
     at_seconds: float

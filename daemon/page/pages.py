@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from iowarden.daemon.control.documents import EventQuery
 from iowarden.daemon.control.page_documents import DrivePage, IncidentPage, IndexPage
 from iowarden.daemon.page import drive, incident, index
-from iowarden.daemon.page.desk import PageKind, PageReply, PageRequest
+from iowarden.daemon.page.builder import PageKind, PageReply, PageRequest
 from iowarden.daemon.page.html import tag
 from iowarden.daemon.page.layout import Frame, page
 from iowarden.daemon.storage import event_rows, history_courses
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iowarden.daemon.control.documents import EventLine
-    from iowarden.daemon.page.desk import PageContent
+    from iowarden.daemon.page.builder import PageContent
 
 CACHE_SECONDS = 1.0
 LOOP_SECONDS = 2.0
@@ -36,14 +36,14 @@ LOOP_SECONDS = 2.0
 HISTORY_SECONDS = 0.2
 MAX_KEY_CHARACTERS = 256
 MAX_PAGES = 64
-"""Pages that are kept, for the cache and for a loop that does not answer."""
+"""Limit of stored pages, for the cache and for a loop that does not answer."""
 _DAY = 86_400.0
 _NOT_AVAILABLE = "history not available"
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Stored:
     """A page's documents, and its HTML."""
 
     at_seconds: float
@@ -83,7 +83,7 @@ class StatusPages:
         self._clock = clock
         self._history = HistoryReader(history_path, history_seconds)
         self._lock = threading.Lock()
-        self._kept: dict[tuple[PageKind, str], _Kept] = {}
+        self._stored: dict[tuple[PageKind, str], _Stored] = {}
         self._waiting: queue.SimpleQueue[PageReply] | None = None
         """Where the loop's reply to the last request will come that was not answered in time."""
 
@@ -96,9 +96,9 @@ class StatusPages:
             return self._get(found)
 
     def _get(self, wanted: tuple[PageKind, str]) -> Rendered:
-        kept = self._kept.get(wanted)
-        if kept is not None and 0 <= self._clock() - kept.at_seconds < CACHE_SECONDS:
-            return Rendered(200, kept.html)
+        stored = self._stored.get(wanted)
+        if stored is not None and 0 <= self._clock() - stored.at_seconds < CACHE_SECONDS:
+            return Rendered(200, stored.html)
         reply = self._documents(wanted)
         if reply is None or reply.error:
             why = (
@@ -106,21 +106,21 @@ class StatusPages:
                 if reply is None
                 else f"this page could not be made: {reply.error}"
             )
-            if kept is None:
+            if stored is None:
                 return Rendered(503, self._message("Not available now", f"{why}. Reload."))
-            late = self._clock() - kept.at_seconds
+            late = self._clock() - stored.at_seconds
             return Rendered(
-                200, self._render(kept.content, f"Not current, {late:.0f} s old: {why}.")
+                200, self._render(stored.content, f"Not current, {late:.0f} s old: {why}.")
             )
         if reply.content is None:
             what = "incident" if wanted[0] is PageKind.INCIDENT else "drive"
             text = f"There is no such {what}, or no longer."
             return Rendered(404, self._message(f"No such {what}", text))
         html = self._render(reply.content)
-        self._kept.pop(wanted, None)
-        while len(self._kept) >= MAX_PAGES:
-            del self._kept[next(iter(self._kept))]
-        self._kept[wanted] = _Kept(self._clock(), reply.content, html)
+        self._stored.pop(wanted, None)
+        while len(self._stored) >= MAX_PAGES:
+            del self._stored[next(iter(self._stored))]
+        self._stored[wanted] = _Stored(self._clock(), reply.content, html)
         return Rendered(200, html)
 
     def _documents(self, wanted: tuple[PageKind, str]) -> PageReply | None:

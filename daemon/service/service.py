@@ -18,7 +18,7 @@ from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
 from iowarden.daemon.notify import delivery, stored_mails
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.message import recipients
-from iowarden.daemon.page.desk import PageDesk, PageRequest
+from iowarden.daemon.page.builder import PageBuilder, PageRequest
 from iowarden.daemon.polling.io_watch import IoRead, IoWatch
 from iowarden.daemon.service import (
     flight_recorder,
@@ -264,7 +264,7 @@ class Service:
         self._scans.groups = parts.config.scans
         self._scans.report = self._event_pipeline.add
         self._scans.self_tests = lambda: self._self_tests.runs
-        self._pages = PageDesk(
+        self._pages = PageBuilder(
             self._known,
             self._situation.facts,
             engine.hub,

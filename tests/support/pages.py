@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.recording.recording import RecordingStep
     from iowarden.daemon.config.schema import Address
-    from iowarden.daemon.page.desk import PageRequest
+    from iowarden.daemon.page.builder import PageRequest
 
 PAGE_SIZE_BYTES = 4096
 HOST = "db1.example.com"

@@ -65,7 +65,7 @@ class PageRequest:
 
 
 @dataclass(slots=True)
-class PageDesk:
+class PageBuilder:
     """Answers requests; holds the course of the last 15 minutes."""
 
     known: Callable[[float], ViewInputs]
