@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from iowarden.daemon.page import chart
-from iowarden.daemon.page.html import SPACE, Markup, paragraph, tag
-from iowarden.daemon.page.incident import incident_link
-from iowarden.daemon.page.layout import (
+from iowarden.daemon.page.frame import (
     HEAD,
     KEY,
     NUMBER,
@@ -23,6 +21,8 @@ from iowarden.daemon.page.layout import (
     section,
     table,
 )
+from iowarden.daemon.page.html import SPACE, Markup, paragraph, tag
+from iowarden.daemon.page.incident import incident_link
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.console import since_text, span
 from iowarden.rules.quantity import quantity

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag
-from iowarden.daemon.page.layout import (
+from iowarden.daemon.page.frame import (
     HEAD,
     KEY,
     NUMBER,
@@ -24,8 +23,9 @@ from iowarden.daemon.page.layout import (
     section,
     table,
 )
+from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
-from iowarden.daemon.terminal.console import at_text, since_text
+from iowarden.daemon.terminal.console import at_text, since_text, span
 
 if TYPE_CHECKING:
     from iowarden.daemon.control.documents import IncidentDetail, MemberLine
@@ -41,7 +41,7 @@ def render(found: IncidentPage, *, full: bool = True, note: str = "") -> bytes:
     line, now = detail.line, detail.now_seconds
     closed = line.closed_seconds is not None
     word = "closed" if closed else line.severity
-    title = line.summary or next((m.summary or m.name for m in detail.members), line.object)
+    title = incident_title(detail)
     known = line.acknowledged
     shown = "" if known is None else f"at {since_text(known.at_seconds, now)} {known.who}"
     shown = f"{shown}: {known.reason}" if known is not None and known.reason else shown
@@ -91,6 +91,15 @@ def incident_link(identifier: str, shown: str = "") -> Markup:
 def address(identifier: str) -> Markup:
     """Return the path of the page of an incident."""
     return Markup(f"/incident/{quote(identifier, safe='')}")
+
+
+def incident_title(found: IncidentDetail) -> str:
+    """Return what is wrong in one line, or was."""
+    line = found.line
+    title = line.summary or next((m.summary or m.name for m in found.members), line.object)
+    if line.cleared_seconds is not None and line.closed_seconds is None:
+        return f"cleared {span(found.now_seconds - line.cleared_seconds)} ago; was: {title}"
+    return title
 
 
 def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup:

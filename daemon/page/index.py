@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from iowarden.daemon.page import chart
-from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag, text
-from iowarden.daemon.page.incident import advice_and_evidence, incident_link
-from iowarden.daemon.page.layout import (
+from iowarden.daemon.page.frame import (
     HEAD,
     KEY,
     NUMBER,
@@ -26,6 +24,12 @@ from iowarden.daemon.page.layout import (
     pairs,
     section,
     table,
+)
+from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag, text
+from iowarden.daemon.page.incident import (
+    advice_and_evidence,
+    incident_link,
+    incident_title,
 )
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.console import since_text, span
@@ -182,18 +186,16 @@ def _reload(status: Status) -> Markup | None:
 
 def _incident(found: IncidentDetail, now: float) -> Markup:
     line = found.line
-    title = line.summary or next((m.summary or m.name for m in found.members), line.object)
-    states = [] if line.firing else ["not resolved yet"]
-    if line.acknowledged is not None:
-        states.append("acknowledged")
+    states = ["acknowledged"] if line.acknowledged is not None else []
     states += ["silenced"] if line.silences else []
+    states += [] if line.firing else ["not resolved yet"]
     return tag(
         "article",
         tag(
             "h3",
             badge(line.severity or "notice"),
             SPACE,
-            incident_link(line.identifier, title),
+            incident_link(line.identifier, incident_title(found)),
         ),
         tag(
             "p",
@@ -315,7 +317,7 @@ def _used(node: StorageNode) -> str:
 def _state(node: StorageNode) -> str | Markup:
     if node.severity:
         return badge(node.severity)
-    return "as above" if node.repeated else "ok"
+    return "as above" if node.repeated else "no alert"
 
 
 _NODES: Columns[StorageNode] = {
@@ -496,7 +498,7 @@ def _events(events: Sequence[EventLine], now: float) -> Markup:
         "Latest events",
         event_table("Latest events, the newest first", events, now)
         if events
-        else tag("p", "No event since the service started."),
+        else tag("p", "No storage event since the service started."),
         tag("p", "Older ones: iowarden events", class_="soft"),
     )
 

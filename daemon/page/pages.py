@@ -17,8 +17,8 @@ from iowarden.daemon.control.documents import EventQuery
 from iowarden.daemon.control.page_documents import DrivePage, IncidentPage, IndexPage
 from iowarden.daemon.page import drive, incident, index
 from iowarden.daemon.page.builder import PageKind, PageReply, PageRequest
+from iowarden.daemon.page.frame import Frame, page
 from iowarden.daemon.page.html import tag
-from iowarden.daemon.page.layout import Frame, page
 from iowarden.daemon.storage import event_rows, history_courses
 from iowarden.daemon.storage.event_rows import EventFilter
 from iowarden.daemon.storage.history_reader import HistoryReader

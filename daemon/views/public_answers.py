@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from iowarden.rules.notice import Evidence, Notice
 
 HIDDEN = "not shown without authentication"
+USER = "a user"
 LABELS = frozenset(
     "action against alertname alertstate array attribute battery cause collector condition"
     " controller counter devid device devices disk driver fsid fstype host id instance job kind"
@@ -55,8 +56,8 @@ def public(
     return replace(
         known,
         silences=silences.Silences(
-            tuple(replace(s, reason="", who="") for s in known.silences.silences),
-            tuple(replace(a, reason="", who="") for a in known.silences.acknowledgements),
+            tuple(replace(s, reason="", who=USER) for s in known.silences.silences),
+            tuple(replace(a, reason="", who=USER) for a in known.silences.acknowledgements),
         ),
         mail=replace(known.mail, receiver="", error=""),
         probe=documents.ProbeLine(connected=known.probe.connected),

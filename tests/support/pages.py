@@ -6,9 +6,15 @@ import dataclasses
 import queue
 from typing import TYPE_CHECKING
 
+from support import drives, machine
+from support.attached import probe_answer
+from support.kmsg import BOOT_ID
 from support.lives import _events, _Frames, _Log, _rules
+from support.recordings import steps
 
 from iowarden.collectors.recording.player import RecordedMachine
+from iowarden.collectors.smart import smartctl_runner
+from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.http import page_access
@@ -24,7 +30,7 @@ from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from iowarden.collectors.recording.recording import RecordingStep
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.page.builder import PageRequest
 
 PAGE_SIZE_BYTES = 4096
+STEP_SECONDS = 4
 HOST = "db1.example.com"
 
 
@@ -77,6 +84,7 @@ class PlayedService:
             )
         )
         self.service.run(None)
+        self.service.loop.stopping = None
         self.pages = StatusPages(
             self.answer, str(directory / "history.db"), HOST, "1.2.3", full=full
         )
@@ -105,3 +113,44 @@ class PlayedService:
         access = PageAccess(get, style.POLICY, page_access.names(HOST))
         app = App("1.2.3", self.exposition.render, str, str, str, pages=access)
         return HttpServer((address,), app, parse_config("", "none").http, self.log.append)
+
+
+def rack(
+    disks: int,
+    seconds: int = 60,
+    events: Mapping[int, Mapping[str, str | bytes | None]] = {},
+    smart: Callable[[str], str] = drives.ata,
+) -> list[RecordingStep]:
+    """Return a recording of a machine with so many disks, each with SMART data.
+
+    `events` are files that change at a second; `smart` returns smartctl's output by serial number.
+    """
+    found: dict[str, str | bytes | None] = {**machine.files(disks)}
+    names = [machine.disk_name(number) for number in range(disks)]
+    for name in names:
+        found[f"/sys/block/{name}/device/vpd_pg80"] = serial_page(f"S-{name}")
+        for kind in ("scsi", "sat", ""):
+            method = AccessMethod(f"/dev/{name}", kind)
+            found |= probe_answer(
+                *smartctl_runner.command(method, "full"), stdout=smart(f"S-{name}")
+            )
+    found |= {"/proc/sys/kernel/random/boot_id": f"{BOOT_ID}\n", "/.kmsg": ""}
+    frames = [(10_000.0, found)]
+    for second in range(STEP_SECONDS, seconds + 1, STEP_SECONDS):
+        changed = {**machine.counters(disks, second)}
+        for at, files in events.items():
+            changed |= files if second - STEP_SECONDS < at <= second else {}
+        frames.append((10_000.0 + second, changed))
+    return list(steps(frames))
+
+
+def serial_page(serial: str) -> bytes:
+    """Return the SCSI page with a serial number."""
+    return b"\0\x80\0" + bytes([len(serial.encode())]) + serial.encode()
+
+
+def printed(*lines: str, second: int = 20) -> dict[str, str | bytes | None]:
+    """Return the kernel's log with lines of a second of the recording."""
+    at = round((10_000.0 + second - 0.5) * 1e6)
+    records = [f"3,{number},{at + number},-;{line}\n" for number, line in enumerate(lines, 1)]
+    return {"/.kmsg": "".join(records)}
