@@ -209,7 +209,7 @@ def _attributes(detail: DiskDetail) -> Markup | None:
                 "worst": (NUMBER, lambda a: a.worst),
                 "threshold": (NUMBER, lambda a: a.threshold),
                 "when failed": ("", failed),
-                "raw": (KEY, lambda a: a.raw),
+                "raw": (NUMBER, lambda a: a.raw),
             },
         ),
     )
@@ -235,7 +235,7 @@ def _tests(found: DrivePage) -> Markup:
             )
         )
     scan = found.scan
-    if scan is not None:
+    if scan is not None and (scan.started_seconds is not None or scan.next_seconds is not None):
         parts.append(
             table(
                 "Surface scan",

@@ -8,7 +8,6 @@ from urllib.parse import quote
 from iowarden.daemon.page.frame import (
     HEAD,
     KEY,
-    NUMBER,
     WIDE,
     Frame,
     Row,
@@ -171,7 +170,7 @@ def _members(detail: IncidentDetail, now: float) -> Markup:
                 lambda m: "" if m.cleared_seconds is None else since_text(m.cleared_seconds, now),
             ),
             "summary": (WIDE, lambda m: m.summary + (" [silenced]" if m.silenced else "")),
-            "events": (NUMBER, lambda m: str(m.count) if m.count else ""),
+            "events": (KEY, lambda m: f"{m.count} event{'s'[: m.count != 1]}" if m.count else ""),
         },
         stack=True,
     )

@@ -56,6 +56,9 @@ if TYPE_CHECKING:
         WritebackLine,
     )
 
+MAX_ALERTS = 12
+"""Alerts without an incident, before those below warning are folded."""
+_MAJOR = frozenset({"critical", "warning"})
 MAX_ROWS = 48
 """Rows of a table before the others are folded."""
 _FINE = frozenset({"monitored", "asleep"})
@@ -166,6 +169,20 @@ _COLOURED = frozenset({"critical", "warning", "ok"})
 def _long(caption: str, rows: Sequence[Shown], of: Columns[Shown]) -> Markup | None:
     """Return a table of long texts; None without rows."""
     return table(caption, rows, of, stack=True) if rows else None
+
+
+def _alone(alerts: Sequence[AlertLine], now: float) -> Markup:
+    """Return alerts without an incident; of a large machine the minor ones are folded."""
+    major = [a for a in alerts if a.severity in _MAJOR or a.state == "unknown"]
+    minor = [a for a in alerts if a not in major] if len(alerts) > MAX_ALERTS else []
+    shown = major if minor else alerts
+    of = _alert_columns(now)
+    return join(
+        _long("Alerts without an incident", shown, of),
+        folded(f"{len(minor)} of severity notice or info", _long("Minor alerts", minor, of))
+        if minor
+        else None,
+    )
 
 
 def _verdict(status: Status) -> str:

@@ -119,21 +119,20 @@ def rack(
     disks: int,
     seconds: int = 60,
     events: Mapping[int, Mapping[str, str | bytes | None]] = {},
-    smart: Callable[[str], str] = drives.ata,
+    smart: Callable[[str], str] | None = None,
 ) -> list[RecordingStep]:
     """Return a recording of a machine with so many disks, each with SMART data.
 
-    `events` are files that change at a second; `smart` returns smartctl's output by serial number.
+    `events` are files that change at a second; `smart` returns smartctl's output by device.
     """
     found: dict[str, str | bytes | None] = {**machine.files(disks)}
     names = [machine.disk_name(number) for number in range(disks)]
+    smart = smart or (lambda name: drives.ata(f"S-{name}", 40_000 * names.index(name)))
     for name in names:
         found[f"/sys/block/{name}/device/vpd_pg80"] = serial_page(f"S-{name}")
         for kind in ("scsi", "sat", ""):
             method = AccessMethod(f"/dev/{name}", kind)
-            found |= probe_answer(
-                *smartctl_runner.command(method, "full"), stdout=smart(f"S-{name}")
-            )
+            found |= probe_answer(*smartctl_runner.command(method, "full"), stdout=smart(name))
     found |= {"/proc/sys/kernel/random/boot_id": f"{BOOT_ID}\n", "/.kmsg": ""}
     frames = [(10_000.0, found)]
     for second in range(STEP_SECONDS, seconds + 1, STEP_SECONDS):
