@@ -101,10 +101,14 @@ class PageBuilder:
             reply = PageReply(error=f"bug: {trace(error)}")
         request.reply(reply)
 
+    def public(self, known: ViewInputs, now: float) -> ViewInputs:
+        """Return the state that anonymous readers may see."""
+        return public_answers.public(known, self.rows, lambda: self.facts(now))
+
     def _content(self, request: PageRequest, now: float) -> PageContent | None:
         known = self.known(now)
         if not request.full:
-            known = public_answers.public(known, self.rows, lambda: self.facts(now))
+            known = self.public(known, now)
         match request.kind:
             case PageKind.INDEX:
                 return self._index(known, full=request.full)

@@ -7,13 +7,15 @@ are replaced by their codes, as on the terminal; longer texts are cut with a mar
 from __future__ import annotations
 
 import html
+import re
 
 from iowarden.daemon.sanitize import one_line
 
 MAX_CHARACTERS = 256
 """Of a name or a line that the machine delivered."""
-MAX_PARAGRAPH_CHARACTERS = 4000
+MAX_PARAGRAPH_CHARACTERS = 2000
 """Of a text of iowarden, which may contain such names."""
+_LONG_WORD = re.compile(rf"\S{{{MAX_CHARACTERS + 1},}}")
 _VOID = frozenset({"meta", "br", "line", "polyline", "polygon", "rect", "circle"})
 
 
@@ -33,7 +35,8 @@ def text(content: str, max_characters: int = MAX_CHARACTERS) -> Markup:
 
 def paragraph(content: str) -> Markup:
     """Return a text of iowarden, harmless and escaped."""
-    return text(content, MAX_PARAGRAPH_CHARACTERS)
+    cut = _LONG_WORD.sub(lambda found: one_line(found[0], MAX_CHARACTERS), content)
+    return text(cut, MAX_PARAGRAPH_CHARACTERS)
 
 
 def join(*parts: str | None) -> Markup:

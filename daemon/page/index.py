@@ -142,12 +142,8 @@ def _now(found: IndexPage, word: str, note: str) -> Markup:
         listed(f"Problem of the service: {each}" for each in status.problems),
         _reload(status),
         *(_incident(each, now) for each in found.incidents),
-        table("More open incidents", others, _incident_columns(now), stack=True)
-        if others
-        else None,
-        table("Alerts without an incident", alone, _alert_columns(now), stack=True)
-        if alone
-        else None,
+        _long("More open incidents", others, _incident_columns(now)),
+        _alone(alone, now),
         table(
             "Programs that cannot be killed (a sign of a failing disk)",
             status.probe.stuck,

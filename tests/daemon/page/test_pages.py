@@ -1,0 +1,498 @@
+"""The status page of machines with faults: what a reader sees, and what none without a login."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import html
+import os
+import re
+import typing
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import drives
+from support.pages import HOST, PlayedService, printed, rack
+from support.recordings import fixture, recorded
+
+from iowarden.daemon.control.control_socket import ControlCommand
+from iowarden.daemon.control.page_documents import DrivePage, IncidentPage, IndexPage
+from iowarden.daemon.page import drive, incident, index, style
+from iowarden.daemon.page.builder import PageKind, PageReply, PageRequest
+from iowarden.daemon.page.pages import MAX_KEY_CHARACTERS, StatusPages, target
+from iowarden.daemon.storage import history_courses
+from iowarden.daemon.storage.history_db import History
+from iowarden.rules.alerting.alerts import Alert, AlertState
+from iowarden.rules.severity import Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES = (
+    "EXT4-fs error (device sdb1): ext4_lookup:1855: inode #2: comm SECRETPROG: SECRETWORD: 99",
+    "critical medium error, dev sdb, sector 12345 op 0x0:(READ) flags 0x0 phys_seg 1",
+    "INFO: task SECRETPROG:1234 blocked for more than 120 seconds.",
+    "megaraid_sas 0000:03:00.0: 1234 (1s/0x0020/CRIT) - SECRETEVENT",
+)
+SECRETS = (
+    *("SECRETPROG", "SECRETWORD", "SECRETEVENT", "SECRETREASON", "SECRETUSER", "SECRETERROR"),
+    *("inode #2", "sector 12345", "root@mail", "Maildir"),
+)
+
+
+class Outline(HTMLParser):
+    """The elements of a page, and its text."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(page.decode())
+        self.close()
+        assert self._open == [], "each element is closed"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open an element."""
+        self.tags.append((tag, dict(attrs)))
+        if tag != "meta":
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take an element without content."""
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the innermost element."""
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Take text."""
+        if "style" not in self._open:
+            self.text += data + " "
+
+
+def text(page: bytes) -> str:
+    """Return what a reader sees, with single blanks."""
+    return " ".join(Outline(page).text.split())
+
+
+def failing(name: str) -> str:
+    """Return SMART data: the third disk has pending sectors and fails."""
+    number = ord(name[-1])
+    found = drives.ata(f"S-{name}", 40_000 * number)
+    return found.replace('"passed":true', '"passed":false') if name == "sdc" else found
+
+
+def commanded(service: PlayedService, name: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - as a client sends them
+    """Have a user's command executed."""
+    replies: list[dict[str, Any]] = []
+    command = ControlCommand(name, arguments, "SECRETUSER (uid 1000)", replies.append)
+    service.service._handle(command, service.clock.now())
+    return replies[0]
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, PlayedService]:
+    """A machine with file system, disk, task and controller in trouble, by who reads its page."""
+    found = {}
+    for full in (True, False):
+        directory = tmp_path_factory.mktemp("troubled")
+        steps = rack(6, 60, {20: printed(*LINES)}, failing)
+        found[full] = service = PlayedService(steps, directory, full=full)
+        silenced = {
+            "matchers": ["device=SECRETWORD"],
+            "for_seconds": 3600.0,
+            "reason": "SECRETREASON",
+        }
+        assert "answer" in commanded(service, "silence add", **silenced)
+        first = service.incidents()[0]
+        assert "answer" in commanded(service, "ack", incident=first, reason="SECRETREASON")
+        service.service._log.trouble("page", "SECRETERROR of the service")
+    return found
+
+
+def paths(service: PlayedService) -> list[str]:
+    """Return every page of a machine."""
+    disks = [f"/drive/S-sd{letter}" for letter in "abcdef"]
+    return ["/", *(f"/incident/{each}" for each in service.incidents()), *disks]
+
+
+# --- What is shown.
+
+
+def test_a_write_stall_is_what_the_page_begins_with(tmp_path: Path) -> None:
+    """What it means, what to do and the figures; the disk behind it; the course against limits."""
+    steps = list(recorded(fixture("write-stall")))[:60]
+    service = PlayedService(steps, tmp_path, full=True)
+    page = service.get().html
+    shown = text(page)
+    assert "warning: 1 open incident" in shown
+    shown = shown.partition("What is wrong now")[2]
+    assert shown.index("writers stalled") < shown.index("What to do") < shown.index("Write-back")
+    assert "Programs that write are paused" in shown
+    assert "sysctl -w vm.dirty_background_bytes" in shown
+    assert re.search(r"\d+\.\d MiB of \d+\.\d MiB unwritten data \(8\d %\)", shown)
+    assert "where writers are paused, and where they stop" in shown
+    assert [a for t, a in Outline(page).tags if t == "svg" and a.get("class") == "chart"]
+
+
+def test_a_hung_disk_is_named_with_how_long_it_completes_nothing(tmp_path: Path) -> None:
+    """In the incident and in the table of devices, where it is the first."""
+    steps = list(recorded(fixture("hung-disk")))
+    end = next(
+        n
+        for n, s in enumerate(steps)
+        if s.frame.monotonic_seconds - steps[0].frame.monotonic_seconds > 75
+    )
+    service = PlayedService(steps[:end], tmp_path, full=True)
+    shown = text(service.get().html)
+    assert re.search(r"critical no request completed for \d+s, 3 requests in flight", shown)
+    devices = shown.partition("hung and busy ones first")[2]
+    assert re.search(r"nothing completed for sdc .*?\d+ s sd", devices)
+
+
+def test_a_healthy_machine_has_one_line_about_it(tmp_path: Path) -> None:
+    """And all the rest below."""
+    steps = list(recorded(fixture("idle")))
+    service = PlayedService(steps, tmp_path, full=True)
+    page = service.get()
+    assert page.status == 200
+    assert re.search(
+        r"What is wrong now (No open incident; no alert fires\.|ok: )", text(page.html)
+    )
+
+
+def test_a_dying_drive_is_the_first_of_the_drives_and_has_a_page(
+    troubled: dict[bool, PlayedService],
+) -> None:
+    """Which shows its SMART attributes, alerts and self-tests."""
+    service = troubled[True]
+    drives_shown = text(service.get().html).partition("Drives, those with a problem first")[2]
+    assert 0 < drives_shown.index("FAILED") < drives_shown.index("S-sda")
+    own = text(service.get("/drive/S-sdc").html)
+    assert "critical db1.example.com: drive sdc" in own
+    assert "health FAILED" in own
+    assert "197 Current_Pending_Sector" in own
+
+
+def test_a_file_system_stands_above_its_disk(troubled: dict[bool, PlayedService]) -> None:
+    """With how full it is; the disk has a link and the alerts about it."""
+    shown = text(troubled[True].get().html).partition("from file system to disk")[2]
+    assert re.search(r"/srv/sdb ext4 931.5 GiB \d+ % .*? sdb rotating .*? critical", shown)
+
+
+def test_each_open_incident_has_a_page_with_its_kernel_lines(
+    troubled: dict[bool, PlayedService],
+) -> None:
+    """For authenticated readers."""
+    service = troubled[True]
+    shown = " ".join(text(service.get(f"/incident/{each}").html) for each in service.incidents())
+    for line in LINES[:2]:
+        assert line in shown
+    assert "SECRETREASON" in shown
+
+
+def test_numbers_of_the_terminal_are_those_of_the_page(troubled: dict[bool, PlayedService]) -> None:
+    """Both are rendered from the same documents."""
+    service = troubled[True]
+    status = commanded(service, "status")["answer"]
+    disks = commanded(service, "monitoring")["answer"]
+    shown = text(service.get().html)
+    assert status.summary in shown
+    assert disks.summary in shown
+
+
+# --- Who may see what.
+
+
+def test_authenticated_readers_see_what_was_written_into_every_field(
+    troubled: dict[bool, PlayedService],
+) -> None:
+    """So that the next test would find it."""
+    service = troubled[True]
+    shown = " ".join(text(service.get(path).html) for path in paths(service))
+    assert [secret for secret in SECRETS if secret not in shown] == []
+
+
+def test_anonymous_readers_see_no_kernel_line_program_file_address_or_reason(
+    troubled: dict[bool, PlayedService],
+) -> None:
+    """On no page, in no attribute; states, serial numbers and what to do are there."""
+    service = troubled[False]
+    pages = {path: service.get(path) for path in paths(service)}
+    assert {page.status for page in pages.values()} == {200}
+    whole = html.unescape(" ".join(page.html.decode() for page in pages.values()))
+    assert [secret for secret in SECRETS if secret in whole] == []
+    assert "a file system has an error" in whole
+    assert "What to do" in whole
+    assert "S-sdc" in whole
+
+
+def test_the_text_of_an_alert_about_a_program_or_directory_is_not_public(
+    troubled: dict[bool, PlayedService],
+) -> None:
+    """Only its name and severity: a label that is not one of a device hides it."""
+    service = troubled[False].service
+    known = service._known(service._clock.now())
+    labels = (("alertname", "CompetingMonitor"), ("program", "SECRETPROG"), ("severity", "notice"))
+    alert = Alert(
+        "CompetingMonitor",
+        labels,
+        AlertState.FIRING,
+        1.0,
+        (("summary", "SECRETPROG also polls disks"),),
+        known.now,
+        known.now,
+        subject="program SECRETPROG",
+        object="SECRETPROG",
+    )
+    assert alert.severity is Severity.NOTICE
+    public = service._pages.public(dataclasses.replace(known, alerts=(alert,)), known.now)
+    (shown,) = public.alerts
+    assert "SECRET" not in f"{shown.annotations}{shown.object}{shown.unknown_reason}"
+
+
+# --- Hostile text.
+
+
+HOSTILE = (
+    "<script>alert(1)</script>\"'&\x1b[31m\u202e\u2066\r\nSet-Cookie: a=b\x00\x9b" + "A" * 10_000
+)
+
+
+def filled(cls: Any, depth: int = 0) -> Any:  # noqa: ANN401 - a document of any class
+    """Return a document with hostile text in each field that is text, and two items in a list."""
+    hints = typing.get_type_hints(cls)
+    return cls(**{f.name: _filled(hints[f.name], depth + 1) for f in dataclasses.fields(cls)})
+
+
+def _filled(kind: Any, depth: int) -> Any:  # noqa: ANN401 - of any type
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        return filled(kind, depth)
+    if origin is tuple:
+        members = [a for a in arguments if a is not Ellipsis]
+        made = tuple(_filled(a, depth) for a in members)
+        return made * 2 if Ellipsis in arguments else made
+    if origin is dict:
+        return {HOSTILE: HOSTILE}
+    if arguments:  # of 'X | None'
+        return _filled(next(a for a in arguments if a is not type(None)), depth)
+    return {str: HOSTILE, bool: True, int: 7, float: 1.5}[kind]
+
+
+@pytest.mark.parametrize(
+    ("cls", "render"),
+    [
+        (IndexPage, lambda page: index.render(page, {HOSTILE: [(1.0, 2.0), (3.0, 4.0)]}, HOSTILE)),
+        (IncidentPage, incident.render),
+        (DrivePage, lambda page: drive.render(page, {"5 raw": [(1.0, 2.0), (3.0, 4.0)]}, HOSTILE)),
+    ],
+    ids=["index", "incident", "drive"],
+)
+def test_hostile_text_in_every_field_is_harmless(cls: type, render: Any) -> None:  # noqa: ANN401 - any of the renderers
+    """Escaped; ANSI, control and bidi characters replaced; cut at 256 characters with a mark."""
+    page = render(filled(cls))
+    outline = Outline(page)
+    shown = page.decode()
+    assert not [
+        tag for tag, _ in outline.tags if tag in {"script", "img", "iframe", "link", "form"}
+    ]
+    assert not [
+        1 for _, found in outline.tags if any(n.startswith("on") or n == "style" for n in found)
+    ]
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    assert "more characters)" in outline.text
+    assert "A" * 257 not in outline.text
+    assert re.search(r"\\x1b\[31m\\u202e\\u2066 Set-Cookie", outline.text)
+    links = [found["href"] for tag, found in outline.tags if tag == "a"]
+    assert all(re.fullmatch(r"[/#][\w%./~-]*", link or "") for link in links)
+
+
+def test_no_page_has_a_style_attribute_or_anything_of_another_host(
+    troubled: dict[bool, PlayedService],
+) -> None:
+    """The policy would block it."""
+    service = troubled[True]
+    for path in paths(service):
+        for tag, found in Outline(service.get(path).html).tags:
+            assert "style" not in found
+            assert tag not in {"script", "link", "img", "base"}
+            assert (found.get("http-equiv") or "").lower() != "refresh"
+            assert not (found.get("href") or "").startswith(("http", "//"))
+
+
+def test_the_policy_has_the_hash_of_the_style_that_is_sent(
+    troubled: dict[bool, PlayedService],
+) -> None:
+    """Otherwise a browser shows the page without any style."""
+    page = troubled[True].get().html
+    own = page.partition(b"<style>")[2].partition(b"</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(own).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in style.POLICY
+
+
+# --- Paths.
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/incident", "/incident/", "/drive/", "/x", "/../etc/passwd", "//", "/incidents/1", ""],
+)
+def test_other_paths_are_no_page(path: str) -> None:
+    """Nothing in a path is looked up but identifiers."""
+    assert target(path) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/incident/../../etc/passwd", "/drive/<b>x", "/incident/nope", "/drive/\xff\xfe", "/drive/S-"],
+)
+def test_an_unknown_incident_or_drive_is_not_found_and_not_repeated(
+    troubled: dict[bool, PlayedService], path: str
+) -> None:
+    """Also the beginning of one that exists."""
+    page = troubled[False].get(path)
+    assert page.status == 404
+    assert path.rpartition("/")[2] not in text(page.html)
+
+
+def test_a_path_of_any_length_costs_no_memory() -> None:
+    """A header may have 16 kB."""
+    found = target("/drive/" + "A" * 16_000)
+    assert found is not None
+    assert len(found[1]) <= MAX_KEY_CHARACTERS + 1
+
+
+# --- Cache, a busy loop, a disk that hangs.
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+def test_a_page_is_made_once_a_second(troubled: dict[bool, PlayedService], tmp_path: Path) -> None:
+    """Fifty readers cost the loop as much as one."""
+    asked: list[PageRequest] = []
+    clock = Clock()
+
+    def post(request: PageRequest) -> None:
+        asked.append(request)
+        troubled[True].answer(request)
+
+    pages = StatusPages(post, str(tmp_path / "none"), HOST, "1", full=True, clock=clock)
+    first = pages.get("/")
+    clock.now += 0.9
+    assert pages.get("/") == first
+    assert len(asked) == 1
+    clock.now += 0.2
+    pages.get("/")
+    pages.get("/drive/S-sda")
+    assert [each.kind for each in asked] == [PageKind.INDEX, PageKind.INDEX, PageKind.DRIVE]
+
+
+def test_a_loop_that_does_not_answer_leaves_the_last_page_with_a_note(
+    troubled: dict[bool, PlayedService], tmp_path: Path
+) -> None:
+    """At once from the second request on; without a page before, 503; current once it answers."""
+    asked: list[PageRequest] = []
+    clock = Clock()
+    pages = StatusPages(
+        asked.append, str(tmp_path / "none"), HOST, "1", full=True, loop_seconds=0.01, clock=clock
+    )
+    first = pages.get("/")
+    assert first is not None
+    assert first.status == 503
+    assert "did not answer" in text(first.html)
+    pages.get("/")
+    assert len(asked) == 1, "the loop still has the first request"
+    troubled[True].answer(asked[0])
+    pages._post = troubled[True].answer
+    assert pages.get("/").status == 200  # type: ignore[union-attr]
+    pages._post = asked.append
+    clock.now += 60
+    late = pages.get("/")
+    assert late is not None
+    assert late.status == 200
+    assert "Not current, 60 s old" in text(late.html)
+
+
+def test_a_bug_in_a_view_is_shown_and_the_loop_goes_on(tmp_path: Path) -> None:
+    """With its place, for a report."""
+
+    def post(request: PageRequest) -> None:
+        request.reply(PageReply(error="bug: ValueError: x"))
+
+    page = StatusPages(post, str(tmp_path / "none"), HOST, "1", full=True).get("/")
+    assert page is not None
+    assert page.status == 503
+    assert "this page could not be made: bug: ValueError: x" in text(page.html)
+
+
+def test_a_disk_that_hangs_below_history_db_leaves_a_page_without_history(
+    troubled: dict[bool, PlayedService], tmp_path: Path
+) -> None:
+    """A named pipe that nobody writes to: opening it does not return, as on such a disk."""
+    path = tmp_path / "history.db"
+    os.mkfifo(path)
+    pages = StatusPages(
+        troubled[True].answer, str(path), HOST, "1", full=True, history_seconds=0.01
+    )
+    pages._history.prefetch = _hanging(pages._history.prefetch)  # type: ignore[method-assign]
+    page = pages.get("/")
+    assert page is not None
+    assert page.status == 200
+    assert "history not available" in text(page.html)
+    assert "Storage, from file system to disk" in text(page.html)
+
+
+def _hanging(prefetch: Any) -> Any:  # noqa: ANN401 - a method and one like it
+    """Return the reader with a read that opens the pipe, which waits for a writer."""
+
+    def wrapped(_: Any, then: Any) -> None:  # noqa: ANN401 - as prefetch has them
+        def read(path: str) -> list[object]:
+            with open(path, "rb"):
+                return []
+
+        prefetch(read, then)
+
+    return wrapped
+
+
+# --- History.
+
+
+def test_stored_temperatures_are_lines_on_the_page(
+    troubled: dict[bool, PlayedService], tmp_path: Path
+) -> None:
+    """Of thirty days on the overview, of a year on the drive's page; others' values do not mix."""
+    path = str(tmp_path / "history.db")
+    now = troubled[True].clock.realtime(troubled[True].clock.now())
+    history = History(path, lambda _: None)
+    for day in range(60):
+        at = now - day * 86_400
+        history.store_drives(at, [("S-sda", "temperature_celsius", 30.0 + day % 7, False)])
+        history.store_drives(at, [("S-sda", "5 raw", float(60 - day), True)])
+        history.store_drives(at, [("S-sdb", "power_on_hours", 5.0, False)])
+    assert history.close(30.0)
+    found = history_courses.read(path, ("temperature_celsius",), now - 30 * 86_400)
+    assert set(found) == {"S-sda"}
+    assert 29 <= len(found["S-sda"]["temperature_celsius"]) <= 31
+    assert set(history_courses.read(path, ("5 raw",), 0.0, "S-sdb")) == set()
+    pages = StatusPages(troubled[True].answer, path, HOST, "1", full=True)
+    pages._history._patience_seconds = 30.0  # a busy machine
+    overview, own = pages.get("/"), pages.get("/drive/S-sda")
+    assert overview is not None
+    assert own is not None
+    lines = [a for t, a in Outline(overview.html).tags if t == "svg" and a.get("class") == "spark"]
+    assert [line["aria-label"] for line in lines] == ["30 to 36 C in 30 days"]
+    assert "5 Reallocated_Sector_Ct 1" in text(own.html)
