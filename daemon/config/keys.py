@@ -83,6 +83,14 @@ def read_boolean(text: str) -> bool:
     return word in {"true", "yes", "on"}
 
 
+def _read_page(text: str) -> str:
+    if text in {"summary", "full"}:
+        return text
+    if text != "off" and read_boolean(text):  # YAML 1.1 reads a plain 'off' as a boolean
+        raise ValueError
+    return "off"
+
+
 def _read_number(text: str) -> float:
     if re.fullmatch(
         r"[-+]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][-+]?[0-9]{1,3})?", text
@@ -138,6 +146,7 @@ _CREDENTIAL = _matching(
 )
 _GLOB = _matching("a pattern of file names, without '/'", r"[^/\x00-\x1f]{1,255}")
 _INTERVAL = ValueType("learn, or a duration from 5m to 1y", ("str", "int"), _read_interval)
+_PAGE = ValueType("one of off, summary, full", ("str", "bool"), _read_page)
 _TEXT = _matching("an expression", r"(?s)\s*\S.{0,9999}")
 _NUMBER = ValueType("a number, or a duration as seconds", ("int", "float", "str"), _read_number)
 _SEVERITY = _choice("critical", "warning", "notice", "info")
@@ -358,7 +367,7 @@ KEYS = (
         "Number of threads that answer requests.",
     ),
     Key(
-        "http.page", _choice("off", "summary", "full"), "summary", "full",
+        "http.page", _PAGE, "summary", "full",
         "The status page at '/'. 'summary' shows what '/metrics' shows; 'full' also kernel lines,"
         " file names, names of programs and units, receivers and the reasons of silences, and needs"
         " authentication: 'basic_auth_users' or required client certificates in 'web_config'."

@@ -25,7 +25,7 @@ from iowarden.daemon.page.frame import (
     section,
     table,
 )
-from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag, text
+from iowarden.daemon.page.html import MAX_CHARACTERS, SPACE, Markup, join, paragraph, tag, text
 from iowarden.daemon.page.incident import (
     advice_and_evidence,
     incident_link,
@@ -117,8 +117,10 @@ def render(
 
 
 def drive_link(label: str, shown: str = "") -> Markup:
-    """Return a link to the page of a drive."""
-    return link(Markup(f"/drive/{quote(label, safe='')}"), shown or label) if label else text(shown)
+    """Return a link to the page of a drive; its name alone if it has none."""
+    if not label or len(label) > MAX_CHARACTERS:
+        return text(shown or label)
+    return link(Markup(f"/drive/{quote(label, safe='')}"), shown or label)
 
 
 # --- what is wrong now
