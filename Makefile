@@ -81,7 +81,7 @@ format: env
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test-system: build/tools/promtool-3 build/tools/nginx build/tools/stunnel
+test-system: build/tools/promtool-3 build/tools/nginx build/tools/stunnel build/tools/axe.min.js
 test test-system: env build/tools/promtool build/tools/amtool build/tools/prometheus-node-exporter
 	@packaging/install-system-packages test
 	time $(PYTEST) $(if $(filter test-system,$@),--system) tests
@@ -135,6 +135,10 @@ build/tools/prometheus build/tools/prometheus-alertmanager:
 # Of another major version than that of Debian 12 and 13.
 build/tools/promtool-3:
 	@packaging/fetch-tool promtool $@ forky
+
+# Missing without chromium or npm: then its tests are skipped, and 'make' tries again next time.
+build/tools/axe.min.js:
+	@packaging/fetch-axe $@
 
 build/tools/prometheus-node-exporter:
 	@packaging/fetch-node-exporter $@

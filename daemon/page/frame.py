@@ -130,7 +130,7 @@ def block(content: str) -> Markup:
                     tag("code", Markup(lines)),
                     tabindex=0,
                     aria_label="commands",
-                    role="region",
+                    role="group",
                 )
             )
             commands.clear()
