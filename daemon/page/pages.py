@@ -7,6 +7,7 @@ page as it was last, with a note; history.db is read by a thread of its own, whi
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -34,6 +35,8 @@ CACHE_SECONDS = 1.0
 LOOP_SECONDS = 2.0
 """How long the loop has to answer."""
 HISTORY_SECONDS = 0.2
+MAX_SHARE = 0.25
+"""Share of the time that pages may take: hundreds of drives have a page each."""
 MAX_KEY_CHARACTERS = 256
 MAX_PAGES = 64
 """Limit of stored pages, for the cache and for a loop that does not answer."""
@@ -73,8 +76,14 @@ class StatusPages:
         loop_seconds: float = LOOP_SECONDS,
         history_seconds: float = HISTORY_SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`post` hands a request to the loop. `full`: readers are authenticated."""
+        """`post` hands a request to the loop. `full`: readers are authenticated.
+
+        `pause` waits for so many seconds.
+        """
+        self._pause = pause
+        self._rests_until = -math.inf
         self._post = post
         self._host = host
         self._version = version
@@ -99,6 +108,15 @@ class StatusPages:
         stored = self._stored.get(wanted)
         if stored is not None and 0 <= self._clock() - stored.at_seconds < CACHE_SECONDS:
             return Rendered(200, stored.html)
+        self._pause(min(max(self._rests_until - self._clock(), 0.0), LOOP_SECONDS))
+        begun = self._clock()
+        found = self._made(wanted, stored)
+        took = self._clock() - begun
+        self._rests_until = begun + took / MAX_SHARE
+        return found
+
+    def _made(self, wanted: tuple[PageKind, str], stored: _Stored | None) -> Rendered:
+        """Return a page that is not in the cache."""
         reply = self._documents(wanted)
         if reply is None or reply.error:
             why = (

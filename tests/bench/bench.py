@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support import drives, slow_disks, tracing
 from support.host import played
 from support.machine import write_root
+from support.pages import PlayedService, printed, rack
 from support.program import Feed, Program, recorded
 from support.recordings import open_fixture
 from support.smtp import smtp_server
@@ -53,6 +54,7 @@ from iowarden.daemon.http.http_server import App, HttpServer
 from iowarden.daemon.http.web_config import WebConfig
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.page.builder import PageKind, PageRequest
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.process_metrics import ProcessMetrics
@@ -453,6 +455,81 @@ MIXED_RULES = (
 """What public rules for storage use, plain comparisons and rates above all."""
 
 
+READERS = """
+import http.client, sys, threading, time
+def read():
+    while True:
+        connection = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]))
+        connection.request("GET", "/")
+        connection.getresponse().read()
+        connection.close()
+        time.sleep(1)
+for number in range(50):
+    threading.Thread(target=read, daemon=True).start()
+    time.sleep(0.02)
+print("reading", flush=True)
+sys.stdin.read()
+"""
+
+
+def bench_page(scrapes: int) -> None:
+    """Measure the status page, and scrapes while 50 readers reload it every second."""
+    directory = Path(tempfile.mkdtemp(prefix="iowarden-bench-"))
+    for disks, budget in ((24, "< 50"), (480, "")):
+        lines = printed("critical medium error, dev sdb, sector 12345 op 0x0:(READ) flags 0x0")
+        service = PlayedService(rack(disks, 20, {8: lines}), directory, full=True)
+        now = service.clock.now()
+
+        def documents(service: PlayedService = service, now: float = now) -> None:
+            service.service._pages.answer(PageRequest(PageKind.INDEX, "", True, ignored), now)
+
+        def whole(service: PlayedService = service) -> None:
+            service.pages._stored.clear()
+            service.get()
+
+        row(f"status page of {disks} disks, kB", f"{len(service.get().html) / 1e3:.0f}")
+        row(f"status page of {disks} disks, ms", f"{cpu_milliseconds(whole, 20):.1f}", budget)
+        row("  of these in the loop, ms", f"{cpu_milliseconds(documents, 20):.1f}")
+        if disks != 24:
+            continue
+        server = service.server()
+        server.start()
+        address = server.bound[0]
+
+        def scrape(address: tuple[str, int] = address) -> float:
+            began = time.perf_counter()
+            connection = http.client.HTTPConnection(*address)
+            connection.request("GET", "/metrics")
+            connection.getresponse().read()
+            connection.close()
+            return (time.perf_counter() - began) * 1000
+
+        p99 = int(scrapes * 0.99) - 1
+        alone = sorted(scrape() for _ in range(scrapes))
+        readers = subprocess.Popen(
+            [sys.executable, "-c", READERS, address[0], str(address[1])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert readers.stdout is not None
+        readers.stdout.readline()
+        beside = []
+        for _ in range(scrapes):
+            beside.append(scrape())
+            time.sleep(0.02)
+        beside.sort()
+        readers.communicate()
+        server.close()
+        row("scrape of 24 disks: median, p99, ms", f"{alone[scrapes // 2]:.2f}, {alone[p99]:.2f}")
+        row("with 50 readers of the page: median, ms", f"{beside[scrapes // 2]:.2f}")
+        row("with 50 readers of the page: p99, ms", f"{beside[p99]:.2f}", "<= 10")
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def ignored(_: object) -> None:
+    """Take a reply."""
+
+
 def bench_rules() -> None:
     """Measure the rule language: 20 metrics of 50 disks, an hour of samples each 15 s."""
     now, metrics = 1.8e9 + 3600, [f"node_disk_{number}_total" for number in range(20)]
@@ -651,6 +728,7 @@ def main() -> None:
     bench_slow_disks(480, arguments.seconds)
     bench_replay(3600)
     bench_scrape(300)
+    bench_page(300)
     bench_rules()
     bench_smart(20)
     bench_delivery()

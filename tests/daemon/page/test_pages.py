@@ -400,6 +400,28 @@ def test_a_page_is_made_once_a_second(troubled: dict[bool, PlayedService], tmp_p
     assert [each.kind for each in asked] == [PageKind.INDEX, PageKind.INDEX, PageKind.DRIVE]
 
 
+def test_readers_of_many_pages_do_not_keep_the_loop_busy(
+    troubled: dict[bool, PlayedService], tmp_path: Path
+) -> None:
+    """A page that took 0.1 s is followed by 0.3 s without one; a cached one is there at once."""
+    clock, rests = Clock(), list[float]()
+
+    def post(request: PageRequest) -> None:
+        clock.now += 0.1
+        troubled[True].answer(request)
+
+    def pause(seconds: float) -> None:
+        rests.append(round(seconds, 3))
+        clock.now += seconds
+
+    path = str(tmp_path / "none")
+    pages = StatusPages(post, path, HOST, "1", full=True, clock=clock, pause=pause)
+    for disk in "abc":
+        pages.get(f"/drive/S-sd{disk}")
+    pages.get("/drive/S-sdc")
+    assert rests == [0.0, 0.3, 0.3]
+
+
 def test_a_loop_that_does_not_answer_leaves_the_last_page_with_a_note(
     troubled: dict[bool, PlayedService], tmp_path: Path
 ) -> None:
