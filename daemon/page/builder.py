@@ -125,6 +125,8 @@ class PageBuilder:
         recent = self._shown(self.recent(), full=full)
         begins = known.now - COURSE_SECONDS
         course = [(known.realtime(at), v) for at, v in self._course if at >= begins]
+        if (queued := machine_answers.queued_bytes(self.hub)) is not None:
+            course.append((known.realtime(known.now), queued))
         machine = machine_answers.machine(known, course)
         if not full:
             status, disks = public_answers.status(status), public_answers.disks(disks)

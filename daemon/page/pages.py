@@ -65,7 +65,7 @@ class Rendered:
 class StatusPages:
     """Answers requests for pages; for any thread, which waits while another page is rendered."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but four are named where it is called
         self,
         post: Callable[[PageRequest], object],
         history_path: str,

@@ -52,6 +52,7 @@ ORDER = [
     (ALERTS, "checkpoint", "what was decided is written with what changes slowly"),
     (ALERTS, "exposition", "a scrape shows the alerts of this second"),
     ("checkpoint", "state and mail threads", "a thread that hangs is found after all was asked"),
+    ("signals", "course on the page", "its last value is of this second"),
     ("exposition", "systemd", "the watchdog hears of whole turns only"),
 ]
 
