@@ -33,6 +33,8 @@ class StorageNode:
     severity: str = ""
     """Of its worst active alert; '': none."""
     alerts: tuple[str, ...] = ()
+    below: str = ""
+    """Severity of the worst active alert about what it is on; '': none."""
     disk: str = ""
     """Label of the disk that it is, '' if it is none."""
     repeated: bool = False

@@ -165,12 +165,12 @@ def _courses(courses: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
         return tag("p", "No stored values.")
 
     def ends(row: tuple[str, str, Sequence[tuple[float, float]]], at: int) -> str:
-        return quantity(row[0], row[2][at][1])
+        return _value(row[0], row[2][at][1])
 
     def line(row: tuple[str, str, Sequence[tuple[float, float]]]) -> Markup:
         name, shown, course = row
         values = [value for _, value in course]
-        words = f"{shown}: {quantity(name, min(values))} to {quantity(name, max(values))}"
+        words = f"{shown}: {_value(name, min(values))} to {_value(name, max(values))}"
         return chart.sparkline(course, words)
 
     def days(row: tuple[str, str, Sequence[tuple[float, float]]]) -> str:
@@ -187,6 +187,10 @@ def _courses(courses: Mapping[str, Sequence[tuple[float, float]]]) -> Markup:
             "stored for": (NUMBER, days),
         },
     )
+
+
+def _value(name: str, value: float) -> str:
+    return f"{value:.3g} C" if name == "temperature_celsius" else quantity(name, value)
 
 
 def _attributes(detail: DiskDetail) -> Markup | None:

@@ -332,6 +332,8 @@ def _used(node: StorageNode) -> str:
 def _state(node: StorageNode) -> str | Markup:
     if node.severity:
         return badge(node.severity)
+    if node.below:
+        return badge(node.below, f"{node.below} below")
     return "as above" if node.repeated else "no alert"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import ZFS
@@ -46,7 +47,7 @@ def machine(known: ViewInputs, course: Sequence[tuple[float, float]] = ()) -> pa
     tree.grow()
     controllers = engine.last.controllers
     return pages.Machine(
-        tree=tuple(tree.nodes[:MAX_NODES]),
+        tree=tuple(_with_below(tree.nodes)[:MAX_NODES]),
         omitted=max(len(tree.nodes) - MAX_NODES, 0),
         devices=tuple(_devices(engine, disks)),
         arrays=(
@@ -268,8 +269,8 @@ class _Tree:
                 None,
                 severity,
                 alerts,
-                disk,
-                again,
+                disk=disk,
+                repeated=again,
             )
         )
         self._shown.add(name)
@@ -283,6 +284,23 @@ class _Tree:
         named = sorted(found, key=lambda a: (-a.severity, a.name))
         shown = () if worst is None or worst < Severity.NOTICE else tuple(a.name for a in named)
         return (worst.name.lower() if worst and shown else "", tuple(dict.fromkeys(shown)))
+
+
+def _with_below(nodes: Sequence[pages.StorageNode]) -> list[pages.StorageNode]:
+    """Return the rows with the worst severity of what each is on."""
+    found: list[pages.StorageNode] = []
+    worst: dict[int, Severity] = {}
+    """By depth: of the rows below the current one, read from the last row up."""
+    for node in reversed(nodes):
+        deeper = [severity for depth, severity in worst.items() if depth > node.depth]
+        below = max(deeper, default=None)
+        found.append(replace(node, below=below.name.lower()) if below is not None else node)
+        own = [Severity[node.severity.upper()]] if node.severity else []
+        same = [worst[node.depth]] if node.depth in worst else []
+        worst = {depth: each for depth, each in worst.items() if depth < node.depth}
+        if every := [*own, *same, *deeper]:
+            worst[node.depth] = max(every)
+    return found[::-1]
 
 
 def _by_object(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
