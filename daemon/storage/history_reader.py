@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 5.0
 """How long a reply waits for history.db before it is sent without it: clients wait twice as long.
 """
-_BUSY = "history.db is being read for another request; try again in a moment"
+_BUSY = "history.db is being read for another command; try again in a moment"
 _T = TypeVar("_T")
 
 
