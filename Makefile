@@ -13,6 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-compile
 TYPING := build/typing/iowarden
 PACKAGES := daemon rules collectors
+DEB := build/deb/iowarden_SHA256SUMS
 # bash for 'time': CPU time is shown because it hardly depends on the machine's other load.
 SHELL := /bin/bash
 export TIMEFORMAT := %U s of user and %S s of system time, %R s by the clock
@@ -107,23 +108,22 @@ test-bare:
 	@packaging/install-system-packages bare
 	@packaging/test-bare $(SUITE)
 
-# One package for all releases; 'make test-deb' and 'make lint-deb' test the one that is there.
-deb:
+# One package for all releases; built when a file that it is made of is newer.
+deb: $(DEB)
+
+$(DEB): $(shell find CHANGELOG.md LICENSE README.md $(PACKAGES) packaging systemd -type f \
+    ! -path '*/__pycache__/*')
 	@packaging/install-system-packages bare
 	@packaging/make-deb
 
-test-deb:
-	@packaging/install-system-packages bare
-	@[ -e build/deb/iowarden_SHA256SUMS ] || packaging/make-deb
+test-deb: $(DEB)
 	@packaging/test-deb $(SUITE)
 
-lint-deb:
-	@packaging/install-system-packages bare
-	@[ -e build/deb/iowarden_SHA256SUMS ] || packaging/make-deb
+lint-deb: $(DEB)
 	@packaging/lint-deb
 
 # Two guests at a time: a guest mostly waits.
-test-vm: env
+test-vm: env $(DEB)
 	@packaging/install-system-packages vm
 	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/vm
 

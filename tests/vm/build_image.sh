@@ -44,6 +44,10 @@ packages=$packages,curl,e2fsprogs,lvm2,make,mdadm,nfs-kernel-server,python3,smar
 # What the recorded day upgrades: each is installed already, so nothing changes but the disk.
 upgraded="coreutils e2fsprogs libpython$python-stdlib perl-base"
 
+# What 'apt install ./iowarden_*.deb' takes from the distribution, with what that needs: the guest's
+# only repository. exim4 is 'default-mta'; as a local mail server it listens on localhost:25.
+packaged="libcrypt1 python3-psutil python3-pyudev python3-rich python3-systemd python3-yaml exim4"
+
 # Of the kernel's 4,000 modules the guest needs a hundred; without the rest udev has less to load
 # under emulation. net_failover is what virtio_net needs, t10-pi (block) what sd_mod needs.
 modules='/lib/modules/*/kernel'
@@ -78,6 +82,22 @@ wheels='set -e; export APT_CONFIG=$MMDEBSTRAP_APT_CONFIG
     apt-get -qq -o DPkg::Chroot-Directory="$0" -o APT::AutoRemove::SuggestsImportant=false \
         purge --autoremove $COMPILER'
 
+# A repository without a server and a signature: a directory with an index.
+# shellcheck disable=SC2016 # expanded by the hook's shell
+repository='set -e; export APT_CONFIG=$MMDEBSTRAP_APT_CONFIG
+    apt-get -qq clean
+    apt-get -qq -o APT::Install-Recommends=true --download-only install $PACKAGED
+    mkdir "$0/var/cache/repository"
+    cd "$0/var/cache/repository"
+    mv "$0"/var/cache/apt/archives/*.deb .
+    for deb in *.deb; do
+        dpkg-deb --field "$deb"
+        printf "Filename: ./%s\nSize: %d\n" "$deb" "$(stat -c %s "$deb")"
+        printf "SHA256: %.64s\n\n" "$(sha256sum "$deb")"
+    done >Packages
+    rm -rf "$0"/etc/apt/sources.list.d/*
+    echo "deb [trusted=yes] file:/var/cache/repository ./" >"$0/etc/apt/sources.list"'
+
 # Trixie packs each module, which the guest would unpack at each boot. The initramfs is what finds the
 # root disk and no more: Debian's tries arrays and takes a third of the boot.
 # shellcheck disable=SC2016 # expanded by the hook's shell
@@ -100,7 +120,8 @@ kernel='set -e
 
 # shellcheck disable=SC2016 # "$1" is the guest's directory, expanded by the hook's own shell
 printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest INIT=$here/guest_init COMPILER=$compiler \
-    WHEELS=$wheels KERNEL=$kernel UPGRADED=$upgraded mmdebstrap \
+    WHEELS=$wheels KERNEL=$kernel UPGRADED=$upgraded PACKAGED=$packaged REPOSITORY=$repository \
+    mmdebstrap \
     --variant=minbase --include="$packages" \
     --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
     --dpkgopt=force-unsafe-io --dpkgopt=force-confold --dpkgopt='path-exclude=/usr/share/doc/*' \
@@ -120,6 +141,7 @@ printf '%s\n' "$sources" | OUT=$out GUEST=$here/guest INIT=$here/guest_init COMP
     --customize-hook='sh -c "$WHEELS" "$1"' \
     --customize-hook='mkdir "$1/var/cache/packages" && cd "$1/var/cache/packages" &&
         APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq download $UPGRADED' \
+    --customize-hook='sh -c "$REPOSITORY" "$1"' \
     --customize-hook='echo guest > "$1/etc/hostname"; : > "$1/etc/machine-id"' \
     --customize-hook='sh -c "$KERNEL" "$1"' \
     --customize-hook='rm -rf "$1"/boot/* "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/*' \
