@@ -158,14 +158,14 @@ def _settle(watched: Watched) -> None:
     wait_for(lambda: "none waiting" in watched.vm.run("iowarden status"), "sent mails", SECONDS)
 
 
-def _incident_about(watched: Watched, word: str, *, severity: str = "[CRITICAL]") -> str:
-    """Return the incident of a mail to root with these words in its subject, once it is there."""
+def _incident_about(watched: Watched, *words: str) -> str:
+    """Return the incident of a critical mail to root that has these words, once it is there."""
 
     def found() -> list[str]:
-        subjects = [(mail["Subject"], mail["X-Iowarden-Incident"]) for mail in watched.mail.mails]
-        return [incident for text, incident in subjects if word in text and severity in text]
+        mails = watched.mail.naming(*words)
+        return [m["X-Iowarden-Incident"] for m in mails if "[CRITICAL]" in m["Subject"]]
 
-    wait_for(found, f"a mail to root with '{severity}' and '{word}'", SECONDS)
+    wait_for(found, f"a critical mail to root with the words {words}", SECONDS)
     return found()[-1]
 
 
@@ -191,7 +191,7 @@ def degraded(mailing: Watched) -> Iterator[str]:
     degraded = "iowarden_md_degraded"
     wait_for(lambda: mailing.metric(degraded, device="md0") == 0, "a healthy array", SECONDS)
     vm.run(f"mdadm --quiet /dev/md0 --fail {left}")
-    return _incident_about(mailing, "md0")
+    return _incident_about(mailing, "critical MdDegraded", "md0")
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ def hung(mailing: Watched, degraded: str) -> str:
         SECONDS,
     )
     vm.throttle("slow", total=1)
-    return _incident_about(mailing, device)
+    return _incident_about(mailing, "critical DeviceHang", device)
 
 
 def test_apt_installs_what_it_needs_and_the_service_runs(package: Watched) -> None:
@@ -275,6 +275,7 @@ def test_a_degraded_array_is_mailed_to_root(mailing: Watched, degraded: str) -> 
     assert isinstance(mailing.mail, RootMailbox)
     (mail,) = mailing.mail.of(degraded)
     assert mail["To"] == "root@localhost"
+    assert "md0" in mail["Subject"]
     assert "mdadm --detail /dev/md0" in text_of(mail)
 
 
