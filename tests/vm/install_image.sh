@@ -26,7 +26,7 @@ install='set -e
         --no-build-isolation --wheel-dir "$source/build/wheels" .
     cd "$source/build/wheels"
     sha256sum *.whl >SHA256SUMS
-    chroot "$0" env -u PYTHON make -C /usr/src/iowarden install
+    chroot "$0" env -u PYTHON -u PYTHONPYCACHEPREFIX make -C /usr/src/iowarden install
     # What a first boot does once would be done at each: no boot is remembered.
     chroot "$0" systemd-machine-id-setup
     touch "$0/etc/.updated" "$0/var/.updated"'
