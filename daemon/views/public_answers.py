@@ -17,6 +17,7 @@ from iowarden.rules.advice import advice
 from iowarden.rules.events import hung
 from iowarden.rules.incidents import silences
 from iowarden.rules.notices import report
+from iowarden.rules.notices.measurements import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from iowarden.rules.events.event_table import EventRule
     from iowarden.rules.incidents.causes import Key
     from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
-    from iowarden.rules.notice import Evidence, Notice
+    from iowarden.rules.notice import Notice
 
 HIDDEN = "not shown without authentication"
 USER = "a user"
@@ -173,14 +174,14 @@ def _notice(
         for sample in engine.rules.current(alert)
         if _is_public(sample[1])
     )
-    lines: tuple[Evidence, ...] = report.evidence(measured, known.realtime(known.now))
     found = report.notice(
         due,
         known.realtime,
         known.now,
-        lines,
+        (),
         engine.last.block,
         engine.devices.dependents,
         text_of=advice.text_of_member(own, facts),
+        measured=Measured(tuple(measured), engine.hub.last),
     )
     return replace(found, advice=advice.combined(found.advice))

@@ -51,7 +51,7 @@ function _shtab_iowarden_using
 end
 
 set -g _shtab_iowarden_commands run setup config 'config check' check explain status advise silence 'silence add' 'silence list' 'silence expire' ack query log-level events incident 'incident list' 'incident show' monitoring disk 'disk list' 'disk show' 'disk history' 'disk forget' selftest 'selftest start' 'selftest status' 'selftest abort' scan 'scan start' 'scan status' 'scan stop' locate top trace record report replay rules 'rules check' 'rules test' 'rules list' test-mail test-notify mail 'mail list' 'mail show' unparsed 'unparsed list' 'unparsed show' version
-set -g _shtab_iowarden_opts_with_value --as --config --disk --expect --for --incident --last --mail-from --mail-to --mails --play --reason --recording --rules --severity --since --smtp-password-file --smtp-server --smtp-tls --smtp-user --socket --source --state-directory --until -n
+set -g _shtab_iowarden_opts_with_value --as --config --disk --expect --for --incident --last --mail-from --mail-to --mails --play --reason --recording --rules --severity --since --smtp-password-file --smtp-server --smtp-tls --smtp-user --socket --source --state-directory --until --watch -n
 
 complete -c iowarden -e
 complete -c iowarden -f
@@ -88,7 +88,7 @@ complete -c iowarden -n '_shtab_iowarden_using check' -l play -xka "(__fish_comp
 complete -c iowarden -n '_shtab_iowarden_using check' -l json -d 'print the report as JSON'
 complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a explain -d 'explain the output of a storage tool or of the kernel: states, events, alerts'
 complete -c iowarden -n '_shtab_iowarden_using explain' -s h -l help -d 'show this help message and exit'
-complete -c iowarden -n '_shtab_iowarden_using explain' -l as -xka "storcli megacli arcconf ssacli cciss_vol_status cli64 tw_cli sas2ircu mpt-status smartctl mdstat mdadm kernel" -d 'the program that printed it; needed if it cannot be recognized'
+complete -c iowarden -n '_shtab_iowarden_using explain' -l as -xka "storcli megacli arcconf ssacli cciss_vol_status cli64 tw_cli sas2ircu mpt-status smartctl mdstat mdadm kernel" -d 'the program that printed it; needed if it cannot be recognized: storcli, megacli, arcconf, ssacli, cciss_vol_status, cli64, tw_cli, sas2ircu, mpt-status, smartctl, mdstat, mdadm, kernel'
 complete -c iowarden -n '_shtab_iowarden_using explain' -l log -d 'the text is the event log of the controller'
 complete -c iowarden -n '_shtab_iowarden_using explain' -l json -d 'print the answer as JSON'
 complete -c iowarden -n '_shtab_iowarden_using explain; and test $_shtab_iowarden_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'default: - (stdin)'
@@ -97,6 +97,7 @@ complete -c iowarden -n '_shtab_iowarden_using status' -s h -l help -d 'show thi
 complete -c iowarden -n '_shtab_iowarden_using status' -l socket -xka "(__fish_complete_path (commandline -ct))" -d 'control socket; default: /run/iowarden/control.sock'
 complete -c iowarden -n '_shtab_iowarden_using status' -l state-directory -xka "(__fish_complete_directories)" -d 'state directory of a service that runs in the foreground'
 complete -c iowarden -n '_shtab_iowarden_using status' -l json -d 'print the answer as JSON'
+complete -c iowarden -n '_shtab_iowarden_using status' -l watch -x -d 'show it again and again, until Ctrl-C; default: every 2 s'
 complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a advise -d 'show settings to be tuned, with evidence, and the effect of changed settings'
 complete -c iowarden -n '_shtab_iowarden_using advise' -s h -l help -d 'show this help message and exit'
 complete -c iowarden -n '_shtab_iowarden_using advise' -l socket -xka "(__fish_complete_path (commandline -ct))" -d 'control socket; default: /run/iowarden/control.sock'
