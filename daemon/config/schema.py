@@ -112,3 +112,12 @@ class Config:
     log_level: str
     overrides: tuple[Override, ...] = ()
     """Changes to shipped rules."""
+
+    @property
+    def mail_destination(self) -> str:
+        """Return where mails go, for people."""
+        if not self.mail.enabled:
+            return "mail is disabled"
+        if self.mail.server:
+            return f"SMTP server {self.mail.server}:{self.mail.port}"
+        return f"Maildir {self.state_directory}/Maildir"

@@ -43,12 +43,7 @@ from iowarden.daemon.service.situation import IncidentContext
 from iowarden.daemon.service.stored_documents import SCHEMA, Schema
 from iowarden.daemon.service.summaries import Summaries
 from iowarden.daemon.storage.history_db import SamplesLoaded, Written
-from iowarden.daemon.storage.state_db import (
-    Committed,
-    Noted,
-    StateLoaded,
-    Texts,
-)
+from iowarden.daemon.storage.state_db import Committed, Noted, StateLoaded, Texts
 from iowarden.daemon.trace_client.incident_traces import IncidentTrace, IncidentTraces
 from iowarden.daemon.transition_log import LogSink, TransitionLog
 from iowarden.daemon.views import answers, tuning_answers
@@ -205,10 +200,7 @@ class Service:
             None
             if parts.trace is None
             else IncidentTraces(
-                parts.trace,
-                clock.now,
-                parts.events.put,
-                lambda: self._config().show_programs,
+                parts.trace, clock.now, parts.events.put, lambda: self._config().show_programs
             )
         )
         self._event_pipeline = EventPipeline(
@@ -654,12 +646,6 @@ class Service:
     def _known(self, now: float) -> answers.ViewInputs:
         """Return the current state, for commands."""
         config, started = self._reloader.config, self.health.started_seconds
-        where = (
-            f"SMTP server {config.mail.server}:{config.mail.port}"
-            if config.mail.server
-            else f"Maildir {config.state_directory}/Maildir"
-        )
-        where = where if config.mail.enabled else "mail is disabled"
         return answers.ViewInputs(
             version=self._dependencies.version,
             host=config.host,
@@ -670,7 +656,7 @@ class Service:
             engine=self._engine,
             incidents=self._tracker.incidents.by_key,
             silences=self._command_handler.silences,
-            mail=self._mails.line(where, now, self._clock.realtime),
+            mail=self._mails.line(config.mail_destination, now, self._clock.realtime),
             receivers=self._mails.receiver_lines(now, self._clock.realtime),
             probe=self._probe.line(),
             refused_reload=self._reloader.refused,

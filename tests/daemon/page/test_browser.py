@@ -143,7 +143,7 @@ def test_a_keyboard_reaches_incident_and_folded_parts(chromium: Browser, directo
                 break
         assert names[0] == "A Skip to content"
         assert "A Reload" in names
-        assert any(name.startswith("A writers stalled") for name in names)
+        assert any(name.startswith("A writes stalled") for name in names)
         chromium.press(ENTER)
         assert chromium.run("return document.activeElement.parentElement.open")
         chromium.run("document.querySelector('.incident a').focus()")

@@ -131,7 +131,7 @@ def test_a_write_stall_is_what_the_page_begins_with(tmp_path: Path) -> None:
     shown = text(page)
     assert "warning: 1 open incident" in shown
     shown = shown.partition("What is wrong now")[2]
-    assert shown.index("writers stalled") < shown.index("What to do") < shown.index("Write-back")
+    assert shown.index("writes stalled") < shown.index("What to do") < shown.index("Write-back")
     assert "Programs that write are paused" in shown
     assert "sysctl -w vm.dirty_background_bytes" in shown
     assert re.search(r"\d+\.\d MiB of \d+\.\d MiB unwritten data \(8\d %\)", shown)

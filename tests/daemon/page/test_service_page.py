@@ -43,7 +43,7 @@ def test_the_service_serves_its_page_and_that_of_an_incident(tmp_path: Path) -> 
         program.caught_up()
         status, page = get(program, "/")
         assert status == 200
-        assert "writers stalled" in page
+        assert "writes stalled" in page
         target = page.partition('href="/incident/')[2].partition('"')[0]
         status, page = get(program, f"/incident/{target}")
         assert status == 200
