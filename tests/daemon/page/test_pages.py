@@ -24,7 +24,9 @@ from iowarden.daemon.page.builder import PageKind, PageReply, PageRequest
 from iowarden.daemon.page.pages import MAX_KEY_CHARACTERS, StatusPages, target
 from iowarden.daemon.storage import history_courses
 from iowarden.daemon.storage.history_db import History
+from iowarden.daemon.views import incident_answers
 from iowarden.rules.alerting.alerts import Alert, AlertState
+from iowarden.rules.notice import Evidence
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -519,3 +521,31 @@ def test_stored_temperatures_are_lines_on_the_page(
     lines = [a for t, a in Outline(overview.html).tags if t == "svg" and a.get("class") == "spark"]
     assert [line["aria-label"] for line in lines] == ["30 to 36 C in 30 days"]
     assert "5 Reallocated_Sector_Ct 1" in text(own.html)
+
+
+def test_no_text_of_an_alert_or_incident_is_public_that_others_wrote(
+    troubled: dict[bool, PlayedService],
+) -> None:
+    """Event texts, waiting tasks, reasons why something is unknown, names of programs."""
+    service = troubled[False].service
+    now = service._clock.now()
+    known = service._known(now)
+    tasks = Evidence(1.0, "tasks", "SECRETPROG (pid 7) waits in io_schedule")
+    incidents = {
+        key: dataclasses.replace(
+            each,
+            members=tuple(
+                dataclasses.replace(m, evidence=(tasks,), unknown="SECRETWORD", summary="SECRET")
+                for m in each.members
+            ),
+        )
+        for key, each in known.incidents.items()
+    }
+    known = dataclasses.replace(known, incidents=incidents)
+    public = service._pages.public(known, now)
+    assert any("SECRET" in str(alert.annotations) for alert in known.alerts)
+    assert not [a for a in public.alerts if "SECRET" in f"{a.annotations}{a.unknown_reason}"]
+    for each in public.incidents.values():
+        whole = incident_answers.detail(public, each, ())
+        assert whole.members
+        assert "SECRET" not in str(whole)
