@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.printable import name as safe_name
@@ -40,7 +41,12 @@ MAX_LISTED = 6
 _METRIC = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+", re.ASCII)
 _NOT_SHOWN = frozenset({"object", "used_by", "fstype", "name", "id", "against", "severity"})
 """Labels that repeat another label, the summary or the mail's object."""
-_PLAIN = frozenset({"device", "mountpoint", "member", "disk", "attribute", "path", "state"})
+_PLAIN = frozenset(
+    """
+    array attribute battery controller counted device directory disk kind member mountpoint path
+    slot state vendor_state
+    """.split()
+)
 """Labels whose value needs no name before it."""
 _ORDERS = {">": ">", ">=": ">", "<": "<", "<=": "<"}
 
@@ -138,7 +144,8 @@ def measurements(
             continue
         prefix, _, rest = line.text.rpartition(": ")
         first.setdefault((line.source, prefix), replace(line, text=rest))
-    names = {word.strip("(),") for word in object_.split()}
+    plain = [word.strip("(),") for word in object_.split()]
+    names = {*plain, *(" ".join(pair) for pair in pairwise(plain))}
     items = []
     for sample in samples:
         metric, labels, value = sample
@@ -232,7 +239,7 @@ def _about(
     number = own.get("id", "")
     shown = []
     for key, value in own.items():
-        if key in _NOT_SHOWN or key in without or value in names:
+        if key in _NOT_SHOWN or key in without or value in names or not value:
             continue
         text = safe_name(value) if key in _PLAIN else f"{key} {safe_name(value)}"
         shown.append(f"{number} {text}" if key == "attribute" and number else text)

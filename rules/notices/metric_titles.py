@@ -22,6 +22,7 @@ _TITLES: Mapping[str, str] = {
     "config_last_reload_successful": "last reload of the configuration successful",
     "controller_battery_ok": "battery in order",
     "device_became_read_only": "became read-only",
+    "controller_state": "controller state",
     "device_hang_seconds": "no request completed for",
     "device_not_running_seconds": "not in state 'running' for",
     "device_read_bytes_per_second": "reads",
@@ -135,6 +136,7 @@ COURSES = frozenset(
 """Metrics whose last 15 minutes a mail shows: few per device, each changes within minutes."""
 
 _DOMAINS = {
+    "controller_": "",
     "device_": "",
     "disk_": "",
     "md_": "",
@@ -146,7 +148,9 @@ _DOMAINS = {
 _YES_OR_NO = frozenset(
     _PREFIX + name
     for name in """
-    backup_readable btrfs_device_missing config_last_reload_successful controller_battery_ok
+    backup_readable btrfs_device_missing config_last_reload_successful
+    controller_array_write_cache_configured_enabled controller_array_write_cache_enabled
+    controller_battery_ok
     device_became_read_only device_read_only device_removed md_not_running smart_passed
     """.split()
 )

@@ -114,6 +114,28 @@ def test_the_object_of_the_mail_is_not_named_again() -> None:
     assert line.text == "raw value, 197 Current_Pending_Sector: 8"
 
 
+def test_a_controller_is_named_once() -> None:
+    """Its name has two words, and its own word for a state stands beside ours."""
+    state = (
+        ("controller", "megaraid c0"),
+        ("slot", "enclosure 252 slot 1"),
+        ("state", "failed"),
+        ("vendor_state", "Failed"),
+    )
+    errors = (("controller", "megaraid c1"), ("counted", "media error"))
+    lines, _ = told(
+        [
+            ("iowarden_controller_disk_state", state, 1.0),
+            ("iowarden_controller_disk_errors_total", errors, 9.0),
+        ],
+        of="megaraid c0 (ACME 9361, host0)",
+    )
+    assert [line.text for line in lines] == [
+        "disk state, enclosure 252 slot 1, Failed: failed",
+        "disk errors, megaraid c1, media error: 9",
+    ]
+
+
 def test_what_can_no_longer_be_measured_has_the_time_when_it_was() -> None:
     """A disk that vanished in a hang: its last value is not the present one."""
     hang = ("iowarden_device_hang_seconds", SDA, 32.0)
