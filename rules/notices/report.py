@@ -43,6 +43,8 @@ WAITS = SYMPTOMS - {Fault.UNREADABLE, Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SU
 """Faults in which tasks wait: then it matters which disks have requests in flight."""
 MAX_DISKS = 24
 """Disks of an adapter that a line lists."""
+MAX_DESCRIBED = 2
+"""Disks that a line describes with model and serial number; of more, only the device names."""
 MAX_WAITING = 5
 """Waiting tasks that a mail lists."""
 _BEHIND = re.compile(r"disk (host[0-9]+) ", re.ASCII)
@@ -407,7 +409,9 @@ def _waits_for(
 ) -> Iterator[Evidence]:
     """Yield lines about disks with requests in flight, and about waiting tasks."""
     if busy:
-        names = [identity(topology, name).object for name in busy[:MAX_DISKS]]
+        names = list(busy[:MAX_DISKS])
+        if len(names) <= MAX_DESCRIBED:
+            names = [identity(topology, name).object for name in names]
         more = ", ..." if busy[MAX_DISKS:] else ""
         text = f"{IN_FLIGHT}{', '.join(names)}{more}"
         yield Evidence(realtime_seconds, DISKSTATS, text)

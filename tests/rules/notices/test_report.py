@@ -13,8 +13,9 @@ from iowarden.collectors.block.block_devices import Md
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
-from iowarden.rules.notice import Evidence, Reason
+from iowarden.rules.notice import Evidence, Measurement, Reason
 from iowarden.rules.notices import report
+from iowarden.rules.notices.measurements import Measured, stored
 from iowarden.rules.quantity import quantity
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import identity
@@ -181,6 +182,42 @@ def test_a_disk_with_requests_in_flight_is_evidence_of_a_stall_and_not_hit(
     assert notice.affected == affected
     text = "requests in flight: sda (ACME HDD, serial S1)"
     assert [line.text for line in notice.evidence] == [text] * busy
+
+
+@pytest.mark.parametrize(
+    ("busy", "expected"),
+    [
+        (("sda",), "no other disk had requests in flight"),
+        (("sda", "sdb"), "requests in flight: sda (ACME HDD, serial S1), sdb (HDD, serial S2)"),
+        (("sda", "sdb", "sdc"), "requests in flight: sda, sdb, sdc"),
+    ],
+)
+def test_whether_only_this_disk_hangs_is_evidence(busy: tuple[str, ...], expected: str) -> None:
+    """The first question of its advice; of a shelf of disks the names are enough."""
+    machine = topology(
+        disk("sda", serial="S1", model="HDD", vendor="ACME"),
+        disk("sdb", serial="S2", model="HDD"),
+        disk("sdc", serial="S3", model="HDD"),
+    )
+    own = identity(machine, "sda")
+    hung = member("DeviceHang", labels=(("alertname", "DeviceHang"), ("device", "sda")))
+    due = DueNotice(Reason.OPENED, incident(hung, key=own.key, object=own.object))
+    (line,) = report.notice(due, float, 0.0, (), machine, busy=busy).evidence
+    assert line.text == expected
+
+
+def test_a_resolved_mail_reports_what_changed() -> None:
+    """Beside the value now stands the one of the beginning."""
+    hang = ("iowarden_device_hang_seconds", (("device", "sda"),), 32.0)
+    begun = stored([hang], 10.0)
+    over = member("Hung", evidence=begun, joined_seconds=10.0, cleared_seconds=50.0)
+    due = DueNotice(Reason.RESOLVED, incident(over, mails=2))
+    now = Measured(((*hang[:2], 0.0),))
+    (line,) = report.notice(due, float, 60.0, (), MACHINE, measured=now).evidence
+    assert isinstance(line, Measurement)
+    assert line.text == "no request completed for: 0 s"
+    assert line.before == Evidence(10.0, hang[0], "32 s")
+    assert report.notice(due, float, 60.0, (), MACHINE).evidence == ()
 
 
 def test_advice_is_given_once_in_a_thread() -> None:
