@@ -11,12 +11,11 @@ rules/alerting.go (resolvedRetention).
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 import time
 import urllib.parse
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import Labels  # noqa: TC001 - of a field
@@ -102,9 +101,12 @@ class AlertmanagerReceiver:
         """What has ended, and when by the program's clock."""
 
     def step(self, now: float, state: PresentState) -> None:
-        """Send to each URL that is due: each minute, after a failure, and at each change."""
+        """Send to each URL that is due: each minute, after a failure, and at each change.
+
+        A summary changes with each value: its new text alone waits for the minute.
+        """
         active, ended = self._now(now, state)
-        changed = active != self._active or ended.keys() != self._ended.keys()
+        changed = _states(active) != _states(self._active) or not ended.keys() <= self._ended.keys()
         self._active, self._ended = active, ended
         due = [each for each in self._members if each.due(now, changed=changed)]
         if not due:
@@ -127,8 +129,8 @@ class AlertmanagerReceiver:
                 of = state.incidents() if of is None else of
                 sent = self._sent(alert, state, str(of.get(alert.key, "")))
                 before = self._active.get(sent.labels)
-                if before is not None and before.annotations == sent.annotations:
-                    sent = before  # Unix time of its start: a stepped clock changes nothing.
+                if before is not None:  # the Unix time of its start, even if the clock was set
+                    sent = replace(sent, started_seconds=before.started_seconds)
                 active[sent.labels] = sent
         ended = {
             labels: (_end(alert), now)
@@ -263,8 +265,8 @@ class Poster:
     """How far Alertmanager's clock is ahead of ours."""
     _ends: dict[Labels, float] = field(default_factory=dict)
     """When alerts ended, by Alertmanager's clock."""
-    _refused: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """By an alert's digest when it was refused, by time.monotonic(), and why."""
+    _refused: dict[Labels, tuple[float, str]] = field(default_factory=dict)
+    """By an alert's labels when it was refused, by time.monotonic(), and why."""
 
     def post(self, batch: Batch, name: str) -> SendResult:
         """Post all of it; the first failure ends the attempt, an alert that is refused does not."""
@@ -277,14 +279,14 @@ class Poster:
         self._refused = {key: each for key, each in self._refused.items() if each[0] > expired}
         there = {alert.labels for alert in batch.alerts if alert.resolved}
         self._ends = {labels: at for labels, at in self._ends.items() if labels in there}
-        alerts = [alert for alert in batch.alerts if digest(alert) not in self._refused]
+        alerts = [alert for alert in batch.alerts if alert.labels not in self._refused]
         for start in range(0, max(len(alerts), 1), MAX_BATCH):
             problem = self._post(alerts[start : start + MAX_BATCH])
             if problem is not None:
                 return self._failed(problem, place, name)
-        present = {digest(alert) for alert in batch.alerts}
+        present = {alert.labels for alert in batch.alerts}
         refused = {
-            key: f"{place}: an alert was refused and is not sent for an hour: {why}"
+            str(key): f"{place}: an alert was refused and is not sent for an hour: {why}"
             for key, (_, why) in self._refused.items()
             if key in present
         }
@@ -301,7 +303,7 @@ class Poster:
         if reply.status in _OF_ONE_ALERT and alerts:
             named = ", ".join(f'{name}="{value}"' for name, value in alerts[0].labels)
             text = f"{{{one_line(named, 300)}}}: {http_sender.shown(self.config, reply)}"
-            self._refused[digest(alerts[0])] = (time.monotonic(), text)
+            self._refused[alerts[0].labels] = (time.monotonic(), text)
             return None
         return None if reply.good and not reply.body.lstrip().startswith(b"<") else reply
 
@@ -343,11 +345,6 @@ class Poster:
             retry_after_seconds=reply.retry_after_seconds,
             receiver=self.config.name,
         )
-
-
-def digest(alert: SentAlert) -> str:
-    """Return a short name of an alert's content."""
-    return hashlib.sha256(repr((alert.labels, alert.annotations)).encode()).hexdigest()[:16]
 
 
 def try_alert(
@@ -404,8 +401,13 @@ def _login(config: ReceiverConfig) -> dict[str, str]:
     return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
 
 
+def _states(active: Mapping[Labels, SentAlert]) -> dict[Labels, str]:
+    """Return which alerts are active, and why the data of some is unavailable."""
+    return {labels: dict(each.annotations).get("unknown", "") for labels, each in active.items()}
+
+
 def _end(alert: SentAlert) -> SentAlert:
-    return SentAlert(alert.labels, alert.annotations, alert.started_seconds, resolved=True)
+    return replace(alert, resolved=True)
 
 
 def _labels(texts: Mapping[str, str], limit: int) -> Labels:

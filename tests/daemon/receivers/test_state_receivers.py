@@ -141,11 +141,13 @@ def test_an_alert_is_sent_without_an_end_at_each_change_and_each_minute(answers:
     }
     assert "endsAt" not in sent
     assert sent["annotations"]["summary"] == "sda\\x1b fails \\u202e"
-    host.step(alert("DiskFailing"), seconds=1.0)  # its summary changed
-    posted(answers)
-    host.step(alert("DiskFailing"), seconds=1.0, sends=0)
-    host.step(alert("DiskFailing"), seconds=59.5)
-    assert len(posted(answers)) == 1
+    worse = alert("DiskFailing", annotations=(("summary", "sda fails more"),))
+    host.step(worse, seconds=59.0, sends=0)  # a text alone is no change
+    host.step(worse, seconds=1.0)
+    (sent,) = posted(answers)
+    assert sent["annotations"]["summary"] == "sda fails more"
+    host.step(worse, alert("DiskGone"), seconds=1.0)
+    assert len(posted(answers)) == 2
 
 
 def test_notices_are_not_sent_and_unknown_stays_firing(answers: Server) -> None:
