@@ -196,6 +196,15 @@ def test_a_server_without_an_answer_may_have_the_message(
     assert result.maybe_taken
 
 
+def test_a_server_that_never_answers_the_handshake_has_nothing() -> None:
+    """The message is not sent before the connection is encrypted."""
+    with raw(silent) as port:
+        result = attempt(config(WEBHOOK, port, scheme="https"), seconds=0.3)
+    assert "TLS: expected a certificate for 'localhost'" in result.error
+    assert "got no reply before the timeout" in result.error
+    assert not result.maybe_taken
+
+
 def test_a_reply_whose_body_never_comes_is_a_reply() -> None:
     """The status says that the message was accepted."""
     with raw(headers_then_silence) as port:
