@@ -161,7 +161,7 @@ def replay(
     A truncated or damaged recording is replayed up to that point, which `problem` describes.
     """
     config = dataclasses.replace(
-        config, mail=dataclasses.replace(config.mail, initial_report=False)
+        config, mail=dataclasses.replace(config.mail, initial_report=False, enabled=True)
     )
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock, root = PlayedClock(), RecordedMachine(recording.page_size_bytes)

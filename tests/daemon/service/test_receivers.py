@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.http_receiver import Answer, Request, Server, server
 from support.program import Feed, Played, recorded, run, then_idle
+from support.recordings import FIXTURES
 from support.smtp import free_port, smtp_server
 
 if TYPE_CHECKING:
@@ -192,6 +193,20 @@ def test_a_reload_changes_receivers_and_keeps_what_waits_for_one_that_is_gone(
         stall.give(2)
         program.caught_up()
         assert not any('receiver="ops"' in name for name in program.metrics())
+
+
+def test_a_replay_shows_the_mails_and_sends_nothing(tmp_path: Path, answers: Server) -> None:
+    """With the configuration of a host without mails."""
+    path = tmp_path / "iowarden.yaml"
+    path.write_text(
+        "host: db1.example.com\nmail: {enabled: false}\n"
+        f"notify: [{{name: ops, type: webhook, url: 'http://localhost:{answers.port}/'}}]\n"
+    )
+    recording = str(FIXTURES / "write-stall.tar.xz")
+    result = run("replay", recording, "--config", str(path), "--json")
+    (mail,) = json.loads(result.stdout)["mails"]
+    assert mail["subject"].startswith("[WARNING] db1.example.com: host: writers stalled")
+    assert answers.requests.empty()
 
 
 def test_a_test_notification_reports_the_receivers_answer(tmp_path: Path, answers: Server) -> None:
