@@ -31,6 +31,7 @@ from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.replay import expectation, record, replay
 from iowarden.daemon.replay.expectation import ExpectationError
 from iowarden.daemon.report import bundle, sensitive
+from iowarden.daemon.sanitize import escaped
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.console import progress, show
@@ -298,7 +299,7 @@ def _write_lines(lines: Iterable[str]) -> str:
         if sys.stdout.isatty():
             show(part for line in lines for part in line.split("\n"))
         else:
-            sys.stdout.writelines(f"{line}\n" for line in lines)
+            sys.stdout.writelines(escaped(f"{line}\n", "\n\t") for line in lines)
         sys.stdout.flush()
     except OSError as error:
         # The flush at exit must not fail as well.

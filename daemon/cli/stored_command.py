@@ -20,6 +20,7 @@ from iowarden.daemon.cli.service_client import (
 )
 from iowarden.daemon.control.documents import StoredMail, StoredMailList, StoredMailText
 from iowarden.daemon.notify import stored_mails
+from iowarden.daemon.sanitize import escaped
 from iowarden.daemon.storage import redaction, state_db, unparsed
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
@@ -115,7 +116,7 @@ def _list(arguments: argparse.Namespace) -> int:
     try:
         for name in unparsed.names(directory):
             found = unparsed.head(unparsed.read(directory, name))
-            print(f"{name}  {found.get('time', '')}  {found.get('error', '')}")
+            print_line(f"{name}  {found.get('time', '')}  {found.get('error', '')}")
     except OSError as error:
         print(error, file=sys.stderr)
         return exit_status.FAILED
@@ -131,7 +132,9 @@ def _show(arguments: argparse.Namespace) -> int:
         return exit_status.FAILED
     names = {settings.host, os.uname().nodename}
     names |= {name.partition(".")[0] for name in names}
-    print(redaction.redact(text, sorted(names)) if arguments.redact else text)
+    shown = redaction.redact(text, sorted(names)) if arguments.redact else text
+    # A terminal would obey what a tool printed; a file gets it as it is.
+    print(escaped(shown, "\n\t") if sys.stdout.isatty() else shown)
     return 0
 
 

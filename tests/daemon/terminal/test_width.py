@@ -13,12 +13,14 @@ from support.program import FIXTURES, Feed, Played, recorded, run
 from support.service import on_a_terminal
 from support.terminal import STYLE, shown
 
-from iowarden.daemon.cli.main import full_parser
+from iowarden.daemon.cli.main import full_parser, main
+from iowarden.daemon.storage import unparsed
 from iowarden.daemon.terminal import console, table_layout
 from iowarden.daemon.terminal.console import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 MACHINES = {"hung-disk": None, "write-stall": 60}
 """Recorded machines, and how many of their frames: with open incidents."""
@@ -235,6 +237,23 @@ def test_a_watch_on_a_terminal_has_a_screen_of_its_own(monkeypatch: pytest.Monke
     assert text.index("\x1b[?1049h") < text.index("line 8") < text.index("\x1b[?1049l")
     assert "line 9" not in text
     assert "... 21 more lines; without --watch all are shown" in text
+
+
+def test_a_saved_output_cannot_command_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a tool printed is escaped on a terminal; a file gets it as it is."""
+    directory = tmp_path / unparsed.DIRECTORY
+    directory.mkdir()
+    text = "time: today\nerror: no number \x1b[2J\n\nserial: \x1b]0;x\x07\n"
+    (directory / "smart-1.txt").write_text(text)
+    where = ["--state-directory", str(tmp_path)]
+    for words in (["unparsed", "show", "smart-1.txt", *where], ["unparsed", "list", *where]):
+        drawn = on_a_terminal(monkeypatch, lambda words=words: main(words))  # type: ignore[misc]
+        assert "no number \\x1b[2J" in drawn
+        assert "\x1b" not in drawn
+    assert main(["unparsed", "show", "smart-1.txt", *where]) == 0
+    assert capsys.readouterr().out == f"{text}\n"
 
 
 TABLE = Table(
