@@ -27,7 +27,7 @@ from iowarden.daemon.terminal.columns import mails_text, matchers_text
 from iowarden.daemon.terminal.console import at_text, since_text, span
 
 if TYPE_CHECKING:
-    from iowarden.daemon.control.documents import IncidentDetail, MemberLine
+    from iowarden.daemon.control.documents import EvidenceLine, IncidentDetail, MemberLine
     from iowarden.daemon.control.page_documents import IncidentPage
 
 MAX_EVIDENCE = 8
@@ -101,6 +101,12 @@ def incident_title(found: IncidentDetail) -> str:
     return title
 
 
+def _origin(line: EvidenceLine) -> str:
+    """Return when, and where from; the words of a measured value need no name of a metric."""
+    at = at_text(line.at_seconds)[11:]
+    return at if "_" in line.source else f"{at} {line.source}"
+
+
 def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup:
     """Return meaning, advice, evidence, what is affected and what is not known."""
     evidence = found.evidence[:MAX_EVIDENCE] if short else found.evidence
@@ -110,7 +116,7 @@ def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup
     lines = [
         tag(
             "li",
-            tag("span", f"{at_text(e.at_seconds)[11:]} {e.source}", class_="soft"),
+            tag("span", _origin(e), class_="soft"),
             SPACE,
             tag("strong", e.text),
         )

@@ -828,7 +828,7 @@ def test_each_bit_of_the_exit_status_has_its_meaning(
     ("arguments", "expected"),
     [
         (("/dev/sdzz",), {ReadStatus.UNREADABLE}),
-        # Debian's reports what it is; Ubuntu's cannot tell.
+        # Some versions report what it is, others that they cannot tell.
         (("/dev/null",), {ReadStatus.NO_SMART, ReadStatus.UNREADABLE}),
         (("-d", "no-such-type", "/dev/null"), {ReadStatus.UNPARSED}),
     ],
