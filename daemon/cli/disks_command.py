@@ -21,16 +21,8 @@ from iowarden.daemon.cli.service_client import (
 from iowarden.daemon.control.documents import DiskDetail, DiskHistory, DiskLine, DiskList
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import subcommand
-from iowarden.daemon.terminal.console import (
-    at_text,
-    print_error,
-    print_json,
-    print_line,
-    show,
-    since_text,
-    span,
-    table_of,
-)
+from iowarden.daemon.terminal.console import print_error, print_json, print_line, show, table_of
+from iowarden.daemon.terminal.times import at_text, since_text, span
 from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:

@@ -29,15 +29,8 @@ from iowarden.daemon.storage.event_rows import OWN, EventFilter
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import count, subcommand, time_past
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
-from iowarden.daemon.terminal.console import (
-    at_text,
-    print_error,
-    print_raw,
-    printable,
-    show,
-    since_text,
-    table_of,
-)
+from iowarden.daemon.terminal.console import print_error, print_raw, printable, show, table_of
+from iowarden.daemon.terminal.times import at_text, since_text
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:

@@ -23,17 +23,15 @@ from iowarden.daemon.control.documents import ScanLine, ScanList
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.daemon.terminal.console import (
-    at_text,
     print_error,
     print_json,
     print_line,
     printable,
     progress_bars,
     show,
-    since_text,
-    span,
     table_of,
 )
+from iowarden.daemon.terminal.times import at_text, since_text, span
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:

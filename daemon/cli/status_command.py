@@ -30,15 +30,8 @@ from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import duration, subcommand, time_to_come
 from iowarden.daemon.terminal.columns import matchers_text, quoted
-from iowarden.daemon.terminal.console import (
-    at_text,
-    print_json,
-    print_line,
-    since_text,
-    span,
-    table_of,
-    watch,
-)
+from iowarden.daemon.terminal.console import print_json, print_line, table_of, watch
+from iowarden.daemon.terminal.times import at_text, since_text, span
 from iowarden.rules.quantity import quantity
 from iowarden.rules.rulefile.renamed_names import renamed_in
 

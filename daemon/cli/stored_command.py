@@ -24,7 +24,8 @@ from iowarden.daemon.sanitize import escaped
 from iowarden.daemon.storage import redaction, state_db, unparsed
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
-from iowarden.daemon.terminal.console import print_json, print_line, show, since_text, table_of
+from iowarden.daemon.terminal.console import print_json, print_line, show, table_of
+from iowarden.daemon.terminal.times import since_text
 
 if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add

@@ -25,7 +25,8 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.locate.locate import LocateError, locate
 from iowarden.daemon.terminal.arguments import duration
-from iowarden.daemon.terminal.console import at_text, print_json, show, table_of
+from iowarden.daemon.terminal.console import print_json, show, table_of
+from iowarden.daemon.terminal.times import at_text
 from iowarden.daemon.trace.protocol import ALL_SIZES, MAX_SECONDS, TraceRequest
 from iowarden.daemon.trace_client import client, texts
 from iowarden.daemon.trace_client.targets import targets

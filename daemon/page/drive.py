@@ -24,7 +24,7 @@ from iowarden.daemon.page.frame import (
 from iowarden.daemon.page.html import SPACE, Markup, paragraph, tag
 from iowarden.daemon.page.incident import incident_link
 from iowarden.daemon.terminal import columns
-from iowarden.daemon.terminal.console import since_text, span
+from iowarden.daemon.terminal.times import since_text, span
 from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag, text
 from iowarden.daemon.page.style import STYLE
-from iowarden.daemon.terminal.console import at_text, since_text
+from iowarden.daemon.terminal.times import at_text, since_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -24,7 +24,7 @@ from iowarden.daemon.page.frame import (
 )
 from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
-from iowarden.daemon.terminal.console import at_text, since_text, span
+from iowarden.daemon.terminal.times import at_text, since_text, span
 
 if TYPE_CHECKING:
     from iowarden.daemon.control.documents import EvidenceLine, IncidentDetail, MemberLine

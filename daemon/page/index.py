@@ -32,7 +32,7 @@ from iowarden.daemon.page.incident import (
     incident_title,
 )
 from iowarden.daemon.terminal import columns
-from iowarden.daemon.terminal.console import since_text, span
+from iowarden.daemon.terminal.times import since_text, span
 from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.terminal.console import at_text, since_text, span
+from iowarden.daemon.terminal.times import at_text, since_text, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

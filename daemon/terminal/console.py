@@ -1,4 +1,4 @@
-"""Output of commands: text, tables, times, durations, JSON.
+"""Output of commands: text, tables, JSON.
 
 On a terminal daemon/terminal/table_layout.py fits them to its width; otherwise they are plain text
 in columns, the same whatever TERM and COLUMNS are. Nothing is cut off.
@@ -15,12 +15,10 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.daemon.clock import local_zone
 from iowarden.daemon.sanitize import json_text, one_line
-from iowarden.rules.quantity import quantity
+from iowarden.daemon.terminal.times import span
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -129,27 +127,6 @@ def table_of(
     titles = chosen or tuple(columns)
     found = tuple(tuple(printable(columns[each](row)) for each in titles) for row in rows)
     return [Table(title, titles, found)] if found else []
-
-
-def since_text(at_seconds: float | None, now: float) -> str:
-    """Return a time, and in parentheses how long ago it was."""
-    if at_seconds is None:
-        return "never"
-    at, today = at_text(at_seconds), at_text(now)[: len("2026-11-21")]
-    return f"{at.removeprefix(today).strip()} ({span(now - at_seconds)} ago)"
-
-
-def span(seconds: float) -> str:
-    """Return a duration as text; a negative one is 0."""
-    return quantity("_seconds", max(seconds, 0.0))
-
-
-def at_text(at_seconds: float) -> str:
-    """Return a time as local date and time."""
-    try:
-        return f"{datetime.fromtimestamp(at_seconds, local_zone()):%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):  # beyond the calendar
-        return f"{at_seconds:.0f} s"
 
 
 def print_line(text: str) -> None:
