@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,7 +45,6 @@ from iowarden.rules.signals.table import GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 Files = dict[str, str | bytes | None]
 
@@ -400,22 +400,22 @@ def _runs(process: str) -> bool:
         return False
 
 
-def test_anybody_may_look_at_this_machine(checked: Checker, tmp_path: Path) -> None:
+def test_anybody_may_look_at_this_machine(checked: Checker) -> None:
     """The real machine without privileges: a report, nothing is written, no service needed."""
-    config = tmp_path / "iowarden.yaml"
-    config.write_text("")
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
     user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-    answer = subprocess.run(
-        [str(COMMAND), "check", "--json", "--config", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS * 2,
-        check=False,
-        cwd="/",
-        **user,
-    )
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        config = Path(directory, "iowarden.yaml")
+        config.write_text("")
+        answer = subprocess.run(
+            [str(COMMAND), "check", "--json", "--config", str(config)],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_SECONDS * 2,
+            check=False,
+            cwd="/",
+            **user,
+        )
     if answer.returncode == 1 and "PermissionError" in answer.stderr:
         pytest.skip("the program is installed where only its owner may read")
     assert answer.stderr == ""

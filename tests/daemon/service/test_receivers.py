@@ -79,7 +79,7 @@ def test_a_write_stall_reaches_a_webhook_without_any_mail(
         program.caught_up()
         metrics = program.metrics()
         status = program.command("status", "--json")
-    assert first["title"].startswith("[WARNING] db1.example.com: host: writers stalled")
+    assert first["title"].startswith("[WARNING] db1.example.com: writes stalled")
     assert (first["status"], last["status"]) == ("firing", "resolved")
     assert (first["incident"], first["number"]) == (last["incident"], 1)
     assert first["advice"]
@@ -205,7 +205,7 @@ def test_a_replay_shows_the_mails_and_sends_nothing(tmp_path: Path, answers: Ser
     recording = str(FIXTURES / "write-stall.tar.xz")
     result = run("replay", recording, "--config", str(path), "--json")
     (mail,) = json.loads(result.stdout)["mails"]
-    assert mail["subject"].startswith("[WARNING] db1.example.com: host: writers stalled")
+    assert mail["subject"].startswith("[WARNING] db1.example.com: writes stalled")
     assert answers.requests.empty()
 
 

@@ -330,7 +330,7 @@ def test_the_command_lists_and_shows(kept: SavedTexts, capsys: pytest.CaptureFix
     state = ["--state-directory", str(kept.directory.parent)]
     assert main(["unparsed", "list", *state]) == 0
     error = "'/x': expected a number, got 'many'"
-    assert capsys.readouterr().out == f"meminfo-1.txt  2026-11-21T15:30:00Z  {error}\n"
+    assert capsys.readouterr().out == f"meminfo-1.txt 2026-11-21T15:30:00Z {error}\n"
     assert main(["unparsed", "show", "meminfo-1.txt", *state]) == 0
     assert capsys.readouterr().out.endswith("\n\nserial WS20ABCD\n\n")
     assert main(["unparsed", "show", "meminfo-1.txt", "--redact", *state]) == 0
