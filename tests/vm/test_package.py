@@ -330,7 +330,7 @@ def test_an_upgrade_while_a_disk_hangs_neither_repeats_nor_resolves(
     assert version.endswith(NEXT) == bool(suffix)
     assert vm.run("iowarden version") == f"iowarden {version}\n"
     wait_for(
-        lambda: mailing.metric("iowarden_device_stalled_seconds", device=vm.device("slow")) or 0,
+        lambda: mailing.metric("iowarden_device_hang_seconds", device=vm.device("slow")) or 0,
         "iowarden to see the disk hang",
         SECONDS,
     )
