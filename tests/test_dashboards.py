@@ -15,7 +15,7 @@ from support.lives import Life
 from support.recordings import fixture, recorded
 
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.reference.metric_labels import LABELS
+from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.promql import parser
 from iowarden.rules.rulefile.unmatched_selectors import selectors
 

@@ -21,7 +21,7 @@ from support.smtp import DEADLINE_SECONDS, free_port, smtp_server
 
 from iowarden.daemon.cli.main import full_parser, main
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.reference.metric_labels import fits
+from iowarden.daemon.metric_labels import fits
 from iowarden.daemon.replay import expectation
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from iowarden.daemon.reference.metric_labels import LABELS
+from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.promql import parser
 from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
 from iowarden.rules.rulefile.unmatched_selectors import selectors

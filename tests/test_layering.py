@@ -347,9 +347,10 @@ daemon.probe_client: installation probe
 daemon.transition_log: control journal probe storage
 daemon.views: control probe storage
 daemon.metrics: probe_client
+daemon.metric_labels: -
 daemon.alert_info: metrics sanitize
 daemon.trace_client: control json_codec probe_client sanitize trace
-daemon.config: duration metrics
+daemon.config: duration metric_labels metrics
 daemon.check: clock config control exporters installation polling sanitize
 daemon.http: config sanitize
 daemon.page: control sanitize storage terminal views
@@ -365,7 +366,8 @@ daemon.report: storage
 daemon.cli: check clock config control duration http installation journal json_codec locate mlock
     notify page polling probe_client process_metrics receivers replay report sanitize service setup
     storage terminal trace trace_client transition_log
-daemon.reference: check cli config control http installation metrics process_metrics service storage
+daemon.reference: check cli config control http installation metric_labels metrics process_metrics
+    service storage
     trace
 """
 """The rooms of each layer, the lowest first, and what of its layer each may import, for types as

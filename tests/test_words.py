@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.daemon.config.keys import KEYS
+from iowarden.daemon.metric_labels import LABELS
 from iowarden.daemon.reference import metrics
-from iowarden.daemon.reference.metric_labels import LABELS
 from iowarden.rules.conditions.condition import Condition
 
 if TYPE_CHECKING:

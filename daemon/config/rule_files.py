@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors import registry
 from iowarden.daemon import metrics
+from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.engine import engine
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.renames import NAMES, Renames
@@ -231,6 +232,7 @@ def catalog(settings: Config) -> Catalog:
         frozenset(family.name for family in families),
         tuple(prefix for source in registry.SOURCES for prefix in source.node_prefixes),
         settings.targets,
+        {name: labels for name, labels in LABELS.items() if "..." not in labels},
     )
 
 

@@ -9,8 +9,8 @@ from iowarden.collectors.registry import SOURCES
 from iowarden.daemon import metrics, process_metrics
 from iowarden.daemon.config.keys import KEYS
 from iowarden.daemon.http import exposition
+from iowarden.daemon.metric_labels import LABELS
 from iowarden.daemon.reference.markdown import literal, literals, page, table
-from iowarden.daemon.reference.metric_labels import LABELS
 from iowarden.rules.engine import engine
 from iowarden.rules.signals.table import GROUPS
 from iowarden.rules.topology import device_changes

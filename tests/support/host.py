@@ -16,8 +16,8 @@ from support.sources import sources
 from iowarden.collectors import registry
 from iowarden.collectors.source import Source, collect
 from iowarden.daemon.config.rule_files import SHIPPED_INTERVALS_SECONDS
+from iowarden.daemon.metric_labels import LABELS, fits
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
-from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.rules.advice import advice, facts
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.engine.engine import Engine

@@ -33,8 +33,8 @@ from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.journal import Log
+from iowarden.daemon.metric_labels import LABELS, fits
 from iowarden.daemon.notify.delivery import Receivers
-from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.daemon.service.messages import Reload, Stop
 from iowarden.daemon.setup import service_user
 

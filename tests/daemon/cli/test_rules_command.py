@@ -95,7 +95,7 @@ groups:
 """
 QUEUED = "iowarden_writeback_queued_byte"
 NOTES = (
-    "7:18: note: Backup: there is no metric 'mysql_up', so this never matches; all names:",
+    "7:18: note: Backup: there is no metric 'mysql_up', so absent() is always true; all names:",
     f"8:16: note: Backup: there is no metric '{QUEUED}', so this never matches; did you mean '",
     "9:31: note: Other: 'node_load1' never has job=\"node-exporter\", so this never matches; here",
     '10:35: note: Ours: \'iowarden_uevents_total\' never has job=~"iowarden|x", instance!="", so ',
@@ -127,6 +127,53 @@ def test_what_can_never_find_anything_is_noted_where_it_stands(
     )
     assert main.main(["rules", "check", *config(home)]) == 0
     assert 'node_load1\' never has job="node-exporter"' not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ('iowarden_device_hang_seconds{disk="X"} > 30', "has no label 'disk'"),
+        ('iowarden_device_hang_seconds{disk!="X"} > 30', ""),
+        ('iowarden_device_hang_seconds{device=~"sd.*"} > 30', ""),
+        ('iowarden_smart_attribute_raw{id="5"} > 0', ""),
+        (
+            "iowarden_device_hang_seconds > 30 and on (disk) iowarden_smart_attribute_raw > 0",
+            "the left side of 'and' has no label 'disk', so 'on' never matches; its labels: device",
+        ),
+        (
+            "max by (disk) (iowarden_smart_attribute_raw) < on (device) iowarden_device_read_only",
+            "the left side of '<' has no label 'device'",
+        ),
+        ("iowarden_device_hang_seconds > 30 and on (device) iowarden_device_read_only", ""),
+        ("iowarden_device_hang_seconds and on () iowarden_memory_total_bytes", ""),
+        ("iowarden_device_hang_seconds or on (disk) iowarden_smart_attribute_raw", ""),
+        (
+            'label_join(iowarden_device_offline, "disk", "device") * on (disk) iowarden_disk_info',
+            "",
+        ),
+        ("absent(mysql_up)", "there is no metric 'mysql_up', so absent() is always true"),
+        ('{__name__=~"iowarden_devise_.+"} > 0', "no metric has __name__=~"),
+        ('{__name__=~"iowarden_device_.+"} > 0', ""),
+        ('{__name__=~"node_.+"} > 0', ""),
+    ],
+)
+def test_labels_and_joins_that_cannot_be_are_noted(
+    expression: str, reason: str, tmp_path: Path
+) -> None:
+    """Names, labels and 'on' are compared with the labels that each metric has."""
+    text = f"groups: [{{name: g, rules: [{{alert: A, expr: {json.dumps(expression)}}}]}}]"
+    found = unmatched(
+        parse_rule_file(text, "mine.yaml"), catalog(parse_config("", "iowarden.yaml"))
+    )
+    assert len(found) == bool(reason)
+    assert all(reason in each.reason for each in found)
+
+
+def test_no_shipped_rule_has_a_selector_or_a_join_that_never_matches() -> None:
+    """The check itself: the shipped rules are tested with data that they match."""
+    settings = parse_config("", "iowarden.yaml")
+    groups = load_rules(dataclasses.replace(settings, rules_directory="/nonexistent"))
+    assert [each.reason for each in unmatched(groups, catalog(settings))] == []
 
 
 def test_the_service_reports_which_rule_can_never_find_anything(home: Path) -> None:

@@ -47,7 +47,7 @@ def test_the_service_serves_its_page_and_that_of_an_incident(tmp_path: Path) -> 
         target = page.partition('href="/incident/')[2].partition('"')[0]
         status, page = get(program, f"/incident/{target}")
         assert status == 200
-        assert "iowarden_writeback_queued_bytes" in page
+        assert "unwritten data queued" in page
         assert get(program, "/drive/none")[0] == 404
     finally:
         program.close()

@@ -12,8 +12,8 @@ from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_shipped
 from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
+from iowarden.daemon.metric_labels import LABELS, fits
 from iowarden.daemon.reference import alerts, metrics, renamed
-from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.daemon.reference.pages import PAGES, write
 from iowarden.daemon.replay import replay
 from iowarden.rules.rename_table import NameKind, Rename
@@ -37,7 +37,7 @@ def test_write_writes_every_page(tmp_path: Path) -> None:
 
 
 def test_every_family_has_its_labels_and_a_meaning() -> None:
-    """A new metric needs a line in daemon/reference/metric_labels.py; a removed one has none."""
+    """A new metric needs a line in daemon/metric_labels.py; a removed one has none."""
     families = metrics.families()
     assert {family.name for family in families} == set(LABELS)
     assert [family.name for family in families if not family.help] == []

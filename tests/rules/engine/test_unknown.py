@@ -15,7 +15,7 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.source import Source, collect
-from iowarden.daemon.reference.metric_labels import fits
+from iowarden.daemon.metric_labels import fits
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.engine.source_status import VALID_PERIODS
 from iowarden.rules.incidents import incidents, model

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.expression_labels import LabelInference
 
-from iowarden.daemon.reference.metric_labels import LABELS
+from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.alerting.unit_tests import parse_unit_tests
 from iowarden.rules.promql import parser
 from iowarden.rules.rulefile.rulefile import RecordingRule, RuleGroup, parse_rule_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iowarden.daemon.reference.metric_labels import LABELS
+from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.tuning import setting_changes
 from iowarden.rules.tuning.setting_changes import SettingChanges
 from iowarden.rules.tuning.tunings import SETTINGS, SIGNALS
