@@ -118,8 +118,8 @@ def stuck(scripts: Watched) -> Iterator[Stuck]:
     vm.throttle("sick", total=1)
     reader = vm.start(f"dd if=/dev/{device} of=/dev/null iflag=direct bs=4k count=64")
     wait_for(lambda: "D" in vm.run("ps -C dd -o stat= || :"), "a hung reader", 60)
-    # A program needs seconds to start here: one that is killed before its request hangs nowhere. And
-    # it must be stuck before the hang becomes critical, with whose mail it is told.
+    # A program needs seconds to start here: one that is killed before its request hangs nowhere.
+    # Later than this, it would be stuck after the last mail of the hang, which is to name it.
     asked = ask(vm, *(smartctl(name, 20) for name in (device, *healthy(vm), device)))
     (pid,) = [each["pid"] for each in ask(vm)["hello"]["stuck"]]
     yield Stuck(scripts, device, pid, asked["answers"])
