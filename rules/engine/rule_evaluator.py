@@ -247,9 +247,7 @@ class RuleEvaluator:
                     changes += self._evaluate_and_feed(rule, now)
                 group.ended(now)
         changes += self._evaluate_own([group for group in due if not group.is_shipped], now)
-        self._delay_seconds = max(
-            (group.delay_seconds(now) for group in due if group.position), default=0.0
-        )
+        self._delay_seconds = max((group.delay_seconds(now) for group in due), default=0.0)
         if due:
             changes += self._settle_orphans(now)
             self._publish(now)

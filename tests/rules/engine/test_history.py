@@ -121,6 +121,16 @@ def test_a_short_group_does_not_wait_for_all_of_a_long_one(tmp_path: Path) -> No
     assert machine.firing() == {"Long", "Short"}
 
 
+def test_a_group_that_was_not_even_begun_counts_as_late(tmp_path: Path) -> None:
+    """Four groups of one expensive rule each: the last has its first turn in the fourth second."""
+    machine = Memory(tmp_path)
+    groups = [group(f"Each{number}", EXPENSIVE) for number in range(4)]
+    machine.engine.rules.load(groups, machine.now, 1.0)
+    for number in range(1, 4):
+        machine.second(KIB)
+        assert machine.look("iowarden_rule_evaluation_delay_seconds") == number
+
+
 def test_shipped_rules_do_not_wait_for_a_user_s(tmp_path: Path) -> None:
     """They are evaluated first, each time they are due, whatever the others cost."""
     machine = Memory(tmp_path)
