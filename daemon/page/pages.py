@@ -143,7 +143,7 @@ class StatusPages:
 
     def _documents(self, wanted: tuple[PageKind, str]) -> PageReply | None:
         """Return the loop's reply; None if there is none in time."""
-        if self._waiting is not None:  # it still has our last request: a second one would change nothing
+        if self._waiting is not None:  # it still has our last request; one is enough
             try:
                 self._waiting.get_nowait()
             except queue.Empty:
