@@ -643,31 +643,35 @@ def test_a_user_who_connects_without_end_takes_no_connection_of_another(
 def test_one_user_cannot_fill_the_queue_of_the_main_loop(tmp_path: Path) -> None:
     """Of seven requests of one viewer two are handed over; the rest waits in its own sockets."""
     asked: queue.SimpleQueue[control_socket.ControlCommand] = queue.SimpleQueue()
-    reading, writing = os.pipe()
+    handed_over, started = os.pipe(), os.pipe()
     most: list[int] = []
 
     def talk() -> list[dict[str, Any]]:
         clients = [Client("control.sock") for _ in range(7)]
         for client in clients:
             client.ask("status")
+        os.read(handed_over[0], 1)  # the viewer's name and groups are known by then
         last = Client("control.sock")
         last.send(b"x" * (control_socket.MAX_LINE_BYTES + 1))
-        last.line()  # refused by the same thread, which has read the others' requests by now
-        os.write(writing, b"!")
+        last.line()  # refused by the same thread, which has looked at the others' requests by now
+        os.write(started[1], b"!")
         return [client.line() for client in clients]
 
     def answer() -> None:
-        os.read(reading, 1)
-        most.append(asked.qsize())
+        first = [asked.get(timeout=DEADLINE_SECONDS) for _ in range(2)]
+        os.write(handed_over[1], b"!")
+        os.read(started[0], 1)
+        most.append(len(first) + asked.qsize())
         for number in range(7):
-            asked.get(timeout=DEADLINE_SECONDS).reply({"answer": number})
+            command = first.pop() if first else asked.get(timeout=DEADLINE_SECONDS)
+            command.reply({"answer": number})
 
     loop = threading.Thread(target=answer, daemon=True)
     loop.start()
     lines, _ = as_nobody(tmp_path, asked.put, talk, groups=[GID])
     loop.join(DEADLINE_SECONDS)
-    os.close(reading)
-    os.close(writing)
+    for end in (*handed_over, *started):
+        os.close(end)
     assert most == [2]
     assert sorted(line["answer"] for line in lines) == [*range(7)]
 
