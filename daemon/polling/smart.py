@@ -155,7 +155,10 @@ class SmartPoller:
         root = self._another(seen.__setitem__)
         with self._lock:
             former = self._discovery.former(self._clock())
-        looked = smart_discovery.discover(root, self._find, self._options.drives, seen, former)
+            before = self._discovery.result.discovered
+        looked = smart_discovery.discover(
+            root, self._find, self._options.drives, seen, before, former
+        )
         root.close()
         with self._lock:
             self._take_over(looked, self._clock())
@@ -241,7 +244,10 @@ class SmartPoller:
         """Do what is due with the recorded output."""
         with self._lock:
             if self._discovery.begin(now):
-                looked = smart_discovery.discover(root, self._find, self._options.drives, {})
+                before = self._discovery.result.discovered
+                looked = smart_discovery.discover(
+                    root, self._find, self._options.drives, {}, before
+                )
                 self._take_over(looked, now)
             for way in self._lanes.methods.values():
                 if not way.fixed:

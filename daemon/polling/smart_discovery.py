@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import AccessMethod
     from iowarden.collectors.smart.smartctl_runner import SmartctlResult
 
-Find = Callable[[Machine, Topology, Sequence[ConfiguredDrive]], Discovered]
+Find = Callable[[Machine, Topology, Sequence[ConfiguredDrive], Discovered | None], Discovered]
 
 FIND_SECONDS = 600.0
 RETRY_INTERVAL_SECONDS = 60.0
@@ -152,11 +152,13 @@ def discover(
     find: Find,
     drives: Sequence[ConfiguredDrive],
     seen: dict[str, bytes],
+    before: Discovered | None,
     former: DiscoveryResult | None = None,
 ) -> DiscoveryResult:
     """Discover drives once; every outcome is returned as a DiscoveryResult.
 
-    `former` already has the drives: they are searched for only if smartctl was installed since.
+    `before` has the disks that a controller keeps if it does not answer this time. `former` already
+    has the drives: they are searched for only if smartctl was installed since.
     """
     unusable = topology = None
     try:
@@ -167,7 +169,7 @@ def discover(
             if former is not None and former.discovered is not None:
                 return replace(former, unusable=unusable, read_texts={**former.read_texts, **seen})
         topology = block_devices.read_block(root)
-        return DiscoveryResult(find(root, topology, drives), topology, "", unusable, seen)
+        return DiscoveryResult(find(root, topology, drives, before), topology, "", unusable, seen)
     except (AbsentError, ReadError) as error:
         problem = f"drive discovery failed: {error}"
     except Exception as error:  # noqa: BLE001 - a bug of ours must not end the poller

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from support.attached import Files, disk, host, probe_answer, scan
 
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError
@@ -13,13 +14,14 @@ from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.discovery import Discovered
 from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, ReadStatus
 from iowarden.collectors.smart.options import Options
-from iowarden.daemon.polling import smart
+from iowarden.daemon.polling import smart, smart_discovery
 
 if TYPE_CHECKING:
     from conftest import MachineMaker
 
     from iowarden.collectors.machine import Machine
 
+BEHIND_RAID = AccessMethod("/dev/bus/0", "megaraid,4", "", "host0", "megaraid_sas", origin="scan")
 SDA = AccessMethod("/dev/sda", "sat", "sda", "host0", "ahci")
 NAME = probe_path("run", smartctl_runner.command(SDA, "full"))
 
@@ -145,3 +147,19 @@ def test_what_is_written_of_a_drive_is_what_is_asked() -> None:
     assert " ".join(smartctl_runner.command(SDA, "minimal", wake=True)) == (
         "smartctl --json=co -i -H -A -n never -d sat /dev/sda"
     )
+
+
+def test_a_controller_that_is_busy_for_once_keeps_its_disks(machine: MachineMaker) -> None:
+    """The scan fails at the second discovery: disks behind the controller are not gone for it."""
+    raid: Files = host("host0", "megaraid_sas", "0000:02:00.0")
+    raid |= disk("0:2:0:0", "sda", "LSI", "MR9260") | {"/sys/block/sda/diskseq": "9\n"}
+    name = probe_path("run", smartctl_runner.command(BEHIND_RAID, "full"))
+    root = machine(raid | scan(("/dev/bus/0", "megaraid,4")) | {name: output()})
+    now = 100.0
+    poller = smart.SmartPoller(Options(), lambda: now)
+    assert set(poller.read(root).by_key) == {"WD-WCC130123456"}
+    machine(probe_answer("smartctl", "--json=c", "--scan", stdout="", stderr="busy", status=1))
+    now += smart_discovery.FIND_SECONDS
+    disks = poller.read(root)
+    assert set(disks.by_key) == {"WD-WCC130123456"}
+    assert "'smartctl --scan'" in disks.problems[0]
