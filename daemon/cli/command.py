@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.player import RecordingPlayer
 from iowarden.daemon.clock import PlayedClock, SystemClock
-from iowarden.daemon.config.load import load_config, machine_name
+from iowarden.daemon.config.load import load_config, machine_name, read_config
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.probe_client import connect
 from iowarden.daemon.probe_client.client import Client
@@ -56,6 +56,13 @@ def settings(arguments: argparse.Namespace) -> Config:
         directory = str(Path(arguments.state_directory).resolve())
         return dataclasses.replace(found, state_directory=directory)
     return found
+
+
+def public_settings(arguments: argparse.Namespace) -> tuple[Config, str]:
+    """Return the configuration without any secret, and its path. Errors: ConfigError."""
+    path = arguments.config or DEFAULT_CONFIG
+    absent = arguments.config is None and not is_there(path)
+    return parse_config("" if absent else read_config(path), path, machine_name()), path
 
 
 def require_config(arguments: argparse.Namespace) -> None:

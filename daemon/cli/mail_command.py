@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import command
 from iowarden.daemon.clock import SystemClock
+from iowarden.daemon.config.load import with_receiver_secrets
 from iowarden.daemon.notify import sender, smtp
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.message import recipients, render
 from iowarden.daemon.receivers import formats, message
 from iowarden.daemon.receivers.assembly import try_receiver
+from iowarden.daemon.setup import service_user
 from iowarden.daemon.terminal import exit_status
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.severity import Severity
@@ -59,9 +61,16 @@ def send_test_mail(settings: Config) -> int:
 
 
 def _test_notify(arguments: argparse.Namespace) -> int:
-    """Send a test notification; return 0, or 1 if a receiver did not accept it."""
-    settings = command.settings(arguments)
-    wanted = arguments.name
+    """Send a test notification as the service's user: root can read secrets that it cannot."""
+    settings, path = command.public_settings(arguments)
+    user = service_user.service_user()
+    return service_user.run(
+        lambda: send_test_notification(with_receiver_secrets(settings, path), arguments.name), user
+    )
+
+
+def send_test_notification(settings: Config, wanted: str | None = None) -> int:
+    """Send one to each receiver, print the answers; return 0, or 1 if one did not accept it."""
     chosen = [each for each in settings.notify if wanted in (None, each.name)]
     if not chosen:
         names = ", ".join(each.name for each in settings.notify) or "none"

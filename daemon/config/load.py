@@ -133,8 +133,7 @@ def _private(path: str) -> str:
         text = _read(path, MAX_PASSWORD_BYTES)
     except OSError as error:
         raise ValueError(
-            f"expected a readable file, got '{error.strerror}';"
-            f" try: install -m 0640 -g iowarden /dev/null {path}"
+            f"expected a readable file, got '{error.strerror}'; {_advice(error, path)}"
         ) from error
     if mode & stat.S_IROTH:
         raise ValueError(
@@ -142,6 +141,15 @@ def _private(path: str) -> str:
             f" got mode {stat.S_IMODE(mode):04o}; try: chmod o= {path}"
         )
     return text
+
+
+def _advice(error: OSError, path: str) -> str:
+    """Return what to do; a file that exists is never replaced by an empty one."""
+    if isinstance(error, FileNotFoundError):
+        return f"try: install -m 0640 -g iowarden /dev/null {path}"
+    if isinstance(error, PermissionError):
+        return f"try: chgrp iowarden {path} && chmod 0640 {path}; see also: namei -l {path}"
+    return "name another file"
 
 
 CREDENTIAL_STORES = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore")

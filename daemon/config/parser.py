@@ -172,7 +172,9 @@ def _read_overrides(node: yaml.Node, reading: _Reading) -> Iterator[Override]:
         )
 
 
-def _items(node: yaml.Node, path: str, what: str, reading: _Reading) -> list[yaml.Node]:
+def _items(
+    node: yaml.Node, path: str, what: str, reading: _Reading, limit: int = _MAX_ITEMS
+) -> list[yaml.Node]:
     """Return the items of a list of sections."""
     if _is_null(node):
         return []
@@ -180,9 +182,7 @@ def _items(node: yaml.Node, path: str, what: str, reading: _Reading) -> list[yam
         return list(node.value)
     many = f"{len(node.value)}" if isinstance(node, yaml.SequenceNode) else _got(node)
     example = next(_example(key) for key in KEYS if key.path == path)
-    reading.report(
-        node, f"{path}: expected a list of up to {_MAX_ITEMS} {what}, got {many}; {example}"
-    )
+    reading.report(node, f"{path}: expected a list of up to {limit} {what}, got {many}; {example}")
     return []
 
 
@@ -306,7 +306,7 @@ def _read_directories(node: yaml.Node, reading: _Reading) -> Iterator[WatchedDir
 def _read_receivers(node: yaml.Node, reading: _Reading) -> Iterator[ReceiverConfig]:
     """Yield the receivers other than mail; receivers.py checks their keys. No value is shown."""
     found: dict[str, int] = {}
-    items = _items(node, "notify", "receivers", reading)
+    items = _items(node, "notify", "receivers", reading, MAX_RECEIVERS)
     for item in items[MAX_RECEIVERS:]:
         reading.report(item, f"notify: expected up to {MAX_RECEIVERS} receivers; remove this one")
     for number, item in enumerate(items[:MAX_RECEIVERS], 1):

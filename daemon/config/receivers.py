@@ -7,6 +7,7 @@ commands.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import enum
 import ipaddress
 import re
@@ -17,7 +18,7 @@ from iowarden.collectors.model import Labels  # noqa: TC001 - of a field
 from iowarden.daemon.duration import duration_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 class ReceiverType(enum.StrEnum):
@@ -126,7 +127,8 @@ def parse_receiver(values: Mapping[str, object]) -> tuple[ReceiverConfig | None,
         kind = ReceiverType(str(values.get("type")))
     except ValueError:
         names = ", ".join(ReceiverType)
-        return None, [f"type: expected one of {names}; example: type: webhook"]
+        near = _near([str(values.get("type"))], tuple(ReceiverType))
+        return None, [f"type: expected one of {names}{near}; example: type: webhook"]
     problems += _unknown(values, kind)
     name = values.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "mail":
@@ -151,11 +153,13 @@ def parse_receiver(values: Mapping[str, object]) -> tuple[ReceiverConfig | None,
         except ValueError as error:
             problems.append(f"url: {error}")
     problems += _of_urls(values, kind, urls)
-    severities = _texts(values.get("severities")) or DEFAULT_SEVERITIES
+    severities = _texts(values.get("severities", DEFAULT_SEVERITIES))
     levels = SEVERITIES[:2] if kind is ReceiverType.ALERTMANAGER else SEVERITIES
-    if not set(severities) <= set(levels):
+    if not severities or not set(severities) <= set(levels):
+        near = _near(severities, levels) if severities else ", got none"
         problems.append(
-            f"severities: expected a list of {', '.join(levels)}; example: severities: [critical]"
+            f"severities: expected a list of {', '.join(levels)}{near};"
+            " example: severities: [critical]"
         )
     made: dict[str, object] = {}
     for key, read in (("proxy", _proxy), ("labels", _labels), ("period", _period)):
@@ -199,7 +203,7 @@ def parse_url(text: str) -> Url:
         parts = urllib.parse.urlsplit(text)
         port = parts.port
     except ValueError:
-        raise ValueError(expected) from None
+        raise ValueError(f"{expected}, with a port from 1 to 65535 or none") from None
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(f"{expected}, which begins 'https://' or 'http://'")
     if parts.username is not None or parts.password is not None:
@@ -207,7 +211,7 @@ def parse_url(text: str) -> Url:
     if parts.fragment:
         raise ValueError("expected a URL without '#'")
     if port == 0:
-        raise ValueError(expected)
+        raise ValueError(f"{expected}, with a port from 1 to 65535 or none")
     query = f"?{parts.query}" if parts.query else ""
     return Url(
         parts.scheme, parts.hostname, port or _PORTS[parts.scheme], (parts.path or "/") + query
@@ -272,7 +276,16 @@ def _unknown(values: Mapping[str, object], kind: ReceiverType) -> Iterator[str]:
             yield f"{key}: secrets are read from files; expected one of {', '.join(files)}"
         else:
             shown = key if key.isprintable() and len(key) <= 30 else "a key"
-            yield f"{shown}: a receiver of type {kind} has {', '.join(allowed)}"
+            near = _near([key], allowed)
+            yield f"{shown}: a receiver of type {kind} has {', '.join(allowed)}{near}"
+
+
+def _near(words: Iterable[str], known: tuple[str, ...]) -> str:
+    """Return a hint at what a misspelt word means; the word may be a secret, so it is not shown."""
+    for word in words:
+        if word not in known and (found := difflib.get_close_matches(word.lower(), known, 1, 0.7)):
+            return f"; did you mean '{found[0]}'?"
+    return ""
 
 
 def _of_urls(values: Mapping[str, object], kind: ReceiverType, urls: list[Url]) -> Iterator[str]:
@@ -295,6 +308,8 @@ def _of_urls(values: Mapping[str, object], kind: ReceiverType, urls: list[Url]) 
                 f"url: the path at {url.origin} seems to hold a secret; write the URL to a file"
                 " and name that by 'url_file'"
             )
+        if kind is ReceiverType.ALERTMANAGER and re.search(r"/api(/|$)", path):
+            yield "url: expected Alertmanager's address without '/api/...'; that is added"
     if "url" in values:
         yield from _clear_text(values.get("token_file") or values.get("password_file"), urls)
         yield from _topic(kind, urls)
@@ -322,9 +337,13 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _proxy(value: object) -> Url:
-    found = parse_url(str(value))
+    expected = "expected 'http://', host and port; example: proxy: http://proxy:3128"
+    try:
+        found = parse_url(str(value))
+    except ValueError:
+        raise ValueError(expected) from None
     if found.scheme != "http" or found.path != "/":
-        raise ValueError("expected 'http://', host and port; example: proxy: http://proxy:3128")
+        raise ValueError(expected)
     return found
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from iowarden.daemon.check import findings
 from iowarden.daemon.check.report import Level
-from iowarden.daemon.config.load import load_config
+from iowarden.daemon.config.load import load_config, with_receiver_secrets
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.receivers import ReceiverType
 from iowarden.daemon.config.schema import ConfigError
@@ -81,6 +83,19 @@ notify:
         ("name: a, type: alertmanager, url: 'http://x', severities: [info]", "critical, warning;"),
         ("name: a, type: alertmanager, url: 'https://x', user: u", "a log-in needs both"),
         ("name: a, type: webhook, url: 'http://x/', severities: [bad]", "severities: expected a"),
+        ("name: a, type: webhook, url: 'http://x/', severities: []", "severities: expected a list"),
+        ("name: a, type: webhok, url: 'http://x/'", "ping; did you mean 'webhook'?"),
+        (
+            "name: a, type: webhook, url: 'http://x/', severities: [info, critcal]",
+            "info; did you mean 'critical'?",
+        ),
+        (
+            "name: a, type: webhook, url: 'http://x/', severity: critical",
+            "token_file; did you mean 'severities'?",
+        ),
+        ("name: a, type: webhook, url: 'http://x/', proxy: 'p:3128'", "proxy: http://proxy:3128"),
+        ("name: a, type: webhook, url: 'http://x:0/'", "with a port from 1 to 65535"),
+        ("name: a, type: alertmanager, url: 'http://x/api/v2/alerts'", "without '/api/...'"),
         ("name: a, type: webhook, url: 'http://x/', token_file: rel", "expected an absolute path"),
         (
             "name: a, type: webhook, url: 'http://x/', token_file: /t",
@@ -112,6 +127,43 @@ def test_what_is_wrong_with_a_receiver_is_named_with_its_line(entry: str, proble
 def test_a_secret_in_the_file_is_refused_and_not_repeated(entry: str) -> None:
     """The file is read by others, and the error is in the journal."""
     assert "hunter2" not in refused(entry)
+
+
+def test_what_is_no_list_of_receivers_is_refused_with_the_number_that_there_may_be() -> None:
+    """Each receiver has a thread, so there may be fewer than items of other lists."""
+    with pytest.raises(ConfigError, match="notify: expected a list of up to 16 receivers, got a"):
+        parse_config("notify: {name: a, type: ping}\n", "iowarden.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice", "never"),
+    [
+        ("none", "install -m 0640 -g iowarden /dev/null ", "chgrp"),
+        ("private/secret", "chgrp iowarden ", "/dev/null"),
+        ("private", "name another file", "/dev/null"),
+    ],
+)
+def test_no_advice_replaces_a_secret_that_is_only_not_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, advice: str, never: str
+) -> None:
+    """'install /dev/null FILE' would empty it."""
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "secret").write_text(SECRET)
+    entry = f"name: a, type: webhook, url: 'https://x/', secret_file: {tmp_path}/{name}"
+    config = parse_config(f"notify:\n  - {{{entry}}}\n", "iowarden.yaml")
+    real = os.open
+
+    def as_another_user(path: str, flags: int, *rest: int) -> int:
+        if path.endswith("/secret"):  # root may read every file
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", as_another_user)
+    with pytest.raises(ConfigError) as caught:
+        with_receiver_secrets(config, "iowarden.yaml")
+    assert advice in str(caught.value)
+    assert never not in str(caught.value)
 
 
 def test_two_receivers_of_one_name_are_refused() -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import pwd
 import sqlite3
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +17,11 @@ from support.program import Feed, Played, recorded, run, then_idle
 from support.recordings import FIXTURES
 from support.smtp import free_port, smtp_server
 
+from iowarden.daemon.cli import main
+from iowarden.daemon.setup import service_user
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 QUIET_SECONDS = 700.0
 """A little more than ten minutes without the stall: then it is resolved."""
@@ -228,3 +234,27 @@ def test_a_test_notification_reports_the_receivers_answer(tmp_path: Path, answer
     wrong = run("test-notify", "--config", str(path), "nightshift")
     assert wrong.returncode == 1
     assert "no receiver 'nightshift'; configured in 'notify': ops, alive" in wrong.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_test_notification_is_sent_with_what_the_services_user_can_read(
+    answers: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A secret that only root can read works for root, and the service would not start with it."""
+    monkeypatch.setattr(service_user, "SERVICE_USER", "nobody")
+    with tempfile.TemporaryDirectory() as directory:  # pytest's own is closed to others
+        os.chmod(directory, 0o755)
+        secret, path = Path(directory) / "secret", Path(directory) / "iowarden.yaml"
+        url = f"http://localhost:{answers.port}/hook"
+        path.write_text(
+            "mail: {server: m.example.com, to: a@b, user: u, password_file: /nonexistent}\n"
+            f"notify: [{{name: ops, type: webhook, url: '{url}', secret_file: {secret}}}]\n"
+        )
+        secret.write_text("s3cret-s3cret\n")
+        secret.chmod(0o600)
+        assert main.main(["test-notify", "--config", str(path)]) == 78
+        assert f"chgrp iowarden {secret}" in capfd.readouterr().err
+        assert answers.requests.empty()
+        os.chown(secret, pwd.getpwnam("nobody").pw_uid, -1)
+        assert main.main(["test-notify", "--config", str(path)]) == 0
+        assert "X-Iowarden-Signature" in answers.next().headers
