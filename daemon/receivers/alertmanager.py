@@ -337,11 +337,9 @@ class Poster:
         return posted
 
     def _failed(self, reply: HttpReply, place: str, name: str) -> SendResult:
-        text = http_sender.shown(self.config, reply)
-        said = f"{place}: {text}" if reply.error else f"{place}: expected 200, got '{text}'"
         return SendResult(
             name,
-            error=said,
+            error=f"{place}: {http_sender.failure(self.config, reply, '200')}",
             retry_after_seconds=reply.retry_after_seconds,
             receiver=self.config.name,
         )

@@ -33,6 +33,14 @@ MAX_RESPONSE_BYTES = 4096
 _MAX_SHOWN_CHARACTERS = 200
 _REQUEST_TIMEOUT, _TOO_EARLY, _TOO_MANY_REQUESTS = 408, 425, 429
 _LATER = frozenset({_REQUEST_TIMEOUT, _TOO_EARLY, _TOO_MANY_REQUESTS})
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
+_AUTHORITY = "; for an authority of your own: update-ca-certificates(8), then restart iowarden"
+_CERTIFICATES = {
+    **dict.fromkeys((18, 19, 20, 21), _AUTHORITY),
+    **dict.fromkeys((9, 10), "; if that is wrong, check this host's clock"),
+}
+"""What to do, by the result of the verification. Source: openssl/x509_vfy.h, X509_V_ERR_*:
+9 not yet valid, 10 expired, 18 self-signed, 19 self-signed in the chain, 20 and 21 no issuer."""
 _MAYBE_TAKEN = frozenset({500, 502, 504})
 """A gateway without an answer: the server behind it may have one."""
 
@@ -248,7 +256,9 @@ class _Attempt:
         if isinstance(problem, DialogueError):
             return str(problem)
         if isinstance(problem, ssl.SSLCertVerificationError):
-            return f"'{problem.verify_message}'"
+            return f"'{problem.verify_message}'{_CERTIFICATES.get(problem.verify_code, '')}"
+        if isinstance(problem, ssl.SSLError) and problem.reason in _NO_TLS:
+            return "a reply without TLS; is it an 'http://' port?"
         if isinstance(problem, TimeoutError) or time.monotonic() >= self._deadline_seconds:
             return "no reply before the timeout"
         if isinstance(problem, http.client.RemoteDisconnected):

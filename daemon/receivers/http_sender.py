@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
+from iowarden.daemon.config.receivers import ReceiverType
 from iowarden.daemon.notify.address_lookup import AddressLookup
 from iowarden.daemon.notify.attempt import DialogueLine, OutboundMail, SendResult
 from iowarden.daemon.notify.smtp import AUTHORITIES
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.config.receivers import ReceiverConfig, Url
 
+_REFUSED_LOGIN = frozenset({401, 403})
+_WRONG_PLACE = frozenset({404, 405, 410})
 _MIN_SECRET_CHARACTERS = 8
 """A shorter part of a path may be a word that an error needs."""
 
@@ -108,8 +111,7 @@ def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -
         return SendResult(
             message.message_id, error=f"{place}: {wrong}, got '{answer}'", receiver=config.name
         )
-    text = shown(config, reply)
-    said = f"{place}: {text}" if reply.error else f"{place}: expected 2xx, got '{text}'"
+    said = f"{place}: {failure(config, reply)}"
     if reply.is_temporary:
         return SendResult(
             message.message_id,
@@ -118,8 +120,6 @@ def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -
             retry_after_seconds=reply.retry_after_seconds,
             receiver=config.name,
         )
-    if 300 <= reply.status < 400:
-        said += "; redirects are not followed: correct the URL"
     return SendResult(message.message_id, error=said, permanent=True, receiver=config.name)
 
 
@@ -135,6 +135,25 @@ def try_message(
         yield DialogueLine(
             f"receiver '{config.name}': {made.url.origin} accepted it: {result.answer}"
         )
+
+
+def failure(config: ReceiverConfig, reply: HttpReply, expected: str = "2xx") -> str:
+    """Return why a reply is none that was wanted, and the next step if it is known."""
+    text = shown(config, reply)
+    return text if reply.error else f"expected {expected}, got '{text}'{_next_step(config, reply)}"
+
+
+def _next_step(config: ReceiverConfig, reply: HttpReply) -> str:
+    if 300 <= reply.status < 400:
+        return "; redirects are not followed: correct the URL"
+    if reply.status in _REFUSED_LOGIN:
+        files = (config.token_file, config.password_file, config.url_file, config.secret_file)
+        named = next((each for each in files if each), None)
+        if named or config.type is not ReceiverType.PING:
+            return f"; check {named}" if named else "; does it need 'token_file'?"
+    if reply.status in _REFUSED_LOGIN | _WRONG_PLACE:
+        return "; check the URL" + (f" in {config.url_file}" if config.url_file else "")
+    return ""
 
 
 def shown(config: ReceiverConfig, reply: HttpReply) -> str:

@@ -94,8 +94,8 @@ def try_ping(config: ReceiverConfig, authorities: str = AUTHORITIES) -> Iterator
 
 def _ping(config: ReceiverConfig, client: HttpClient) -> SendResult:
     reply = client.send(HttpRequest("GET"))
-    place, text = f"receiver '{config.name}': {client.url.origin}", http_sender.shown(config, reply)
+    name, place = config.name, client.url.origin
     if reply.good:
-        return SendResult(client.url.origin, answer=text, receiver=config.name)
-    said = f"{place}: {text}" if reply.error else f"{place}: expected 2xx, got '{text}'"
-    return SendResult(client.url.origin, error=said, receiver=config.name)
+        return SendResult(place, answer=http_sender.shown(config, reply), receiver=name)
+    said = f"receiver '{name}': {place}: {http_sender.failure(config, reply)}"
+    return SendResult(place, error=said, receiver=name)

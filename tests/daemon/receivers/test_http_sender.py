@@ -21,6 +21,7 @@ from iowarden.daemon.cli.mail_command import test_notice as make_notice
 from iowarden.daemon.config.receivers import ReceiverType, parse_url
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.receivers import http_sender, message
+from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.receivers.http_sender import HttpSender
 
 if TYPE_CHECKING:
@@ -97,6 +98,44 @@ def test_a_server_that_refuses_gets_the_same_message_only_after_a_reload(status:
     assert result.permanent
     assert f"expected 2xx, got '{status} " in result.error
     assert "no such \\x1b[31mhook" in result.error
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "step"),
+    [
+        (302, {}, "; redirects are not followed: correct the URL"),
+        (401, {}, "; does it need 'token_file'?"),
+        (403, {"token": "t0ken", "token_file": "/etc/t"}, "; check /etc/t"),
+        (404, {}, "; check the URL"),
+        (404, {"url_file": "/etc/u"}, "; check the URL in /etc/u"),
+        (413, {}, "'413 Request Entity Too Large'"),
+    ],
+)
+@pytest.mark.parametrize("kind", [WEBHOOK, ReceiverType.ALERTMANAGER])
+def test_an_error_names_the_next_step(
+    kind: ReceiverType, status: int, changes: dict[str, str], step: str
+) -> None:
+    """The same for a message and for the present state."""
+    with server() as answers:
+        answering(answers, status)
+        to = config(kind, answers.port, **changes)
+        (line,) = try_receiver(to, make_notice(0.0), "db1")
+        assert line.text.endswith(step)
+
+
+def test_a_ping_that_is_refused_has_no_token() -> None:
+    """Its URL is all that it has."""
+    with server() as answers:
+        answering(answers, 403)
+        (line,) = try_receiver(config(ReceiverType.PING, answers.port), make_notice(0.0), "db1")
+        assert line.text.endswith("got '403 Forbidden'; check the URL")
+
+
+def test_a_server_without_tls_is_called_so() -> None:
+    """The library's words for it are about a version."""
+    with server() as answers:
+        result = attempt(config(WEBHOOK, answers.port, scheme="https"))
+        assert result.error.endswith("got a reply without TLS; is it an 'http://' port?")
 
 
 def test_a_redirect_is_not_followed() -> None:
@@ -241,6 +280,7 @@ def test_tls_is_verified_against_the_authorities_read_at_start(tmp_path: Path) -
         answers.next()
         result = attempt(to, authorities="/etc/ssl/certs/ca-certificates.crt")
         assert "TLS: expected a certificate for 'localhost'" in result.error
+        assert "; for an authority of your own: update-ca-certificates(8)" in result.error
         assert not result.maybe_taken
         assert answers.requests.empty()
 
@@ -259,7 +299,8 @@ def test_an_expired_certificate_gets_nothing(tmp_path: Path) -> None:
     os.rename(certificate.path + ".old", certificate.path)
     with server(certificate) as answers:
         to = config(WEBHOOK, answers.port, scheme="https")
-        assert "certificate has expired" in attempt(to, authorities=certificate.path).error
+        said = attempt(to, authorities=certificate.path).error
+        assert "'certificate has expired'; if that is wrong, check this host's clock" in said
         assert answers.requests.empty()
 
 
