@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 _STEP = 1024.0
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_TENTH = 0.1
 _MINUTE = 60
 _HOUR = 3600
 _DAY = 86_400
@@ -51,6 +52,9 @@ def size(size_bytes: float, digits: int | None = None) -> str:
 
 def duration(seconds: float) -> str:
     """Return a time in its two largest units."""
+    if 0 < abs(seconds) < _TENTH:
+        factor, unit = (1e3, "ms") if abs(seconds) >= _TENTH / 1e3 else (1e6, "µs")
+        return f"{seconds * factor:.3g} {unit}"
     if abs(seconds) < _MINUTE:
         return f"{seconds:.3g} s"
     whole = round(abs(seconds))
@@ -62,9 +66,9 @@ def duration(seconds: float) -> str:
     return f"{sign}{whole // _DAY} d {whole % _DAY // _HOUR} h"
 
 
-_SIZES = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([kKMGTPE]i)B(/s)?(?![\w.])")
+_SIZES = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([kKMGTPE]i|(?<=(?<![\w.])0))B(/s)?(?![\w.])")
 _DURATIONS = re.compile(
-    r"(?<![\w./-])(?:(\d+)d )?(?:(\d+)h )?(?:(\d+)m )?(\d+(?:\.\d+)?)(m?s)(?![\w/-])"
+    r"(?<![\w./-])(?:(\d+)d )?(?:(\d+)h )?(?:(\d+)m )?(\d+(?:\.\d+)?)([mun]?s)(?![\w/-])"
 )
 _THREE_DIGITS = 100
 
@@ -86,6 +90,8 @@ def _spelled_size(found: re.Match[str]) -> str:
 
 def _spelled_duration(found: re.Match[str]) -> str:
     days, hours, minutes, seconds, unit = found.groups()
+    if unit != "s":  # below a second: four digits, of which three are enough
+        seconds, unit = f"{float(seconds):.3g}", unit.replace("u", "µ")
     parts = [
         f"{value} {name}"
         for value, name in ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, unit))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass, field, replace
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from email.message import EmailMessage
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from iowarden.daemon.notify.mail_format import (
 )
 from iowarden.daemon.sanitize import one_line, shorten
 from iowarden.rules.notice import Measurement, Reason
+from iowarden.rules.notices.courses import CELL_SECONDS, CELLS
 from iowarden.rules.quantity import duration, spelled
 
 if TYPE_CHECKING:
@@ -112,14 +113,20 @@ def subject(notice: Notice, host: str) -> str:
     summary = spelled(one_line(notice.summary, _MAX_NAME))
     summary = one_line(summary.replace(f"{full} ", "", 1 if full != short else 0), WIDTH * 2)
     summary = _NAMED.sub(lambda found: "" if found[1] in full else found[0], summary)
-    where = "" if full == "host" else short
+    named = full != "host"
+    where = short if named else ""
+    alone = not state and notice.reason is not Reason.RESOLVED
+    if where and alone and summary.startswith(f"{where} "):
+        where, named = "", False  # the summary begins with it
+    elif where:
+        summary = re.sub(rf"^(was: )?{re.escape(where)} is ", r"\1", summary)
     frame = len(f"[{severity}] : : ") + len(state)
     least = min(len(summary) + 2, 26)
     name = one_line(host, _MAX_NAME) or "localhost"
     place = max(WIDTH - frame - least, 40)
     name = middle(name, place - min(len(where), 20))
     shown = full if where and len(full) + len(summary) <= WIDTH - frame - len(name) - 2 else where
-    shown = middle(shown, place - len(name)) or ("?" if full != "host" else "")
+    shown = middle(shown, place - len(name)) or ("?" if named else "")
     head = f"[{severity}] {name}: " + (f"{shown}: " if shown else "") + state
     between = ("; " if notice.reason is Reason.RESOLVED else ": ") if state else ""
     room = WIDTH - len(head) - len(between)
@@ -233,7 +240,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     add("What it means", _prose(rest, _MAX_CHARACTERS))
     if not listing:
         add("What happened", happened)
-    add("Evidence", _evidence(notice.evidence, opened, zone))
+    add("Evidence", _evidence(notice.evidence, opened, written))
     if notice.reason not in (Reason.RESOLVED, Reason.INITIAL, Reason.DIGEST):
         add("What is affected", _prose(notice.affected, _MAX_SENTENCE))
     add("What is not known", _prose(notice.unknown, _MAX_SENTENCE))
@@ -287,36 +294,43 @@ def _prose(lines: Iterable[str], max_characters: int) -> list[_Line]:
     return [_Line(spelled(one_line(line, max_characters))) for line in lines]
 
 
-def _evidence(evidence: Sequence[Evidence], opened: datetime, zone: tzinfo) -> list[_Line]:
-    lines = [_observation(line, opened, zone) for line in evidence]
+def _evidence(evidence: Sequence[Evidence], opened: datetime, written: datetime) -> list[_Line]:
+    lines = [_observation(line, opened) for line in evidence]
     with_course = [at for at, line in enumerate(lines) if line.course is not None]
     for at in with_course[_MAX_COURSES:]:
         lines[at] = replace(lines[at], course=None)
     courses = [line.course for line in lines if line.course is not None]
     if courses:
-        gap = f"; '{_GAP}': not measured" if any(None in each.cells for each in courses) else ""
-        lines.insert(
-            sum(isinstance(line, Measurement) for line in evidence),
-            _Line(f"Bars: the last 15 minutes, every 30 s, right is now{gap}."),
-        )
+        at = sum(isinstance(line, Measurement) for line in evidence)
+        lines.insert(at, _Line(_legend(courses, written)))
     return lines
 
 
-def _observation(line: Evidence, opened: datetime, zone: tzinfo) -> _Line:
+def _legend(courses: Sequence[Course], written: datetime) -> str:
+    """Return what the bars show; after a start, since when there are any."""
+    gap = f"; '{_GAP}': not measured" if any(None in each.cells for each in courses) else ""
+    known = [at for each in courses for at, value in enumerate(each.cells) if value is not None]
+    first = min(known, default=0)
+    began = written - timedelta(seconds=(CELLS - 1 - first) * CELL_SECONDS)
+    period = f"since {began:%H:%M:%S}" if first else "the last 15 minutes"
+    return f"Bars: {period}, every 30 s, right is now{gap}."
+
+
+def _observation(line: Evidence, opened: datetime) -> _Line:
     text = one_line(line.text, _MAX_NAME)
     if isinstance(line, Measurement):
         if line.before is not None:
-            then = _moment(line.before.realtime_seconds, opened, zone)
+            then = _moment(line.before.realtime_seconds, opened)
             text += f"; {one_line(line.before.text, _MAX_NAME)} at {then}"
         return _Line(text, course=line.course)
     if "\n" not in line.text and line.text.startswith(_COMMAND):  # a path is never cut
         text = one_line(line.text)
     source = one_line(line.source, 80)
-    return _Line(text, label=f"{_moment(line.realtime_seconds, opened, zone)}  {source}")
+    return _Line(text, label=f"{_moment(line.realtime_seconds, opened)}  {source}")
 
 
-def _moment(realtime_seconds: float, opened: datetime, zone: tzinfo) -> str:
-    moment = datetime.fromtimestamp(realtime_seconds, zone)
+def _moment(realtime_seconds: float, opened: datetime) -> str:
+    moment = datetime.fromtimestamp(realtime_seconds, opened.tzinfo)
     same_day = moment.date() == opened.date()
     return f"{moment:%H:%M:%S}" if same_day else f"{moment:%Y-%m-%d %H:%M:%S}"
 

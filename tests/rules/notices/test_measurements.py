@@ -179,6 +179,7 @@ def test_every_metric_has_a_name_without_underscores() -> None:
         ("sda takes 1.992MiB/s, sdb 878.9kiB/s", "sda takes 2 MiB/s, sdb 879 KiB/s"),
         ("for 1h 50m 26s", "for 1 h 50 min"),
         ("3d 4h 0m 0s; 0s; 12ms", "3 d 4 h; 0 s; 12 ms"),
+        ("955.6us, 12.34ms, 80ns; 0B available", "956 µs, 12.3 ms, 80 ns; 0 B available"),
         ("1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0", "1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0"),
     ],
 )
