@@ -13,7 +13,7 @@ from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from iowarden.collectors.model import Labels, Sample
     from iowarden.rules.alerting.alerts import Alert, AlertState
@@ -25,8 +25,9 @@ MAX_SUMMARY_CHARACTERS = 120
 class AlertInfo:
     """The summaries of the alerts that are firing or unknown."""
 
-    def __init__(self) -> None:
-        """Start without any."""
+    def __init__(self, shown: Callable[[Alert], Alert] = lambda alert: alert) -> None:
+        """Start without any. `shown` returns an alert as readers of /metrics may see it."""
+        self._shown = shown
         self._summaries: dict[tuple[Labels, str], tuple[AlertState, str]] = {}
 
     def samples(
@@ -52,7 +53,7 @@ class AlertInfo:
         for alert in active:
             state, summary = before.get(alert.key, (None, ""))
             if state is not alert.state:
-                text = sanitize.one_line(alert.summary)
+                text = sanitize.one_line(self._shown(alert).summary)
                 summary = sanitize.shorten(text, MAX_SUMMARY_CHARACTERS)
             self._summaries[alert.key] = (alert.state, summary)
             labels = {

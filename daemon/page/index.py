@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         EventLine,
         IncidentDetail,
         IncidentLine,
+        MailLine,
         Status,
     )
     from iowarden.daemon.control.page_documents import (
@@ -520,12 +521,17 @@ def _events(events: Sequence[EventLine], now: float) -> Markup:
     )
 
 
+def _receiver_state(line: MailLine) -> str:
+    if line.error:
+        return "failing"
+    return "waiting" if line.waiting or line.refused else "ok"
+
+
 def _service(found: IndexPage) -> Markup:
     status = found.status
     now = status.now_seconds
     sources = sorted(found.machine.sources, key=lambda s: (not s.silent, s.name))
     errors = {each.name: each.error for each in status.collectors}
-    mail = status.notifications
     silences = columns.of_silences(now)
     bad = sum(each.silent for each in sources)
     return section(
@@ -540,9 +546,10 @@ def _service(found: IndexPage) -> Markup:
         ),
         table(
             "Receivers of notifications",
-            [mail],
+            [status.notifications, *status.receivers],
             {
                 "receiver": (HEAD, lambda m: m.receiver or "mail"),
+                "state": (KEY, _receiver_state),
                 "waiting": (NUMBER, lambda m: str(m.waiting)),
                 "oldest": (
                     KEY,

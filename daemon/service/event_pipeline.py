@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.events.event_table import EventTable
+    from iowarden.rules.events.event_table import EventRule, EventTable
     from iowarden.rules.incidents.model import Incident
     from iowarden.rules.notice import Evidence
     from iowarden.rules.topology.device_identity import Identity
@@ -281,6 +281,11 @@ class EventPipeline:
         self._engine.devices.slots = self.state.slots
 
     # --- for incidents
+
+    @property
+    def rows(self) -> Mapping[str, EventRule]:
+        """Return the classes of storage events."""
+        return self._table.rows
 
     def alerts(self, now: float, for_seconds: float = WINDOW_SECONDS) -> list[Alert]:
         """Return active events as alerts that fire for `for_seconds`."""

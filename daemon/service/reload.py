@@ -6,6 +6,7 @@ import functools
 import threading
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
@@ -33,6 +34,8 @@ NEEDS_RESTART = (
 HUNG_SECONDS = 10.0
 MAX_PROBLEMS = 10
 """Limit of logged problems of a refused configuration, and of each refused rule file."""
+MAX_SHOWN_PROBLEMS = 3
+"""Of a rule file in a mail; 'iowarden rules check' shows all."""
 RULES_REFUSED = "this file's rules are not loaded, all others are"
 
 
@@ -174,6 +177,15 @@ class Reloader:
             self._log.send(
                 journal.CONFIGURATION, 3, f"{problem}; the previous configuration stays in force"
             )
+
+    def rule_errors(self, path: str) -> list[str]:
+        """Return the first errors of a rule file that is not loaded: line, column, and reason."""
+        return [
+            problem.replace(f"'{path}'", f"'{Path(path).name}'", 1)
+            for refused in self._rules.refused
+            if refused.path == path
+            for problem in refused.problems[:MAX_SHOWN_PROBLEMS]
+        ]
 
     def _report_refused_rules(self) -> None:
         """Log each problem of the user's rule files; 'status' shows them until they are gone."""

@@ -150,7 +150,7 @@ class Service:
         self._readings: list[Reading[object]] = []
         """The readings of this tick."""
         self._next_http = float("-inf")
-        self._alert_info = AlertInfo()
+        self._alert_info = AlertInfo(lambda alert: self._situation.scraped(alert))  # noqa: PLW0108 - made below
         self._evaluated = False
         self._compose(parts)
         self.loop = Loop(
@@ -218,7 +218,7 @@ class Service:
             ),
             store=parts.history,
         )
-        self._situation = IncidentContext(engine, self._event_pipeline, clock, self._config)
+        self._situation = IncidentContext(engine, self._event_pipeline, clock, self._reloader)
         self._setting_changes = SettingChanges()
         self._command_handler = CommandHandler(
             engine,

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Outcome
 from iowarden.daemon.notify.state_receiver import PresentState
+from iowarden.daemon.views import public_answers
 from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.events import hung
+from iowarden.rules.notice import Evidence
 from iowarden.rules.notices import measurements, report
 from iowarden.rules.notices.courses import Courses
 from iowarden.rules.notices.measurements import Measured
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.model import Sample
@@ -23,12 +25,15 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.service.event_pipeline import EventPipeline
+    from iowarden.daemon.service.reload import Reloader
     from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.incidents.model import Incident, Incidents
-    from iowarden.rules.notice import Course, Evidence
+    from iowarden.rules.notice import Course
     from iowarden.rules.topology.device_changes import ReturnedDisk
+
+RULE_FILE_REFUSED = "RuleFileRefused"
 
 
 @dataclass(slots=True)
@@ -38,10 +43,14 @@ class IncidentContext:
     engine: Engine
     events: EventPipeline
     clock: SystemClock
-    config: Callable[[], Config]
+    reloader: Reloader
     courses: Courses = field(default_factory=Courses)
     _busy: tuple[Mapping[str, BlockIo] | None, list[str]] = field(default=(None, []))
     """The last reading of '/proc/diskstats', and the disks with requests in flight in it."""
+
+    def config(self) -> Config:
+        """Return the configuration in force."""
+        return self.reloader.config
 
     def alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules and of events."""
@@ -52,6 +61,13 @@ class IncidentContext:
         if any(each.name in hung.NAMES for each in own):
             return hung.named(own, self.waiting(now))
         return own
+
+    def scraped(self, alert: Alert) -> Alert:
+        """Return an alert of the engine as those may see it who read /metrics."""
+        config = self.config()
+        if config.http.page == "full" and config.show_programs:  # each reader has logged in
+            return alert
+        return public_answers.scraped(alert, self.events.rows)
 
     def waiting(self, now: float) -> BlockedTasks | None:
         """Return which tasks wait, None if not known; programs without names if so configured."""
@@ -109,7 +125,10 @@ class IncidentContext:
             self.engine.last.block,
             self.clock.realtime(now),
         )
-        return (*waits, *self.values([alert], now))
+        file = dict(alert.labels).get("file", "") if alert.name == RULE_FILE_REFUSED else ""
+        errors = self.reloader.rule_errors(file)
+        refused = (Evidence(self.clock.realtime(now), "rule file", text) for text in errors)
+        return (*waits, *self.values([alert], now), *refused)
 
     def values(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
         """Return the current samples behind alerts, as an incident stores them."""

@@ -60,7 +60,10 @@ def public(
             tuple(replace(s, reason="", who=USER) for s in known.silences.silences),
             tuple(replace(a, reason="", who=USER) for a in known.silences.acknowledgements),
         ),
-        mail=replace(known.mail, receiver="", error=""),
+        mail=_receiver(known.mail, ""),
+        receivers=tuple(
+            _receiver(each, f"receiver {number}") for number, each in enumerate(known.receivers, 1)
+        ),
         probe=documents.ProbeLine(connected=known.probe.connected),
         refused_reload=None
         if known.refused_reload is None
@@ -72,6 +75,17 @@ def public(
         incidents={key: reduced.incident(each) for key, each in known.incidents.items()},
         notice=lambda due: _notice(known, due, alerts, facts),
     )
+
+
+def scraped(alert: Alert, rows: Mapping[str, EventRule]) -> Alert:
+    """Return an alert, which names no programs, without texts that are not public."""
+    if alert.count:
+        return _Reduced(rows, {}).alert(alert)
+    return alert if _is_public(alert.labels) else replace(alert, annotations=_named(alert))
+
+
+def _receiver(line: documents.MailLine, name: str) -> documents.MailLine:
+    return replace(line, receiver=name, error=HIDDEN if line.error else "")
 
 
 def status(found: documents.Status) -> documents.Status:
@@ -115,6 +129,11 @@ def events(
     )
 
 
+def _named(alert: Alert) -> Labels:
+    """Return a summary without labels, which an alert without one would have."""
+    return (("summary", alert.name),)
+
+
 def _is_public(labels: Labels) -> bool:
     return all(name in LABELS for name, _ in labels)
 
@@ -129,15 +148,17 @@ class _Reduced:
         if alert.count:
             row = self.rows.get(alert.name)
             texts = tuple(p for p in alert.annotations if p[0] in _EVENT_ANNOTATIONS)
-            if row is not None:
+            if row is None:
+                texts = (*texts, *_named(alert))
+            else:
                 times = "" if alert.count == 1 else f" ({alert.count} times)"
                 texts = (*texts, ("summary", f"{row.meaning}{times}"), ("advice", row.advice))
             return replace(alert, annotations=texts, unknown_reason="")
         plain = self.own.get(alert.key, alert)
         if alert.name in hung.NAMES and plain is alert:
-            return replace(alert, annotations=(), unknown_reason="")
+            return replace(alert, annotations=_named(alert), unknown_reason="")
         if not _is_public(alert.labels):
-            return replace(plain, annotations=(), unknown_reason="", object="")
+            return replace(plain, annotations=_named(alert), unknown_reason="", object="")
         return replace(plain, unknown_reason="")
 
     def incident(self, found: Incident) -> Incident:
@@ -170,7 +191,7 @@ def _notice(
     measured = dict.fromkeys(
         sample
         for alert in own
-        if not alert.count and alert.annotations
+        if not alert.count and alert.annotations != _named(alert)
         for sample in engine.rules.current(alert)
         if _is_public(sample[1])
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iowarden.daemon.alert_info import MAX_SUMMARY_CHARACTERS, AlertInfo
+from iowarden.daemon.config.rule_files import load_events
+from iowarden.daemon.views import public_answers
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.incidents import members
@@ -47,6 +49,23 @@ def test_a_summary_is_one_short_line() -> None:
     (labels,) = told(AlertInfo(), alert(summary="two\nlines \x1b" + "x" * 500))
     assert labels["summary"].startswith("two lines \\x1bxxx")
     assert len(labels["summary"]) == MAX_SUMMARY_CHARACTERS
+
+
+ROWS = load_events().rows
+PROGRAM = "SECRETPROG"
+
+
+def test_a_summary_has_no_text_that_the_page_hides_from_anonymous_readers() -> None:
+    """Anybody may scrape: the class of an event in place of its text, none about a program."""
+    kind = next(iter(ROWS))
+    event = replace(alert(summary=f"comm {PROGRAM}: error"), name=kind, count=2)
+    info = AlertInfo(lambda each: public_answers.scraped(each, ROWS))
+    (labels,) = told(info, event)
+    assert labels["summary"] == f"{ROWS[kind].meaning} (2 times)"[:MAX_SUMMARY_CHARACTERS]
+    (labels,) = told(info, alert(summary=f"{PROGRAM} polls", program=PROGRAM))
+    assert labels["summary"] == "DeviceHang"
+    (labels,) = told(info, replace(alert(summary="no request completed for 20 s")))
+    assert labels["summary"] == "no request completed for 20 s"
 
 
 def test_a_pending_alert_has_no_summary() -> None:

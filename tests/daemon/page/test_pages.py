@@ -18,6 +18,7 @@ from support.pages import HOST, PlayedService, printed, rack
 from support.recordings import fixture, recorded
 
 from iowarden.daemon.control.control_socket import ControlCommand
+from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.control.page_documents import DrivePage, IncidentPage, IndexPage
 from iowarden.daemon.page import drive, incident, index, style
 from iowarden.daemon.page.builder import PageKind, PageReply, PageRequest
@@ -256,6 +257,57 @@ def test_the_text_of_an_alert_about_a_program_or_directory_is_not_public(
     public = service._pages.public(dataclasses.replace(known, alerts=(alert,)), known.now)
     (shown,) = public.alerts
     assert "SECRET" not in f"{shown.annotations}{shown.object}{shown.unknown_reason}"
+    assert shown.summary == "CompetingMonitor"
+
+
+def test_metrics_show_of_an_alert_what_the_page_shows(
+    troubled: dict[bool, PlayedService],
+) -> None:
+    """A controller's text is in no summary unless each reader has logged in."""
+    service = troubled[True].service
+    situation, reloader = service._situation, service._reloader
+    own = reloader.config
+    events = [each for each in situation.engine.rules.events if each.count]
+
+    def summaries(page: str, *, programs: bool) -> str:
+        http = dataclasses.replace(own.http, page=page)
+        reloader.config = dataclasses.replace(own, http=http, show_programs=programs)
+        return " ".join(situation.scraped(each).summary for each in events)
+
+    try:
+        assert "SECRETEVENT" in summaries("full", programs=True)
+        for shown in (summaries("summary", programs=True), summaries("full", programs=False)):
+            assert "SECRET" not in shown
+            assert "a file system has an error" in shown
+    finally:
+        reloader.config = own
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_each_receiver_has_a_row_with_its_state(
+    troubled: dict[bool, PlayedService], *, full: bool
+) -> None:
+    """Names, addresses and errors only for authenticated readers."""
+    service = troubled[full].service
+    now = service._clock.now()
+    known = dataclasses.replace(
+        service._known(now),
+        receivers=(
+            MailLine(receiver="ops (https://ops.example.com)", error="SECRETERROR", waiting=3),
+            MailLine(receiver="phone (https://ntfy.example.com)"),
+        ),
+    )
+    known = known if full else service._pages.public(known, now)
+    shown = text(index.render(service._pages._index(known, full=full), {}, ""))
+    if full:
+        assert "ops (https://ops.example.com) failing 3" in shown
+        assert "SECRETERROR" in shown
+        assert "phone (https://ntfy.example.com) ok 0" in shown
+    else:
+        assert "receiver 1 failing 3" in shown
+        assert "receiver 2 ok 0" in shown
+        assert "example.com)" not in shown
+        assert "SECRETERROR" not in shown
 
 
 # --- Hostile text.
