@@ -217,9 +217,18 @@ def _member(
         last_seconds=alert.last_seconds,
         joined_seconds=now if before is None or again else before.joined_seconds,
         unknown_seconds=alert.unknown_seconds,
-        urgent=alert.annotation(URGENT).strip(),
+        urgent=_urgency(alert, None if again else before),
         redundancy=redundancy,
     )
+
+
+def _urgency(alert: Alert, before: IncidentMember | None) -> str:
+    """Return its urgency: what was urgent stays so until it ends, though its last seconds are not.
+
+    A queue drains before its stall ends: its forecast is short then.
+    """
+    stays = before is not None and before.urgent == "true"
+    return "true" if stays else alert.annotation(URGENT).strip()
 
 
 def with_known_value(member: IncidentMember) -> IncidentMember:

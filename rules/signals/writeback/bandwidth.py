@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 30.0
 STEADY_SECONDS = 20.0
-"""An urgent forecast uses only leaf devices that have been busy for so long."""
+"""An urgent forecast needs a leaf device that has been busy for so long."""
 BLOCKED_SECONDS = 10.0
 """Bandwidth is reported after so many of the last 15 s at or above freerun."""
 CHANGED_RATIO = 2.0
@@ -37,11 +37,7 @@ MAX_SETS = 32
 """Sets of busy leaf devices stored; the least recently seen one is dropped first."""
 
 
-def bandwidth_now(
-    history: LeafHistory,
-    amplification: Mapping[str, float],
-    busy_seconds: float = SHORTEST_SECONDS,
-) -> dict[str, float]:
+def bandwidth_now(history: LeafHistory, amplification: Mapping[str, float]) -> dict[str, float]:
     """Return bytes per second of each leaf device that was busy in every sample of 10 to 30 s.
 
     The longer time is preferred, because disks complete in lumps; the last 10 s alone are used if
@@ -54,7 +50,7 @@ def bandwidth_now(
         return rates
     last = history.snapshots[-1]
     for name, leaf in last.leaves.items():
-        if leaf.busy_seconds < busy_seconds - 1e-3:
+        if leaf.busy_seconds < SHORTEST_SECONDS - 1e-3:
             continue
         recent, before = (
             history.before(min(leaf.busy_seconds, seconds))
@@ -78,11 +74,11 @@ distance."""
 def forecast(
     forecasts: Forecasts, history: LeafHistory, amplification: Mapping[str, float], backlog: float
 ) -> Forecasts:
-    """Return the forecasts of the last 10 s, from leaf devices busy for 20 s or more.
+    """Return the forecasts of the last 10 s.
 
     A sample without any rate discards them: what follows must persist for 10 s again.
     """
-    rates = bandwidth_now(history, amplification, STEADY_SECONDS)
+    rates = bandwidth_now(history, amplification)
     if not rates:
         return ()
     now = history.snapshots[-1].at_seconds
@@ -92,9 +88,15 @@ def forecast(
     return (*kept, (now, math.inf if drain is None else drain))
 
 
-def forecast_samples(forecasts: Forecasts) -> list[Sample]:
-    """Return the minimum of the forecasts of 10 s; nothing before they span 10 s."""
+def forecast_samples(forecasts: Forecasts, history: LeafHistory) -> list[Sample]:
+    """Return the minimum of the forecasts of 10 s; nothing before they span 10 s.
+
+    Nor before a leaf device has been busy for 20 s: a spinning disk may have to spin up first.
+    """
     if not forecasts or forecasts[-1][0] - forecasts[0][0] < SHORTEST_SECONDS - 1.5:
+        return []
+    busy = (leaf.busy_seconds for leaf in history.snapshots[-1].leaves.values())
+    if max(busy) < STEADY_SECONDS - 1e-3:
         return []
     least = min(drain for _, drain in forecasts)
     return [("iowarden_writeback_drain_min_seconds", (), least)]
@@ -202,7 +204,7 @@ def _step(state: BandwidthState, view: View) -> tuple[BandwidthState, list[Sampl
     )
     return BandwidthState(usual, forecasts), [
         *samples(rates, held.queued_bytes),
-        *forecast_samples(forecasts),
+        *forecast_samples(forecasts, history),
         *usual_samples(usual, held.threshold_bytes),
     ]
 
@@ -233,8 +235,8 @@ GROUP = SignalGroup(
         Family(
             "iowarden_writeback_drain_min_seconds",
             "gauge",
-            "Minimum of the drain times of the last 10 s, in seconds, from devices busy for"
-            " 20 s or more.",
+            "Minimum of the drain times of the last 10 s, in seconds, once a device has been busy"
+            " for 20 s.",
         ),
         Family(
             "iowarden_device_write_bandwidth_bytes_per_second",
