@@ -135,11 +135,23 @@ def urgent(member: IncidentMember) -> bool:
 
 def clear_seconds(incident: Incident, policy: NotificationPolicy) -> float:
     """Return the quiet time after which an incident is reported as resolved."""
-    last = [m for m in incident.members if (m.cleared_seconds or 0.0) >= incident.started_seconds]
-    soon = any(urgent(m) and not m.count for m in last)
+    last = [m for m in incident.members if (m.over_seconds or 0.0) >= incident.started_seconds]
+    soon = any(_blocked_programs(m, policy) for m in last)
     least = min(URGENT_CLEAR_SECONDS, policy.all_clear_seconds) if soon else 0.0
     returned = RETURNED_CLEAR_SECONDS[min(incident.returns, COMES_AND_GOES)]
     return max(least or policy.all_clear_seconds, returned)
+
+
+def _blocked_programs(member: IncidentMember, policy: NotificationPolicy) -> bool:
+    """Whether a member that is over was urgent: also a stall that lasted longer than the grouping.
+
+    Not an event whose end nothing reports: that it was quiet for a minute means nothing.
+    """
+    over = member.over_seconds
+    if over is None or (member.count and member.absent_seconds is None):
+        return False
+    long = over - member.since_seconds >= policy.grouping_seconds
+    return urgent(member) or (long and member.what.fault is Fault.STALL)
 
 
 def _reopened(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:

@@ -61,7 +61,9 @@ def refreshed(
     members = [*over[-MAX_CLEARED:], *active]
     holding = _keeping_open(members)
     if not holding:
-        return replace(incident, members=tuple(members), firing=False)
+        ends = [m.absent_seconds for m in active if m.count and m.absent_seconds is not None]
+        last = max([incident.active_seconds, *ends])
+        return replace(incident, members=tuple(members), firing=False, active_seconds=last)
     begins = not incident.firing
     fresh = max((m.severity for m in active if not m.silenced), default=Severity.INFO)
     again = begins and incident.mails > 0
@@ -116,12 +118,12 @@ def _keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
     """Return the members that keep an incident open.
 
     A count of events in a window lasts longer than their fault: while a lasting member has or had
-    that fault, the count does not keep the incident open.
+    that fault, the count does not keep the incident open. Nor do events whose end was reported.
     """
     lasting = [m for m in members if _lasts(m)]
 
     def covered(member: IncidentMember) -> bool:
-        return any(
+        return bool(member.count and member.absent_seconds is not None) or any(
             each.since_seconds <= member.since_seconds + causes.BEFORE_SECONDS
             and member.since_seconds <= (each.over_seconds or member.since_seconds)
             for each in lasting

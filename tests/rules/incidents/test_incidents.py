@@ -53,6 +53,7 @@ def alert(
 STALL = alert("WriteStall")
 WORSE = alert("WriteStall", "critical")
 HANG = alert("DeviceHang", "warning", device="sda", condition="device_hang")
+SLOW = alert("DiskSlow", device="sdb", condition="disk_slow")
 
 
 class FakeMachine:
@@ -197,20 +198,21 @@ def test_severity_never_falls_while_the_incident_is_open() -> None:
 
 
 def test_resolved_mail_comes_after_ten_quiet_minutes_and_once() -> None:
-    """Not in the first pause between two stalls."""
+    """Not in the first pause of a slow disk, which blocks no program."""
     host = FakeMachine()
-    host.run(120, STALL)
+    host.run(120, SLOW)
     assert host.run(595) == []
     assert host.run(20) == ["resolved"]
     assert host.run(HOUR) == []
 
 
-def test_a_pause_of_nine_minutes_is_the_same_stall() -> None:
-    """Not resolved, not opened a second time."""
+@pytest.mark.parametrize(("held", "again"), [(SLOW, 120.0), (STALL, 50.0)])
+def test_a_pause_of_nine_minutes_is_the_same_incident(held: Alert, again: float) -> None:
+    """A slow disk, a stall of 50 s: not resolved, not opened a second time."""
     host = FakeMachine()
-    host.run(120, STALL)
+    host.run(again, held)
     host.run(9 * MINUTE)
-    assert host.run(120, STALL) == []
+    assert host.run(again, replace(held, active_seconds=host.now, fired_seconds=host.now)) == []
 
 
 def test_a_short_warning_is_reported_although_it_is_over() -> None:
@@ -334,10 +336,10 @@ def test_a_disk_that_vanished_and_came_back_to_hang_is_reported_again() -> None:
 
 
 def test_a_resolved_mail_that_nobody_can_vouch_for_is_none() -> None:
-    """The stall ended, then its data source failed: the ten quiet minutes start when it is back."""
+    """It is fast again, then its data source failed: ten quiet minutes start when that is back."""
     host = FakeMachine()
-    host.run(120, STALL)
-    host.run(120, replace(STALL, state=AlertState.RESOLVED))
+    host.run(120, SLOW)
+    host.run(120, replace(SLOW, state=AlertState.RESOLVED))
     host.blind = True
     assert host.run(HOUR) == []
     host.blind = False
@@ -1324,6 +1326,44 @@ def test_what_is_urgent_has_its_resolved_mail_a_minute_after_its_true_end() -> N
     window = alert("ScsiTimeouts", device="sda", condition="command_timeout", since=40.0)
     assert host.run(15, window, step=1) == ["resolved"]
     assert host.only().active_seconds == 100.0
+
+
+@pytest.mark.parametrize(("seconds", "within"), [(55, 605), (65, 65)])
+def test_a_stall_longer_than_a_minute_blocked_programs_whatever_its_forecast(
+    seconds: float, within: float
+) -> None:
+    """A shorter one without a bad forecast is no emergency, and neither is its end."""
+    host = FakeMachine()
+    host.run(seconds, replace(STALL, annotations=(*STALL.annotations, ("urgent", "false"))))
+    over = host.now
+    host.run(HOUR)
+    assert [reason.value for _, reason, *_ in host.mails] == ["opened", "resolved"]
+    assert within - 10 <= host.mails[-1][0] - over <= within
+
+
+def test_what_was_urgent_stays_urgent_to_its_end() -> None:
+    """The queue drains before the stall ends: its last forecast is 20 s."""
+    host = FakeMachine()
+    mild = (*STALL.annotations, ("urgent", "false"))
+    bad = (*STALL.annotations, ("urgent", "true"))
+    assert host.run(1, replace(STALL, annotations=bad), step=1) == ["opened"]
+    host.run(30, replace(STALL, annotations=mild), step=1)
+    assert host.run(70, step=1) == ["resolved"]
+
+
+def test_an_event_whose_end_was_logged_is_over_then() -> None:
+    """An NFS server responds again after half an hour; the event goes on for its ten minutes."""
+    host = FakeMachine()
+    line = alert("nfs_not_responding", "critical", device="nas1", condition="filesystem_error")
+    line = replace(line, count=1, last_seconds=0.0)
+    assert host.run(1800, line) == ["opened"]
+    over = replace(line, absent_seconds=1800.0)
+    assert host.run(60, over) == []
+    assert not host.only().firing
+    assert host.run(15, over) == ["resolved"]
+    assert host.only().active_seconds == 1800.0
+    assert host.run(540, over) == []
+    assert host.run(HOUR) == []
 
 
 def test_what_comes_back_has_its_resolved_mail_later_each_time() -> None:
