@@ -30,6 +30,8 @@ NEW_SECONDS = 86_400.0
 SHARED_SECONDS, MAX_SHARED_SECONDS = 30.0, 240.0
 SHARED_RESET_SECONDS = 3600.0
 """After this time without a mail, further causes are mailed soon again."""
+_FIRST = frozenset((Reason.OPENED, Reason.RESOLVED, Reason.REOPENED, Reason.REBUILT))
+"""Mails after which further causes are mailed soon again."""
 SILENT_SECONDS = 5.0
 """A disk whose counters ended may turn out to be missing within this time."""
 SETTLED_SECONDS = 8.0
@@ -143,7 +145,7 @@ def clear_seconds(incident: Incident, policy: NotificationPolicy) -> float:
 
 
 def _blocked_programs(member: IncidentMember, policy: NotificationPolicy) -> bool:
-    """Whether a member that is over was urgent: also a stall that lasted longer than the grouping.
+    """Whether a member that has ended was urgent: also a stall longer than the grouping.
 
     Not an event whose end nothing reports: that it was quiet for a minute means nothing.
     """
@@ -315,7 +317,8 @@ def _returns(incident: Incident, reason: Reason, now: float) -> int:
 def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
     """Return an incident with one more mail counted."""
     long_ago = now - (incident.mailed_seconds or now) >= SHARED_RESET_SECONDS
-    shared = incident.shared + 1 if reason is Reason.ESCALATED and not long_ago else 0
+    shared = 0 if long_ago or reason in _FIRST else incident.shared
+    shared += reason is Reason.ESCALATED and not long_ago
     members = reported(incident, now)
     return replace(
         incident,

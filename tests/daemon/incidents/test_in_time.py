@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 import pytest
 from support.database import MB, Database
+from support.host import Host
 from support.live import parsed, watched
+from support.program import recorded
 from support.storage_incidents import FakeMachine
 
 if TYPE_CHECKING:
@@ -72,6 +76,31 @@ def test_a_write_stall_is_mailed_before_it_is_over(
         filled(live, fill_seconds)
         mail = next_mail(host, within)
     assert "writes stalled" in str(mail["Subject"])
+
+
+def test_the_recorded_stall_is_mailed_15_s_after_another_program_waits_for_it() -> None:
+    """At 164.9 s since boot writers are paused, from 173.3 s on a program waits for its fsync.
+
+    The recording has no tasks: they are as its README tells. The disk is busy since 160 s.
+    """
+    host = Host()
+    for step in recorded("write-stall"):
+        at = step.frame.monotonic_seconds
+        waits = ["balance_dirty_pages", *(["folio_wait_writeback"] if at >= 173.3 else ())]
+        tasks = [
+            {
+                "pid": 400 + number, "start_ticks": 15_680, "command": "dd",
+                "wait_channel": channel, "stack": [channel], "read_bytes": 0, "write_bytes": 10**8,
+                "process": 0, "kernel": False, "waits_at": "",
+            }
+            for number, channel in enumerate(waits)
+        ]  # fmt: skip
+        found = json.dumps({"tasks": tasks, "count": len(tasks)}).encode()
+        host.play([replace(step, files={**step.files, "/.probe/tasks": found})])
+        if host.mails:
+            break
+    assert host.reasons() == ["opened"]
+    assert 177.0 <= host.mails[0].uptime <= 173.3 + 15.0
 
 
 def test_a_stall_that_drains_has_its_resolved_mail_a_minute_after_it(tmp_path: Path) -> None:

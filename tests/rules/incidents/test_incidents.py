@@ -748,6 +748,28 @@ def test_disks_that_are_lost_one_after_another_share_mails() -> None:
     assert list(host.state.by_key) == ["adapter host3"]
 
 
+def test_missing_data_does_not_make_the_mails_of_further_causes_more_frequent() -> None:
+    """A shelf loses a disk every 10 s; then its sensors cannot be read: the next mail waits on."""
+    host = FakeMachine()
+    lost: list[Alert] = []
+    sensor = alert("ControllerSensorFault")
+    sensor = replace(sensor, subject="adapter host3", object="host3", adapter="host3")
+    for number in range(40):
+        gone = alert("DeviceRemoved", "critical", device=f"sd{number}", since=host.now)
+        lost.append(replace(gone, adapter="host3"))
+        if number == 13:
+            sensor = replace(sensor, state=AlertState.UNKNOWN, unknown_seconds=host.now)
+        host.run(10, *lost, sensor, step=1)
+    own = [(at, reason.value) for at, reason, about, _ in host.mails if "host3" in about]
+    assert own == [
+        (0.0, "opened"),
+        (30.0, "escalated"),
+        (90.0, "escalated"),
+        (135.0, "data unavailable"),
+        (255.0, "escalated"),
+    ]
+
+
 def test_a_disk_that_hung_alone_before_the_others_is_their_cause() -> None:
     """One bad disk makes the driver reset the adapter: that disk is named, and it is one thread."""
     host = FakeMachine()
