@@ -279,8 +279,9 @@ KEYS = (
         "Send the digest even if it is empty, as a sign of life.",
     ),
     Key(
-        "mail.timeout", _duration("1s", "10m"), "30s", "30s",
-        "Timeout of one attempt to deliver a mail.",
+        "mail.timeout", _duration("1s", "10m"), "", "30s",
+        "Timeout of each reply of the mail server before the mail itself is sent.",
+        "20s if another server can be tried, otherwise 5m as in RFC 5321",
     ),
     Key(
         "mail.unsent_critical_after", _duration("1m", "1y"), "1h", "1h",

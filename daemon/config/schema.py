@@ -43,7 +43,7 @@ class MailConfig:
     password_credential: str | None
     sender: str
     to: tuple[str, ...]
-    timeout_seconds: float
+    timeout_seconds: float | None
     unsent_critical_after_seconds: float
     hello: str
     initial_report: bool

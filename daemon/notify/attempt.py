@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iowarden.daemon.notify.refusal import Fault
 from iowarden.daemon.storage.state_db import MAIL
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ class OutboundMail:
     data: bytes = field(repr=False)
     attempt: int = 1
     """Counts the attempts from 1."""
+    server: str = ""
+    """The server to use, by its name in `MessageSender.servers`."""
+    is_other_left: bool = False
+    """Whether another server could be tried instead: then this one gets less time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class SendResult:
     the message was sent, so that the server may have accepted it; `answer` is the server's reply
     when it accepted the message; `discarded`: how many older mails of a full Maildir were deleted;
     `retry_after_seconds`: the server requested no other attempt before; `receiver`: whose it is.
+    `fault` classifies `error`, and `faults` by recipient what is in `refused`; without these a
+    refusal is final.
     """
 
     message_id: str
@@ -54,6 +61,8 @@ class SendResult:
     discarded: int = 0
     retry_after_seconds: float = 0.0
     receiver: str = MAIL
+    fault: Fault = Fault.CONNECTION
+    faults: Mapping[str, Fault] = field(default_factory=dict)
 
 
 Attempt = Generator[DialogueLine, None, SendResult]
@@ -61,4 +70,9 @@ Attempt = Generator[DialogueLine, None, SendResult]
 
 
 class DialogueError(Exception):
-    """Something unexpected; the text is what was received instead."""
+    """Something unexpected; the text is what was received instead, `code` that of a reply."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        """Set both."""
+        super().__init__(text)
+        self.code = code

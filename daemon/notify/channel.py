@@ -6,12 +6,13 @@ For the main loop's thread only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.attempt import OutboundMail
 from iowarden.daemon.notify.outbox import Outbox
+from iowarden.daemon.notify.sender import CONNECTIONS
 from iowarden.daemon.storage.state_db import MAIL
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.notify.attempt import SendResult
-    from iowarden.daemon.notify.outbox import MessageFormat
+    from iowarden.daemon.notify.message_format import MessageFormat
     from iowarden.daemon.storage.state_db import StateChanges
     from iowarden.daemon.transition_log import TransitionLog
 
@@ -30,13 +31,28 @@ HUNG_SECONDS = 90.0
 class MessageSender(Protocol):
     """Makes a delivery attempt and never blocks; as sender.Sender."""
 
-    working_since: float | None
+    @property
+    def working_since(self) -> float | None:
+        """Return when the current attempt began, by the monotonic clock."""
 
     def submit(self, mail: OutboundMail) -> None:
         """Request one attempt."""
 
     def close(self, timeout_seconds: float) -> bool:
         """End after the submitted messages."""
+
+
+@runtime_checkable
+class MailServers(MessageSender, Protocol):
+    """A sender with several servers; as sender.Sender."""
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Return the names of the servers, the preferred one first."""
+
+    @property
+    def hung_seconds(self) -> float:
+        """Return after how long an attempt is certainly blocked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +80,6 @@ class Channel:
     ) -> None:
         """Start with an empty outbox; without a sender its messages are only retained."""
         self.name = name
-        self.sender = sender
         self.destination = destination
         self.delivered_total = 0
         self.outbox = Outbox(messages)
@@ -73,7 +88,20 @@ class Channel:
         self._failed_total = 0
         self._delivered_seconds: float | None = None
         self._discarded_total = 0
-        self._sending = False
+        self._sender: MessageSender | None = None
+        self.sender = sender
+
+    @property
+    def sender(self) -> MessageSender | None:
+        """Return the sender in use."""
+        return self._sender
+
+    @sender.setter
+    def sender(self, sender: MessageSender | None) -> None:
+        self._sender = sender
+        servers = sender.servers if isinstance(sender, MailServers) else ("",)
+        self.outbox.servers = servers
+        self.outbox.connections = CONNECTIONS if servers[0] else 1
 
     def use(self, receiver: MessageReceiver) -> None:
         """Send to this receiver from now on, whose configuration was changed."""
@@ -82,11 +110,11 @@ class Channel:
 
     def busy(self) -> bool:
         """Whether a message is being sent."""
-        return self._sending
+        return self.outbox.sending() > 0
 
     def step(self, now: float, sequence: int, write: Callable[[StateChanges], None]) -> None:
-        """Send the next due message, unless one is being sent; `sequence` is the next batch's."""
-        if self._sending or self.sender is None:
+        """Send the next due message, if a connection is free; `sequence` is the next batch's."""
+        if self.sender is None:
             return
         # If the program is killed, it must still be known that the server may have the message.
         marked = self.outbox.begin(now, sequence)
@@ -94,18 +122,25 @@ class Channel:
             write(marked)
         row = self.outbox.next(now)
         if row is not None:
-            self._sending = True
+            server, is_other_left = self.outbox.server_of(row.message_id)
             to = ", ".join(row.recipients_pending)
+            by = f" by {server}" if server else ""
             self._log.debug(
-                f"{self.outbox.form.noun} {row.message_id}: attempt {row.attempts + 1}, to {to}"
+                f"{self.outbox.form.noun} {row.message_id}: attempt {row.attempts + 1}, to {to}{by}"
             )
             self.sender.submit(
-                OutboundMail(row.message_id, row.recipients_pending, row.data, row.attempts + 1)
+                OutboundMail(
+                    row.message_id,
+                    row.recipients_pending,
+                    row.data,
+                    row.attempts + 1,
+                    server,
+                    is_other_left,
+                )
             )
 
     def sent(self, result: SendResult, now: float, sequence: int) -> StateChanges:
         """Process the result of the message that was being sent; return the batch to store."""
-        self._sending = False
         row = self.outbox.row(result.message_id)
         batch, problem = self.outbox.sent(result, now, sequence)
         if result.delivered:
@@ -132,14 +167,15 @@ class Channel:
         self._log.trouble(self.outbox.form.where, problem, journal.MAIL_FAILED)
         return batch
 
-    def check_thread(self, mail_seconds: float) -> None:
-        """Log when the thread has been blocked for too long; of mails the limit is given."""
+    def check_thread(self) -> None:
+        """Log when a thread has been blocked for too long."""
         if self.sender is None:
             return
-        limit_seconds = mail_seconds if self.name == MAIL else HUNG_SECONDS
+        sender = self.sender
+        limit_seconds = sender.hung_seconds if isinstance(sender, MailServers) else HUNG_SECONDS
         why = (
             "mail: a delivery attempt has been blocked for over {limit}: name resolution or the"
-            " disk of a Maildir hangs; no other attempt starts, the mails wait in the outbox"
+            " disk of a Maildir hangs; fewer attempts or none start, mails wait in the outbox"
             if self.name == MAIL
             else "{where}: a delivery attempt has been blocked for over {limit}; no other attempt"
             " starts, its notifications wait in the outbox"

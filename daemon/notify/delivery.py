@@ -7,7 +7,7 @@ it is known whether all of them are durable.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal, metrics
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.control.documents import MailLine
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.channel import MessageReceiver
+    from iowarden.daemon.notify.outbox import MailWait
+    from iowarden.daemon.notify.routes import RouteState
     from iowarden.daemon.notify.state_receiver import PresentState, StateReceiver
     from iowarden.daemon.transition_log import TransitionLog
 
@@ -65,11 +67,15 @@ class Delivery:
         log: TransitionLog,
         receivers: Receivers | None = None,
         present: Callable[[float], PresentState | None] | None = None,
+        encode: Callable[[RouteState], Mapping[str, str]] | None = None,
     ) -> None:
         """Start with empty outboxes; without a `sender` mails are disabled.
 
-        `present` returns what state receivers are sent, None while that is not known.
+        `present` returns what state receivers are sent, None while that is not known. `encode`
+        returns the documents of state.db for what servers refused.
         """
+        self._encode = encode
+        self._encoded_changes: int | None = None
         self._state = state
         self._log = log
         self._channels = {MAIL: Channel(MAIL, log, sender)}
@@ -201,6 +207,20 @@ class Delivery:
                     " configured; they are stored for 30 days",
                 )
 
+    @property
+    def routes(self) -> RouteState:
+        """Return what mail servers refused."""
+        return self._channels[MAIL].outbox.routes.state
+
+    def restore_routes(self, state: RouteState) -> None:
+        """Restore what mail servers refused before the restart."""
+        self._channels[MAIL].outbox.restore_routes(state)
+        self._encoded_changes = -1
+
+    def waits(self, now: float) -> dict[str, MailWait]:
+        """Return by ID why each mail waits, and when it is tried next."""
+        return self._channels[MAIL].outbox.waits(now)
+
     def step(self, now: float) -> None:
         """Send the next due notification to each receiver that is not being sent one.
 
@@ -230,11 +250,8 @@ class Delivery:
             return
         self._write(self._channel(result.receiver).sent(result, now, self._commits + 1))
 
-    def check_threads(self, timeout_seconds: float) -> None:
-        """Log when a thread has been blocked for too long, for example by a hung disk.
-
-        `timeout_seconds` is the time limit of an attempt to send.
-        """
+    def check_threads(self) -> None:
+        """Log when a thread has been blocked for too long, for example by a hung disk."""
         self._log.hung(
             "state.db",
             self._state.working_since,
@@ -244,7 +261,7 @@ class Delivery:
             journal.STATE_TROUBLE,
         )
         for each in self._channels.values():
-            each.check_thread(3 * timeout_seconds)
+            each.check_thread()
         for state in self._states.values():
             state.check_threads(self._log)
 
@@ -260,7 +277,7 @@ class Delivery:
         for each in self._active():
             to = recipients if each.name == MAIL else (each.name,)
             batch = each.outbox.retry_refused(to, now, self._commits + 1)
-            if batch.add or batch.remove:
+            if batch.add or batch.remove or each.name == MAIL:
                 self._write(batch)
 
     def oldest_unsent_seconds(self, now: float) -> float:
@@ -304,4 +321,8 @@ class Delivery:
 
     def _write(self, batch: StateChanges) -> None:
         self._commits += 1
+        changes = self._channels[MAIL].outbox.routes.changes
+        if self._encode is not None and self._encoded_changes not in (None, changes):
+            self._encoded_changes = changes
+            batch = replace(batch, put={**batch.put, **self._encode(self.routes)})
         self._state.commit(batch)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+import textwrap
+import unicodedata
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+from email import message_from_bytes
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesHeaderParser
-from email.policy import SMTP
+from email.policy import SMTP, default
 from email.utils import getaddresses
 from typing import TYPE_CHECKING
 
@@ -20,12 +23,18 @@ from iowarden.daemon.notify.mail_format import POLICY, identifier, middle, token
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from email.message import Message
 
     from iowarden.daemon.storage.state_db import OutboxRow
 
 _CUT = b"X-Iowarden-Cut: yes"
+_PLAIN = b"X-Iowarden-Plain: yes"
+MAX_PLAIN_BYTES = 20_000
+"""Of a mail that is sent because a server refused the size or content of another one."""
+_PLAIN_NOTE = (
+    "A mail server refused the size or content of the original mail. This is its text, in ASCII"
+)
 _CUT_TEXT = (
     b"The text of this mail was discarded: the outbox was full while no mail server accepted mail."
 )
@@ -33,7 +42,7 @@ _CUT_TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class MailFormat:
-    """Mails in an outbox; as outbox.MessageFormat."""
+    """Mails in an outbox; as message_format.MessageFormat."""
 
     where: str = "mail"
     noun: str = "mail"
@@ -56,9 +65,13 @@ class MailFormat:
         """Return the Message-ID of a digest."""
         return message_id(rows)
 
-    def digest(self, rows: Sequence[OutboxRow]) -> bytes:
+    def digest(self, rows: Sequence[OutboxRow], uncertain: Collection[str] = ()) -> bytes:
         """Return the digest of mails."""
-        return render(rows)
+        return render(rows, uncertain=uncertain)
+
+    def plain(self, row: OutboxRow) -> OutboxRow | None:
+        """Return a mail as plain ASCII text of at most 20 kB, None if it is one already."""
+        return plain(row)
 
 
 def cut(data: bytes) -> bytes:
@@ -74,6 +87,51 @@ def is_cut(data: bytes) -> bool:
     return _CUT in data.partition(b"\r\n\r\n")[0].split(b"\r\n")
 
 
+def plain(row: OutboxRow) -> OutboxRow | None:
+    """Return a mail as plain ASCII text of at most 20 kB under another Message-ID; or None.
+
+    None: it is one already. Source: RFC 5322, 2.1.1 (length of lines).
+    """
+    head = row.data.partition(b"\r\n\r\n")[0]
+    if _PLAIN in head.split(b"\r\n"):
+        return None
+    original = message_from_bytes(row.data, policy=default)
+    begin, at, host = row.message_id.rpartition("@")
+    name = f"{begin}-plain{at}{host}" if at else f"{row.message_id}-plain"
+    body = original.get_body(("plain",))
+    text = str(body.get_content()) if body is not None else "The original mail had no text."
+    message = EmailMessage(policy=POLICY)
+    message["Subject"] = _ascii(one_line(str(original["Subject"] or "no subject")))[:200]
+    for field in ("From", "To", "Date"):
+        if original[field]:
+            message[field] = str(original[field])
+    message["Message-ID"] = name
+    if original["In-Reply-To"]:
+        message["In-Reply-To"] = message["References"] = str(original["In-Reply-To"])
+    message["Auto-Submitted"] = "auto-generated"
+    kind, _, value = _PLAIN.decode().partition(": ")
+    message[kind] = value
+    head_bytes = message.as_bytes().removesuffix(b"\r\n")
+    lines = [wrapped(f"{_PLAIN_NOTE}."), "", *_ascii(text).splitlines()]
+    short = [part for line in lines for part in (textwrap.wrap(line, 900) or [""])]
+    form = b"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=us-ascii\r\n"
+    data = head_bytes + form + b"Content-Transfer-Encoding: 7bit\r\n\r\n"
+    end = b"[The rest is left out.]\r\n"
+    for number, line in enumerate(short):
+        one = line.encode("ascii") + b"\r\n"
+        if len(data) + len(one) + len(end) > MAX_PLAIN_BYTES and number < len(short):
+            data += end
+            break
+        data += one
+    return replace(row, message_id=name, data=data, parts=())
+
+
+def _ascii(text: str) -> str:
+    """Return text in ASCII: accents are removed, other characters become '?'."""
+    found = unicodedata.normalize("NFKD", text)
+    return "".join(c if c.isascii() else "?" for c in found if not unicodedata.combining(c))
+
+
 def addressees(data: bytes) -> tuple[str, ...]:
     """Return the addresses in 'To' of a mail of iowarden."""
     return tuple(address for _, address in getaddresses([_fields(data)["To"] or ""]))
@@ -85,10 +143,13 @@ def message_id(rows: Sequence[OutboxRow]) -> str:
     return identifier("digest", held, _host(rows))
 
 
-def render(rows: Sequence[OutboxRow], zone: tzinfo | None = None) -> bytes:
+def render(
+    rows: Sequence[OutboxRow], zone: tzinfo | None = None, uncertain: Collection[str] = ()
+) -> bytes:
     """Return one mail that lists others, oldest first, and contains each unchanged.
 
-    The same rows give the same bytes. A mail that was `cut` is only listed.
+    The same arguments give the same bytes. A mail that was `cut` is only listed; those whose
+    Message-ID is in `uncertain` may have arrived before.
     Source: RFC 2046, 5.1.5 (multipart/digest).
     """
     zone = zone or local_zone()
@@ -96,7 +157,7 @@ def render(rows: Sequence[OutboxRow], zone: tzinfo | None = None) -> bytes:
     since = datetime.fromtimestamp(rows[0].created_realtime_seconds, zone)
     message = EmailMessage(policy=POLICY)
     message["Subject"] = (
-        f"[{worst.name}] {middle(_host(rows), 30)}: {len(rows)} delayed mails"
+        f"[{worst.name}] {middle(_host(rows), 30)}: {len(rows)} delayed mail{'s'[: len(rows) != 1]}"
         f" since {since:%Y-%m-%d %H:%M}"
     )
     message["From"] = str(newest["From"] or "iowarden")
@@ -106,7 +167,7 @@ def render(rows: Sequence[OutboxRow], zone: tzinfo | None = None) -> bytes:
     message["Auto-Submitted"] = "auto-generated"
     message["X-Iowarden-Severity"] = worst.name.lower()
     listed = MIMEPart(policy=POLICY)
-    listed.set_content(_listed(rows, zone), cte="quoted-printable")
+    listed.set_content(_listed(rows, zone, uncertain), cte="quoted-printable")
     whole = [row.data for row in rows if not is_cut(row.data)]
     # '=_' cannot occur in quoted-printable text, nor in the boundaries of `message.render`.
     outer, inner = (
@@ -127,14 +188,19 @@ def _multipart(kind: str, boundary: str, parts: Iterable[bytes], head: bytes = b
     return b"%b%b%b\r\n--%b--\r\n" % (head, form, body, line)
 
 
-def _listed(rows: Sequence[OutboxRow], zone: tzinfo) -> str:
+def _listed(rows: Sequence[OutboxRow], zone: tzinfo, uncertain: Collection[str]) -> str:
     first, last = (
         with_utc(datetime.fromtimestamp(row.created_realtime_seconds, zone))
         for row in (rows[0], rows[-1])
     )
     gone = sum(is_cut(row.data) for row in rows)
     lines = [
-        wrapped(f"{len(rows)} mails could not be sent when they were written."),
+        wrapped(
+            f"{len(rows)} mails were not sent one by one: no mail server had accepted them, or they"
+            " were too many at once."
+            if len(rows) > 1
+            else "One mail was sent several times, and no mail server confirmed it."
+        ),
         wrapped(f"The first was written {first},"),
         wrapped(f"the last {last}."),
         wrapped(
@@ -150,6 +216,7 @@ def _listed(rows: Sequence[OutboxRow], zone: tzinfo) -> str:
                 f"{moment:%Y-%m-%d %H:%M:%S}  {row.severity.name}  incident"
                 f" {token(row.incident)}, mail {row.number}"
                 + ("  (text discarded)" if is_cut(row.data) else "")
+                + ("  (may have reached you)" if row.message_id in uncertain else "")
             ),
             f"  {one_line(str(_fields(row.data)['Subject'] or 'no subject'))}",
         ]

@@ -33,7 +33,7 @@ class Fault(enum.StrEnum):
     """Size or content of this mail: the same bytes would be refused again."""
 
 
-HELD = frozenset({Fault.LOGIN, Fault.POLICY, Fault.RECIPIENT})
+REFUSALS = frozenset({Fault.LOGIN, Fault.POLICY, Fault.RECIPIENT})
 """Refusals that one mail probes again, while the others wait."""
 MAX_ATTEMPTS = 20
 MAX_ATTEMPTS_SECONDS = 5 * 86400.0
@@ -107,7 +107,7 @@ def _is_recipient(step: str, code: int, enhanced: str) -> bool:
 def interval_seconds(fault: Fault, attempts: int) -> float:
     """Return the time until the next attempt, after so many with this fault, counted from 1.
 
-    Only for faults that are HELD, and UNANSWERED.
+    Only for UNANSWERED and those in REFUSALS.
     """
     steps = _INTERVALS_SECONDS[fault]
     return steps[min(max(attempts, 1), len(steps)) - 1]

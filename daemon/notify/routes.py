@@ -61,8 +61,8 @@ class Unanswered:
 class RouteState:
     """What survives a restart: holds by server and recipient, and by ID the unanswered mails."""
 
-    holds: Mapping[str, Mapping[str, Hold]] = field(default_factory=dict)
-    unanswered: Mapping[str, Unanswered] = field(default_factory=dict)
+    holds: dict[str, dict[str, Hold]] = field(default_factory=dict)
+    unanswered: dict[str, Unanswered] = field(default_factory=dict)
 
 
 class Routes:
@@ -84,7 +84,7 @@ class Routes:
         return RouteState(holds, dict(self._unanswered))
 
     def restore(self, state: RouteState) -> None:
-        """Restore the stored state; what was learnt since the start is newer."""
+        """Restore the stored state; what happened since the start is newer."""
         for server, holds in state.holds.items():
             for recipient, hold in holds.items():
                 self._holds.setdefault((server, recipient), hold)
@@ -128,16 +128,16 @@ class Routes:
 
     def refused(self, server: str, recipient: str, fault: Fault, error: str, now: float) -> None:
         """Hold a route; a refusal for another reason begins with a short interval again."""
-        held = self._holds.get((server, recipient))
-        if held is None:
+        found = self._holds.get((server, recipient))
+        if found is None:
             self._put(server, recipient, Hold(fault, 1, now, now, error))
-        elif held.fault is fault:
-            self._put(server, recipient, replace(held, tried_seconds=now, error=error))
+        elif found.fault is fault:
+            self._put(server, recipient, replace(found, tried_seconds=now, error=error))
         else:
-            self._put(server, recipient, Hold(fault, 1, held.first_seconds, now, error))
+            self._put(server, recipient, Hold(fault, 1, found.first_seconds, now, error))
 
     def accepted(self, server: str, recipient: str) -> bool:
-        """Open a route; return whether it was held."""
+        """Open a route; return whether there was a hold."""
         found = self._holds.pop((server, recipient), None)
         self.changes += found is not None
         return found is not None
@@ -153,7 +153,7 @@ class Routes:
         return bool(self._holds)
 
     def keep(self, servers: Iterable[str], recipients: Iterable[str]) -> None:
-        """Forget the routes that are not configured any more."""
+        """Forget the routes that are no longer configured."""
         names, to = set(servers), {ALL, *recipients}
         for server, recipient in list(self._holds):
             if server not in names or recipient not in to:
@@ -187,6 +187,6 @@ class Routes:
         )
 
     def forget(self, message_ids: Iterable[str]) -> None:
-        """Forget mails that are not in the outbox any more."""
+        """Forget mails that are no longer in the outbox."""
         for each in message_ids:
             self.changes += self._unanswered.pop(each, None) is not None

@@ -1,4 +1,4 @@
-"""Mail sender: the one thread that hands mails to a server, or writes them to a Maildir."""
+"""Mail sender: the threads that hand mails to servers, or the one that writes them to a Maildir."""
 
 from __future__ import annotations
 
@@ -12,52 +12,92 @@ from iowarden.collectors.model import trace
 from iowarden.daemon.notify import maildir, smtp
 from iowarden.daemon.notify.address_lookup import AddressLookup
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
+from iowarden.daemon.notify.smtp import MailSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from iowarden.daemon.notify.attempt import Attempt, DialogueLine
     from iowarden.daemon.notify.maildir import MaildirSettings
-    from iowarden.daemon.notify.smtp import MailSettings
+
+HUNG_SECONDS = 90.0
+HUNG_SERVER_SECONDS = 1800.0
+"""Longer than an attempt may take: three replies of five minutes, and ten minutes for the last."""
+CONNECTIONS = 2
+"""At most so many to one server: a slow one must not delay the other mails."""
 
 
 class Sender:
-    """One thread, one attempt per request; `working_since` is when the current one began.
+    """Two threads per server, one attempt per request; a Maildir has one thread.
 
-    Certificates are read and the server's name is resolved at start. Name resolution that hangs
+    Certificates are read and the servers' names are resolved at start. Name resolution that hangs
     blocks nothing else: it has one thread of its own, and the last addresses are used meanwhile.
     """
 
     def __init__(
-        self, settings: MailSettings | MaildirSettings, post: Callable[[object], object]
+        self,
+        settings: MailSettings | MaildirSettings,
+        post: Callable[[object], object],
+        *others: MailSettings,
     ) -> None:
-        """Start the thread. `post` takes a SendResult for each mail submitted."""
-        self.working_since: float | None = None
-        self._deliver = _delivery(settings)
+        """Start the threads. `post` takes a SendResult for each mail submitted."""
+        servers = [each for each in (settings, *others) if isinstance(each, MailSettings)]
+        self.servers = tuple(each.name for each in servers) or ("",)
         self._post = post
-        self._mails: queue.SimpleQueue[OutboundMail | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="mail", daemon=True)
-        self._thread.start()
+        self._began: dict[int, float] = {}
+        self._mails: dict[str, queue.SimpleQueue[OutboundMail | None]] = {}
+        self._threads: list[threading.Thread] = []
+        all_settings: tuple[MailSettings | MaildirSettings, ...] = (*servers,) or (settings,)
+        for name, each in zip(self.servers, all_settings, strict=True):
+            mails = self._mails[name] = queue.SimpleQueue()
+            deliver = _delivery(each)
+            for _ in range(CONNECTIONS if name else 1):
+                self._threads.append(
+                    threading.Thread(
+                        target=self._run, args=(deliver, mails), name="mail", daemon=True
+                    )
+                )
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def working_since(self) -> float | None:
+        """Return when the oldest current attempt began, by the monotonic clock."""
+        return min(self._began.copy().values(), default=None)
+
+    @property
+    def hung_seconds(self) -> float:
+        """Return after how long an attempt is blocked by something that has no time limit."""
+        return HUNG_SERVER_SECONDS if self.servers[0] else HUNG_SECONDS
 
     def submit(self, mail: OutboundMail) -> None:
         """Request one attempt."""
-        self._mails.put(mail)
+        self._mails.get(mail.server, self._mails[self.servers[0]]).put(mail)
 
     def close(self, timeout_seconds: float) -> bool:
         """End after the submitted mails; return whether that happened in time."""
-        self._mails.put(None)
-        self._thread.join(timeout_seconds)
-        return not self._thread.is_alive()
+        for name, mails in self._mails.items():
+            for _ in range(CONNECTIONS if name else 1):
+                mails.put(None)
+        end = time.monotonic() + timeout_seconds
+        for thread in self._threads:
+            thread.join(max(end - time.monotonic(), 0.0))
+        return not any(thread.is_alive() for thread in self._threads)
 
-    def _run(self) -> None:
-        while (mail := self._mails.get()) is not None:
-            self.working_since = time.monotonic()
+    def _run(
+        self,
+        deliver: Callable[[OutboundMail], Attempt],
+        mails: queue.SimpleQueue[OutboundMail | None],
+    ) -> None:
+        own = threading.get_ident()
+        while (mail := mails.get()) is not None:
+            self._began[own] = time.monotonic()
             try:
-                result = _result(self._deliver(mail))
+                result = _result(deliver(mail))
             except Exception as error:  # noqa: BLE001 - without a result no mail would ever be sent again
                 bug = f"mail: bug: {trace(error)}"
                 result = SendResult(mail.message_id, error=bug, maybe_taken=True)
-            self.working_since = None
+            del self._began[own]
             self._post(result)
 
 

@@ -18,6 +18,7 @@ from email.utils import parseaddr
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.notify.attempt import DialogueError, DialogueLine, SendResult
+from iowarden.daemon.notify.refusal import Fault, classify, enhanced_code
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -32,6 +33,26 @@ _GOODBYE_SECONDS = 1.0
 _MAX_REPLY_BYTES = 256 * 1024
 """Of all replies together; a usual dialogue has less than 2 KiB."""
 _MAX_LINE_BYTES = 8192
+_BLOCK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StepLimits:
+    """How long each step of an attempt may take. Source: RFC 5321, 4.5.3.2.
+
+    `reply_seconds` is for each reply from the greeting to RCPT TO, `hurried_seconds` instead if
+    another server could be tried; `end_seconds` for the reply to the complete mail: if it is cut
+    short, the server may have accepted the mail, which is then sent twice.
+    """
+
+    connect_seconds: float = 5.0
+    """For each address."""
+    reply_seconds: float = 300.0
+    hurried_seconds: float = 20.0
+    data_seconds: float = 120.0
+    block_seconds: float = 180.0
+    """For each block of the mail."""
+    end_seconds: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +61,8 @@ class MailSettings:
 
     `tls`: 'auto' is none for a server on this machine, else verified TLS (from the first byte at
     port 465, else STARTTLS); 'opportunistic' uses STARTTLS unverified if offered, else none. A
-    password is never sent unencrypted, except to this machine. `timeout_seconds` is for a whole
-    attempt.
+    password is never sent unencrypted, except to this machine. `timeout_seconds`, if it is set, is
+    the limit of each reply from the greeting to RCPT TO.
     """
 
     server: str
@@ -50,9 +71,15 @@ class MailSettings:
     user: str | None
     password: str | None = field(repr=False)
     sender: str
-    timeout_seconds: float
+    timeout_seconds: float | None
     hello: str
     authorities: str = AUTHORITIES
+    limits: StepLimits = StepLimits()
+
+    @property
+    def name(self) -> str:
+        """Return the name of the server."""
+        return f"{self.server}:{self.port}"
 
 
 def tls_context(settings: MailSettings) -> ssl.SSLContext:
@@ -69,7 +96,7 @@ def tls_context(settings: MailSettings) -> ssl.SSLContext:
 
 
 class _Replies:
-    """Reply lines of a server for smtplib, within the time and size limits of an attempt."""
+    """Reply lines of a server for smtplib, within the limits of time (of a step) and size."""
 
     def __init__(self, connection: socket.socket, deadline_seconds: float) -> None:
         self.deadline_seconds = deadline_seconds
@@ -115,10 +142,14 @@ class _Replies:
 class _Conversation:
     """State of one attempt at one server: its connection and its current step."""
 
-    def __init__(self, settings: MailSettings) -> None:
+    def __init__(self, settings: MailSettings, *, is_other_left: bool) -> None:
+        limits = settings.limits
+        usual = limits.hurried_seconds if is_other_left else limits.reply_seconds
+        self._reply_seconds = settings.timeout_seconds or usual
+        self._limits = limits
         self.step = "connect"
         self.expected = "a connection"
-        self.deadline_seconds = time.monotonic() + settings.timeout_seconds
+        self.deadline_seconds = time.monotonic() + limits.connect_seconds
         self.encrypted = False
         self.local = False
         self._settings = settings
@@ -127,20 +158,23 @@ class _Conversation:
         self._smtp: smtplib.SMTP
         self._replies: _Replies
 
-    def begin(self, step: str, expected: str) -> None:
-        """Set the current step and its expected result, for the error text."""
+    def begin(self, step: str, expected: str, limit_seconds: float | None = None) -> None:
+        """Set the current step, its expected result, for the error text, and its time limit."""
         self.step, self.expected = step, expected
+        self.deadline_seconds = time.monotonic() + (limit_seconds or self._reply_seconds)
+        if self._socket is not None:
+            self._replies.deadline_seconds = self.deadline_seconds
+            self._replies.allow()
 
     def connect(self, names: AddressLookup) -> str:
         """Connect to the first address that responds and return it. Errors: DialogueError."""
         self.begin("name resolution", "an address")
-        addresses = names.get(self.deadline_seconds - time.monotonic())
-        self.begin("connect", "a connection")
+        addresses = names.get(2 * self._limits.connect_seconds)
         problems = []
-        for number, (family, address) in enumerate(addresses):
-            left = self.deadline_seconds - time.monotonic()
+        for family, address in addresses:
+            self.begin("connect", "a connection", self._limits.connect_seconds)
             connection = socket.socket(family, socket.SOCK_STREAM)
-            connection.settimeout(max(left / (len(addresses) - number), 0.001))
+            connection.settimeout(self._limits.connect_seconds)
             try:
                 connection.connect(address)
             except OSError as error:
@@ -185,7 +219,7 @@ class _Conversation:
     def hello(self) -> None:
         """Send EHLO, or HELO if the server does not support EHLO."""
         self.begin("EHLO", "250")
-        code, _ = self._smtp.ehlo()
+        code, _ = self.answer(self._smtp.ehlo())
         if code != 250:
             self.begin("HELO", "250")
             self.want(self._smtp.helo(), 250)
@@ -213,16 +247,20 @@ class _Conversation:
         return self.answer(self._smtp.rcpt(address))
 
     def data(self, data: bytes) -> tuple[int, str]:
-        self.begin("DATA", "354")
+        self.begin("DATA", "354", self._limits.data_seconds)
         reply = self._smtp.docmd("DATA")
         if reply[0] != 354:
             code, text = self.answer(reply)
             if code < 400:  # an unexpected success code: nothing was handed over
                 raise DialogueError(f"'{text}'")
             return code, text
-        self.begin("end of data", "250")
-        quoted = re.sub(rb"(?m)^\.", b"..", data).removesuffix(b"\r\n")
-        self._smtp.send(quoted + b"\r\n.\r\n")
+        quoted = re.sub(rb"(?m)^\.", b"..", data).removesuffix(b"\r\n") + b"\r\n.\r\n"
+        end = max(len(quoted) - 1, 0) // _BLOCK_BYTES * _BLOCK_BYTES
+        for start in range(0, end, _BLOCK_BYTES):
+            self.begin("message", "the server to read it", self._limits.block_seconds)
+            self._smtp.send(quoted[start : start + _BLOCK_BYTES])
+        self.begin("end of data", "250", self._limits.end_seconds)
+        self._smtp.send(quoted[end:])
         return self.answer(self._smtp.getreply())
 
     def answer(self, reply: tuple[int, bytes | str]) -> tuple[int, str]:
@@ -231,13 +269,13 @@ class _Conversation:
         if code == -1:
             raise DialogueError(f"no SMTP reply: {self._replies.last[:300]!r}")
         if not 200 <= code < 600 or code == 421:
-            raise DialogueError(f"'{code} {text}'")
+            raise DialogueError(f"'{code} {text}'", code)
         return code, f"{code} {text}"
 
     def want(self, reply: tuple[int, bytes | str], wanted: int) -> str:
         code, text = self.answer(reply)
         if code != wanted:
-            raise DialogueError(f"'{text}'")
+            raise DialogueError(f"'{text}'", code)
         return text
 
     def got(self, problem: Exception) -> str:
@@ -275,8 +313,8 @@ def deliver(
     settings: MailSettings, names: AddressLookup, tls: ssl.SSLContext, mail: OutboundMail
 ) -> Attempt:
     """Make one attempt; yield its important lines."""
-    place = f"mail: '{settings.server}:{settings.port}'"
-    talk = _Conversation(settings)
+    place = f"mail: '{settings.name}'"
+    talk = _Conversation(settings, is_other_left=mail.is_other_left)
     try:
         yield from _opening(settings, names, tls, talk)
         return (yield from _handing_over(settings, talk, mail, place))
@@ -284,9 +322,24 @@ def deliver(
         names.refresh()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield DialogueLine(error, good=False)
-        return SendResult(mail.message_id, error=error, maybe_taken=talk.step == "end of data")
+        code, said = _reply_of(problem)
+        return SendResult(
+            mail.message_id,
+            error=error,
+            maybe_taken=talk.step == "end of data" and code == 0,
+            fault=classify(talk.step, code, enhanced_code(said), said),
+        )
     finally:
         talk.close()
+
+
+def _reply_of(problem: Exception) -> tuple[int, str]:
+    """Return code and text of the reply that ended an attempt; 0 if no reply did."""
+    if isinstance(problem, DialogueError):
+        return problem.code, str(problem).strip("'")
+    if isinstance(problem, smtplib.SMTPResponseException) and problem.smtp_code > 0:
+        return problem.smtp_code, _line(problem.smtp_error)
+    return 0, ""
 
 
 def _opening(
@@ -326,32 +379,45 @@ def _handing_over(
     yield DialogueLine(f"sender {settings.sender}: {text}", good=code == 250)
     if code != 250:
         said = f"{place}: {talk.step}: {text}"
-        if code >= 500:
-            return SendResult(mail.message_id, error=said, permanent=True)
-        return SendResult(mail.message_id, deferred=dict.fromkeys(mail.recipients, said))
+        fault = classify(talk.step, code, enhanced_code(text), text)
+        everyone = dict.fromkeys(mail.recipients, said)
+        if fault is Fault.DEFERRED:
+            return SendResult(mail.message_id, deferred=everyone)
+        if fault is Fault.CONTENT:
+            too_large = dict.fromkeys(everyone, Fault.CONTENT)
+            return SendResult(mail.message_id, refused=everyone, faults=too_large)
+        return SendResult(mail.message_id, error=said, fault=fault)
     accepted: list[str] = []
     refused: dict[str, str] = {}
+    faults: dict[str, Fault] = {}
     deferred: dict[str, str] = {}
+
+    def take(recipient: str, code: int, text: str, said: str) -> None:
+        fault: Fault = classify(talk.step, code, enhanced_code(text), text)
+        if fault in (Fault.DEFERRED, Fault.CONNECTION):
+            deferred[recipient] = said
+        else:
+            refused[recipient] = said
+            faults[recipient] = fault
+
     for recipient in mail.recipients:
         code, text = talk.recipient(recipient)
         yield DialogueLine(f"recipient {recipient}: {text}", good=code in (250, 251))
         if code in (250, 251):
             accepted.append(recipient)
         else:
-            kind = refused if code >= 500 else deferred
-            kind[recipient] = f"{place}: {talk.step} <{recipient}>: expected 250, got '{text}'"
-    result = SendResult(mail.message_id, refused=refused, deferred=deferred)
+            said = f"{place}: {talk.step} <{recipient}>: expected 250, got '{text}'"
+            take(recipient, code, text, said)
+    result = SendResult(mail.message_id, refused=refused, deferred=deferred, faults=faults)
     if accepted:
         code, text = talk.data(mail.data)
         yield DialogueLine(f"message: {text}", good=code == 250)
-        if code == 250:
+        if 200 <= code < 300:
             result = replace(result, delivered=tuple(accepted), answer=text)
         else:
             # The message was refused: this applies to all accepted recipients.
             said = f"{place}: {talk.step}: expected {talk.expected}, got '{text}'"
-            if code >= 500:
-                result = replace(result, error=said, permanent=True)
-            else:
-                deferred.update(dict.fromkeys(accepted, said))
+            for recipient in accepted:
+                take(recipient, code, text, said)
     talk.goodbye()
     return result

@@ -19,7 +19,7 @@ from iowarden.daemon.sanitize import one_line
 from iowarden.rules.notice import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from iowarden.daemon.storage.state_db import OutboxRow
     from iowarden.rules.notice import Notice
@@ -36,7 +36,7 @@ _LISTS = ("sentences", "meaning", "evidence", "affected", "advice", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class DocumentFormat:
-    """Messages of one receiver in its outbox; as outbox.MessageFormat."""
+    """Messages of one receiver in its outbox; as message_format.MessageFormat."""
 
     receiver: str
     noun: str = "notification"
@@ -73,9 +73,13 @@ class DocumentFormat:
         """Return the message id of a digest."""
         return f"{self.receiver}:{_digest_name(rows)}"
 
-    def digest(self, rows: Sequence[OutboxRow]) -> bytes:
+    def digest(self, rows: Sequence[OutboxRow], uncertain: Collection[str] = ()) -> bytes:  # noqa: ARG002 - as of mails
         """Return one message that contains others, oldest first."""
         return encoded(digest(rows))
+
+    def plain(self, row: OutboxRow) -> OutboxRow | None:  # noqa: ARG002 - as of mails
+        """Return None: these messages are plain."""
+        return None
 
 
 def message_id(receiver: str, notice: Notice) -> str:

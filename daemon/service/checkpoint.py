@@ -130,6 +130,7 @@ class Checkpoint:
         tracker.habits = {**before.recurring, **tracker.habits}
         self.events.restore(before.correlation, before.cursors, before.devices.names)
         self.probe.restore(before.stuck)
+        self.mails.restore_routes(before.mail_routes)
         tracker.log_removed_rules(gone, now)
         # State collected before the file could be read must be written to it.
         self.commit(
@@ -191,6 +192,7 @@ class Checkpoint:
                     cursors=cursors,
                     lookups=() if self.files is None else self.files.to_store,
                     recurring=self.tracker.habits,
+                    mail_routes=self.mails.routes,
                     wall_ahead_seconds=self.wall_ahead_seconds,
                 ),
                 without={

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.daemon.json_codec import CodecError
+from iowarden.daemon.notify.routes import RouteState
 from iowarden.daemon.service import stored_documents
 from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.daemon.service.stored_documents import SCHEMA, DocumentReader
@@ -64,6 +65,7 @@ class PersistedState:
     cursors: Cursors = field(default_factory=Cursors)
     lookups: tuple[SectorLookup, ...] = ()
     recurring: Recurrences = field(default_factory=dict)
+    mail_routes: RouteState = field(default_factory=RouteState)
     wall_ahead_seconds: float = 0.0
 
 

@@ -26,6 +26,7 @@ from iowarden.daemon.service import (
     sample_persistence,
     scan_runner,
     selftest_runner,
+    stored_documents,
 )
 from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
@@ -174,7 +175,14 @@ class Service:
         if parts.control is not None:
             log.follow = parts.control.publish
         receivers = None if parts.receivers_for is None else parts.receivers_for(parts.config)
-        self._mails = delivery.Delivery(parts.state, parts.sender, log, receivers, self._present)
+        self._mails = delivery.Delivery(
+            parts.state,
+            parts.sender,
+            log,
+            receivers,
+            self._present,
+            lambda routes: {"mail_routes": stored_documents.encode(routes)},
+        )
         self._stored_mails = stored_mails.StoredMails(
             self._mails.rows, str(Path(parts.config.state_directory) / "Maildir")
         )
@@ -369,9 +377,7 @@ class Service:
             # Hanging threads are logged after everything else is done.
             "history thread": lambda _: self._sample_persistence.check_thread(),
             "reload thread": self._reloader.check_thread,
-            "state and mail threads": lambda _: self._mails.check_threads(
-                self._config().mail.timeout_seconds
-            ),
+            "state and mail threads": lambda _: self._mails.check_threads(),
             "probe": lambda _: self._probe.check(),
             "unsent mails": lambda now: self._mails.log_state(
                 now, self._config().mail.unsent_critical_after_seconds

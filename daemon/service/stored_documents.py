@@ -29,6 +29,7 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.json_codec import CodecError
 from iowarden.daemon.locate.affected_files import SectorLookup
 from iowarden.daemon.locate.locate import Located
+from iowarden.daemon.notify.routes import Hold, RouteState, Unanswered
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.rules.alerting.alerts import Alert
@@ -203,6 +204,9 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             " trouble_seconds tries_seconds paused_seconds",
             duration="troubles zone_seconds",
         ),
+        _record(RouteState, "holds unanswered"),
+        _record(Hold, "fault attempts error", program="first_seconds tried_seconds"),
+        _record(Unanswered, "attempts", program="tried_seconds"),
         _record(Stuck, "pid start_ticks arguments controllers devices", program="since_seconds"),
         _record(
             CorrelationState,
@@ -389,6 +393,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
     "hits": Document(tuple[SectorLookup, ...], ("965d8f3852d7c7d4",), field="lookups"),
     "recurring": Document(Recurrences, ("f129b604f7421345",)),
+    "mail_routes": Document(RouteState, ("3bb9a4a1a84a0e9e",)),
     "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
 }
 """By name. The digest of a released version never changes."""

@@ -603,7 +603,8 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
     assert [o["Message-ID"] for o in originals] == [row.message_id for row in rows[1:]]
     assert all(row.data in data for row in rows[1:])
     assert listed.get_content().splitlines() == [
-        "3 mails could not be sent when they were written.",
+        "3 mails were not sent one by one: no mail server had accepted them, or they",
+        "were too many at once.",
         "The first was written Sat 2026-11-21 15:06:40 +0100 (14:06:40 UTC),",
         "the last Sat 2026-11-21 17:20:00 +0100 (16:20:00 UTC).",
         "They are attached unchanged, oldest first, except 1 whose text was discarded:",

@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from iowarden.daemon.notify.refusal import (
-    HELD,
     MAX_ATTEMPTS,
     MAX_ATTEMPTS_SECONDS,
+    REFUSALS,
     Fault,
     classify,
     enhanced_code,
@@ -30,7 +30,7 @@ def test_no_code_at_any_step_is_without_a_class() -> None:
         for code in range(600):
             found = classify(step, code, "", "words")
             if code >= 500:
-                assert found in {*HELD, Fault.CONTENT}, (step, code)
+                assert found in {*REFUSALS, Fault.CONTENT}, (step, code)
             elif code >= 400 and code not in {421, 432}:
                 usual = Fault.DEFERRED if step in WITH_MAIL else Fault.CONNECTION
                 assert found is usual, (step, code)
@@ -39,8 +39,8 @@ def test_no_code_at_any_step_is_without_a_class() -> None:
             elif code != 432:
                 assert found is Fault.CONNECTION, (step, code)
         for enhanced in ENHANCED:
-            assert classify(step, 554, enhanced, "words") in {*HELD, Fault.CONTENT}
-            assert classify(step, 451, enhanced, "words") not in HELD
+            assert classify(step, 554, enhanced, "words") in {*REFUSALS, Fault.CONTENT}
+            assert classify(step, 451, enhanced, "words") not in REFUSALS
 
 
 @pytest.mark.parametrize("code", range(500, 600))
@@ -119,7 +119,7 @@ def test_the_intervals_grow_with_the_attempts(fault: Fault, hours: list[float]) 
     assert found == pytest.approx(hours)
 
 
-@pytest.mark.parametrize("fault", sorted(HELD))
+@pytest.mark.parametrize("fault", sorted(REFUSALS))
 def test_a_recipient_is_tried_twenty_times_in_five_days_at_most_then_daily(fault: Fault) -> None:
     """A month of refusals, a mail arriving each hour: no interval is shorter than the first."""
     routes, now, tries = Routes(), 0.0, [0.0]

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -30,10 +30,15 @@ from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.sender import Sender
-from iowarden.daemon.notify.smtp import MailSettings
+from iowarden.daemon.notify.smtp import MailSettings, StepLimits
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
 OUTBOUND = OutboundMail("<iowarden.a.1@db1>", ("root@example.com",), DATA)
+
+
+def limits(seconds: float) -> StepLimits:
+    """Return the same short limit for each step."""
+    return StepLimits(*(seconds for _ in fields(StepLimits)))
 
 
 def settings(port: int, **changes: object) -> MailSettings:
@@ -45,7 +50,7 @@ def settings(port: int, **changes: object) -> MailSettings:
         user=None,
         password=None,
         sender="iowarden <iowarden@db1.example.com>",
-        timeout_seconds=DEADLINE_SECONDS / 2,
+        timeout_seconds=None,
         hello="db1.example.com",
     )
     return replace(usual, **changes)  # type: ignore[arg-type]
@@ -105,27 +110,36 @@ def test_a_refused_recipient_does_not_cost_the_others_their_mail() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "permanent", "words"),
+    ("answers", "fault", "words"),
     [
-        (Answers(message="554 5.7.1 looks like spam"), True, "end of data: expected 250, got '554"),
-        (Answers(message="451 4.3.0 disk full"), False, "end of data: expected 250, got '451"),
-        (Answers(sender="553 5.1.8 no such domain"), True, "MAIL FROM: 553"),
-        (Answers(sender="451 4.7.1 greylisted"), False, "MAIL FROM: 451"),
+        (Answers(message="554 5.7.1 looks like spam"), "policy", "end of data: expected 250, got"),
+        (Answers(message="552 5.3.4 too large"), "content", "end of data: expected 250, got '552"),
+        (Answers(message="451 4.3.0 disk full"), "deferred", "end of data: expected 250, got '451"),
+        (Answers(sender="552 5.3.4 too large"), "content", "MAIL FROM: 552"),
+        (Answers(sender="451 4.7.1 greylisted"), "deferred", "MAIL FROM: 451"),
     ],
 )
-def test_what_a_server_reports_of_the_whole_message_holds_for_every_recipient(
-    answers: Answers, permanent: bool, words: str
+def test_what_a_server_reports_of_the_whole_message_applies_to_every_recipient(
+    answers: Answers, fault: str, words: str
 ) -> None:
-    """5xx is permanent, 4xx temporary; either way each recipient is accounted for."""
+    """5xx is classified, 4xx temporary; either way each recipient is accounted for."""
     with smtp_server(answers) as (port, _):
         result = attempt(settings(port))
-    if permanent:
-        assert result.permanent
-        said = result.error
-    else:
-        (said,) = result.deferred.values()
+    (said,) = (*result.deferred.values(), *result.refused.values())
+    assert set(result.faults.values()) == ({fault} - {"deferred"})
     assert words in said
     assert not result.delivered
+    assert not result.permanent
+
+
+def test_a_sender_that_is_refused_is_a_refusal_of_every_mail() -> None:
+    """5xx to MAIL FROM is no verdict on one mail: all have this sender."""
+    with smtp_server(Answers(sender="553 5.1.8 no such domain")) as (port, _):
+        result = attempt(settings(port))
+    assert "MAIL FROM: 553" in result.error
+    assert result.fault == "policy"
+    assert not result.refused
+    assert not result.permanent
 
 
 GREETING, HELLO, OK, GO = "220 mx\r\n", "250 mx\r\n", "250 ok\r\n", "354 go\r\n"
@@ -147,7 +161,7 @@ def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
 ) -> None:
     """After any reply the attempt ends, and its error names the step and the expected reply."""
     with scripted_server(dialogue(*answers)) as port:
-        result = attempt(settings(port, timeout_seconds=0.3))
+        result = attempt(settings(port, limits=limits(0.3)))
     assert result.error == (
         f"mail: '127.0.0.1:{port}': {step}: expected {expected}, got no reply before the timeout"
     )
@@ -163,7 +177,7 @@ def test_a_server_that_dribbles_does_not_hold_the_sender() -> None:
             connection.sendall(b"2")
 
     with scripted_server(dribble) as port:
-        result = attempt(settings(port, timeout_seconds=0.3))
+        result = attempt(settings(port, limits=limits(0.3)))
     assert "greeting: expected 220, got no reply before the timeout" in result.error
 
 
@@ -236,8 +250,11 @@ def test_a_server_that_takes_half_a_message_does_not_hold_the_sender() -> None:
 
     with scripted_server(script) as port:
         large = replace(OUTBOUND, data=DATA + b"x" * 50_000_000)
-        result = attempt(settings(port, timeout_seconds=0.5), large)
-    assert "end of data: expected 250, got no reply before the timeout" in result.error
+        result = attempt(settings(port, limits=limits(0.5)), large)
+    assert "message: expected the server to read it, got no reply before the timeout" in (
+        result.error
+    )
+    assert not result.maybe_taken, "the final dot was never sent"
 
 
 def test_a_remote_server_gets_nothing_in_clear() -> None:
@@ -380,7 +397,7 @@ def test_a_name_look_up_that_hangs_delays_but_does_not_multiply(
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    with sender(settings(25, server="mx1", timeout_seconds=0.1)) as send:
+    with sender(settings(25, server="mx1", limits=limits(0.1))) as send:
         results = [send(OUTBOUND), send(OUTBOUND)]
     release.set()
     assert all("got no reply from name resolution" in result.error for result in results)
@@ -398,7 +415,7 @@ def test_a_known_address_serves_while_the_look_up_hangs(monkeypatch: pytest.Monk
             release.wait(DEADLINE_SECONDS)
         return look_up(host, *arguments, **options)
 
-    with sender(settings(port, server="localhost", timeout_seconds=2.0)) as send:
+    with sender(settings(port, server="localhost", limits=limits(2.0))) as send:
         failed = send(OUTBOUND)  # name resolution at start has finished by now
         monkeypatch.setattr(socket, "getaddrinfo", hang)
         assert "connect" in failed.error
