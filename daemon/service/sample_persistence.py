@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal, metrics
-from iowarden.daemon.storage import chunks
 from iowarden.daemon.storage.history_db import SampleBatch, SamplesLoaded, Written
+from iowarden.rules.promql import history
 from iowarden.rules.smart import history_fields
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class SamplePersistence:
 
     def begin(self) -> None:
         """Request the samples stored before this start, if a rule has a range."""
-        retention = self._engine.hub.store.retention
+        retention = self._engine.hub.store.retention_by_name
         if self._store is None or not any(retention.values()):
             self.known = True
         else:
@@ -104,16 +104,17 @@ class SamplePersistence:
         """Pass the stored samples to the engine once they are loaded."""
         if self._loaded is None:
             return
-        rows, watched = self._loaded.rows, self._loaded.watched
+        series, watched = self._loaded.series, self._loaded.watched
         self._loaded = None
-        if not rows and watched is None:
+        if not series and watched is None:
             return
-        latest = max((times[-1] for _, _, times, _ in rows), default=now)
+        latest = max((each[2].last_seconds for each in series), default=now)
         if watched is not None:
             latest = max(latest, watched.until_seconds)
         if latest > now:  # The clock was set back: their age is unknown.
-            rows, watched = chunks.moved(rows, now - latest), None
-        self._engine.hub.restore_samples(rows, watched, now)
+            history.shift(series, now - latest)
+            watched = None
+        self._engine.hub.restore_samples(series, watched, now)
 
     def store_drives(self, realtime_seconds: float) -> None:
         """Store the drive values since the last poll in the long-term history."""
@@ -140,7 +141,7 @@ class SamplePersistence:
         return self._store is None or not self._store.busy()
 
     def _save(self, now: float, wall_ahead_seconds: float) -> None:
-        retention = self._engine.hub.store.retention
+        retention = self._engine.hub.store.retention_by_name
         if self._store is None or self._store.busy() or not any(retention.values()):
             return
         self._tried = now

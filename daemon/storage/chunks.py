@@ -14,12 +14,13 @@ import json
 import struct
 import zlib
 from array import array
+from operator import ne
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from iowarden.rules.promql.store import Labels, Row
+    from iowarden.rules.promql.history import Labels, Row
 
 _LENGTH = struct.Struct("<I")
 _DOUBLE_BYTES = 8
@@ -68,21 +69,12 @@ def unpack(name: str, chunk: bytes) -> list[Row]:
     return rows
 
 
-def merged(parts: Iterable[Sequence[Row]]) -> list[Row]:
-    """Merge parts in order of time; return each series once, without duplicate samples."""
-    whole: dict[tuple[str, Labels], tuple[array[float], array[float]]] = {}
-    for rows in parts:
-        for name, labels, timestamps, values in rows:
-            if not timestamps:
-                continue
-            known = whole.setdefault((name, labels), (timestamps, values))
-            if known[0] is timestamps:
-                continue
-            last = known[0][-1]
-            first = next((i for i, at in enumerate(timestamps) if at > last), len(timestamps))
-            known[0].extend(timestamps[first:])
-            known[1].extend(values[first:])
-    return [(*key, *arrays) for key, arrays in whole.items()]
+def size(rows: Iterable[Row]) -> int:
+    """Return how many numbers the rows take in memory: runs of equal values, and timestamps."""
+    rows = list(rows)
+    lists = {timestamps.tobytes() for _, _, timestamps, _ in rows}
+    runs: int = sum(1 + sum(map(ne, values, values[1:])) for _, _, _, values in rows)
+    return runs + sum(map(len, lists)) // _DOUBLE_BYTES
 
 
 def moved(rows: Iterable[Row], by_seconds: float) -> list[Row]:

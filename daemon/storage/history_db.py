@@ -24,7 +24,8 @@ from iowarden.collectors.model import trace
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.storage import chunks, event_rows, sqlite
 from iowarden.rules.alerting.staleness import ObservationHistory
-from iowarden.rules.promql.store import LONG_SECONDS, MAX_SAMPLES, WHOLE_SECONDS, Row, thin
+from iowarden.rules.promql.history import LONG_SECONDS, WHOLE_SECONDS, Row, Stored, packed, thin
+from iowarden.rules.promql.store import MAX_SAMPLES
 from iowarden.rules.rename_table import NameKind
 from iowarden.rules.renames import NAMES, Renames
 
@@ -132,7 +133,7 @@ class SampleBatch:
 class SamplesLoaded:
     """Samples stored before this start, by the wall clock. `watched` None: unknown."""
 
-    rows: list[Row] = field(default_factory=list, repr=False)
+    series: list[Stored] = field(default_factory=list, repr=False)
     watched: ObservationHistory | None = None
 
 
@@ -423,8 +424,8 @@ class _HistoryFile:
             old = kept > LONG_SECONDS and last + runs[run][1] < latest - WHOLE_SECONDS
             found.append((stored, data, runs[run][1], old and not thinned))
         damaged: list[str] = []
-        rows = chunks.merged(_unpacked(reversed(found), damaged, self._names))
-        return SamplesLoaded(rows, None if damaged else watched), "; ".join(damaged[:1])
+        series = packed(_unpacked(reversed(found), damaged, self._names))
+        return SamplesLoaded(series, None if damaged else watched), "; ".join(damaged[:1])
 
     def copy(self) -> str:
         """Copy a file of an earlier version; return a message about it.
@@ -473,7 +474,7 @@ class _HistoryFile:
             by_name.setdefault(row[0], []).append(row)
         for name, rows in by_name.items():
             last = max(timestamps[-1] for _, _, timestamps, _ in rows)
-            samples = sum(len(timestamps) for _, _, timestamps, _ in rows)
+            samples = chunks.size(rows)
             self._run(
                 "INSERT INTO chunk (run, name, last_seconds, thinned, samples, data)"
                 " VALUES (?, ?, ?, 0, ?, ?)",
@@ -517,7 +518,7 @@ class _HistoryFile:
         except chunks.ChunkError:  # reported when it is read
             rows = []
         _thin(rows)
-        samples = sum(len(timestamps) for _, _, timestamps, _ in rows)
+        samples = chunks.size(rows)
         self._run(
             "UPDATE chunk SET thinned = 1, samples = ?, data = ? WHERE rowid = ?",
             (samples, chunks.pack(rows) if rows else data, row),

@@ -18,22 +18,22 @@ MAX_BROKEN_RATIO = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ObservationHistory:
-    """Since when the history of each metric is stored, and its breaks without observation.
+    """Since when the history of each selector is stored, and its breaks without observation.
 
-    `since` has '' for metrics that rules name by a pattern. Units: seconds of the program's clock;
-    a break is its begin and end.
+    `since` is by the text of a selector, such as 'up' or 'up{job="node"}'. Units: seconds of the
+    program's clock; a break is its begin and end.
     """
 
     since: Mapping[str, float] = field(default_factory=dict)
     until_seconds: float = 0.0
     breaks: tuple[tuple[float, float], ...] = ()
 
-    def window(self, name: str, seconds: float, now: float) -> float:
-        """Return since when a metric is observed, with regard to a window up to now.
+    def window(self, selector: str, seconds: float, now: float) -> float:
+        """Return since when a selector's series are observed, with regard to a window up to now.
 
         The window was fully observed if it began after that.
         """
-        since, begin = self.since[name], now - seconds
+        since, begin = self.since[selector], now - seconds
         broken = sum(max(0.0, end - max(start, begin)) for start, end in self.breaks)
         if broken > MAX_BROKEN_RATIO * seconds:
             since = max(since, *(end for _, end in self.breaks))
@@ -46,15 +46,17 @@ def resumed(
     """Return `own` extended by the time observed before a restart; `began`: start of this process.
 
     Limits: after a long break, or one of unknown length because the clock was set back, only `own`
-    counts; also for a metric that no rule used before the restart.
+    counts; also for a selector that no rule used before the restart. The history of a whole metric,
+    or of '' (all of them), includes that of its selectors.
     """
     if not 0.0 <= began - before.until_seconds <= BREAK_SECONDS:
         return own
-    any_since = before.since.get("")
-    since = {
-        name: min(at, before.since.get(name, at if any_since is None else any_since))
-        for name, at in own.since.items()
-    }
+    since = {}
+    for selector, at in own.since.items():
+        known = (selector, selector.partition("{")[0], "")
+        since[selector] = min(
+            at, next((before.since[text] for text in known if text in before.since), at)
+        )
     breaks = (*before.breaks, (before.until_seconds, began), *own.breaks)
     return replace(own, since=since, breaks=_recent(breaks, began - longest_seconds))
 

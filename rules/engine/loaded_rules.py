@@ -30,7 +30,7 @@ class LoadedRule:
     """A rule and its state.
 
     Fields: `key` is unique among all rules; `metrics` are those it reads, also through recording
-    rules, without ALERTS; `windows` is the range it needs, by metric ('' is any); `needs_history`:
+    rules, without ALERTS; `windows` is the range it needs, by selector; `needs_history`:
     it could be true only because history is still incomplete; `is_shipped`: it comes with iowarden;
     `left_until`: it was too expensive and is not evaluated until then.
     """
@@ -167,10 +167,10 @@ def _metrics(expression: Expression, records: Sequence[RecordingRule]) -> frozen
 
 
 def _windows(expression: Expression, records: Sequence[RecordingRule]) -> dict[str, float]:
-    """Return the range that an expression needs by metric, also through recording rules."""
+    """Return the range that an expression needs by selector, also through recording rules."""
     windows: dict[str, float] = {}
     for one in _behind(expression, records):
-        for name, seconds in (*one.retention_seconds.items(), ("", one.any_retention_seconds)):
-            if seconds:
-                windows[name] = max(seconds - LOOKBACK_SECONDS, windows.get(name, 0.0))
+        for window in one.windows:
+            known = windows.get(window.selector, 0.0)
+            windows[window.selector] = max(window.seconds - LOOKBACK_SECONDS, known)
     return windows

@@ -100,15 +100,14 @@ class Queries:
 
         Errors: EvaluationError.
         """
-        for name, needed in expression.retention_seconds.items():
-            kept = self._hub.store.retention_seconds(name)
-            if needed > kept:
+        for window in expression.windows:
+            kept = self._hub.store.retention_seconds(window)
+            if window.seconds > kept:
                 raise EvaluationError(
-                    f"expected {needed:.0f} s of history of '{name}', got {kept:.0f} s: history is"
-                    " stored only as long as a loaded rule needs it; add a rule with this range"
+                    f"expected {window.seconds:.0f} s of history of '{window.selector}', got"
+                    f" {kept:.0f} s: history is stored only as long as a loaded rule needs it; add"
+                    " a rule with this range"
                 )
-        if expression.any_retention_seconds > self._hub.store.retention_seconds(""):
-            raise EvaluationError("expected a metric name: history is stored by metric name")
 
     def selected(self, text: str, device: str | None) -> list[Sample]:
         """Return the newest samples of a selector, without those of other devices.

@@ -12,13 +12,14 @@ from iowarden.collectors import node_series
 from iowarden.collectors.model import Chunk, Family, Labels, Sample
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting.staleness import ObservationHistory, resumed
-from iowarden.rules.promql.store import Row, SeriesStore
+from iowarden.rules.promql.store import SeriesStore, Window
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from iowarden.rules.engine.source_status import SourceStatus
     from iowarden.rules.promql.evaluator import Expression
+    from iowarden.rules.promql.history import Stored
 
 REFRESH_SECONDS = 15.0
 """Every live series is written again at least so often, like by a scrape."""
@@ -75,22 +76,24 @@ class SampleHub:
 
     def load(self, expressions: Collection[Expression], now: float) -> None:
         """Record what other rules read from now on."""
-        retention: dict[str, float] = {}
+        longest: dict[str, Window] = {}
         for expression in expressions:
-            for name, seconds in expression.retention_seconds.items():
-                retention[name] = max(seconds, retention.get(name, 0.0))
-        any_seconds = max((each.any_retention_seconds for each in expressions), default=0.0)
+            for window in expression.windows:
+                known = longest.get(window.selector)
+                if known is None or known.seconds < window.seconds:
+                    longest[window.selector] = window
         self.reads_any = any(each.reads_any for each in expressions)
         self.wanted = frozenset[str]().union(*(each.names for each in expressions))
         # Recorded data stay: a reload must not make the last hour unknown.
         kept_since = {}
         before = self._watched.since
-        for name, seconds in {**retention, "": any_seconds}.items():
-            had = self.store.retention_seconds(name)
-            since = before.get(name, before.get("", now)) if had else now
-            kept_since[name] = since if seconds <= had else max(since, now - had)
+        for window in longest.values():
+            had = self.store.retention_seconds(window)
+            since = min(window.known(before), default=now) if had else now
+            enough = window.seconds <= had
+            kept_since[window.selector] = since if enough else max(since, now - had)
         self._watched = replace(self._watched, since=kept_since)
-        self.store.retain(retention, any_seconds)
+        self.store.retain(longest.values())
         for chunk in self._chunks.values():  # a slow group will not publish again soon
             if chunk.name in self._sources:
                 self.feed(chunk.name, self._sources[chunk.name].samples, now)
@@ -186,27 +189,27 @@ class SampleHub:
         if self._observed_seconds is None and self._stored_ends is None:
             self._watched = ObservationHistory(dict.fromkeys(self._watched.since, now))
 
-    def window(self, name: str, seconds: float, now: float) -> float:
-        """Return since when a metric has been recorded, as far as a window up to now needs it."""
-        return self._watched.window(name, seconds, now)
+    def window(self, selector: str, seconds: float, now: float) -> float:
+        """Return since when a selector's series are recorded, as far as a window needs it."""
+        return self._watched.window(selector, seconds, now)
 
     def watched(self) -> ObservationHistory:
-        """Return since when each metric that rules read has been recorded."""
-        until = self._observed_seconds or 0.0
+        """Return since when each selector that rules read has been recorded."""
+        until, retention = self._observed_seconds or 0.0, self.store.retention
         since = {
-            name: max(at, until - self.store.retention_seconds(name))
-            for name, at in self._watched.since.items()
+            selector: max(at, until - retention.get(selector, 0.0))
+            for selector, at in self._watched.since.items()
         }
         return replace(self._watched, since=since, until_seconds=until)
 
     def restore_samples(
-        self, rows: Sequence[Row], before: ObservationHistory | None, now: float
+        self, stored: Sequence[Stored], before: ObservationHistory | None, now: float
     ) -> None:
-        """Restore `rows` of the store and `before`, what was observed (None: not known)."""
+        """Restore the store's samples and `before`, what was observed (None: not known)."""
         self._begin(now)
-        self.store.restore(rows)
-        self._stored_ends = max((times[-1] for _, _, times, _ in rows if times), default=now), now
+        self._stored_ends = max((each[2].last_seconds for each in stored), default=now), now
+        self.store.restore(stored)
         if before is not None:
             began = min(self._watched.since.values(), default=now)
-            longest = max(self.store.retention.values())
+            longest = max(self.store.retention.values(), default=0.0)
             self._watched = resumed(self._watched, before, began, longest)

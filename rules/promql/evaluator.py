@@ -53,12 +53,12 @@ from iowarden.rules.promql.run import (
     Vector,
     VectorFunction,
 )
-from iowarden.rules.promql.selectors import before, moment_of, newest, series_of
+from iowarden.rules.promql.selectors import before, moment_of, newest, series_of, window_of
 from iowarden.rules.promql.signatures import COMPARISONS, METRIC_NAME, result_type
-from iowarden.rules.promql.store import LOOKBACK_SECONDS, MAX_SAMPLES, Labels, SeriesStore
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, MAX_SAMPLES, Labels, SeriesStore, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from iowarden.rules.promql.ast import Node
 
@@ -84,14 +84,12 @@ class Expression:
     """Metrics that its selectors select by name."""
     reads_any: bool
     """Whether some selector has no fixed name."""
-    retention_seconds: Mapping[str, float]
-    """History needed for each name; 0 if the newest sample is enough.
+    windows: tuple[Window, ...]
+    """The history that each selector needs, if it needs more than the newest sample.
 
     Limits: the history for an `@` with a fixed time depends on the time of evaluation, and is not
     included.
     """
-    any_retention_seconds: float
-    """History needed for each metric that a selector without a fixed name may find."""
     _function: VectorFunction | ScalarFunction = field(repr=False, compare=False)
 
     def evaluate(
@@ -121,13 +119,14 @@ class Expression:
         return [Sample(*item) for item in result] if isinstance(result, list) else result
 
     def _check_history(self, store: SeriesStore) -> None:
-        asked = {name for name, seconds in self.retention_seconds.items() if seconds}
-        lost = store.overfull if self.any_retention_seconds else store.overfull & asked
-        if lost:
-            raise EvaluationError(
-                f"no history of '{min(lost)}': the history that all rules need exceeds"
-                f" {MAX_SAMPLES:,} samples; shorten the longest ranges and reload"
-            )
+        for window in self.windows:
+            if window.seconds > store.retention_seconds(window):
+                raise EvaluationError(
+                    f"no history of '{window.selector}' over {window.seconds:.0f} s: the history"
+                    f" that all rules need exceeds {MAX_SAMPLES:,} changes and timestamps, and the"
+                    " longest windows go first; select fewer series or shorten the range, and"
+                    " reload ('iowarden rules check' estimates the size)"
+                )
 
 
 def compile_expression(text: str) -> Expression:
@@ -136,9 +135,9 @@ def compile_expression(text: str) -> Expression:
     Errors: PromqlError, with line and column.
     """
     node = parse(text)
-    retention: dict[str, float] = {}
-    _retain(node, 0.0, retention)
-    any_seconds = retention.pop("", None)
+    selected: dict[str, Window] = {}
+    names: set[str] = set()
+    _retain(node, 0.0, selected, names)
     try:
         kind = result_type(node)
         if kind not in {"scalar", "instant vector"}:
@@ -152,10 +151,9 @@ def compile_expression(text: str) -> Expression:
         raise position_error(text, refused.position, str(refused)) from None
     return Expression(
         text=text,
-        names=frozenset(retention),
-        reads_any=any_seconds is not None,
-        retention_seconds=dict(sorted(retention.items())),
-        any_retention_seconds=any_seconds or 0.0,
+        names=frozenset(names - {""}),
+        reads_any="" in names,
+        windows=tuple(window for _, window in sorted(selected.items())),
         _function=function,
     )
 
@@ -172,17 +170,21 @@ def _refuse(node: Node, message: str) -> NoReturn:
     raise _Refused(node.position, message)
 
 
-def _retain(node: Node, earlier: float, retention: dict[str, float]) -> None:
+def _retain(node: Node, earlier: float, selected: dict[str, Window], names: set[str]) -> None:
     """Record the history that the selectors of a node need; `earlier`: how far back it is read."""
     if isinstance(node, Selector | Subquery):
         if node.at is not None:  # It does not move with the steps of the enclosing subquery.
             earlier = 0.0
         earlier = max(0.0, earlier + node.offset_seconds + (node.range_seconds or 0.0))
     if isinstance(node, Selector):
-        needed = earlier + LOOKBACK_SECONDS if earlier else 0.0
-        retention[node.name] = max(needed, retention.get(node.name, 0.0))
+        names.add(node.name)
+        if earlier:
+            window = window_of(node, earlier + LOOKBACK_SECONDS)
+            known = selected.get(window.selector)
+            if known is None or known.seconds < window.seconds:
+                selected[window.selector] = window
     for part in children(node):
-        _retain(part, earlier, retention)
+        _retain(part, earlier, selected, names)
 
 
 def _size(node: Node) -> int:

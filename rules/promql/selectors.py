@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.rules.promql.format import quoted
 from iowarden.rules.promql.regex import compile_anchored
 from iowarden.rules.promql.run import (
     SERIES_COST,
@@ -19,12 +20,15 @@ from iowarden.rules.promql.run import (
     VectorFunction,
 )
 from iowarden.rules.promql.signatures import METRIC_NAME, matches_empty
-from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from iowarden.rules.promql.ast import LabelMatcher, Selector, Subquery
+
+MAX_STATES = 200
+"""Largest automaton of a regular expression that decides which series have a history."""
 
 
 def _matches(matcher: LabelMatcher) -> tuple[Callable[[Labels], bool], int]:
@@ -60,6 +64,28 @@ def selects(node: Selector) -> Callable[[Labels], bool]:
     """Return the test whether labels match a selector; the name is not tested."""
     tests = [_matches(one)[0] for one in node.matchers]
     return lambda labels: all(test(labels) for test in tests)
+
+
+def window_of(node: Selector, seconds: float) -> Window:
+    """Return the history that a selector needs.
+
+    Limits: an expensive regular expression is left out: it would be matched with every series.
+    """
+    used = sorted(
+        (one for one in node.matchers if _matches(one)[1] <= MAX_STATES * STATE_COST),
+        key=lambda one: (one.label, one.operator, one.value),
+    )
+    if not used:
+        return Window(node.name, node.name, seconds)
+    pairs = ",".join(f"{one.label}{one.operator}{quoted(one.value)}" for one in used)
+    of_name = [_matches(one)[0] for one in used if one.label == METRIC_NAME]
+    of_labels = [_matches(one)[0] for one in used if one.label != METRIC_NAME]
+
+    def matches(name: str, labels: Labels) -> bool:
+        own = ((METRIC_NAME, name),)
+        return all(test(own) for test in of_name) and all(test(labels) for test in of_labels)
+
+    return Window(f"{node.name}{{{pairs}}}", node.name, seconds, matches)
 
 
 def series_of(node: Selector) -> SeriesFunction:

@@ -6,163 +6,148 @@ Units: timestamps are seconds of one clock, chosen by the caller.
 from __future__ import annotations
 
 import math
-import struct
 from array import array
-from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+from iowarden.rules.promql import history as runs
+from iowarden.rules.promql.history import (
+    LONG_SECONDS,
+    WHOLE_SECONDS,
+    History,
+    Row,
+    Stored,
+    Timeline,
+    is_stale,
+)
 
-Labels = tuple[tuple[str, str], ...]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+Labels = runs.Labels
 """Label pairs sorted by name; never with `__name__`."""
 
 VectorItem = tuple[str, Labels, float]
 """Metric name ('' where dropped), labels, value."""
-
-Row = tuple[str, Labels, "array[float]", "array[float]"]
-"""Part of a series: metric name, labels, timestamps in order, their values."""
 
 LOOKBACK_SECONDS = 300.0
 """A sample is valid while it is younger than this. Source: Prometheus 3: left-open (t - 5 min,
 t]."""
 
 MAX_SAMPLES = 8_000_000
-"""Limit of all history: about 150 MB. A day of 1,000 series if thinned, else of 90."""
-LONG_SECONDS, WHOLE_SECONDS, THINNED_SECONDS = 7200.0, 900.0, 15.0
-"""If more than the first is needed, samples older than the second are thinned to one per third."""
+"""Limit of all history: runs of equal values, and timestamps; about 130 MB.
 
-# A quiet NaN with a payload of its own, as Prometheus marks the end of a series: arithmetic never
-# yields it, and an array of floats can hold it.
-_STALE_BYTES = struct.pack("<Q", 0x7FF8_0000_0057_A1E5)
-_STALE: float = struct.unpack("<d", _STALE_BYTES)[0]
+A day of 1,000 series whose values always differ if thinned, else of 90; any number of constant
+ones."""
+MAX_WINDOWS = 32
+"""If rules have more different selectors of a metric, all its series have the longest history:
+each new series would be matched with each of them."""
+_SMALL_RATIO = 0.01
+"""A window that holds less of MAX_SAMPLES is not dropped: it would not help."""
 
 
-def _is_stale(value: float) -> bool:
-    return value != value and struct.pack("<d", value) == _STALE_BYTES  # noqa: PLR0124 - NaN, quickly
+@dataclass(frozen=True, slots=True)
+class Window:
+    """History that an expression needs: of the series that a selector selects, for so long.
+
+    Fields: `selector` as text, which identifies it; `name`: the metric's, '' if it has none;
+    `seconds`: range, offset and look-back; 0: the newest sample is enough.
+    """
+
+    selector: str
+    name: str
+    seconds: float
+    matches: Callable[[str, Labels], bool] | None = field(default=None, repr=False, compare=False)
+    """Tests name and labels; None: every series of the name, or any."""
+
+    def selects(self, name: str, labels: Labels) -> bool:
+        """Return whether a series belongs to it."""
+        return self.name in ("", name) and (self.matches is None or self.matches(name, labels))
+
+    def known(self, by_selector: Mapping[str, float]) -> list[float]:
+        """Return the values of the selectors that select its series and perhaps more."""
+        larger = {self.selector, self.selector.partition("{")[0], ""}
+        return [by_selector[text] for text in larger if text in by_selector]
 
 
 class Series:
-    """One series: its newest sample, and older ones if its metric has a retention.
+    """One series: its newest sample, and older ones if some rule needs them.
 
     A plain class with slots because the daemon writes to a thousand of them each second.
     """
 
-    __slots__ = (
-        "ended_seconds",
-        "labels",
-        "stale",
-        "timestamp_seconds",
-        "timestamps",
-        "value",
-        "values",
-    )
+    __slots__ = ("history", "labels", "retention_seconds", "stale", "timestamp_seconds", "value")
 
-    def __init__(self, labels: Labels, timestamp: float, value: float, *, history: bool) -> None:
+    def __init__(self, labels: Labels, timestamp: float, value: float, retention: float) -> None:
         """Start with one sample."""
         self.labels = labels
         self.timestamp_seconds = timestamp
         self.value = value
         self.stale = False
-        self.ended_seconds = -math.inf
-        """When a stale marker was last written."""
-        self.timestamps: array[float] | None = None
-        self.values: array[float] | None = None
-        if history:
-            self.remember()
+        self.retention_seconds = retention
+        """How long older samples are stored; 0: they are not."""
+        self.history: History | None = None
 
     def remember(self) -> None:
         """Store history from the newest sample on."""
-        if self.timestamps is None:
-            self.timestamps = array("d", (self.timestamp_seconds,))
-            self.values = array("d", (_STALE if self.stale else self.value,))
-
-    def forget(self) -> None:
-        """Drop the history, except for the newest sample."""
-        self.timestamps = self.values = None
-
-    def thin(self, begin: float, end: float) -> None:
-        """Thin the samples between two times."""
-        if self.timestamps is not None and self.values is not None:
-            first, last = bisect_right(self.timestamps, begin), bisect_right(self.timestamps, end)
-            thin(self.timestamps, self.values, first, last)
-
-    def prepend(self, timestamps: array[float], values: array[float]) -> None:
-        """Insert samples before the present ones, if they are older.
-
-        Limits: the arrays may be changed or reused.
-        """
-        if self.timestamps is None or self.values is None:
-            return
-        end = bisect_left(timestamps, self.timestamps[0])
-        del timestamps[end:], values[end:]
-        if values.tobytes().find(_STALE_BYTES) >= 0:
-            self.ended_seconds = max(self.ended_seconds, timestamps[-1])
-        timestamps.extend(self.timestamps)
-        values.extend(self.values)
-        self.timestamps, self.values = timestamps, values
+        self.history = History()
+        self.history.append(self.timestamp_seconds, self.value, None, self.retention_seconds)
+        if self.stale:
+            self.history.mark_stale(self.timestamp_seconds)
 
     def sample(self, at: float) -> tuple[float, float] | None:
         """Return timestamp and value of the newest sample in the look-back window before `at`."""
         timestamp, value, stale = self.timestamp_seconds, self.value, self.stale
         if timestamp > at:
-            if self.timestamps is None or self.values is None:
+            found = None if self.history is None else self.history.sample(at)
+            if found is None:
                 return None
-            index = bisect_right(self.timestamps, at) - 1
-            if index < 0:
-                return None
-            timestamp, value = self.timestamps[index], self.values[index]
-            stale = _is_stale(value)
+            timestamp, value = found
+            stale = is_stale(value)
         return None if stale or timestamp <= at - LOOKBACK_SECONDS else (timestamp, value)
 
     def window(self, begin: float, end: float) -> tuple[array[float], array[float]]:
         """Return timestamps and values of the samples after `begin` and up to `end`."""
-        if self.timestamps is None or self.values is None:
-            inside = begin < self.timestamp_seconds <= end and not self.stale
-            return (
-                array("d", (self.timestamp_seconds,) if inside else ()),
-                array("d", (self.value,) if inside else ()),
-            )
-        first, last = bisect_right(self.timestamps, begin), len(self.timestamps)
-        if self.timestamp_seconds > end:
-            last = bisect_right(self.timestamps, end, first)
-        timestamps, values = self.timestamps[first:last], self.values[first:last]
-        if self.ended_seconds > begin:
-            alive = [index for index, value in enumerate(values) if not _is_stale(value)]
-            if len(alive) < len(values):
-                timestamps = array("d", [timestamps[index] for index in alive])
-                values = array("d", [values[index] for index in alive])
-        return timestamps, values
+        if self.history is not None:
+            return self.history.window(begin, end)
+        inside = begin < self.timestamp_seconds <= end and not self.stale
+        return (
+            array("d", (self.timestamp_seconds,) if inside else ()),
+            array("d", (self.value,) if inside else ()),
+        )
 
 
-def thin(timestamps: array[float], values: array[float], first: int, last: int) -> None:
-    """Keep the last sample of each slot from `first` to before `last`; return where that ended.
+class _Writer:
+    """One that writes several series at a time: the series it wrote last, and its timelines."""
 
-    A slot is a multiple of THINNED_SECONDS.
-    """
-    slots = [timestamp // THINNED_SECONDS for timestamp in timestamps[first : last + 1]]
-    kept = [
-        index
-        for index in range(first, last)
-        if index + 1 == len(timestamps)
-        or slots[index - first] != slots[index - first + 1]
-        or _is_stale(values[index])
-    ]
-    if len(kept) < last - first:
-        timestamps[first:last] = array("d", [timestamps[index] for index in kept])
-        values[first:last] = array("d", [values[index] for index in kept])
+    __slots__ = ("live", "timelines")
+
+    def __init__(self) -> None:
+        self.live: set[tuple[str, Labels]] = set()
+        self.timelines: dict[bool, Timeline] = {}
+        """By whether it is thinned."""
+
+    def timeline(self, timestamp: float, retention: float, *, thinned: bool) -> Timeline:
+        """Return the timeline of series that are thinned or not, advanced to a time."""
+        timeline = self.timelines.get(thinned)
+        if timeline is None:
+            timeline = self.timelines[thinned] = Timeline(is_shared=True)
+            timeline.retention_seconds = retention
+        timeline.advance(timestamp)
+        return timeline
 
 
 class SeriesStore:
     """Series by metric name and labels.
 
-    Limits: a metric without retention has only its newest sample, so it cannot be evaluated at an
+    Limits: a series without retention has only its newest sample, so it cannot be evaluated at an
     earlier time. A series is dropped once its newest sample is older than look-back and retention;
-    this is checked every look-back period, so the store cannot grow without limit. A sample of
-    history takes 16 bytes; an eighth more is stored than needed. If the total exceeds MAX_SAMPLES,
-    the metrics with most samples are `overfull`: they have no history until other rules are loaded.
-    A store that `thins` reduces old samples to those of a scrape every 15 s: a day of data read
-    each second would be too much.
+    this is checked every look-back period, so the store cannot grow without limit. A run of equal
+    values takes 16 bytes of history, and a timestamp of a writer 8; an eighth more is stored than
+    needed. If the total exceeds MAX_SAMPLES, the longest windows are `overfull`: their series have
+    no history until other rules are loaded, unless a shorter window needs it. A store that `thins`
+    reduces old samples to those of a scrape every 15 s: a day of data read each second would be too
+    much.
     """
 
     def __init__(
@@ -174,46 +159,83 @@ class SeriesStore:
     ) -> None:
         """Store history for these metrics, and for any, for as long as the rules need it."""
         self._thins = thins
-        self._thinned_seconds = -math.inf
         self.overfull: frozenset[str] = frozenset()
-        self._any_retention_seconds = 0.0
-        self._retention_seconds: dict[str, float] = {}
-        self._set_retention(retention_seconds or {}, any_retention_seconds)
+        """Selectors of windows without history, because there was too much."""
+        self._windows: tuple[Window, ...] = ()
+        self._by_name: dict[str, list[Window]] = {}
+        named = [Window(name, name, each) for name, each in (retention_seconds or {}).items()]
+        self._set_windows((*named, Window("", "", any_retention_seconds)))
         self._tables: dict[str, dict[Labels, Series]] = {}
-        self._live: dict[str, set[tuple[str, Labels]]] = {}
-        """The series that each writer wrote last."""
+        self._writers: dict[str, _Writer] = {}
         self._sweep_due_seconds = -math.inf
+        self.numbers = 0
+        """Runs and timestamps that were stored when it was last checked."""
 
-    def _set_retention(self, retention_seconds: Mapping[str, float], any_seconds: float) -> None:
-        self.overfull = frozenset()
-        self._any_retention_seconds = any_seconds
-        self._retention_seconds = {
-            name: max(seconds, any_seconds)
-            for name, seconds in retention_seconds.items()
-            if max(seconds, any_seconds) > 0
-        }
+    def _set_windows(self, windows: Iterable[Window]) -> None:
+        self._windows = tuple(window for window in windows if window.seconds > 0)
+        by_name: dict[str, list[Window]] = {"": []}
+        for window in self._windows:
+            by_name.setdefault(window.name, []).append(window)
+        for name, own in by_name.items():
+            if len(own) > MAX_WINDOWS:
+                own[:] = [Window(name, name, max(window.seconds for window in own))]
+            own[:] = [window for window in own if window.selector not in self.overfull]
+        self._by_name = by_name
 
-    def retain(
-        self, retention_seconds: Mapping[str, float], any_retention_seconds: float = 0
-    ) -> None:
+    def retain(self, windows: Collection[Window]) -> None:
         """Change the stored history after a change of the rules; existing samples stay.
 
-        Limits: a metric without history starts with its newest sample.
+        Limits: a series without history starts with its newest sample.
         """
-        self._set_retention(retention_seconds, any_retention_seconds)
-        for name, table in self._tables.items():
-            kept = self.retention_seconds(name) > 0
-            for series in table.values():
-                if kept:
+        self.overfull = frozenset()
+        self._set_windows(windows)
+        self._apply_windows(self._tables)
+
+    def _apply_windows(self, names: Iterable[str]) -> None:
+        for name in names:
+            for series in self._tables[name].values():
+                series.retention_seconds = self.needed_seconds(name, series.labels)
+                if series.retention_seconds <= 0:
+                    series.history = None
+                    continue
+                if series.history is None:
                     series.remember()
                 else:
-                    series.forget()
+                    series.history.retain(series.retention_seconds)
 
-    def retention_seconds(self, name: str) -> float:
-        """Return how long samples of a metric are stored; 0: only the newest one."""
-        if name in self.overfull:
-            return 0.0
-        return self._retention_seconds.get(name, self._any_retention_seconds)
+    def needed_seconds(self, name: str, labels: Labels) -> float:
+        """Return how long samples of a series are stored; 0: only the newest one."""
+        own = self._by_name.get(name, ()) if name else ()
+        return max(
+            (
+                window.seconds
+                for windows in (own, self._by_name[""])
+                for window in windows
+                if window.selects(name, labels)
+            ),
+            default=0.0,
+        )
+
+    def retention_seconds(self, window: Window) -> float:
+        """Return how long the samples of all series of a window are stored, at least."""
+        return max(window.known(self.retention), default=0.0)
+
+    @property
+    def retention(self) -> Mapping[str, float]:
+        """Return how long the samples of each selector's series are stored."""
+        return {
+            window.selector: window.seconds
+            for windows in self._by_name.values()
+            for window in windows
+        }
+
+    @property
+    def retention_by_name(self) -> Mapping[str, float]:
+        """Return the longest time that samples of a metric are stored; '' is any other."""
+        return {
+            name: max((window.seconds for window in windows), default=0.0)
+            for name, windows in self._by_name.items()
+        }
 
     def share(self, other: SeriesStore, name: str) -> None:
         """Read a metric from another store from now on.
@@ -227,27 +249,41 @@ class SeriesStore:
         """Store one sample; see `append_many`."""
         self.append_many(timestamp, ((name, labels, value),))
 
-    def append_many(self, timestamp: float, samples: Iterable[tuple[str, Labels, float]]) -> None:
+    def append_many(
+        self,
+        timestamp: float,
+        samples: Iterable[tuple[str, Labels, float]],
+        writer: _Writer | None = None,
+    ) -> None:
         """Store samples of one moment.
 
         Limits: a sample as old as the series' newest one replaces it; an older one is ignored.
         """
-        tables = self._tables
+        tables, thins = self._tables, self._thins
         for name, labels, value in samples:
+            number = float(value)  # a template distinguishes 1 from 1.0
             try:
                 series = tables[name][labels]
             except KeyError:
-                tables.setdefault(name, {})[labels] = Series(
-                    labels, timestamp, float(value), history=self.retention_seconds(name) > 0
+                series = Series(labels, timestamp, number, self.needed_seconds(name, labels))
+                tables.setdefault(name, {})[labels] = series
+                if series.retention_seconds > 0:
+                    series.history = History()
+            else:
+                if timestamp < series.timestamp_seconds:
+                    continue
+                series.timestamp_seconds = timestamp
+                series.value = number
+                series.stale = False
+            if (history := series.history) is not None:
+                retention = series.retention_seconds
+                thinned = thins and retention > LONG_SECONDS
+                timeline = (
+                    None
+                    if writer is None
+                    else writer.timeline(timestamp, retention, thinned=thinned)
                 )
-                continue
-            if timestamp < series.timestamp_seconds:
-                continue
-            if series.timestamps is not None:
-                self._remember(series, timestamp, float(value), self.retention_seconds(name))
-            series.timestamp_seconds = timestamp
-            series.value = float(value)  # a template distinguishes 1 from 1.0
-            series.stale = False
+                history.append(timestamp, number, timeline, retention)
         if timestamp >= self._sweep_due_seconds:
             self._sweep(timestamp)
 
@@ -255,23 +291,27 @@ class SeriesStore:
         self, writer: str, timestamp: float, samples: Sequence[tuple[str, Labels, float]]
     ) -> None:
         """Store a writer's samples of one moment; its series without a sample are marked stale."""
-        before = self._live.get(writer)
-        if not samples and before is None:
-            return
+        own = self._writers.get(writer)
+        if own is None:
+            if not samples:
+                return
+            own = self._writers[writer] = _Writer()
         live = {(sample[0], sample[1]) for sample in samples}
-        for name, labels in (before or set()) - live:
+        for name, labels in own.live - live:
             self.mark_stale(name, labels, timestamp)
-        self._live[writer] = live
-        self.append_many(timestamp, samples)
+        own.live = live
+        for timeline in own.timelines.values():
+            timeline.advance(timestamp)
+        self.append_many(timestamp, samples, own)
 
     def mark_stale(self, name: str, labels: Labels, timestamp: float) -> None:
         """End a series at this time, until a later sample revives it; an unknown one is ignored."""
         series = self._tables.get(name, {}).get(labels)
         if series is None or timestamp < series.timestamp_seconds:
             return
-        if series.timestamps is not None:
-            self._remember(series, timestamp, _STALE, self.retention_seconds(name))
-        series.timestamp_seconds = series.ended_seconds = timestamp
+        if series.history is not None:
+            series.history.mark_stale(timestamp)
+        series.timestamp_seconds = timestamp
         series.stale = True
 
     def end_older(self, until: float, timestamp: float) -> None:
@@ -282,42 +322,47 @@ class SeriesStore:
                     self.mark_stale(name, series.labels, timestamp)
 
     def samples_between(self, since: float, until: float) -> list[Row]:
-        """Return the samples of history after one time and up to another."""
+        """Return the samples of history after one time and up to another, with stale markers."""
         rows: list[Row] = []
         for name, table in self._tables.items():
-            for series in table.values() if self.retention_seconds(name) > 0 else ():
-                timestamps, values = series.timestamps, series.values
-                if timestamps is None or values is None or timestamps[-1] <= since:
+            for series in table.values():
+                if series.history is None or series.history.last_seconds <= since:
                     continue
-                first, last = bisect_right(timestamps, since), bisect_right(timestamps, until)
-                if first < last:
-                    rows.append((name, series.labels, timestamps[first:last], values[first:last]))
+                timestamps, values = series.history.window(since, until, marks=True)
+                if timestamps:
+                    rows.append((name, series.labels, timestamps, values))
         return rows
 
-    def restore(self, rows: Sequence[Row]) -> None:
-        """Restore what `samples_between` returned before a restart, for metrics with history.
+    def restore(self, stored: Iterable[Stored]) -> None:
+        """Restore what `samples_between` returned before a restart, for series with history.
 
-        Limits: only samples older than a series' own. They are thinned already, and the arrays are
-        reused. There is no marker at the end: as in Prometheus, a series continues after a short
-        stop, and its last sample stays the newest until there is another. `end_older` ends the
-        series that are missing. Source: Prometheus, scrape/scrape.go, endOfRunStaleness: no markers
-        at a shutdown.
+        Limits: only samples older than a series' own. They are thinned already, and the histories
+        are reused. There is no marker at the end: as in Prometheus, a series continues after a
+        short stop, and its last sample stays the newest until there is another. `end_older` ends
+        the series that are missing. Source: Prometheus, scrape/scrape.go, endOfRunStaleness: no
+        markers at a shutdown.
         """
-        for name, labels, timestamps, values in rows:
-            if not timestamps or self.retention_seconds(name) <= 0:
+        for name, labels, history in stored:
+            series = self._tables.get(name, {}).get(labels)
+            retention = (
+                self.needed_seconds(name, labels) if series is None else series.retention_seconds
+            )
+            last = history.sample(math.inf)
+            if last is None or retention <= 0:
                 continue
-            table = self._tables.setdefault(name, {})
-            series = table.get(labels)
+            history.retain(retention)
+            for timeline in history.timelines():
+                if self._thins and retention > LONG_SECONDS:
+                    timeline.thinned_seconds = max(
+                        timeline.thinned_seconds, timeline.ticks[-1] - WHOLE_SECONDS
+                    )
             if series is None:
-                series = table[labels] = Series(labels, timestamps[-1], values[-1], history=True)
-                series.stale = _is_stale(values[-1])
-            self._thinned_seconds = max(self._thinned_seconds, timestamps[-1] - WHOLE_SECONDS)
-            series.prepend(timestamps, values)
-
-    @property
-    def retention(self) -> Mapping[str, float]:
-        """Return how long samples of each metric are stored; '' is any."""
-        return {**self._retention_seconds, "": self._any_retention_seconds}
+                series = Series(labels, *last, retention)
+                series.stale = is_stale(last[1])
+                series.history = history
+                self._tables.setdefault(name, {})[labels] = series
+            elif series.history is not None:
+                series.history.prepend(history)
 
     def names(self) -> set[str]:
         """Return the names of all metrics that have a series."""
@@ -334,51 +379,73 @@ class SeriesStore:
         """Return how many series a metric has, the ended ones included."""
         return len(self._tables.get(name, ()))
 
-    @staticmethod
-    def _remember(series: Series, timestamp: float, value: float, retention: float) -> None:
-        timestamps, values = series.timestamps, series.values
-        if timestamps is None or values is None:
-            return
-        if timestamp == series.timestamp_seconds:
-            values[-1] = value
-            return
-        timestamps.append(timestamp)
-        values.append(value)
-        # Trimmed by an eighth: moving the whole array for each sample would cost more.
-        if timestamps[0] < timestamp - retention * 1.125:
-            cut = bisect_right(timestamps, timestamp - retention)
-            del timestamps[:cut], values[:cut]
-
     def _sweep(self, now: float) -> None:
         self._sweep_due_seconds = now + LOOKBACK_SECONDS
         for name, table in list(self._tables.items()):
-            oldest = now - max(LOOKBACK_SECONDS, self.retention_seconds(name))
-            for labels in [k for k, v in table.items() if v.timestamp_seconds <= oldest]:
+            gone = [
+                labels
+                for labels, series in table.items()
+                if series.timestamp_seconds <= now - max(LOOKBACK_SECONDS, series.retention_seconds)
+            ]
+            for labels in gone:
                 del table[labels]
             if not table:
                 del self._tables[name]
-        if self._thins:
-            self._thin(now - WHOLE_SECONDS)
-        self._bound()
+        self._trim(now)
+        self._bound(now)
 
-    def _thin(self, until: float) -> None:
-        for name, table in self._tables.items():
-            if self.retention_seconds(name) > LONG_SECONDS:
-                for series in table.values():
-                    series.thin(self._thinned_seconds, until)
-        self._thinned_seconds = until
+    def _trim(self, now: float) -> None:
+        """Drop what no window needs any longer, thin out what is old, and count the rest."""
+        least: dict[Timeline, float] = {}
+        most: dict[Timeline, float] = {}
+        kept: list[tuple[Series, History]] = []
+        for table in self._tables.values():
+            for series in table.values():
+                if series.history is None:
+                    continue
+                kept.append((series, series.history))
+                series.history.trim(now - series.retention_seconds)
+                for timeline in series.history.timelines():
+                    retention = series.retention_seconds
+                    least[timeline] = min(retention, least.get(timeline, retention))
+                    most[timeline] = max(retention, most.get(timeline, retention))
+        for writer in self._writers.values():
+            writer.timelines = {key: own for key, own in writer.timelines.items() if own in most}
+        thinned = set()
+        for timeline, retention in most.items():
+            timeline.retention_seconds = retention
+            timeline.trim(now - retention)
+            if self._thins and least[timeline] > LONG_SECONDS:
+                timeline.thin(now - WHOLE_SECONDS)
+                thinned.add(timeline)
+        for _, history in kept:
+            if not thinned.isdisjoint(history.timelines()):
+                history.compact()
+        self.numbers = sum(len(timeline.ticks) for timeline in most) + sum(
+            history.runs for _, history in kept
+        )
 
-    def _bound(self) -> None:
-        """Drop the history of the metrics with most samples, until it is below the limit."""
-        counts = {
-            name: sum(len(series.timestamps or ()) for series in table.values())
-            for name, table in self._tables.items()
-        }
-        excess = sum(counts.values()) - MAX_SAMPLES
-        for name in sorted(counts, key=lambda name: counts[name], reverse=True):
-            if excess <= 0:
-                break
-            excess -= counts[name]
-            self.overfull |= {name}
-            for series in self._tables[name].values():
-                series.forget()
+    def _bound(self, now: float) -> None:
+        """Drop the history of the longest windows, until it is below the limit."""
+        while self.numbers > MAX_SAMPLES:
+            sizes = [(window, self._runs(window)) for window in self._active()]
+            large = [each for each in sizes if each[1] >= _SMALL_RATIO * MAX_SAMPLES] or sizes
+            if not large:
+                return
+            longest, _ = max(large, key=lambda each: (each[0].seconds, each[1]))
+            self.overfull |= {longest.selector}
+            self._set_windows(self._windows)
+            self._apply_windows(self._tables)
+            self._trim(now)
+
+    def _active(self) -> list[Window]:
+        return [window for windows in self._by_name.values() for window in windows]
+
+    def _runs(self, window: Window) -> int:
+        """Return how many runs the series of a window have."""
+        return sum(
+            series.history.runs
+            for name in ((window.name,) if window.name else self._tables)
+            for series in self._tables.get(name, {}).values()
+            if series.history is not None and window.selects(name, series.labels)
+        )

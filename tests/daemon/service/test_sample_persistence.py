@@ -16,6 +16,7 @@ from iowarden.daemon.service.sample_persistence import SAVE_SECONDS, SamplePersi
 from iowarden.daemon.storage.history_db import SampleBatch, SamplesLoaded, Written
 from iowarden.rules.alerting.staleness import ObservationHistory
 from iowarden.rules.engine.engine import Engine
+from iowarden.rules.promql.history import packed
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def test_a_tail_of_the_future_is_moved_and_no_window_is_full(ahead: float) -> No
     host = Handed()
     times = array("d", [START + ahead - 100 + n for n in range(100)])
     seen = ObservationHistory({"x": START - 9999}, START + ahead - 1)
-    host.tails.take(SamplesLoaded([("x", (), times, array("d", [3.0] * 100))], seen))
+    host.tails.take(SamplesLoaded(packed([[("x", (), times, array("d", [3.0] * 100))]]), seen))
     host.tails.restore(START)
     assert host.engine.hub.watched().since["x"] == (START if ahead else START - 9999)
     rows = host.engine.hub.store.samples_between(0.0, START)

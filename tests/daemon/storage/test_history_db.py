@@ -69,6 +69,14 @@ def tail(*rows: Row, until: float, hours: float = 1.0, ahead: float = 0.0) -> Sa
     )
 
 
+def samples(loaded: SamplesLoaded) -> list[Row]:
+    """Return the stored samples, stale markers included."""
+    return [
+        (name, labels, *history.window(-math.inf, math.inf, marks=True))
+        for name, labels, history in loaded.series
+    ]
+
+
 class HistoryThread:
     """A history and the replies that it posts."""
 
@@ -192,7 +200,7 @@ def test_what_was_saved_is_there_after_a_restart(path: Path) -> None:
         )
         assert asked.silent()
     loaded = kept(path)
-    assert sorted(loaded.rows, key=lambda found: found[1]) == [
+    assert sorted(samples(loaded), key=lambda found: found[1]) == [
         row(START, 10),
         row(START, 15, disk="sda"),
     ]
@@ -210,8 +218,8 @@ def test_what_no_rule_asks_for_is_not_read_and_not_kept(path: Path) -> None:
             assert asked.save(
                 what if minute < 170 else replace(what, retention_seconds={"x": HOUR})
             )
-    assert [(name, times[0]) for name, _, times, _ in kept(path, name="y").rows] == []
-    ((_, _, times, _),) = kept(path).rows
+    assert [(name, times[0]) for name, _, times, _ in samples(kept(path, name="y"))] == []
+    ((_, _, times, _),) = samples(kept(path))
     assert times[-1] == START + 179 * 60
     assert START + 110 * 60 <= times[0] <= START + 120 * 60
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -224,7 +232,7 @@ def test_of_long_ago_as_much_is_kept_as_in_memory(path: Path) -> None:
         for begin in range(0, 3600, 240):
             what = tail(row(START + begin, 240), until=START + begin + 239, hours=24)
             assert asked.save(what).error == ""
-    ((_, _, times, values),) = kept(path, hours=24).rows
+    ((_, _, times, values),) = samples(kept(path, hours=24))
     assert list(values) == [at - START for at in times]
     recent = [at for at in times if at > START + 3599 - 900]
     assert len(recent) >= 900
@@ -239,7 +247,7 @@ def test_the_wall_clock_reports_how_long_ago_it_was(path: Path) -> None:
         asked.save(tail(row(START + 10, 10), until=START + 19, ahead=HOUR))
     loaded = kept(path)
     assert loaded.watched == ObservationHistory({"x": START + HOUR}, START + HOUR + 19)
-    ((_, _, times, values),) = loaded.rows
+    ((_, _, times, values),) = samples(loaded)
     assert list(times) == [START + HOUR + at for at in range(20)]
     assert list(values) == [float(at) for at in range(20)]
 
@@ -256,7 +264,7 @@ def test_the_tails_of_two_starts_are_one(path: Path) -> None:
     for begin in (0, 70, 140):
         with opened(path) as asked:
             asked.save(tail(row(START + begin, 60), until=START + begin + 59))
-    ((_, _, times, _),) = kept(path).rows
+    ((_, _, times, _),) = samples(kept(path))
     assert list(times) == [START + begin + at for begin in (0, 70, 140) for at in range(60)]
 
 
@@ -298,7 +306,7 @@ def test_a_kill_leaves_what_was_written_before(path: Path, seed: int) -> None:
         writer.kill()
         confirmed = max([confirmed, *map(int, writer.stdout.read().split())])
         assert writer.wait() == -signal.SIGKILL
-    rows = kept(path, hours=100).rows
+    rows = samples(kept(path, hours=100))
     assert len(rows) == 200
     ends = {times[-1] - START for _, _, times, _ in rows}
     assert ends <= {confirmed, confirmed + 1}
@@ -327,7 +335,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_and_named(
         assert f"renamed to '{aside}'" in said
         assert aside.read_bytes() == content
         assert asked.save(tail(row(START, 3), until=START + 2)).error == ""
-    assert kept(path).rows == [row(START, 3)]
+    assert samples(kept(path)) == [row(START, 3)]
 
 
 def run(path: Path, *statements: str) -> None:
@@ -346,11 +354,11 @@ def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path)
         "PRAGMA user_version = 99")  # fmt: skip
     event = EventLine(START, "info", "text", "sda", "", "kernel", "x", "sda", "S", key="k")
     with opened(path) as asked:
-        assert asked.load().rows == [row(START, 10)]
+        assert samples(asked.load()) == [row(START, 10)]
         asked.history.store_drives(START, [("S", "raw", 1.0, True), ("S", "hours", 2.0, False)])
         asked.history.store_events([event])
         assert asked.save(tail(row(START + 10, 5), until=START + 14)).error == ""
-    assert kept(path).rows == [row(START, 15)]
+    assert samples(kept(path)) == [row(START, 15)]
     assert read(str(path), "S", "raw") == [(START, 1.0)]
     assert read(str(path), "S", "hours") == [(START, 2.0)]
     assert event_rows.read(str(path), event_rows.EventFilter(EventQuery(9))) == [event]
@@ -370,7 +378,7 @@ def test_tables_that_mean_something_else_are_left_alone(path: Path) -> None:
         assert f"renamed to '{aside}'" in asked.written().set_aside
         assert aside.read_bytes() == content
         assert asked.save(tail(row(START, 3), until=START + 2)).error == ""
-    assert kept(path).rows == [row(START, 3)]
+    assert samples(kept(path)) == [row(START, 3)]
 
 
 def of_version_1(path: Path) -> None:
@@ -390,7 +398,7 @@ def test_before_it_is_converted_it_is_copied(path: Path) -> None:
         assert asked.save(tail(row(START + 15, 5), until=START + 19)).set_aside == ""
     with contextlib.closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-    assert kept(copy).rows == [row(START, 10)]
+    assert samples(kept(copy)) == [row(START, 10)]
 
 
 def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Path) -> None:
@@ -403,7 +411,7 @@ def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Pat
             assert answer.error == ""
             assert "without a backup: its file system is too full" in answer.set_aside
         assert [*mount.glob("history.db.before-*")] == []
-        assert kept(path).rows == [row(START, 15)]
+        assert samples(kept(path)) == [row(START, 15)]
 
 
 def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_requested(path: Path) -> None:
@@ -419,7 +427,7 @@ def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_requested(path:
         shutil.rmtree(path.parent)
         answer = asked.save(tail(row(START + 15, 5), until=START + 19))
         assert (answer.recreated, answer.set_aside, answer.error) == (True, "", "")
-    assert kept(path).rows == [row(START + 15, 5)]
+    assert samples(kept(path)) == [row(START + 15, 5)]
 
 
 def test_a_damaged_part_costs_only_itself(path: Path) -> None:
@@ -435,7 +443,7 @@ def test_a_damaged_part_costs_only_itself(path: Path) -> None:
         said = asked.next()
     assert isinstance(said, Written)
     assert "samples of 'x' are damaged" in said.set_aside
-    ((_, _, times, _),) = loaded.rows
+    ((_, _, times, _),) = samples(loaded)
     assert list(times) == [START + at for at in (*range(10), *range(20, 30))]
     assert loaded.watched is None
 
@@ -455,9 +463,9 @@ def test_a_file_below_a_file_is_tried_again(tmp_path: Path) -> None:
         blocked.unlink()
         away.rename(blocked)
         asked.history.save(tail(row(START + 20, 9), until=START + 28))
-        assert asked.loaded().rows == [row(START, 10)]
+        assert samples(asked.loaded()) == [row(START, 10)]
         assert asked.written() == Written(START + 28)
-    ((_, _, times, _),) = kept(blocked / "history.db").rows
+    ((_, _, times, _),) = samples(kept(blocked / "history.db"))
     assert len(times) == 19
 
 
@@ -476,7 +484,7 @@ def test_a_full_disk_is_reported_and_forgives(tmp_path: Path) -> None:
             assert "full" in asked.save(tail(row(START + 10, 10), until=START + 19)).error
             (mount / "other").unlink()
             assert asked.save(tail(row(START + 10, 10), until=START + 19)).error == ""
-        assert [len(times) for _, _, times, _ in kept(path).rows] == [20]
+        assert [len(times) for _, _, times, _ in samples(kept(path))] == [20]
         assert read(str(path), many[700][0], "raw") == [(START, 1.0)]
 
 
@@ -488,7 +496,7 @@ def test_a_read_only_disk_still_reports_what_was(tmp_path: Path) -> None:
             asked.save(tail(row(START, 10), until=START + 9))
         subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
         with opened(path) as asked:
-            assert asked.load().rows == [row(START, 10)]
+            assert samples(asked.load()) == [row(START, 10)]
             assert "readonly" in asked.save(tail(row(START + 20, 1), until=START + 20)).error
             subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
             assert asked.save(tail(row(START + 20, 1), until=START + 20)).error == ""
@@ -515,7 +523,7 @@ def test_nobody_waits_while_the_disk_hangs(path: Path, monkeypatch: pytest.Monke
         assert asked.silent()
         release.set()
         assert asked.written() == Written(START + 9)
-    assert kept(path).rows == [row(START, 10)]
+    assert samples(kept(path)) == [row(START, 10)]
     assert read(str(path), "a", "raw") == [(START, 1.0)]
 
 
@@ -525,7 +533,7 @@ def test_a_bug_of_ours_is_reported_and_the_thread_lives(path: Path) -> None:
         poison = ("x", object(), array("d", [START]), array("d", [1.0]))
         assert "bug: TypeError: " in asked.save(tail(poison, until=START)).error  # type: ignore[arg-type]
         assert asked.save(tail(row(START, 2), until=START + 1)).error == ""
-    assert kept(path).rows == [row(START, 2)]
+    assert samples(kept(path)) == [row(START, 2)]
 
 
 # --- drive values

@@ -16,6 +16,7 @@ from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.source import collect
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.promql.errors import EvaluationError
+from iowarden.rules.promql.history import packed
 from iowarden.rules.rulefile.rulefile import SHIPPED, RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:
@@ -376,7 +377,7 @@ def test_a_question_beyond_the_history_is_refused(text: str, tmp_path: Path) -> 
         machine.engine.queries.query_all(text, machine.engine.rules.alerts(), machine.now)
     with pytest.raises(EvaluationError, match="stored only as long"):
         machine.engine.queries.query(text, machine.now)
-    with pytest.raises(EvaluationError, match="expected a metric name"):
+    with pytest.raises(EvaluationError, match=r"expected 360 s of history of '\{__name__=~"):
         machine.engine.queries.query_all(
             'max_over_time({__name__=~"iowarden.*"}[1m])',
             machine.engine.rules.alerts(),
@@ -463,7 +464,7 @@ def restarted(machine: Memory, *expressions: str, after: float) -> None:
     machine.now += after
     machine.engine = Engine(rules(*expressions), [MEMINFO], machine.now)
     machine.engine.rules.restore(old.rules.alerts())
-    machine.engine.hub.restore_samples(rows, watched, machine.now + 1.0)
+    machine.engine.hub.restore_samples(packed([rows]), watched, machine.now + 1.0)
 
 
 def test_the_window_goes_on_after_a_short_stop(tmp_path: Path) -> None:
@@ -535,7 +536,7 @@ def test_a_series_that_did_not_come_back_ends(tmp_path: Path) -> None:
     machine.second(KIB)
     rows = [("gone", (), array("d", [machine.now]), array("d", [1.0]))]
     machine.engine = Engine(rules(text), [MEMINFO], machine.now)
-    machine.engine.hub.restore_samples(rows, None, machine.now)
+    machine.engine.hub.restore_samples(packed([rows]), None, machine.now)
     machine.second(KIB)
     assert machine.look("gone") == 1.0  # as in Prometheus after a restart: it may come yet
     for _ in range(62):

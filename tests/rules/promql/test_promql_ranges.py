@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from array import array
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +24,7 @@ from iowarden.rules.promql.run import (
     STEP_COST,
     Budget,
 )
-from iowarden.rules.promql.store import Labels, SeriesStore
+from iowarden.rules.promql.store import Labels, SeriesStore, Window
 
 SDA, SDB = (("device", "sda"),), (("device", "sdb"),)
 NAN, INF = math.nan, math.inf
@@ -577,15 +577,17 @@ def test_only_what_is_asked_for_hours_is_thinned() -> None:
 def test_history_is_kept_for_as_long_as_asked(text: str, seconds: float) -> None:
     """Range, offset and look-back; subqueries add up."""
     expression = compile_expression(text)
-    assert expression.retention_seconds["x"] == seconds
+    assert max((each.seconds for each in expression.windows), default=0.0) == seconds
     assert not expression.reads_any
 
 
 def test_a_selector_without_a_name_keeps_everything() -> None:
     """The metrics that `{device="sda"}[1h]` matches are not known beforehand."""
     expression = compile_expression('count_over_time({device="sda"}[1h])')
-    assert (expression.reads_any, expression.any_retention_seconds) == (True, 3900.0)
-    store = SeriesStore({"rare": 60.0}, any_retention_seconds=expression.any_retention_seconds)
+    (window,) = expression.windows
+    assert (expression.reads_any, window.seconds) == (True, 3900.0)
+    store = SeriesStore()
+    store.retain([Window("rare", "rare", 60.0), window])
     for minute in range(120):
         for name in ("rare", "other"):
             store.append(name, SDA, 60.0 * minute, 1.0)
@@ -601,7 +603,8 @@ def test_a_selector_without_a_name_keeps_everything() -> None:
 def test_trimmed_history_answers_as_all_of_it_would(seconds: int, gaps: list[int]) -> None:
     """However the samples were written, a window within the retention has the same ones."""
     text = f"count_over_time(x[{seconds}s])"
-    short = SeriesStore(compile_expression(text).retention_seconds)
+    short = SeriesStore()
+    short.retain(compile_expression(text).windows)
     full = SeriesStore({"x": 1e9})
     at = 0.0
     for gap in gaps:
@@ -609,21 +612,20 @@ def test_trimmed_history_answers_as_all_of_it_would(seconds: int, gaps: list[int
         for store in (short, full):
             store.append("x", (), at, at)
         assert vector(text, short, at) == vector(text, full, at)
-    series = short.series("x")[0]
-    assert series.timestamps is not None
-    assert series.timestamps[0] >= at - (seconds + 300) * 1.125 - 1
+    timestamps, _ = short.series("x")[0].window(-INF, INF)
+    assert timestamps[0] >= at - (seconds + 300) * 1.125 - 1
 
 
 def test_a_sample_takes_no_more_than_24_bytes() -> None:
-    """An hour of 15 s samples, as the arrays hold it, room to grow included."""
+    """An hour of 15 s samples that all differ, room to grow included."""
+    tracemalloc.start()
     store = SeriesStore({"x": 3900.0})
-    for number in range(1000):
-        store.append("x", SDA, 15.0 * number, float(number))
-    series = store.series("x")[0]
-    assert isinstance(series.timestamps, array)
-    assert isinstance(series.values, array)
-    held = series.timestamps.__sizeof__() + series.values.__sizeof__()
-    assert held <= 24 * 3900 / 15
+    labels = [(("device", f"sd{number}"),) for number in range(50)]
+    for number in range(300):
+        store.write("w", 15.0 * number, [("x", own, float(number)) for own in labels])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held <= 24 * 50 * 3900 / 15
 
 
 def test_other_rules_keep_what_was_seen() -> None:
@@ -633,7 +635,7 @@ def test_other_rules_keep_what_was_seen() -> None:
         for name in ("x", "y", "z"):
             store.append(name, (), 15.0 * number, float(number))
     store.mark_stale("z", (), 300.0)
-    store.retain({"x": 6000.0, "z": 600.0})
+    store.retain([Window("x", "x", 6000.0), Window("z", "z", 600.0)])
     assert value("count_over_time(x[10m])", store, 285.0) == 20
     assert value("count_over_time(y[10m])", store, 285.0) == 1
     assert value("count_over_time(z[10m])", store, 300.0) is None
@@ -643,21 +645,48 @@ def test_other_rules_keep_what_was_seen() -> None:
 
 def test_more_history_than_fits_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A range of a year does not fill the memory: its rule fails, the others continue."""
-    monkeypatch.setattr(store_module, "MAX_SAMPLES", 1000)
-    retention = {"x": 1e9, "y": 600.0}
-    store = SeriesStore(retention)
+    monkeypatch.setattr(store_module, "MAX_SAMPLES", 2000)
+    expressions = {
+        text: compile_expression(text)
+        for text in (
+            "sum(count_over_time(x[1y]))",
+            'count_over_time(x{device="sdb"}[10m])',
+            "count_over_time(y[2y])",
+        )
+    }
+    year, shorter, constant = expressions.values()
+    store = SeriesStore()
+    store.retain([window for each in expressions.values() for window in each.windows])
     for number in range(1000):
-        for name in ("x", "y"):
-            store.append(name, SDA, 10.0 * number, 1.0)
-        store.append("x", SDB, 10.0 * number, 1.0)
-    assert value("count_over_time(y[10m])", store, 9990.0) == 60
-    for text in ("sum(count_over_time(x[1y]))", 'count_over_time({device="sdb"}[10m])'):
-        with pytest.raises(EvaluationError, match=r"no history of 'x': .* shorten the longest"):
-            vector(text, store, 9990.0)
+        at = 10.0 * number
+        store.write("w", at, [("x", SDA, at), ("x", SDB, at), ("y", SDA, 1.0)])
+    assert store.overfull == {"x"}  # not the constant one, although its window is longer
+    with pytest.raises(EvaluationError, match=r"no history of 'x' .* longest windows go first"):
+        year.evaluate(store, 9990.0)
+    assert shorter.evaluate(store, 9990.0) == [Sample("", SDB, 60.0)]
+    assert constant.evaluate(store, 9990.0) == [Sample("", SDA, 1000.0)]
     assert len(vector("x", store, 9990.0)) == 2  # the newest sample is no history
-    assert all(series.timestamps is None for series in store.series("x"))
-    store.retain({"x": 60.0, "y": 600.0})
-    assert value("sum(count_over_time(x[1m]))", store, 9990.0) == 2
+    assert [series.history is None for series in store.series("x")] == [True, False]
+    store.retain([Window("x", "x", 60.0), *constant.windows])
+    assert value("sum(count_over_time(x[1m]))", store, 9990.0) == 7
+
+
+def test_a_week_of_one_attribute_of_500_disks_fits() -> None:
+    """Values that rarely change cost their changes; the other attributes have no history."""
+    expression = compile_expression('increase(iowarden_smart_attribute_raw{id="5"}[7d])')
+    store = SeriesStore(thins=True)
+    store.retain(expression.windows)
+    samples = [
+        ("iowarden_smart_attribute_raw", (("disk", f"d{disk}"), ("id", f"{attribute}")), 7.0)
+        for disk in range(500)
+        for attribute in (5, 9)
+    ]
+    for hour in range(24 * 7 + 1):
+        store.write("smart", 3600.0 * hour, samples)
+    found = expression.evaluate(store, 3600.0 * 24 * 7)
+    assert isinstance(found, list)
+    assert [one.value for one in found] == [0.0] * 500
+    assert store.numbers <= 500 + 24 * 7 + 1
 
 
 # --- totality ---
