@@ -179,6 +179,11 @@ def _whatever_is_good(
         machine = machine_name()
         settings = parse_config("", command.DEFAULT_CONFIG, machine)
     try:
+        if arguments.play is None:  # the service does not start with an invalid one
+            web_config.load(settings.web_config, settings.http.page)
+    except ConfigError as error:
+        problems += [_unusable("web_config", text) for text in error.problems]
+    try:
         return settings, load_rules(settings), problems
     except RuleFileError as error:
         problems += [_unusable("rules", text) for text in error.errors]

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
@@ -32,10 +32,11 @@ from iowarden.daemon.setup import (
 from iowarden.daemon.terminal import exit_status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from iowarden.daemon.cli.command import Add
 
+Edited = TypeVar("Edited")
 HEADER = (
     "# Configuration of iowarden. All keys and their defaults:\n"
     "# /usr/share/doc/iowarden/packaging/doc/configuration.md\n\n"
@@ -83,14 +84,17 @@ def add_commands(add: Add) -> None:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
+    written: list[str] = []
     try:
-        return _run(arguments)
+        return _run(arguments, written)
     except (EOFError, KeyboardInterrupt):
-        sys.stderr.write("\ncancelled; nothing was changed\n")
+        what = f"{' and '.join(written)} stays as saved" if written else "nothing was changed"
+        sys.stderr.write(f"\ncancelled; {what}\n")
         return exit_status.INTERRUPTED
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace, written: list[str]) -> int:
+    """Run the command; `written` gets the files that were replaced. Errors: UserInputError."""
     given = _of_options(arguments)
     if not given.given and not dialogue.on_terminal():
         sys.stderr.write(
@@ -100,7 +104,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return exit_status.USAGE
     path = arguments.config or command.DEFAULT_CONFIG
     file = config_file.read(path)
-    present = yaml_edit.values(file.text)
+    earlier = _problems(file.text, path)
+    present = _edited(file, earlier, yaml_edit.values)
     password = None
     if given.given:
         given = _completed(given, present)
@@ -108,8 +113,8 @@ def _run(arguments: argparse.Namespace) -> int:
         # Next to a symbolic link, not to its target, which may be under version control.
         default_password = str(Path(path).absolute().with_name("password"))
         given, password = dialogue.hold(present, local_mail.greeting(), default_password)
-    text = yaml_edit.changed(file.text or HEADER, answers.changes(given, present))
-    earlier = _problems(file.text, path)
+    changes = answers.changes(given, present)
+    text = _edited(file, earlier, lambda text: yaml_edit.changed(text or HEADER, changes))
     problems = _problems(text, path)
     if new := [
         p for p in problems if _LINE.sub(": ", p) not in {_LINE.sub(": ", e) for e in earlier}
@@ -118,8 +123,9 @@ def _run(arguments: argparse.Namespace) -> int:
         sys.stderr.write("nothing was changed\n")
         return exit_status.CONFIG
     if password is not None:
-        _save_password(given, yaml_edit.values(text), password)
+        written += _save_password(given, yaml_edit.values(text), password)
     saved = config_file.replace(file, text.encode())
+    written += [f"'{file.path}'"] if saved else []
     print(f"'{file.path}': {'saved' if saved else 'nothing to change'}", flush=True)
     status = _put_in_use(problems, path) if saved or password is not None else 0
     settings = _mail_settings(text, path)
@@ -178,11 +184,34 @@ def _problems(text: str, path: str) -> tuple[str, ...]:
     return ()
 
 
-def _save_password(given: answers.SetupAnswers, wanted: Mapping[str, Any], password: str) -> None:
-    """Write a typed password to the file that the configuration names. Errors: UserInputError."""
+def _edited(
+    file: config_file.ConfigFile, earlier: tuple[str, ...], part: Callable[[str], Edited]
+) -> Edited:
+    """Return what `part` makes of the file's text. Errors: ConfigEditError, which names the file.
+
+    `earlier` are the problems of the text, with their lines: they are often the reason.
+    """
+    try:
+        return part(file.text)
+    except yaml_edit.ConfigEditError as error:
+        reasons = "".join(f"\n{problem}" for problem in earlier)
+        raise yaml_edit.ConfigEditError(
+            f"'{file.path}': {error}; nothing was changed{reasons}"
+        ) from error
+
+
+def _save_password(
+    given: answers.SetupAnswers, wanted: Mapping[str, Any], password: str
+) -> list[str]:
+    """Write a typed password to the file that the configuration names; return what was replaced.
+
+    Errors: UserInputError.
+    """
     path = given.smtp_password_file or wanted["mail"]["password_file"]
-    if config_file.replace(config_file.read(path), f"{password}\n".encode()):
-        print(f"'{path}': password saved", flush=True)
+    if not config_file.replace(config_file.read(path), f"{password}\n".encode()):
+        return []
+    print(f"'{path}': password saved", flush=True)
+    return [f"'{path}'"]
 
 
 def _put_in_use(problems: tuple[str, ...], path: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import stat
 
 from iowarden.daemon.config import receivers
@@ -133,7 +134,7 @@ def _private(path: str) -> str:
         text = _read(path, MAX_PASSWORD_BYTES)
     except OSError as error:
         raise ValueError(
-            f"expected a readable file, got '{error.strerror}'; {_advice(error, path)}"
+            f"expected a readable file, got '{error.strerror}'; {read_advice(path, error)}"
         ) from error
     if mode & stat.S_IROTH:
         raise ValueError(
@@ -143,13 +144,17 @@ def _private(path: str) -> str:
     return text
 
 
-def _advice(error: OSError, path: str) -> str:
-    """Return what to do; a file that exists is never replaced by an empty one."""
-    if isinstance(error, FileNotFoundError):
-        return f"try: install -m 0640 -g iowarden /dev/null {path}"
+def read_advice(path: str, error: OSError) -> str:
+    """Return how to make a file of the configuration readable; no advice replaces its content."""
+    place = shlex.quote(path)
     if isinstance(error, PermissionError):
-        return f"try: chgrp iowarden {path} && chmod 0640 {path}; see also: namei -l {path}"
-    return "name another file"
+        return (
+            f"try as root: chgrp iowarden {place} && chmod 0640 {place}; and let group iowarden"
+            " search its directories"
+        )
+    if isinstance(error, FileNotFoundError):
+        return f"create it, readable for the service: install -m 0640 -g iowarden /dev/null {place}"
+    return "name a readable text file"
 
 
 CREDENTIAL_STORES = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from iowarden.daemon.config.load import read_advice
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.http import password
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
@@ -83,9 +84,7 @@ def _load(path: str) -> WebConfig:
         root = root_node(_read(path), MAX_DEPTH, aliases=False)
     except OSError as error:
         problem = f"'{path}': expected a readable web configuration, got '{error.strerror}'"
-        raise ConfigError(
-            (f"{problem}; try: chgrp iowarden {path} && chmod 0640 {path}",)
-        ) from error
+        raise ConfigError((f"{problem}; {read_advice(path, error)}",)) from error
     except (NotYamlError, ValueError) as error:
         raise ConfigError((f"'{path}': expected YAML, got: {error}",)) from error
     reading = _Reading(path)
@@ -98,7 +97,13 @@ def _load(path: str) -> WebConfig:
         reading.problems.append(f"'{path}': {_USERS}: {problem}")
     if reading.problems:
         raise ConfigError(tuple(reading.problems))
-    expiry = expiry_seconds(_read(reading.path(values["cert_file"]))) if context else None
+    expiry = None
+    if context:
+        certificate = reading.path(values["cert_file"])
+        try:
+            expiry = expiry_seconds(_read(certificate))
+        except ValueError as error:
+            raise ConfigError((f"'{path}': '{certificate}': {error}",)) from error
     return WebConfig(context, expiry, users)
 
 
@@ -221,7 +226,7 @@ class _Reading:
             except OSError as error:
                 self.problems.append(
                     f"'{self.file}': '{path}': expected a readable file, got '{error.strerror}';"
-                    f" try: chgrp iowarden {path} && chmod 0640 {path}"
+                    f" {read_advice(path, error)}"
                 )
             except ValueError as error:
                 self.problems.append(f"'{self.file}': '{path}': expected PEM, got: {error}")
@@ -249,7 +254,7 @@ class _Reading:
 
 
 def expiry_seconds(pem: str) -> float:
-    """Return when the first certificate of a PEM text expires, as Unix time. Errors: ConfigError.
+    """Return when the first certificate of a PEM text expires, as Unix time. Errors: ValueError.
 
     Source: RFC 5280, 4.1: Certificate, TBSCertificate, Validity; ITU-T X.690 (DER).
     """
@@ -261,7 +266,9 @@ def expiry_seconds(pem: str) -> float:
         form = "%y%m%d%H%M%SZ" if tag == 0x17 else "%Y%m%d%H%M%SZ"
         expiry = datetime.strptime(value.decode("ascii"), form).replace(tzinfo=UTC)
     except (IndexError, ValueError, binascii.Error) as error:
-        raise ConfigError(("expected a certificate with an expiry date, got none",)) from error
+        raise ValueError(
+            "expected a PEM certificate with an expiry date first, got none; make it anew"
+        ) from error
     return expiry.timestamp()
 
 

@@ -264,12 +264,23 @@ class _Conversation:
         return self.answer(self._smtp.getreply())
 
     def answer(self, reply: tuple[int, bytes | str]) -> tuple[int, str]:
-        """Return code and text of a reply. Errors: DialogueError, as at 421: the server closes."""
+        """Return code and text of a reply.
+
+        Errors: DialogueError, as at 421: the server closes, and at 530: it demands encryption or a
+        log-in, of any mail. Source of the latter: RFC 3207, 4; RFC 4954, 6.
+        """
         code, text = reply[0], _line(reply[1])
         if code == -1:
             raise DialogueError(f"no SMTP reply: {self._replies.last[:300]!r}")
         if not 200 <= code < 600 or code == 421:
             raise DialogueError(f"'{code} {text}'", code)
+        if code == 530:
+            encryption = "" if self.encrypted else "'mail.tls: starttls' for encryption, or "
+            raise DialogueError(
+                f"'{code} {text}'; set {encryption}'mail.user' and 'mail.password_file' for a"
+                " log-in",
+                code,
+            )
         return code, f"{code} {text}"
 
     def want(self, reply: tuple[int, bytes | str], wanted: int) -> str:

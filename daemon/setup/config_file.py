@@ -25,6 +25,8 @@ GROUP = "iowarden"
 MODE = 0o640
 _DIRECTORY_MODE = 0o750
 _ADVICE = {
+    errno.ENOENT: "create the directory: 'mkdir -p {}'",
+    errno.ENOTDIR: "a part of '{}' is a file: name another path",
     errno.EROFS: "the file system is mounted read-only: see 'findmnt -T {}' and the kernel log",
     errno.ENOSPC: "the file system is full: see 'df {}'",
     errno.EDQUOT: "the quota is used up: see 'df {}'",

@@ -401,12 +401,15 @@ def _runs(process: str) -> bool:
 
 
 def test_anybody_may_look_at_this_machine(checked: Checker) -> None:
-    """The real machine without privileges: a report, nothing is written, no service needed."""
+    """The real machine without privileges: a report, nothing is written, no service needed.
+
+    A file that the service needs and does not have is a finding as well.
+    """
     user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     with tempfile.TemporaryDirectory() as directory:
         Path(directory).chmod(0o755)
         config = Path(directory, "iowarden.yaml")
-        config.write_text("")
+        config.write_text(f"web_config: {directory}/none.yml\n")
         answer = subprocess.run(
             [str(COMMAND), "check", "--json", "--config", str(config)],
             capture_output=True,
@@ -422,7 +425,7 @@ def test_anybody_may_look_at_this_machine(checked: Checker) -> None:
     report = json.loads(answer.stdout)
     assert report["status"] == answer.returncode
     topics = {finding["topic"] for finding in report["findings"]}
-    assert {"collectors", "service", "mail"} <= topics
+    assert {"collectors", "service", "mail", "web_config"} <= topics
     assert any(item["kind"] == "file system" for item in report["items"])
 
 

@@ -388,6 +388,10 @@ def basic(credentials: str) -> str:
             TLS.replace("server.crt", "none.crt"),
             "none.crt': expected a readable file, got 'No such",
         ),
+        (
+            TLS.replace("server.crt", "none.crt"),
+            "create it, readable for the service: install -m 0640 -g iowarden /dev/null /",
+        ),
         (TLS.replace("server.crt", "server.key"), "expected a PEM certificate in"),
         (TLS.replace("server.key", "client.key"), "KEY_VALUES_MISMATCH"),
         ("[]", "the file: expected 'key: value' lines"),

@@ -384,6 +384,21 @@ def test_a_log_in_is_made_and_a_wrong_password_is_retried_later() -> None:
     assert not bad.permanent
 
 
+@pytest.mark.parametrize("place", ["sender", "recipient"])
+def test_a_server_that_demands_encryption_or_a_log_in_loses_no_mail(place: str) -> None:
+    """RFC 3207 and RFC 4954: reply 530 is about the session, not the mail, which is tried again."""
+    reply = "530 5.7.0 Must issue a STARTTLS command first"
+    answers = Answers(
+        sender=reply if place == "sender" else "",
+        recipients=dict.fromkeys(OUTBOUND.recipients, reply if place == "recipient" else "250 OK"),
+    )
+    with smtp_server(answers) as (port, _):
+        result = attempt(settings(port))
+    assert not result.permanent
+    assert not result.refused
+    assert f"got '{reply}'; set 'mail.tls: starttls' for encryption, or 'mail.user'" in result.error
+
+
 def test_a_name_look_up_that_hangs_delays_but_does_not_multiply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import grp
+import io
 import os
 import pty
 import pwd
 import select
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -116,6 +118,64 @@ def test_an_answer_that_is_not_valid_changes_nothing(
     assert path.read_text() == "host: db1\n"
 
 
+class Impatient(io.StringIO):
+    """Standard output, read by a person who presses Ctrl-C when the test mail takes long."""
+
+    def write(self, text: str) -> int:
+        """Interrupt the program where it says what it does next."""
+        written = super().write(text)
+        if "sending a test mail" in text:
+            signal.raise_signal(signal.SIGINT)
+        return written
+
+
+@pytest.mark.parametrize(("before", "said"), [(False, "stays as saved"), (True, "nothing was")])
+def test_ctrl_c_during_the_test_mail_says_what_was_written(
+    path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    before: bool,  # noqa: FBT001 - of the parametrization
+    said: str,
+) -> None:
+    """The configuration was replaced by then, if it differs: it is not said to be unchanged."""
+    options = ("--mail-to", "a@b.example", "--smtp-server", f"127.0.0.1:{free_port()}")
+    if before:
+        run_setup(path, *options, "--no-test-mail")
+    monkeypatch.setattr(sys, "stdout", Impatient())
+    assert run_setup(path, *options) == 130
+    assert said in capsys.readouterr().err
+    assert yaml.safe_load(path.read_text())["mail"]["to"] == "a@b.example"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("mail:\n  to: a\nmail:\n  to: b\n", ":3: mail: given before, in line 1; remove one"),
+        ("mail: &m {to: a}\nx: *m\n", ":2: expected no alias, got '*m'; write it out"),
+        ("mail: [\n", ":2: not YAML: "),
+    ],
+)
+def test_a_file_that_cannot_be_edited_is_named_with_the_line_that_is_the_reason(
+    path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    """It is neither guessed nor damaged; the administrator learns where to look."""
+    path.write_text(text)
+    assert run_setup(path, "--mail-to", "x@b.example", "--smtp-server", "127.0.0.1") == 78
+    told = capsys.readouterr().err
+    assert told.startswith(f"'{path}': expected ")
+    assert f"; nothing was changed\n'{path}'{reason}" in told
+    assert path.read_text() == text
+
+
+def test_a_directory_that_does_not_exist_is_advised(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the last directory of a path is created: two missing ones are a mistyped path."""
+    there = path.parent / "no" / "such" / "iowarden.yaml"
+    assert run_setup(there, "--mail-to", "x@b.example", "--smtp-server", "127.0.0.1") == 78
+    assert f"create the directory: 'mkdir -p {there.parent}'" in capsys.readouterr().err
+
+
 def test_no_server_at_all_is_said(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +227,10 @@ def test_the_password_is_read_as_the_service_reads_it(
             *("--smtp-user", "iowarden", "--smtp-password-file", str(secret)),
         ]
         assert run_setup(Path(directory, "iowarden.yaml"), *options) == 1
-        assert f'password_file = "{secret}": expected a readable file' in capfd.readouterr().err
+        told = capfd.readouterr().err
+        assert f'password_file = "{secret}": expected a readable file' in told
+        assert f"try as root: chgrp iowarden {secret} && chmod 0640 {secret}" in told
+        assert "/dev/null" not in told  # 'install' would replace the password by nothing
         os.chown(secret, pwd.getpwnam("nobody").pw_uid, -1)
         assert run_setup(Path(directory, "iowarden.yaml"), *options) == 0
         told = capfd.readouterr().out
