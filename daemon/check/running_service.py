@@ -113,6 +113,12 @@ def of_unit(installed: Unit) -> list[Finding]:
             " login: 'iowarden status' shows them"
         )
         return [Finding(Level.OK, "service", "", text)]
+    if installed is Unit.ABSENT:
+        text = (
+            "its unit is not installed here; one that was started by hand is not queried, because"
+            " 'web_config' requires TLS or a login: 'iowarden status' shows it"
+        )
+        return [Finding(Level.INFO, "service", "", text)]
     level, text = _NOT_RUNNING[installed]
     return [Finding(level, "service", "", text.format("its unit has no process"))]
 

@@ -114,7 +114,7 @@ def _run(arguments: argparse.Namespace) -> int:
         listening=listening,
     )
     if not under_systemd:
-        sys.stderr.write("\n".join([*_where(settings), ""]))
+        sys.stderr.write("\n".join([*_where(settings, server), ""]))
     if player is None:
         hotplug.listen(events.put)
     try:
@@ -329,17 +329,17 @@ def _control(
     )
 
 
-def _where(settings: Config) -> list[str]:
+def _where(settings: Config, http: HttpServer) -> list[str]:
     """Return the lines that show a foreground user where metrics, mail, state and status are."""
     host, port = settings.listen[0]
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    place = f"{http.scheme}://" + (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     server = settings.mail.server
     others = ", ".join(f"{each.name} ({each.type})" for each in settings.notify)
     mails = f"SMTP server '{server}'" if server else f"Maildir {settings.state_directory}/Maildir"
     return [
         f"iowarden {VERSION} monitors this machine; Ctrl-C stops it.",
-        f"  metrics  curl http://{place}/metrics",
-        *([] if settings.http.page == "off" else [f"  page     http://{place}/"]),
+        f"  metrics  curl {place}/metrics",
+        *([] if settings.http.page == "off" else [f"  page     {place}/"]),
         f"  mail     {mails}" + ("" if server else " (no mail server configured)")
         if settings.mail.enabled
         else "  mail     disabled",

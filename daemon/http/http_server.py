@@ -221,6 +221,12 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
     error_task_class = _Refusal
 
 
+_TLS_EXPECTED = (
+    b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"
+    b"Expected HTTPS at this port, got HTTP without TLS; use https:// in the address.\n"
+)
+
+
 class _TlsChannel(_Channel):
     """A channel whose handshake, reads and writes never block, in the thread that polls.
 
@@ -280,7 +286,13 @@ class _TlsChannel(_Channel):
             self._must_write = False
         except ssl.SSLWantWriteError:
             self._must_write = True
-        except (OSError, ValueError):  # no TLS, no common version, no valid client certificate
+        except (OSError, ValueError) as error:
+            # No TLS, no common version, no valid client certificate. The first is answered.
+            if getattr(error, "reason", "") == "HTTP_REQUEST":
+                with contextlib.suppress(OSError), self._tls:
+                    plain = self.socket
+                    socket.socket.send(plain, _TLS_EXPECTED)
+                    socket.socket.recv(plain, HEADER_LIMIT_BYTES)  # unread, it resets the answer
             self.handle_close()
         else:
             self._is_shaken = True
@@ -420,6 +432,11 @@ class HttpServer:
         users = web.users
         self._answer = authenticated(self._app, Authenticator(users) if users else None)
         self._web = web
+
+    @property
+    def scheme(self) -> str:
+        """How the next connections are served: 'https' or 'http'."""
+        return "http" if self._web.tls is None else "https"
 
     @property
     def certificate_expiry_seconds(self) -> float | None:

@@ -267,7 +267,7 @@ def expiry_seconds(pem: str) -> float:
         expiry = datetime.strptime(value.decode("ascii"), form).replace(tzinfo=UTC)
     except (IndexError, ValueError, binascii.Error) as error:
         raise ValueError(
-            "expected a PEM certificate with an expiry date first, got none; make it anew"
+            "expected a PEM certificate with an expiry date first, got none; create it again"
         ) from error
     return expiry.timestamp()
 

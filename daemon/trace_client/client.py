@@ -57,11 +57,15 @@ def _connection() -> Connect:
         return connect.connector(SOCKET)
     if os.geteuid() == 0:
         return connect.spawn_module("iowarden.daemon.trace")
-    state = "no access to" if os.path.exists(SOCKET) else "no"
+    if not os.path.exists(SOCKET):
+        unit = os.path.basename(SOCKET)
+        raise TraceError(
+            f"trace: expected the socket '{SOCKET}', got none; use sudo, or let root start it:"
+            f" systemctl start {unit}; see: systemctl status {unit}"
+        )
     raise TraceError(
-        f"trace: {state} {SOCKET}: expected root or a member of group '{OPERATOR_GROUP}'; use sudo,"
-        f" or let root run: usermod -aG {OPERATOR_GROUP} USER (effective after a new login). See:"
-        f" systemctl status {os.path.basename(SOCKET)}"
+        f"trace: no access to {SOCKET}: expected root or a member of group '{OPERATOR_GROUP}'; use"
+        f" sudo, or let root run: usermod -aG {OPERATOR_GROUP} USER (effective after a new login)"
     )
 
 

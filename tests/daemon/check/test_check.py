@@ -587,6 +587,14 @@ def test_a_service_that_is_installed_and_does_not_run_is_critical(
     assert text.format(port) in report.findings[0].text
 
 
+def test_a_service_behind_tls_that_was_started_by_hand_is_not_said_to_be_down() -> None:
+    """Without a unit nothing shows whether it runs: its metrics need TLS or a login."""
+    (found,) = running_service.of_unit(running_service.Unit.ABSENT)
+    assert found.level is Level.INFO
+    assert "not running" not in found.text
+    assert "'iowarden status' shows it" in found.text
+
+
 def test_lines_are_as_long_as_the_terminal_is_wide() -> None:
     """Lines are wrapped to the width of the terminal; a quoted command is not split."""
     text = "word " * 60

@@ -233,6 +233,18 @@ def test_silent_slow_plain_and_vanishing_clients_keep_no_scrape_waiting(
         assert scrape(server, context) == (200, METRICS)
 
 
+def test_a_client_without_tls_is_told_to_use_it(
+    start: Callable[..., http_server.HttpServer], authority: Path
+) -> None:
+    """A forgotten 'scheme: https' is the usual mistake; a reset connection would not name it."""
+    server = start(TLS)
+    assert server.scheme == "https"  # as 'iowarden run' shows it
+    status, body = scrape(server, None)
+    assert status == 400
+    assert body.startswith(b"Expected HTTPS at this port, got HTTP without TLS")
+    assert scrape(server, client_context(authority))[0] == 200
+
+
 def test_a_client_that_renegotiates_is_refused_and_others_are_served(
     start: Callable[..., http_server.HttpServer], authority: Path
 ) -> None:

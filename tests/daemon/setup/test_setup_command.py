@@ -134,7 +134,7 @@ def test_ctrl_c_during_the_test_mail_says_what_was_written(
     path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    before: bool,  # noqa: FBT001 - of the parametrization
+    before: bool,
     said: str,
 ) -> None:
     """The configuration was replaced by then, if it differs: it is not said to be unchanged."""

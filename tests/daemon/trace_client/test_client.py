@@ -27,6 +27,15 @@ IDLE = DiskTrace(
 )
 
 
+def test_a_socket_that_does_not_exist_is_not_a_matter_of_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not installed, or not started: joining a group would not help."""
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)  # root needs no socket
+    with pytest.raises(TraceError, match="expected the socket .*systemctl start iowarden-trace"):
+        trace(REQUEST)
+
+
 def answered(reply: Callable[[socket.socket], object]) -> TraceResult:
     """What the client makes of a server."""
     ours, theirs = socket.socketpair()
