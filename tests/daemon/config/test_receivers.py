@@ -140,7 +140,7 @@ def test_what_is_no_list_of_receivers_is_refused_with_the_number_that_there_may_
     [
         ("none", "install -m 0640 -g iowarden /dev/null ", "chgrp"),
         ("private/secret", "chgrp iowarden ", "/dev/null"),
-        ("private", "name another file", "/dev/null"),
+        ("private", "name a readable text file", "/dev/null"),
     ],
 )
 def test_no_advice_replaces_a_secret_that_is_only_not_readable(

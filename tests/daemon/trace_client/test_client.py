@@ -32,7 +32,7 @@ def test_a_socket_that_does_not_exist_is_not_a_matter_of_groups(
 ) -> None:
     """Not installed, or not started: joining a group would not help."""
     monkeypatch.setattr(os, "geteuid", lambda: 65534)  # root needs no socket
-    with pytest.raises(TraceError, match="expected the socket .*systemctl start iowarden-trace"):
+    with pytest.raises(TraceError, match=r"expected the socket .*systemctl start iowarden-trace"):
         trace(REQUEST)
 
 
