@@ -1,4 +1,4 @@
-"""The command `iowarden setup`: mail server and recipients, self-tests, a test mail, a check."""
+"""The command `iowarden setup`: mail, self-tests, another receiver, test messages, a check."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from iowarden.collectors.model import UserInputError
 from iowarden.daemon.check import running_service
 from iowarden.daemon.check.report import WIDTH
 from iowarden.daemon.cli import check_command, command, mail_command
-from iowarden.daemon.config.load import machine_name, with_password
+from iowarden.daemon.config.load import machine_name, with_password, with_receiver_secrets
 from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.receivers import ReceiverType
 from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.daemon.setup import (
     answers,
@@ -79,7 +80,12 @@ def add_commands(add: Add) -> None:
         default=None,
         help="test each drive: short each week, long each month",
     )
-    parser.add_argument("--no-test-mail", action="store_true", help="do not send a test mail")
+    kinds = [kind.value for kind in ReceiverType]
+    parser.add_argument("--notify", choices=kinds, help="another receiver, of this type and name")
+    parser.add_argument("--notify-url", metavar="URL", help="its URL, if that is no secret")
+    parser.add_argument("--notify-url-file", metavar="FILE", help="file with its URL")
+    parser.add_argument("--notify-token-file", metavar="FILE", help="file with its token")
+    parser.add_argument("--no-test-mail", action="store_true", help="send no test mail or message")
     parser.add_argument("--no-check", action="store_true", help="do not check this machine")
 
 
@@ -106,13 +112,13 @@ def _run(arguments: argparse.Namespace, written: list[str]) -> int:
     file = config_file.read(path)
     earlier = _problems(file.text, path)
     present = _edited(file, earlier, yaml_edit.values)
-    password = None
+    password, secrets = None, dict[str, str]()
     if given.given:
         given = _completed(given, present)
     else:
         # Next to a symbolic link, not to its target, which may be under version control.
         default_password = str(Path(path).absolute().with_name("password"))
-        given, password = dialogue.hold(present, local_mail.greeting(), default_password)
+        given, password, secrets = dialogue.hold(present, local_mail.greeting(), default_password)
     changes = answers.changes(given, present)
     text = _edited(file, earlier, lambda text: yaml_edit.changed(text or HEADER, changes))
     problems = _problems(text, path)
@@ -124,13 +130,17 @@ def _run(arguments: argparse.Namespace, written: list[str]) -> int:
         return exit_status.CONFIG
     if password is not None:
         written += _save_password(given, yaml_edit.values(text), password)
+    for name, secret in secrets.items():
+        if config_file.replace(config_file.read(name), f"{secret}\n".encode()):
+            written.append(f"'{name}'")
+            print(f"'{name}': saved", flush=True)
     saved = config_file.replace(file, text.encode())
     written += [f"'{file.path}'"] if saved else []
     print(f"'{file.path}': {'saved' if saved else 'nothing to change'}", flush=True)
-    status = _put_in_use(problems, path) if saved or password is not None else 0
+    status = _put_in_use(problems, path) if saved or password is not None or secrets else 0
     settings = _mail_settings(text, path)
     if not arguments.no_test_mail:
-        status = max(status, _test_mail(settings, path))
+        status = max(status, _test_mail(settings, path), _test_notify(settings, path))
     if not arguments.no_check:
         _check(path)
     return status
@@ -150,7 +160,21 @@ def _of_options(arguments: argparse.Namespace) -> answers.SetupAnswers:
     ):
         if value is not None:
             answers.valid(key, value)
+    entry = {
+        key: value
+        for key, value in (
+            ("name", arguments.notify),
+            ("type", arguments.notify),
+            ("url", arguments.notify_url),
+            ("url_file", arguments.notify_url_file),
+            ("token_file", arguments.notify_token_file),
+        )
+        if value is not None
+    }
+    if entry and arguments.notify is None:
+        raise UserInputError("--notify: expected the type of the receiver as well, got none")
     return answers.SetupAnswers(
+        notify=entry or None,
         mail_to=to,
         mail_from=arguments.mail_from,
         smtp_server=server,
@@ -236,7 +260,7 @@ def _mail_settings(text: str, path: str) -> Config:
     try:
         return parse_config(text, path, machine_name())
     except ConfigError:
-        wanted = ("host", "mail")
+        wanted = ("host", "mail", "notify")
         only = {key: value for key, value in yaml_edit.values(text).items() if key in wanted}
         return parse_config(yaml.safe_dump(only), path, machine_name())
 
@@ -245,7 +269,7 @@ def _test_mail(settings: Config, path: str) -> int:
     """Send a test mail as the service's user: what root can read and reach proves nothing."""
     if settings.mail.server is None:
         print("no test mail: no mail server is configured ('mail.server')")
-        return exit_status.FAILED
+        return 0 if any(each.notifies for each in settings.notify) else exit_status.FAILED
     user = service_user.service_user()
     if settings.mail.password_credential is not None:  # systemd reads it, as root
         settings = with_password(settings, path)
@@ -269,6 +293,28 @@ def _test_mail(settings: Config, path: str) -> int:
         return exit_status.FAILED
     print("the server took the test mail; check that it arrives")
     return 0
+
+
+def _test_notify(settings: Config, path: str) -> int:
+    """Send a test notification to each receiver other than mail, as the service's user."""
+    if not settings.notify:
+        return 0
+    user = service_user.service_user()
+    print("sending a test notification to the receivers of 'notify':", flush=True)
+
+    def send() -> int:
+        return mail_command.send_test_notification(with_receiver_secrets(settings, path))
+
+    try:
+        failed = service_user.run(send, user)
+    except ConfigError as error:  # this process is that user
+        sys.stderr.write(f"{error}\n")
+        failed = exit_status.CONFIG
+    if failed:
+        sys.stderr.write(
+            f"'{path}' stays as saved; correct it and test it by 'iowarden test-notify'\n"
+        )
+    return exit_status.FAILED if failed else 0
 
 
 def _check(path: str) -> None:

@@ -84,6 +84,12 @@ class Url:
         """Return the address without its path."""
         return f"{self.scheme}://{self.authority}"
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether the path seems to be one that allows sending."""
+        path, _, query = self.path.partition("?")
+        return bool(query) or any(_SECRET_PART.fullmatch(part) for part in path.split("/"))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReceiverConfig:
@@ -302,13 +308,12 @@ def _of_urls(values: Mapping[str, object], kind: ReceiverType, urls: list[Url]) 
     if len({(url.origin, url.path) for url in urls}) < len(urls):
         yield "url: the same value twice; remove one"
     for url in urls:
-        path, _, query = url.path.partition("?")
-        if query or any(_SECRET_PART.fullmatch(part) for part in path.split("/")):
+        if url.is_secret:
             yield (
                 f"url: the path at {url.origin} seems to hold a secret; write the URL to a file"
                 " and name that by 'url_file'"
             )
-        if kind is ReceiverType.ALERTMANAGER and re.search(r"/api(/|$)", path):
+        if kind is ReceiverType.ALERTMANAGER and re.search(r"/api(/|$)", url.path):
             yield "url: expected Alertmanager's address without '/api/...'; that is added"
     if "url" in values:
         yield from _clear_text(values.get("token_file") or values.get("password_file"), urls)

@@ -37,6 +37,8 @@ class SetupAnswers:
     smtp_user: str | None = None
     smtp_password_file: str | None = None
     self_tests: bool | None = None
+    notify: Mapping[str, str] | None = None
+    """A receiver other than mail, as an entry of 'notify'; it replaces one of its name."""
 
     @property
     def given(self) -> bool:
@@ -112,6 +114,21 @@ def changes(answers: SetupAnswers, present: Mapping[str, Any]) -> dict[str, obje
         found["self_tests"] = [dict(group) for group in SELF_TESTS]
     elif answers.self_tests is False:
         found["self_tests"] = None
+    if answers.notify is not None:
+        found["notify"] = _with_receiver(present.get("notify"), answers.notify)
     # The order of the example file, server first.
     order = [key.path for key in KEYS]
     return dict(sorted(found.items(), key=lambda pair: order.index(pair[0])))
+
+
+def _with_receiver(present: object, entry: Mapping[str, str]) -> list[object]:
+    """Return the list 'notify' with an entry; keys that it does not set keep their values."""
+    others: list[object] = list(present) if isinstance(present, list) else []
+    for at, each in enumerate(others):
+        if isinstance(each, Mapping) and each.get("name") == entry["name"]:
+            kept = {k: v for k, v in each.items() if k not in _OF_ONE_SERVER or k in entry}
+            return [*others[:at], {**kept, **entry}, *others[at + 1 :]]
+    return [*others, dict(entry)]
+
+
+_OF_ONE_SERVER = ("url", "url_file", "token_file")

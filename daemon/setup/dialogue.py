@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import getpass
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from iowarden.daemon.config.receivers import is_loopback
+from iowarden.daemon.config.receivers import ReceiverType, is_loopback, parse_url
 from iowarden.daemon.setup.answers import (
     WHY_SELF_TESTS,
     AnswerError,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Answer = TypeVar("Answer")
+_SECRET_URLS = frozenset({ReceiverType.SLACK, ReceiverType.PING})
+"""Who knows their URL can send."""
 DELIVERY_ADDRESS = "root"
 """Suggested recipient at a local mail server. Source: aliases(5): root's mail is forwarded."""
 
@@ -32,8 +35,8 @@ def on_terminal() -> bool:
 
 def hold(
     present: Mapping[str, Any], local: str, password_path: str
-) -> tuple[SetupAnswers, str | None]:
-    """Return the answers, and a new password if one was typed.
+) -> tuple[SetupAnswers, str | None, dict[str, str]]:
+    """Return the answers, a new password if one was typed, and other new secrets by their files.
 
     `present` are the values of the configuration, `local` is the greeting of this machine's own
     mail server or '', `password_path` is the file that a typed password goes to.
@@ -65,6 +68,7 @@ def hold(
         wanted = _answer(
             "Test each drive: short each week, long each month? yes or no", "yes", _yes
         )
+    notify, secrets = _receiver(Path(password_path).parent)
     return (
         SetupAnswers(
             mail_to=to,
@@ -74,9 +78,44 @@ def hold(
             smtp_user=user,
             smtp_password_file=path,
             self_tests=wanted or None,
+            notify=notify,
         ),
         password,
+        secrets,
     )
+
+
+def _receiver(directory: Path) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """Prompt for a receiver other than mail; what may be a secret goes to files, by their paths."""
+    names = ", ".join(ReceiverType)
+    kind = _answer(f"Notify also by {names}, or '-' for no other", "-", _type)
+    if kind is None:
+        return None, {}
+    shown = kind not in _SECRET_URLS
+    while True:
+        typed = input(f"URL for {kind}: ") if shown else getpass.getpass("URL (not shown): ")
+        try:
+            url = parse_url(typed.strip())
+            break
+        except ValueError as error:
+            print_line(str(error))
+    entry, secrets = {"name": kind.value, "type": kind.value}, {}
+    if shown and not url.is_secret:
+        entry["url"] = typed.strip()
+    else:
+        entry["url_file"] = str(directory / f"{kind}.url")
+        secrets[entry["url_file"]] = typed.strip()
+    if kind is ReceiverType.NTFY and (token := getpass.getpass("Token (not shown; Enter: none): ")):
+        entry["token_file"] = str(directory / f"{kind}.token")
+        secrets[entry["token_file"]] = token
+    return entry, secrets
+
+
+def _type(text: str) -> ReceiverType | None:
+    try:
+        return None if text == "-" else ReceiverType(text.lower())
+    except ValueError:
+        raise AnswerError(f"expected one of them, got '{text:.40}'") from None
 
 
 def _server(mail: Mapping[str, Any], local: str) -> tuple[str, int | None]:

@@ -228,22 +228,24 @@ def _pair(node: yaml.Node | None, key: str) -> tuple[yaml.Node, yaml.Node] | Non
 
 
 def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
-    if isinstance(node, yaml.SequenceNode):
-        for each in node.value:
-            yield from _leaves(each)
-    elif isinstance(node, yaml.MappingNode):
-        for name, value in node.value:
-            yield name
-            yield from _leaves(value)
-    else:
+    if isinstance(node, yaml.ScalarNode):
         yield node
+    for part in _parts(node):
+        yield from _leaves(part)
+
+
+def _parts(node: yaml.Node) -> list[yaml.Node]:
+    """Return the items of a list, or the keys and values of a mapping."""
+    if isinstance(node, yaml.SequenceNode):
+        return list(node.value)
+    return [p for pair in node.value for p in pair] if isinstance(node, yaml.MappingNode) else []
 
 
 def _end(node: yaml.Node) -> int:
     """Return where a value ends; the end of a block is at the next key, beyond comments."""
     if isinstance(node, yaml.ScalarNode) or getattr(node, "flow_style", False):
         return int(node.end_mark.index)
-    return max(int(leaf.end_mark.index) for leaf in _leaves(node))
+    return max(_end(part) for part in _parts(node))
 
 
 def _is_null(node: yaml.Node) -> bool:

@@ -17,7 +17,7 @@ _shtab_iowarden_unparsed_subparsers=(list show)
 _shtab_iowarden_subparsers=(run setup config check explain status advise silence ack query log-level events incident monitoring disk selftest scan locate top trace record report replay rules test-mail test-notify mail unparsed version)
 
 _shtab_iowarden_run_option_strings=(-h --help --config --state-directory --play)
-_shtab_iowarden_setup_option_strings=(-h --help --config --mail-to --mail-from --smtp-server --smtp-tls --smtp-user --smtp-password-file --self-tests --no-self-tests --no-test-mail --no-check)
+_shtab_iowarden_setup_option_strings=(-h --help --config --mail-to --mail-from --smtp-server --smtp-tls --smtp-user --smtp-password-file --self-tests --no-self-tests --notify --notify-url --notify-url-file --notify-token-file --no-test-mail --no-check)
 _shtab_iowarden_config_check_option_strings=(-h --help)
 _shtab_iowarden_config_option_strings=(-h --help)
 _shtab_iowarden_check_option_strings=(-h --help --config --state-directory --play --json)
@@ -75,6 +75,8 @@ _shtab_iowarden_run___state_directory_COMPGEN=_shtab_compgen_dirs
 _shtab_iowarden_run___play_COMPGEN=_shtab_compgen_files
 _shtab_iowarden_setup___config_COMPGEN=_shtab_compgen_files
 _shtab_iowarden_setup___smtp_password_file_COMPGEN=_shtab_compgen_files
+_shtab_iowarden_setup___notify_url_file_COMPGEN=_shtab_compgen_files
+_shtab_iowarden_setup___notify_token_file_COMPGEN=_shtab_compgen_files
 _shtab_iowarden_config_check_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_iowarden_check___config_COMPGEN=_shtab_compgen_files
 _shtab_iowarden_check___state_directory_COMPGEN=_shtab_compgen_dirs
@@ -162,6 +164,7 @@ _shtab_iowarden_unparsed_list___state_directory_COMPGEN=_shtab_compgen_dirs
 _shtab_iowarden_unparsed_show___config_COMPGEN=_shtab_compgen_files
 _shtab_iowarden_unparsed_show___state_directory_COMPGEN=_shtab_compgen_dirs
 
+_shtab_iowarden_setup___notify_choices=(webhook ntfy slack alertmanager ping)
 _shtab_iowarden_config_pos_0_choices=(check)
 _shtab_iowarden_explain___as_choices=(storcli megacli arcconf ssacli cciss_vol_status cli64 tw_cli sas2ircu mpt-status smartctl mdstat mdadm kernel)
 _shtab_iowarden_silence_pos_0_choices=(add list expire)

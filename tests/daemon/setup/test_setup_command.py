@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grp
 import io
+import json
 import os
 import pty
 import pwd
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from support.http_receiver import server
 from support.smtp import DEADLINE_SECONDS, Answers, free_port, smtp_server
 
 from iowarden.daemon.cli import main
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.setup import config_file, local_mail, service_user
+from iowarden.daemon.setup import config_file, dialogue, local_mail, service_user
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,6 +178,76 @@ def test_a_directory_that_does_not_exist_is_advised(
     assert f"create the directory: 'mkdir -p {there.parent}'" in capsys.readouterr().err
 
 
+def test_a_receiver_other_than_mail_is_set_up_and_tested(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without mail as well; twice the same file; the others and their settings stay."""
+    path.write_text(
+        "notify:\n- {name: am, type: alertmanager, url: 'http://127.0.0.1:1'} # later\n"
+        "- {name: webhook, type: webhook, url_file: /old, severities: [critical]}\n"
+    )
+    with server() as ops:
+        options = ("--notify", "webhook", "--notify-url", f"http://127.0.0.1:{ops.port}/x")
+        assert run_setup(path, *options) == 1  # nobody listens at 'am'
+        told = capsys.readouterr()
+        assert f"receiver 'webhook': http://127.0.0.1:{ops.port} accepted it: 200 OK" in told.out
+        assert "receiver 'am': http://127.0.0.1:1: connect: expected a connection" in told.out
+        assert "test it by 'iowarden test-notify'" in told.err
+        assert json.loads(ops.next().body)["summary"] == "this is a test; nothing is wrong"
+        first = path.read_bytes()
+        assert b"# later" in first
+        run_setup(path, *options, "--no-test-mail")
+        assert path.read_bytes() == first
+        assert ops.requests.empty()
+    assert yaml.safe_load(first)["notify"][1] == {
+        "name": "webhook",
+        "type": "webhook",
+        "severities": ["critical"],
+        "url": f"http://127.0.0.1:{ops.port}/x",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--notify-url", "https://x/"), "--notify: expected the type of the receiver"),
+        (("--notify", "slack", "--notify-url", "https://x/y"), "its path is a secret"),
+        (("--notify", "ntfy"), "expected 'url' or 'url_file', got none"),
+    ],
+)
+def test_a_receiver_that_is_not_valid_changes_nothing(
+    path: Path, capsys: pytest.CaptureFixture[str], options: Sequence[str], problem: str
+) -> None:
+    """As with mail."""
+    assert run_setup(path, *options) == 78
+    assert problem in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_a_typed_url_that_is_a_secret_goes_to_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configuration is in backups and bug reports."""
+    typed = iter(["localhost", "root", "no", "phone", "ntfy", "ntfy.sh/x", "https://ntfy.sh/x"])
+    monkeypatch.setattr("builtins.input", lambda _: next(typed))
+    monkeypatch.setattr("getpass.getpass", lambda _: "t0ken-t0ken")
+    given, password, secrets = dialogue.hold({}, "220 db1", str(tmp_path / "password"))
+    token = str(tmp_path / "ntfy.token")
+    assert given.notify == {
+        "name": "ntfy",
+        "type": "ntfy",
+        "url": "https://ntfy.sh/x",
+        "token_file": token,
+    }
+    assert (password, secrets) == (None, {token: "t0ken-t0ken"})
+    typed = iter(["localhost", "root", "no", "slack"])
+    monkeypatch.setattr("getpass.getpass", lambda _: "https://hooks.example.com/services/T0/B0")
+    given, _, secrets = dialogue.hold({}, "220 db1", str(tmp_path / "password"))
+    place = str(tmp_path / "slack.url")
+    assert given.notify == {"name": "slack", "type": "slack", "url_file": place}
+    assert secrets == {place: "https://hooks.example.com/services/T0/B0"}
+
+
 def test_no_server_at_all_is_said(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +365,7 @@ def test_a_dialogue_on_a_terminal(path: Path) -> None:
         terminal.type("Recipients, separated by blanks [root]: ", "not an@")
         terminal.type("mail.to: expected mail addresses, got 'an@'", "root@db1.example")
         terminal.type("yes or no [yes]: ", "")
+        terminal.type("or '-' for no other [-]: ", "")
         assert terminal.end() == 0, terminal.seen
         assert answers.next().recipients == ("root@db1.example",)
         first = path.read_bytes()
@@ -300,6 +373,7 @@ def test_a_dialogue_on_a_terminal(path: Path) -> None:
         again = Terminal(path, port)
         again.type(f"[localhost:{port}]: ", "")
         again.type("[root@db1.example]: ", "")
+        again.type("or '-' for no other [-]: ", "")
         assert again.end() == 0, again.seen
         assert path.read_bytes() == first
         ended = Terminal(path, port)
@@ -323,8 +397,11 @@ def test_a_typed_password_is_not_shown_and_not_readable_for_others(path: Path) -
     terminal.type("('-' for no log-in) [-]: ", "me")
     terminal.type("Password (not shown): ", "s3cret")
     terminal.type("yes or no [yes]: ", "n")
+    terminal.type("or '-' for no other [-]: ", "ping")
+    terminal.type("URL (not shown): ", "http://127.0.0.1:1/p1ng")
     assert terminal.end() == 1, terminal.seen
     assert "s3cret" not in terminal.seen
+    assert "p1ng" not in terminal.seen
     assert [each.name for each in managed.iterdir()] == ["iowarden.yaml"]
     password = path.with_name("password")
     assert (password.read_text(), password.stat().st_mode & 0o777) == ("s3cret\n", 0o640)
@@ -334,5 +411,6 @@ def test_a_typed_password_is_not_shown_and_not_readable_for_others(path: Path) -
             "user": "me",
             "password_file": str(password),
             "to": ["a@b.example", "c@d.example"],
-        }
+        },
+        "notify": [{"name": "ping", "type": "ping", "url_file": str(path.with_name("ping.url"))}],
     }
