@@ -232,6 +232,8 @@ def of_mail(settings: Config, *, here: bool = True) -> Iterator[Finding]:
         yield Finding(Level.OK, "notify", each.name, text)
     if settings.mail.enabled and settings.mail.server is not None:
         text = f"to {', '.join(settings.mail.to)} by '{settings.mail.server}':{settings.mail.port}"
+        if (second := settings.mail.fallback) is not None:
+            text += f", otherwise by '{second.server}':{second.port}"
         yield Finding(Level.OK, "mail", "", f"{text}; test it by 'iowarden test-mail'")
 
 

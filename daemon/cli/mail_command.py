@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import command
+from iowarden.daemon.cli.service_client import NotRunningError, ServiceError, requested
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import with_receiver_secrets
 from iowarden.daemon.notify import sender, smtp
@@ -21,10 +23,8 @@ from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    import argparse
-
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.config.schema import Config
+    from iowarden.daemon.config.schema import Config, FallbackConfig, MailConfig
 
 
 EXIT_NO_SERVER = 2
@@ -43,7 +43,23 @@ def add_commands(add: Add) -> None:
 
 
 def _test_mail(arguments: argparse.Namespace) -> int:
-    return send_test_mail(command.settings(arguments))
+    status = send_test_mail(command.settings(arguments))
+    if status == 0:
+        retry_mails(arguments.state_directory)
+    return status
+
+
+def retry_mails(state_directory: str | None) -> None:
+    """Let the running service try refused mails now: the server accepts mail."""
+    where = argparse.Namespace(socket=None, state_directory=state_directory)
+    try:
+        requested(where, "mail retry")
+    except NotRunningError:
+        return
+    except ServiceError as error:
+        sys.stderr.write(f"mails that wait are not retried now: {error}\n")
+        return
+    sys.stdout.write("the service retries the mails that wait, if there are any\n")
 
 
 def send_test_mail(settings: Config) -> int:
@@ -52,9 +68,11 @@ def send_test_mail(settings: Config) -> int:
     notice = test_notice(SystemClock().now())
     message = render(notice, settings.host, settings.mail.sender, receivers)
     delivered = True
-    for line in sender.test_mail(mail_settings(settings), message.as_bytes(), receivers):
-        sys.stdout.write(f"{line.text}\n")
-        delivered = delivered and line.good
+    servers = (mail_settings(settings), *other_mail_settings(settings))
+    for server in servers:  # each, since the second one is used rarely
+        for line in sender.test_mail(server, message.as_bytes(), receivers):
+            sys.stdout.write(f"{line.text}\n")
+            delivered = delivered and line.good
     if delivered and settings.mail.server is None:
         return EXIT_NO_SERVER
     return 0 if delivered else exit_status.FAILED
@@ -96,15 +114,27 @@ def mail_settings(settings: Config) -> smtp.MailSettings | MaildirSettings:
     chosen = settings.mail
     if chosen.server is None:
         return MaildirSettings(str(Path(settings.state_directory) / "Maildir"))
+    return _server_settings(chosen, chosen.server, settings)
+
+
+def other_mail_settings(settings: Config) -> tuple[smtp.MailSettings, ...]:
+    """Return the settings of the second mail server, if there is one."""
+    second = settings.mail.fallback
+    return () if second is None else (_server_settings(second, second.server, settings),)
+
+
+def _server_settings(
+    server: MailConfig | FallbackConfig, name: str, settings: Config
+) -> smtp.MailSettings:
     return smtp.MailSettings(
-        server=chosen.server,
-        port=chosen.port,
-        tls=chosen.tls,
-        user=chosen.user,
-        password=chosen.password,
-        sender=chosen.sender,
-        timeout_seconds=chosen.timeout_seconds,
-        hello=chosen.hello,
+        server=name,
+        port=server.port,
+        tls=server.tls,
+        user=server.user,
+        password=server.password,
+        sender=settings.mail.sender,
+        timeout_seconds=settings.mail.timeout_seconds,
+        hello=settings.mail.hello,
     )
 
 

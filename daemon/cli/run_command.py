@@ -199,7 +199,8 @@ def assembled(
     def sender(config: Config) -> Sender | None:
         if not config.mail.enabled:
             return None
-        return Sender(mail_command.mail_settings(config), events.put)
+        others = mail_command.other_mail_settings(config)
+        return Sender(mail_command.mail_settings(config), events.put, *others)
 
     events.put(Trouble("notes", _noted(rules.groups, settings)))
     people = _control(listening, settings, events.put)
@@ -335,7 +336,7 @@ def _where(settings: Config, http: HttpServer) -> list[str]:
     place = f"{http.scheme}://" + (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     server = settings.mail.server
     others = ", ".join(f"{each.name} ({each.type})" for each in settings.notify)
-    mails = f"SMTP server '{server}'" if server else f"Maildir {settings.state_directory}/Maildir"
+    mails = settings.mail_destination
     return [
         f"iowarden {VERSION} monitors this machine; Ctrl-C stops it.",
         f"  metrics  curl {place}/metrics",

@@ -271,13 +271,15 @@ def _test_mail(settings: Config, path: str) -> int:
         print("no test mail: no mail server is configured ('mail.server')")
         return 0 if any(each.notifies for each in settings.notify) else exit_status.FAILED
     user = service_user.service_user()
-    if settings.mail.password_credential is not None:  # systemd reads it, as root
+    second = settings.mail.fallback
+    credentials = [each.password_credential for each in (settings.mail, second) if each is not None]
+    if any(credentials):  # systemd reads it, as root
         settings = with_password(settings, path)
     by = f" as user '{user.pw_name}'" if user else ""
     print(f"sending a test mail{by} to {', '.join(settings.mail.to)}:", flush=True)
 
     def send() -> int:
-        known = settings if settings.mail.password is not None else with_password(settings, path)
+        known = settings if any(credentials) else with_password(settings, path)
         return mail_command.send_test_mail(known)
 
     try:

@@ -26,6 +26,7 @@ from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.arguments import subcommand
 from iowarden.daemon.terminal.console import print_json, print_line, show, table_of
 from iowarden.daemon.terminal.times import since_text
+from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
@@ -67,6 +68,7 @@ def _mail_list(arguments: argparse.Namespace) -> int:
         "in": lambda each: each.place,
         "since": lambda each: since_text(each.created_seconds, now),
         "subject": lambda each: each.subject,
+        "next attempt": lambda each: next_text(each, now),
         "last error": lambda each: each.error,
     }
     count = len(found.mails)
@@ -90,9 +92,20 @@ def _mail_show(arguments: argparse.Namespace) -> int:
         return 0
     for name, value in found.headers.items():
         print_line(f"{name}: {value}")
+    if found.mail.place == stored_mails.OUTBOX:
+        print_line(f"Next attempt: {next_text(found.mail, time.time()) or 'only after a change'}")
+        print_line(f"Waits because: {found.mail.error or 'not tried yet'}")
     for line in ("", *found.text.splitlines()):
         print_line(line)
     return 0
+
+
+def next_text(mail: StoredMail, now: float) -> str:
+    """Return when a mail is tried next; '' if that is not known."""
+    at = mail.next_seconds
+    if at is None:
+        return ""
+    return "now" if at <= now else f"in {duration(at - now)}"
 
 
 def _stored(

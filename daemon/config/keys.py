@@ -292,6 +292,29 @@ KEYS = (
         "the value of 'host'",
     ),
     Key(
+        "mail_fallback.server", _SERVER, "", "mail2.example.com",
+        "Second SMTP server, used while the first one fails or refuses mail.", "none",
+    ),
+    Key(
+        "mail_fallback.port", _integer("a port number", 1, 65535), "", "25",
+        "Port of the second SMTP server.", "as of 'mail.port'",
+    ),
+    Key(
+        "mail_fallback.tls", _choice("auto", "none", "starttls", "tls", "opportunistic"), "auto",
+        "starttls", "As 'mail.tls', for the second server.",
+    ),
+    Key(
+        "mail_fallback.user", _WORD, "", "iowarden", "User name at the second server.", "no log-in",
+    ),
+    Key(
+        "mail_fallback.password_file", _PATH, "", "/etc/iowarden/password2",
+        "As 'mail.password_file', for the second server.", "no log-in",
+    ),
+    Key(
+        "mail_fallback.password_credential", _CREDENTIAL, "", "iowarden.mail-fallback-password",
+        "As 'mail.password_credential', for the second server.", "no log-in",
+    ),
+    Key(
         "notify", _NOTIFY, "",
         "[{name: ops, type: webhook, url: https://example.com/hook, severities: [critical]}]",
         "Receivers of notifications other than mail. 'name', 'type' (webhook, ntfy, slack,"

@@ -9,7 +9,7 @@ import stat
 
 from iowarden.daemon.config import receivers
 from iowarden.daemon.config.parser import parse_config, quoted_excerpt
-from iowarden.daemon.config.schema import Config, ConfigError
+from iowarden.daemon.config.schema import Config, ConfigError, FallbackConfig, MailConfig
 
 MAX_BYTES = 64 * 1024
 MAX_PASSWORD_BYTES = 4096
@@ -40,13 +40,20 @@ def read_config(path: str) -> str:
 
 def with_password(config: Config, file: str) -> Config:
     """Return the configuration with the mail password that it names. Errors: ConfigError."""
-    if config.mail.password_credential is not None:
-        password = _credential(config.mail.password_credential, file)
-    elif config.mail.password_file is not None:
-        password = _password(config.mail.password_file, file)
-    else:
-        return config
-    return dataclasses.replace(config, mail=dataclasses.replace(config.mail, password=password))
+    mail, second = config.mail, config.mail.fallback
+    if second is not None:
+        password = _server_password(second, "mail_fallback", file)
+        mail = dataclasses.replace(mail, fallback=dataclasses.replace(second, password=password))
+    mail = dataclasses.replace(mail, password=_server_password(mail, "mail", file))
+    return dataclasses.replace(config, mail=mail)
+
+
+def _server_password(server: MailConfig | FallbackConfig, section: str, file: str) -> str | None:
+    if server.password_credential is not None:
+        return _credential(server.password_credential, section, file)
+    if server.password_file is not None:
+        return _password(server.password_file, section, file)
+    return None
 
 
 def with_receiver_secrets(config: Config, file: str) -> Config:
@@ -107,8 +114,8 @@ def _read(path: str, limit_bytes: int) -> str:
         ) from error
 
 
-def _password(path: str, file: str) -> str:
-    where = f"'{file}': mail.password_file = {quoted_excerpt(path)}"
+def _password(path: str, section: str, file: str) -> str:
+    where = f"'{file}': {section}.password_file = {quoted_excerpt(path)}"
     try:
         text = _private(path)
     except ValueError as error:
@@ -161,9 +168,9 @@ CREDENTIAL_STORES = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore")
 """Where systemd searches a credential without a path. Source: systemd.exec(5)."""
 
 
-def _credential(name: str, file: str) -> str:
+def _credential(name: str, section: str, file: str) -> str:
     """Return the password from a credential of systemd; a command reads systemd's own store."""
-    where = f"'{file}': mail.password_credential = {quoted_excerpt(name)}"
+    where = f"'{file}': {section}.password_credential = {quoted_excerpt(name)}"
     handed = os.environ.get("CREDENTIALS_DIRECTORY")
     for directory in CREDENTIAL_STORES if handed is None else (handed,):
         try:

@@ -29,7 +29,13 @@ from iowarden.daemon.config.receivers import (
     is_loopback,
     parse_receiver,
 )
-from iowarden.daemon.config.schema import Config, ConfigError, HttpConfig, MailConfig
+from iowarden.daemon.config.schema import (
+    Config,
+    ConfigError,
+    FallbackConfig,
+    HttpConfig,
+    MailConfig,
+)
 from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.rename_table import NameKind
 from iowarden.rules.renames import NAMES, Renames, note
@@ -446,7 +452,7 @@ def _default(key: Key) -> Any:  # noqa: ANN401 - of any kind
     return (value,) if key.kind.is_list else value
 
 
-_PASSWORDS = ("mail.password_file", "mail.password_credential")
+_PASSWORDS = ("password_file", "password_credential")
 
 
 def _conflicts(values: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, str]]:
@@ -454,20 +460,62 @@ def _conflicts(values: dict[str, Any], given: dict[str, Any]) -> list[tuple[str,
     found = []
     if "mail.server" in given and "mail.to" not in given:
         found.append(("mail.server", "expected 'mail.to' as well; example: to: root@example.com"))
-    told = [name for name in _PASSWORDS if name in given]
-    for one, missing, other in (
-        ("mail.user", not told, " or ".join(f"'{name}'" for name in _PASSWORDS)),
-        *((name, "mail.user" not in given, "'mail.user'") for name in told),
-    ):
-        if one in given and missing:
-            found.append((one, f"expected {other} as well: a log-in needs both"))
-    if len(told) > 1:
-        found.append((told[1], f"expected it or '{told[0]}', got both; remove one"))
+    for section in ("mail", "mail_fallback"):
+        found += _login_conflicts(section, given)
+    found += _fallback_conflicts(values, given)
     for least, most in (("resolve_after", "close_after"),):
         if None not in (values[least], values[most]) and values[least] > values[most]:
             path, other = (least, most) if least in given else (most, least)
             found.append((path, f"expected '{least}' to be no longer than '{most}'; set '{other}'"))
     return found
+
+
+def _login_conflicts(section: str, given: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what is missing to log in at a mail server, or given twice."""
+    found = []
+    names, user = [f"{section}.{name}" for name in _PASSWORDS], f"{section}.user"
+    told = [name for name in names if name in given]
+    for one, missing, other in (
+        (user, not told, " or ".join(f"'{name}'" for name in names)),
+        *((name, user not in given, f"'{user}'") for name in told),
+    ):
+        if one in given and missing:
+            found.append((one, f"expected {other} as well: a log-in needs both"))
+    if len(told) > 1:
+        found.append((told[1], f"expected it or '{told[0]}', got both; remove one"))
+    return found
+
+
+def _fallback_conflicts(values: dict[str, Any], given: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield why a second mail server is none."""
+    ours = (name for name in given if name.startswith("mail_fallback."))
+    own = [name for name in ours if name != "mail_fallback.tls"]  # it has a default
+    server = "mail_fallback.server"
+    if own and server not in given:
+        yield own[0], f"expected '{server}' as well"
+    elif own and "mail.server" not in given:
+        yield server, "expected 'mail.server' as well: this is the second server"
+    elif own and None not in (values[server], values["mail.server"]):
+        first, second = (
+            (
+                values[f"{section}.server"],
+                values[f"{section}.port"]
+                or _port(values[f"{section}.server"], values[f"{section}.tls"]),
+            )
+            for section in ("mail", "mail_fallback")
+        )
+        if first == second:
+            yield server, "expected another server than 'mail.server', got the same; remove one"
+
+
+def _fallback(values: dict[str, Any]) -> FallbackConfig | None:
+    second = {
+        path[14:]: value for path, value in values.items() if path.startswith("mail_fallback.")
+    }
+    if second["server"] is None:
+        return None
+    second["port"] = second["port"] or _port(second["server"], second["tls"])
+    return FallbackConfig(**second)
 
 
 def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: str) -> Config:
@@ -495,6 +543,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
             initial_report=mail["initial_report"],
             digest_seconds=mail["digest"],
             heartbeat=mail["heartbeat"],
+            fallback=_fallback(values),
         ),
         notify=values["notify"],
         http=HttpConfig(

@@ -31,6 +31,19 @@ class ConfigError(UserInputError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class FallbackConfig:
+    """Settings of the second mail server."""
+
+    server: str
+    port: int
+    tls: str
+    user: str | None
+    password_file: str | None
+    password_credential: str | None
+    password: str | None = dataclasses.field(default=None, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class MailConfig:
     """Mail settings; without a server mails are stored in a Maildir in the state directory."""
 
@@ -50,6 +63,7 @@ class MailConfig:
     digest_seconds: float
     heartbeat: bool
     password: str | None = dataclasses.field(default=None, repr=False)
+    fallback: FallbackConfig | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,5 +133,7 @@ class Config:
         if not self.mail.enabled:
             return "mail is disabled"
         if self.mail.server:
-            return f"SMTP server {self.mail.server}:{self.mail.port}"
+            second = self.mail.fallback
+            then = "" if second is None else f", then {second.server}:{second.port}"
+            return f"SMTP server {self.mail.server}:{self.mail.port}{then}"
         return f"Maildir {self.state_directory}/Maildir"

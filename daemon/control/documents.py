@@ -178,7 +178,10 @@ class StoredMail:
     recipients: tuple[str, ...] = ()
     attempts: int = 0
     error: str = ""
+    """The reason why it waits, or the error of the last attempt."""
     size_bytes: int = 0
+    next_seconds: float | None = None
+    """Time of the next attempt; null: only after a change, or not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ QUERIES = frozenset(
 ACTIONS = frozenset(
     {
         *("silence add", "silence expire", "ack", "disk forget", "log level"),
-        *("selftest start", "selftest abort", "scan start", "scan stop"),
+        *("selftest start", "selftest abort", "scan start", "scan stop", "mail retry"),
     }
 )
 """Commands that change what is monitored, mailed or done to a disk."""

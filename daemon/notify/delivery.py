@@ -217,9 +217,15 @@ class Delivery:
         self._channels[MAIL].outbox.restore_routes(state)
         self._encoded_changes = -1
 
-    def waits(self, now: float) -> dict[str, MailWait]:
-        """Return by ID why each mail waits, and when it is tried next."""
-        return self._channels[MAIL].outbox.waits(now)
+    def waits(self, now: float, realtime: Callable[[float], float]) -> dict[str, MailWait]:
+        """Return by ID why each mail waits, and the Unix time of the next attempt."""
+        mails = self._channels[MAIL]
+        return {
+            name: each
+            if each.next_seconds is None
+            else replace(each, next_seconds=realtime(each.next_seconds))
+            for name, each in ({} if mails.sender is None else mails.outbox.waits(now)).items()
+        }
 
     def step(self, now: float) -> None:
         """Send the next due notification to each receiver that is not being sent one.

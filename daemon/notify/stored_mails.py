@@ -9,7 +9,9 @@ import email
 import email.policy
 import os
 import threading
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from iowarden.daemon import json_codec
@@ -19,13 +21,14 @@ from iowarden.daemon.storage.state_db import MAIL
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from email.message import EmailMessage
 
     from iowarden.daemon.control.control_socket import ControlCommand
+    from iowarden.daemon.notify.outbox import MailWait
     from iowarden.daemon.storage.state_db import OutboxRow
 
-COMMANDS = frozenset({"mail list", "mail show"})
+COMMANDS = frozenset({"mail list", "mail show", "mail retry"})
 OUTBOX, MAILDIR = "outbox", "Maildir"
 MAX_LISTED = 500
 """Of the newest mails: an answer has a size limit."""
@@ -38,15 +41,30 @@ _PATIENCE_SECONDS = 5.0
 class StoredMails:
     """Answers the commands of the control socket; the Maildir is read in a thread."""
 
-    def __init__(self, rows: Callable[[], Iterable[OutboxRow]], directory: str) -> None:
-        """`rows` returns the outbox; `directory` is the Maildir, which need not exist."""
+    def __init__(
+        self,
+        rows: Callable[[], Iterable[OutboxRow]],
+        directory: str,
+        waits: Callable[[float], Mapping[str, MailWait]] = lambda _: {},
+        retry: Callable[[float], object] = lambda _: None,
+    ) -> None:
+        """`rows` returns the outbox; `directory` is the Maildir, which need not exist.
+
+        `waits` returns by ID why each mail waits, in Unix time; `retry` tries refused mails now.
+        """
         self._rows = rows
+        self._waits = waits
+        self._retry = retry
         self._directory = directory
         self._reading = threading.Lock()
 
-    def answer(self, command: ControlCommand, now: float) -> None:  # noqa: ARG002 - as the others
+    def answer(self, command: ControlCommand, now: float) -> None:
         """Execute a command; its reply comes later."""
-        rows = tuple(self._rows())
+        if command.name == "mail retry":
+            self._retry(now)
+            command.reply({"answer": {}})
+            return
+        rows, waits = tuple(self._rows()), self._waits(now)
         try:
             made = (
                 listed
@@ -61,7 +79,7 @@ class StoredMails:
         def reply(mails: Iterable[_Mail], note: str) -> None:
             if once.acquire(blocking=False):
                 try:
-                    command.reply({"answer": made([*of_outbox(rows), *mails], note=note)})
+                    command.reply({"answer": made([*of_outbox(rows, waits), *mails], note=note)})
                 except ValueError as error:
                     command.reply({"error": str(error)})
 
@@ -91,25 +109,29 @@ class StoredMails:
 _Mail = tuple[documents.StoredMail, bytes]
 
 
-def of_outbox(rows: Iterable[OutboxRow]) -> list[_Mail]:
+def of_outbox(
+    rows: Iterable[OutboxRow], waits: Mapping[str, MailWait] = MappingProxyType({})
+) -> list[_Mail]:
     """Return the mails that wait; a digest is made of them when it is sent."""
-    return [
-        (
-            _entry(
-                row.data,
-                OUTBOX,
-                row.created_realtime_seconds,
-                row.message_id,
-                severity=row.severity.name.lower(),
-                recipients=(*row.recipients_pending, *row.recipients_refused),
-                attempts=row.attempts,
-                error=row.last_error,
-            ),
+    found = []
+    for row in rows:
+        if row.parts or row.receiver != MAIL:
+            continue
+        wait = waits.get(row.message_id)
+        entry = _entry(
             row.data,
+            OUTBOX,
+            row.created_realtime_seconds,
+            row.message_id,
+            severity=row.severity.name.lower(),
+            recipients=(*row.recipients_pending, *row.recipients_refused),
+            attempts=row.attempts,
+            error=row.last_error if wait is None else wait.reason,
         )
-        for row in rows
-        if not row.parts and row.receiver == MAIL
-    ]
+        if wait is not None:
+            entry = replace(entry, next_seconds=wait.next_seconds)
+        found.append((entry, row.data))
+    return found
 
 
 def of_maildir(directory: str) -> list[_Mail]:

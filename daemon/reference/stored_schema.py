@@ -51,6 +51,7 @@ _MEANING = {
     "cursors": "up to which entry the kernel's log and each controller's log were read",
     "hits": "which file a bad sector belongs to, as far as it was determined",
     "recurring": "alerts that recur at the same hour",
+    "mail_routes": "which mail servers refused whom, and mails that may have been accepted",
     "wall_ahead_seconds": "by how much the wall clock was ahead of the program's clock",
 }
 

@@ -184,7 +184,10 @@ class Service:
             lambda routes: {"mail_routes": stored_documents.encode(routes)},
         )
         self._stored_mails = stored_mails.StoredMails(
-            self._mails.rows, str(Path(parts.config.state_directory) / "Maildir")
+            self._mails.rows,
+            str(Path(parts.config.state_directory) / "Maildir"),
+            lambda now: self._mails.waits(now, clock.realtime),
+            lambda now: self._mails.retry_refused(recipients(self._config()), now),
         )
         self._sample_persistence = SamplePersistence(parts.history, engine, log)
         self.health = ServiceHealth(engine, clock, log, parts.notify)

@@ -40,9 +40,11 @@ def set_in_example(key: Key) -> str:
     before, head, after = EXAMPLE.read_text().partition(f"\n{section}:\n" if section else "\n")
     assert head, f"no section {section}"
     indent = "  " if section else ""
-    changed, count = re.subn(rf"^{indent}#{name}:", f"{indent}{name}:", after, flags=re.MULTILINE)
+    end = re.search(r"^\w", after, flags=re.MULTILINE) if section else None
+    own, rest = (after, "") if end is None else (after[: end.start()], after[end.start() :])
+    changed, count = re.subn(rf"^{indent}#{name}:", f"{indent}{name}:", own, flags=re.MULTILINE)
     assert count == 1, f"no line for {key.path}"
-    return before + head + changed
+    return before + head + changed + rest
 
 
 def test_node_exporters_series_are_shown_only_when_queried() -> None:
@@ -95,6 +97,18 @@ def test_an_example_value_is_accepted_and_used(key: Key) -> None:
         "mail.password_file": "user: u",
         "mail.password_credential": "user: u",
     }
+    second = "server: mx2.example"
+    log_in = f"{second}\n  password_file: /p"
+    fallback = {
+        "mail_fallback.server": "port: 25",
+        "mail_fallback.port": second,
+        "mail_fallback.user": log_in,
+        "mail_fallback.password_file": f"{second}\n  user: u",
+        "mail_fallback.password_credential": f"{second}\n  user: u",
+    }
+    if partner := fallback.get(key.path):
+        text = text.replace("\nmail:\n", "\nmail:\n  server: mx1.example\n  to: a@b.c\n")
+        text = text.replace("\nmail_fallback:\n", f"\nmail_fallback:\n  {partner}\n")
     if partner := partners.get(key.path):
         text = text.replace("\nmail:\n", f"\nmail:\n  {partner}\n")
     assert parse_config(text, FILE) != parse_config("", FILE)
@@ -617,3 +631,24 @@ def test_a_schedule_that_cannot_be_is_refused(text: str, expected: str) -> None:
     (problem,) = error.value.problems
     assert problem.startswith("'f.yaml':1: self_tests")
     assert expected in problem
+
+
+# --- The second mail server.
+
+
+def test_a_second_mail_server_has_its_own_log_in_and_port() -> None:
+    """A file with one server stays valid; the second one needs the first."""
+    assert parse_config("mail: {server: mx1, to: a@b.c}\n", FILE).mail.fallback is None
+    text = """
+mail: {server: mx1, to: a@b.c}
+mail_fallback: {server: mx2, tls: tls, user: u, password_file: /p}
+"""
+    found = parse_config(text, FILE).mail.fallback
+    assert found is not None
+    assert (found.server, found.port, found.user, found.password_file) == ("mx2", 465, "u", "/p")
+    assert "expected 'mail.server' as well" in problem("mail_fallback: {server: mx2}")
+    assert "expected 'mail_fallback.server' as well" in problem("mail_fallback: {port: 25}")
+    same = "mail: {server: mx1, to: a@b.c}\nmail_fallback: {server: mx1}"
+    assert "expected another server than 'mail.server', got the same" in problem(same)
+    half = "mail: {server: mx1, to: a@b.c}\nmail_fallback: {server: mx2, user: u}"
+    assert "mail_fallback.user: expected 'mail_fallback.password_file'" in problem(half)

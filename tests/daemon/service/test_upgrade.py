@@ -27,6 +27,7 @@ from support.upgraded import (
 
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.control.documents import EventQuery
+from iowarden.daemon.notify.routes import Hold, Unanswered
 from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
 from iowarden.daemon.storage import event_rows, history_db
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 DEADLINE_SECONDS = 20.0
-LATER = {ReturnedDisk, Dependent, Recurrence, Occurrence, Scan}
+LATER = {ReturnedDisk, Dependent, Recurrence, Occurrence, Scan, Hold, Unanswered}
 """Records that state of version 1 does not have."""
-NEW = {"stood", "dependents", "recurring", "scans"}
+NEW = {"stood", "dependents", "recurring", "scans", "mail_routes"}
 """Documents that it does not have, as rows and as fields."""
 SIGNALS = tuple(rename for rename in RENAMES if rename.kind is NameKind.GROUP)
 IN_OLD_WORDS = Schema(renames=Renames(SIGNALS))
