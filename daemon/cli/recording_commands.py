@@ -25,6 +25,7 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_files, load_rules
+from iowarden.daemon.control import roles
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.installation import VERSION
 from iowarden.daemon.polling import hotplug, pollers
@@ -162,6 +163,7 @@ def _report(arguments: argparse.Namespace) -> int:
                 _text_of(arguments.config or command.DEFAULT_CONFIG),
                 sensitive.own_hosts(config.host),
                 secrets.token_bytes(32),
+                [*roles.service_group_members(), os.environ.get("SUDO_USER", "")],
             )
         except bundle.ReportError as error:
             return _failed(str(error), exit_status.FAILED)

@@ -33,8 +33,6 @@ _NUMBERS = re.compile(
     r"|/sys/devices/system/node/\w+/\w+)$"
 )
 """Files that hold only numbers, and words of the kernel that a directory may be named as."""
-_NETWORK_KEYS = frozenset({"host", "server", "hello", "listen", "targets", "instance"})
-_PEOPLE_KEYS = frozenset({"user", "from", "to"})
 
 
 class ReportError(Exception):
@@ -49,14 +47,18 @@ def write(
     configuration: str,
     hosts: Sequence[str],
     key: bytes,
+    users: Sequence[str] = (),
 ) -> str:
     """Write the bundle from a recording's path; return its list of contents.
 
-    `check` is the report of `check --json`, `configuration` the text of the file, '' without one.
+    `check` is the report of `check --json`, `configuration` the text of the file, '' without one;
+    `hosts` and `users` are names that are in none of the places where names are looked for.
     Errors: ReportError, RecordingError.
     """
     settings = _settings(configuration)
     found = Sensitive(hosts)
+    for user in users:
+        found.user(user)
     _take_settings(found, settings)
     found.free_text(check, CHECK)
     for file, content in _recorded(recording, lambda _, content: content):
@@ -175,18 +177,12 @@ def _without_secrets(node: object, key: str = "") -> object:
 def _take_settings(found: Sensitive, node: object, key: str = "") -> None:
     if isinstance(node, dict):
         for name, value in node.items():
-            _take_settings(found, value, str(name))
+            _take_settings(found, value, key if key == "labels" else str(name))
     elif isinstance(node, list):
         for value in node:
             _take_settings(found, value, key)
     elif isinstance(node, str):
-        found.free_text(node)
-        if key in _PEOPLE_KEYS:
-            user, _, host = node.strip("<> ").rpartition("<")[2].partition("@")
-            found.user(user)
-            found.host(host)
-        elif key in _NETWORK_KEYS and not re.fullmatch(r"[\d.:\[\]]+", node):
-            found.host(node.rpartition(":")[0] or node)
+        found.setting(key, node)
 
 
 def _contents(

@@ -42,11 +42,38 @@ _NAMED_FILES = re.compile(
     r"/dm/(?:name|uuid)|/loop/backing_file|/md/(?:uuid|array_uuid)|/etc/(?:hostname|mailname)"
     r"|/proc/sys/kernel/(?:hostname|domainname)|/random/boot_id"
 )
+_LINE = r"(?:^|\\n)"
+"""Start of a line, also in a program's output that is recorded as a JSON text."""
 _PROPERTIES = re.compile(
-    r"^E:(?:ID_\w*(?:SERIAL|WWN|UUID|LABEL|PART_ENTRY_NAME)\w*|DM_(?:NAME|UUID|VG_NAME|LV_NAME)|"
-    r"MD_(?:NAME|DEVNAME|UUID)|ID_(?:IP|MAC)\w*)=(.+)$",
+    _LINE + r"(?:E:)?(?:ID_\w*(?:SERIAL|WWN|UUID|LABEL|PART_ENTRY_NAME)\w*"
+    r"|DM_(?:NAME|UUID|VG_NAME|LV_NAME)|MD_(?:NAME|DEVNAME|UUID)|ID_(?:IP|MAC)\w*)=((?:(?!\\n).)+)",
     re.MULTILINE,
 )
+_ARRAYS = re.compile(
+    _LINE + r"\s*(?:(?:(?:(?:host|system|raid(?: set)?|volume(?: set)?|unit|array|virtual drive"
+    r"|logical (?:device|drive)) ?)?name|label)[ \t]*[:=][ \t]*'?"
+    r"(?P<named>[^\s'\\](?:(?!\\n|  )[^'\n])*)"
+    # storcli, 'VD LIST'; cli64, 'vsf info' and 'rsf info': the columns of the names.
+    r"|(?:\d+|-)/\d+[ \t]+RAID\d+[ \t](?:(?!\\n).)*?[KMGTP]B[ \t]+(?P<virtual>[^\s\\]+)"
+    r"|\d+[ \t]+(?P<volume>\S(?:(?!\\n).)*?)[ \t]{2,}(?P<set>\S(?:(?!\\n).)*?)[ \t]+Raid ?\d"
+    r"|\d+[ \t]+(?P<raid>\S(?:(?!\\n).)*?)[ \t]+\d+[ \t]+[\d.]+[KMGTP]B)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Names that a person gave to an array, or to the machine that made it."""
+_DEFAULT_NAMES = re.compile(r"Raid ?Set ?#.*|ARC-\d+-VOL#?.*|\W*|n/?a|none", re.IGNORECASE)
+_SHARED = re.compile(
+    r"9p|virtiofs|zfs|ceph|nfs4?|cifs|smb\w*|davfs|lustre|glusterfs|beegfs|afs|fuse(?:blk)?(?:\..+)?"
+)
+"""File systems whose source is a name and no device."""
+_KERNEL_HOSTS = re.compile(
+    r"hostname to <([^>\s]+)>|\bserver ([^\s:]+) (?:not responding|timed out|OK\b)"
+)
+"""Of systemd and the clients of network file systems in the kernel's log."""
+_MATCHED = re.compile(
+    r"(?:mountpoint|device|disk|filesystem|instance|slot|serial|directory|path)\s*(?:=~?|!=|!~)"
+    r"\s*[\"']([^\"']+)[\"']"
+)
+"""An object in an expression."""
 _LABELS = re.compile(
     r"(?:LABEL|PARTLABEL|UUID|PARTUUID|ID)=[\"']?([^\s\"',]+)|"
     r"(?:user(?:name)?|pass(?:word|wd)?|domain|credentials)=([^\s,]+)",
@@ -60,7 +87,13 @@ _LABELLED = re.compile(
 )
 _WWN_NUMBER = re.compile(r"(?:wwn|eui64).{0,80}?\b(?:ext_)?id[\\\"]*\s*:\s*(\d{4,})", re.DOTALL)
 _PATH = re.compile(r"/[^\s,:;=\"'\\()\[\]{}<>|*?]+(?:/[^\s,:;=\"'\\()\[\]{}<>|*?]*)*")
-_REMOTE = re.compile(r"(?:^|\s)(?://([^/\s]+)/|([A-Za-z0-9][\w.-]*):/)")
+_REMOTE = re.compile(r"(?:^|\s)(?://([^/\s]+)/|([A-Za-z0-9][\w.-]*):/(?!/))")
+_NETWORK_KEYS = frozenset({"host", "hosts", "server", "hello", "listen", "targets", "instance"})
+_PEOPLE_KEYS = frozenset({"user", "from", "to"})
+_NAME_KEYS = frozenset({"name", "slot", "labels"})
+_DISK_KEYS = frozenset({"serial", "disks"})
+_ANY_DISK = frozenset({"*", "rotational", "solid-state"})
+"""Keys of the configuration by what their values are, and values that name no disk."""
 _FILE_SUFFIXES = frozenset(
     "automount c conf device h json mount path py rst scope service slice so socket swap target"
     " timer txt yaml yml".split()
@@ -137,6 +170,8 @@ class Sensitive:
         elif path.startswith(("/proc/", "/sys/")):
             self._kernel.update(path.lower().split("/"))
         text = content.decode("utf-8", "surrogateescape")
+        if path.endswith(("/mountinfo", "/fstab")):
+            self._mounts(text)
         if SECRET_FILES.search(path):
             for word in re.findall(r"[\x21-\x7e]{4,}", text):
                 self._take(word, WordKind.IDENTIFIER)
@@ -159,6 +194,10 @@ class Sensitive:
             self._take(found[1], WordKind.IDENTIFIER)
         for found in _LABELS.finditer(text):
             self._take(found[1] or found[2], WordKind.IDENTIFIER)
+        if "/.probe/" in path:
+            self._arrays(text)
+        for found in _KERNEL_HOSTS.finditer(text):
+            self.host(found[1] or found[2])
         for found in _REMOTE.finditer(text):
             self.host(found[1] or found[2])
         for found in (*_LABELLED.finditer(text), *_WWN_NUMBER.finditer(text)):
@@ -168,6 +207,58 @@ class Sensitive:
         for found in PATTERN.finditer(text):
             after = re.match(r"\S*", text[found.end() : found.end() + 80])
             self._formed(found[0], found.lastgroup or "", after[0] if after else "", path)
+
+    def setting(self, key: str, value: str) -> None:
+        """Take the words of a value of the configuration; `key` is the last part of its key."""
+        self.free_text(value)
+        if key in _PEOPLE_KEYS:
+            person, _, address = value.strip("> ").rpartition("<")
+            user, _, host = address.partition("@")
+            self.user(person.strip("\"' "))
+            self.user(user)
+            self.host(host)
+        elif key in _NETWORK_KEYS and not re.fullmatch(r"[\d.:\[\]]+", value):
+            self.host(value.rpartition(":")[0] or value)
+        elif key in _NAME_KEYS:
+            self._take(value, WordKind.NAME)
+        elif key in _DISK_KEYS and value not in _ANY_DISK:
+            self._take(value, WordKind.IDENTIFIER)
+        elif key == "glob":
+            for part in re.findall(r"[\w-]+", value):
+                self._take(part.strip("-"), WordKind.NAME)
+        elif key == "expr":
+            for found in _MATCHED.finditer(value):
+                self.path(found[1])
+
+    def _mounts(self, text: str) -> None:
+        """Take the words of mountinfo or fstab. Sources: proc(5), fstab(5)."""
+        for line in text.splitlines():
+            left, dash, right = line.partition(" - ")
+            words = left.split()
+            if dash and len(words) > 4:
+                paths, (kind, source, options) = words[3:5], (*right.split(), "", "", "")[:3]
+            elif len(words) > 3 and not line.startswith("#"):
+                source, paths, kind, options = words[0], words[1:2], words[2], words[3]
+            else:
+                continue
+            for path in paths:
+                self.path(path)
+            if not _SHARED.fullmatch(kind):
+                continue
+            for word in re.split(r"[/:@,;]+", source):
+                if word not in kind and not re.fullmatch(r"[\d.\[\]]*", word):
+                    self._take(word, WordKind.NAME)
+            for option in options.split(","):
+                if option.startswith("name="):  # a user of Ceph
+                    self.user(option.removeprefix("name="))
+
+    def _arrays(self, text: str) -> None:
+        """Take the names of arrays; the pseudonyms are as long: tables are read by column."""
+        for found in _ARRAYS.finditer(text):
+            for name in filter(None, found.groupdict().values()):
+                if not _DEFAULT_NAMES.fullmatch(name.strip()):
+                    for part in name.split(":"):
+                        self._take(part, WordKind.IDENTIFIER)
 
     def _named(self, path: str, text: str) -> None:
         if HOST_FILES.search(path):

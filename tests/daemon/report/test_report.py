@@ -41,7 +41,40 @@ CUSTOMER, SECRET_FILE, VOLUME, LABEL = (
     "PAYROLL2",
 )
 PERSON, PASSWORD, LOGIN = "mfischer", "hunter2hunter2", "svc-mailer"
+NAMES = {
+    "source of a ZFS": "tankpool",
+    "tag of a 9p": "sharetag",
+    "tag of a virtiofs": "guestshare",
+    "user of a Ceph": "cephacct",
+    "host of a glusterfs": "gluster3",
+    "volume of a glusterfs": "volbooks",
+    "mount point with a blank": "Muellers",
+    "source in fstab": "poolq",
+    "host that made an array": "oldhost",
+    "name of an array": "dataset9",
+    "host that made another array": "otherhost",
+    "name that arcconf shows": "ldbooks",
+    "name that tw_cli shows": "unitbooks",
+    "volume that storcli lists": "accountvd",
+    "volume that cli64 lists": "booksvol",
+    "raid set that cli64 lists": "booksset",
+    "label of a btrfs": "booksbtr",
+    "host in the kernel's log": "falcon9",
+    "server in the kernel's log": "nas7",
+    "page's host": "storage9",
+    "person in front of an address": "Wilhelmine Brandt",
+    "short serial number in the configuration": "904711",
+    "disk of a self-test": "Z1F3K",
+    "slot": "rackbooks",
+    "receiver": "booksops",
+    "label of a receiver": "mueller-kg",
+    "pattern of files": "lohndb",
+    "device in an expression": "booksdev",
+    "member of a group": "olafm",
+}
+"""Names that a person gave, each in the place that knows it."""
 SENSITIVE = (
+    *NAMES.values(),
     *(SERIAL, SHORT, NUMERIC, SAS, WWN, WWID, BINARY, UUID, ARRAY, HOST, OTHER, FILER, RELAY),
     *(CLIENT4, CLIENT6, MAC, CUSTOMER, SECRET_FILE, VOLUME, LABEL, PERSON, PASSWORD, LOGIN),
     *("bank.example", "4321987654", "salaries", "lv_books"),
@@ -62,10 +95,18 @@ FILES: dict[str, str | bytes] = {
         "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
         f"23 22 253:0 / /srv/{CUSTOMER} rw - xfs /dev/mapper/{VOLUME} rw\n"
         f"24 22 0:40 / /mnt/share rw - nfs4 {FILER}:/export/{CUSTOMER} rw,addr={CLIENT4}\n"
+        "25 22 0:41 / /srv/z rw - zfs tankpool/books rw\n"
+        "26 22 0:42 / /mnt/a rw - 9p sharetag rw,trans=virtio\n"
+        "27 22 0:43 / /mnt/b rw - virtiofs guestshare rw\n"
+        "28 22 0:44 / /mnt/c rw - ceph 10.9.8.7:6789:/ rw,name=cephacct,secret=<hidden>\n"
+        "29 22 0:45 / /mnt/d rw - fuse.glusterfs gluster3:volbooks rw\n"
+        "30 22 8:17 / /mnt/with\\040Muellers\\040files rw - ext4 /dev/sdb1 rw\n"
+        "31 22 0:46 / /mnt rw - fuse.lxcfs lxcfs rw\n"
     ),
     "/etc/fstab": (
         f"UUID={UUID} / ext4 defaults 0 1\nLABEL={LABEL} /srv/{CUSTOMER} xfs defaults 0 2\n"
         f"//{FILER}/x /mnt/y cifs username={PERSON},password={PASSWORD} 0 0\n"
+        "poolq/homes /srv/q zfs defaults 0 0\n"
     ),
     f"/srv/{CUSTOMER}/.statvfs": "4096 4096 100 50 50 10 5 5\n",
     "/sys/block/sda/device/model": "WDC WD40EFRX-68N\n",
@@ -81,11 +122,27 @@ FILES: dict[str, str | bytes] = {
     ),
     "/.probe/run smartctl --json=c -x !dev!sda": SMARTCTL.replace('"', '\\"'),
     "/.probe/run tw_cli !c0!p1 show all": f"/c0/p1 Serial = {SHORT}\n/c0/p2 Serial = {SAS}\n",
+    "/.probe/run mdadm --detail !dev!md127": (
+        "/dev/md127:\\n              Name : oldhost:dataset9  (local to host oldhost)\\n"
+    ),
+    "/.probe/run mdadm --detail --export !dev!md126": "MD_LEVEL=raid1\\nMD_NAME=otherhost:1\\n",
+    "/.probe/run arcconf getconfig 1": "   Logical Device name   : ldbooks\\n   Status : Optimal",
+    "/.probe/run tw_cli !c0 show": "Unit name: unitbooks\nController Name : 9650SE-8LPML\n",
+    "/.probe/run storcli64 !c0 show": (
+        "VD LIST :\\n0/0   RAID5 Optl  RW     Yes     RAWBD -   ON  1.0 TB accountvd \\n"
+    ),
+    "/.probe/run cli64 vsf info": (
+        "  # Name             Raid Name       Level   Capacity Ch/Id/Lun  State\n"
+        "  1 booksvol         booksset        Raid6   4000.0GB 00/00/00   Normal\n"
+    ),
+    "/.probe/run btrfs filesystem show": "Label: 'booksbtr'  uuid: x\\n",
     f"/.probe/newest !srv!{CUSTOMER} *": "{}",
     "/.kmsg": (
         f"6,1,1,-;EXT4-fs (sda1): mounted filesystem {UUID} r/w\n"
         f"4,2,2,-;EXT4-fs error (device dm-0): path /srv/{CUSTOMER}/{SECRET_FILE}: bad entry\n"
         f"6,3,3,-;nfs: server {FILER} not responding\n"
+        "6,5,5,-;systemd[1]: Set hostname to <falcon9>.\n"
+        "6,6,6,-;nfs: server nas7 not responding, still trying\n"
         f"6,4,4,-;IN=eth0 MAC={MAC} SRC={CLIENT6} DST={CLIENT4}\n"
     ),
 }
@@ -93,12 +150,25 @@ CONFIGURATION = f"""\
 # {PASSWORD}: not in a comment either
 host: {HOST}
 mail:
-  {{server: {RELAY}, user: {LOGIN}@bank.example, password: {PASSWORD}, to: {PERSON}@bank.example}}
-watch_directories: [{{directory: /srv/{CUSTOMER}}}]
+  {{server: {RELAY}, user: {LOGIN}@bank.example, password: {PASSWORD}, to: {PERSON}@bank.example,
+  from: "Wilhelmine Brandt <{PERSON}@bank.example>"}}
+watch_directories: [{{directory: /srv/{CUSTOMER}}}, {{directory: /srv/wal, glob: 'lohndb-*.dump'}}]
 evaluation_interval: 15s
+http: {{hosts: [storage9]}}
+smart: {{drives: [{{serial: '904711'}}, {{path: /dev/sg2, slot: rackbooks}}]}}
+self_tests: [{{disks: [Z1F3K, rotational], short: '02:00'}}]
+notify:
+- {{name: booksops, type: alertmanager, url: 'http://am/', proxy: 'http://prx:3128',
+  labels: {{customer: mueller-kg}}}}
+overrides: {{DeviceHang: {{expr: 'iowarden_device_hang_seconds{{device="booksdev"}} > 30'}}}}
 """
 CHECK = json.dumps(
-    {"findings": [{"object": f"sda (WDC, serial {SERIAL})", "text": f"/srv/{CUSTOMER} is full"}]}
+    {
+        "findings": [
+            {"object": f"sda (WDC, serial {SERIAL})", "text": f"/srv/{CUSTOMER} is full"},
+            {"object": "", "text": "in group 'iowarden': olafm; they may query"},
+        ]
+    }
 )
 
 
@@ -124,7 +194,7 @@ def machine(tmp_path: Path) -> str:
 def reported(machine: str, path: Path, key: bytes = b"k") -> str:
     """Write a report of a machine; return its list of contents."""
     facts = bundle.facts("0.1.0")
-    return bundle.write(str(path), machine, facts, CHECK, CONFIGURATION, [HOST], key)
+    return bundle.write(str(path), machine, facts, CHECK, CONFIGURATION, [HOST], key, ["olafm"])
 
 
 def members(path: Path) -> dict[str, bytes]:
@@ -183,7 +253,14 @@ def test_what_helps_to_find_a_bug_is_still_there(machine: str, tmp_path: Path) -
     settings = yaml.safe_load(found[f"{top}/iowarden.yaml"])
     assert settings["evaluation_interval"] == "15s"
     assert settings["mail"]["password"] == "REMOVED"
-    assert settings["watch_directories"] == [{"directory": mounted[4]}]
+    assert settings["watch_directories"][0] == {"directory": mounted[4]}
+    assert settings["http"].keys() == {"hosts"}
+    assert settings["self_tests"][0]["disks"][1] == "rotational"
+    assert settings["smart"]["drives"][1]["path"] == "/dev/sg2"
+    volumes = found[f"{first}/.probe/run cli64 vsf info"].decode().splitlines()
+    assert [volumes[1].index(word) for word in ("Raid6", "Normal")] == [37, 65]  # as before
+    assert b"fuse.lxcfs lxcfs" in found[f"{first}/proc/1/mountinfo"]
+    assert b"9650SE-8LPML" in found[f"{first}/.probe/run tw_cli !c0 show"]
     assert found[f"{top}/CONTENTS"].decode() == contents
     assert "host names" in contents
 
