@@ -47,6 +47,9 @@ BODY_LIMIT_BYTES = 1024
 """No request needs a body; a small one is read and ignored."""
 OUTPUT_LIMIT_BYTES = 256 * 1024 * 1024
 """Far above any response: waitress buffers larger ones in a file, and a file may hang."""
+SWITCH_SECONDS = 0.0005
+"""For sys.setswitchinterval: a scrape takes the interpreter three times from a thread that computes
+(a turn of the loop, a page), and would wait for 5 ms each time."""
 
 _POLL_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
@@ -219,6 +222,14 @@ class _Refusal(ErrorTask):  # type: ignore[misc]
 class _Channel(HTTPChannel):  # type: ignore[misc]
     task_class = _Answer
     error_task_class = _Refusal
+
+    def writable(self) -> bool:
+        """Whether the polling thread has to send.
+
+        While a worker answers, it sends itself, and wakes this thread for the rest when it is done.
+        waitress would poll in a loop meanwhile, and so take the interpreter from the worker.
+        """
+        return bool(super().writable()) and not (self.requests and self.connected)
 
 
 _TLS_EXPECTED = (

@@ -37,6 +37,8 @@ LOOP_SECONDS = 2.0
 HISTORY_SECONDS = 0.2
 MAX_SHARE = 0.25
 """Share of the time that pages may take: hundreds of drives have a page each."""
+ANSWER_SECONDS = 0.01
+"""Least time between two answers: readers that reload without a pause would slow down scrapes."""
 MAX_KEY_CHARACTERS = 256
 MAX_PAGES = 64
 """Limit of stored pages, for the cache and for a loop that does not answer."""
@@ -84,6 +86,7 @@ class StatusPages:
         """
         self._pause = pause
         self._rests_until = -math.inf
+        self._answered = -math.inf
         self._post = post
         self._host = host
         self._version = version
@@ -102,18 +105,24 @@ class StatusPages:
         if found is None:
             return None
         with self._lock:
-            return self._get(found)
+            answer = self._get(found)
+            self._answered = self._clock()
+            return answer
 
     def _get(self, wanted: tuple[PageKind, str]) -> Rendered:
         stored = self._stored.get(wanted)
         if stored is not None and 0 <= self._clock() - stored.at_seconds < CACHE_SECONDS:
+            self._rest(self._answered + ANSWER_SECONDS)
             return Rendered(200, stored.html)
-        self._pause(min(max(self._rests_until - self._clock(), 0.0), LOOP_SECONDS))
+        self._rest(max(self._answered + ANSWER_SECONDS, self._rests_until))
         begun = self._clock()
         found = self._made(wanted, stored)
         took = self._clock() - begun
         self._rests_until = begun + took / MAX_SHARE
         return found
+
+    def _rest(self, until: float) -> None:
+        self._pause(min(max(until - self._clock(), 0.0), LOOP_SECONDS))
 
     def _made(self, wanted: tuple[PageKind, str], stored: _Stored | None) -> Rendered:
         """Return a page that is not in the cache."""
@@ -213,7 +222,7 @@ class StatusPages:
             return rows, ""
         return (
             rows,
-            f"history {_NOT_AVAILABLE}: {why}" if self._full else f"history {_NOT_AVAILABLE}",
+            f"{_NOT_AVAILABLE}: {why}" if self._full else _NOT_AVAILABLE,
         )
 
     def _message(self, title: str, text: str) -> bytes:

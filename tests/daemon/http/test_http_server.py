@@ -305,6 +305,24 @@ def test_a_large_answer_needs_no_file(start: Start, monkeypatch: pytest.MonkeyPa
     assert ask(start(app(render=lambda: text)))[2] == text
 
 
+def test_the_polling_thread_sleeps_while_a_worker_sends(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would poll in a loop, and take the interpreter from the worker a hundred times."""
+    polled: list[bool] = []
+    send = http_server._Channel.send
+
+    def observed(channel: http_server._Channel, data: bytes, do_close: bool = True) -> int:
+        if threading.current_thread().name != "http":
+            polled.append(bool(channel.writable()))
+        return int(send(channel, data, do_close))
+
+    monkeypatch.setattr(http_server._Channel, "send", observed)
+    text = METRICS * 10  # more than the socket takes at once
+    assert ask(start(app(render=lambda: text)))[2] == text
+    assert set(polled) == {False}
+
+
 def test_a_client_that_shuts_down_its_sending_side_gets_its_answer(start: Start) -> None:
     """As 'nc -N' does."""
     with connect(start()) as client:
