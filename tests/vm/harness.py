@@ -51,6 +51,8 @@ INSTALLED += ("pyproject.toml", "setup.cfg", "systemd", "tests/vm/install_image.
 PROGRAMS = ("mke2fs", "mmdebstrap", "qemu-system-x86_64", "setpriv", "xz", "zstd")
 HOST_ADDRESS = "10.0.2.2"
 """The host's loopback as the guest sees it. Source: QEMU, 'Using the user mode network stack'."""
+GUEST_ADDRESS = "10.0.2.15"
+"""The guest's own. Source: tests/vm/guest/etc/systemd/network/virtio.network."""
 
 MEBIBYTE = 1024 * 1024
 BOOT_SECONDS = 240.0
@@ -445,6 +447,20 @@ class VM:
         self.start("systemctl reboot")
         self._wait_until_booted(greeting)
         self.control("set-action", reboot="shutdown")
+
+    def forward(self, port: int) -> tuple[str, int]:
+        """Return an address on the host that reaches a port of the guest's network address.
+
+        Source: QEMU, 'Human Monitor Interface', hostfwd_add, info usernet.
+        """
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address: tuple[str, int] = free.getsockname()
+        rule = f"hostfwd_add tcp:{address[0]}:{address[1]}-{GUEST_ADDRESS}:{port}"
+        said = self.control("human-monitor-command", **{"command-line": rule})
+        if said:
+            raise RuntimeError(f"QEMU: '{rule}': expected no answer, got {said}")
+        return address
 
     def control(self, command: str, **arguments: object) -> Any:  # noqa: ANN401 - any JSON
         """Return QEMU's answer to a QMP command."""

@@ -116,7 +116,7 @@ def seen() -> str:
     )
     texts = []
     for watched in RUNNING:
-        texts += [f"mail: {mail['Subject']}" for mail in watched.mail.mails]
+        texts += [f"mail of {mail['Date']}: {mail['Subject']}" for mail in watched.mail.mails]
         for command in commands:
             try:
                 answer = watched.vm.start(command).wait(60)
@@ -145,8 +145,8 @@ mail:
         vm.run("python3 -", FLOOD.encode())
         vm.run("journalctl -q --sync; journalctl -q --rotate; journalctl -q --vacuum-time=1s")
         try:
-            vm.run("systemctl start iowarden", timeout_seconds=180)
             RUNNING.append(Watched(vm, Mailbox(answers)))
+            vm.run("systemctl start iowarden", timeout_seconds=180)
             yield RUNNING[-1]
         finally:
             RUNNING.clear()
