@@ -80,12 +80,14 @@ class Life:
         self._config = config
         self._taken = taken
         self._kill_at = kill_at
+        self._clock = PlayedClock()
+        self._later: list[tuple[float, object]] = []
         self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._written: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def play(self, steps: Sequence[RecordingStep]) -> bool:
         """Live on a recording; return whether it was killed."""
-        config, clock = self._config, PlayedClock()
+        config, clock = self._config, self._clock
         root = RecordedMachine(PAGE_SIZE_BYTES)
         asked = pollers.make(config.smart, clock)
         sources = [dataclasses.replace(source, may_hang=False) for source in asked.sources()]
@@ -113,7 +115,7 @@ class Life:
                 sender=_Server(self),
                 exposition=self.exposition,
                 notify=lambda _: None,
-                player=_Frames(steps, root, readers, self._events.put),
+                player=_Frames(steps, root, readers, self._events.put, self._post_due),
                 pollers=asked,
                 table=_events(),
                 schema=self._schema,
@@ -143,9 +145,17 @@ class Life:
         self.step()
         self._events.put(SendResult(mail.message_id, delivered=mail.recipients, answer="250 OK"))
 
-    def post(self, event: object) -> None:
-        """Have the loop handle something."""
-        self._events.put(event)
+    def post(self, event: object, after_seconds: float = 0.0) -> None:
+        """Have the loop handle something, now or after so many seconds of the recording."""
+        if after_seconds:
+            self._later.append((self._clock.now() + after_seconds, event))
+        else:
+            self._events.put(event)
+
+    def _post_due(self) -> None:
+        for due in [each for each in self._later if each[0] <= self._clock.now()]:
+            self._later.remove(due)
+            self._events.put(due[1])
 
     # --- state.db, as the loop sees it
 
@@ -206,17 +216,21 @@ class _Frames:
         root: RecordedMachine,
         readers: SourceScheduler,
         post: Callable[[object], object],
+        begin: Callable[[], object] = lambda: None,
     ) -> None:
+        """`begin` is called before each frame."""
         self._steps = iter(steps)
         self._root = root
         self._readers = readers
         self._post = post
+        self._begin = begin
 
     def advance(self) -> Frame | None:
         step = next(self._steps, None)
         if step is None:
             self._post(Stop("the end of the recording"))
             return None
+        self._begin()
         self._root.apply(step)
         self._readers.read_now(step.read)
         return step.frame

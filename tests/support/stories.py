@@ -28,8 +28,14 @@ class Story:
     """Texts that the mails must have."""
 
 
-def told(live: Live, happen: Callable[[], None], words: str) -> Story:
-    """Cause an event on a healthy machine."""
+def told(
+    live: Live,
+    happen: Callable[[], None],
+    words: str,
+    during_seconds: int = 72,
+    after_seconds: int = 90,
+) -> Story:
+    """Cause an event on a healthy machine; record so long after it, and after the restart."""
     live.restarted()
     live.wait(400)
     before = live.steps
@@ -37,13 +43,20 @@ def told(live: Live, happen: Callable[[], None], words: str) -> Story:
     live.wait(12)
     during = live.steps
     happen()
-    live.wait(72)
+    live.wait(during_seconds)
     live.restarted()
-    live.wait(90)
+    live.wait(after_seconds)
     return Story(before, during, live.steps, words)
 
 
-def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Story:
+def kernel_story(
+    tmp_path: Path,
+    sectors: tuple[int, ...],
+    *,
+    ring: bool,
+    during_seconds: int = 72,
+    after_seconds: int = 90,
+) -> Story:
     """A disk cannot read: the kernel reports it; `ring`: at the restart the ring buffer has it."""
     live = Live(tmp_path)
     live.change(dict(BOOT))
@@ -53,7 +66,7 @@ def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Sto
     def happen() -> None:
         kernel.says(*(medium_error(sector) for sector in sectors))
 
-    story = told(live, happen, f"sector {sectors[0]}")
+    story = told(live, happen, f"sector {sectors[0]}", during_seconds, after_seconds)
     if ring:
         return story
     # By the restart the ring buffer has other messages, and the journal has the rest.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.alertmanager import Alertmanager, alertmanager
-from support.http_receiver import Answer, Request, Server, server
+from support.http_receiver import Answer, Request, Server, raw, server
 from support.lives import DEADLINE_SECONDS, Life
 from support.stories import Story, kernel_story
 
@@ -19,9 +19,12 @@ from iowarden.daemon.notify.channel import MessageReceiver
 from iowarden.daemon.notify.delivery import Receivers
 from iowarden.daemon.receivers import http_sender
 from iowarden.daemon.receivers.alertmanager import AlertmanagerReceiver
+from iowarden.daemon.receivers.http_client import ATTEMPT_SECONDS
 from iowarden.daemon.receivers.message import DocumentFormat
 
 if TYPE_CHECKING:
+    import socket
+    import threading
     from pathlib import Path
 
     from iowarden.collectors.recording.recording import RecordingStep
@@ -29,50 +32,59 @@ if TYPE_CHECKING:
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.notify.attempt import OutboundMail
 
+KILLS = 500
+"""In the second tier; each next one is a step later, from the first again after the last."""
 MAX_STEPS = 500
 """Far above anything counted: it ends a sweep that would not end."""
+HUNG_SECONDS = 0.05
+"""How long an attempt waits for the server that hangs; it is known before that it does."""
+
+PARTS = {
+    "reads nothing": b"",
+    "never answers": b"",
+    "stops in its headers": b"HTTP/1.1 200 OK\r\nContent-Le",
+    "ends its headers, and no body": b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\n",
+    "stops in the body": b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nhalf",
+}
+"""What a server sends before it hangs, by what it does."""
 
 
 class Sender:
-    """Hands messages to a real server, one step before and one after each."""
+    """Hands messages to a real server, one step before and one after each.
 
-    def __init__(self, life: Life, config: ReceiverConfig) -> None:
+    An attempt that hangs ends after as much of the recording as it would have lasted.
+    """
+
+    def __init__(self, life: Life, config: ReceiverConfig, hanging: Hanging) -> None:
         self.working_since: float | None = None
         self._life = life
         self._config = config
-        self._client = http_sender.client(config, config.urls[0])
+        self._hanging = hanging
 
     def submit(self, mail: OutboundMail) -> None:
         """Make an attempt at once."""
+        hangs = self._config.name == "hung" and self._hanging.hangs()
+        seconds = HUNG_SECONDS if hangs else ATTEMPT_SECONDS
+        client = http_sender.client(self._config, self._config.urls[0], attempt_seconds=seconds)
         self._life.step()
-        result = http_sender.deliver(self._config, self._client, mail)
+        result = http_sender.deliver(self._config, client, mail)
         self._life.step()
-        self._life.post(result)
+        self._life.post(result, ATTEMPT_SECONDS if hangs else 0.0)
 
     def close(self, timeout_seconds: float) -> bool:
         """Return True: nothing is left."""
         return timeout_seconds >= 0
 
 
-def senders(life: Life, config: Config) -> Receivers:
-    """Return the receivers of a life."""
-    return Receivers(
-        {
-            each.name: MessageReceiver(DocumentFormat(each.name), Sender(life, each), "")
-            for each in config.notify
-        },
-        {},
-    )
-
-
-def settings(tmp_path: Path, port: int) -> Config:
-    """Return a configuration with mail and two receivers at one server."""
+def settings(tmp_path: Path, port: int, hanging: int) -> Config:
+    """Return a configuration with mail and three receivers at two servers."""
     return parse_config(
         f"host: db1.example.com\nstate_directory: {tmp_path / 'state'}\n"
         "mail: {to: ops@example.com}\n"
         "notify:\n"
         f"  - {{name: steady, type: webhook, url: 'http://localhost:{port}/steady'}}\n"
-        f"  - {{name: flapping, type: webhook, url: 'http://localhost:{port}/flapping'}}\n",
+        f"  - {{name: flapping, type: webhook, url: 'http://localhost:{port}/flapping'}}\n"
+        f"  - {{name: hung, type: webhook, url: 'http://localhost:{hanging}/hung'}}\n",
         "iowarden.yaml",
     )
 
@@ -80,9 +92,10 @@ def settings(tmp_path: Path, port: int) -> Config:
 class Flapping:
     """Every request at '/flapping' but each third one fails, some after it was accepted."""
 
-    def __init__(self, answers: Server) -> None:
+    def __init__(self, answers: Server, requests: int) -> None:
+        """Begin after so many requests."""
         self.taken: dict[str, list[dict[str, Any]]] = {"/steady": [], "/flapping": []}
-        self.requests = 0
+        self.requests = requests
         answers.answer = self.answer
 
     def answer(self, request: Request) -> Answer:
@@ -94,43 +107,117 @@ class Flapping:
         return Answer(503 if self.requests % 3 == 1 else 504) if fails else Answer()
 
 
+class Hanging:
+    """A server that hangs in one part of an attempt after the other, and recovers."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self._attempts = 0
+        self._left = 0
+        self._does = ""
+
+    def begin(self, hangs: int) -> None:
+        """Hang in so many attempts of a life that begins."""
+        self._left = hangs
+
+    def hangs(self) -> bool:
+        """Choose what the next attempt meets; return whether that is a server that hangs."""
+        self._does = [*PARTS][self._attempts % len(PARTS)] if self._left else ""
+        self._left = max(self._left - 1, 0)
+        self._attempts += bool(self._does)
+        return bool(self._does)
+
+    def talk(self, connection: socket.socket, over: threading.Event) -> None:
+        """Serve a connection."""
+        does = self._does
+        if does != "reads nothing":
+            with connection.makefile("rb") as stream:
+                length = 0
+                while line := stream.readline().strip():
+                    name, _, value = line.partition(b":")
+                    length = int(value) if name.lower() == b"content-length" else length
+                body = stream.read(length)
+            if not body or len(body) < length:  # the client gave up before
+                return
+            self.taken.append(json.loads(body))
+        if not does:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            return
+        connection.sendall(PARTS[does])
+        while not over.is_set() and connection.recv(4096):  # until the client has given up
+            pass
+
+
 @pytest.mark.parametrize(
-    "every", [pytest.param(1, marks=pytest.mark.system, id="each"), pytest.param(19, id="some")]
+    ("kills", "apart"),
+    [
+        pytest.param(KILLS, 1, marks=pytest.mark.system, id="500 kills"),
+        pytest.param(5, 19, id="some"),
+    ],
 )
-def test_a_kill_at_any_step_loses_no_message_of_any_receiver(tmp_path: Path, every: int) -> None:
+def test_a_kill_at_any_step_loses_no_message_of_any_receiver(
+    tmp_path: Path, kills: int, apart: int
+) -> None:
     """Before and after each write, mail and request; the next start sends the rest."""
-    story = kernel_story(tmp_path, (123456,), ring=True)
+    # Mails leave after a minute; then there is time for attempts that hang, 30 s each, and retries.
+    story = kernel_story(tmp_path, (123456,), ring=True, during_seconds=160, after_seconds=140)
     directory, base = tmp_path / "state", tmp_path / "base"
-    with server() as answers:
-        config = settings(tmp_path, answers.port)
+    hanging = Hanging()
+    with server() as answers, raw(hanging.talk) as port:
+        config = settings(tmp_path, answers.port, port)
+
+        def live(steps: list[RecordingStep], kill_at: int = 0, hangs: int = 1) -> bool:
+            hanging.begin(hangs)
+            life = Life(
+                config,
+                [],
+                kill_at=kill_at,
+                receivers_for=lambda life, config: senders(life, config, hanging),
+            )
+            killed = life.play(steps)
+            assert killed or hangs > 1 or "queued" not in life.log[-1], life.log[-1]
+            return killed
+
         directory.mkdir()
-        mails: list[bytes] = []
-        server_side = Flapping(answers)
-        assert not Life(config, mails, receivers_for=senders).play(story.before)
+        assert not live(story.before)
         directory.rename(base)
-        for at in range(1, MAX_STEPS, every):
+        done, at = 0, 1
+        while done < kills:
+            assert at < MAX_STEPS, "the sweep does not end"
             shutil.copytree(base, directory)
-            server_side = Flapping(answers)
-            killed = Life(config, mails, kill_at=at, receivers_for=senders).play(story.during)
-            assert not Life(config, mails, receivers_for=senders).play(story.after)
-            judge(server_side, story, at)
+            server_side = Flapping(answers, done)
+            hanging.taken.clear()
+            killed = live(story.during, at, hangs=MAX_STEPS)
+            assert not live(story.after)
+            judge({**server_side.taken, "/hung": hanging.taken}, story, at)
             shutil.rmtree(directory)
+            done += killed
             if not killed:
                 assert at > 5, "there is nothing to be killed in"
-                return
-    pytest.fail("the sweep does not end")
+            at = at + apart if killed else 1
 
 
-def judge(server_side: Flapping, story: Story, at: int) -> None:
+def senders(life: Life, config: Config, hanging: Hanging) -> Receivers:
+    """Return the receivers of a life."""
+    return Receivers(
+        {
+            each.name: MessageReceiver(DocumentFormat(each.name), Sender(life, each, hanging), "")
+            for each in config.notify
+        },
+        {},
+    )
+
+
+def judge(by_path: dict[str, list[dict[str, Any]]], story: Story, at: int) -> None:
     """Check that each receiver has the incident, and that repeats are the same."""
-    for path, taken in server_side.taken.items():
+    for path, taken in by_path.items():
         told = any(story.words in json.dumps(each) for each in taken)
         assert told, f"killed at step {at}: {path}: lost"
         by_id: dict[str, set[str]] = {}
         for each in taken:
             by_id.setdefault(each["id"], set()).add(json.dumps(each))
         assert all(len(same) == 1 for same in by_id.values()), f"killed at step {at}: {path}"
-    counts = Counter(each["id"] for each in server_side.taken["/steady"])
+    counts = Counter(each["id"] for each in by_path["/steady"])
     assert sum(counts.values()) - len(counts) <= 1, f"killed at step {at}: it came again"
 
 
