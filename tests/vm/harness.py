@@ -46,7 +46,8 @@ BASE = ("packaging/requirements-build.txt", "packaging/requirements.txt")
 BASE += ("tests/vm/build_image.sh", "tests/vm/guest", "tests/vm/guest_init")
 """What the machine is made of, below the repository."""
 INSTALLED = ("LICENSE", "Makefile", "README.md", "collectors", "daemon", "packaging", "rules")
-INSTALLED += ("pyproject.toml", "setup.cfg", "systemd", "tests/vm/install_image.sh")
+INSTALLER = ("tests/vm/install_image.sh",)
+INSTALLED += ("pyproject.toml", "setup.cfg", "systemd", *INSTALLER)
 """And what is installed in it."""
 PROGRAMS = ("mke2fs", "mmdebstrap", "qemu-system-x86_64", "setpriv", "xz", "zstd")
 HOST_ADDRESS = "10.0.2.2"
@@ -114,7 +115,17 @@ class Result:
     stderr: str
 
 
-def image() -> Path:
+class Content(enum.StrEnum):
+    """What is in the guest beyond the distribution's base; its value is for install_image.sh."""
+
+    IOWARDEN = "iowarden"
+    """What 'make install' installs."""
+    DEPENDENCIES = "dependencies"
+    """What apt takes from the distribution for the Debian package, and a mail server."""
+    NOTHING = "nothing"
+
+
+def image(content: Content = Content.IOWARDEN) -> Path:
     """Return the guest's root disk, its kernel beside it; built anew when its sources have changed.
 
     Errors: UnavailableError.
@@ -126,11 +137,11 @@ def image() -> Path:
             f"VM: expected the programs {', '.join(PROGRAMS)}, got no {', '.join(missing)};"
             " install the section 'vm' of 'packaging/system-packages.txt'"
         )
-    return _image()
+    return _image(content)
 
 
 @functools.cache
-def _image() -> Path:
+def _image(content: Content) -> Path:
     """Return the root disk of what the sources are now; they may be edited while the tests run."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     with (IMAGES / "lock").open("w") as lock:
@@ -142,12 +153,13 @@ def _image() -> Path:
             with _building() as building:
                 _make("build_image.sh", SUITE, building)
                 Path(building).rename(base)
-        root = base / f"root-{_digest(INSTALLED)}.ext4"
+        sources = INSTALLED if content is Content.IOWARDEN else INSTALLER
+        root = base / f"{content}-{_digest(sources)}.ext4"
         if not root.exists():
-            for stale in base.glob("root-*"):
+            for stale in base.glob(f"{content}-*"):
                 stale.unlink()
             with _building() as building:
-                _make("install_image.sh", base, f"{building}/root.ext4")
+                _make("install_image.sh", base, f"{building}/root.ext4", content)
                 Path(building, "root.ext4").rename(root)
     return root
 
@@ -239,9 +251,10 @@ class VM:
         self,
         disks: Iterable[Disk] = (),
         memory_mebibytes: int = 1024,
+        content: Content = Content.IOWARDEN,
     ) -> None:
         """Start nothing yet. Errors: UnavailableError."""
-        self._root = image()
+        self._root = image(content)
         self._disks = tuple(disks)
         self._memory_mebibytes = memory_mebibytes
         self._commands: dict[int, Command] = {}
