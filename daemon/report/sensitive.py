@@ -36,6 +36,8 @@ _DEVICE = re.compile(
 )
 _SYSTEM = ("/usr/", "/lib", "/bin/", "/sbin/", "/proc/", "/sys/", "/etc/", "/run/", "/boot/")
 """Directories whose files every machine has."""
+_CONTROLLER = re.compile(r"/c(?:\d+|all)(?:/[a-z]{1,4}\d*)*")
+"""An object of storcli and tw_cli: '/c0/p1', '/c0/eall/sall'."""
 HOST_FILES = re.compile(r"/(?:hostname|domainname|mailname)$")
 """Files whose content is a name of the host."""
 _NAMED_FILES = re.compile(
@@ -155,7 +157,7 @@ class Sensitive:
 
     def path(self, path: str) -> None:
         """Take the names in a path."""
-        if path.startswith(_SYSTEM):
+        if path.startswith(_SYSTEM) or _CONTROLLER.fullmatch(path):
             return
         for part in path.split("/"):
             plain = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), part)
@@ -189,7 +191,11 @@ class Sensitive:
         for found in _PATH.finditer(text):
             self.path(found[0])
         if "/.probe/" in path:
-            self.path(path.rpartition("/.probe/")[2].replace("!", "/").partition("/")[2])
+            request = path.rpartition("/.probe/")[2].replace("!", "/")
+            # A program's arguments have no blanks; what they name on a controller is no file.
+            places = request.split(" ") if request.startswith("run ") else [request]
+            for place in places:
+                self.path(place[place.find("/") :] if "/" in place else "")
         for found in _PROPERTIES.finditer(text):
             self._take(found[1], WordKind.IDENTIFIER)
         for found in _LABELS.finditer(text):

@@ -131,6 +131,7 @@ FILES: dict[str, str | bytes] = {
     "/.probe/run storcli64 !c0 show": (
         "VD LIST :\\n0/0   RAID5 Optl  RW     Yes     RAWBD -   ON  1.0 TB accountvd \\n"
     ),
+    "/.probe/run storcli64 !c0!eall!sall show all": "Drive /c0/e252/s0 :\\nSN = S3Z9NB0K\\n",
     "/.probe/run cli64 vsf info": (
         "  # Name             Raid Name       Level   Capacity Ch/Id/Lun  State\n"
         "  1 booksvol         booksset        Raid6   4000.0GB 00/00/00   Normal\n"
@@ -260,6 +261,7 @@ def test_what_helps_to_find_a_bug_is_still_there(machine: str, tmp_path: Path) -
     volumes = found[f"{first}/.probe/run cli64 vsf info"].decode().splitlines()
     assert [volumes[1].index(word) for word in ("Raid6", "Normal")] == [37, 65]  # as before
     assert b"fuse.lxcfs lxcfs" in found[f"{first}/proc/1/mountinfo"]
+    assert f"{first}/.probe/run storcli64 !c0!eall!sall show all" in found  # as replay requests it
     assert b"9650SE-8LPML" in found[f"{first}/.probe/run tw_cli !c0 show"]
     assert found[f"{top}/CONTENTS"].decode() == contents
     assert "host names" in contents
