@@ -152,7 +152,8 @@ class _Reduced:
                 texts = (*texts, *_named(alert))
             else:
                 times = "" if alert.count == 1 else f" ({alert.count} times)"
-                texts = (*texts, ("summary", f"{row.meaning}{times}"), ("advice", row.advice))
+                known = (("description", row.effect), ("advice", row.advice))
+                texts = (*texts, ("summary", f"{row.meaning}{times}"), *known)
             return replace(alert, annotations=texts, unknown_reason="")
         plain = self.own.get(alert.key, alert)
         if alert.name in hung.NAMES and plain is alert:

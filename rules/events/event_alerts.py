@@ -116,6 +116,7 @@ def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -
     )
     annotations = {
         "summary": f"{meaning}{times}",
+        "description": row.effect,
         "advice": row.advice,
         hung.TASK: task,
         "evidence": SMART if h.disk else "",

@@ -1,7 +1,7 @@
 """Event table: parse 'events.yaml', find an event's row, and deduplicate events. Pure.
 
-A file has advice texts by name, and groups of rows by kind of event (StorageEvent.kind). Keys that
-a row does not set are taken from its group.
+A file has advice texts by name, by the same names what such an event means (effect), and groups of
+rows by kind of event (StorageEvent.kind). Keys that a row does not set are taken from its group.
 Limits: an event without a row is not dropped: it is a warning that needs attention.
 """
 
@@ -42,7 +42,7 @@ BLAME_SECONDS = 300.0
 """Before an array member becomes faulty, the kernel has retried for a few timeouts of 30 s."""
 _QUARTER_SECONDS = 900
 _MAX_ZONE_SECONDS = 14 * 3600
-_FILE_KEYS = ("advice", "groups")
+_FILE_KEYS = ("advice", "effect", "groups")
 _SHARED_KEYS = ("advice", "condition", "source", "consequence", "sent")
 _GROUP_KEYS = ("name", "events", *_SHARED_KEYS)
 _ROW_KEYS = ("severity", "meaning", "storm", "controller", "ends", *_SHARED_KEYS)
@@ -88,6 +88,8 @@ class EventRule:
     """Kinds of events that it ends, on the same object: until then they last."""
     file: str = ""
     line: int = 0
+    effect: str = ""
+    """What it means for users and data."""
 
     def severity_of(self, event: StorageEvent) -> Severity | None:
         """Return the severity of an event of this row; None: noise."""
@@ -165,6 +167,7 @@ class _TableReader:
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._advice: dict[str, str] = {}
+        self._effects: dict[str, str] = {}
         self._seen: set[str] = set()
         self._ends: list[tuple[yaml.Node, tuple[str, ...]]] = []
 
@@ -177,6 +180,13 @@ class _TableReader:
                     known = ", ".join(f"{{{each}}}" for each in STEPS)
                     message = f"advice: {name}: unknown step {{{step}}}; known are {known}"
                     self._nodes.wrong(start(node), message)
+        effects = (
+            self._nodes.mapping(fields["effect"][1], "effect", None) if "effect" in fields else {}
+        )
+        for name, (key, node) in effects.items():
+            self._effects[name] = self._nodes.string(node, f"effect: {name}")
+            if name not in self._advice:
+                self._nodes.wrong(start(key), f"effect: no text {name!r} under 'advice'")
         groups = self._nodes.sequence(fields["groups"][1], "groups") if "groups" in fields else []
         return [row for group in groups for row in self._group(group)]
 
@@ -240,6 +250,7 @@ class _TableReader:
             ends,
             self._nodes.file,
             line,
+            self._effects.get(advice, ""),
         )
 
     def check_ends(self, rows: Sequence[EventRule]) -> None:

@@ -30,6 +30,8 @@ def missing(mail: bytes, where: str) -> list[str]:
         faults.append(f"severity and place: {screen[0]}")
     if where and where.partition(" ")[0] not in str(message["Subject"]):
         faults.append(f"place: {message['Subject']}")
+    if severity in {"WARNING", "CRITICAL"} and not _meaning(screen):
+        faults.append("what it means")
     if "WHAT TO DO" not in screen[:-1]:
         faults.append("the first line of advice")
     if len(str(message["Subject"])) > SUBJECT_COLUMNS:
@@ -39,6 +41,12 @@ def missing(mail: bytes, where: str) -> list[str]:
     prose = "\n".join(line for line in lines if "iowarden query" not in line)
     faults += [f"words: {name}" for name in _METRIC.findall(prose)]
     return faults + [f"each value once: {line}" for line in repeated(lines)]
+
+
+def _meaning(screen: list[str]) -> list[str]:
+    """Return the lines between the head and the advice."""
+    end = screen.index("WHAT TO DO") if "WHAT TO DO" in screen else len(screen)
+    return [line for line in screen[screen.index("") : end] if line]
 
 
 def repeated(lines: list[str]) -> list[str]:

@@ -575,6 +575,18 @@ def stored(number: int, **changes: object) -> OutboxRow:
     )
 
 
+@pytest.mark.parametrize(
+    ("summary", "end"),
+    [
+        ("2 members of md0 have errors in one week (sdb1, sdc1, sdd1, sde1)", "in one week"),
+        ("all members are present again; was: array md0 runs without one", "present again"),
+    ],
+)
+def test_a_subject_does_not_end_within_brackets_or_after_was(summary: str, end: str) -> None:
+    """'... have errors (sdb1' and '...; was' read as if something were broken."""
+    assert subject(replace(NOTICE, summary=summary), "db1.example.com").endswith(end)
+
+
 def test_a_digest_is_read_by_others_as_what_it_is() -> None:
     """A list in order, then each mail unchanged; a mail without text is only listed."""
     rows = [

@@ -75,11 +75,11 @@ def test_no_row_is_of_a_kind_that_nothing_reports(table: EventTable) -> None:
     assert set(table.rows) == known | set(event_correlation.KINDS)
 
 
-def test_what_is_mailed_has_advice_and_its_source(table: EventTable) -> None:
-    """Also what is escalated in a storm."""
+def test_what_is_mailed_has_advice_a_meaning_for_users_and_its_source(table: EventTable) -> None:
+    """Also what is escalated in a storm: 'the kernel disabled a disk' says nothing about data."""
     for row in table.rows.values():
         worst = max(row.severity or INFO, row.storm.severity if row.storm else INFO)
-        assert row.advice or worst < WARNING, row.kind
+        assert (row.advice and row.effect) or worst < WARNING, row.kind
         assert row.source, row.kind
 
 
@@ -343,6 +343,12 @@ def test_what_is_wrong_is_reported_with_its_place(old: str, new: str, error: str
     assert any(one.startswith("'x.yaml':") and error in one for one in caught.value.errors), (
         caught.value.errors
     )
+
+
+def test_an_effect_without_an_advice_of_its_name_is_refused() -> None:
+    """It would never be shown."""
+    with pytest.raises(RuleFileError, match=r":1:10: effect: no text 'disc' under 'advice'"):
+        parse_events_file("effect: {disc: Data are lost.}\n", "events.yaml")
 
 
 def test_a_kind_in_two_groups_is_refused() -> None:
