@@ -30,7 +30,7 @@ def missing(mail: bytes, where: str) -> list[str]:
         faults.append(f"severity and place: {screen[0]}")
     if where and where.partition(" ")[0] not in str(message["Subject"]):
         faults.append(f"place: {message['Subject']}")
-    if severity in {"WARNING", "CRITICAL"} and not _meaning(screen):
+    if ", mail 1, written " in plain and not _meaning(screen):
         faults.append("what it means")
     if "WHAT TO DO" not in screen[:-1]:
         faults.append("the first line of advice")
