@@ -23,7 +23,8 @@ computed and its limits), severity, meaning, expression and threshold. In the te
 stands for a value, and `<device>` for a label's value, that iowarden fills in.
 
 Critical alerts, and those for which programs are blocked, are mailed at once; warnings after 60 s,
-together with others; notice and info are listed in the weekly digest and never mailed alone.
+together with others; notice and info are listed in the weekly digest and never mailed alone
+([when mails come](events-and-incidents.md#when-mails-come)).
 "For" is how long the expression must hold before the alert fires, "keep firing" how long it fires
 after that. A [change of a threshold](rules.md#change-a-shipped-rule) names the alert as `NAME` or
 `NAME/SEVERITY`. `iowarden rules list` shows the rules that are in force on a host."""

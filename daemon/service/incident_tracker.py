@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
 
-UNWATCHED_SECONDS = 60.0
-"""After a gap of this length or more between two ticks, an alert's absence was not observed."""
 _BEGINS = (IncidentChangeKind.OPENED, IncidentChangeKind.ESCALATED, IncidentChangeKind.REOPENED)
 
 
@@ -96,7 +94,7 @@ class IncidentTracker:
         `unwatched_seconds` is the time since the last tick, `running_seconds` since the first one.
         """
         self.install = self.install or secrets.token_hex(6)
-        if unwatched_seconds > UNWATCHED_SECONDS:  # stopped, or starved of the processor
+        if unwatched_seconds > incidents.UNWATCHED_SECONDS:  # stopped, or starved of the processor
             by_key = incidents.unwatched(self.incidents.by_key, now)
             self.incidents = replace(self.incidents, by_key=by_key)
         self.commands.expire_silences(now)

@@ -19,7 +19,7 @@ from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes, due, folding
 from iowarden.rules.incidents.causes import HOST, CauseContext
-from iowarden.rules.incidents.members import refreshed, vouched, with_known_value
+from iowarden.rules.incidents.members import keeping_open, refreshed, vouched, with_known_value
 from iowarden.rules.incidents.model import (
     DueNotice,
     Incident,
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
     from iowarden.rules.incidents.silences import Acknowledgement
     from iowarden.rules.topology.device_identity import Identity
+
+UNWATCHED_SECONDS = 60.0
+"""After a gap of this length or more between two ticks, an alert's absence was not observed."""
 
 
 def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
@@ -167,14 +170,21 @@ def replacing(
 
 
 def unwatched(by_key: Mapping[str, Incident], now: float) -> dict[str, Incident]:
-    """Return incidents after a time without monitoring.
+    """Return incidents after a time without monitoring, e.g. a restart.
 
-    What was not reported as resolved counts as unchanged until now.
+    What was not reported as resolved counts as unchanged until now. What ended less than a minute
+    ago did: the time without monitoring was shorter.
     """
+
+    def still(incident: Incident) -> bool:
+        holding = keeping_open(incident.members) if incident.firing else []
+        recent = 0.0 <= now - incident.active_seconds < UNWATCHED_SECONDS
+        if recent and all(m.absent_seconds is not None for m in holding):
+            return False
+        return incident.firing or incident.awaits_all_clear
+
     return {
-        key: replace(incident, active_seconds=now)
-        if incident.firing or incident.awaits_all_clear
-        else incident
+        key: replace(incident, active_seconds=now) if still(incident) else incident
         for key, incident in by_key.items()
     }
 

@@ -59,7 +59,7 @@ def refreshed(
         key=lambda m: m.cleared_seconds or 0.0,
     )
     members = [*over[-MAX_CLEARED:], *active]
-    holding = _keeping_open(members)
+    holding = keeping_open(members)
     if not holding:
         ends = [m.absent_seconds for m in active if m.count and m.absent_seconds is not None]
         last = max([incident.active_seconds, *ends])
@@ -114,7 +114,7 @@ def event_alerts(incidents: Iterable[Incident]) -> list[Alert]:
     ]
 
 
-def _keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
+def keeping_open(members: Iterable[IncidentMember]) -> list[IncidentMember]:
     """Return the members that keep an incident open.
 
     A count of events in a window lasts longer than their fault: while a lasting member has or had

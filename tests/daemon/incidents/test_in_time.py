@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.database import MB, Database
 from support.host import Host
-from support.live import parsed, watched
+from support.live import parsed, text, watched
 from support.program import recorded
 from support.storage_incidents import FakeMachine
 
@@ -119,6 +120,22 @@ def test_a_stall_that_drains_has_its_resolved_mail_a_minute_after_it(tmp_path: P
         live.waiting = ()
         mail = next_mail(host, 75)
     assert "[OK]" in str(mail["Subject"])
+
+
+def test_a_restart_does_not_move_the_end_of_a_hang(tmp_path: Path) -> None:
+    """The disk answers again after 50 s, the service restarts half a minute later."""
+    live = Database(tmp_path)
+    with watched(tmp_path, live) as host:
+        live.rates["sdb"] = MB
+        host.wait(60)
+        live.rates["sdb"], live.in_flight["sdb"] = 0, 7
+        assert len(host.wait(50)) == 2
+        live.rates["sdb"], live.in_flight["sdb"] = MB, 0
+        assert host.wait(30) == []
+        host.restart()
+        mail = next_mail(host, 45)
+    assert "[OK]" in str(mail["Subject"])
+    assert re.search(r"Resolved after (4[5-9]|5[0-5]) s", text(mail))
 
 
 @pytest.mark.parametrize(

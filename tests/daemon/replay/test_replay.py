@@ -78,7 +78,7 @@ def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: C
         "incidents: [{at: 22s, severity: warning, state: opened}]\n"
         "mails:\n"
         "  - {at: 1m22s, subject: writes stalled, text: ['; 703 MiB at', 'speed, sda: ']}\n"
-        "  - {at: 11m30s, subject: 'OK. .* was: writes stalled'}\n"
+        "  - {at: 2m30s, subject: 'OK. .* was: writes stalled'}\n"
     )
     status = main(["replay", feed.packed(), "--expect", str(expected)])
     assert status == 0, capsys.readouterr().out

@@ -167,6 +167,14 @@ def test_a_warning_waits_a_minute_for_others() -> None:
     assert host.run(HOUR, STALL) == []
 
 
+def test_a_warning_of_a_users_rule_that_is_urgent_is_reported_at_once() -> None:
+    """Its annotation decides, and its end is reported after a minute."""
+    scratch = replace(alert("ScratchGone"), annotations=(("urgent", "true"),))
+    host = FakeMachine()
+    assert host.run(5, scratch) == ["opened"]
+    assert host.run(75) == ["resolved"]
+
+
 def test_critical_is_reported_at_once() -> None:
     """A dying disk does not wait a minute."""
     assert FakeMachine().run(5, WORSE) == ["opened"]
