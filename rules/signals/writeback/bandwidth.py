@@ -76,10 +76,11 @@ def forecast(
 ) -> Forecasts:
     """Return the forecasts of the last 10 s.
 
-    A sample without any rate discards them: what follows must persist for 10 s again.
+    A sample without any rate discards them: what follows must persist for 10 s again. They do not
+    begin while a busy device completes nothing: a spinning disk may have to spin up first.
     """
     rates = bandwidth_now(history, amplification)
-    if not rates:
+    if not rates or not (forecasts or all(rates.values())):
         return ()
     now = history.snapshots[-1].at_seconds
     drain = drain_seconds(backlog, math.fsum(rates.values()))
@@ -91,7 +92,7 @@ def forecast(
 def forecast_samples(forecasts: Forecasts, history: LeafHistory) -> list[Sample]:
     """Return the minimum of the forecasts of 10 s; nothing before they span 10 s.
 
-    Nor before a leaf device has been busy for 20 s: a spinning disk may have to spin up first.
+    Nor before a leaf device has been busy for 20 s.
     """
     if not forecasts or forecasts[-1][0] - forecasts[0][0] < SHORTEST_SECONDS - 1.5:
         return []

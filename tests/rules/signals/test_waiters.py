@@ -141,6 +141,37 @@ def test_a_writer_whose_bytes_nobody_may_read_is_a_writer(machine: Simulation) -
     assert machine.host.names("warning") == set()
 
 
+@pytest.mark.parametrize(("spin_up", "expected"), [(18, {"false"}), (0, {"false", "true"})])
+def test_a_disk_that_spins_up_under_a_copy_is_no_urgent_stall(
+    spin_up: int, expected: set[str]
+) -> None:
+    """3 GB are queued at once, others wait; it takes 18 s to spin up, then writes 90 MB/s.
+
+    Another disk writes 1 MB/s of logs. One that was awake and writes 8 MB/s has no such excuse.
+    """
+    machine = Simulation()
+    machine.add_disk("sda", "S1")
+    machine.add_disk("sdb", "S2")
+    machine.run(30)
+    tasks = (*DD, task(900, "jbd2_log_wait_commit", command="smtpd"))
+    found = BlockedTasks(tasks, len(tasks))
+    machine.memory.write({"/.probe/tasks": json.dumps(to_json(found))})
+    seen: set[str] = set()
+    for second in range(45):
+        written = (0 if second < spin_up else 90_000_000) if spin_up else 8_000_000
+        machine.run(
+            1,
+            queued=3_000_000_000,
+            threshold=3_200_000_000,
+            background=1_600_000_000,
+            blocked=4,
+            writes={"sda": written, "sdb": 1_000_000},
+            in_flight={"sda": 9, "sdb": 1},
+        )
+        seen |= set(urgent(machine))
+    assert seen == expected
+
+
 def test_without_a_probe_a_stall_is_reported_and_not_urgent(machine: Simulation) -> None:
     """The waiting tasks are unknown: three blocked tasks are a warning, as without a probe."""
     machine.run(30, queued=QUEUED, blocked=3, writes={"sda": SLOW}, in_flight={"sda": 9})
