@@ -41,6 +41,8 @@ DOORS = {
     "subprocess": None,
 }
 """Modules that one file only may import; None: whichever, but one."""
+APART = "daemon/failure.py"
+"""A program of its own, beside the service: it runs 'journalctl' and 'sendmail'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ def side_doors(modules: list[Module]) -> list[str]:
         users = [each.path for each in modules if name in roots(each.tree)]
         if door is not None:
             faults += [f"{path}: '{name}' belongs to '{door}'" for path in users if path != door]
-        elif len(users) > 1:
+        users = [path for path in users if path != APART]
+        if door is None and len(users) > 1:
             faults.append(f"'{name}' has {len(users)} doors: {', '.join(users)}")
     return faults
 
@@ -366,6 +369,7 @@ daemon.report: storage
 daemon.cli: check clock config control duration http installation journal json_codec locate mlock
     notify page polling probe_client process_metrics receivers replay report sanitize service setup
     storage terminal trace trace_client transition_log
+daemon.failure: cli config notify sanitize
 daemon.reference: check cli config control http installation metric_labels metrics process_metrics
     service storage
     trace

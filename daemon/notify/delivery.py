@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.notify.channel import Channel, MessageSender
 from iowarden.daemon.notify.outbox import COMMIT_WAIT_SECONDS
+from iowarden.daemon.notify.routes import DOCUMENT
 from iowarden.daemon.storage.state_db import MAIL, Committed, OutboxRow, StateChanges
 
 if TYPE_CHECKING:
@@ -67,12 +68,12 @@ class Delivery:
         log: TransitionLog,
         receivers: Receivers | None = None,
         present: Callable[[float], PresentState | None] | None = None,
-        encode: Callable[[RouteState], Mapping[str, str]] | None = None,
+        encode: Callable[[RouteState], str] | None = None,
     ) -> None:
         """Start with empty outboxes; without a `sender` mails are disabled.
 
         `present` returns what state receivers are sent, None while that is not known. `encode`
-        returns the documents of state.db for what servers refused.
+        returns the text of a document of state.db.
         """
         self._encode = encode
         self._encoded_changes: int | None = None
@@ -286,6 +287,11 @@ class Delivery:
             if batch.add or batch.remove or each.name == MAIL:
                 self._write(batch)
 
+    def retry(self, now: float) -> None:
+        """Retry what mail servers refused: somebody has tested that they accept mail."""
+        self._channels[MAIL].outbox.routes.open_all(now)
+        self._write(StateChanges(self._commits + 1))
+
     def oldest_unsent_seconds(self, now: float) -> float:
         """Return how long the oldest notification has waited, or 0."""
         ages = [each.outbox.oldest_unsent_seconds(now) or 0.0 for each in self._active()]
@@ -330,5 +336,5 @@ class Delivery:
         changes = self._channels[MAIL].outbox.routes.changes
         if self._encode is not None and self._encoded_changes not in (None, changes):
             self._encoded_changes = changes
-            batch = replace(batch, put={**batch.put, **self._encode(self.routes)})
+            batch = replace(batch, put={**batch.put, DOCUMENT: self._encode(self.routes)})
         self._state.commit(batch)

@@ -18,6 +18,8 @@ from iowarden.daemon.notify.refusal import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+DOCUMENT = "mail_routes"
+"""Name of the document of state.db."""
 NEVER = float("inf")
 ANYTIME = float("-inf")
 ALL = ""

@@ -113,6 +113,11 @@ def test_mail(
     yield from _delivery(settings)(OutboundMail(name, recipients, data))
 
 
+def send_once(settings: MailSettings, mail: OutboundMail) -> SendResult:
+    """Make one attempt now; return its result."""
+    return _result(_delivery(settings)(mail))
+
+
 def _delivery(
     settings: MailSettings | MaildirSettings,
 ) -> Callable[[OutboundMail], Attempt]:

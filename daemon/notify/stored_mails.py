@@ -12,7 +12,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import json_codec
 from iowarden.daemon.control import documents
@@ -38,33 +38,38 @@ _PATIENCE_SECONDS = 5.0
 """How long an answer waits for the Maildir, whose disk may hang."""
 
 
+class WaitingMails(Protocol):
+    """The outbox of mails; as delivery.Delivery."""
+
+    def rows(self) -> tuple[OutboxRow, ...]:
+        """Return the mails."""
+
+    def waits(self, now: float, realtime: Callable[[float], float]) -> Mapping[str, MailWait]:
+        """Return by ID why each mail waits, and the Unix time of the next attempt."""
+
+    def retry(self, now: float) -> None:
+        """Retry what mail servers refused."""
+
+
 class StoredMails:
     """Answers the commands of the control socket; the Maildir is read in a thread."""
 
     def __init__(
-        self,
-        rows: Callable[[], Iterable[OutboxRow]],
-        directory: str,
-        waits: Callable[[float], Mapping[str, MailWait]] = lambda _: {},
-        retry: Callable[[float], object] = lambda _: None,
+        self, mails: WaitingMails, directory: str, realtime: Callable[[float], float]
     ) -> None:
-        """`rows` returns the outbox; `directory` is the Maildir, which need not exist.
-
-        `waits` returns by ID why each mail waits, in Unix time; `retry` tries refused mails now.
-        """
-        self._rows = rows
-        self._waits = waits
-        self._retry = retry
+        """`directory` is the Maildir, which need not exist; `realtime` returns Unix times."""
+        self._mails = mails
+        self._realtime = realtime
         self._directory = directory
         self._reading = threading.Lock()
 
     def answer(self, command: ControlCommand, now: float) -> None:
         """Execute a command; its reply comes later."""
         if command.name == "mail retry":
-            self._retry(now)
+            self._mails.retry(now)
             command.reply({"answer": {}})
             return
-        rows, waits = tuple(self._rows()), self._waits(now)
+        rows, waits = tuple(self._mails.rows()), self._mails.waits(now, self._realtime)
         try:
             made = (
                 listed

@@ -26,7 +26,6 @@ from iowarden.daemon.service import (
     sample_persistence,
     scan_runner,
     selftest_runner,
-    stored_documents,
 )
 from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
@@ -41,7 +40,7 @@ from iowarden.daemon.service.probe_watch import ProbeWatch
 from iowarden.daemon.service.reload import Reloader
 from iowarden.daemon.service.sample_persistence import SamplePersistence
 from iowarden.daemon.service.situation import IncidentContext
-from iowarden.daemon.service.stored_documents import SCHEMA, Schema
+from iowarden.daemon.service.stored_documents import SCHEMA, Schema, encode
 from iowarden.daemon.service.summaries import Summaries
 from iowarden.daemon.storage.history_db import SamplesLoaded, Written
 from iowarden.daemon.storage.state_db import Committed, Noted, StateLoaded, Texts
@@ -176,18 +175,10 @@ class Service:
             log.follow = parts.control.publish
         receivers = None if parts.receivers_for is None else parts.receivers_for(parts.config)
         self._mails = delivery.Delivery(
-            parts.state,
-            parts.sender,
-            log,
-            receivers,
-            self._present,
-            lambda routes: {"mail_routes": stored_documents.encode(routes)},
+            parts.state, parts.sender, log, receivers, self._present, encode
         )
         self._stored_mails = stored_mails.StoredMails(
-            self._mails.rows,
-            str(Path(parts.config.state_directory) / "Maildir"),
-            lambda now: self._mails.waits(now, clock.realtime),
-            lambda now: self._mails.retry_refused(recipients(self._config()), now),
+            self._mails, str(Path(parts.config.state_directory) / "Maildir"), clock.realtime
         )
         self._sample_persistence = SamplePersistence(parts.history, engine, log)
         self.health = ServiceHealth(engine, clock, log, parts.notify)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import socket
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.smtp import smtp_server
 
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.cli.mail_command import test_notice as make_notice
@@ -16,6 +20,9 @@ from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.notify import delivery, maildir, stored_mails
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.message import render
+from iowarden.daemon.notify.outbox import MailWait, Outbox
+from iowarden.daemon.notify.refusal import Fault
+from iowarden.daemon.notify.routes import ALL
 from iowarden.daemon.storage import state_db
 from iowarden.daemon.storage.state_db import OutboxRow, StateChanges, StateDatabase
 from iowarden.daemon.transition_log import TransitionLog
@@ -139,11 +146,62 @@ def test_deleted_mails_are_logged_and_counted(tmp_path: Path) -> None:
 # --- list and show
 
 
+class Waiting(Outbox):
+    """One mail in the outbox, which a server refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        now = time.time()
+        self.restore([replace(row(0), created_realtime_seconds=now)], now)
+
+    def waits(self, now: float, realtime: object = None) -> dict[str, MailWait]:
+        """Return why it waits."""
+        return super().waits(now)
+
+    def retry(self, now: float) -> None:
+        """Retry it."""
+        self.routes.open_all(now)
+
+
+def test_a_refused_mail_is_listed_with_its_reason_and_its_next_attempt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then a successful test mail has the service retry it at once."""
+    waiting, now = Waiting(), time.time()
+    waiting.routes.refused("", ALL, Fault.LOGIN, "mail: 'mx1:587': AUTH: 535 no", now)
+    stored = stored_mails.StoredMails(waiting, str(tmp_path), float)
+    control = control_socket.Control(
+        listen.bind(path := str(tmp_path / listen.FILE_NAME)),
+        lambda command: stored.answer(command, now),
+        lambda _: None,
+        remove=path,
+    )
+    try:
+        assert main(["mail", "list", "--state-directory", str(tmp_path)]) == 0
+        line = capsys.readouterr().out.splitlines()[-1]
+        assert re.search(r"in 1[45] min", line)
+        assert "AUTH: 535 no" in line
+        assert main(["mail", "show", name(0), "--state-directory", str(tmp_path)]) == 0
+        shown = capsys.readouterr().out
+        assert re.search(r"Next attempt: in 1[45] min", shown)
+        assert "Waits because: refused for ops@db1 (1 attempt): mail: 'mx1:587': AUTH" in shown
+        config = tmp_path / "iowarden.yaml"
+        with smtp_server() as (port, answers):
+            config.write_text(f"mail: {{server: 127.0.0.1, port: {port}, to: a@x}}\n")
+            words = ["test-mail", "--config", str(config), "--state-directory", str(tmp_path)]
+            assert main(words) == 0
+            answers.next()
+        assert "the service retries the mails that wait" in capsys.readouterr().out
+        assert waiting.next(now) is not None
+    finally:
+        control.close()
+
+
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[queue.SimpleQueue[Any]]:
     """The control socket of a service with one mail in the outbox and one in the Maildir."""
     deliver(tmp_path / "Maildir", mail(1))
-    stored = stored_mails.StoredMails(lambda: [row(0)], str(tmp_path / "Maildir"))
+    stored = stored_mails.StoredMails(Waiting(), str(tmp_path / "Maildir"), float)
     path = str(tmp_path / listen.FILE_NAME)
     control = control_socket.Control(
         listen.bind(path), lambda command: stored.answer(command, 0.0), lambda _: None, remove=path
@@ -216,7 +274,7 @@ def test_a_maildir_that_hangs_does_not_hide_the_outbox(
     hung, go_on = socket.socketpair()
     monkeypatch.setattr(stored_mails, "of_maildir", lambda _: [*hung.recv(1)])
     replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    stored = stored_mails.StoredMails(lambda: [row(0)], str(tmp_path))
+    stored = stored_mails.StoredMails(Waiting(), str(tmp_path), float)
     for _ in range(2):
         stored.answer(control_socket.ControlCommand("mail list", {}, "alice", replies.put), 0.0)
     notes = {replies.get(timeout=DEADLINE_SECONDS)["answer"].note for _ in range(2)}
