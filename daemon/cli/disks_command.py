@@ -21,7 +21,15 @@ from iowarden.daemon.cli.service_client import (
 from iowarden.daemon.control.documents import DiskDetail, DiskHistory, DiskLine, DiskList
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import subcommand
-from iowarden.daemon.terminal.console import print_error, print_json, print_line, show, table_of
+from iowarden.daemon.terminal.console import (
+    BARS,
+    PLAIN_BARS,
+    print_error,
+    print_json,
+    print_line,
+    show,
+    table_of,
+)
 from iowarden.daemon.terminal.times import at_text, since_text, span
 from iowarden.rules.quantity import quantity, size
 
@@ -33,8 +41,6 @@ if TYPE_CHECKING:
     from iowarden.daemon.terminal.console import Columns, Sections
 
 EXIT_STATUS = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
-_BARS = "▁▂▃▄▅▆▇█"
-_PLAIN_BARS = "_.,-=+*#"
 _FINE = ("monitored", "asleep")
 MAX_BARS = 60
 MAX_ROWS = 40
@@ -264,11 +270,11 @@ def sparkline(samples: Sequence[tuple[float, float]], encoding: str | None) -> s
 
     A value is valid until the next. ASCII characters replace bars that the terminal cannot show.
     """
-    bars = _BARS
+    bars = BARS
     try:
         bars.encode(encoding or "ascii")
     except (UnicodeError, LookupError):
-        bars = _PLAIN_BARS
+        bars = PLAIN_BARS
     first, last = samples[0][0], samples[-1][0]
     lowest = min(value for _, value in samples)
     span = max(value for _, value in samples) - lowest

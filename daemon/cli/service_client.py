@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import json
 import os
 import socket
@@ -21,7 +20,7 @@ from iowarden.daemon import json_codec
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.control.roles import OPERATOR_GROUP, VIEWER_GROUP
 from iowarden.daemon.terminal import exit_status
-from iowarden.daemon.terminal.console import print_error, print_json, show
+from iowarden.daemon.terminal.console import encode_all, print_error, print_json, show
 
 if TYPE_CHECKING:
     import argparse
@@ -70,8 +69,7 @@ def take_json(parser: argparse.ArgumentParser) -> None:
 
 def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
     """Run a command; return its exit status, also if the service or the output fails."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # for names that the locale cannot encode
-        sys.stdout.reconfigure(errors="backslashreplace")
+    encode_all()  # also names that the locale cannot encode
     try:
         status = run(arguments)
         sys.stdout.flush()

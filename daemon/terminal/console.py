@@ -8,8 +8,10 @@ escaped before it reaches a terminal.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import dataclasses
+import io
 import shutil
 import sys
 import textwrap
@@ -28,6 +30,30 @@ Columns = Mapping[str, Callable[[Shown], str]]
 """Column title -> function that returns a row's cell."""
 MAX_CELL_CHARACTERS = 100_000
 STYLES = {"critical": "bold red", "warning": "yellow", "unknown": "magenta", "firing": "bold"}
+BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.,-=+*#"
+"""Bars of eight heights, and in ASCII."""
+_PLAIN = {**dict(zip(BARS, PLAIN_BARS, strict=True)), "·": " ", "µ": "u", "°": ""}
+_ENCODABLE = "iowarden.plain"
+
+
+def encode_all() -> None:
+    r"""Have standard output accept every text: what the locale cannot encode is replaced.
+
+    Bars and units by ASCII, other characters by their escape ('\u4e2d').
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        codecs.register_error(_ENCODABLE, _replaced)
+        sys.stdout.reconfigure(errors=_ENCODABLE)
+
+
+def _replaced(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    plain = _PLAIN.get(error.object[error.start])
+    if plain is None:
+        error.end = error.start + 1
+        return codecs.backslashreplace_errors(error)
+    return plain, error.start + 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

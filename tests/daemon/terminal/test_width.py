@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -296,3 +298,16 @@ def test_a_long_command_is_copied_as_a_whole() -> None:
     assert lines[0] == "    smartctl -t long /dev/sda && grep -s \\"
     joined = " ".join(line.strip().removesuffix(" \\") for line in lines)
     assert joined == text.strip()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1"])
+def test_bars_of_a_locale_without_them_are_ascii(
+    monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    """LANG=C on a rescue system: no escapes in place of bars; names keep theirs."""
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
+    console.encode_all()
+    sys.stdout.write("▁▂▃▄▅▆▇█ 5 µs /srv/\u4e2d▁\n")
+    sys.stdout.flush()
+    assert raw.getvalue().decode(encoding).replace("µ", "u") == "_.,-=+*# 5 us /srv/\\u4e2d_\n"
