@@ -143,8 +143,8 @@ def _shortened(summary: str, room: int) -> str:
     return summary[: ends[-1]] if ends and ends[-1] >= room / 2 else shorten(summary, room)
 
 
-_CLAUSE = re.compile(r"(?<!\bwas)[,;:] (?![^(]*\))| (?=\()")
-"""Between clauses of a summary and before brackets, not within them or after 'was'."""
+_CLAUSE = re.compile(r"(?<!\bwas)[,;:] (?![^(]*\))")
+"""Between clauses of a summary, not within brackets or after 'was'."""
 
 
 def _severity(notice: Notice) -> str:

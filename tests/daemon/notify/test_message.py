@@ -578,7 +578,7 @@ def stored(number: int, **changes: object) -> OutboxRow:
 @pytest.mark.parametrize(
     ("summary", "end"),
     [
-        ("2 members of md0 have errors in one week (sdb1, sdc1, sdd1, sde1)", "in one week"),
+        ("2 members of md0 have errors in one week (sdb1, sdc1, sdd1, sde1)", "in one week (..."),
         ("all members are present again; was: array md0 runs without one", "present again"),
     ],
 )
