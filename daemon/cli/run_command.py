@@ -20,7 +20,7 @@ from iowarden.daemon import journal, mlock
 from iowarden.daemon.cli import command, mail_command
 from iowarden.daemon.config.rule_files import LoadedRules, load_events, load_for_service, notes
 from iowarden.daemon.control import control_socket, listen
-from iowarden.daemon.http import http_server, page_access, web_config
+from iowarden.daemon.http import page_access, web_config
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, HttpServer
 from iowarden.daemon.http.page_access import PageAccess
@@ -83,7 +83,6 @@ def _run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"{error}\n")
         return exit_status.FAILED  # not EX_CONFIG: systemd retries
     threading.stack_size(mlock.THREAD_STACK_BYTES)
-    sys.setswitchinterval(http_server.SWITCH_SECONDS)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
     under_systemd = journal.is_journal(sys.stderr.fileno())

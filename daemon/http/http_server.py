@@ -47,9 +47,6 @@ BODY_LIMIT_BYTES = 1024
 """No request needs a body; a small one is read and ignored."""
 OUTPUT_LIMIT_BYTES = 256 * 1024 * 1024
 """Far above any response: waitress buffers larger ones in a file, and a file may hang."""
-SWITCH_SECONDS = 0.0005
-"""For sys.setswitchinterval: a scrape takes the interpreter three times from a thread that computes
-(a turn of the loop, a page), and would wait for 5 ms each time."""
 
 _POLL_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0

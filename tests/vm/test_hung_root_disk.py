@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,8 +53,7 @@ def test_the_alert_leaves_while_the_root_disk_hangs(hung: Watched) -> None:
     levels = [mail["Subject"].partition("]")[0].removeprefix("[") for mail in told]
     assert levels in (["WARNING", "CRITICAL"], ["CRITICAL"]), subjects
     assert all("vda" in mail["Subject"] for mail in told), subjects
-    since = mails[mails.index(told[0]) :]
-    assert len({mail["X-Iowarden-Incident"] for mail in since}) == 1, subjects
+    assert len({mail["X-Iowarden-Incident"] for mail in told}) == 1, subjects
 
 
 def test_the_page_and_the_metrics_answer_while_the_root_disk_hangs(hung: Watched) -> None:
@@ -62,11 +62,11 @@ def test_the_page_and_the_metrics_answer_while_the_root_disk_hangs(hung: Watched
     incident = hung.mail.naming("DeviceHang")[0]["X-Iowarden-Incident"]
     for path in ("/", f"/incident/{incident}", "/drive/%2Fdev%2Fvda"):
         status, text = _read(address, path)
-        assert status == 200, f"{path}: {text}"
-        assert "vda" in text, f"{path}: {text}"
-        assert "no request completed for" in text, f"{path}: {text}"
+        assert status == http.HTTPStatus.OK, f"{path}: {status} {_body(text)}"
+        assert "vda" in text, f"{path}: {_body(text)}"
+        assert "no request completed for" in text, f"{path}: {_body(text)}"
     status, text = _read(address, "/metrics")
-    assert status == 200, text
+    assert status == http.HTTPStatus.OK, text
     hangs = re.findall(r'^iowarden_device_hang_seconds{device="vda"} (.+)$', text, re.MULTILINE)
     assert [float(seconds) >= 30 for seconds in hangs] == [True], hangs
 
@@ -82,13 +82,22 @@ def test_the_same_process_goes_on_when_the_root_disk_answers_again(hung: Watched
 
 
 def _read(address: tuple[str, int], path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(*address, timeout=PAGE_SECONDS)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    finally:
-        connection.close()
+    """Return status and text of a page; a service that is busy is asked again, as it says."""
+    deadline = time.monotonic() + PAGE_SECONDS
+    while True:
+        connection = http.client.HTTPConnection(*address, timeout=PAGE_SECONDS)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            status, text = answer.status, answer.read().decode()
+        finally:
+            connection.close()
+        if status != http.HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+            return status, text
+
+
+def _body(page: str) -> str:
+    return page.partition("<main")[2]
 
 
 def _written(watched: Watched) -> float:
