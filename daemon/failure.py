@@ -65,9 +65,9 @@ def main(
     to = ("root",) if settings is None else recipients(settings)
     mailed = settings is not None and settings.mail.enabled and settings.mail.server is not None
     if settings is not None and not mailed:
-        return _said("no mail server is configured; not mailed")
+        return _reported("no mail server is configured; not mailed")
     if _is_repeated(stamp, "\n".join(reasons), time.time()):
-        return _said("the same reason was mailed within the last hour; not mailed again")
+        return _reported("the same reason was mailed within the last hour; not mailed again")
     message = made(host, to, settings, reasons, _log_lines(environment))
     failed = []
     if settings is not None:
@@ -83,12 +83,14 @@ def main(
             mail = OutboundMail(str(message["Message-ID"]), to, message.as_bytes())
             result = sender.send_once(hurried, mail)
             if result.delivered:
-                return _kept(stamp, "\n".join(reasons), f"mailed to {', '.join(result.delivered)}")
+                return _recorded(
+                    stamp, "\n".join(reasons), f"mailed to {', '.join(result.delivered)}"
+                )
             failed += [result.error, *result.refused.values(), *result.deferred.values()]
     if problem := _by_sendmail(sendmail, message):
         failed.append(problem)
-        return _said("; ".join(filter(None, failed)), status=1)
-    return _kept(stamp, "\n".join(reasons), f"mailed to {', '.join(to)} by '{sendmail}'")
+        return _reported("; ".join(filter(None, failed)), status=1)
+    return _recorded(stamp, "\n".join(reasons), f"mailed to {', '.join(to)} by '{sendmail}'")
 
 
 def read(path: str) -> tuple[Config | None, list[str]]:
@@ -204,19 +206,19 @@ def _is_repeated(stamp: str, text: str, now: float) -> bool:
         return False
 
 
-def _kept(stamp: str, text: str, what: str) -> int:
+def _recorded(stamp: str, text: str, what: str) -> int:
     try:
         Path(stamp).write_text(_digest(text), encoding="ascii")
     except OSError as error:
         what += f"; not recorded, a repetition is mailed as well: {error}"
-    return _said(what)
+    return _reported(what)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def _said(what: str, *, status: int = 0) -> int:
+def _reported(what: str, *, status: int = 0) -> int:
     sys.stderr.write(f"failed start of iowarden: {what}\n")
     return status
 

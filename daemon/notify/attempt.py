@@ -23,7 +23,7 @@ class OutboundMail:
     attempt: int = 1
     """Counts the attempts from 1."""
     server: str = ""
-    """The server to use, by its name in `MessageSender.servers`."""
+    """The name of the server to use."""
     is_other_left: bool = False
     """Whether another server could be tried instead: then this one gets less time."""
 

@@ -288,7 +288,7 @@ class Delivery:
                 self._write(batch)
 
     def retry(self, now: float) -> None:
-        """Retry what mail servers refused: somebody has tested that they accept mail."""
+        """Retry what mail servers refused: a test mail was accepted."""
         self._channels[MAIL].outbox.routes.open_all(now)
         self._write(StateChanges(self._commits + 1))
 

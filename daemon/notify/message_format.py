@@ -1,4 +1,4 @@
-"""Message format: what an outbox needs to know about its messages."""
+"""Message format: the properties of messages that an outbox uses."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SLOW_SECONDS = 2.0
 MAX_DIGEST_BYTES = 1024 * 1024
 """Of the mails in a digest; the others follow in the next one."""
 MAX_SINGLE = 20
-"""If more mails wait, they are sent as a digest at once: nobody reads hundreds."""
+"""If more mails wait, they are sent as a digest at once."""
 PATIENCE_ATTEMPTS = 3
 """For this many failed attempts a mail delays the other mails of its incident."""
 
@@ -54,7 +54,7 @@ class Entry:
     later_seconds: dict[str, float] = field(default_factory=dict)
     """By server: not sent to it before this time, since it deferred this mail."""
     gather: bool = False
-    """Whether it waited because of a refusal that is over: now it is sent in a digest."""
+    """Whether it waited because of a refusal that has ended: now it is sent in a digest."""
     whole: bool | None = None
     """Whether no recipient has received or refused it alone; None: not determined yet."""
 
@@ -87,7 +87,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Flight:
-    """A mail that is being sent: where to, since when, and what was held there before."""
+    """A mail that is being sent: where to, since when, and the holds there before."""
 
     message_id: str
     server: str

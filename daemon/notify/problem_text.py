@@ -27,15 +27,15 @@ def undelivered(
     parts = []
     if final:
         parts.append(
-            f"{_said(final)}; not delivered to {', '.join(final)}, stored in state.db and not"
+            f"{_errors(final)}; not delivered to {', '.join(final)}, stored in state.db and not"
             f" retried before a reload: correct {form.setting}, then 'systemctl reload iowarden'"
         )
     if refused:
-        parts.append(f"{_said(refused)}; not delivered to {', '.join(refused)}, {_next(form)}")
+        parts.append(f"{_errors(refused)}; not delivered to {', '.join(refused)}, {_next(form)}")
         parts[-1] += f" {duration(wait_seconds)}"
     if deferred:
         parts.append(
-            f"{_said(deferred)}; not yet delivered to {', '.join(deferred)}, will be retried"
+            f"{_errors(deferred)}; not yet delivered to {', '.join(deferred)}, will be retried"
         )
     return "; ".join(parts)
 
@@ -57,7 +57,7 @@ def unreachable(form: MessageFormat, error: str) -> str:
     return f"{error}; the {form.noun}s wait in the outbox and are retried at least every 15 min"
 
 
-def _said(errors: Mapping[str, str]) -> str:
+def _errors(errors: Mapping[str, str]) -> str:
     return "; ".join(dict.fromkeys(errors.values()))
 
 

@@ -149,10 +149,9 @@ def test_deleted_mails_are_logged_and_counted(tmp_path: Path) -> None:
 class Waiting(Outbox):
     """One mail in the outbox, which a server refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, created_seconds: float = 1_700_000_000.0) -> None:
         super().__init__()
-        now = time.time()
-        self.restore([replace(row(0), created_realtime_seconds=now)], now)
+        self.restore([replace(row(0), created_realtime_seconds=created_seconds)], created_seconds)
 
     def waits(self, now: float, realtime: object = None) -> dict[str, MailWait]:
         """Return why it waits."""
@@ -167,7 +166,8 @@ def test_a_refused_mail_is_listed_with_its_reason_and_its_next_attempt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Then a successful test mail has the service retry it at once."""
-    waiting, now = Waiting(), time.time()
+    now = time.time()
+    waiting = Waiting(now)
     waiting.routes.refused("", ALL, Fault.LOGIN, "mail: 'mx1:587': AUTH: 535 no", now)
     stored = stored_mails.StoredMails(waiting, str(tmp_path), float)
     control = control_socket.Control(
