@@ -348,9 +348,9 @@ daemon.storage: clock control
 daemon.terminal: clock control duration sanitize
 daemon.probe_client: installation probe
 daemon.transition_log: control journal probe storage
-daemon.views: control probe storage
 daemon.metrics: probe_client
 daemon.metric_labels: -
+daemon.views: control metric_labels metrics process_metrics storage
 daemon.alert_info: metrics sanitize
 daemon.trace_client: control json_codec probe_client sanitize trace
 daemon.config: duration metric_labels metrics

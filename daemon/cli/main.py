@@ -26,7 +26,7 @@ MODULES = {
     "setup_command": ("setup",),
     "check_command": ("check", "config"),
     "explain_command": ("explain",),
-    "status_command": ("status", "silence", "ack", "query", "advise", "log-level"),
+    "status_command": ("status", "silence", "ack", "query", "metrics", "advise", "log-level"),
     "events_command": ("events", "incident"),
     "disks_command": ("monitoring", "disk"),
     "selftest_command": ("selftest",),

@@ -19,6 +19,7 @@ from iowarden.daemon.control.documents import (
     AddSilence,
     IncidentLine,
     LogLevelLine,
+    MetricList,
     Result,
     SetLogLevel,
     SilenceLine,
@@ -30,7 +31,7 @@ from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.terminal import columns
 from iowarden.daemon.terminal.arguments import duration, subcommand, time_to_come
 from iowarden.daemon.terminal.columns import matchers_text, quoted
-from iowarden.daemon.terminal.console import print_json, print_line, table_of, watch
+from iowarden.daemon.terminal.console import print_error, print_json, print_line, table_of, watch
 from iowarden.daemon.terminal.times import at_text, since_text, span
 from iowarden.rules.quantity import quantity
 from iowarden.rules.rulefile.renamed_names import renamed_in
@@ -39,11 +40,12 @@ if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.control.documents import (
         MailLine,
+        MetricLine,
         ProbeLine,
         SignalEffect,
         TuningFinding,
     )
-    from iowarden.daemon.terminal.console import Sections
+    from iowarden.daemon.terminal.console import Columns, Sections
 
 DEFAULT_FOR = "2h"
 WATCH_SECONDS = 2.0
@@ -107,6 +109,15 @@ def add_commands(add: Add) -> None:
     words = "evaluate a PromQL expression now"
     query = command_of(add("query", _query, words), _query, data=True)
     query.add_argument("expression", metavar="EXPR", help="PromQL, the part that rules can use")
+    words = "show metrics: name, type, unit, labels, and values here or why there are none"
+    named = command_of(add("metrics", _metrics, words), _metrics, data=True)
+    named.add_argument(
+        "pattern",
+        nargs="?",
+        default="iowarden_",
+        metavar="PATTERN",
+        help="part of a name, or a pattern with * and ?; default: all of iowarden's own",
+    )
     words = "log more or less for a time, without a restart; then as configured again"
     level = command_of(add("log-level", _log_level, words), _log_level)
     level.add_argument("level", choices=LEVELS, help="least severe messages that are logged")
@@ -213,9 +224,43 @@ def _query(arguments: argparse.Namespace) -> int:
         print_line(f"{_metric(sample.labels)} {sample.value}".strip())
     for text in renamed_in(arguments.expression):
         sys.stderr.write(f"note: {text}\n")
+    if result.note:
+        print_error(f"note: {result.note}")
     if not result.samples:
         sys.stderr.write("the result is empty\n")
     return 0
+
+
+def _metrics(arguments: argparse.Namespace) -> int:
+    return show_answer(
+        arguments, "metrics", MetricList, _metric_sections, {"pattern": arguments.pattern}
+    )
+
+
+def _metric_sections(found: MetricList) -> Sections:
+    if not any(each.samples or each.reason for each in found.metrics) or len(found.metrics) > 10:
+        fields: Columns[MetricLine] = {
+            "metric": lambda each: each.name,
+            "type": lambda each: each.type,
+            "unit": lambda each: each.unit or "-",
+            "labels": lambda each: ", ".join(each.labels) or "-",
+            "series": lambda each: str(each.series),
+        }
+        hint = "values, meaning and why there are none: iowarden metrics NAME"
+        return [*table_of("metrics", found.metrics, fields), hint]
+    sections: Sections = []
+    for each in found.metrics:
+        labels = f", by {', '.join(each.labels)}" if each.labels else ""
+        kind = " ".join(filter(None, (each.type, f"in {each.unit}" if each.unit else "")))
+        sections += [f"{each.name}: {kind}{labels}"]
+        sections += [f"  {each.help}"] if each.help else []
+        sections += [f"  {_metric(sample.labels)} {sample.value}" for sample in each.samples]
+        if each.series > len(each.samples):
+            more = each.series - len(each.samples)
+            sections.append(f"  and {more} more: iowarden query '{each.name}'")
+        if each.reason:
+            sections.append(f"  no value here: {each.reason}")
+    return sections
 
 
 # --- showing

@@ -417,6 +417,35 @@ class Result:
     at_seconds: float = 0.0
     kind: str = "vector"
     samples: tuple[ResultSample, ...] = ()
+    note: str = ""
+    """Names without series and names like them; a range that is not recorded for so long yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricLine:
+    """A metric family: what it is, and its samples here or the reason why there is none."""
+
+    name: str = ""
+    type: str = ""
+    """'counter' or 'gauge'; 'unknown' for another exporter's."""
+    unit: str = ""
+    """'' for a number, a state or 1."""
+    labels: tuple[str, ...] = ()
+    help: str = ""
+    collectors: tuple[str, ...] = ()
+    """What it is read or computed from; empty: iowarden itself."""
+    series: int = 0
+    samples: tuple[ResultSample, ...] = ()
+    """The first ones; none if many metrics were asked for."""
+    reason: str = ""
+    """Why it has no series here."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricList:
+    """The metrics whose name matches."""
+
+    metrics: tuple[MetricLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ there were roles, it was the group of the control socket."""
 
 QUERIES = frozenset(
     {
-        *("status", "silence list", "events", "query", "incident list", "incident show"),
+        *("status", "silence list", "events", "query", "metrics"),
+        *("incident list", "incident show"),
         *("advise", "monitoring", "disk show", "disk history", "selftest status", "scan status"),
         *("mail list", "mail show"),
     }

@@ -42,6 +42,7 @@ DOCUMENTS: Mapping[str, type] = {
     "advise": documents.TuningAdvice,
     "silence list": documents.SilenceList,
     "query": documents.Result,
+    "metrics": documents.MetricList,
     "events": documents.EventLine,
     "incident list": documents.IncidentList,
     "incident show": documents.IncidentDetail,

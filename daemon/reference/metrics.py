@@ -9,7 +9,7 @@ from iowarden.collectors.registry import SOURCES
 from iowarden.daemon import metrics, process_metrics
 from iowarden.daemon.config.keys import KEYS
 from iowarden.daemon.http import exposition
-from iowarden.daemon.metric_labels import LABELS
+from iowarden.daemon.metric_labels import LABELS, unit
 from iowarden.daemon.reference.markdown import literal, literals, page, table
 from iowarden.rules.engine import engine
 from iowarden.rules.signals.table import GROUPS
@@ -45,19 +45,6 @@ _OWN_FAMILIES = (
     *metrics.FAMILIES,
     *process_metrics.FAMILIES,
     exposition.FAILURES,
-)
-_UNITS = (
-    ("_bytes_per_second", "bytes per second"),
-    ("_timestamp_seconds", "Unix time, seconds"),
-    ("_start_time_seconds", "Unix time, seconds"),
-    ("_seconds", "seconds"),
-    ("_bytes", "bytes"),
-    ("_celsius", "degrees Celsius"),
-    ("_volts", "volts"),
-    ("_rpm", "revolutions per minute"),
-    ("_percent", "percent"),
-    ("_ratio", "ratio"),
-    ("_info", "1"),
 )
 
 
@@ -133,18 +120,13 @@ def _families(found: Iterable[Family]) -> str:
             (
                 literal(each.name),
                 each.kind,
-                _unit(each.name),
+                unit(each.name) or "-",
                 literals(LABELS[each.name]) or "-",
                 each.help,
             )
             for each in found
         ),
     )
-
-
-def _unit(name: str) -> str:
-    own = name.removesuffix("_total")
-    return next((unit for end, unit in _UNITS if own.endswith(end)), "-")
 
 
 def _summary(name: str, declared: object) -> str:

@@ -18,7 +18,7 @@ from iowarden.daemon.control import documents
 from iowarden.daemon.storage import event_rows
 from iowarden.daemon.storage.event_rows import OWN, EventFilter
 from iowarden.daemon.storage.history_reader import HistoryReader
-from iowarden.daemon.views import answers, disk_answers, incident_answers
+from iowarden.daemon.views import answers, disk_answers, incident_answers, metric_answers
 from iowarden.rules.incidents import silences
 from iowarden.rules.matcher import parse_matcher, written
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
@@ -182,11 +182,8 @@ class CommandHandler:
                 return disk_answers.detail(self._known(now), self._disk(command))
             case "disk forget":
                 return self._forget(command, now)
-            case "query":
-                text = json_codec.text(command.arguments, "expression")
-                if len(text) > MAX_QUERY_CHARACTERS:
-                    raise ValueError(f"query: expected at most {MAX_QUERY_CHARACTERS} characters")
-                return answers.result(self._query(text, now), realtime(now))
+            case "query" | "metrics":
+                return self._measured(command, now)
         raise ValueError(f"unknown command '{command.name:.60}'")
 
     def _log_level(self, command: ControlCommand, realtime: float) -> documents.LogLevelLine:
@@ -307,6 +304,19 @@ class CommandHandler:
         if self._budget.left < 0:
             raise ValueError("query: too many queries at once; try again in one second")
         return self._engine.queries.query_all(text, self._engine.rules.alerts(), now, self._budget)
+
+    def _measured(self, command: ControlCommand, now: float) -> object:
+        """Return the result of a query, or the metrics of a pattern. Errors: as `_answered`."""
+        if command.name == "metrics":
+            pattern = json_codec.text(command.arguments, "pattern")
+            return metric_answers.found(self._engine, pattern)
+        text = json_codec.text(command.arguments, "expression")
+        if len(text) > MAX_QUERY_CHARACTERS:
+            raise ValueError(f"query: expected at most {MAX_QUERY_CHARACTERS} characters")
+        answer = answers.result(self._query(text, now), self._known(now).realtime(now))
+        queries, known = self._engine.queries, metric_answers.names(self._engine)
+        notes = (queries.near(text, known), queries.incomplete(text, now))
+        return replace(answer, note="; ".join(filter(None, notes)))
 
     def _silence(
         self, command: ControlCommand, wanted: documents.AddSilence, now: float

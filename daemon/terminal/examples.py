@@ -71,9 +71,18 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "query": (
         ("iowarden query 'iowarden_writeback_drain_seconds'", "one metric, as rules see it"),
         (
-            "iowarden query 'max by (device) (iowarden_device_stalled_seconds) > 0'",
+            "iowarden query 'max by (device) (iowarden_device_hang_seconds) > 0'",
             "which disks have requests in flight and complete none",
         ),
+        (
+            "iowarden query 'delta(iowarden_md_mismatches_bytes[1d])'",
+            "a range that no rule reads is recorded from the first query on",
+        ),
+    ),
+    "metrics": (
+        ("iowarden metrics hang", "the metrics with this in their name, and their values"),
+        ("iowarden metrics 'iowarden_smart_*'", "those of the drives"),
+        ("iowarden metrics 'node_disk_*'", "those of node_exporter that rules can use"),
     ),
     "log-level": (
         ("iowarden log-level debug --for 10m", "while 'journalctl -u iowarden -f' is watched"),

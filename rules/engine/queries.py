@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any
 
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
+from iowarden.rules.engine.sample_hub import REQUESTED_SECONDS
 from iowarden.rules.promql.ast import Selector
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.selectors import selects
-from iowarden.rules.promql.store import SeriesStore
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, SeriesStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from iowarden.collectors.model import Sample
     from iowarden.rules.engine.sample_hub import SampleHub
     from iowarden.rules.engine.source_status import SourceStatus
     from iowarden.rules.promql import evaluator
     from iowarden.rules.promql.run import Budget
+    from iowarden.rules.promql.store import Window
 
 MAX_QUERIES = 1000
 
@@ -69,7 +72,7 @@ class Queries:
         Includes series of other exporters, exposed or not. Errors: PromqlError, EvaluationError.
         """
         expression = compile_expression(text)
-        self._check_history(expression)
+        self._request_history(expression, now)
         hub = self._hub
         if expression.names <= hub.wanted and not expression.reads_any:
             return expression.evaluate(hub.store, now, budget=budget)
@@ -100,14 +103,61 @@ class Queries:
 
         Errors: EvaluationError.
         """
-        for window in expression.windows:
+        for window in self._missing(expression):
             kept = self._hub.store.retention_seconds(window)
-            if window.seconds > kept:
-                raise EvaluationError(
-                    f"expected {window.seconds:.0f} s of history of '{window.selector}', got"
-                    f" {kept:.0f} s: history is stored only as long as a loaded rule needs it; add"
-                    " a rule with this range"
-                )
+            raise EvaluationError(
+                f"expected {window.seconds:.0f} s of history of '{window.selector}', got"
+                f" {kept:.0f} s: history is stored only as long as a loaded rule needs it; add"
+                " a rule with this range"
+            )
+
+    def _request_history(self, expression: Expression, now: float) -> None:
+        """Record from now on what an expression needs and no rule does.
+
+        Errors: EvaluationError, the first time.
+        """
+        missing = self._missing(expression)
+        if not missing:
+            return
+        if any(not window.name for window in missing):
+            raise EvaluationError(
+                f"no history of '{missing[0].selector}': expected a metric name before the braces;"
+                " without one, history is recorded only for rules"
+            )
+        self._hub.request(missing, now)
+        if self._missing(expression):
+            self._check_history(expression)  # there is too much already
+        names = ", ".join(f"'{window.selector}'" for window in missing)
+        raise EvaluationError(
+            f"no history of {names} yet: no rule reads it. It is recorded from now on, for"
+            f" {max(REQUESTED_SECONDS, 2 * missing[0].seconds) / 3600:.0f} h; repeat the query"
+            " later, or add a rule with this range"
+        )
+
+    def _missing(self, expression: Expression) -> list[Window]:
+        kept = self._hub.store.retention_seconds
+        return [window for window in expression.windows if window.seconds > kept(window)]
+
+    def incomplete(self, text: str, now: float) -> str:
+        """Return since when history is recorded that an expression reads, '' if long enough."""
+        parts = []
+        for window in compile_expression(text).windows:
+            needed = window.seconds - LOOKBACK_SECONDS
+            since = max(window.known(self._hub.watched().since), default=now)
+            if now - since < needed:
+                parts.append(f"'{window.selector}' is recorded for {now - since:.0f} s")
+        return "" if not parts else f"incomplete: {', '.join(parts)}, less than the range"
+
+    def near(self, text: str, known: Collection[str]) -> str:
+        """Return a hint at names like those of an expression that nothing has, '' if none."""
+        there = {*known, *self._hub.store.names()}
+        parts = []
+        for name in sorted(compile_expression(text).names - there):
+            like = difflib.get_close_matches(name, there, 3, 0.75)
+            parts.append(
+                f"no metric is named '{name}'" + (f"; near: {', '.join(like)}" if like else "")
+            )
+        return "; ".join(parts)
 
     def selected(self, text: str, device: str | None) -> list[Sample]:
         """Return the newest samples of a selector, without those of other devices.

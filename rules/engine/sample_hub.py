@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 15.0
 """Every live series is written again at least so often, like by a scrape."""
+REQUESTED_SECONDS = 86_400.0
+"""What a query needs beyond the rules is recorded for so long, or for twice its range."""
+MAX_REQUESTED = 20
 SETTLED_SECONDS = 3 * REFRESH_SECONDS
 """After so long every restored series that continues has been written again."""
 
@@ -56,10 +59,13 @@ class SampleHub:
         self.version = 0
         """Changes with the contents of `chunks`."""
         self.wanted: frozenset[str] = frozenset()
-        """The metrics that rules read by name."""
+        """The metrics that rules and requested queries read by name."""
         self.reads_any = False
         """Whether a rule selects metrics by a pattern."""
         self._refreshed = now
+        self._reads_names: frozenset[str] = frozenset()
+        self._requested: dict[tuple[str, float], tuple[Window, float]] = {}
+        """What queries requested, and until when it is recorded."""
         self._observed_seconds: float | None = None
         """When the data sources were last read."""
         self._watched = ObservationHistory()
@@ -76,24 +82,50 @@ class SampleHub:
 
     def load(self, expressions: Collection[Expression], now: float) -> None:
         """Record what other rules read from now on."""
-        longest: dict[str, Window] = {}
-        for expression in expressions:
-            for window in expression.windows:
-                known = longest.get(window.selector)
-                if known is None or known.seconds < window.seconds:
-                    longest[window.selector] = window
+        self._reads_names = frozenset[str]().union(*(each.names for each in expressions))
         self.reads_any = any(each.reads_any for each in expressions)
-        self.wanted = frozenset[str]().union(*(each.names for each in expressions))
-        # Recorded data stay: a reload must not make the last hour unknown.
-        kept_since = {}
+        windows = _longest(window for each in expressions for window in each.windows)
+        since = self._since([*windows, *self.store.requested], now)
+        self.store.retain(windows)
+        self._watch(since, now)
+
+    def request(self, windows: Iterable[Window], now: float) -> None:
+        """Record for a query what no rule reads, from now on and until REQUESTED_SECONDS later.
+
+        Limits: the MAX_REQUESTED selectors requested last.
+        """
+        for window in windows:
+            key = window.selector, window.seconds
+            self._requested.pop(key, None)
+            self._requested[key] = (window, now + max(REQUESTED_SECONDS, 2 * window.seconds))
+        while len(self._requested) > MAX_REQUESTED:
+            del self._requested[next(iter(self._requested))]
+        self._store_requested(now)
+
+    def _store_requested(self, now: float) -> None:
+        self._requested = {k: each for k, each in self._requested.items() if now < each[1]}
+        windows = [window for window, _ in self._requested.values()]
+        since = {**self._watched.since, **self._since(windows, now)}
+        self.store.request(windows)
+        self._watch(since, now)
+
+    def _since(self, windows: Iterable[Window], now: float) -> dict[str, float]:
+        """Return since when windows will have been recorded, once they are retained.
+
+        Recorded data stay: a reload must not make the last hour unknown.
+        """
+        found: dict[str, float] = {}
         before = self._watched.since
-        for window in longest.values():
+        for window in windows:
             had = self.store.retention_seconds(window)
             since = min(window.known(before), default=now) if had else now
-            enough = window.seconds <= had
-            kept_since[window.selector] = since if enough else max(since, now - had)
-        self._watched = replace(self._watched, since=kept_since)
-        self.store.retain(longest.values())
+            own = since if window.seconds <= had else max(since, now - had)
+            found[window.selector] = max(own, found.get(window.selector, own))
+        return found
+
+    def _watch(self, since: Mapping[str, float], now: float) -> None:
+        self._watched = replace(self._watched, since=since)
+        self.wanted = self._reads_names | {window.name for window in self.store.requested}
         for chunk in self._chunks.values():  # a slow group will not publish again soon
             if chunk.name in self._sources:
                 self.feed(chunk.name, self._sources[chunk.name].samples, now)
@@ -116,6 +148,8 @@ class SampleHub:
         if now - self._refreshed < REFRESH_SECONDS:
             return
         self._refreshed = now
+        if any(now >= until for _, until in self._requested.values()):
+            self._store_requested(now)
         for name, samples in quiet:
             if samples:
                 self.feed(name, samples, now)
@@ -213,3 +247,13 @@ class SampleHub:
             began = min(self._watched.since.values(), default=now)
             longest = max(self.store.retention.values(), default=0.0)
             self._watched = resumed(self._watched, before, began, longest)
+
+
+def _longest(windows: Iterable[Window]) -> list[Window]:
+    """Return of each selector the longest window."""
+    longest: dict[str, Window] = {}
+    for window in windows:
+        known = longest.get(window.selector)
+        if known is None or known.seconds < window.seconds:
+            longest[window.selector] = window
+    return list(longest.values())

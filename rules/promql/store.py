@@ -162,6 +162,7 @@ class SeriesStore:
         self.overfull: frozenset[str] = frozenset()
         """Selectors of windows without history, because there was too much."""
         self._windows: tuple[Window, ...] = ()
+        self._requested: tuple[Window, ...] = ()
         self._by_name: dict[str, list[Window]] = {}
         named = [Window(name, name, each) for name, each in (retention_seconds or {}).items()]
         self._set_windows((*named, Window("", "", any_retention_seconds)))
@@ -174,7 +175,7 @@ class SeriesStore:
     def _set_windows(self, windows: Iterable[Window]) -> None:
         self._windows = tuple(window for window in windows if window.seconds > 0)
         by_name: dict[str, list[Window]] = {"": []}
-        for window in self._windows:
+        for window in (*self._windows, *self._requested):
             by_name.setdefault(window.name, []).append(window)
         for name, own in by_name.items():
             if len(own) > MAX_WINDOWS:
@@ -189,11 +190,25 @@ class SeriesStore:
         """
         self.overfull = frozenset()
         self._set_windows(windows)
-        self._apply_windows(self._tables)
+        self._apply_windows()
 
-    def _apply_windows(self, names: Iterable[str]) -> None:
-        for name in names:
-            for series in self._tables[name].values():
+    def request(self, windows: Collection[Window]) -> None:
+        """Store history for queries as well, of metrics with a name; replaces those of before.
+
+        Limits: they go first when MAX_SAMPLES is exceeded.
+        """
+        self._requested = tuple(windows)
+        self._set_windows(self._windows)
+        self._apply_windows()
+
+    @property
+    def requested(self) -> tuple[Window, ...]:
+        """Return the windows that only queries need."""
+        return self._requested
+
+    def _apply_windows(self) -> None:
+        for name, table in self._tables.items():
+            for series in table.values():
                 series.retention_seconds = self.needed_seconds(name, series.labels)
                 if series.retention_seconds <= 0:
                     series.history = None
@@ -226,7 +241,7 @@ class SeriesStore:
         return {
             window.selector: window.seconds
             for windows in self._by_name.values()
-            for window in windows
+            for window in sorted(windows, key=lambda each: each.seconds)
         }
 
     @property
@@ -428,6 +443,10 @@ class SeriesStore:
     def _bound(self, now: float) -> None:
         """Drop the history of the longest windows, until it is below the limit."""
         while self.numbers > MAX_SAMPLES:
+            if self._requested:
+                self.request(())
+                self._trim(now)
+                continue
             sizes = [(window, self._runs(window)) for window in self._active()]
             large = [each for each in sizes if each[1] >= _SMALL_RATIO * MAX_SAMPLES] or sizes
             if not large:
@@ -435,7 +454,7 @@ class SeriesStore:
             longest, _ = max(large, key=lambda each: (each[0].seconds, each[1]))
             self.overfull |= {longest.selector}
             self._set_windows(self._windows)
-            self._apply_windows(self._tables)
+            self._apply_windows()
             self._trim(now)
 
     def _active(self) -> list[Window]:

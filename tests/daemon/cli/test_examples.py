@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.daemon.cli.main import full_parser, main
+from iowarden.daemon.reference import metrics
 from iowarden.daemon.terminal.examples import EXAMPLES
 
 if TYPE_CHECKING:
@@ -66,3 +67,17 @@ def test_the_version_is_an_option_as_of_other_programs(capsys: pytest.CaptureFix
     assert main(["version"]) == 0
     assert capsys.readouterr().out == printed
     assert printed.startswith("iowarden ")
+
+
+def test_the_metrics_of_examples_exist() -> None:
+    """An example with the name of an earlier version would have an empty result."""
+    known = {family.name for family in metrics.families()}
+    named = {
+        name
+        for each in EXAMPLES.values()
+        for line, _ in each
+        if line.startswith(("iowarden query", "iowarden metrics iowarden_"))
+        for name in re.findall(r"\biowarden_\w+", line)
+    }
+    assert len(named) > 2
+    assert named <= known

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 ASKED = {
     "incident show": ["incident", "show", "INCIDENT"],
     "disk show": ["disk", "show", "sda"],
-    "query": ["query", "iowarden_device_in_flight_requests"],
+    "query": ["query", "iowarden_device_requests_in_flight"],
+    "metrics": ["metrics", "in_flight"],
     "rules list": ["rules", "list"],
 }
 NEEDS_MORE = {"disk history", "mail show", "trace", "locate", "top", "explain", "check", "replay"}

@@ -369,20 +369,60 @@ def test_what_a_reloaded_rule_recorded_ends_with_it(tmp_path: Path) -> None:
         'max_over_time({__name__="iowarden_memory_free_bytes"}[1m])',
     ],
 )
-def test_a_question_beyond_the_history_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_template_beyond_the_history_is_refused(text: str, tmp_path: Path) -> None:
     """A result from a minute would look like one from an hour."""
     machine = Memory(tmp_path, "rate(iowarden_memory_dirty_bytes[1m]) > 1e12")
     machine.second(KIB)
-    with pytest.raises(EvaluationError, match=r"expected \d+ s of history of '\w+', got"):
-        machine.engine.queries.query_all(text, machine.engine.rules.alerts(), machine.now)
-    with pytest.raises(EvaluationError, match="stored only as long"):
-        machine.engine.queries.query(text, machine.now)
-    with pytest.raises(EvaluationError, match=r"expected 360 s of history of '\{__name__=~"):
-        machine.engine.queries.query_all(
-            'max_over_time({__name__=~"iowarden.*"}[1m])',
-            machine.engine.rules.alerts(),
-            machine.now,
-        )
+    for _ in range(2):
+        with pytest.raises(EvaluationError, match=r"expected \d+ s of history .* stored only"):
+            machine.engine.queries.query(text, machine.now)
+
+
+def test_a_query_over_a_range_is_answered_when_it_is_repeated(tmp_path: Path) -> None:
+    """What no rule reads is recorded from the first query on, and it says how much there is."""
+    machine = Memory(tmp_path, "rate(iowarden_memory_dirty_bytes[1m]) > 1e12")
+    text = "count_over_time(iowarden_memory_free_bytes[1m])"
+    machine.second(KIB)
+    with pytest.raises(EvaluationError, match=r"no history of 'iowarden_memory_free_bytes' yet"):
+        machine.look(text)
+    for _ in range(30):
+        machine.second(KIB)
+    queries = machine.engine.queries
+    assert machine.look(text) == 31
+    assert queries.incomplete(text, machine.now) == (
+        "incomplete: 'iowarden_memory_free_bytes' is recorded for 30 s, less than the range"
+    )
+    machine.engine.rules.load(rules("iowarden_memory_dirty_bytes > 1e12"), machine.now, 15.0)
+    for _ in range(30):
+        machine.second(KIB)
+    assert (machine.look(text), queries.incomplete(text, machine.now)) == (60, "")
+    with pytest.raises(EvaluationError, match="expected a metric name before the braces"):
+        machine.look('max_over_time({__name__=~"iowarden.*"}[1m])')
+
+
+def test_what_a_query_requested_ends_after_a_day(tmp_path: Path) -> None:
+    """Only rules are recorded for good; another query starts anew."""
+    machine = Memory(tmp_path, "iowarden_memory_dirty_bytes > 1e12")
+    machine.second(KIB)
+    text = "count_over_time(iowarden_memory_free_bytes[1m])"
+    for passed in (0.0, 86_500.0):
+        machine.now += passed
+        for _ in range(20):
+            machine.second(KIB)
+        with pytest.raises(EvaluationError, match="recorded from now on, for 24 h"):
+            machine.look(text)
+        machine.second(KIB)
+        assert machine.look(text) == 2
+
+
+def test_a_name_that_nothing_has_is_hinted_at(tmp_path: Path) -> None:
+    """A misspelt metric has no series, as one without problems has none."""
+    queries = Memory(tmp_path).engine.queries
+    known = {"iowarden_memory_dirty_bytes", "iowarden_load1"}
+    assert queries.near("rate(iowarden_memory_dirt_byte[1m]) or up", known | {"up"}) == (
+        "no metric is named 'iowarden_memory_dirt_byte'; near: iowarden_memory_dirty_bytes"
+    )
+    assert queries.near("iowarden_load1 > 3", known) == ""
 
 
 def test_a_question_may_mix_what_has_history_and_what_has_none(tmp_path: Path) -> None:
