@@ -350,7 +350,7 @@ daemon.probe_client: installation probe
 daemon.transition_log: control journal probe storage
 daemon.metrics: probe_client
 daemon.metric_labels: -
-daemon.views: control metric_labels metrics process_metrics storage
+daemon.views: control metric_labels metrics probe process_metrics storage
 daemon.alert_info: metrics sanitize
 daemon.trace_client: control json_codec probe_client sanitize trace
 daemon.config: duration metric_labels metrics
