@@ -165,10 +165,12 @@ def matched(
     query: Callable[[str], list[Sample]],
     external_labels: Mapping[str, str] | None = None,
     external_url: str = "",
+    charge: Callable[[int], None] | None = None,
 ) -> dict[Labels, tuple[float, tuple[tuple[str, str], ...]]]:
     """Return for each alert identity of a rule's results its value and expanded annotations.
 
-    Errors: DuplicateAlertError.
+    `charge` takes the characters of each alert's texts. Errors: DuplicateAlertError, those of
+    `charge`.
     """
     found: dict[Labels, tuple[float, tuple[tuple[str, str], ...]]] = {}
     external = (external_labels, external_url)
@@ -191,6 +193,8 @@ def matched(
             (name, template.render(shown, sample.value, query, *external))
             for name, template in rule.annotations
         )
+        if charge is not None:
+            charge(sum(len(text) for _, text in (*identity, *texts)))
         found[identity] = (sample.value, texts)
     return found
 

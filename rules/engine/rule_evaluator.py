@@ -40,8 +40,9 @@ EXPENSIVE_WORK = MAX_WORK // 10
 OWN_WORK = MAX_WORK // 10
 """Cost of the user's rules in one tick, after which the others wait for the next one: the shipped
 rules and the loop do not wait for them. A single rule may cost MAX_WORK."""
-RULE_COST, ALERT_COST = 500, 1000
-"""For evaluating a rule of the user at all, and for each of its alerts, in units of cost."""
+RULE_COST, RESULT_COST, CHARACTER_COST = 500, 1000, 10
+"""For evaluating a rule of the user at all, for each of its alerts or recorded series, and for each
+character of their labels and annotations, in units of cost."""
 _ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
 
 ALERT_FAMILIES = (
@@ -107,7 +108,7 @@ class RuleEvaluator:
         self._delay_seconds = 0.0
         self._restored = False
         """Whether the alerts of before the restart are still to be restored."""
-        self._reads_alerts = False
+        self._reads_alerts = self._alerts_changed = False
         self.events: Sequence[life.Alert] = ()
         """Storage events of unresolved incidents: published with the alerts of rules."""
 
@@ -274,15 +275,17 @@ class RuleEvaluator:
         return changes
 
     def _evaluate_and_feed(self, rule: LoadedRule, now: float) -> list[life.Transition]:
-        """Evaluate a rule, and let those after it read its alerts."""
+        """Evaluate a rule; one that reads alerts sees those of the rules before it."""
+        expression = rule.rule.expression
+        if self._alerts_changed and (expression.reads_any or expression.names & _ALERTS):
+            self._feed_alerts(now)
         before = self._states(rule)
         try:
             changes = self._evaluate(rule, now)
         except Exception as error:  # noqa: BLE001 - the other rules must be evaluated all the same
             self._failed(rule, f"bug: {trace(error)}")
             return []
-        if self._states(rule) != before:
-            self._feed_alerts(now)
+        self._alerts_changed = self._alerts_changed or self._states(rule) != before
         return changes
 
     def _failed(self, rule: LoadedRule, problem: str) -> None:
@@ -302,6 +305,7 @@ class RuleEvaluator:
         Source: Prometheus, rules/group.go: the result of a rule is appended before the next one is
         evaluated.
         """
+        self._alerts_changed = False
         self._hub.feed("ALERTS", life.series(self.alerts()), now)
 
     def _evaluate(self, loaded: LoadedRule, now: float) -> list[life.Transition]:
@@ -322,15 +326,18 @@ class RuleEvaluator:
                     self._hub.store, now, step_seconds=loaded.step_seconds, budget=self._budget
                 )
             )
+            if not loaded.is_shipped:
+                self._charge_results(len(samples))
             if isinstance(rule, RecordingRule):
                 results.within(loaded.limit, len(samples), "series")
                 self._hub.store.write(loaded.key, now, results.recorded(rule, samples))
                 self.problems.pop(rule.record, None)
                 return []
-            if not loaded.is_shipped:
-                self._charge_alerts(len(samples))
             found = life.matched(
-                rule, samples, lambda text: self._queries.query(text, now, self._budget)
+                rule,
+                samples,
+                lambda text: self._queries.query(text, now, self._budget),
+                charge=None if loaded.is_shipped else self._charge_texts,
             )
             results.within(loaded.limit, len(found), "alerts")
         except (EvaluationError, life.DuplicateAlertError) as error:
@@ -349,13 +356,23 @@ class RuleEvaluator:
         loaded.alerts = {**{k: alert for k, alert in gone.items() if alert.active}, **stepped}
         return [*changes, *more, *self._named(loaded, further)]
 
-    def _charge_alerts(self, count: int) -> None:
-        """Take the cost of alerts before their texts are rendered. Errors: TooExpensiveError."""
-        self._budget.left -= ALERT_COST * count
+    def _charge_results(self, count: int) -> None:
+        """Take the cost of alerts or series before they exist. Errors: TooExpensiveError."""
+        self._budget.left -= RESULT_COST * count
         if self._budget.left < 0:
             raise TooExpensiveError(
-                f"too expensive: {count:,} alerts, and a rule may have {MAX_WORK // ALERT_COST:,};"
-                " aggregate, or select less"
+                f"too expensive: {count:,} results, and a rule may have"
+                f" {MAX_WORK // RESULT_COST:,}; aggregate, or select less"
+            )
+
+    def _charge_texts(self, characters: int) -> None:
+        """Take the cost of an alert's labels and annotations. Errors: TooExpensiveError."""
+        self._budget.left -= CHARACTER_COST * characters
+        if self._budget.left < 0:
+            raise TooExpensiveError(
+                "too expensive: the labels and annotations of a rule's alerts may have"
+                f" {MAX_WORK // CHARACTER_COST:,} characters together; shorten the templates,"
+                " or select less"
             )
 
     def _named(

@@ -35,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support import drives, slow_disks, tracing
 from support.host import played
 from support.machine import write_root
+from support.many_rules import Crowded
 from support.pages import PlayedService, printed, rack
 from support.program import Feed, Program, recorded
 from support.recordings import open_fixture
@@ -598,6 +599,26 @@ def bench_rules() -> None:
     row("predict_linear[1h] over 1,000 series of 15 s, ms", f"{took:.2f}", "< 60")
 
 
+def bench_crowded(seconds: int) -> None:
+    """Measure 2,000 short, 500 mixed and hostile rules of the user over 20,000 series."""
+    machine, late, delay, worst = Crowded(2000, 500, 20_000), 0, 0.0, 0.0
+    began = time.process_time()
+    for second in range(seconds):
+        tick = time.process_time()
+        machine.second(float(second % 2))
+        worst = max(worst, time.process_time() - tick)
+        late += ("Shipped" in machine.firing()) is not bool(second % 2)
+        ((_, _, value),) = machine.engine.hub.last("iowarden_rule_evaluation_delay_seconds")
+        delay = max(delay, value)
+    took = (time.process_time() - began) / seconds
+    ran = sum(name.startswith("Short") for name in machine.evaluated)
+    row("2,500 rules of users: shipped alerts late, of seconds", f"{late} of {seconds}", "0")
+    row("2,500 rules of users: short rules that had their turn", f"{ran}", "2000")
+    row("2,500 rules of users: latest of them, s", f"{delay:.0f}")
+    row("2,500 rules of users: ms a second, worst ms", f"{took * 1e3:.0f}, {worst * 1e3:.0f}")
+    row("2,500 rules of users: refused", ", ".join(sorted(machine.engine.rules.problems)))
+
+
 SMART_DISKS, POLLED = 500, 4
 """So many of them are asked in 15 seconds, each twice an hour."""
 
@@ -770,6 +791,7 @@ def main() -> None:
     bench_scrape(300)
     bench_page(300)
     bench_rules()
+    bench_crowded(120)
     bench_smart(20)
     bench_delivery()
     bench_trace(500)

@@ -1,0 +1,58 @@
+"""However many rules a user has, and whatever they cost: the shipped ones are in time."""
+
+from __future__ import annotations
+
+import pytest
+from support.many_rules import HOSTILE, START, Crowded
+
+from iowarden.rules.engine.engine import Engine
+from iowarden.rules.rulefile.rulefile import parse_rule_file
+
+
+def late_seconds(machine: Crowded) -> float:
+    """Return how late the user's rules are."""
+    ((_, _, value),) = machine.engine.hub.last("iowarden_rule_evaluation_delay_seconds")
+    return value
+
+
+@pytest.mark.system  # 9 s of CPU: twenty times the rules that an administrator has
+def test_no_rule_of_thousands_starves() -> None:
+    """Shipped alerts are on time each second, each short rule has its turn, each bad one fails."""
+    machine = Crowded(short=2000, mixed=100, series=4000)
+    for second in range(60):
+        watched = float(second % 2)
+        machine.second(watched)
+        firing = {
+            each.name for each in machine.engine.rules.alerts() if each.state.value == "firing"
+        }
+        assert ("Shipped" in firing) is bool(watched), second
+    problems = machine.engine.rules.problems
+    assert {f"Short{number}" for number in range(2000)} <= machine.evaluated
+    assert {"Subquery", "Join", "Texts"} <= set(problems) <= {*HOSTILE, "recorded"}
+    assert "shorten the templates" in problems["Texts"]
+    assert "shorten its ranges" in problems["Subquery"]
+    assert late_seconds(machine) < 15.0
+
+
+def test_a_rule_cannot_render_gigabytes() -> None:
+    """Sixty alerts of 60,000 characters each: the rule fails, and says what to do."""
+    summary = '{{ range query "x" }}{{ printf "%1000.0f" $value }}{{ end }}'
+    text = f"{{alert: Long, expr: 'x > 0', annotations: {{summary: '{summary}'}}}}"
+    rules = parse_rule_file(f"groups: [{{name: g, interval: 1s, rules: [{text}]}}]", "mine.yaml")
+    engine = Engine(rules, [], START)
+    for count, problem in ((15, None), (60, "1,000,000 characters together; shorten the templ")):
+        engine.hub.feed("x", [("x", (("n", str(n)),), 1.0) for n in range(count)], START + count)
+        engine.rules.evaluate(START + count)
+        assert (problem or "") in engine.rules.problems.get("Long", "")
+        assert (problem is None) is (not engine.rules.problems)
+
+
+def test_a_rule_reads_the_alerts_of_the_rules_before_it() -> None:
+    """In the same second, however many there are; they are stored once, not after each rule."""
+    lines = [f"{{alert: A{n}, expr: 'x > {n}'}}" for n in range(4)]
+    lines.insert(2, "{alert: Two, expr: 'count(ALERTS{alertname=~\"A.*\"}) == 2'}")
+    text = f"groups: [{{name: g, interval: 1s, rules: [{', '.join(lines)}]}}]"
+    engine = Engine(parse_rule_file(text, "mine.yaml"), [], START)
+    engine.hub.feed("x", [("x", (), 9.0)], START)
+    engine.rules.evaluate(START)
+    assert {each.name for each in engine.rules.alerts()} == {"A0", "A1", "A2", "A3", "Two"}
