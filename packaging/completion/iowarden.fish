@@ -51,7 +51,7 @@ function _shtab_iowarden_using
 end
 
 set -g _shtab_iowarden_commands run setup config 'config check' check explain status advise silence 'silence add' 'silence list' 'silence expire' ack query metrics log-level events incident 'incident list' 'incident show' monitoring disk 'disk list' 'disk show' 'disk history' 'disk forget' selftest 'selftest start' 'selftest status' 'selftest abort' scan 'scan start' 'scan status' 'scan stop' locate top trace record report replay rules 'rules check' 'rules test' 'rules list' test-mail test-notify mail 'mail list' 'mail show' unparsed 'unparsed list' 'unparsed show' version
-set -g _shtab_iowarden_opts_with_value --as --config --disk --expect --for --incident --last --mail-from --mail-to --mails --play --reason --recording --rules --severity --since --smtp-password-file --smtp-server --smtp-tls --smtp-user --socket --source --state-directory --until --watch -n
+set -g _shtab_iowarden_opts_with_value --as --config --disk --expect --for --incident --last --mail-from --mail-to --mails --notify --notify-token-file --notify-url --notify-url-file --play --reason --recording --rules --severity --since --smtp-password-file --smtp-server --smtp-tls --smtp-user --socket --source --state-directory --until --watch -n
 
 complete -c iowarden -e
 complete -c iowarden -f
@@ -73,7 +73,11 @@ complete -c iowarden -n '_shtab_iowarden_using setup' -l smtp-tls -x -d ''"'"'ma
 complete -c iowarden -n '_shtab_iowarden_using setup' -l smtp-user -x -d 'user name at the server; '"'"''"'"': no log-in'
 complete -c iowarden -n '_shtab_iowarden_using setup' -l smtp-password-file -xka "(__fish_complete_path (commandline -ct))" -d 'file with the password in its first line, which the service'"'"'s user can read'
 complete -c iowarden -n '_shtab_iowarden_using setup' -l self-tests -l no-self-tests -d 'test each drive: short each week, long each month'
-complete -c iowarden -n '_shtab_iowarden_using setup' -l no-test-mail -d 'do not send a test mail'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l notify -xka "webhook ntfy slack alertmanager ping" -d 'another receiver, of this type and name'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l notify-url -x -d 'its URL, if that is no secret'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l notify-url-file -xka "(__fish_complete_path (commandline -ct))" -d 'file with its URL'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l notify-token-file -xka "(__fish_complete_path (commandline -ct))" -d 'file with its token'
+complete -c iowarden -n '_shtab_iowarden_using setup' -l no-test-mail -d 'send no test mail or message'
 complete -c iowarden -n '_shtab_iowarden_using setup' -l no-check -d 'do not check this machine'
 complete -c iowarden -n '_shtab_iowarden_using; and test $_shtab_iowarden_npos -eq 0' -a config -d 'check the configuration'
 complete -c iowarden -n '_shtab_iowarden_using config' -s h -l help -d 'show this help message and exit'
