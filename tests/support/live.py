@@ -37,7 +37,10 @@ groups:
       - alert: LaptopMode
         expr: iowarden_vm_laptop_mode > 0
         labels: {severity: SEVERITY, condition: X1}
-        annotations: {summary: the disk is kept asleep, advice: Set it to 0.}
+        annotations:
+          summary: the disk is kept asleep
+          description: Writes wait in memory until it is woken.
+          advice: Set it to 0.
 """
 """A user's rule file; a notice unless a test says otherwise."""
 NOTE = RULE.replace("SEVERITY", "notice")

@@ -139,7 +139,7 @@ def judge(program: Program, path: Path, *, repeats: int) -> None:
     loaded = kept(path)
     last = str(len(mail_path.STEPS))
     assert loaded.documents == {"alerts": last, "incidents": last}
-    assert [row.recipients_refused for row in loaded.outbox] == [(mail_path.GONE,)]
+    assert [row.recipients_pending for row in loaded.outbox] == [(mail_path.GONE,)]
 
 
 def half_done(path: Path, taken: list[tuple[str, ...]]) -> None:
@@ -175,7 +175,7 @@ swept = pytest.mark.parametrize(
 def test_a_life_without_faults_delivers_and_ends(
     program: Program, before: Path, tmp_path: Path
 ) -> None:
-    """The test case: a digest of waiting mails, two mails, and one stored refusal."""
+    """The test case: a digest of waiting mails, two mails, and a refused one that is retried later."""
     _, path = next(cases(program, before, tmp_path))
     status, ended, count = program.live(path)
     assert (status, ended) == (0, "")
