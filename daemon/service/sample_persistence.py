@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.storage.history_db import SampleBatch, SamplesLoaded, Written
 from iowarden.rules.promql import history
+from iowarden.rules.promql.store import MAX_SAMPLES
 from iowarden.rules.smart import history_fields
 
 if TYPE_CHECKING:
@@ -152,7 +153,17 @@ class SamplePersistence:
         self._store.save(SampleBatch(rows, watched, until, wall_ahead_seconds, retention))
 
     def check_thread(self) -> None:
-        """Log when the history thread hangs on a disk."""
+        """Log when the history thread hangs on a disk, or when there is too much history."""
+        lost = ", ".join(f"'{each}'" for each in sorted(self._engine.hub.store.overfull))
+        self._transitions.trouble(
+            "history limit",
+            f"history: not stored for {lost}: the rules need more than {MAX_SAMPLES:,} changes and"
+            " timestamps, and the longest windows go first; shorten their ranges or select fewer"
+            " series, and reload"
+            if lost
+            else "",
+            journal.STATE_TROUBLE,
+        )
         self._transitions.hung(
             "history.db",
             None if self._store is None else self._store.working_since,

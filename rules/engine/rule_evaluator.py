@@ -327,7 +327,9 @@ class RuleEvaluator:
                 )
             )
             if not loaded.is_shipped:
-                self._charge_results(len(samples))
+                self._charge_results(
+                    len(samples), "series" if isinstance(rule, RecordingRule) else "alerts"
+                )
             if isinstance(rule, RecordingRule):
                 results.within(loaded.limit, len(samples), "series")
                 self._hub.store.write(loaded.key, now, results.recorded(rule, samples))
@@ -356,12 +358,12 @@ class RuleEvaluator:
         loaded.alerts = {**{k: alert for k, alert in gone.items() if alert.active}, **stepped}
         return [*changes, *more, *self._named(loaded, further)]
 
-    def _charge_results(self, count: int) -> None:
+    def _charge_results(self, count: int, what: str) -> None:
         """Take the cost of alerts or series before they exist. Errors: TooExpensiveError."""
         self._budget.left -= RESULT_COST * count
         if self._budget.left < 0:
             raise TooExpensiveError(
-                f"too expensive: {count:,} results, and a rule may have"
+                f"too expensive: {count:,} {what}, and a rule may have"
                 f" {MAX_WORK // RESULT_COST:,}; aggregate, or select less"
             )
 

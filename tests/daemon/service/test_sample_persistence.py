@@ -16,6 +16,7 @@ from iowarden.daemon.service.sample_persistence import SAVE_SECONDS, SamplePersi
 from iowarden.daemon.storage.history_db import SampleBatch, SamplesLoaded, Written
 from iowarden.rules.alerting.staleness import ObservationHistory
 from iowarden.rules.engine.engine import Engine
+from iowarden.rules.promql import store as store_module
 from iowarden.rules.promql.history import packed
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
@@ -303,3 +304,16 @@ def test_a_tail_of_the_future_is_moved_and_no_window_is_full(ahead: float) -> No
     assert host.engine.hub.watched().since["x"] == (START if ahead else START - 9999)
     rows = host.engine.hub.store.samples_between(0.0, START)
     assert [times[-1] for _, _, times, _ in rows] == [START if ahead else START - 1]
+
+
+def test_history_that_does_not_fit_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest window goes first, and the line names its selector; it ends with a reload."""
+    monkeypatch.setattr(store_module, "MAX_SAMPLES", 100)
+    host = Handed()
+    host.run(400)
+    host.tails.check_thread()
+    assert any("history: not stored for 'x': " in each for each in host.log.said)
+    host.log.said.clear()
+    host.engine.hub.load((), host.now)
+    host.tails.check_thread()
+    assert host.log.said == []
