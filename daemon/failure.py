@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from iowarden.daemon.cli import mail_command
 from iowarden.daemon.cli.command import DEFAULT_CONFIG
 from iowarden.daemon.config.load import load_config, machine_name, with_password
 from iowarden.daemon.config.parser import parse_config
@@ -29,6 +28,7 @@ from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.notify import sender
 from iowarden.daemon.notify.attempt import OutboundMail
 from iowarden.daemon.notify.mail_format import POLICY, identifier, wrapped
+from iowarden.daemon.notify.mail_settings import mail_settings, other_mail_settings
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.notify.smtp import MailSettings
 from iowarden.daemon.sanitize import one_line
@@ -72,8 +72,8 @@ def main(
     failed = []
     if settings is not None:
         for server in (
-            mail_command.mail_settings(settings),
-            *mail_command.other_mail_settings(settings),
+            mail_settings(settings),
+            *other_mail_settings(settings),
         ):
             if not isinstance(server, MailSettings):
                 continue

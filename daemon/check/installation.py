@@ -1,14 +1,12 @@
 """What of iowarden is installed, and whether the clock is right: for `iowarden check`.
 
 No program is run: timedatectl waits for a service, dpkg reads many files.
-Sources: adjtimex(2); PEP 610 (direct_url.json); dpkg(1): /var/lib/dpkg/info.
+Sources: adjtimex(2); dpkg(1): /var/lib/dpkg/info.
 """
 
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
-import json
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -59,25 +57,18 @@ def findings(config_path: str, *, exists: bool) -> Iterator[Finding]:
 
 def version() -> str:
     """Return the version, and whether it is a Debian package, wheels or a checkout."""
-    try:
-        recorded = importlib.metadata.distribution("iowarden").read_text("direct_url.json")
-    except importlib.metadata.PackageNotFoundError:  # a Debian package has no metadata
-        recorded = None
-    return f"{VERSION}, {_origin(recorded)}"
+    return f"{VERSION}, {_origin()}"
 
 
-def _origin(direct_url: str | None) -> str:
-    """Return where this program comes from; `direct_url` is what pip recorded (PEP 610)."""
+def _origin() -> str:
+    """Return where this program comes from."""
     path = os.path.realpath(__file__)
     if path.startswith(_INSTALLED):
         kind = "Debian package" if os.path.exists(_PACKAGE_FILES) else "wheels of 'make install'"
         return f"{kind} in '{_INSTALLED.rstrip('/')}'"
-    try:
-        editable = json.loads(direct_url or "{}").get("dir_info", {}).get("editable", False)
-    except (ValueError, AttributeError):  # another program's file
-        editable = False
     top = path.partition("/daemon/check/")[0]
-    return f"{'checkout' if editable else 'wheel'} in '{top}'"
+    checkout = os.path.exists(f"{top}/setup.cfg")
+    return f"{'checkout' if checkout else 'wheel'} in '{top}'"
 
 
 def clock() -> Iterator[Finding]:

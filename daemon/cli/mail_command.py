@@ -1,30 +1,27 @@
-"""The commands `iowarden test-mail` and `test-notify`; their notice is rendered once at start."""
+"""The commands `iowarden test-mail` and `test-notify`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import NotRunningError, ServiceError, requested
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import with_receiver_secrets
-from iowarden.daemon.notify import sender, smtp
-from iowarden.daemon.notify.maildir import MaildirSettings
+from iowarden.daemon.notify import sender
+from iowarden.daemon.notify.mail_settings import mail_settings, other_mail_settings
 from iowarden.daemon.notify.message import recipients, render
-from iowarden.daemon.receivers import formats, message
 from iowarden.daemon.receivers.assembly import try_receiver
+from iowarden.daemon.receivers.dry_run import test_notice
 from iowarden.daemon.setup import service_user
 from iowarden.daemon.terminal import exit_status
-from iowarden.rules.notice import Evidence, Notice, Reason
-from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.config.schema import Config, FallbackConfig, MailConfig
+    from iowarden.daemon.config.schema import Config
 
 
 EXIT_NO_SERVER = 2
@@ -107,62 +104,3 @@ def send_test_notification(settings: Config, wanted: str | None = None) -> int:
             sys.stdout.flush()
             delivered = delivered and line.good
     return 0 if delivered else exit_status.FAILED
-
-
-def mail_settings(settings: Config) -> smtp.MailSettings | MaildirSettings:
-    """Return the mail server's settings, or those of the Maildir if there is no server."""
-    chosen = settings.mail
-    if chosen.server is None:
-        return MaildirSettings(str(Path(settings.state_directory) / "Maildir"))
-    return _server_settings(chosen, chosen.server, settings)
-
-
-def other_mail_settings(settings: Config) -> tuple[smtp.MailSettings, ...]:
-    """Return the settings of the second mail server, if there is one."""
-    second = settings.mail.fallback
-    return () if second is None else (_server_settings(second, second.server, settings),)
-
-
-def _server_settings(
-    server: MailConfig | FallbackConfig, name: str, settings: Config
-) -> smtp.MailSettings:
-    return smtp.MailSettings(
-        server=name,
-        port=server.port,
-        tls=server.tls,
-        user=server.user,
-        password=server.password,
-        sender=settings.mail.sender,
-        timeout_seconds=settings.mail.timeout_seconds,
-        hello=settings.mail.hello,
-    )
-
-
-def test_notice(now: float) -> Notice:
-    """Return the notice of `iowarden test-mail`; `dry_run` uses it as well."""
-    return Notice(
-        incident=f"test{int(now):x}",
-        number=1,
-        references=(),
-        reason=Reason.OPENED,
-        severity=Severity.WARNING,
-        object="host",
-        summary="this is a test; nothing is wrong",
-        opened_seconds=now,
-        realtime_seconds=now,
-        recurrences=0,
-        sentences=("'iowarden test-mail' was run",),
-        evidence=(Evidence(now, "test", "this mail"),),
-        affected=(),
-        advice=(
-            "No action needed. If this mail is unexpected, contact the machine's administrator.",
-        ),
-        unknown=(),
-    )
-
-
-def dry_run(host: str, sender: str, recipients: tuple[str, ...], now: float) -> None:
-    """Render a mail and a message, so that all that the first ones need is in memory."""
-    notice = test_notice(now)
-    render(notice, host, sender, recipients).as_bytes()
-    formats.dry_run(message.encoded(message.document(notice, host)))

@@ -17,7 +17,7 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import journal, mlock
-from iowarden.daemon.cli import command, mail_command
+from iowarden.daemon.cli import command
 from iowarden.daemon.config.rule_files import LoadedRules, load_events, load_for_service, notes
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http import page_access, web_config
@@ -25,6 +25,7 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, HttpServer
 from iowarden.daemon.http.page_access import PageAccess
 from iowarden.daemon.installation import VERSION
+from iowarden.daemon.notify.mail_settings import mail_settings, other_mail_settings
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.page import style
@@ -33,6 +34,7 @@ from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.polling.smart import MAX_RECORDED_BYTES
 from iowarden.daemon.process_metrics import ProcessMetrics
+from iowarden.daemon.receivers import dry_run
 from iowarden.daemon.receivers.assembly import ReceiverFactory
 from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.messages import JournalNote, Reload, Stop, Trouble
@@ -94,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     if probe is not None:
         root = functools.partial(Machine, probe=probe.request)
-    mail_command.dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
+    dry_run.dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
     # Before the threads start: of their stacks only touched pages are locked, not 512 kB each.
     if problem := mlock.lock():
         events.put(Trouble("memory", problem))
@@ -199,8 +201,7 @@ def assembled(
     def sender(config: Config) -> Sender | None:
         if not config.mail.enabled:
             return None
-        others = mail_command.other_mail_settings(config)
-        return Sender(mail_command.mail_settings(config), events.put, *others)
+        return Sender(mail_settings(config), events.put, *other_mail_settings(config))
 
     events.put(Trouble("notes", _noted(rules.groups, settings)))
     people = _control(listening, settings, events.put)

@@ -436,7 +436,7 @@ class MetricLine:
     """What it is read or computed from; empty: iowarden itself."""
     series: int = 0
     samples: tuple[ResultSample, ...] = ()
-    """The first ones; none if many metrics were asked for."""
+    """The first ones; none if many metrics were requested."""
     reason: str = ""
     """Why it has no series here."""
 

@@ -64,8 +64,11 @@ def test_a_user_who_may_not_trace_gets_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither root nor the service's user."""
-    monkeypatch.setattr(client, "SOCKET", str(tmp_path / "trace.socket"))
+    path = tmp_path / "trace.socket"
+    path.touch()
+    monkeypatch.setattr(client, "SOCKET", str(path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may do everything
     devices = [name for name in os.listdir("/sys/block") if not name.startswith("nvme")]
     if not devices:
         pytest.skip("no block device")

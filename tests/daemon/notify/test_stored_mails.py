@@ -14,7 +14,6 @@ import pytest
 from support.smtp import smtp_server
 
 from iowarden.daemon import journal, metrics
-from iowarden.daemon.cli.mail_command import test_notice as make_notice
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.notify import delivery, maildir, stored_mails
@@ -23,6 +22,7 @@ from iowarden.daemon.notify.message import render
 from iowarden.daemon.notify.outbox import MailWait, Outbox
 from iowarden.daemon.notify.refusal import Fault
 from iowarden.daemon.notify.routes import ALL
+from iowarden.daemon.receivers.dry_run import test_notice as make_notice
 from iowarden.daemon.storage import state_db
 from iowarden.daemon.storage.state_db import OutboxRow, StateChanges, StateDatabase
 from iowarden.daemon.transition_log import TransitionLog

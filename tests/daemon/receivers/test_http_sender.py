@@ -17,11 +17,11 @@ import pytest
 from support.http_receiver import DEADLINE_SECONDS, Answer, Request, Server, config, raw, server
 from support.smtp import free_port, make_certificate
 
-from iowarden.daemon.cli.mail_command import test_notice as make_notice
 from iowarden.daemon.config.receivers import ReceiverType, parse_url
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.receivers import http_sender, message
 from iowarden.daemon.receivers.assembly import try_receiver
+from iowarden.daemon.receivers.dry_run import test_notice as make_notice
 from iowarden.daemon.receivers.http_sender import HttpSender
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ def test_after_the_start_nothing_is_read_from_a_disk(tmp_path: Path) -> None:
     program = """
 import queue, sys, threading
 sys.path[:0] = sys.argv[3:]
-from iowarden.daemon.cli.mail_command import dry_run, test_notice
+from iowarden.daemon.receivers.dry_run import dry_run, test_notice
 from iowarden.daemon.config.receivers import ReceiverConfig, ReceiverType, parse_url
 from iowarden.daemon.notify.attempt import OutboundMail
 from iowarden.daemon.receivers import message

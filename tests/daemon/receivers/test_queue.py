@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from iowarden.daemon.cli.mail_command import test_notice as make_notice
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.outbox import MAX_BYTES, Outbox
 from iowarden.daemon.receivers import message
+from iowarden.daemon.receivers.dry_run import test_notice as make_notice
 from iowarden.daemon.storage.state_db import Committed, OutboxRow
 from iowarden.rules.severity import Severity
 

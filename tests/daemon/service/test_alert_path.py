@@ -16,13 +16,14 @@ from iowarden.collectors import registry
 from iowarden.collectors.source import collect
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.player import RecordingPlayer
-from iowarden.daemon.cli import mail_command, run_command
+from iowarden.daemon.cli import run_command
 from iowarden.daemon.notify.message import render
+from iowarden.daemon.receivers import dry_run
 from iowarden.rules.notices import report
 
 directory = pathlib.Path(sys.argv[2])
 directory.mkdir()
-mail_command.dry_run("host", "iowarden@host", ("ops@example.com",), 0.0)
+dry_run.dry_run("host", "iowarden@host", ("ops@example.com",), 0.0)
 player = RecordingPlayer(sys.argv[1], str(directory))
 host = Host(Machine(str(directory)))
 rules = shipped_rules()

@@ -175,7 +175,7 @@ swept = pytest.mark.parametrize(
 def test_a_life_without_faults_delivers_and_ends(
     program: Program, before: Path, tmp_path: Path
 ) -> None:
-    """The test case: a digest of waiting mails, two mails, and a refused one that is retried later."""
+    """The test case: a digest of waiting mails, two mails, and a refused one for later."""
     _, path = next(cases(program, before, tmp_path))
     status, ended, count = program.live(path)
     assert (status, ended) == (0, "")

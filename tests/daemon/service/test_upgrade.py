@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
     from pathlib import Path
 
+    from iowarden.rules.promql.history import Labels
+
 DAY = 86_400.0
 DEADLINE_SECONDS = 20.0
 LATER = {ReturnedDisk, Dependent, Recurrence, Occurrence, Scan, Hold, Unanswered}
@@ -307,17 +309,25 @@ def loaded(directory: Path, names: Renames) -> SamplesLoaded:
     return answer
 
 
+def rows(found: SamplesLoaded) -> list[tuple[str, Labels, array[float]]]:
+    """Return name, labels and timestamps of each series."""
+    return [
+        (name, labels, history.window(0.0, float("inf"))[0])
+        for name, labels, history in found.series
+    ]
+
+
 def test_seven_days_of_history_are_there(tmp_path: Path) -> None:
     """Samples of range-based rules, daily drive values, and events."""
     put_state(tmp_path)
     path = str(tmp_path / "history.db")
     found = loaded(tmp_path, Renames(()))
     assert found.watched is not None
-    for name, labels, times, _ in found.rows:
+    for name, labels, times in rows(found):
         assert name in HISTORY
         assert (times[0], found.watched.since[name]) == (ENDED - 7 * DAY, ENDED - 7 * DAY), labels
         assert times[-1] == pytest.approx(ENDED, abs=900.0)
-    assert len(found.rows) == 2
+    assert len(rows(found)) == 2
     days = [ENDED - day * DAY for day in range(7, -1, -1)]
     assert [at for at, _ in history_db.read(path, "S-sda", "temperature_celsius")] == days
     assert [value for _, value in history_db.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
@@ -345,14 +355,14 @@ def test_seven_days_of_history_are_there_under_new_names(tmp_path: Path) -> None
     found = loaded(tmp_path, NAMES)
     assert found.watched is not None
     assert set(found.watched.since) == set(HISTORY)
-    ((labels, times),) = ((own, at) for name, own, at, _ in found.rows if name == HISTORY[0])
+    ((labels, times),) = ((own, at) for name, own, at in rows(found) if name == HISTORY[0])
     assert labels == (("device", "/dev/md0"), ("fstype", "ext5"), ("mounted_at", "/srv"))
     assert times[0] == ENDED - 7 * DAY
-    (raw,) = (own for name, own, _, _ in found.rows if name == HISTORY[1])
+    (raw,) = (own for name, own, _ in rows(found) if name == HISTORY[1])
     assert [pair for pair in raw if pair[0] != "attribute"] == [
         ("disk", "S-sda"), ("id", "197"), ("unit", "1"),
     ]  # fmt: skip
-    assert len(loaded(tmp_path, NAMES).rows) == 3, "it is not thrown away with the next write"
+    assert len(rows(loaded(tmp_path, NAMES))) == 3, "it is not thrown away with the next write"
     assert len(history_db.read(path, "S-sda", "drive_celsius", NAMES)) == 8
     wanted = event_rows.EventFilter(EventQuery(100))
     assert {row.kind for row in event_rows.read(path, wanted, NAMES)} == {"block_medium_error"}

@@ -203,8 +203,9 @@ def test_history_is_read_by_the_names_of_today(tmp_path: Path) -> None:
     assert isinstance(found, SamplesLoaded)
     assert found.watched is not None
     assert found.watched.since == dict.fromkeys(now, NAMES_ENDED - 7 * DAY)
-    assert {row[:2] for row in found.rows} == {NAMES.series(*each) for each in stored}
-    assert {times[0] for _, _, times, _ in found.rows} == {NAMES_ENDED - 7 * DAY}
+    assert {row[:2] for row in found.series} == {NAMES.series(*each) for each in stored}
+    times = [history.window(0.0, NAMES_ENDED)[0] for _, _, history in found.series]
+    assert {each[0] for each in times} == {NAMES_ENDED - 7 * DAY}
     days = [NAMES_ENDED - day * DAY for day in range(7, -1, -1)]
     assert [at for at, _ in history_db.read(path, "S-sda", "temperature_celsius")] == days
     assert [value for _, value in history_db.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
