@@ -125,7 +125,7 @@ class Expression:
                     f"no history of '{window.selector}' over {window.seconds:.0f} s: the history"
                     f" that all rules need exceeds {MAX_SAMPLES:,} changes and timestamps, and the"
                     " longest windows go first; select fewer series or shorten the range, and"
-                    " reload ('iowarden rules check' estimates the size)"
+                    " reload"
                 )
 
 
