@@ -82,7 +82,8 @@ format: env
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test-system: build/tools/promtool-3 build/tools/nginx build/tools/stunnel build/tools/axe.min.js
+test-system: build/tools/promtool-3 build/tools/nginx build/tools/stunnel build/tools/axe.min.js \
+    build/tools/prometheus-alertmanager
 test test-system: env build/tools/promtool build/tools/amtool build/tools/prometheus-node-exporter
 	@packaging/install-system-packages test
 	time $(PYTEST) $(if $(filter test-system,$@),--system) tests
