@@ -32,7 +32,8 @@ class LoadedRule:
     Fields: `key` is unique among all rules; `metrics` are those it reads, also through recording
     rules, without ALERTS; `windows` is the range it needs, by selector; `needs_history`:
     it could be true only because history is still incomplete; `is_shipped`: it comes with iowarden;
-    `left_until`: it was too expensive and is not evaluated until then.
+    `left_until`: it was too expensive and is not evaluated until then; `empty_version`: the version
+    of the store at which it had no result, None: not known, or the result may change with time.
     """
 
     rule: Rule | RecordingRule
@@ -45,6 +46,7 @@ class LoadedRule:
     is_shipped: bool = True
     alerts: Alerts = field(default_factory=dict)
     left_until: float = -math.inf
+    empty_version: int | None = None
 
     @property
     def name(self) -> str:

@@ -279,6 +279,8 @@ class RuleEvaluator:
         expression = rule.rule.expression
         if self._alerts_changed and (expression.reads_any or expression.names & _ALERTS):
             self._feed_alerts(now)
+        if self._is_still_empty(rule, now):  # after the alerts are fed, as it may read them
+            return []
         before = self._states(rule)
         try:
             changes = self._evaluate(rule, now)
@@ -287,6 +289,19 @@ class RuleEvaluator:
             return []
         self._alerts_changed = self._alerts_changed or self._states(rule) != before
         return changes
+
+    def _is_still_empty(self, rule: LoadedRule, now: float) -> bool:
+        """Whether an alerting rule without alerts would find nothing again.
+
+        What it reads is the same as when it was evaluated last, and no other state depends on the
+        evaluation: without an alert there is no `for` to pass, no alert to resolve, and none that
+        a failed data source could make unknown.
+        """
+        return (
+            rule.empty_version is not None
+            and not rule.alerts
+            and not self._hub.store.changed(rule.rule.expression.names, rule.empty_version, now)
+        )
 
     def _failed(self, rule: LoadedRule, problem: str) -> None:
         self._failures[rule.name] = self._failures.get(rule.name, 0) + 1
@@ -320,6 +335,8 @@ class RuleEvaluator:
         if now < loaded.left_until:
             return []
         before = self._budget.left
+        loaded.empty_version = None
+        version = self._hub.store.version
         try:
             samples = results.vector(
                 rule.expression.evaluate(
@@ -349,6 +366,8 @@ class RuleEvaluator:
             self._failed(loaded, str(error))
             return []
         self.problems.pop(rule.alert, None)
+        if not samples and rule.expression.is_steady:
+            loaded.empty_version = version
         changes = self._part_with_others(loaded, now)
         gone, more = self._split_gone(loaded, found.keys(), now)
         present = {k: alert for k, alert in loaded.alerts.items() if k not in gone}

@@ -90,6 +90,8 @@ class Expression:
     Limits: the history for an `@` with a fixed time depends on the time of evaluation, and is not
     included.
     """
+    is_steady: bool
+    """Whether the result stays the same while the newest samples of `names` do."""
     _function: VectorFunction | ScalarFunction = field(repr=False, compare=False)
 
     def evaluate(
@@ -154,6 +156,7 @@ def compile_expression(text: str) -> Expression:
         names=frozenset(names - {""}),
         reads_any="" in names,
         windows=tuple(window for _, window in sorted(selected.items())),
+        is_steady="" not in names and _is_steady(node),
         _function=function,
     )
 
@@ -185,6 +188,19 @@ def _retain(node: Node, earlier: float, selected: dict[str, Window], names: set[
                 selected[window.selector] = window
     for part in children(node):
         _retain(part, earlier, selected, names)
+
+
+def _is_steady(node: Node) -> bool:
+    """Whether a node reads neither the time nor any sample but the newest ones."""
+    if isinstance(node, Subquery) or (
+        isinstance(node, Call) and node.function in {"time", "timestamp"}
+    ):
+        return False
+    if isinstance(node, Selector) and (
+        node.range_seconds is not None or node.offset_seconds or node.at is not None
+    ):
+        return False
+    return all(_is_steady(part) for part in children(node))
 
 
 def _size(node: Node) -> int:

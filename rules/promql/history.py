@@ -48,7 +48,7 @@ def _is_mark(value: float) -> bool:
     return value != value and struct.pack("<d", value) in _MARKS  # noqa: PLR0124 - NaN, quickly
 
 
-def _same(one: float, other: float) -> bool:
+def same(one: float, other: float) -> bool:
     """Return whether two values are the same number: 0 and -0 differ, NaN never continues a run."""
     return one == other and (one != 0.0 or math.copysign(1.0, one) == math.copysign(1.0, other))
 
@@ -147,7 +147,7 @@ class _Segment:
         if timestamp == self.last_seconds:  # replaced
             if self.starts[-1] == timestamp:
                 self.values[-1] = value
-            elif not _same(newest, value):
+            elif not same(newest, value):
                 self._begin(timestamp, value)
             return
         if newest != newest and _is_mark(newest):  # noqa: PLR0124 - NaN, quickly
@@ -159,7 +159,7 @@ class _Segment:
                 if missed < timestamp:
                     self._begin(missed, _GAP)
                     newest = _GAP
-            if not _same(newest, value):
+            if not same(newest, value):
                 self._begin(timestamp, value)
         self.last_seconds = timestamp
 
@@ -261,7 +261,7 @@ class _Segment:
         for index, (start, value) in enumerate(zip(starts, values, strict=True)):
             if bounds[index] == bounds[index + 1] and index < newest and not _is_mark(value):
                 continue
-            if new_values and _same(new_values[-1], value):
+            if new_values and same(new_values[-1], value):
                 continue
             new_starts.append(start)
             new_values.append(value)
@@ -426,7 +426,7 @@ class History:
 def _changes(values: array[float]) -> Iterator[int]:
     """Yield where a value differs from the one before it."""
     for index, (before, value) in enumerate(pairwise(values), 1):
-        if not _same(before, value):
+        if not same(before, value):
             yield index
 
 

@@ -19,6 +19,7 @@ from iowarden.rules.promql.history import (
     Stored,
     Timeline,
     is_stale,
+    same,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ VectorItem = tuple[str, Labels, float]
 LOOKBACK_SECONDS = 300.0
 """A sample is valid while it is younger than this. Source: Prometheus 3: left-open (t - 5 min,
 t]."""
+
+EXPIRY_MARGIN_SECONDS = 1.0
+"""A sample is expected to expire a little early, so that rounding cannot make it late."""
 
 MAX_SAMPLES = 8_000_000
 """Limit of all history: runs of equal values, and timestamps; about 130 MB.
@@ -76,10 +80,22 @@ class Series:
     A plain class with slots because the daemon writes to a thousand of them each second.
     """
 
-    __slots__ = ("history", "labels", "retention_seconds", "stale", "timestamp_seconds", "value")
+    __slots__ = (
+        "history",
+        "labels",
+        "name",
+        "retention_seconds",
+        "stale",
+        "timestamp_seconds",
+        "value",
+    )
 
-    def __init__(self, labels: Labels, timestamp: float, value: float, retention: float) -> None:
+    def __init__(
+        self, name: str, labels: Labels, timestamp: float, value: float, retention: float
+    ) -> None:
         """Start with one sample."""
+        self.name = name
+        """Of its metric; '' after the store has dropped it."""
         self.labels = labels
         self.timestamp_seconds = timestamp
         self.value = value
@@ -123,17 +139,18 @@ class _Writer:
     __slots__ = ("live", "timelines")
 
     def __init__(self) -> None:
-        self.live: set[tuple[str, Labels]] = set()
+        self.live: list[Series] = []
+        """In the order of its samples."""
         self.timelines: dict[bool, Timeline] = {}
         """By whether it is thinned."""
 
     def timeline(self, timestamp: float, retention: float, *, thinned: bool) -> Timeline:
-        """Return the timeline of series that are thinned or not, advanced to a time."""
+        """Return the timeline of series that are thinned or not; a new one starts at a time."""
         timeline = self.timelines.get(thinned)
         if timeline is None:
             timeline = self.timelines[thinned] = Timeline(is_shared=True)
             timeline.retention_seconds = retention
-        timeline.advance(timestamp)
+            timeline.advance(timestamp)
         return timeline
 
 
@@ -171,6 +188,12 @@ class SeriesStore:
         self._sweep_due_seconds = -math.inf
         self.numbers = 0
         """Runs and timestamps that were stored when it was last checked."""
+        self.version = 0
+        """Grows with each change of what an instant vector contains."""
+        self._versions: dict[str, int] = {}
+        """By metric the version of its last change."""
+        self._expiries: dict[str, float] = {}
+        """By metric a time before which none of its samples leaves the look-back window."""
 
     def _set_windows(self, windows: Iterable[Window]) -> None:
         self._windows = tuple(window for window in windows if window.seconds > 0)
@@ -274,33 +297,89 @@ class SeriesStore:
 
         Limits: a sample as old as the series' newest one replaces it; an older one is ignored.
         """
-        tables, thins = self._tables, self._thins
+        tables = self._tables
+        changed = set()
         for name, labels, value in samples:
-            number = float(value)  # a template distinguishes 1 from 1.0
             try:
                 series = tables[name][labels]
             except KeyError:
-                series = Series(labels, timestamp, number, self.needed_seconds(name, labels))
+                retention = self.needed_seconds(name, labels)
+                series = Series(name, labels, timestamp, float(value), retention)
                 tables.setdefault(name, {})[labels] = series
-                if series.retention_seconds > 0:
+                if retention > 0:
                     series.history = History()
-            else:
-                if timestamp < series.timestamp_seconds:
-                    continue
-                series.timestamp_seconds = timestamp
-                series.value = number
-                series.stale = False
-            if (history := series.history) is not None:
-                retention = series.retention_seconds
-                thinned = thins and retention > LONG_SECONDS
-                timeline = (
-                    None
-                    if writer is None
-                    else writer.timeline(timestamp, retention, thinned=thinned)
-                )
-                history.append(timestamp, number, timeline, retention)
+                    self._remember(series, series.history, timestamp, series.value, writer)
+                changed.add(name)
+                continue
+            if self._append_to(series, timestamp, value, writer):
+                changed.add(name)
+        self._note(changed, timestamp)
         if timestamp >= self._sweep_due_seconds:
             self._sweep(timestamp)
+
+    def _append_to(
+        self, series: Series, timestamp: float, value: float, writer: _Writer | None
+    ) -> bool:
+        """Store a sample; return whether an instant vector of its metric is another one now."""
+        before = series.timestamp_seconds
+        if timestamp < before:
+            return False
+        if (history := series.history) is not None:
+            self._remember(series, history, timestamp, float(value), writer)
+        series.timestamp_seconds = timestamp
+        oldest = timestamp - LOOKBACK_SECONDS
+        if same(value, series.value) and not series.stale and before > oldest:
+            return False
+        series.value = float(value)  # a template distinguishes 1 from 1.0
+        series.stale = False
+        return True
+
+    def _remember(
+        self,
+        series: Series,
+        history: History,
+        timestamp: float,
+        value: float,
+        writer: _Writer | None,
+    ) -> None:
+        """Add a sample to a series' history, over the timeline of its writer."""
+        retention = series.retention_seconds
+        timeline = None
+        if writer is not None:
+            thinned = self._thins and retention > LONG_SECONDS
+            timeline = writer.timeline(timestamp, retention, thinned=thinned)
+        history.append(timestamp, value, timeline, retention)
+
+    def _note(self, changed: Iterable[str], timestamp: float) -> None:
+        """Note that the samples of these metrics are others from this time on."""
+        for name in changed:
+            self.version += 1
+            self._versions[name] = self.version
+            expiry = timestamp + LOOKBACK_SECONDS - EXPIRY_MARGIN_SECONDS
+            self._expiries[name] = min(expiry, self._expiries.get(name, math.inf))
+
+    def changed(self, names: Iterable[str], version: int, now: float) -> bool:
+        """Return whether an instant vector of these metrics may be another one than at a version.
+
+        False is certain: no value is another one, no series is new, ended, or left the look-back
+        window. `now` must not be earlier than at that version.
+        """
+        for name in names:
+            if now >= self._expiries.get(name, math.inf):
+                self._expire(name, now)
+            if self._versions.get(name, 0) > version:
+                return True
+        return False
+
+    def _expire(self, name: str, now: float) -> None:
+        """Note that samples of a metric may have left the look-back window."""
+        valid = (
+            series.timestamp_seconds
+            for series in self._tables.get(name, {}).values()
+            if not series.stale and series.timestamp_seconds > now - LOOKBACK_SECONDS
+        )
+        self._expiries[name] = math.inf
+        self._note((name,), min(valid, default=math.inf))
 
     def write(
         self, writer: str, timestamp: float, samples: Sequence[tuple[str, Labels, float]]
@@ -311,13 +390,51 @@ class SeriesStore:
             if not samples:
                 return
             own = self._writers[writer] = _Writer()
+        if len(own.live) == len(samples) and self._append_same(own, timestamp, samples):
+            return
         live = {(sample[0], sample[1]) for sample in samples}
-        for name, labels in own.live - live:
-            self.mark_stale(name, labels, timestamp)
-        own.live = live
+        for series in own.live:
+            if (series.name, series.labels) not in live:
+                self.mark_stale(series.name, series.labels, timestamp)
         for timeline in own.timelines.values():
             timeline.advance(timestamp)
         self.append_many(timestamp, samples, own)
+        own.live = [self._tables[name][labels] for name, labels, _ in samples]
+
+    def _append_same(
+        self,
+        writer: _Writer,
+        timestamp: float,
+        samples: Sequence[tuple[str, Labels, float]],
+    ) -> bool:
+        """Store samples of the series that a writer wrote last, without looking them up.
+
+        Returns False, with some of them stored, if it writes other ones now.
+        """
+        for timeline in writer.timelines.values():
+            timeline.advance(timestamp)
+        changed = set()
+        oldest = timestamp - LOOKBACK_SECONDS
+        complete = True
+        for series, (name, labels, value) in zip(writer.live, samples, strict=True):
+            if series.name != name or series.labels != labels:
+                complete = False
+                break
+            before = series.timestamp_seconds
+            if (  # Nearly every series: no function call for it.
+                value == series.value
+                and (value or same(value, series.value))  # 0 is not -0
+                and series.history is None
+                and oldest < before <= timestamp
+                and not series.stale
+            ):
+                series.timestamp_seconds = timestamp
+            elif self._append_to(series, timestamp, value, writer):
+                changed.add(name)
+        self._note(changed, timestamp)
+        if complete and timestamp >= self._sweep_due_seconds:
+            self._sweep(timestamp)
+        return complete
 
     def mark_stale(self, name: str, labels: Labels, timestamp: float) -> None:
         """End a series at this time, until a later sample revives it; an unknown one is ignored."""
@@ -328,6 +445,7 @@ class SeriesStore:
             series.history.mark_stale(timestamp)
         series.timestamp_seconds = timestamp
         series.stale = True
+        self._note((name,), timestamp)
 
     def end_older(self, until: float, timestamp: float) -> None:
         """End all series at a time that had no sample since another one."""
@@ -372,10 +490,11 @@ class SeriesStore:
                         timeline.thinned_seconds, timeline.ticks[-1] - WHOLE_SECONDS
                     )
             if series is None:
-                series = Series(labels, *last, retention)
+                series = Series(name, labels, *last, retention)
                 series.stale = is_stale(last[1])
                 series.history = history
                 self._tables.setdefault(name, {})[labels] = series
+                self._note((name,), series.timestamp_seconds)
             elif series.history is not None:
                 series.history.prepend(history)
 
@@ -403,7 +522,7 @@ class SeriesStore:
                 if series.timestamp_seconds <= now - max(LOOKBACK_SECONDS, series.retention_seconds)
             ]
             for labels in gone:
-                del table[labels]
+                table.pop(labels).name = ""  # its writer looks it up again
             if not table:
                 del self._tables[name]
         self._trim(now)
