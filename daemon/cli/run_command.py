@@ -172,7 +172,9 @@ def assembled(
             str(Path(settings.state_directory) / flight_recorder.DIRECTORY),
             lambda text: events.put(Trouble("flight", text)),
         )
-    readers = SourceScheduler(sources, settings.interval_seconds, root, clock.now, events.put)
+    readers = SourceScheduler(
+        sources, settings.interval_seconds, root, clock.now, events.put, spread=True
+    )
     engine = Engine(
         rules.groups,
         readers.sources,

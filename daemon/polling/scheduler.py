@@ -11,7 +11,7 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.source import Source
@@ -26,6 +26,12 @@ NEXT_STUCK_SECONDS = 1.0
 """
 MAX_STUCK_PARTS = 32
 """Limit of stuck parts, each of which holds a thread; beyond it the whole collector is stuck."""
+SPREAD_SECONDS = 15.0, 60.0
+"""Shortest and longest poll interval over which collectors are spread: the longer ones read little
+at a time, or in threads of their own, and are not polled early after a start."""
+AHEAD_SECONDS, THREADS_OVER = 2.0, 4
+"""A collector in a thread is polled so long before the slow rules, which then have its values, or
+up to so many seconds earlier."""
 EARLY_SECONDS = 0.05
 """Tolerance: the loop's tick may come a little before a poll interval ends."""
 
@@ -97,9 +103,19 @@ class SourceScheduler:
         root: Callable[[], Machine],
         clock: Callable[[], float],
         post: Callable[[Reading[object]], None],
+        *,
+        spread: bool = False,
     ) -> None:
-        """Start the threads. `root` makes a Machine, since each thread needs its own."""
+        """Start the threads. `root` makes a Machine, since each thread needs its own.
+
+        `spread`: after the first poll the collectors of an interval are polled in different
+        seconds of it; a recording has all of them in one.
+        """
         self.sources = tuple(sources)
+        self._spread = spread
+        self._origin_seconds: float | None = None
+        """When the first poll was."""
+        self._phases: dict[str, float] = {}
         self._clock = clock
         self._make_machine = root
         self._post = post
@@ -115,6 +131,8 @@ class SourceScheduler:
     def run(self, now: float) -> list[Reading[object]]:
         """Poll due collectors that cannot hang, request runs of others, report what is stuck."""
         readings: list[Reading[object]] = []
+        if self._origin_seconds is None:
+            self._origin_seconds = now
         for source in self.sources:
             worker = self._workers.get(source.name)
             if worker is not None and worker.started_seconds is not None:
@@ -122,8 +140,7 @@ class SourceScheduler:
                 continue  # never a second run while one has not returned
             if now < self._due[source.name] - EARLY_SECONDS or source.name in self._paused:
                 continue
-            due = self._due[source.name] + source.period_seconds
-            self._due[source.name] = due if due > now else now + source.period_seconds
+            self._due[source.name] = self._next(source, now)
             if worker is None:
                 readings.append(collect(source, self._machine, self._clock))
             else:
@@ -131,6 +148,15 @@ class SourceScheduler:
                 worker.patience_seconds = STUCK_SECONDS
                 worker.requests.put(now)
         return readings
+
+    def _next(self, source: Source[Any], now: float) -> float:
+        """Return when a collector that is polled now is due again."""
+        period, phase = source.period_seconds, self._phases.get(source.name)
+        if phase is None or self._origin_seconds is None:
+            due = self._due[source.name] + period
+            return due if due > now else now + period
+        first = self._origin_seconds + phase
+        return first + period * ((now + EARLY_SECONDS - first) // period + 1)
 
     def _watch(self, worker: _Worker, now: float) -> list[Reading[object]]:
         """Report a stuck run; if it is stuck at a part, start a new run that skips the part."""
@@ -172,6 +198,7 @@ class SourceScheduler:
             replace(s, period_seconds=periods_seconds.get(s.name, s.period_seconds))
             for s in self.sources
         )
+        self._phases = _phases(self.sources) if self._spread else {}
         self.read_now(self._due)
 
     def finished(self, reading: Reading[object]) -> None:
@@ -194,6 +221,25 @@ class SourceScheduler:
         for worker in self._workers.values():
             worker.requests.put(None)
         self._machine.close()
+
+
+def _phases(sources: Sequence[Source[Any]]) -> dict[str, float]:
+    """Return in which second of its interval each collector is polled, of those that are spread.
+
+    Rules are evaluated at the end of an interval. What may hang takes its time in a thread and is
+    polled in the seconds shortly before that; the others are distributed over all of them.
+    """
+    phases: dict[str, float] = {}
+    least, most = SPREAD_SECONDS
+    for period in {s.period_seconds for s in sources if least <= s.period_seconds <= most}:
+        own = [source for source in sources if source.period_seconds == period]
+        seconds = int((period - AHEAD_SECONDS) / TICK_SECONDS)
+        loop = [source.name for source in own if not source.may_hang]
+        for number, name in enumerate(loop):
+            phases[name] = TICK_SECONDS * (1 + number * seconds // len(loop))
+        for number, name in enumerate(source.name for source in own if source.may_hang):
+            phases[name] = TICK_SECONDS * (seconds - number % THREADS_OVER)
+    return phases
 
 
 def _serve(

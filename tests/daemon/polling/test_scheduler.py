@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import subprocess
 import sys
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +50,46 @@ def test_each_source_is_read_in_its_period(tmp_path: Path) -> None:
     assert names.count("stat") == 31
     assert names.count("vm_sysctl") == 3
     assert names.count("pressure") == 7
+
+
+def test_the_work_of_an_interval_is_spread_over_its_seconds(tmp_path: Path) -> None:
+    """All collectors are polled at the start, then each every 15 s, and few in one second.
+
+    What may hang is polled shortly before the rules of that interval, so that these do not wait
+    another interval for it.
+    """
+    slow = [s for s in registry.SOURCES if s.period_seconds == 15]
+    loop = [replace(s, read=lambda _: None) for s in slow if not s.may_hang]
+    readers = SourceScheduler(
+        loop, {}, lambda: Machine(str(tmp_path)), lambda: 0.0, lambda _: None, spread=True
+    )
+    polled = {now: [r.source for r in readers.run(now + 0.3)] for now in map(float, range(61))}
+    assert len(polled[0.0]) == len(loop) > 4
+    assert max(len(names) for now, names in polled.items() if now) == 1
+    for source_ in loop:
+        times = [now for now, names in polled.items() if source_.name in names]
+        assert {after - before for before, after in itertools.pairwise(times[1:])} == {15.0}
+        assert times[1] <= 15.0
+    readers.read_now(["bdi"])
+    assert "bdi" in [r.source for r in readers.run(61.3)]  # and then in its own second again
+    again = [now for now in range(62, 92) if "bdi" in [r.source for r in readers.run(now + 0.3)]]
+    assert [now % 15 for now in again] == [next(n for n in polled if n and "bdi" in polled[n])] * 2
+
+    requested: list[tuple[str, float]] = []
+    now = 0.0
+
+    def read(name: str) -> Callable[[Machine], None]:
+        return lambda _: requested.append((name, now))
+
+    threads = [replace(s, read=read(s.name), parts=None) for s in slow if s.may_hang]
+    answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
+    readers = SourceScheduler(threads, {}, Machine, lambda: now, answers.put, spread=True)
+    for now in map(float, range(31)):
+        readers.run(now)
+        while readers.waiting():
+            readers.finished(answers.get(timeout=DEADLINE_SECONDS))
+    assert {when % 15 for _, when in requested if when} <= {10.0, 11.0, 12.0, 13.0}
+    assert {Counter(name for name, _ in requested)[s.name] for s in threads} == {3}
 
 
 def test_a_late_tick_does_not_make_a_source_catch_up(tmp_path: Path) -> None:
