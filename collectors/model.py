@@ -6,6 +6,7 @@ import dataclasses
 import enum
 from operator import attrgetter
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Generic,
     Literal,
@@ -15,6 +16,9 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
 
 KIB = 1024
 SECTOR_BYTES = 512
@@ -33,8 +37,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
-Kind = Literal["counter", "gauge", "untyped"]
-"""Our own are counters and gauges; 'untyped' are some of node_exporter's."""
+Kind = Literal["counter", "gauge", "histogram", "untyped"]
+"""'untyped' are some of node_exporter's. The samples of a histogram have its name and a suffix."""
 
 
 class Outcome(enum.StrEnum):
@@ -130,13 +134,48 @@ Group = tuple[Family, tuple[Sample, ...]]
 """A family and all its samples in one chunk."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Chunk:
-    """Families that change together; a new `version` means that they may have changed."""
+    """Families that change together; a new `version` means that they may have changed.
 
-    name: str
-    version: int
-    families: tuple[Group, ...]
+    They are made when they are read for the first time, which may be in any thread.
+    """
+
+    __slots__ = ("_families", "_make", "_names", "name", "version")
+
+    def __init__(
+        self,
+        name: str,
+        version: int,
+        families: tuple[Group, ...] = (),
+        *,
+        make: Callable[[], tuple[Group, ...]] | None = None,
+        names: tuple[str, ...] = (),
+    ) -> None:
+        """Take the families, or what makes them: then `names` begin all their names."""
+        self.name = name
+        self.version = version
+        self._families = families if make is None else None
+        self._make = make or (lambda: families)
+        self._names = names
+
+    @property
+    def families(self) -> tuple[Group, ...]:
+        """Return each family with its samples. Errors: whatever its collector raises."""
+        families = self._families
+        if families is None:
+            families = self._families = self._make()
+        return families
+
+    def of(self, names: Collection[str]) -> Iterator[Group]:
+        """Yield the families with these names; others are not made for it."""
+        if self._families is None and not any(map(self._may_have, names)):
+            return
+        for group in self.families:
+            if group[0].name in names:
+                yield group
+
+    def _may_have(self, name: str) -> bool:
+        return name.startswith(self._names)
 
 
 def trace(error: BaseException) -> str:

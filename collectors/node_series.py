@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import Chunk, Family, Group, Kind, Sample
+from iowarden.collectors.model import Family, Group, Kind, Sample
 from iowarden.collectors.smart import smartctl_exporter
 
 if TYPE_CHECKING:
@@ -53,10 +53,9 @@ def family(name: str) -> Family:
     return Family(name, kind, text)
 
 
-def chunk(source: str, samples: Iterable[Sample], version: int) -> Chunk:
-    """Return the samples of a `Source.node` as a chunk of '/metrics', by family."""
+def groups(samples: Iterable[Sample]) -> tuple[Group, ...]:
+    """Return the samples of a `Source.node` by family."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample[0], []).append(sample)
-    groups: list[Group] = [(family(name), tuple(found)) for name, found in by_name.items()]
-    return Chunk("node_" + source, version, tuple(groups))
+    return tuple((family(name), tuple(found)) for name, found in by_name.items())

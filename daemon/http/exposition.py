@@ -113,7 +113,12 @@ class Exposition:
     def _render_chunk(self, chunk: Chunk, previous: _Rendered | None) -> _Rendered:
         known = previous.written if previous else {}
         written: dict[str, _Written] = {}
-        for family, samples in chunk.families:
+        try:
+            families = chunk.families
+        except Exception as error:  # noqa: BLE001 - one bad collector must not end the scrape
+            self._fail(chunk.name, f"{type(error).__name__}: {error.args[:1]}", chunk)
+            families = ()
+        for family, samples in families:
             if family.name in written:
                 self._fail(family.name, "it twice in the chunk", chunk)
             elif samples:
@@ -161,7 +166,10 @@ def _write(family: Family, samples: tuple[Sample, ...], previous: _Written | Non
 
 
 def _metric(family: Family, samples: tuple[Sample, ...]) -> Metric:
-    if other := {name for name, _, _ in samples} - {family.name}:
+    names = {family.name}
+    if family.kind == "histogram":
+        names = {family.name + suffix for suffix in ("_bucket", "_sum", "_count")}
+    if other := {name for name, _, _ in samples} - names:
         raise ValueError(f"a sample of '{min(other)}'")
     # prometheus_client appends '_total' to a counter; one without it can only be untyped
     name, kind = family.name, str(family.kind)

@@ -90,7 +90,7 @@ def _samples(engine: Engine) -> Mapping[str, Sequence[model.Sample]]:
         for family, own in chunk.families if not chunk.name.startswith("node_") else ():
             found.setdefault(family.name, []).extend(own)
     for status in engine.sources.values():
-        if status.source.node is not None and status.samples:
+        if status.source.node is not None and status.shown is not None:
             for sample in status.source.node(status.value):
                 found.setdefault(sample[0], []).append(sample)
     return found

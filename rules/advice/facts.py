@@ -188,8 +188,7 @@ def slow(chunks: Iterable[Chunk]) -> list[str]:
     return [
         dict(labels)["device"]
         for chunk in chunks
-        for family, samples in chunk.families
-        if family.name == "iowarden_device_write_bandwidth_bytes_per_second"
+        for _, samples in chunk.of(("iowarden_device_write_bandwidth_bytes_per_second",))
         for _, labels, value in samples
         if value > 0
     ]
@@ -199,11 +198,10 @@ def multipath(chunks: Iterable[Chunk]) -> dict[str, dict[str, int]]:
     """Return by multipath map how many paths it has by state, from the last samples."""
     found: dict[str, dict[str, int]] = {}
     for chunk in chunks:
-        for family, samples in chunk.families:
-            if family.name == "iowarden_multipath_paths":
-                for _, labels, value in samples:
-                    own = dict(labels)
-                    found.setdefault(own["device"], {})[own["state"]] = int(value)
+        for _, samples in chunk.of(("iowarden_multipath_paths",)):
+            for _, labels, value in samples:
+                own = dict(labels)
+                found.setdefault(own["device"], {})[own["state"]] = int(value)
     return found
 
 

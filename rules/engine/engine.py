@@ -7,17 +7,17 @@ unknown after that time. Units: seconds of the program's clock (Unix time that n
 
 from __future__ import annotations
 
-import itertools
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from iowarden.collectors.model import Labels, Outcome, Reading
+from iowarden.collectors.model import Labels, Outcome, Reading, Sample
 from iowarden.collectors.procfs import tasks
 from iowarden.rules import scrape_labels
 from iowarden.rules.engine import rule_evaluator, source_status
 from iowarden.rules.engine.device_tracker import DeviceTracker
 from iowarden.rules.engine.queries import Queries
 from iowarden.rules.engine.rule_evaluator import RuleEvaluator
-from iowarden.rules.engine.sample_hub import SampleHub
+from iowarden.rules.engine.sample_hub import REFRESH_SECONDS, SampleHub
 from iowarden.rules.engine.signal_groups import SignalGroups
 from iowarden.rules.engine.source_status import SourceStatus
 from iowarden.rules.engine.visibility import Visibility
@@ -29,6 +29,7 @@ from iowarden.rules.topology import device_changes
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.procfs.tasks import BlockedTasks
     from iowarden.collectors.source import Source
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -70,6 +71,16 @@ class Engine:
         self.devices = DeviceTracker(self.signals)
         self.hub = SampleHub(self.sources, now, expose=expose, targets=targets)
         self.queries = Queries(self.hub, self.sources)
+        self._up = scrape_labels.up(self.hub.targets)
+        self._counted: device_changes.Devices | None = None
+        self._device_samples: list[Sample] = []
+        """Of the devices in `_counted`."""
+        self._status_seconds = -math.inf
+        """When the status of the data sources was published last."""
+        self._had_news = False
+        self._named: Topology | None = None
+        self._whole: frozenset[str] | None = None
+        """The names of the whole devices of `_named`."""
         visibility = Visibility(self.sources, self.signals, self.hub, now)
         self.rules = RuleEvaluator(self.hub, self.devices, visibility, self.queries)
         self.rules.load(groups, now, default_interval_seconds)
@@ -94,22 +105,29 @@ class Engine:
                     status.since_seconds = now
         fresh = self._take(readings, now)
         self._publish_sources(fresh, now)
-        families, samples = device_changes.FAMILIES, device_changes.samples(self.devices.devices)
-        self.hub.publish("devices", families, samples, now)
+        if self._counted is not self.devices.devices:
+            self._counted = self.devices.devices
+            self._device_samples = device_changes.samples(self._counted)
+        self.hub.publish("devices", device_changes.FAMILIES, self._device_samples, now)
         told = self.signals.step(fresh, self.devices.topology, now, uptime_seconds, asleep_seconds)
         for group in signals.GROUPS:
             if group.name in told:
                 self.hub.publish("signal_" + group.name, group.families, told[group.name], now)
         self.hub.refresh(
-            itertools.chain(
-                ((n, s.samples) for n, s in self.sources.items() if n not in fresh),
-                (("signal_" + n, found) for n, found in self.signals.slow() if n not in told),
-            ),
+            (("signal_" + n, found) for n, found in self.signals.slow() if n not in told),
             now,
+            (status for name, status in self.sources.items() if name not in fresh),
         )
-        samples = source_status.samples(self.sources, fresh, now)
-        self.hub.publish("collectors", source_status.FAMILIES, samples, now)
-        self.hub.feed("up", scrape_labels.up(self.hub.targets), now)
+        self._publish_status(fresh, now)
+        self.hub.feed("up", self._up, now)
+
+    def _publish_status(self, fresh: set[str], now: float) -> None:
+        """Publish how the data sources are: at each change, while one is stale, else every 15 s."""
+        news = source_status.is_news(self.sources, fresh, now)
+        if news or self._had_news or now - self._status_seconds >= REFRESH_SECONDS:
+            self._status_seconds, self._had_news = now, news
+            samples = source_status.samples(self.sources, now)
+            self.hub.publish("collectors", source_status.FAMILIES, samples, now)
 
     def _take(self, readings: Iterable[Reading[Any]], now: float) -> set[str]:
         """Store the readings; return which data sources delivered."""
@@ -127,18 +145,18 @@ class Engine:
         return fresh
 
     def _publish_sources(self, fresh: Container[str], now: float) -> None:
-        names = None if self.last.block is None else frozenset(self.last.block.devices)
+        block = self.last.block
+        if block is not self._named:
+            self._named, self._whole = block, None if block is None else frozenset(block.devices)
         for name, status in self.sources.items():
             if name in fresh and status.outcome() is Outcome.OK:
-                if status.shown is not status.value or not status.samples:
-                    status.samples = status.source.samples(status.value, names)
-                    status.shown = status.value
-                    self.hub.expose(name)
-                self.hub.publish(name, status.source.families, status.samples, now)
-            elif status.samples and not status.is_valid(now):
-                status.samples = []
-                self.hub.publish(name, status.source.families, (), now)
-                self.hub.hide(name)
+                if status.show(status.value, self._whole):
+                    self.hub.publish_source(status, now)
+                else:
+                    self.hub.feed_source(status, now)
+            elif status.shown is not None and not status.is_valid(now):
+                status.show(None, None)
+                self.hub.hide(status, now)
 
     def recall(
         self,

@@ -78,13 +78,15 @@ class Queries:
             return expression.evaluate(hub.store, now, budget=budget)
         store = SeriesStore()
         for chunk in hub.chunks():
-            for family, samples in chunk.families if not chunk.name.startswith("node_") else ():
-                if expression.reads_any or family.name in expression.names:
-                    store.append_many(now, samples)
+            if chunk.name.startswith("node_"):
+                continue
+            groups = chunk.families if expression.reads_any else chunk.of(expression.names)
+            for _, samples in groups:
+                store.append_many(now, samples)
         store.append_many(now, scrape_labels.up(hub.targets))
         for status in self._sources.values():
             source = status.source
-            if source.node is None or not status.samples:
+            if source.node is None or status.shown is None:
                 continue
             if expression.reads_any or any(
                 n.startswith(source.node_prefixes) for n in expression.names

@@ -106,6 +106,9 @@ class RuleEvaluator:
         """Of the shipped rules that are due now and their templates: the loop waits for all of
         them. Each rule of the user has one of its own."""
         self._delay_seconds = 0.0
+        self._about_rules: object = None
+        """What `_rule_samples` were made of; None: they are to be made anew."""
+        self._rule_samples: list[Sample] = []
         self._restored = False
         """Whether the alerts of before the restart are still to be restored."""
         self._reads_alerts = self._alerts_changed = False
@@ -132,6 +135,7 @@ class RuleEvaluator:
             self._hub.store.write(key, now, ())
         self._reads_alerts = any(map(self._hub.wants, _ALERTS))
         self.problems = {}
+        self._about_rules = None
         return self.restore(kept)
 
     def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
@@ -170,7 +174,7 @@ class RuleEvaluator:
 
     def alerts(self) -> list[life.Alert]:
         """Return every alert that is pending, firing, unknown or recently resolved."""
-        own = [alert for rule in self._rules for alert in rule.alerts.values()]
+        own = [alert for rule in self._rules if rule.alerts for alert in rule.alerts.values()]
         return [*own, *self._orphans.values()]
 
     def is_observable(self, labels: Labels, subject: str) -> bool:
@@ -508,28 +512,30 @@ class RuleEvaluator:
         samples += [(RECENT, labels, count) for labels, count in recent.items()]
         self._hub.publish("alerts", ALERT_FAMILIES, samples, now)
         self._feed_alerts(now)
+        about_rules = (tuple(self._failures.items()), tuple(self.problems), self._delay_seconds)
+        if about_rules != self._about_rules:
+            self._about_rules, self._rule_samples = about_rules, self._samples()
+        self._hub.publish("rules", RULE_FAMILIES, self._rule_samples, now)
+
+    def _samples(self) -> list[Sample]:
+        """Return the samples of RULE_FAMILIES."""
         failures = [(name, float(self._failures.get(name, 0))) for name in self._names]
-        self._hub.publish(
-            "rules",
-            RULE_FAMILIES,
-            [
-                ("iowarden_rules", (), float(len(self._rules))),
-                ("iowarden_rule_evaluation_delay_seconds", (), self._delay_seconds),
-                *(
-                    ("iowarden_rule_evaluation_failures_total", (("rule", name),), count)
-                    for name, count in failures
-                ),
-                *(
-                    (
-                        "iowarden_rule_evaluation_failing",
-                        (("rule", name),),
-                        float(name in self.problems),
-                    )
-                    for name, _ in failures
-                ),
-            ],
-            now,
-        )
+        return [
+            ("iowarden_rules", (), float(len(self._rules))),
+            ("iowarden_rule_evaluation_delay_seconds", (), self._delay_seconds),
+            *(
+                ("iowarden_rule_evaluation_failures_total", (("rule", name),), count)
+                for name, count in failures
+            ),
+            *(
+                (
+                    "iowarden_rule_evaluation_failing",
+                    (("rule", name),),
+                    float(name in self.problems),
+                )
+                for name, _ in failures
+            ),
+        ]
 
 
 def _silence(alerts: life.Alerts, reason: str, now: float) -> list[life.Transition]:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import node_series
-from iowarden.collectors.model import Chunk, Family, Labels, Sample
+from iowarden.collectors.model import Chunk, Family, Group, Labels, Sample
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting.staleness import ObservationHistory, resumed
 from iowarden.rules.promql.store import SeriesStore, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from iowarden.rules.engine.source_status import SourceStatus
     from iowarden.rules.promql.evaluator import Expression
@@ -62,6 +62,12 @@ class SampleHub:
         """The metrics that rules and requested queries read by name."""
         self.reads_any = False
         """Whether a rule selects metrics by a pattern."""
+        self._read_as_node: frozenset[str] = frozenset()
+        """The data sources that a rule or query may read as another exporter's series."""
+        self._read: frozenset[str] = frozenset()
+        """The data sources that a rule or query may read at all."""
+        self._fed: dict[str, tuple[Sequence[Sample], list[Sample]]] = {}
+        """By writer its last samples, and those of them that some rule may read."""
         self._refreshed = now
         self._reads_names: frozenset[str] = frozenset()
         self._requested: dict[tuple[str, float], tuple[Window, float]] = {}
@@ -126,30 +132,63 @@ class SampleHub:
     def _watch(self, since: Mapping[str, float], now: float) -> None:
         self._watched = replace(self._watched, since=since)
         self.wanted = self._reads_names | {window.name for window in self.store.requested}
-        for chunk in self._chunks.values():  # a slow group will not publish again soon
-            if chunk.name in self._sources:
-                self.feed(chunk.name, self._sources[chunk.name].samples, now)
-            elif not chunk.name.startswith("node_"):
-                self.feed(chunk.name, [s for _, found in chunk.families for s in found], now)
+        self._read_as_node = frozenset(
+            name
+            for name, status in self._sources.items()
+            if status.source.node is not None
+            and (
+                self.reads_any
+                or any(n.startswith(status.source.node_prefixes) for n in self.wanted)
+            )
+        )
+        self._read = self._read_as_node | {
+            name
+            for name, status in self._sources.items()
+            if self.reads_any or any(f.name in self.wanted for f in status.source.families)
+        }
+        self._fed.clear()
+        for name in list(self._chunks):  # a slow group will not publish again soon
+            if name in self._sources:
+                self.feed_source(self._sources[name], now)
+            elif name in self._published:
+                self.feed(name, self._published[name], now)
 
-    def feed(self, name: str, samples: Iterable[Sample], now: float) -> None:
-        """Write the samples that some rule may read; series that disappeared get a stale marker."""
-        wanted = [s for s in samples if self.reads_any or s[0] in self.wanted]
-        status = self._sources.get(name)
-        if status is not None and status.samples and status.source.node is not None:
-            prefixes = status.source.node_prefixes
-            if self.reads_any or any(n.startswith(prefixes) for n in self.wanted):
-                others = [s for s in status.source.node(status.value) if self.wants(s[0])]
-                wanted += scrape_labels.labelled(others, self.targets)
+    def feed(self, name: str, samples: Sequence[Sample], now: float) -> None:
+        """Write the samples that some rule may read; series that disappeared get a stale marker.
+
+        Limits: `samples` must not be changed afterwards.
+        """
+        before, wanted = self._fed.get(name, (None, []))
+        if before is not samples:
+            wanted = [s for s in samples if self.reads_any or s[0] in self.wanted]
+            if name in self._read_as_node:
+                status = self._sources[name]
+                if samples and status.source.node is not None:
+                    others = [s for s in status.source.node(status.value) if self.wants(s[0])]
+                    wanted += scrape_labels.labelled(others, self.targets)
+            self._fed[name] = samples, wanted
         self.store.write(name, now, wanted)
 
-    def refresh(self, quiet: Iterable[tuple[str, Sequence[Sample]]], now: float) -> None:
+    def feed_source(self, status: SourceStatus[Any], now: float) -> None:
+        """Write the samples of a data source; they are made only if some rule may read them."""
+        name = status.source.name
+        self.feed(name, status.samples() if name in self._read else (), now)
+
+    def refresh(
+        self,
+        quiet: Iterable[tuple[str, Sequence[Sample]]],
+        now: float,
+        sources: Iterable[SourceStatus[Any]] = (),
+    ) -> None:
         """Write again, where it is due, valid samples that were not published in this tick."""
         if now - self._refreshed < REFRESH_SECONDS:
             return
         self._refreshed = now
         if any(now >= until for _, until in self._requested.values()):
             self._store_requested(now)
+        for status in sources:
+            if status.shown is not None:
+                self.feed_source(status, now)
         for name, samples in quiet:
             if samples:
                 self.feed(name, samples, now)
@@ -164,36 +203,50 @@ class SampleHub:
     ) -> None:
         """Take series of this name for '/metrics' and for the rules.
 
-        Used for the metrics of the engine and of the program itself.
+        Used for the metrics of the engine and of the program itself. Limits: `samples` must not be
+        changed afterwards.
         """
+        before = self._published.get(name)
+        if before is not samples and before == samples:
+            samples = before  # nothing is done twice for equal samples
         self.feed(name, samples, now)
-        before = self._chunks.get(name)
-        if before is not None and self._published.get(name) is samples:
-            return  # a slow reducer repeats its samples
-        self._published[name] = samples
-        by_name: dict[str, list[Sample]] = {family.name: [] for family in families}
-        for sample in samples:
-            by_name[sample[0]].append(sample)
-        content = tuple((family, tuple(by_name[family.name])) for family in families)
-        if before is None or before.families != content:
-            version = 1 if before is None else before.version + 1
-            self._show(Chunk(name, version, content))
-
-    def expose(self, name: str) -> None:
-        """Expose the value of a data source as another exporter's series, if that is configured."""
-        status = self._sources[name]
-        if status.source.node is None or name not in self._exposed:
+        if before is samples:
             return
-        before = self._chunks.get("node_" + name)
-        version = 1 if before is None else before.version + 1
-        self._show(node_series.chunk(name, status.source.node(status.value), version))
+        self._published[name] = samples
+        self._show(name, families, lambda: grouped(families, samples))
 
-    def hide(self, name: str) -> None:
-        """Stop exposing a data source as another exporter's series."""
+    def publish_source(self, status: SourceStatus[Any], now: float) -> None:
+        """Take the value that a data source shows, for '/metrics' and for the rules."""
+        self.feed_source(status, now)
+        self._expose(status)
+        families, samples = status.source.families, status.samples
+        self._show(status.source.name, families, lambda: grouped(families, samples()))
+
+    def _expose(self, status: SourceStatus[Any]) -> None:
+        """Expose the value of a data source as another exporter's series, if that is configured."""
+        node, value = status.source.node, status.shown
+        if node is not None and status.source.name in self._exposed:
+            name, prefixes = "node_" + status.source.name, status.source.node_prefixes
+            self._put(name, lambda: node_series.groups(node(value)), prefixes)
+
+    def hide(self, status: SourceStatus[Any], now: float) -> None:
+        """End the series of a data source."""
+        name, families = status.source.name, status.source.families
+        self.feed(name, (), now)
+        self._show(name, families, lambda: grouped(families, ()))
         self._chunks.pop("node_" + name, None)
 
-    def _show(self, chunk: Chunk) -> None:
-        self._chunks[chunk.name] = chunk
+    def _show(
+        self, name: str, families: Sequence[Family], make: Callable[[], tuple[Group, ...]]
+    ) -> None:
+        self._put(name, make, tuple(family.name for family in families))
+
+    def _put(
+        self, name: str, make: Callable[[], tuple[Group, ...]], names: tuple[str, ...]
+    ) -> None:
+        before = self._chunks.get(name)
+        version = 1 if before is None else before.version + 1
+        self._chunks[name] = Chunk(name, version, make=make, names=names)
         self.version += 1
 
     def chunks(self) -> tuple[Chunk, ...]:
@@ -205,8 +258,7 @@ class SampleHub:
         return [
             sample
             for chunk in self._chunks.values()
-            for family, samples in chunk.families
-            if family.name == name
+            for _, samples in chunk.of((name,))
             for sample in samples
         ]
 
@@ -257,3 +309,11 @@ def _longest(windows: Iterable[Window]) -> list[Window]:
         if known is None or known.seconds < window.seconds:
             longest[window.selector] = window
     return list(longest.values())
+
+
+def grouped(families: Sequence[Family], samples: Sequence[Sample]) -> tuple[Group, ...]:
+    """Return samples by family. Errors: KeyError for a sample of another family."""
+    by_name: dict[str, list[Sample]] = {family.name: [] for family in families}
+    for sample in samples:
+        by_name[sample[0]].append(sample)
+    return tuple((family, tuple(by_name[family.name])) for family in families)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from iowarden.collectors.model import Family, Outcome, Reading, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.source import Source
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SourceStatus(Generic[T]):
-    """Status of one data source: its last run, its last good value and the samples made from it."""
+    """Status of one data source: its last run, its last good value, and what is shown of it."""
 
     source: Source[T]
     since_seconds: float | None = None
@@ -55,10 +55,15 @@ class SourceStatus(Generic[T]):
     reading: Reading[T] | None = None
     value: T | None = None
     good_seconds: float | None = None
-    samples: list[Sample] = field(default_factory=list)
     shown: T | None = None
-    """The value behind `samples`: the same value need not be converted again."""
+    """The value that is exported; None: nothing is."""
+    whole_devices: frozenset[str] | None = None
+    """Those that the exported samples are restricted to; None: not known."""
+    _samples: list[Sample] | None = None
+    """The exported samples; None: not made yet."""
     outcome_samples: list[Sample] = field(default_factory=list)
+    outcome_of: Reading[T] | None = None
+    """The run behind `outcome_samples`."""
 
     def take(self, reading: Reading[T], now: float) -> None:
         """Take the result of a run."""
@@ -66,6 +71,23 @@ class SourceStatus(Generic[T]):
         if reading.value is not None:
             self.value = reading.value
             self.good_seconds = self.since_seconds = now
+
+    def show(self, value: T | None, whole_devices: frozenset[str] | None) -> bool:
+        """Export a value, None for nothing; return whether its samples may be others now."""
+        if self.shown is value and self.whole_devices == whole_devices:
+            return False
+        self.shown, self.whole_devices, self._samples = value, whole_devices, None
+        return True
+
+    def samples(self) -> list[Sample]:
+        """Return the exported samples, made when they are first needed; in any thread."""
+        made = self._samples
+        if made is None:
+            value = self.shown
+            made = [] if value is None else self.source.samples(value, self.whole_devices)
+            if value is self.shown:
+                self._samples = made
+        return made
 
     def outcome(self) -> Outcome | None:
         """Return the last run's outcome, or None before the first."""
@@ -84,15 +106,25 @@ class SourceStatus(Generic[T]):
         return now - since <= VALID_PERIODS * self.source.period_seconds
 
 
-def samples(
-    sources: Mapping[str, SourceStatus[Any]], fresh: Container[str], now: float
-) -> list[Sample]:
-    """Return the samples of FAMILIES; `fresh` are the data sources that were read in this tick."""
+def is_news(sources: Mapping[str, SourceStatus[Any]], fresh: Iterable[str], now: float) -> bool:
+    """Whether FAMILIES show more than that time passes: another outcome, or a source that is stale.
+
+    `fresh` are the data sources that were read in this tick.
+    """
+    return any(
+        (of := sources[name].outcome_of) is None or of.outcome is not sources[name].outcome()
+        for name in fresh
+    ) or any(status.silent() and not status.is_valid(now) for status in sources.values())
+
+
+def samples(sources: Mapping[str, SourceStatus[Any]], now: float) -> list[Sample]:
+    """Return the samples of FAMILIES."""
     found: list[Sample] = []
     for name, status in sources.items():
         labels = (("collector", name),)
         if status.reading is not None:
-            if name in fresh:
+            if status.outcome_of is not status.reading:
+                status.outcome_of = status.reading
                 status.outcome_samples = _outcome_samples(status.reading)
             found += status.outcome_samples
         if status.good_seconds is not None:

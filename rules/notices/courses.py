@@ -54,9 +54,7 @@ class Courses:
         column = array("f", (math.nan,)) * self._count
         live = 0
         for chunk in chunks:
-            for family, samples in chunk.families:
-                if family.name not in self._names:
-                    continue
+            for family, samples in chunk.of(self._names):
                 rows = self._rows.setdefault(family.name, {})
                 live += len(samples)
                 for _, labels, value in samples:

@@ -32,6 +32,8 @@ MAX_SERIES = 100
 MAX_CHANGES = 50
 HOSTS = "iowarden_device_scsi_info"
 """Metric with the host adapter of each device, in its labels."""
+READ = frozenset((*SETTINGS, *SIGNALS, HOSTS))
+"""The metrics that are read."""
 
 Series = tuple[str, "Labels"]
 

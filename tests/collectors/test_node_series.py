@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from iowarden.collectors.node_series import chunk, family
+from iowarden.collectors.model import Chunk
+from iowarden.collectors.node_series import family, groups
 from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 
 
@@ -33,7 +34,7 @@ def test_a_chunk_is_valid_on_metrics() -> None:
     ]
     problems: list[str] = []
     exposition = Exposition(problems.append)
-    exposition.publish(MetricsSnapshot((chunk("stat", samples, 1),)))
+    exposition.publish(MetricsSnapshot((Chunk("node_stat", 1, groups(samples)),)))
     lines = exposition.render().decode().splitlines()
     assert problems == []
     assert lines[:6] == [

@@ -285,6 +285,37 @@ def test_scrapes_at_the_same_time_see_whole_snapshots() -> None:
     assert max(len(values) for values in ages) <= 1
 
 
+def test_families_that_cannot_be_made_are_left_out_and_reported_once() -> None:
+    """They are made when they are first scraped: a mistake there must not cost the whole scrape."""
+    problems: list[str] = []
+    shown = Exposition(problems.append)
+
+    def broken() -> tuple[Group, ...]:
+        raise KeyError("sda")
+
+    for version in (1, 2):
+        bad = Chunk("bad", version, make=broken, names=("iowarden_bad",))
+        shown.publish(MetricsSnapshot((bad, chunk("good", 1, group(READ, (disk("sda"), 1.0))))))
+        assert READ.name in shown.render().decode()
+    (problem,) = problems
+    assert "KeyError: ('sda',)" in problem
+
+
+def test_families_are_made_once_and_only_for_who_reads_them() -> None:
+    """What no rule reads is made for a scrape, not each second."""
+    made: list[str] = []
+
+    def make() -> tuple[Group, ...]:
+        made.append("made")
+        return (group(READ, (disk("sda"), 1.0)), group(FLIGHT, (disk("sda"), 2.0)))
+
+    lazy = Chunk("disks", 1, make=make, names=(READ.name, FLIGHT.name))
+    assert list(lazy.of((INFO.name,))) == made == []
+    assert [family for family, _ in lazy.of({FLIGHT.name, INFO.name})] == [FLIGHT]
+    assert len(lazy.families) == 2
+    assert made == ["made"]
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_has_nothing_to_report() -> None:
     """Prometheus's parser and linter accept names, help texts, escapes and special values."""

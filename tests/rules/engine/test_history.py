@@ -415,6 +415,18 @@ def test_what_a_query_requested_ends_after_a_day(tmp_path: Path) -> None:
         assert machine.look(text) == 2
 
 
+def test_what_a_data_source_showed_ends_each_time_that_it_fails(tmp_path: Path) -> None:
+    """On '/metrics' as well, and not only the first time."""
+    machine = Memory(tmp_path, "iowarden_memory_dirty_bytes > 1e12")
+    hub, name = machine.engine.hub, "iowarden_memory_dirty_bytes"
+    for _ in range(3):
+        machine.second(KIB)
+        assert [sample[2] for sample in hub.last(name)] == [KIB]
+        for _ in range(5):
+            machine.second(None)
+        assert hub.last(name) == []
+
+
 def test_a_name_that_nothing_has_is_hinted_at(tmp_path: Path) -> None:
     """A misspelt metric has no series, as one without problems has none."""
     queries = Memory(tmp_path).engine.queries
