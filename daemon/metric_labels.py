@@ -526,6 +526,8 @@ driver host:
     iowarden_scsi_host_info
 driver program:
     iowarden_competing_monitor_conflict
+duty:
+    iowarden_loop_duty_seconds_total
 enclosure:
     iowarden_enclosure_slow_disks
 event:
@@ -541,6 +543,8 @@ host:
     iowarden_scsi_host_queue_depth_recommended
     iowarden_scsi_host_slow_disks
     iowarden_scsi_host_starved_seconds
+[le]:
+    iowarden_loop_lateness_seconds
 min_tasks:
     iowarden_tasks_blocked_seconds
 mode:

@@ -11,6 +11,7 @@ from iowarden.daemon.config.keys import KEYS
 from iowarden.daemon.http import exposition
 from iowarden.daemon.metric_labels import LABELS, unit
 from iowarden.daemon.reference.markdown import literal, literals, page, table
+from iowarden.daemon.service import loop
 from iowarden.rules.engine import engine
 from iowarden.rules.signals.table import GROUPS
 from iowarden.rules.topology import device_changes
@@ -44,6 +45,7 @@ _OWN_FAMILIES = (
     *engine.FAMILIES,
     *metrics.FAMILIES,
     *process_metrics.FAMILIES,
+    *loop.FAMILIES,
     exposition.FAILURES,
 )
 

@@ -6,17 +6,20 @@ HTTP; they post their results to one queue. Signal handlers post to it, too.
 
 from __future__ import annotations
 
+import math
 import queue
-from dataclasses import dataclass
+import time
+from bisect import bisect_left
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from iowarden.collectors.model import trace
+from iowarden.collectors.model import Family, Group, trace
 from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon.polling.scheduler import TICK_SECONDS
 from iowarden.daemon.service.messages import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from iowarden.collectors.recording.recording import Frame
     from iowarden.daemon.clock import PlayedClock, SystemClock
@@ -29,6 +32,52 @@ WAIT_SECONDS = 0.02
 """How long to wait for a thread while nothing else is to be done."""
 SETTLE_SECONDS = 2.0
 """How long a played recording waits, in real time, for threads that work on the last frame."""
+
+
+LATENESS = Family(
+    "iowarden_loop_lateness_seconds",
+    "histogram",
+    "How late a second of the main loop began.",
+)
+DUTY_SECONDS = Family(
+    "iowarden_loop_duty_seconds_total",
+    "counter",
+    "Seconds that the main loop spent on each of its duties.",
+)
+FAMILIES = (LATENESS, DUTY_SECONDS)
+BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, math.inf)
+"""Upper limits of the buckets of LATENESS; 0.05 s is the limit that is aimed at."""
+
+
+class LoopTimes:
+    """How late the seconds of the loop began, and how long its duties took, since the start."""
+
+    def __init__(self, duties: Iterable[str]) -> None:
+        """Start at 0 with these duties."""
+        self.duty_seconds = dict.fromkeys(duties, 0.0)
+        self._counts = [0] * len(BUCKETS_SECONDS)
+        self._late_seconds = 0.0
+
+    def began(self, late_seconds: float) -> None:
+        """Note how late a second began."""
+        late_seconds = max(0.0, late_seconds)
+        self._counts[bisect_left(BUCKETS_SECONDS, late_seconds)] += 1
+        self._late_seconds += late_seconds
+
+    def content(self) -> tuple[Group, ...]:
+        """Return the samples of FAMILIES."""
+        name, total = LATENESS.name, 0
+        buckets = []
+        for most, count in zip(BUCKETS_SECONDS, self._counts, strict=True):
+            total += count
+            limit = "+Inf" if most == math.inf else str(most)
+            buckets.append((f"{name}_bucket", (("le", limit),), float(total)))
+        duties = tuple(
+            (DUTY_SECONDS.name, (("duty", duty),), seconds)
+            for duty, seconds in self.duty_seconds.items()
+        )
+        sums = ((f"{name}_sum", (), self._late_seconds), (f"{name}_count", (), float(total)))
+        return (LATENESS, (*buckets, *sums)), (DUTY_SECONDS, duties)
 
 
 class FrameSource(Protocol):
@@ -56,7 +105,12 @@ class Loop:
     idle: Duty
     """What runs while the next frame is not available."""
     stopping: Stop | None = None
+    times: LoopTimes = field(init=False)
     _next_tick: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Count from here on."""
+        self.times = LoopTimes(self.duties)
 
     def begin(self) -> None:
         """Start the first second now."""
@@ -80,6 +134,7 @@ class Loop:
             now = self.clock.now()
             if now < self._next_tick:
                 return
+            self.times.began(now - self._next_tick)
             late = now - self._next_tick > TICK_SECONDS
             self._next_tick = now + TICK_SECONDS if late else self._next_tick + TICK_SECONDS
             self.do_duties(now)
@@ -90,8 +145,13 @@ class Loop:
 
     def do_duties(self, now: float) -> None:
         """Run the duties of a second."""
-        for duty in self.duties.values():
+        seconds = self.times.duty_seconds
+        before = time.perf_counter()
+        for name, duty in self.duties.items():
             duty(now)
+            after = time.perf_counter()
+            seconds[name] += after - before
+            before = after
         self.log.trouble("loop", "")
 
     def _next_frame(self, player: FrameSource) -> bool:

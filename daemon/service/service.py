@@ -48,7 +48,7 @@ from iowarden.daemon.trace_client.incident_traces import IncidentTrace, Incident
 from iowarden.daemon.transition_log import LogSink, TransitionLog
 from iowarden.daemon.views import answers, tuning_answers
 from iowarden.rules.events.event_table import EventTable
-from iowarden.rules.tuning.setting_changes import SettingChanges
+from iowarden.rules.tuning.setting_changes import READ, SettingChanges
 
 if TYPE_CHECKING:
     import queue
@@ -571,8 +571,7 @@ class Service:
 
     def _compare_settings(self, now: float) -> None:
         if self._setting_changes.due(now):
-            chunks = self._engine.hub.chunks()
-            families = ((f.name, samples) for chunk in chunks for f, samples in chunk.families)
+            families = ((f.name, s) for c in self._engine.hub.chunks() for f, s in c.of(READ))
             self._setting_changes.step(now, families)
 
     def _take_events(self, now: float) -> None:
@@ -636,7 +635,8 @@ class Service:
 
     def _publish(self, now: float) -> None:
         """Publish the current metrics; they are rendered when scraped."""
-        own = Chunk("process", int(now), tuple(self._dependencies.own_metrics()))
+        own_metrics = (*self._dependencies.own_metrics(), *self.loop.times.content())
+        own = Chunk("process", int(now), own_metrics)
         self._dependencies.exposition.publish(MetricsSnapshot((*self._engine.hub.chunks(), own)))
         waited = self.health.since_start(now) > SCRAPE_WAIT_SECONDS
         self.health.alerts_known = self._evaluated and (self._is_known() or waited)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from iowarden.collectors.model import Chunk
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import LoadedRules
-from iowarden.daemon.http.exposition import Exposition
+from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
@@ -299,3 +301,34 @@ def test_metrics_are_scraped_when_state_db_does_not_answer(
         clock.set(1000.0 + second, 1_800_000_000.0 + second)
         made.loop.do_duties(clock.now())
     assert made.health.scrapable() == ""
+
+
+def test_a_late_second_and_the_time_of_each_duty_are_on_metrics(clock: PlayedClock) -> None:
+    """An administrator sees that the loop is late, and which of its duties takes long."""
+    log = TransitionLog(Journal(), lambda: 0.0, clock.now)
+    duties = {"read": lambda _: sum(range(10_000)), "exposition": lambda _: None}
+    loop = Loop(queue.SimpleQueue(), clock, log, lambda *_: None, duties, None, bool, bool)
+    loop.begin()
+    for now in (1000.0, 1001.03, 1009.0):  # in time, 30 ms late, 7 s late
+        clock.set(now, 1_800_000_000.0)
+        loop.turn()
+    shown = Exposition(print)
+    shown.publish(MetricsSnapshot((Chunk("process", 1, loop.times.content()),)))
+    families = {f.name: f for f in text_string_to_metric_families(shown.render().decode())}
+    lateness = families["iowarden_loop_lateness_seconds"]
+    assert lateness.type == "histogram"
+    values = {s.labels.get("le", s.name[-6:]): s.value for s in lateness.samples}
+    assert [values[le] for le in ("0.001", "0.025", "0.05", "5.0", "+Inf")] == [1, 1, 2, 2, 3]
+    assert values["_count"] == 3
+    assert values["ds_sum"] == pytest.approx(7.03)
+    took = {s.labels["duty"]: s.value for s in families["iowarden_loop_duty_seconds"].samples}
+    assert took["read"] > took["exposition"] > 0
+
+
+def test_the_duties_of_the_service_are_on_its_metrics(clock: PlayedClock, tmp_path: Path) -> None:
+    """Each scrape shows the time of all of them, from the first second on."""
+    made, _ = service(tmp_path, clock)
+    made.loop.do_duties(clock.now())
+    made.loop.do_duties(clock.now())
+    text = made._dependencies.exposition.render().decode()
+    assert text.count("\niowarden_loop_duty_seconds_total{") == len(made.loop.duties)
