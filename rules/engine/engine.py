@@ -77,7 +77,7 @@ class Engine:
         """Of the devices in `_counted`."""
         self._status_seconds = -math.inf
         """When the status of the data sources was published last."""
-        self._had_news = False
+        self._was_urgent = False
         self._named: Topology | None = None
         self._whole: frozenset[str] | None = None
         """The names of the whole devices of `_named`."""
@@ -123,9 +123,9 @@ class Engine:
 
     def _publish_status(self, fresh: set[str], now: float) -> None:
         """Publish how the data sources are: at each change, while one is stale, else every 15 s."""
-        news = source_status.is_news(self.sources, fresh, now)
-        if news or self._had_news or now - self._status_seconds >= REFRESH_SECONDS:
-            self._status_seconds, self._had_news = now, news
+        urgent = source_status.needs_update(self.sources, fresh, now)
+        if urgent or self._was_urgent or now - self._status_seconds >= REFRESH_SECONDS:
+            self._status_seconds, self._was_urgent = now, urgent
             samples = source_status.samples(self.sources, now)
             self.hub.publish("collectors", source_status.FAMILIES, samples, now)
 

@@ -107,7 +107,7 @@ class RuleEvaluator:
         them. Each rule of the user has one of its own."""
         self._delay_seconds = 0.0
         self._about_rules: object = None
-        """What `_rule_samples` were made of; None: they are to be made anew."""
+        """What `_rule_samples` were made of; None: not made yet."""
         self._rule_samples: list[Sample] = []
         self._restored = False
         """Whether the alerts of before the restart are still to be restored."""

@@ -106,8 +106,10 @@ class SourceStatus(Generic[T]):
         return now - since <= VALID_PERIODS * self.source.period_seconds
 
 
-def is_news(sources: Mapping[str, SourceStatus[Any]], fresh: Iterable[str], now: float) -> bool:
-    """Whether FAMILIES show more than that time passes: another outcome, or a source that is stale.
+def needs_update(
+    sources: Mapping[str, SourceStatus[Any]], fresh: Iterable[str], now: float
+) -> bool:
+    """Whether FAMILIES show another outcome, or a data source that is stale.
 
     `fresh` are the data sources that were read in this tick.
     """
