@@ -214,8 +214,9 @@ class _Attempt:
         self.begin("connect", "a connection")
         problems = []
         for family, address in addresses:
+            timeout = min(CONNECT_SECONDS, self.left())
             connection = socket.socket(family, socket.SOCK_STREAM)
-            connection.settimeout(min(CONNECT_SECONDS, self.left()))
+            connection.settimeout(timeout)
             try:
                 connection.connect(address)
             except OSError as error:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import hashlib
 import hmac
 import json
 import os
 import queue
+import ssl
 import subprocess
 import sys
 import time
@@ -18,10 +20,12 @@ from support.http_receiver import DEADLINE_SECONDS, Answer, Request, Server, con
 from support.smtp import free_port, make_certificate
 
 from iowarden.daemon.config.receivers import ReceiverType, parse_url
+from iowarden.daemon.notify.address_lookup import AddressLookup
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.receivers import http_sender, message
 from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.receivers.dry_run import test_notice as make_notice
+from iowarden.daemon.receivers.http_client import HttpClient, HttpRequest
 from iowarden.daemon.receivers.http_sender import HttpSender
 
 if TYPE_CHECKING:
@@ -415,3 +419,14 @@ print(results.get().delivered)
             timeout=DEADLINE_SECONDS,
         )
     assert (run.stdout, run.stderr) == ("('ops',)\n", "")
+
+
+def test_an_attempt_whose_time_is_over_before_it_connects_leaves_no_socket_open() -> None:
+    """Each would be a file descriptor less: at 1,024 the service could open nothing."""
+    names = AddressLookup("127.0.0.1", free_port())
+    url, tls = parse_url("http://127.0.0.1/x"), ssl.create_default_context()
+    request = HttpRequest("POST")
+    for microseconds in range(1, 300):
+        client = HttpClient(url, names, tls, attempt_seconds=microseconds / 1e6)
+        assert client.send(request).error
+    gc.collect()  # a socket that is still open then is a warning, and that is an error here
