@@ -45,6 +45,8 @@ STAMP = "/run/iowarden-failure/last"
 REPEAT_SECONDS = 3600.0
 REPLY_SECONDS = 20.0
 """Limit of each reply of a server, unless one is configured: systemd limits the whole."""
+_STAYS_DOWN = "78"
+"""As in RestartPreventExitStatus= of the unit."""
 _SENDMAIL_SECONDS = 60.0
 _JOURNAL_SECONDS = 10.0
 _MAX_PROBLEMS = 20
@@ -58,7 +60,14 @@ def main(
     stamp: str = STAMP,
     environment: Mapping[str, str] = os.environ,
 ) -> int:
-    """Mail the reason once; report on standard error what came of it."""
+    """Mail the reason once; report on standard error what came of it.
+
+    Since systemd 254 OnFailure= is also triggered before each automatic restart: then nothing is
+    mailed. Source: systemd.service(5), RestartMode=normal.
+    """
+    status = environment.get("MONITOR_EXIT_STATUS", _STAYS_DOWN)
+    if status != _STAYS_DOWN:
+        return _reported(f"systemd restarts it after exit status {status}; not mailed")
     settings, problems = read(config_path)
     reasons = problems or [_result(environment)]
     host = machine_name() if settings is None else settings.host

@@ -131,8 +131,19 @@ def test_a_valid_configuration_is_mailed_with_the_result_of_the_service(tmp_path
     """It did not start for another reason: what systemd reports."""
     with smtp_server() as (port, answers):
         text = f"mail: {{server: 127.0.0.1, port: {port}, to: ops@x}}\n"
-        assert run(tmp_path, text, MONITOR_SERVICE_RESULT="oom-kill", MONITOR_EXIT_STATUS="9") == 0
-        assert b"ended with result 'oom-kill', exit status 9" in answers.next().data
+        ended = {"MONITOR_SERVICE_RESULT": "exit-code", "MONITOR_EXIT_STATUS": "78"}
+        assert run(tmp_path, text, **ended) == 0
+        assert b"ended with result 'exit-code', exit status 78" in answers.next().data
+
+
+@pytest.mark.parametrize("status", ["KILL", "1", "ABRT"])
+def test_a_service_that_systemd_restarts_is_not_mailed(
+    tmp_path: Path, sendmail: str, capsys: pytest.CaptureFixture[str], status: str
+) -> None:
+    """It was killed; ten seconds later it runs again, and its configuration may be anything."""
+    assert run(tmp_path, "mail: {port: smtp}\n", sendmail, MONITOR_EXIT_STATUS=status) == 0
+    assert not (tmp_path / "mail").exists()
+    assert f"restarts it after exit status {status}" in capsys.readouterr().err
 
 
 def test_it_runs_as_the_unit_starts_it(tmp_path: Path) -> None:
