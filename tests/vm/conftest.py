@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from vm.harness import MEBIBYTE, VM, Disk, UnavailableError, image, turn
-from vm.watched import seen, watching
+from vm.harness import IMAGES, MEBIBYTE, VM, Disk, EndedError, UnavailableError, image, turn
+from vm.watched import RUNNING, seen, watching
 
 if TYPE_CHECKING:
     from vm.watched import Watched
@@ -17,6 +17,11 @@ Boot = Callable[..., VM]
 _SHOWN = pytest.StashKey[set[int]]()
 """Failures of fixtures: each test that needs one repeats it."""
 
+AGAIN = IMAGES / "again"
+"""The files to try again: QEMU ended under them, and all else passed."""
+TRY_AGAIN = 7
+"""The exit status then; pytest itself uses 0 to 5."""
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
@@ -24,11 +29,29 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add to a failure what the service in the guest said: the guest is gone when it is read."""
     report = yield
+    if not report.failed or call.excinfo is None:
+        return report
     shown = item.session.stash.setdefault(_SHOWN, set())
-    if report.failed and call.excinfo is not None and id(call.excinfo.value) not in shown:
+    if id(call.excinfo.value) not in shown:
         shown.add(id(call.excinfo.value))
         report.user_properties.append(("the guest", seen()))
+    ended = next((watched.vm.ended for watched in RUNNING if watched.vm.ended), None)
+    if ended is not None or isinstance(call.excinfo.value, EndedError):
+        report.user_properties.append(("ended", ended or str(call.excinfo.value)))
     return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End with `TRY_AGAIN` when nothing failed but tests whose QEMU ended, and list their files."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return
+    AGAIN.unlink(missing_ok=True)
+    failed = [*reporter.getreports("failed"), *reporter.getreports("error")]
+    if failed and all("ended" in dict(report.user_properties) for report in failed):
+        files = sorted({report.nodeid.partition("::")[0] for report in failed})
+        AGAIN.write_text("\n".join(files) + "\n")
+        session.exitstatus = TRY_AGAIN
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -69,6 +69,14 @@ class UnavailableError(Exception):
     """No VM can be had on this machine; the text says what is missing."""
 
 
+class EndedError(Exception):
+    """QEMU ended while its guest was needed; the text has why, and the end of its console.
+
+    It says nothing about iowarden: no program of a guest can end the emulator, whose defects, like
+    those of a kernel that patches itself under it, can. `make test-vm` tries those files again.
+    """
+
+
 class PanicError(TimeoutError):
     """The guest's kernel panicked before it was up; the text has the end of its console."""
 
@@ -226,13 +234,15 @@ class Command:
         self.answer: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def wait(self, timeout_seconds: float) -> Result:
-        """Return its result; TimeoutError when there is none in time."""
+        """Return its result. Errors: TimeoutError when there is none in time, EndedError."""
         try:
             answer = self.answer.get(timeout=timeout_seconds)
         except queue.Empty:
             raise TimeoutError(
                 f"'{self.text}': expected its end within {timeout_seconds:.0f} s, got no answer"
             ) from None
+        if "ended" in answer:
+            raise EndedError(f"'{self.text}': {answer['ended']}")
         return Result(
             answer["status"],
             base64.b64decode(answer["stdout"]).decode(errors="backslashreplace"),
@@ -260,6 +270,8 @@ class VM:
         self._commands: dict[int, Command] = {}
         self._number = 0
         self._sending = threading.Lock()
+        self.ended: str | None = None
+        """Why QEMU ended, once it has. Guarded by `_sending`."""
 
     def __enter__(self) -> Self:
         """Boot, and return when systemd has finished starting and all disks have a device.
@@ -309,9 +321,14 @@ class VM:
         self._resources.close()
 
     def start(self, command: str, stdin: bytes = b"", timeout_seconds: float = 3600.0) -> Command:
-        """Start a shell command in the guest, to be killed after `timeout_seconds`."""
+        """Start a shell command in the guest, to be killed after `timeout_seconds`.
+
+        Errors: EndedError.
+        """
         started = Command(command)
         with self._sending:
+            if self.ended is not None:
+                raise EndedError(f"'{command}': {self.ended}")
             self._number += 1
             self._commands[self._number] = started
             request = {
@@ -320,7 +337,9 @@ class VM:
                 "stdin": base64.b64encode(stdin).decode(),
                 "timeout_seconds": timeout_seconds,
             }
-            self._agent.sendall(json.dumps(request).encode() + b"\n")
+            # When it has just ended, the listener is about to answer.
+            with contextlib.suppress(ConnectionError):
+                self._agent.sendall(json.dumps(request).encode() + b"\n")
         return started
 
     def run(self, command: str, stdin: bytes = b"", timeout_seconds: float = 120.0) -> str:
@@ -476,9 +495,11 @@ class VM:
         return address
 
     def control(self, command: str, **arguments: object) -> Any:  # noqa: ANN401 - any JSON
-        """Return QEMU's answer to a QMP command."""
+        """Return QEMU's answer to a QMP command. Errors: EndedError."""
         request = json.dumps({"execute": command, "arguments": arguments})
-        self._control.sendall(request.encode() + b"\n")
+        # When it has ended, that is its answer.
+        with contextlib.suppress(ConnectionError):
+            self._control.sendall(request.encode() + b"\n")
         while True:
             answer = self._answer()
             if "error" in answer:
@@ -487,8 +508,9 @@ class VM:
                 return answer["return"]
 
     def console(self) -> str:
-        """Return the end of what the guest's kernel printed."""
-        return (self._directory / "console.log").read_text(errors="backslashreplace")[-3000:]
+        """Return the end of what the guest's kernel printed; nothing before it started."""
+        console = self._directory / "console.log"
+        return console.read_text(errors="backslashreplace")[-3000:] if console.exists() else ""
 
     def _command_line(self, control: int, agent: int) -> list[str]:
         """Return QEMU's command line. Source: qemu-system-x86_64(1)."""
@@ -577,8 +599,7 @@ class VM:
     def _answer(self) -> dict[str, Any]:
         line = self._control_lines.readline()
         if not line:
-            log = (self._directory / "qemu.log").read_text(errors="backslashreplace")
-            raise ConnectionError(f"QEMU: expected an answer, got its end: {log[-3000:]}")
+            raise EndedError(self._end_of_qemu())
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -590,10 +611,16 @@ class VM:
                 command = self._commands.pop(answer["number"], None)
             if command is not None:
                 command.answer.put(answer)
-        end = base64.b64encode(b"the VM has ended").decode()
+        ended = self._end_of_qemu()
         with self._sending:
+            self.ended = ended
             for command in self._commands.values():
-                command.answer.put({"status": None, "stdout": "", "stderr": end})
+                command.answer.put({"status": None, "ended": ended})
+
+    def _end_of_qemu(self) -> str:
+        status = self._process.wait()
+        log = (self._directory / "qemu.log").read_text(errors="backslashreplace")
+        return f"QEMU ended with {status}: {log[-3000:]}{self.console()}"
 
 
 def _end(process: subprocess.Popen[bytes], listener: threading.Thread) -> None:

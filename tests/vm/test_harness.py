@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,8 @@ from vm import harness
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from vm.conftest import Boot
 
 
 def test_without_qemu_the_message_names_what_to_install(
@@ -32,6 +35,46 @@ def test_a_release_that_is_no_guest_is_refused(tmp_path: Path) -> None:
     )
     assert build.returncode not in {0, os.EX_UNAVAILABLE}
     assert build.stderr == "SUITE: expected bookworm or trixie, got 'bulseye'\n"
+
+
+@pytest.mark.parametrize(("other", "status", "again"), [("", 7, "test_it.py\n"), ("no", 1, None)])
+def test_files_under_which_qemu_ended_are_listed_unless_anything_else_failed(
+    tmp_path: Path, other: str, status: int, again: str | None
+) -> None:
+    """The defects of an emulator must not decide whether a change passes; any others must."""
+    (tmp_path / "test_it.py").write_text(
+        "from vm.harness import EndedError\n"
+        "def test_ended():\n    raise EndedError('QEMU ended with -11: ')\n"
+        f"def test_other():\n    assert not {other!r}\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "vm.conftest", "test_it.py"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "IOWARDEN_VM_IMAGES": str(tmp_path),
+            "PYTHONPATH": str(harness.REPOSITORY / "tests"),
+        },
+    )
+    assert run.returncode == status, run.stdout + run.stderr
+    listed = tmp_path / "again"
+    assert (listed.read_text() if listed.exists() else None) == again
+
+
+def test_the_end_of_qemu_is_said_to_all_who_wait_for_the_guest(boot: Boot) -> None:
+    """Which of its commands was the last is no matter, nor whether it is asked by QMP."""
+    with boot() as vm:
+        waiting = vm.start("sleep 600")
+        vm.control("quit")
+        with pytest.raises(harness.EndedError, match=r"sleep 600.*QEMU ended with 0"):
+            waiting.wait(60)
+        with pytest.raises(harness.EndedError, match=r"true.*QEMU ended with 0"):
+            vm.run("true")
+        with pytest.raises(harness.EndedError, match="QEMU ended with 0"):
+            vm.control("query-status")
 
 
 def test_a_hung_disk_completes_nothing_and_others_go_on(guest: harness.VM) -> None:

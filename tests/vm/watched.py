@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from support.smtp import smtp_server
-from vm.harness import HOST_ADDRESS
+from vm.harness import HOST_ADDRESS, EndedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +121,7 @@ def seen() -> str:
             try:
                 answer = watched.vm.start(command).wait(60)
                 texts.append(f"$ {command}\n{answer.stdout}{answer.stderr}")
-            except TimeoutError as error:
+            except (TimeoutError, EndedError) as error:
                 texts.append(str(error))
     return "\n".join(texts)
 
