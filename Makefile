@@ -127,7 +127,7 @@ lint-deb: $(DEB)
 test-vm: env $(DEB)
 	@packaging/install-system-packages build vm
 	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/vm || { \
-	    [ $$? -eq 7 ] && SUITE=$(SUITE) xargs $(BIN)/python -m pytest <build/vm/again; }
+	    [ $$? -eq 7 ] && SUITE=$(SUITE) xargs $(BIN)/python -m pytest <"$${IOWARDEN_VM_IMAGES:-build/vm}/again"; }
 
 # Only the programs: the packages would start servers on this machine.
 build/tools/promtool build/tools/amtool build/tools/nginx build/tools/stunnel \

@@ -597,7 +597,9 @@ class VM:
             raise RuntimeError(f"guest: expected the state 'running', got '{state}': {failed}")
 
     def _answer(self) -> dict[str, Any]:
-        line = self._control_lines.readline()
+        line = b""
+        with contextlib.suppress(ConnectionError):  # when QEMU left a request unread
+            line = self._control_lines.readline()
         if not line:
             raise EndedError(self._end_of_qemu())
         answer: dict[str, Any] = json.loads(line)
@@ -605,12 +607,13 @@ class VM:
 
     def _listen(self, lines: BinaryIO) -> None:
         """Hand out the agent's answers until QEMU ends, and then tell those who still wait."""
-        for line in lines:
-            answer = json.loads(line)
-            with self._sending:
-                command = self._commands.pop(answer["number"], None)
-            if command is not None:
-                command.answer.put(answer)
+        with contextlib.suppress(ConnectionError):
+            for line in lines:
+                answer = json.loads(line)
+                with self._sending:
+                    command = self._commands.pop(answer["number"], None)
+                if command is not None:
+                    command.answer.put(answer)
         ended = self._end_of_qemu()
         with self._sending:
             self.ended = ended
