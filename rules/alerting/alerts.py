@@ -19,6 +19,7 @@ from iowarden.rules.severity import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from iowarden.rules.promql.automaton import Steps
     from iowarden.rules.promql.evaluator import Sample
     from iowarden.rules.rulefile.rulefile import Rule
 
@@ -165,12 +166,12 @@ def matched(
     query: Callable[[str], list[Sample]],
     external_labels: Mapping[str, str] | None = None,
     external_url: str = "",
-    charge: Callable[[int], None] | None = None,
+    steps: Steps | None = None,
 ) -> dict[Labels, tuple[float, tuple[tuple[str, str], ...]]]:
     """Return for each alert identity of a rule's results its value and expanded annotations.
 
-    `charge` takes the characters of each alert's texts. Errors: DuplicateAlertError, those of
-    `charge`.
+    The work on all texts, and their characters, are taken from `steps`; without it each text has
+    its own limit. Errors: DuplicateAlertError; RegexError when no step is left.
     """
     found: dict[Labels, tuple[float, tuple[tuple[str, str], ...]]] = {}
     external = (external_labels, external_url)
@@ -179,7 +180,7 @@ def matched(
         # A template has the metric's name if the expression retained it; an alert never has it.
         own = labels | ({"__name__": sample.name} if sample.name else {})
         for name, template in rule.labels:
-            labels[name] = template.render(own, sample.value, query, *external)
+            labels[name] = template.render(own, sample.value, query, *external, steps)
         labels["alertname"] = rule.alert
         identity = tuple(sorted((k, v) for k, v in labels.items() if v))
         if identity in found:
@@ -190,11 +191,11 @@ def matched(
         # A line end in a name would be one in the advice, and what follows a command to copy.
         shown = {label: safe_name(text) for label, text in own.items()}
         texts = tuple(
-            (name, template.render(shown, sample.value, query, *external))
+            (name, template.render(shown, sample.value, query, *external, steps))
             for name, template in rule.annotations
         )
-        if charge is not None:
-            charge(sum(len(text) for _, text in (*identity, *texts)))
+        if steps is not None:
+            steps.spend(sum(len(text) for _, text in (*identity, *texts)))
         found[identity] = (sample.value, texts)
     return found
 

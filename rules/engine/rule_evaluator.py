@@ -16,6 +16,7 @@ from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting import results
 from iowarden.rules.engine import loaded_rules
 from iowarden.rules.engine.loaded_rules import RECENT, LoadedRule
+from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.promql.errors import EvaluationError, TooExpensiveError
 from iowarden.rules.promql.run import MAX_WORK, Budget
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.queries import Queries
     from iowarden.rules.engine.sample_hub import SampleHub
     from iowarden.rules.engine.visibility import Visibility
+    from iowarden.rules.promql import evaluator
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 FORGOTTEN_SECONDS = 86_400.0
@@ -356,12 +358,7 @@ class RuleEvaluator:
                 self._hub.store.write(loaded.key, now, results.recorded(rule, samples))
                 self.problems.pop(rule.record, None)
                 return []
-            found = life.matched(
-                rule,
-                samples,
-                lambda text: self._queries.query(text, now, self._budget),
-                charge=None if loaded.is_shipped else self._charge_texts,
-            )
+            found = self._found(loaded, rule, samples, now)
             results.within(loaded.limit, len(found), "alerts")
         except (EvaluationError, life.DuplicateAlertError) as error:
             spent = before - self._budget.left
@@ -390,15 +387,28 @@ class RuleEvaluator:
                 f" {MAX_WORK // RESULT_COST:,}; aggregate, or select less"
             )
 
-    def _charge_texts(self, characters: int) -> None:
-        """Take the cost of an alert's labels and annotations. Errors: TooExpensiveError."""
-        self._budget.left -= CHARACTER_COST * characters
-        if self._budget.left < 0:
+    def _found(
+        self, loaded: LoadedRule, rule: Rule, samples: list[evaluator.Sample], now: float
+    ) -> dict[Labels, tuple[float, tuple[tuple[str, str], ...]]]:
+        """Return the alerts with their texts. Errors: DuplicateAlertError, TooExpensiveError."""
+
+        def query(text: str) -> list[evaluator.Sample]:
+            return self._queries.query(text, now, self._budget)
+
+        if loaded.is_shipped:
+            return life.matched(rule, samples, query)
+        steps = Steps(max(0, self._budget.left) // CHARACTER_COST)
+        available = steps.left
+        try:
+            return life.matched(rule, samples, query, steps=steps)
+        except RegexError:
             raise TooExpensiveError(
                 "too expensive: the labels and annotations of a rule's alerts may have"
-                f" {MAX_WORK // CHARACTER_COST:,} characters together; shorten the templates,"
-                " or select less"
-            )
+                f" {MAX_WORK // CHARACTER_COST:,} characters and steps of regular expressions"
+                " together; shorten the templates, or select less"
+            ) from None
+        finally:
+            self._budget.left -= CHARACTER_COST * (available - steps.left)
 
     def _named(
         self, rule: LoadedRule, changes: Iterable[life.Transition]

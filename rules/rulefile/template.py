@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_STEPS = 1_000_000
-"""Limit for the regular expressions in one text: about one second of work."""
+"""Of the work on one text, or on all texts of a rule's alerts: about one second.
+
+A step is one of a regular expression, an iteration, a call, or COPIED_PER_STEP copied characters.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,9 @@ class Template:
         query: Query | None,
         external_labels: Mapping[str, str] | None = None,
         external_url: str = "",
+        steps: Steps | None = None,
     ) -> str:
-        """Return the text for one alert.
+        """Return the text for one alert; the work on it is taken from `steps`.
 
         Errors: none; an error is written into the text, so that no alert is lost.
         """
@@ -58,7 +62,7 @@ class Template:
         variables: list[Value] = [root, own, external, external_url, value, *[None] * slots]
         output = Output()
         try:
-            write(Scope(root, variables, query, Steps(MAX_STEPS)), output)
+            write(Scope(root, variables, query, steps or Steps(MAX_STEPS)), output)
         except (RenderError, RegexError, RecursionError) as error:
             return f"<error expanding template: {error}>"
         return str(output)

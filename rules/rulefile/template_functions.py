@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+MAX_CHARACTERS = 100_000
+"""Of a rendered text, each iteration of a 'range' being one: nested ones could run for hours; and
+of each value that is made for it: `$x = printf "%s%s" $x $x` in a 'range' takes all memory.
+"""
+COPIED_PER_STEP = 16
+"""Characters of a value that cost as much as a step of a regular expression."""
+
+
 class RenderError(Exception):
     """A template that cannot be rendered with these values."""
 
@@ -128,14 +136,24 @@ def _matches(steps: Steps, pattern: str, text: str) -> bool:
 
 
 def _replace_all(steps: Steps, pattern: str, replacement: str, text: str) -> str:
-    """Return the text with each match replaced; `$1`, `${1}` and `${name}` are groups."""
+    """Return the text with each match replaced; `$1`, `${1}` and `${name}` are groups.
+
+    Errors: RenderError before it is longer than MAX_CHARACTERS: matches times a replacement may be
+    gigabytes.
+    """
     search = _search(pattern)
     parts: list[str] = []
     position = copied = 0
+    left = MAX_CHARACTERS
     while match := search(text, position, steps):
         parts.append(text[copied : match.begin])
         if match.end > copied or match.begin == 0:  # No empty match right after another one.
             parts.append(match.expanded(replacement))
+            left -= len(parts[-1])
+            if left < 0:
+                raise RenderError(
+                    f"reReplaceAll: more than {MAX_CHARACTERS} characters; shorten its text"
+                )
         copied = match.end
         # After an empty match Go does not try for a longer one at the same place.
         position = max(match.end, position + 1)

@@ -16,7 +16,9 @@ from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.lexer import line_and_column, unquote
 from iowarden.rules.rulefile.printf import Struct, Value, plain, type_name
 from iowarden.rules.rulefile.template_functions import (
+    COPIED_PER_STEP,
     FUNCTIONS,
+    MAX_CHARACTERS,
     OTHER_FUNCTIONS,
     RenderError,
     checked,
@@ -31,11 +33,8 @@ Query = Callable[[str], "list[Sample]"]
 """Evaluates an expression at the time of the alert."""
 
 MAX_NESTING = 50
-MAX_CHARACTERS = 100_000
-"""Of a text; each iteration of a 'range' is one: nested ones could run for hours.
-
-Without a limit, `$x = printf "%s%s" $x $x` in a 'range' takes all memory.
-"""
+MAX_GIVEN = 10 * MAX_CHARACTERS
+"""Characters of the arguments of a function together."""
 
 
 class TemplateError(Exception):
@@ -85,6 +84,9 @@ _Evaluate = Callable[[Scope], Value]
 Write = Callable[[Scope, Output], None]
 """Appends the output of an action or a text."""
 
+
+_CHARACTERS_EACH = 100
+"""Of a sample, a label with its value, a number: about."""
 
 _PREDEFINED = ("$", "$labels", "$externalLabels", "$externalURL", "$value")
 """The first variables, in the order of `Scope.variables`."""
@@ -502,8 +504,13 @@ class _Parser:
             ready = [
                 checked(name, kind, value(scope)) for kind, value in zip(types, values, strict=True)
             ]
-            made = call(scope.steps, *ready) if row.searches else call(*ready)
-            if isinstance(made, str) and len(made) > MAX_CHARACTERS:
+            # Before the call: what it makes is about as long as what it is given.
+            given = sum(map(_characters, ready))
+            scope.steps.spend(1 + given // COPIED_PER_STEP)
+            made = None
+            if given <= MAX_GIVEN:
+                made = call(scope.steps, *ready) if row.searches else call(*ready)
+            if given > MAX_GIVEN or (isinstance(made, str) and len(made) > MAX_CHARACTERS):
                 raise RenderError(
                     f"{function.function}: more than {MAX_CHARACTERS} characters; shorten its text"
                 )
@@ -574,6 +581,16 @@ def _assignment(slot: int, evaluate: _Evaluate) -> _Evaluate:
     return assign
 
 
+def _characters(value: Value) -> int:
+    """Return about how long a value is as text."""
+    match value:
+        case str():
+            return len(value)
+        case dict() | list():
+            return _CHARACTERS_EACH * len(value)
+    return _CHARACTERS_EACH
+
+
 def _lazy(values: list[_Evaluate], *, stops_at: bool) -> _Evaluate:
     """Return `or` (the first true value) or `and` (the first that is not), else the last value."""
 
@@ -601,6 +618,7 @@ def _range(evaluate: _Evaluate, slots: list[int], body: Write, otherwise: Write)
                 raise RenderError(f"range can't iterate over {type_name(value)}")
         for pair in pairs:
             output.append("")  # an iteration without output takes time as well
+            scope.steps.spend(1)
             for slot, element in zip(reversed(slots), reversed(pair), strict=False):
                 scope.variables[slot] = element
             body(Scope(pair[1], scope.variables, scope.query, scope.steps), output)

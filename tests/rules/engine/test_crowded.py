@@ -40,10 +40,29 @@ def test_a_rule_cannot_render_gigabytes() -> None:
     text = f"{{alert: Long, expr: 'x > 0', annotations: {{summary: '{summary}'}}}}"
     rules = parse_rule_file(f"groups: [{{name: g, interval: 1s, rules: [{text}]}}]", "mine.yaml")
     engine = Engine(rules, [], START)
-    for count, problem in ((15, None), (60, "1,000,000 characters together; shorten the templ")):
+    for count, problem in (
+        (15, None),
+        (60, "1,000,000 characters and steps of regular expressions"),
+    ):
         engine.hub.feed("x", [("x", (("n", str(n)),), 1.0) for n in range(count)], START + count)
         engine.rules.evaluate(START + count)
         assert (problem or "") in engine.rules.problems.get("Long", "")
+        assert (problem is None) is (not engine.rules.problems)
+
+
+def test_the_regular_expressions_of_all_alerts_of_a_rule_share_one_limit() -> None:
+    """Each is cheap enough for one alert; two hundred would block the loop for 13 s."""
+    summary = '{{ reReplaceAll "(.*)(.*)(.*)(.*)(.*).{300}x" "" (printf "%400.0f" $value) }}'
+    text = f"{{alert: Slow, expr: 'x > 0', annotations: {{summary: '{summary}'}}}}"
+    rules = parse_rule_file(f"groups: [{{name: g, interval: 1s, rules: [{text}]}}]", "mine.yaml")
+    engine = Engine(rules, [], START)
+    for count, problem in (
+        (3, None),
+        (200, "1,000,000 characters and steps of regular expressions"),
+    ):
+        engine.hub.feed("x", [("x", (("n", str(n)),), 1.0) for n in range(count)], START + count)
+        engine.rules.evaluate(START + count)
+        assert (problem or "") in engine.rules.problems.get("Slow", "")
         assert (problem is None) is (not engine.rules.problems)
 
 

@@ -286,6 +286,8 @@ def test_ranges_in_one_another_come_to_an_end() -> None:
         '{{ $x = printf "%s%s" $x $x }}',
         "{{ $x = print $x $x }}",
         '{{ $x = reReplaceAll "." "$0$0" $x }}',
+        '{{ $x = reReplaceAll "." $x $x }}',  # 3.6 GB at once
+        "{{ $x = print " + "$x " * 1000 + "}}",
         "{{ $x }}{{ $x }}{{ $x }}",
     ],
 )
