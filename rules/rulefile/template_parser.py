@@ -506,9 +506,9 @@ class _Parser:
             ]
             # Before the call: what it makes is about as long as what it is given.
             given = sum(map(_characters, ready))
-            scope.steps.spend(1 + given // COPIED_PER_STEP)
             made = None
             if given <= MAX_GIVEN:
+                scope.steps.spend(1 + given // COPIED_PER_STEP)
                 made = call(scope.steps, *ready) if row.searches else call(*ready)
             if given > MAX_GIVEN or (isinstance(made, str) and len(made) > MAX_CHARACTERS):
                 raise RenderError(
