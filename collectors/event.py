@@ -7,7 +7,8 @@ None: not reported.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+
+from iowarden.collectors.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

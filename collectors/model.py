@@ -17,6 +17,8 @@ from typing import (
     get_type_hints,
 )
 
+from iowarden.collectors.dataclass import dataclass
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
@@ -95,7 +97,7 @@ def parse_count(text: str) -> int:
     return int(text)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Reading(Generic[T_co]):
     """The result of one run of a collector.
 
@@ -113,7 +115,7 @@ class Reading(Generic[T_co]):
     text: bytes = dataclasses.field(default=b"", repr=False)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Metric:
     """How a field of a dataclass appears on '/metrics': kind and help text."""
 
@@ -121,7 +123,7 @@ class Metric:
     help: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Family:
     """One metric family: Prometheus name, kind, help text."""
 

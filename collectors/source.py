@@ -5,9 +5,9 @@ Each collector's module ends in the constant SOURCE; collectors/registry.py list
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import (
     AbsentError,
     Family,

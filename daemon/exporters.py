@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import http.client
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,9 +16,9 @@ import socket
 import struct
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.sanitize import escaped, one_line
 from iowarden.daemon.sanitize import name as safe_name
 from iowarden.rules.quantity import duration

@@ -7,9 +7,10 @@ Source: systemd.time(7), "Calendar events", a subset of it: 'Sun 03:00', '02:30'
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

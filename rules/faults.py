@@ -8,9 +8,10 @@ nothing and explaining nothing. So is one about a backup job, whose directory is
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.conditions.condition import Condition
 
 if TYPE_CHECKING:

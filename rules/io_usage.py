@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.cgroup_io import MAX_GROUPS
 from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS, increases

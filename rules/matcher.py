@@ -6,9 +6,9 @@ Source: Alertmanager's matchers; regular expressions are RE2, anchored.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.automaton import RegexError
 from iowarden.rules.promql.lexer import unquote
 from iowarden.rules.promql.regex import compile_anchored

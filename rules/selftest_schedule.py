@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import enum
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.smart.drive import OfflineCollection, Protocol, ReadStatus
 from iowarden.rules.calendar import Calendar  # noqa: TC001 - to be evaluated

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import KIB, Metric, Sample, describe
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import attributes, printable_name

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.disk_identity import read_serial, read_text, read_wwn
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.block.udev import parse_signature, parse_zvol
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.btrfs_owner import read_file_systems
 from iowarden.collectors.model import (
     SECTOR_BYTES,

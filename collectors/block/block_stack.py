@@ -6,9 +6,10 @@ of 512 bytes on any drive; 'holders' are the devices made of this one (md, devic
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.btrfs_owner import read_file_systems
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.procfs.swaps import read_swaps

@@ -8,9 +8,9 @@ never used: without it dmsetup prints zeros for a key.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 

@@ -7,9 +7,9 @@ recorded host, and which does not report the disk that a chip belongs to.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Metric, describe
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, printable_name

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, Family, Metric, ParseError, describe
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, printable_name

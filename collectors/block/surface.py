@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import errno
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.block.diskstats import BlockIo
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.probe_reply import field, number, optional
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping  # noqa: TC003 - a public annotation
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import diskstats
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import entry_name

@@ -11,10 +11,10 @@ separate network namespace, and identity is read from sysfs.
 from __future__ import annotations
 
 import select
-from dataclasses import dataclass
 
 import pyudev
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 
 MAX_EVENTS = 1000

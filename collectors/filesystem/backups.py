@@ -5,9 +5,9 @@ Source: the probe's verb `newest`, see collectors/filesystem/newest.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.collectors.source import Source, read_by_poller
 

@@ -8,9 +8,9 @@ A disk that sleeps may wake up for it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.ext4 import DIRECTORY, mounted_names
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 from iowarden.collectors.program import run_program

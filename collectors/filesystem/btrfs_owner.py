@@ -12,9 +12,9 @@ if complete, with every block of the generation in the superblock or in the bloc
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.btrfs import DIRECTORY
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.program import run_program

@@ -9,10 +9,10 @@ one before; times are local ones without a zone.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.btrfs_owner import complaint
 from iowarden.collectors.filesystem.mountinfo import read_mountinfo, storage
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample

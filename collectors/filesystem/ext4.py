@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, Family, ParseError, Sample, parse_count
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import device_name

@@ -9,9 +9,9 @@ Unwritten changes of a mounted one may be missing; a name is bytes, and may cont
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 

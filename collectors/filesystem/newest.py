@@ -7,9 +7,9 @@ Times are of the file system: on NFS those of the server's clock.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.probe_reply import field, number
 

@@ -7,9 +7,10 @@ import errno
 import json
 import re
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.mountinfo import (
     identity,
     parse_mountinfo,

@@ -10,9 +10,9 @@ cannot report the path of an inode: find walks the directories until it finds th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 

@@ -7,9 +7,9 @@ ring, one may be reported twice, or not at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_journal import read_messages

@@ -6,9 +6,9 @@ Source: systemd.journal-fields(7), what journald adds to a line of '/dev/kmsg'.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.probe_reply import field, number, optional
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg.kernel_kinds import KINDS
 from iowarden.collectors.model import Family, Sample

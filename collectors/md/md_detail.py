@@ -7,9 +7,10 @@ it opens a member to read its superblock, which may hang on a dying disk.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.md.mdstat import ArrayMember, MdArray
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program

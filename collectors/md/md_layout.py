@@ -9,9 +9,9 @@ mapped.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import KIB, SECTOR_BYTES, parse_count
 from iowarden.collectors.sysfs import attributes, device_name, entry_name
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import parse_number
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import (
     KIB,
     SECTOR_BYTES,

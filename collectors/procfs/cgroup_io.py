@@ -8,9 +8,9 @@ read them. io.pressure needs no controller; io.stat exists where the controller 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, ParseError, parse_count
 from iowarden.collectors.procfs.pressure import parse_pressure
 from iowarden.collectors.procfs.process_io import unit_of

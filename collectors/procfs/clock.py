@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 from iowarden.collectors.procfs import stat
 from iowarden.collectors.source import Source

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - describe() evaluates the annotations
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import KIB, Metric, ParseError, Sample, describe, parse_count
 from iowarden.collectors.source import Source
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.procfs.clock import PATH as UPTIME
 from iowarden.collectors.procfs.clock import parse_uptime

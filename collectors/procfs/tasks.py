@@ -12,9 +12,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.model import (
     AbsentError,

@@ -6,9 +6,10 @@ that no program lists.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
 
 if TYPE_CHECKING:

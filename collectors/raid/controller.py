@@ -6,9 +6,10 @@ Sizes are as a program prints them, rounded to its decimals. None, or '': not re
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.raid.output import printable
 from iowarden.collectors.source import Source, read_by_poller

@@ -8,8 +8,9 @@ by text. With numbers (`align_numbered`) the numbers only increase, until they r
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,10 +8,11 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import PROBE
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
 from iowarden.collectors.raid.controller import LOG_PROBLEM, Controllers, Gap, LastListing, Problem

@@ -30,9 +30,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import MAX_BYTES
 from iowarden.collectors.model import UserInputError
 from iowarden.collectors.recording import archive

@@ -10,10 +10,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart import hidden_disks, scsi_hosts
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.smart.scsi_hosts import (  # noqa: TC001 - of Discovered

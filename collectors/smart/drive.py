@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Sample  # noqa: TC001 - to be evaluated
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.smart.drive import AccessMethod, ReadStatus
 from iowarden.collectors.sysfs import entry_name

@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import json_text
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, ReadError, StuckError, trace
 from iowarden.collectors.probe_reply import field, optional
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.smartctl_report import clean
 

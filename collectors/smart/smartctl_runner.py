@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import competing_monitors
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import (
     AbsentError,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,6 +30,7 @@ import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.kmsg import kernel_kinds
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.raid.controller import ComponentHealth, Controllers
@@ -75,7 +76,7 @@ _WELL = frozenset(
 _UNKNOWN = "unknown"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Object:
     """An object in a text. `parent` is the controller or array that it belongs to."""
 
@@ -88,7 +89,7 @@ class Object:
     counts: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ExplainedEvent:
     """An event with its meaning and severity. Units as in collectors.event.StorageEvent."""
 
@@ -112,7 +113,7 @@ class ExplainedEvent:
         return self.device or " ".join(filter(None, (self.controller, self.place))) or "-"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ExplainedAlert:
     """An alert that fires, or is pending: it would fire if the condition lasts long enough."""
 
@@ -124,7 +125,7 @@ class ExplainedAlert:
     advice: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The result of `iowarden explain`."""
 

@@ -12,6 +12,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import sanitize
 from iowarden.daemon.sanitize import one_line
 
@@ -42,7 +43,7 @@ class Level(enum.StrEnum):
 _LEVELS = tuple(Level)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One line of the report; `topic` is an alert's name, or a part of iowarden.
 
@@ -57,7 +58,7 @@ class Finding:
     description: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Item:
     """An object that was checked: a disk, an array, a file system."""
 
@@ -66,7 +67,7 @@ class Item:
     text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class CheckReport:
     """The result of a check."""
 

@@ -8,12 +8,12 @@ import queue
 import signal
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from systemd.daemon import notify
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import journal, mlock

@@ -6,13 +6,13 @@ keys 'intervals.*' from the list of collectors.
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
 import os
 import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.registry import SOURCES
 from iowarden.daemon.duration import duration_seconds
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # ValueError; its text, if any, is added to the error message as a hint.
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ValueType:
     """Type of a value: the expectation in words, YAML tags of the scalar, and the reader."""
 
@@ -155,7 +155,7 @@ _PACE = _duration("1s", "5s")  # the main loop runs once a second; signals treat
 _SPAN = _duration("0s", "1y")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Key:
     """One key of the file.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.backups import WatchedDirectory
 from iowarden.collectors.smart import discovery, smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod
@@ -84,7 +85,7 @@ def parse_config(
     return _config(values, given.get("overrides", ()), machine)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Reading:
     """State of one pass through the YAML nodes: problems and values found so far."""
 

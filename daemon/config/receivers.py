@@ -14,6 +14,7 @@ import re
 import urllib.parse
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Labels  # noqa: TC001 - of a field
 from iowarden.daemon.duration import duration_seconds
 
@@ -63,7 +64,7 @@ _MIN_PERIOD_SECONDS, _MAX_PERIOD_SECONDS = 10.0, 86_400.0
 _PORTS = {"http": 80, "https": 443}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Url:
     """An address to send to. `origin` is shown to people, `path` may be a secret."""
 
@@ -91,7 +92,7 @@ class Url:
         return bool(query) or any(_SECRET_PART.fullmatch(part) for part in path.split("/"))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ReceiverConfig:
     """An entry of 'notify'; `secret`, `token` and `password` are the contents of their files."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import UserInputError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class ConfigError(UserInputError):
         self.problems = problems
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class FallbackConfig:
     """Settings of the second mail server."""
 
@@ -43,7 +44,7 @@ class FallbackConfig:
     password: str | None = dataclasses.field(default=None, repr=False)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class MailConfig:
     """Mail settings; without a server mails are stored in a Maildir in the state directory."""
 
@@ -66,7 +67,7 @@ class MailConfig:
     fallback: FallbackConfig | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class HttpConfig:
     """Limits of the HTTP server, and its status page."""
 
@@ -79,7 +80,7 @@ class HttpConfig:
     """Further names of this host in the page's address."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings; the keys of `interval_seconds` are names of collectors."""
 

@@ -21,10 +21,11 @@ import selectors
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
 from iowarden.daemon import json_codec, sanitize
 from iowarden.daemon.control.peer import Names, credentials

@@ -31,8 +31,9 @@ label `severity`: 'critical', 'warning', 'notice', 'info'.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.matcher import Matcher  # noqa: TC001 - the codec needs it at run time
 
 

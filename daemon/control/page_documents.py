@@ -5,8 +5,9 @@ Units: bytes, seconds, ratios from 0 to 1; times are Unix time. None: not known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.control.documents import (
     DiskDetail,
     DiskList,

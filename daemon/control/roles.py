@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 import grp
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -5,7 +5,6 @@ Source: Prometheus, "Exposition formats", text format 0.0.4, written by promethe
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample as Line
 from prometheus_client.utils import floatToGoString
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Chunk, Family, Sample
 from iowarden.daemon import sanitize
 
@@ -27,14 +27,14 @@ FAILURES = Family(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
     """All data of /metrics; a family is in one chunk only."""
 
     chunks: tuple[Chunk, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Written:
     """A rendered family: its text, and the parts that stay while only values change."""
 
@@ -46,13 +46,13 @@ class _Written:
     text: bytes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Rendered:
     version: int
     written: dict[str, _Written]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _One:
     """A collector of one family, in the form that prometheus_client expects."""
 

@@ -7,7 +7,6 @@ Source: RFC 9110 and 9112; Prometheus, "Exposition formats".
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import gzip
 import html
@@ -26,6 +25,7 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
 from waitress.trigger import trigger
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.http.page_access import is_page
 from iowarden.daemon.http.password import Authenticator, Verdict
 from iowarden.daemon.http.web_config import WebConfig
@@ -390,7 +390,7 @@ class _LogHandler(logging.Handler):
             self._on_error(f"http: {text}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Running:
     """State of the running thread; only the thread accesses the dictionaries.
 

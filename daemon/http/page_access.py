@@ -6,8 +6,9 @@ Source: RFC 9110, 15.5.20 (421); W3C, Content Security Policy 3; WHATWG Fetch (C
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -14,12 +14,13 @@ import os
 import re
 import ssl
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import yaml
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.config.load import read_advice
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.http import password

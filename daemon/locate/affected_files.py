@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
 from iowarden.daemon.locate.locate import Located, LocateError, locate
 from iowarden.rules.notice import Evidence

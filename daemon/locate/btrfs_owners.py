@@ -8,9 +8,10 @@ that was reserved (fallocate) but never written is reported like data, though no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import btrfs_owner
 from iowarden.collectors.model import SECTOR_BYTES, ParseError, ReadError
 from iowarden.daemon.locate.extents import FAILED, HUNG, answer, host_path, unknown

@@ -5,9 +5,10 @@ Units: sectors of 512 bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
 from iowarden.rules.topology.file_location import ContentKind, SectorContent
 

@@ -6,10 +6,11 @@ Units: sectors of 512 bytes on the device of the file system.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import ext4_owner, xfs_owner
 from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.daemon.locate.extents import FAILED, HUNG, answer, host_path, unknown

@@ -10,13 +10,14 @@ since the error, another file is found. Units: sectors of 512 bytes, seconds.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import udev
 from iowarden.collectors.block.block_stack import read_block_stack
 from iowarden.collectors.block.dm_table import read_dm_table
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.md.md_layout import read_md_layout
 from iowarden.collectors.model import DeadlineError

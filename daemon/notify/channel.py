@@ -5,9 +5,9 @@ For the main loop's thread only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.attempt import OutboundMail

@@ -7,9 +7,10 @@ it is known whether all of them are durable.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.notify.channel import Channel, MessageSender
 from iowarden.daemon.notify.outbox import COMMIT_WAIT_SECONDS

@@ -9,7 +9,7 @@ import hashlib
 import re
 import textwrap
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from email import message_from_bytes
 from email.message import EmailMessage, MIMEPart
@@ -18,6 +18,7 @@ from email.policy import SMTP, default
 from email.utils import getaddresses
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.notify.mail_format import POLICY, identifier, middle, token, with_utc, wrapped
 from iowarden.daemon.sanitize import one_line

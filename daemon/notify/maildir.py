@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.attempt import DialogueLine, OutboundMail, SendResult
 from iowarden.daemon.storage import durable_file
 

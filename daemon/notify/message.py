@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta, tzinfo
 from email.message import EmailMessage
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.notify.mail_format import (
     POLICY,

@@ -5,9 +5,10 @@ Source: RFC 5321, 4.5.4.1 (retries) and 6.1 (responsibility for a mail after DAT
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.notify import problem_text
 from iowarden.daemon.notify.outbox_queue import (

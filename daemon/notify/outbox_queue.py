@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify import digest
 from iowarden.daemon.notify.refusal import MAX_ATTEMPTS_SECONDS
 from iowarden.daemon.notify.routes import ALL, ANYTIME, NEVER, Routes

@@ -5,9 +5,10 @@ A restart does not reset it: state.db stores `RouteState`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.refusal import (
     MAX_ATTEMPTS_SECONDS,
     UNANSWERED_ATTEMPTS,

@@ -13,10 +13,11 @@ import socket
 import ssl
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from email.utils import parseaddr
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.attempt import DialogueError, DialogueLine, SendResult
 from iowarden.daemon.notify.refusal import Fault, classify, enhanced_code
 from iowarden.daemon.sanitize import one_line

@@ -5,8 +5,9 @@ Source: prometheus.io/docs/alerting/latest/clients (an Alertmanager expects each
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

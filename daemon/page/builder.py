@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
 from iowarden.daemon.control import page_documents as pages
 from iowarden.daemon.control.documents import EventQuery

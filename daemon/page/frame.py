@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag, text
 from iowarden.daemon.page.style import STYLE
 from iowarden.daemon.terminal.times import at_text, since_text

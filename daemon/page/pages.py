@@ -11,9 +11,9 @@ import math
 import queue
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.control.documents import EventQuery
 from iowarden.daemon.control.page_documents import DrivePage, IncidentPage, IndexPage
 from iowarden.daemon.page import drive, incident, index

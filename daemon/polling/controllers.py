@@ -9,9 +9,10 @@ For a recorded machine no program runs: each poll reads the recorded output.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import (
     AbsentError,
     trace,

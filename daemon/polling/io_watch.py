@@ -8,9 +8,10 @@ what is left of the limit, and are then paused, so that a later pair may see no 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
 from iowarden.collectors.procfs.cgroup_io import read_cgroups
 from iowarden.collectors.procfs.process_io import request_sweep

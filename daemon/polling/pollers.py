@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import registry
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.raid import vendors
 from iowarden.daemon.polling.controllers import ControllerPoller
 from iowarden.daemon.polling.directories import DirectoryPoller

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import block_devices
 from iowarden.collectors.block.block_devices import Topology
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import PROBE, Machine
 from iowarden.collectors.model import AbsentError, ReadError, trace
 from iowarden.collectors.raid.areca import areca_smart

@@ -6,9 +6,10 @@ Units: seconds of the program's clock. All under the poller's lock.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart import identity, smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod, PollResult, ReadStatus
 from iowarden.rules.signals.smart import smart_health

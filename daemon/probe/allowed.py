@@ -18,8 +18,8 @@ tried: their command lines are those of guides and of public monitoring scripts.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.sanitize import one_line
 
 MAX_ARGUMENTS = 64

@@ -16,8 +16,9 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from iowarden.collectors.dataclass import dataclass
 
 Work = Callable[[dict[str, str]], object]
 """What a child does, given its environment; ends by exec, or by returning."""

@@ -9,10 +9,10 @@ import json
 import os
 import selectors
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.probe import children, protocol, stuck, verbs
 from iowarden.daemon.probe.limited_log import MAX_REQUESTS_LOGGED
 from iowarden.daemon.probe.orphans import KILL_SECONDS, Orphans

@@ -11,10 +11,10 @@ import math
 import os
 import selectors
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.probe import children, stuck
 
 if TYPE_CHECKING:

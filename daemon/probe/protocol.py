@@ -19,9 +19,10 @@ import dataclasses
 import enum
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.json_text import MAX_DEPTH, is_deep
 
 _T = TypeVar("_T")

@@ -11,9 +11,9 @@ import json
 import os
 import select
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.probe import children, protocol
 from iowarden.daemon.sanitize import one_line
 

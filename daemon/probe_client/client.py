@@ -8,9 +8,10 @@ import os
 import selectors
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import (
     AbsentError,
     DeadlineError,

@@ -15,9 +15,10 @@ import json
 import re
 import time
 import urllib.parse
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Labels  # noqa: TC001 - of a field
 from iowarden.daemon import journal
 from iowarden.daemon.notify.attempt import DialogueLine, SendResult

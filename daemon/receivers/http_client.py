@@ -13,10 +13,11 @@ import socket
 import ssl
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.attempt import DialogueError
 from iowarden.daemon.sanitize import one_line
 

@@ -18,11 +18,11 @@ severity. Pending alerts are compared only if the section has one.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import yaml
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import IncidentChangeKind

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import uevents
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Reading
 from iowarden.collectors.recording.recorder import Changes, Recorder, watched
 from iowarden.collectors.recording.recording import Frame

@@ -10,10 +10,11 @@ import dataclasses
 import email
 import email.policy
 import queue
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import uevents
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recording import Frame, Recording, RecordingError

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.service import persisted_state
 from iowarden.daemon.storage.sqlite import document_of_text

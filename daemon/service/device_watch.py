@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.block import uevents
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import metrics
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
 

@@ -8,10 +8,11 @@ For the loop's thread only.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.kmsg.kernel_log import KernelCursor  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.collectors.md.md_events import md_events
 from iowarden.collectors.raid.controller import ComponentHealth, LastListing

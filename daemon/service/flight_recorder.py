@@ -15,10 +15,11 @@ import threading
 import weakref
 import zlib
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
 from iowarden.collectors.recording.recorder import Changes, Recorder
 from iowarden.collectors.recording.recording import Frame, RecordingError, RecordingStep

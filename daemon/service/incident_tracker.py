@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.storage.state_db import MAIL

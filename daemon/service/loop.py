@@ -10,9 +10,10 @@ import math
 import queue
 import time
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Group, trace
 from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon.polling.scheduler import TICK_SECONDS

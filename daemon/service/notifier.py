@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.locate import affected_files

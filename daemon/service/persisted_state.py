@@ -6,9 +6,10 @@ The stored form in state.db is declared in daemon/service/stored_documents.py.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.json_codec import CodecError
 from iowarden.daemon.notify.routes import RouteState
 from iowarden.daemon.service import stored_documents

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.config.schema import Config, ConfigError

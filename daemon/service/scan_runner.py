@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import surface
 from iowarden.collectors.block.surface import SECTOR_ERRORS, SLOW_SECONDS, ScanReply, ScanRequest
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.model import (
     SECTOR_BYTES,

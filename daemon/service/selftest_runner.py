@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import Topology
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart import selftest, smartctl_runner
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.collectors.smart.selftest import Reply, SelfTestOutcome

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import uevents
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Chunk, Outcome, Reading, Sample
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.alert_info import AlertInfo
@@ -672,12 +673,11 @@ class Service:
         )
 
     def _advise(self, now: float) -> documents.TuningAdvice:
-        situation = self._situation
         return tuning_answers.answer(
             self._known(now),
             self._setting_changes,
-            lambda: situation.facts(now),
-            lambda alerts: situation.values(alerts, now),
+            lambda: self._situation.facts(now),
+            lambda alerts: self._situation.values(alerts, now),
         )
 
     # --- configuration reload

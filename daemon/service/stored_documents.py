@@ -19,9 +19,10 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg import kernel_log
 from iowarden.collectors.raid import controller, log_alignment

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import UserInputError
 from iowarden.daemon.config.keys import KEYS
 

@@ -12,9 +12,9 @@ import fcntl
 import grp
 import os
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import UserInputError
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from iowarden.collectors.dataclass import dataclass
 
 _LOCKS = "/proc/locks"
 """Source: proc(5): number, kind, 'ADVISORY', mode, process, device as hexadecimal, inode."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, starmap
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control.documents import EventLine, EventQuery
 from iowarden.daemon.storage import sqlite

@@ -17,9 +17,10 @@ import secrets
 import threading
 import time
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.storage import chunks, event_rows, sqlite

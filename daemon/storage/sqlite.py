@@ -14,10 +14,10 @@ import os
 import re
 import sqlite3
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.storage import durable_file
 
 if TYPE_CHECKING:

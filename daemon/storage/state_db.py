@@ -12,9 +12,10 @@ import json
 import re
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
 from iowarden.daemon.storage import sqlite
 from iowarden.rules.severity import Severity

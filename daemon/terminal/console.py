@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import dataclasses
 import io
 import shutil
 import sys
@@ -19,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.sanitize import json_text, one_line
 from iowarden.daemon.terminal.times import span
 
@@ -56,7 +56,7 @@ def _replaced(error: UnicodeError) -> tuple[str | bytes, int]:
     return plain, error.start + 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     """Rows under a title; every cell is one line of printable text."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import operator
 import re
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import dataclasses
 import json
 import math
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from iowarden.collectors.dataclass import dataclass
 
 VERSION = 1
 SOCKET = "/run/iowarden-trace.socket"

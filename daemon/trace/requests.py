@@ -13,9 +13,10 @@ import heapq
 import itertools
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.daemon.trace.pages import COMPLETE, ISSUE, LOST
 from iowarden.daemon.trace.protocol import ALL_SIZES, DiskTrace, LatencyLine, TracedRequest

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
 from iowarden.daemon.trace.protocol import TraceRequest
 from iowarden.daemon.trace_client import texts

@@ -6,9 +6,10 @@ Times of the program's clock are converted to Unix time here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import ReadStatus

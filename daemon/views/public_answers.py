@@ -8,9 +8,10 @@ are made, so that a text which is not known to be harmless is not shown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage.event_rows import OWN
 from iowarden.rules.advice import advice

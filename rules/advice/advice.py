@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.advice import advice_steps
 from iowarden.rules.advice.step import AdviceSubject, StepContext
 from iowarden.rules.topology import returned_disks

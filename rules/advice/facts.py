@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import NVME_PATH, Topology
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.rules.faults import Fault, Layer

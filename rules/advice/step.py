@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.advice.facts import DeviceKind, Facts, Membership
 from iowarden.rules.topology.device_identity import ADAPTER, named_now

@@ -9,9 +9,10 @@ Units: all times are seconds of the program's clock.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Labels  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.severity import Severity

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import yaml
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting import results
 from iowarden.rules.promql import notation

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.yaml_nodes import Nodes, compose, start
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.evaluator import SUBQUERY_STEP_SECONDS
 from iowarden.rules.promql.evidence import STEADY, Drift, drift
 from iowarden.rules.promql.parser import parse

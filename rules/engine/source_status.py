@@ -6,9 +6,10 @@ Units: seconds of the program's clock (Unix time that never jumps).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Outcome, Reading, Sample
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ Units: seconds of the program's clock; times of events are by their data source'
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.event import StorageEvent
 from iowarden.rules.events.controller_clock import ControllerClock  # noqa: TC001 - stored, so evaluated
 from iowarden.rules.events.event_table import Burst  # noqa: TC001 - stored, so evaluated

@@ -10,11 +10,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import yaml
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.event import StorageEvent  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules.advice.advice import unknown_steps

@@ -10,9 +10,10 @@ Units: seconds of the program's clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, AlertState
 from iowarden.rules.faults import CAUSES, Fault, Layer

@@ -6,9 +6,10 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Labels  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.rules import faults
 from iowarden.rules.alerting import alerts as life

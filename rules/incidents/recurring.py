@@ -10,9 +10,10 @@ Unix time plus the offset of the time zone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.faults import SYMPTOMS, Fault
 from iowarden.rules.incidents import causes, members

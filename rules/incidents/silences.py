@@ -11,9 +11,10 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family
 from iowarden.rules.matcher import MAX_CHARACTERS, Matcher, match_all, predicate, written
 from iowarden.rules.severity import Severity  # noqa: TC001 - stored over restarts: read at run time

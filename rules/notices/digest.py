@@ -7,9 +7,10 @@ is given once. Units: seconds of the program's clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.incidents.model import lasting
 from iowarden.rules.notice import Notice, Reason

@@ -6,11 +6,12 @@ Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.notice import Evidence, Measurement
 from iowarden.rules.notices.metric_titles import (

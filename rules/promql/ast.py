@@ -7,8 +7,9 @@ for a binary operation that of its operator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from iowarden.collectors.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import operator
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NoReturn
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql import ranges
 from iowarden.rules.promql.aggregations import aggregate, quantile
 from iowarden.rules.promql.ast import (

@@ -8,10 +8,11 @@ observed. An unclear case counts as 'could'.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.ast import (
     Aggregation,
     Binary,

@@ -7,9 +7,9 @@ literals.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.errors import PromqlError
 
 if TYPE_CHECKING:

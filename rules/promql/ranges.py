@@ -9,11 +9,11 @@ Prometheus carries one correction along.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import gt, mul, ne
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.aggregations import (
     deviation,
     largest,

@@ -5,9 +5,9 @@ Source: Prometheus 3, 'Functions', 'Operators' and 'Feature flags' (what is expe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.ast import (
     Aggregation,
     Binary,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql import history as runs
 from iowarden.rules.promql.history import (
     LONG_SECONDS,

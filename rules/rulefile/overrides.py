@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.ast import Binary, Negation, Number, children
 from iowarden.rules.promql.errors import PromqlError
 from iowarden.rules.promql.evaluator import Expression, compile_expression

@@ -8,11 +8,11 @@ Limits: merge keys (`<<`) are refused; 10,000 rules a file.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import yaml
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.errors import PromqlError
 from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.lexer import line_and_column

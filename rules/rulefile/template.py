@@ -9,9 +9,9 @@ in unit tests. What is not supported is refused at load.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.rulefile.printf import Struct, Value
 from iowarden.rules.rulefile.template_functions import RenderError

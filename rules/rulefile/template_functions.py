@@ -6,9 +6,9 @@ Source: Prometheus 3, 'Template reference'; Go, package text/template, 'Function
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.automaton import Match, RegexError, Steps
 from iowarden.rules.promql.regex import compile_search
 from iowarden.rules.rulefile import humanize

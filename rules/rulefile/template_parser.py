@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.lexer import line_and_column, unquote

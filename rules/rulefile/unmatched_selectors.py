@@ -6,9 +6,10 @@ Prometheus cannot check this; here all possible names are known.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.promql.ast import (
     Aggregation,
     Binary,

@@ -11,10 +11,11 @@ SHOST_RECOVERY holds all requests of the host); smartctl(8), '-l scterc'.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH, ZFS
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.rules import faults, selftest_schedule
 from iowarden.rules.alerting.alerts import AlertState

@@ -10,10 +10,11 @@ meets one of ours, however few they are. Units: bytes, seconds.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.surface import BATCH_SECONDS, MAX_PIECES
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.surface import OtherIo, PieceRead

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.surface import BLOCK_BYTES, MAX_PIECE_BYTES, SECTOR_ERRORS
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ Units: seconds of the program's clock; a schedule is in wall-clock time, which i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.scan.guards import ScanDisk, busy_share
 from iowarden.rules.scan.plan import Scan, ScanState, paused_until
 from iowarden.rules.selftest_schedule import EVERY, spread_share

@@ -7,9 +7,10 @@ device. Source of the counters: kernel, admin-guide/iostats.rst.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import SECTOR_BYTES, Metric, Sample, describe
 from iowarden.rules.signals.signal import GAP_SECONDS, SignalGroup
 

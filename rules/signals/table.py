@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.device import device, device_state, hung, multipath, slow, suspended
 from iowarden.rules.signals.filesystem import (

@@ -7,9 +7,9 @@ nor failure. After one hard contradiction, or two soft ones, the access method i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart.drive import Protocol
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ stripe (r + d) mod n, parity in those after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.topology.sector_map import LayoutError, Use, gaps, overlap
 
 if TYPE_CHECKING:

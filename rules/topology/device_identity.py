@@ -6,9 +6,10 @@ A disk is identified by its serial number, not its name: 'sdb' may be another di
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.printable import name as safe_name
 
 if TYPE_CHECKING:

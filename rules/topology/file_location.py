@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import enum
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,9 +10,10 @@ from __future__ import annotations
 import enum
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import Identity

@@ -7,8 +7,9 @@ layouts. Units: sectors of 512 bytes; a member's own sector counts from where it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.topology.sector_map import MAX_PIECES, LayoutError, Use
 
 

@@ -8,8 +8,10 @@ guessed layout.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

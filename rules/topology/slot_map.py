@@ -6,9 +6,10 @@ others. So any part may be absent: None or ''.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.raid import controller
 from iowarden.rules.topology import alert_subject
 from iowarden.rules.topology.device_changes import Devices

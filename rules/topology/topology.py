@@ -7,10 +7,11 @@ What is stacked on a device, an array or an adapter is identified by the keys of
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.printable import name as safe_name
 from iowarden.collectors.procfs.swaps import Swap

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.tuning.tunings import SETTINGS, SIGNALS, Setting
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ Sources: kernel, admin-guide/sysctl/vm.rst, block/queue-sysfs.rst, admin-guide/m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.conditions.condition import Condition
 
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_arrays import ENTITY, arrays_of, disk_cache_of
 from iowarden.collectors.raid.adaptec.arcconf_disks import DEVICE, devices_of, disks_of, reported

@@ -7,9 +7,10 @@ Limits: arcconf prints 'Command completed successfully.' also for a card that it
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.raid import output
 
 if TYPE_CHECKING:

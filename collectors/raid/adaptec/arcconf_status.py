@@ -6,9 +6,10 @@ Source: as of `arcconf`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_arrays import TASK_STATES
 from iowarden.collectors.raid.adaptec.arcconf_output import (

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.backend import Backend, PartReader, answers_of

@@ -9,9 +9,10 @@ states; states without a capture are marked.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output

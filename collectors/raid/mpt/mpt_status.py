@@ -8,9 +8,9 @@ Units: a GB is 2^30 bytes there, rounded down.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     ComponentHealth,

@@ -11,10 +11,11 @@ host of the older drivers is the number of its adapter (mptsas.c). None was trie
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.backend import Backend, PartReader, answers_of

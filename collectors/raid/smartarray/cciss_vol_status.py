@@ -8,9 +8,10 @@ that it is complete.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     CachePolicy,

@@ -9,9 +9,10 @@ Units: a GB is 10^9 bytes, rounded by the tools.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (

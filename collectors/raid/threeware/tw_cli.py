@@ -7,9 +7,10 @@ Units: a GB is 2^30 bytes there, whatever the label: 1953525168 blocks are its '
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import SECTOR_BYTES, ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (

@@ -7,9 +7,10 @@ stall, also over a time without samples. Source of the counters: kernel, admin-g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import in_flight, leaves
 from iowarden.rules.signals.device import hang_thresholds

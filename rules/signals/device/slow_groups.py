@@ -12,10 +12,11 @@ with more only its writes are compared.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH
+from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.signals.queue import volume
 from iowarden.rules.smart.plausibility import virtual_device
 from iowarden.rules.topology import device_identity

@@ -7,8 +7,10 @@ their RAID peers (Hao and others, FAST 2016, abstract). Only what lasts is repor
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from iowarden.rules.signals.device.slow_windows import Comparison

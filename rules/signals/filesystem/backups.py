@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.newest import CLOCK_TOLERANCE_SECONDS
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.signal import SignalGroup

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.signal import SignalGroup
 

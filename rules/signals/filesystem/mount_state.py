@@ -8,9 +8,10 @@ Limits: ext4 of 6.12 to 6.14 shows nothing in this table; its error count does (
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.mountinfo import storage
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.signal import GAP_SECONDS, SignalGroup
 

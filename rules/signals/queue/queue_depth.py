@@ -6,9 +6,10 @@ shares tags fairly among the disks that are active).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS

@@ -9,9 +9,10 @@ optimal I/O size, at least 128 KiB).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import KIB, Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import WINDOW_SECONDS

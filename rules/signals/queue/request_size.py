@@ -6,9 +6,9 @@ alignment_offset).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import KIB, Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import STEP_SECONDS

@@ -6,9 +6,10 @@ a reason why not; a condition of its own is that no disk at all can be read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.rules.signals import baseline

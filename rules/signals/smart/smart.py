@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules.signals.signal import SignalGroup
 from iowarden.rules.signals.smart import smart_counts, smart_health, smart_values, wear

@@ -9,9 +9,9 @@ ABI/testing/sysfs-class-bdi.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals.signal import DIGITS, SignalGroup

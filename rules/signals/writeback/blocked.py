@@ -5,9 +5,9 @@ Source: kernel, filesystems/proc.rst, '/proc/stat'.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 

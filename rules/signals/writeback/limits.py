@@ -6,8 +6,9 @@ and admin-guide/sysctl/vm.rst. Units: bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
 
 if TYPE_CHECKING:
     from iowarden.collectors.procfs.meminfo import Meminfo

@@ -7,9 +7,10 @@ threshold is queued.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.device import device
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup

@@ -9,9 +9,9 @@ writes a line to a log: their write rates distinguish them.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.stat import USER_HZ
 from iowarden.collectors.procfs.tasks import writeback_channel

@@ -5,9 +5,9 @@ A pure reducer: one step a second over the level of unwritten data and the kerne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Metric, Sample, describe
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 from iowarden.rules.signals.writeback.limits import dirty_limits, level_bytes
