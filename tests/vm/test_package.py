@@ -48,6 +48,8 @@ APT += " -o DPkg::Options::=--no-force-unsafe-io"
 MEMBERS = ("left", "right")
 """The disks of a mirror."""
 
+FAILED = "Subject: [CRITICAL] guest.example.net: iowarden could not start"
+
 LEFT = "find / /run -xdev -name '*iowarden*'"
 """What is left of iowarden in the file systems of the guest."""
 
@@ -415,6 +417,8 @@ def test_a_service_that_cannot_start_leaves_the_package_installed(
     journal = vm.run("journalctl --quiet --catalog --unit=iowarden --lines=30")
     assert "/etc/iowarden/iowarden.yaml" in journal
     assert mailing.unit("ActiveState", "Result") == {"ActiveState": "failed", "Result": "exit-code"}
+    # Its mail settings are invalid as well, so that it is mailed to root by 'sendmail'.
+    wait_for(lambda: FAILED in vm.run("cat /var/mail/mail"), "a mail of the failed start", SECONDS)
 
     vm.run("cp -a /run/good /etc/iowarden/iowarden.yaml && systemctl start iowarden")
     assert hung in _incidents(mailing, "--all")
