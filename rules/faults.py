@@ -266,8 +266,8 @@ RULES = _table(
     # iowarden
     _all("CollectorStale", Fault.UNREADABLE),
     _all(
-        "NoDiskMonitored StateNotDurable StateUnreadable NotificationUnsent RuleEvaluationFailing"
-        " RuleEvaluationLate ConfigReloadFailed RuleFileRefused LogMessagesLost UeventsLost"
+        "NoDiskMonitored StateNotDurable StateUnreadable NotificationUnsent"
+        " NotificationRefused RuleEvaluationFailing RuleEvaluationLate ConfigReloadFailed RuleFileRefused LogMessagesLost UeventsLost"
         " ProbeDown",
         Fault.ITSELF,
     ),

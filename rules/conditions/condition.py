@@ -79,6 +79,7 @@ class Condition(enum.StrEnum):
     COLLECTOR_STALE = "collector_stale"
     STATE_STORAGE = "state_storage"
     NOTIFICATION_UNSENT = "notification_unsent"
+    NOTIFICATION_REFUSED = "notification_refused"
     RULE_EVALUATION_FAILING = "rule_evaluation_failing"
     RULE_EVALUATION_LATE = "rule_evaluation_late"
     CONFIG_RELOAD_FAILED = "config_reload_failed"

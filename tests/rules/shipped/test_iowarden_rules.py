@@ -31,6 +31,7 @@ CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
         "NotificationUnsent",
         "critical",
     ),
+    ("iowarden_notifications_refused", MAIL, 0, 1, "NotificationRefused", "warning"),
     ("iowarden_state_unreadable", UNREAD, 0, 1, "StateUnreadable", "warning"),
     ("iowarden_rule_evaluation_failing", RULE, 0, 1, "RuleEvaluationFailing", "warning"),
     ("iowarden_config_last_reload_successful", (), 1, 0, "ConfigReloadFailed", "warning"),
@@ -41,6 +42,7 @@ CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
 CONDITIONS = {
     "StateNotDurable": "state_storage",
     "NotificationUnsent": "notification_unsent",
+    "NotificationRefused": "notification_refused",
     "StateUnreadable": "state_storage",
     "RuleEvaluationFailing": "rule_evaluation_failing",
     "RuleEvaluationLate": "rule_evaluation_late",
