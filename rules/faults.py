@@ -267,8 +267,8 @@ RULES = _table(
     _all("CollectorStale", Fault.UNREADABLE),
     _all(
         "NoDiskMonitored StateNotDurable StateUnreadable NotificationUnsent"
-        " NotificationRefused RuleEvaluationFailing RuleEvaluationLate ConfigReloadFailed RuleFileRefused LogMessagesLost UeventsLost"
-        " ProbeDown",
+        " NotificationRefused RuleEvaluationFailing RuleEvaluationLate ConfigReloadFailed"
+        " RuleFileRefused LogMessagesLost UeventsLost ProbeDown",
         Fault.ITSELF,
     ),
 )
