@@ -52,7 +52,9 @@ def _first_hash(self: Any) -> int:  # noqa: ANN401 - of any class
 
 def _compile(cls: type, name: str, placeholder: object) -> None:
     """Replace a method by the one for the fields of the class that it is of."""
-    owner = next(each for each in cls.__mro__ if each.__dict__.get(name) is placeholder)
+    owner = next((each for each in cls.__mro__ if each.__dict__.get(name) is placeholder), None)
+    if owner is None:  # another thread has done it meanwhile
+        return
     names = [each.name for each in dataclasses.fields(owner) if each.compare]
     own, others = ("".join(f"{whose}.{each}, " for each in names) for whose in ("self", "other"))
     source = {

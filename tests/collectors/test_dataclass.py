@@ -51,6 +51,23 @@ def test_they_behave_as_those_of_the_standard_library(frozen: bool) -> None:
     assert _of(_disk(dataclass, frozen=frozen)) == theirs
 
 
+def test_two_threads_may_be_the_first_to_compare() -> None:
+    """The one that comes second has called the method that the first one replaces."""
+
+    @dataclass(frozen=True, slots=True)
+    class Disk:
+        """A disk."""
+
+        name: str
+
+    equal, hashed = Disk.__eq__, Disk.__hash__
+    first, same = Disk("sda"), Disk("sda")
+    assert first == same
+    assert len({first, same}) == 1
+    assert equal(first, same)
+    assert hashed(first) == hash(same)
+
+
 def test_classes_without_fields_are_equal_to_their_own_kind_only() -> None:
     """As markers of a state are."""
 
