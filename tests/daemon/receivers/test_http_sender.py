@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import hashlib
 import hmac
+import http.client
 import json
 import os
 import queue
@@ -209,14 +210,22 @@ def headers_then_silence(connection: socket.socket, over: threading.Event) -> No
     over.wait(DEADLINE_SECONDS)
 
 
+def take_request(connection: socket.socket) -> None:
+    """Read all of it: a connection with unread bytes is reset when it is closed."""
+    with connection.makefile("rb") as stream:
+        stream.readline()
+        headers = http.client.parse_headers(stream)
+        stream.read(int(headers["Content-Length"]))
+
+
 def closing(connection: socket.socket, over: threading.Event) -> None:
     """Take the request and close."""
-    connection.recv(65536)
+    take_request(connection)
 
 
 def nonsense(connection: socket.socket, over: threading.Event) -> None:
     """Speak another protocol."""
-    connection.recv(65536)
+    take_request(connection)
     connection.sendall(b"220 mx1 ESMTP\r\n")
 
 
