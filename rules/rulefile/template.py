@@ -44,7 +44,8 @@ class Template:
     ) -> str:
         """Return the text for one alert; the work on it is taken from `steps`.
 
-        Errors: none; an error is written into the text, so that no alert is lost.
+        An error is written into the text, so that no alert is lost. Errors: RegexError when
+        `steps` do not suffice for what was written before it.
         """
         own, external = dict(labels), dict(external_labels or {})
         root = Struct(
@@ -64,6 +65,8 @@ class Template:
         try:
             write(Scope(root, variables, query, steps or Steps(MAX_STEPS)), output)
         except (RenderError, RegexError, RecursionError) as error:
+            if steps is not None:
+                steps.spend(output.written)
             return f"<error expanding template: {error}>"
         return str(output)
 
