@@ -1,6 +1,7 @@
 """'iowarden trace DISK': latencies of a disk's requests, measured by the kernel for a few seconds.
 
-Needs root, or the role of an operator, who gets no names of files. The service need not run.
+Needs root, or the role of an operator, who gets no names of files, nor of programs unless the
+configuration can be read: it may forbid these. The service need not run.
 Nothing is written to the disk.
 Exit status: 0 traced, 1 not possible, 2 for wrong usage, 130 after Ctrl-C, which ends the trace.
 """
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.terminal.console import Columns, Table
     from iowarden.daemon.trace.protocol import DiskTrace, LatencyLine, TracedRequest, TraceResult
 
@@ -96,6 +98,7 @@ def _seconds(text: str) -> float:
 
 
 def _trace(arguments: argparse.Namespace) -> int:
+    config = _config(arguments)
     try:
         topology = read_block(Machine())
         disks = targets(topology, arguments.disk)
@@ -106,7 +109,9 @@ def _trace(arguments: argparse.Namespace) -> int:
         found = client.trace(TraceRequest(tuple(numbers), arguments.seconds))
     except (client.TraceError, AbsentError, ReadError) as error:
         raise ServiceError(str(error)) from error
-    files = {} if arguments.no_files else _files(arguments, found, numbers)
+    if config is None or not config.show_programs:
+        found = texts.unnamed(found)
+    files = {} if config is None or arguments.no_files else _files(config, found, numbers)
     if arguments.json:
         print_json(as_data(found, numbers, files))
     else:
@@ -115,14 +120,19 @@ def _trace(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _files(arguments: argparse.Namespace, found: TraceResult, names: Mapping[str, str]) -> Files:
-    """Return the owners of the slowest requests' sectors, as far as they are found in time."""
+def _config(arguments: argparse.Namespace) -> Config | None:
+    """Return the configuration; None: an operator may trace, and not read it."""
     try:
-        probe = command.probe(command.settings(arguments), SystemClock())
-    except ConfigError:  # an operator may trace, and not read the configuration
+        return command.settings(arguments)
+    except ConfigError:
         if not os.geteuid():
             raise
-        return {}
+        return None
+
+
+def _files(config: Config, found: TraceResult, names: Mapping[str, str]) -> Files:
+    """Return the owners of the slowest requests' sectors, as far as they are found in time."""
+    probe = command.probe(config, SystemClock())
     if probe is None:
         return {}
     files: Files = {}

@@ -142,8 +142,9 @@ class IncidentTraces:
             problem = ""
             try:
                 result = self._trace(TraceRequest((number,), SECONDS))
-                programs = self._show_programs()
-                lines = tuple(texts.lines(result, result.disks[0], device, programs=programs))
+                if not self._show_programs():
+                    result = texts.unnamed(result)
+                lines = tuple(texts.lines(result, result.disks[0], device))
             except TraceError as error:
                 problem = str(error)
             except Exception as error:  # noqa: BLE001 - a bug must not end the thread

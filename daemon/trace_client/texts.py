@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.sanitize import one_line
@@ -50,17 +51,28 @@ def totals(disk: DiskTrace) -> list[LatencyLine]:
     return [line for line in disk.latencies if line.size == ALL_SIZES]
 
 
-def program(request: TracedRequest, *, named: bool = True) -> str:
+def unnamed(found: TraceResult) -> TraceResult:
+    """Return the result without names of programs."""
+
+    def hidden(requests: tuple[TracedRequest, ...]) -> tuple[TracedRequest, ...]:
+        return tuple(replace(each, program="", pid=0) for each in requests)
+
+    disks = (
+        replace(each, slowest=hidden(each.slowest), waiting=hidden(each.waiting))
+        for each in found.disks
+    )
+    return replace(found, disks=tuple(disks))
+
+
+def program(request: TracedRequest) -> str:
     """Return the program that issued a request."""
-    if not named:
+    if not (request.program or request.pid):
         return "a program"
     return f"{one_line(request.program, 40) or '?'} (pid {request.pid})"
 
 
-def lines(
-    found: TraceResult, disk: DiskTrace, name: str, *, programs: bool = True
-) -> Iterator[str]:
-    """Yield lines of evidence about one disk. `programs`: they may be named."""
+def lines(found: TraceResult, disk: DiskTrace, name: str) -> Iterator[str]:
+    """Yield lines of evidence about one disk."""
     yield f"trace of {name} for {found.seconds:.3g} s: {summary(found, disk)}"
     for line in totals(disk):
         yield (
@@ -70,12 +82,12 @@ def lines(
         )
     if disk.slowest:
         worst = disk.slowest[0]
-        by = program(worst, named=programs)
+        by = program(worst)
         yield (
             f"{name} slowest request: {latency(worst.seconds)}, {operation(worst.operation)} of"
             f" {size(worst.bytes)} at sector {worst.sector}, issued by {by}"
         )
-    yield from (f"{name}: {note}" for note in notes(found, disk, programs=programs))
+    yield from (f"{name}: {note}" for note in notes(found, disk))
 
 
 def overdue(disk: DiskTrace) -> tuple[TracedRequest, ...]:
@@ -93,12 +105,12 @@ def summary(found: TraceResult, disk: DiskTrace) -> str:
     return text
 
 
-def notes(found: TraceResult, disk: DiskTrace, *, programs: bool = True) -> Iterator[str]:
+def notes(found: TraceResult, disk: DiskTrace) -> Iterator[str]:
     """Yield what a reader must know to judge the numbers."""
     if disk.vanished:
         yield "the kernel removed the disk during the trace"
     for oldest in overdue(disk)[:1]:
-        by = program(oldest, named=programs)
+        by = program(oldest)
         yield (
             f"{count(disk.in_flight or 0)} not completed at the end, the oldest for"
             f" {latency(oldest.seconds)} ({operation(oldest.operation)}, {by})"

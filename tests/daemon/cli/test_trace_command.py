@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +16,11 @@ from iowarden.collectors.model import DeadlineError
 from iowarden.daemon.cli import trace_command
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.terminal.console import columns
-from iowarden.daemon.trace.protocol import LatencyLine, TraceResult
+from iowarden.daemon.trace.protocol import LatencyLine, TraceResult, encode_answer
 from iowarden.daemon.trace_client import client, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 NAMES = {"8:0": "sda"}
 OBJECTS = {"sda": "sda (SIMULATED HDD, serial S-A)"}
@@ -221,3 +222,36 @@ def test_json_has_names_and_files() -> None:
 def test_a_latency_is_in_the_unit_that_fits(seconds: float, text: str) -> None:
     """As fio and the kernel's own tools print them."""
     assert texts.latency(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("configuration", "named"),
+    [("", True), ("privacy: {programs: false}", False), ("privacy: [", False)],
+    ids=["default", "forbidden", "not readable"],
+)
+def test_programs_are_named_only_where_the_configuration_is_known_to_allow_it(
+    configuration: str,
+    named: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As an operator, in the table, in the notes and as JSON: neither name nor process number."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    disks = [name for name in os.listdir("/sys/block") if not name.startswith("nvme")]
+    if not disks:
+        pytest.skip("no block device")
+    number = (Path("/sys/block") / disks[0] / "dev").read_text().strip()
+    answer = sample()
+    own = replace(answer.disks[0], device_number=number)
+    path = tmp_path / "iowarden.yaml"
+    path.write_text(configuration + "\nprobe: false\n")
+    arguments = ["trace", disks[0], "--for", "1s", "--config", str(path)]
+    for more in ([], ["--json"]):
+        ours, theirs = socket.socketpair()
+        theirs.sendall(encode_answer(replace(answer, disks=(own,))))
+        monkeypatch.setattr(client, "_connection", lambda stream=ours: lambda: stream)
+        assert main([*arguments, *more]) == 0
+        theirs.close()
+        text = capsys.readouterr().out
+        assert [each in text for each in ("postgres", "mysqld", "812")] == [named] * 3
