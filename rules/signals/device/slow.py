@@ -133,7 +133,8 @@ def step(state: SlowState, view: View) -> tuple[SlowState, list[Sample] | None]:
     ):
         return replace(state, last_seconds=now), state.samples
     state, groups = _with_groups(state, view, view.derived.topology)
-    ended = (now, {name: blocks[name] for name in groups.kinds if name in blocks})
+    leaves = groups.leaves.items()
+    ended = (now, {name: blocks[leaf] for name, leaf in leaves if leaf in blocks})
     if state.began is not None:
         state = _Step(state, groups, view, state.began, ended).after()
     return replace(state, began=ended, last_seconds=now), state.samples
@@ -199,7 +200,9 @@ class _Step:
         """Of all disks that completed something."""
         for name, after in self._last.items():
             before = began[1].get(name)
-            if before is not None and before.counters != after.counters:
+            if before is None or before.device != after.device:  # another path of an NVMe drive
+                continue
+            if before.counters != after.counters:
                 found = slow_windows.window(before, after, self._elapsed)
                 if found is not None:
                     self._windows[name] = found
@@ -279,15 +282,16 @@ class _Step:
     def _in_flight(self, name: str) -> list[int]:
         """Return the requests in flight in each second; nothing if some of them have leaked."""
         watch = device.GROUP.state(self._view.states)
-        counted = watch.device.counted.get(name)
+        leaf = self._groups.leaves[name]
+        counted = watch.device.counted.get(leaf)
         if counted is None or counted.leaked:
             return []
         history: LeafHistory = watch.leaves
         since = self._now - self._elapsed
         return [
-            each.leaves[name].in_flight
+            each.leaves[leaf].in_flight
             for each in history.snapshots
-            if each.at_seconds > since and name in each.leaves
+            if each.at_seconds > since and leaf in each.leaves
         ]
 
     def _coupled(self) -> dict[str, _InArray]:
@@ -448,7 +452,9 @@ class _Step:
         seen = self._in_flight(name)
         watch = device.GROUP.state(self._view.states).device
         hangs = (
-            device.hang_seconds(watch, name) >= hang_thresholds.WARNING_SECONDS if seen else True
+            device.hang_seconds(watch, self._groups.leaves[name]) >= hang_thresholds.WARNING_SECONDS
+            if seen
+            else True
         )
         return not hangs and sum(map(bool, seen)) >= IN_FLIGHT_RATIO * len(seen)
 

@@ -21,6 +21,7 @@ from iowarden.rules.signals.queue import volume
 from iowarden.rules.smart.plausibility import virtual_device
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.redundancy import PARITY
+from iowarden.rules.topology.stack import path_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -112,9 +113,12 @@ class Groups:
     keys: Mapping[str, str] = field(default_factory=dict)
     """Disk -> its serial number or what else distinguishes it."""
     physical: frozenset[str] = frozenset()
+    """Without virtual disks, LUNs, RAID volumes and paths of multipath devices."""
     places: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """Disk -> its adapter and enclosure, as labels."""
     labels: Mapping[str, SampleLabels] = field(default_factory=dict)
+    leaves: Mapping[str, str] = field(default_factory=dict)
+    """Disk -> the device whose counters are its own: of an NVMe drive with one path, that path."""
 
 
 def facts(
@@ -139,21 +143,25 @@ def groups(of: Facts) -> Groups:
     drivers = {name: host[0] for name, host in of.hosts.items() if host[0] is not None}
     kinds: dict[str, Kind] = {}
     classes: dict[str, DiskClass] = {}
+    paths = {path for each in path_maps(topology).values() for path in each}
     physical: set[str] = set()
-    for name in topology.leaves:
+    leaves: dict[str, str] = {}
+    for leaf in topology.leaves:
+        name = _head(topology, leaf)
         device = topology.devices[name]
         _, fabric, usb = of.hosts.get(device.host or "", (None, False, False))
         never = _NEVER.fullmatch(name) or NVME_PATH.fullmatch(name) or name in of.zoned
         if never or usb or device.removable:
             continue
-        kinds[name] = _kind(device)
+        kinds[name], leaves[name] = _kind(device), leaf
         transport = "ATA" if device.vendor == "ATA" else "SCSI"
         transport = "nvme" if name.startswith("nvme") else transport
         classes[name] = (device.rotational is not False, transport)
         hidden = fabric or virtual_device(device) or volume.is_raid_volume(device, drivers)
+        hidden = hidden or name in paths
         if (device.serial or device.wwn) and not hidden:
             physical.add(name)
-    coupled = tuple(_coupled(topology, classes))
+    coupled = tuple(_coupled(topology, classes, {leaf: name for name, leaf in leaves.items()}))
     places = {n: tuple(_places(topology.devices[n], of.slots.get(n))) for n in kinds}
     peered = {name for group in coupled if not group.mirror for name in group.members}
     siblings: dict[str, tuple[str, ...]] = {}
@@ -176,6 +184,7 @@ def groups(of: Facts) -> Groups:
         frozenset(physical),
         places,
         {name: _labels(name) for name in kinds},
+        leaves,
     )
 
 
@@ -249,7 +258,22 @@ def _last_enclosure(place: tuple[str, str]) -> tuple[bool, tuple[str, str]]:
     return place[0] == "enclosure", place
 
 
-def _coupled(topology: Topology, classes: Mapping[str, DiskClass]) -> Iterator[Group]:
+def _head(topology: Topology, leaf: str) -> str:
+    """Return the NVMe drive that a device is the only path of, else the device itself.
+
+    Drives with several controllers have such a path even if one is connected. Older kernels count
+    at the path only.
+    """
+    for head in topology.devices[leaf].holders if NVME_PATH.fullmatch(leaf) else ():
+        if topology.devices[head].slaves == (leaf,):
+            return head
+    return leaf
+
+
+def _coupled(
+    topology: Topology, classes: Mapping[str, DiskClass], disks: Mapping[str, str]
+) -> Iterator[Group]:
+    """Yield the groups. `disks`: by leaf."""
     for device in topology.devices.values():
         level = None if device.md is None else device.md.level
         images = _images(topology, device)
@@ -259,7 +283,7 @@ def _coupled(topology: Topology, classes: Mapping[str, DiskClass]) -> Iterator[G
             members, mirror, reads = images, len(images) == 2, False
         else:
             continue
-        below = [leaf for name in members if (leaf := _only_leaf(topology, name)) is not None]
+        below = [disks[leaf] for name in members if (leaf := _only_leaf(topology, name)) in disks]
         for own in _of_one_class(topology, classes, below):
             if len(own) >= MIN_MEMBERS and not mirror:
                 yield Group(own, mirror=False, reads=reads)
@@ -276,16 +300,16 @@ def _images(topology: Topology, device: Device) -> tuple[str, ...]:
     return tuple(each for each, name in names.items() if _IMAGE.fullmatch(name))
 
 
-def _only_leaf(topology: Topology, name: str) -> str | None:
-    """Return the disk on which a member stands; None if these are several."""
+def _only_leaf(topology: Topology, name: str) -> str:
+    """Return the leaf on which a member stands; '' if these are several."""
     for _ in range(len(topology.devices)):
         device = topology.devices.get(name)
         if device is None or len(device.slaves) > 1:
-            return None
+            return ""
         if not device.slaves:
-            return name if device.leaf else None
+            return name if device.leaf else ""
         name = device.slaves[0]
-    return None
+    return ""
 
 
 def _of_one_class(

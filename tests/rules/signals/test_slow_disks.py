@@ -23,6 +23,7 @@ from iowarden.collectors.smart.drive import (
     Protocol,
     ReadStatus,
 )
+from iowarden.rules.signals import table
 from iowarden.rules.signals.device import slow, slow_groups, slow_history, slow_points
 from iowarden.rules.signals.device.slow_points import CALM, Slowness, Verdict
 from iowarden.rules.signals.device.slow_windows import Comparison
@@ -815,6 +816,57 @@ def test_an_nvme_path_and_a_removable_disk_are_no_peers() -> None:
     found = machine([drive("nvme0c0n1"), drive("sdx", removable=True), drive("sda")])
     facts = slow_groups.facts(found, None, None, None)
     assert set(slow_groups.groups(facts).kinds) == {"sda"}
+
+
+def multipath(drives: int, paths: int) -> list[Device]:
+    """Return NVMe drives that report several controllers, with so many of these connected."""
+    found = []
+    for number in range(drives):
+        head, own = f"nvme{number}n1", [f"nvme{number}c{path}n1" for path in range(paths)]
+        found.append(drive(head, slaves=tuple(own), leaf=False, rotational=False))
+        found += [drive(each, holders=(head,), rotational=False) for each in own]
+    return found
+
+
+def test_an_nvme_drive_with_one_path_is_a_disk() -> None:
+    """The kernel before 6.4 counts requests at the path only; the drive is named."""
+    names = tuple(f"nvme{number}n1" for number in range(4))
+    load = BUSY._replace(read_ms=0.1, write_ms=0.1)
+    ten_times = load._replace(read_ms=1.0, write_ms=1.0)
+    for paths, named in ((1, {"nvme2n1"}), (2, set())):
+        found = SlowMachine(machine(multipath(4, paths), Array("raid5", names)))
+        loads = dict.fromkeys(found.totals, load)
+        found.run(WARM, loads, step=5)
+        found.run(200, {**loads, "nvme2c0n1": ten_times}, step=5)
+        assert found.named("notice") == named
+
+
+def test_an_nvme_drive_whose_path_changed_is_not_judged_by_both() -> None:
+    """A controller that was reset comes back under another name, with other counters."""
+    found = SlowMachine(machine(multipath(4, 1)))
+    found.run(WARM, dict.fromkeys(found.totals, BUSY), step=5)
+    assert found.values(slow.READ_LATENCY, window="10s")["nvme0n1"] == pytest.approx(0.008)
+    other = drive("nvme0c1n1", holders=("nvme0n1",), rotational=False)
+    rest = multipath(4, 1)[2:]
+    head = drive("nvme0n1", slaves=("nvme0c1n1",), leaf=False, rotational=False)
+    found.derived = table.derive(machine([head, other, *rest]))
+    found.totals["nvme0c1n1"] = [1e9] * 17
+    found.run(5, dict.fromkeys(found.totals, BUSY), step=5)
+    found.run(5, dict.fromkeys(found.totals, BUSY), step=5)
+    assert "nvme0n1" not in found.values(slow.READ_LATENCY, window="10s")
+
+
+def test_the_paths_of_a_multipath_device_are_no_siblings() -> None:
+    """They may be LUNs of an array that shares its disks."""
+    names, model = ("sda", "sdb", "sdc"), "MD32xx"
+    for uuid, siblings in (("mpath-3600a", set()), ("CRYPT-LUKS2-1", {*names})):
+        disks = [drive(n, model=model, holders=(f"dm-{n}",)) for n in names]
+        maps = [
+            dataclasses.replace(disk(f"dm-{n}", slaves=(n,), leaf=False), dm_uuid=uuid)
+            for n in names
+        ]
+        facts = slow_groups.facts(machine([*disks, *maps]), None, None, None)
+        assert slow_groups.groups(facts).physical == siblings
 
 
 def test_a_raid0_and_two_members_of_a_class_in_a_raid5_have_no_peers() -> None:
