@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import json_text
+from iowarden.collectors.block.block_devices import NVME_PATH
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.raid.areca import areca_smart
@@ -334,12 +335,16 @@ def activity(root: Machine, devices: Collection[str]) -> str:
     queue/iostats: 0 turns the counters off. An attribute in 'queue' waits for a program that
     changes the queue, and that one for its requests: it is read only where none is in flight, so
     that a disk that hangs does not stop this. An NVMe drive is polled as one of its namespaces: the
-    counters are those of all.
+    counters are those of all, and of their paths: before 6.4 a drive with several controllers
+    counts only there.
     """
     names = set(devices)
     for device in filter(NVME_DEVICE.fullmatch, devices):
         entries = root.try_names(f"/sys/block/{device}/device")
         names |= {""} if entries is None else set(filter(NVME_DEVICE.fullmatch, entries))
+    if any(map(NVME_DEVICE.fullmatch, names)):
+        paths_of = filter(None, map(NVME_PATH.fullmatch, root.try_names("/sys/block") or ()))
+        names |= {each[0] for each in paths_of if f"nvme{each[1]}n{each[3]}" in names}
     paths = [f"/sys/block/{name}" for name in sorted(names)]
     counters = [(root.try_read(f"{path}/stat") or "").split() for path in paths]
     if any(each[8:9] != ["0"] for each in counters):

@@ -221,6 +221,23 @@ def test_the_counters_of_an_nvme_drive_are_those_of_all_its_namespaces(
     assert smart.activity(root, {"nvme0n2"}) == "", "its controller cannot be listed"
 
 
+def test_the_counters_of_an_nvme_drive_with_several_controllers_are_those_of_its_paths(
+    machine: MachineMaker,
+) -> None:
+    """Before Linux 6.4 its own ones stay 0: a poll of a busy drive would be skipped for a day."""
+    files: dict[str, str | None] = {"/sys/block/nvme0n1/device/nvme0n1/nsid": "1\n"}
+    for name in ("nvme0n1", "nvme0c0n1", "nvme1c0n1"):
+        files[f"/sys/block/{name}/stat"] = "  0  0  0  0  0  0  0  0  0  0  0\n"
+        files[f"/sys/block/{name}/queue/iostats"] = "1\n"
+    root = machine(files)
+    before = smart.activity(root, {"nvme0n1"})
+    assert before
+    machine({"/sys/block/nvme1c0n1/stat": " 10  0  80  4  0  0  0  0  0  4  4\n"})
+    assert smart.activity(root, {"nvme0n1"}) == before, "another drive's"
+    machine({"/sys/block/nvme0c0n1/stat": " 10  0  80  4  0  0  0  0  0  4  4\n"})
+    assert smart.activity(root, {"nvme0n1"}) not in {"", before}
+
+
 def test_one_program_at_a_controller_that_hides_disks_two_at_another() -> None:
     """Whatever is due: a second answer would be lost, or all would wait for one controller."""
     hidden = [AccessMethod("/dev/sg2", f"areca,{n}", "", "host1", "arcmsr") for n in range(1, 4)]
