@@ -22,7 +22,7 @@ from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.signals.smart.smart_health import excess_celsius
 from iowarden.rules.topology.redundancy import BUILDING
-from iowarden.rules.topology.stack import DeviceStack, path_maps
+from iowarden.rules.topology.stack import DeviceStack, has_nvme_paths, path_maps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -202,6 +202,8 @@ def _no_disk(disk: Disk, device: Device, paths: Collection[str]) -> str:
         return "a path of a multipath device"
     if disk.polled.status is ReadStatus.LUN:
         return "a LUN: its storage array reads its own disks"
+    if has_nvme_paths(device):
+        return "an NVMe drive that supports several paths: the kernel hides these"
     if not device.leaf or disk.polled.status is ReadStatus.NO_SMART or device.removable:
         return "a virtual disk or removable medium"
     return ""

@@ -3,7 +3,8 @@
 Counted are surface scans, long self-tests that passed (ATA and SCSI: NVMe does not require that an
 extended test reads every block), checks of md arrays, and scrubs of mounted btrfs, although these
 read used blocks only. Limits: a scrub of ZFS and the patrol read of a RAID controller are not
-known, so that their disks are not reported; nor is when a btrfs was scrubbed whose last scrub runs
+known, so that their disks are not reported; nor are NVMe drives that support several paths, which
+cannot be scanned; nor is when a btrfs was scrubbed whose last scrub runs
 or was interrupted. A self-test in the drive's log is dated by power-on hours: the time when the
 drive was off is missing.
 Source: smartctl(8), '-t long', '-l selftest'; kernel, admin-guide/md.rst (sync_action);
@@ -21,6 +22,7 @@ from iowarden.collectors.model import Family
 from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.collectors.smart.smart_series import hours_since
 from iowarden.rules.scan.guards import MD, reader
+from iowarden.rules.topology.stack import has_nvme_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +47,8 @@ FULL_READ_AGE = Family(
     "iowarden_disk_full_read_age_seconds",
     "gauge",
     "Seconds since a disk was last read completely, or since iowarden first saw it; not for disks"
-    " whose reads are not known (ZFS, RAID controllers), or that are never idle enough.",
+    " whose reads are not known (ZFS, RAID controllers, NVMe drives with several paths), or"
+    " that are never idle enough.",
 )
 FAMILIES = (LAST_FULL_READ, FULL_READ_AGE)
 
@@ -159,7 +162,9 @@ def is_counted(disk: Disk, last: Snapshot, scans: Scans) -> bool:
     if device is None:
         return False
     other = reader(device, last.block)
-    if other is None or other.by == MD:
+    if other is None:  # of an NVMe drive with several paths nothing is known that reads it
+        return not has_nvme_paths(device)
+    if other.by == MD:
         return True
     scrubs = (last.btrfs_scrub or {}).values()
     return any(each.uuid == other.uuid and (each.ended or each.never) for each in scrubs)

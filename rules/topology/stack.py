@@ -220,9 +220,13 @@ def path_maps(topology: Topology) -> dict[str, tuple[str, ...]]:
     return {
         name: device.slaves
         for name, device in topology.devices.items()
-        if (device.dm_uuid or "").startswith("mpath-")
-        or (device.slaves and all(map(_NVME_PATH.fullmatch, device.slaves)))
+        if (device.dm_uuid or "").startswith("mpath-") or has_nvme_paths(device)
     }
+
+
+def has_nvme_paths(device: Device) -> bool:
+    """Whether a device is an NVMe drive that supports several paths, even if it has one."""
+    return bool(device.slaves) and all(map(_NVME_PATH.fullmatch, device.slaves))
 
 
 def _parents(path: str) -> Iterator[str]:

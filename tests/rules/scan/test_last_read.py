@@ -199,6 +199,8 @@ def test_unread_is_said_only_where_reads_are_known() -> None:
     alone = replace(SDA, holders=(), uses=())
     plain = machine(own, alone)
     assert values(plain, scan) == unread
+    # Its scan is refused, and its self-test need not read everything.
+    assert values(machine(own, replace(alone, slaves=("nvme0c0n1",), leaf=False)), scan) == {}
     assert plain.block is not None
     for kind, expected in (("zfs_member", {}), ("btrfs", {}), ("linux_raid_member", unread)):
         block = replace(plain.block, signatures={"sda1": BlockSignature(kind, "tank")})

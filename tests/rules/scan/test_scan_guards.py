@@ -143,6 +143,11 @@ def test_of_an_nvme_drive_the_timeout_is_set_in_milliseconds() -> None:
     ("changes", "status", "text"),
     [
         ({"leaf": False}, ReadStatus.READ, "expected a physical disk, got a virtual disk"),
+        (
+            {"leaf": False, "slaves": ("nvme0c0n1",)},
+            ReadStatus.READ,
+            "got an NVMe drive that supports several paths",
+        ),
         ({"removable": True}, ReadStatus.READ, "got a virtual disk or removable medium"),
         ({}, ReadStatus.NO_SMART, "got a virtual disk or removable medium"),
         ({}, ReadStatus.LUN, "got a LUN"),
