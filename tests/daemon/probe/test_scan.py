@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import time
@@ -262,11 +263,19 @@ def test_a_real_block_device_is_read_past_the_page_cache_and_our_reads_are_not_o
         number = Path(f"/sys/block/{name}/dev").read_text().strip()
         (disk.directory / "stat").unlink()
         (disk.directory / "stat").symlink_to(f"/sys/block/{name}/stat")
+
+        def opened(_path: str, _number: str) -> int:
+            descriptor = scan._open(f"/dev/{name}", number)
+            flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+            # Closed after it was open for writing, udev would read the disk again.
+            assert (flags & os.O_ACCMODE, flags & os.O_DIRECT) == (os.O_RDONLY, os.O_DIRECT)
+            return descriptor
+
         request = replace(REQUEST, size_bytes=size, others=0, offsets=(0, 4096, size - 4096))
         found = scan.scan(
             request.arguments(),
             root=str(disk.root),
-            open_disk=lambda _path, _number: scan._open(f"/dev/{name}", number),
+            open_disk=opened,
             sleep=lambda _: None,
         )
     reply = surface.from_json(json.dumps(found), request)

@@ -94,6 +94,8 @@ class ScannedMachine:
         self.polled = True
         self.drive = Drive(Protocol.SCSI, rotation_rpm=0, read_recovery_seconds=7.0)
         self.polled_seconds = self.now
+        self.beside = ""
+        """The adapter of another disk, 'sdb', if there is one."""
         self.stored: list[plan.Scans] = []
         self.reported: list[StorageEvent] = []
         self.runner = self._start()
@@ -133,12 +135,18 @@ class ScannedMachine:
             "sda", "8:0", (), (), (), True, self.size_bytes, True, "M", "V", "SERIAL1", None, 30.0,
             "host0", None, None, port="ata3",
         )  # fmt: skip
+        drives = {"SERIAL1": Disk("SERIAL1", polled, device="sda")} if self.polled else {}
+        devices = {"sda": sda} if self.present else {}
+        if self.beside:
+            devices["sdb"] = replace(
+                sda, name="sdb", device_number="8:16", serial="SERIAL2", host=self.beside, port=None
+            )
+            other = replace(polled, target=AccessMethod("/dev/sdb", device="sdb"))
+            drives["SERIAL2"] = Disk("SERIAL2", other, device="sdb")
         counters = tuple(map(int, (self.disk.directory / "stat").read_text().split()))
         values: dict[str, Any] = {
-            "smart": Disks(
-                {"SERIAL1": Disk("SERIAL1", polled, device="sda")} if self.polled else {}
-            ),
-            "block": topology({"sda": sda} if self.present else {}),
+            "smart": Disks(drives),
+            "block": topology(devices),
             "md": {},
             "mounts": Mounts(tuple(parse_mountinfo(self.mounts)), None),
             "diskstats": {"sda": BlockIo("sda", 8, 0, counters)},
@@ -272,6 +280,24 @@ def test_a_slow_read_ends_all_scans_at_the_adapter_for_an_hour(machine: ScannedM
     for _ in range(120):
         machine.second()
     assert machine.disk.failed == 2
+
+
+@pytest.mark.parametrize(("adapter", "held"), [("host0", True), ("host1", False)])
+def test_no_disk_at_the_adapter_is_scanned_for_an_hour_after_a_slow_read(
+    adapter: str, held: bool, machine: ScannedMachine
+) -> None:
+    """A reset would reach the other disks of the adapter as well; those at another one go on."""
+    machine.beside = adapter
+    machine.disk.spoil(3 * PIECE_BYTES)
+    machine.start()
+    for _ in range(120):
+        machine.second()
+    assert machine.disk.failed == 1
+    machine.ask("scan stop", disk="sda")
+    machine.ask("scan start", disk="sdb")
+    machine.second()
+    (line,) = machine.ask("scan status", disk="sdb")["answer"].scans
+    assert ("took too long, for an hour" in line.waits) is held
 
 
 def test_a_read_that_hangs_twice_is_one_bad_piece(machine: ScannedMachine) -> None:

@@ -144,6 +144,16 @@ class TestArray:
         found.run(150, {**dict.fromkeys(FIVE, usual), "sdc": own}, step=5)
         assert found.named("notice") == {"sdc"}
 
+    def test_ten_times_as_slow_with_less_than_100_milliseconds_more_is_not_severe(self) -> None:
+        """Thirteen times 3 ms are a warning after 100 s; severe ones are after 30 s."""
+        found = raid()
+        quick = dict.fromkeys(FIVE, BUSY._replace(read_ms=3, write_ms=3))
+        slower = BUSY._replace(read_ms=40, write_ms=40)
+        found.run(90, {**quick, "sdc": slower}, step=5)
+        assert found.named("warning") == set()
+        found.run(20, {**quick, "sdc": slower}, step=5)
+        assert found.named("warning") == {"sdc"}
+
     def test_slow_windows_do_not_become_usual(self) -> None:
         """What its siblings and its own past are measured by is without them."""
         found = raid()
@@ -197,11 +207,13 @@ class TestArray:
 class TestGuards:
     """What else makes requests slow."""
 
-    @pytest.mark.parametrize("more", [{"reads": 80}, {"read_kib": 26}])
+    @pytest.mark.parametrize(
+        "more", [{"reads": 80}, {"read_kib": 26}, {"reads": 80, "read_kib": 9, "write_kib": 9}]
+    )
     def test_a_disk_with_more_to_do_than_its_peers_is_not_compared(
         self, more: Mapping[str, float]
     ) -> None:
-        """1.3 times the requests, or the bytes."""
+        """1.3 times the requests, the bytes or both."""
         found = raid()
         found.run(300, but(sdc=FIVE_TIMES._replace(**more)), step=5)  # type: ignore[arg-type]
         assert found.points("sdc") == 0
@@ -465,6 +477,33 @@ class TestSiblings:
         assert found.named("notice") == set()
         assert found.ratio("sdb", "siblings") is None
 
+    def test_a_ratio_without_20_milliseconds_more_is_nothing_against_siblings_or_itself(
+        self,
+    ) -> None:
+        """Six times 2 ms: a cache of the disk that is full now."""
+        found = self.singles()
+        quick = BUSY._replace(read_ms=2, write_ms=2)
+        learn(found, dict.fromkeys(self.THREE, quick), days=8)
+        loads = dict.fromkeys(self.THREE, quick) | {"sdb": quick._replace(read_ms=12, reads=8)}
+        found.run(1900, loads, step=5)
+        assert (found.ratio("sdb", "siblings") or 0) > 3
+        assert (found.ratio("sdb", "itself") or 0) > 4
+        assert found.named("notice") == set()
+
+    def test_a_disk_that_starves_at_its_adapter_is_not_compared_with_siblings_or_itself(
+        self,
+    ) -> None:
+        """Another one takes the queue that they share."""
+        found = self.singles()
+        learn(found, dict.fromkeys(self.THREE, BUSY), days=8)
+        labels = (("device", "sdb"), ("host", "host0"))
+        found.earlier = {"starvation": [("iowarden_device_starved", labels, 1.0)]}
+        found.run(1900, but(self.THREE, sdb=TEN_TIMES), step=5)
+        assert found.named("notice") == set()
+        found.earlier = {}
+        found.run(400, but(self.THREE, sdb=TEN_TIMES), step=5)
+        assert found.named("warning") == {"sdb"}
+
     def test_its_own_past_makes_it_a_warning(self) -> None:
         """A second witness."""
         found = self.singles()
@@ -552,6 +591,17 @@ class TestAbsolute:
         peer = self.HARDLY._replace(read_ms=8, in_flight=0, busy=0.1)
         found.run(100, {**dict.fromkeys(FIVE, peer), "sda": self.HARDLY})
         assert found.named("warning") == {"sda"}
+
+    def test_a_disk_at_usb_is_not_judged(self) -> None:
+        """Its bridge handles one request at a time, and resets for seconds."""
+        for usb, named in ((True, set()), (False, {"sda"})):
+            hosts = {"host7": ScsiHost("host7", "uas", None, None, None, usb=usb)}
+            found = SlowMachine(
+                machine([drive("sda", host="host7", port=None)]),
+                scsi=ScsiTopology(hosts, {}, None),
+            )
+            found.run(WARM + 60, {"sda": self.HARDLY})
+            assert found.named("warning") == named
 
     @pytest.mark.parametrize("name", ["mmcblk0", "nbd0"])
     def test_a_memory_card_and_a_network_disk_are_not_judged(self, name: str) -> None:
