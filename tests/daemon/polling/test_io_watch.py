@@ -184,6 +184,11 @@ def test_names_that_are_switched_off_are_not_read_and_forgotten() -> None:
     watch.allowed = False
     watch.run(20, "stall")
     assert (len(watch.reads), watch.sentences(), watch.watch.samples(watch.now)) == (1, (), [])
+    watch.allowed = True
+    watch.run(20, "stall")
+    assert watch.sentences() == (DD,)
+    watch.allowed = False  # a mail that is due before the next step
+    assert watch.sentences() == ()
 
 
 def test_what_is_read_is_in_the_flight_recorder() -> None:
