@@ -292,7 +292,10 @@ def _hot(disk: Disk, last: Snapshot) -> str:
 
 
 def weak_array(arrays: Mapping[str, MdArray], host: str, topology: Topology) -> str:
-    """Return an md array with a member at an adapter that must lose no member now, or ''."""
+    """Return an array or pool with a member at an adapter that must lose no member now, or ''.
+
+    Of md and ZFS; whether a volume of LVM or a btrfs has its redundancy is not known.
+    """
     for name, array in sorted(arrays.items()):
         building = array.sync_action in BUILDING or array.sync_action in {"check", "repair"}
         if not array.degraded and not building:
@@ -301,6 +304,11 @@ def weak_array(arrays: Mapping[str, MdArray], host: str, topology: Topology) -> 
         if any(each is not None and each.host == host for each in members):
             state = f"in {array.sync_action}" if building else "degraded"
             return f"md array {name} at the same adapter is {state}"
+    for part, signature in sorted(topology.signatures.items()):
+        pool = topology.pools.get(signature.group, "") if signature.kind == ZFS else ""
+        whole = topology.whole(part)
+        if pool not in {"", "ONLINE"} and whole is not None and whole.host == host:
+            return f"ZFS pool {signature.group} at the same adapter is {pool}"
     return ""
 
 

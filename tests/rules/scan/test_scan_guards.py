@@ -280,6 +280,27 @@ def test_an_adapter_with_a_weak_array_is_not_put_at_risk(
     assert only(machine(device("sda"), member, md={"md0": array}, smart=smart)).hold == hold
 
 
+@pytest.mark.parametrize(
+    ("host", "state", "hold"),
+    [
+        ("host0", "DEGRADED", "ZFS pool tank at the same adapter is DEGRADED"),
+        ("host0", "ONLINE", ""),
+        ("host0", "", ""),
+        ("host1", "DEGRADED", ""),
+    ],
+)
+def test_an_adapter_with_a_degraded_pool_is_not_put_at_risk(
+    host: str, state: str, hold: str
+) -> None:
+    """ZFS takes the members that a reset made fail out of the pool, as md does."""
+    member = device("sdb", host=host)
+    last = machine(device("sda"), member, smart=Disks({"Ssda": disk()}))
+    assert last.block is not None
+    signatures = {"sdb1": BlockSignature("zfs_member", "tank")}
+    block = replace(last.block, signatures=signatures, pools={"tank": state})
+    assert only(replace(last, block=block)).hold == hold
+
+
 def test_at_an_adapter_one_disk_is_scanned_at_a_time() -> None:
     """The scan that runs longest goes on; when it waits, the next one does."""
     disks = [
