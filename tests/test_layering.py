@@ -333,6 +333,7 @@ rules.engine: alerting promql rulefile scrape_labels signals.raid signals.signal
 daemon.clock: -
 daemon.duration: -
 daemon.exporters: -
+daemon.garbage: -
 daemon.installation: -
 daemon.json_codec: -
 daemon.locate: -
@@ -366,9 +367,9 @@ daemon.service: alert_info clock config control http journal json_codec locate m
 daemon.replay: clock config duration http journal json_codec notify polling sanitize service
     storage
 daemon.report: storage
-daemon.cli: check clock config control duration http installation journal json_codec locate mlock
-    notify page polling probe_client process_metrics receivers replay report sanitize service setup
-    storage terminal trace trace_client transition_log
+daemon.cli: check clock config control duration garbage http installation journal json_codec locate
+    mlock notify page polling probe_client process_metrics receivers replay report sanitize service
+    setup storage terminal trace trace_client transition_log
 daemon.failure: cli config notify sanitize
 daemon.reference: check cli config control http installation metric_labels metrics process_metrics
     service storage

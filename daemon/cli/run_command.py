@@ -16,7 +16,7 @@ from systemd.daemon import notify
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.recorder import watched
-from iowarden.daemon import journal, mlock
+from iowarden.daemon import garbage, journal, mlock
 from iowarden.daemon.cli import command
 from iowarden.daemon.config.rule_files import LoadedRules, load_events, load_for_service, notes
 from iowarden.daemon.control import control_socket, listen
@@ -247,6 +247,7 @@ def assembled(
             flights=flights,
             control=people,
             history=History(str(Path(settings.state_directory) / "history.db"), events.put),
+            collect_garbage=garbage.GarbageCollection().step,
             version=VERSION,
         )
     )

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from iowarden.collectors.machine import Machine
-    from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.control import documents
@@ -134,6 +133,8 @@ class Dependencies:
     """The control socket for commands."""
     history: sample_persistence.SampleStore | None = None
     """Stores the samples of range-based rules."""
+    collect_garbage: Callable[[float], object] = lambda _: None
+    """Runs at the end of each second: daemon/garbage.py, where the process is this service."""
     version: str = ""
     schema: Schema = SCHEMA
     """The schema of the persisted state."""
@@ -383,6 +384,7 @@ class Service:
             "systemd": lambda now: self.health.turned(
                 now, len(self._mails), self._reloader.refusal
             ),
+            "garbage": self._dependencies.collect_garbage,
         }
 
     # --- start to stop
@@ -618,8 +620,7 @@ class Service:
             return
         step = self._tracker.step(now, now - self.health.turned_seconds, running)
         self._evaluated = True
-        happened = step.had_events or self._checkpoint.restacked()
-        if happened or step.changed:
+        if step.had_events or self._checkpoint.restacked() or step.changed:
             self._checkpoint.commit(step.rows, signals=step.fired, replaced=step.replaced)
 
     def _trace_incidents(self) -> None:
@@ -685,8 +686,7 @@ class Service:
     def _put_in_force(self, loaded: reload.ReloadDone, now: float) -> int:
         """Apply a valid configuration to each part; return the number of rules."""
         config = loaded.config
-        self._self_tests.groups = config.self_tests
-        self._scans.groups = config.scans
+        self._self_tests.groups, self._scans.groups = config.self_tests, config.scans
         if loaded.is_mail_changed:
             self._mails.sender = loaded.sender
         if loaded.receivers is not None:

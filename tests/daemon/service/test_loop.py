@@ -56,6 +56,7 @@ ORDER = [
     ("checkpoint", "state and mail threads", "a thread that hangs is found after all was asked"),
     ("signals", "course on the page", "its last value is of this second"),
     ("exposition", "systemd", "the watchdog hears of whole turns only"),
+    ("systemd", "garbage", "a walk over all objects delays nothing of its second"),
 ]
 
 
