@@ -32,6 +32,10 @@ class Counted(NamedTuple):
     leaked: int = 0
 
 
+_NONE = Counted(0.0, 0, 0, 0)
+"""Without a request in flight: none has leaked, and the next one begins a window."""
+
+
 def step(
     state: Mapping[str, Counted],
     now: float,
@@ -49,7 +53,11 @@ def step(
         block = blocks.get(name)
         if block is None:
             continue
-        before, total, shown = state.get(name), block.completed_total, block.in_flight
+        shown = block.in_flight
+        if not shown:
+            result[name] = _NONE
+            continue
+        before, total = state.get(name), block.completed_total
         if before is None or total < before.completed_total:
             before = Counted(
                 now, total, block.milliseconds_total, shown, (leaked or {}).get(name, 0)

@@ -8,7 +8,7 @@ stall, also over a time without samples. Source of the counters: kernel, admin-g
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
@@ -69,6 +69,15 @@ class DeviceProgress:
     """The two longest wake-ups observed; 0: none."""
 
 
+class _Made(NamedTuple):
+    """The samples of a device that does not hang, and what they were made of."""
+
+    discarding: bool
+    asleep: bool
+    wakes: tuple[float, float]
+    samples: list[Sample]
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceState:
     """Progress of all devices, and the current gap without samples.
@@ -85,6 +94,8 @@ class DeviceState:
     kinds: WatchedKinds = hang_thresholds.NOTHING
     restored: Mapping[str, Pairs] = field(default_factory=dict)
     """Stored values of devices that were not seen since the restart, by key."""
+    made: dict[str, _Made] = field(default_factory=dict, repr=False, compare=False)
+    """The series of `samples` while no device hangs: they are the same in nearly every second."""
 
 
 EMPTY = DeviceState()
@@ -109,19 +120,17 @@ def step(
                     known[name] = recalled
     counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked)
     devices: dict[str, DeviceProgress] = {}
-    for name in kinds.limits:
-        block = blocks.get(name)
-        if block is not None:
-            waiting = any(
-                blocks[each].in_flight > counted[each].leaked
-                for each in (name, *kinds.maps.get(name, ()))
-                if each in counted
-            )
-            devices[name] = _stepped(
-                known.get(name), now, block, kinds.limits[name], waiting=waiting
-            )
+    waits = {name for name, each in counted.items() if blocks[name].in_flight > each.leaked}
+    for name, paths in kinds.maps.items():
+        if name in counted and not waits.isdisjoint(paths):
+            waits.add(name)
+    for name in counted:
+        devices[name] = _stepped(
+            known.get(name), now, blocks[name], kinds.limits[name], waiting=name in waits
+        )
     unproven, proven = _proof(state, now)
-    return DeviceState(devices, now, unproven, proven, counted, kinds, kept)
+    made = state.made if kinds is state.kinds else {}
+    return DeviceState(devices, now, unproven, proven, counted, kinds, kept, made)
 
 
 def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
@@ -220,25 +229,43 @@ def hang_seconds(state: DeviceState, name: str) -> float:
 def samples(state: DeviceState) -> list[Sample]:
     """Return the series of every device that is monitored."""
     result: list[Sample] = []
+    made, all_limits = state.made, state.kinds.limits
     for name, progress in state.devices.items():
-        labels = (("device", name),)
-        limits = state.kinds.limits[name]
-        result.append(("iowarden_device_hang_seconds", labels, hang_seconds(state, name)))
-        warning, critical = warning_seconds(progress, limits), limits.critical_seconds
-        if critical is not None:
-            critical = max(critical, warning or 0.0)
-            if progress.discarding:
-                critical = max(critical, DISCARD_CRITICAL_SECONDS)
-        result += [
-            (THRESHOLD, (*labels, ("severity", severity)), seconds)
-            for severity, seconds in (
-                ("notice", limits.notice_seconds),
-                ("warning", warning),
-                ("critical", critical),
-            )
-            if seconds is not None
-        ]
+        limits, before = all_limits[name], made.get(name)
+        if (
+            before is None
+            or before.asleep != progress.asleep
+            or before.discarding != progress.discarding
+            or before.wakes != progress.wakes
+        ):
+            before = made[name] = _made(name, progress, limits)
+        if progress.stalled_since_seconds is not None and (seconds := hang_seconds(state, name)):
+            metric, labels, _ = before.samples[0]
+            result.append((metric, labels, seconds))
+            result += before.samples[1:]
+        else:
+            result += before.samples
     return result
+
+
+def _made(name: str, progress: DeviceProgress, limits: HangThresholds) -> _Made:
+    labels = (("device", name),)
+    warning, critical = warning_seconds(progress, limits), limits.critical_seconds
+    if critical is not None:
+        critical = max(critical, warning or 0.0)
+        if progress.discarding:
+            critical = max(critical, DISCARD_CRITICAL_SECONDS)
+    thresholds = [
+        (THRESHOLD, (*labels, ("severity", severity)), seconds)
+        for severity, seconds in (
+            ("notice", limits.notice_seconds),
+            ("warning", warning),
+            ("critical", critical),
+        )
+        if seconds is not None
+    ]
+    own = [("iowarden_device_hang_seconds", labels, 0.0), *thresholds]
+    return _Made(progress.discarding, progress.asleep, progress.wakes, own)
 
 
 def replaced(state: DeviceState, names: Iterable[str]) -> DeviceState:
