@@ -23,6 +23,12 @@ MAX_BYTES = 4 * 1024 * 1024
 _CHUNK_BYTES = 65_536
 """Above 128 KiB each read maps and unmaps its buffer: three times the cost of '/proc/stat'."""
 
+_PAGE_BYTES = 4096
+"""One read returns a whole attribute of sysfs up to this length: the smallest size of a page.
+
+Source: kernel, filesystems/sysfs.rst, "Reading/Writing Attribute Data".
+"""
+
 PROBE = "/.probe/"
 """In a recording: the directory of the probe's answers."""
 
@@ -216,29 +222,32 @@ class Machine:
             os.close(self._open_files.popitem()[1])
 
     def _content(self, path: str, descriptor: int) -> bytes:
-        chunks: list[bytes] = []
-        offset = 0
-        while True:
-            try:
-                chunk = os.pread(descriptor, _CHUNK_BYTES, offset)
-            except OSError as error:
-                if self._recorded and error.errno == errno.EISDIR:
-                    raise AbsentError(f"'{path}': not in the recording") from error
-                raise translated(path, error) from error
-            if not chunk:
-                break
-            chunks.append(chunk)
-            offset += len(chunk)
-            if offset > MAX_BYTES:
-                raise ReadError(
-                    f"'{path}': expected at most {MAX_BYTES} bytes, got more; it is not used;"
-                    " will retry in its next interval"
-                )
-        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        try:
+            data = os.pread(descriptor, _CHUNK_BYTES, 0)
+            if data and (len(data) >= _PAGE_BYTES or not path.startswith("/sys/")):
+                data = _to_end(path, descriptor, data)
+        except OSError as error:
+            if self._recorded and error.errno == errno.EISDIR:
+                raise AbsentError(f"'{path}': not in the recording") from error
+            raise translated(path, error) from error
         self.last = (path, data)
         if self._watcher is not None:
             self._watcher(path, data)
         return data
+
+
+def _to_end(path: str, descriptor: int, first: bytes) -> bytes:
+    """Return a file from its first bytes on. Errors: OSError, ReadError."""
+    chunks, offset = [first], len(first)
+    while chunk := os.pread(descriptor, _CHUNK_BYTES, offset):
+        chunks.append(chunk)
+        offset += len(chunk)
+        if offset > MAX_BYTES:
+            raise ReadError(
+                f"'{path}': expected at most {MAX_BYTES} bytes, got more; it is not used;"
+                " will retry in its next interval"
+            )
+    return first if len(chunks) == 1 else b"".join(chunks)
 
 
 def probe_path(verb: str, arguments: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 import socket
@@ -88,10 +89,28 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyRoot]:
 def test_a_text_and_its_bytes(root: AnyRoot) -> None:
     """A text is always a text: bytes that are no UTF-8 are escaped."""
     root.write({"/x": b"a\xff\n", "/sys/empty": "", "/long": "x" * 200_000})
+    root.write({"/sys/long": "x" * 200_000})
     assert root.read("/x") == root.read_cached_open("/x") == "a\\xff\n"
     assert root.read_bytes("/x") == b"a\xff\n"
     assert root.read("/sys/empty") == root.read_cached_open("/sys/empty") == ""
     assert len(root.read("/long")) == len(root.read_cached_open("/long")) == 200_000
+    assert len(root.read("/sys/long")) == len(root.read_cached_open("/sys/long")) == 200_000
+
+
+def test_an_attribute_of_sysfs_is_read_with_one_call_of_the_kernel(tmp_path: Path) -> None:
+    """A thousand disks have tens of thousands; one call returns all of it, as sysfs.rst says."""
+    (tmp_path / "sys").mkdir()
+    for path in ("x", "sys/x"):
+        (tmp_path / path).write_text("running\n")
+    root = Machine(str(tmp_path))
+    with open("/proc/thread-self/io", "rb") as counters:
+
+        def calls() -> int:
+            return int(os.pread(counters.fileno(), 999, 0).split(b"syscr: ")[1].split()[0])
+
+        seen = [calls(), root.read("/x") and calls(), root.read("/sys/x") and calls()]
+        # One more each time: the counters are read as well.
+        assert [then - before for before, then in itertools.pairwise(seen)] == [3, 2]
 
 
 def test_names_are_sorted_and_may_be_any_bytes(root: AnyRoot) -> None:
