@@ -137,13 +137,16 @@ class Series:
 class _Writer:
     """One that writes several series at a time: the series it wrote last, and its timelines."""
 
-    __slots__ = ("live", "timelines")
+    __slots__ = ("live", "samples", "timelines", "timestamp_seconds")
 
     def __init__(self) -> None:
         self.live: list[Series] = []
         """In the order of its samples."""
         self.timelines: dict[bool, Timeline] = {}
         """By whether it is thinned."""
+        self.samples: Sequence[tuple[str, Labels, float]] = ()
+        """What it wrote last, and when."""
+        self.timestamp_seconds = -math.inf
 
     def timeline(self, timestamp: float, retention: float, *, thinned: bool) -> Timeline:
         """Return the timeline of series that are thinned or not; a new one starts at a time."""
@@ -385,12 +388,18 @@ class SeriesStore:
     def write(
         self, writer: str, timestamp: float, samples: Sequence[tuple[str, Labels, float]]
     ) -> None:
-        """Store a writer's samples of one moment; its series without a sample are marked stale."""
+        """Store a writer's samples of one moment; its series without a sample are marked stale.
+
+        Limits: `samples` must not be changed afterwards.
+        """
         own = self._writers.get(writer)
         if own is None:
             if not samples:
                 return
             own = self._writers[writer] = _Writer()
+        if samples is own.samples and self._append_again(own, timestamp):
+            return
+        own.samples, own.timestamp_seconds = samples, timestamp
         if len(own.live) == len(samples) and self._append_same(own, timestamp, samples):
             return
         live = {(sample[0], sample[1]) for sample in samples}
@@ -401,6 +410,28 @@ class SeriesStore:
             timeline.advance(timestamp)
         self.append_many(timestamp, samples, own)
         own.live = [self._tables[name][labels] for name, labels, _ in samples]
+
+    def _append_again(self, writer: _Writer, timestamp: float) -> bool:
+        """Store what a writer wrote last once more, at another time.
+
+        Returns False, with some of it stored, where that needs more than the new time.
+        """
+        before = writer.timestamp_seconds
+        if not timestamp - LOOKBACK_SECONDS < before <= timestamp:
+            return False
+        for series, (_, _, value) in zip(writer.live, writer.samples, strict=True):
+            if (
+                series.timestamp_seconds != before
+                or series.value != value  # another writer's
+                or series.stale
+                or series.history is not None
+            ):
+                return False
+            series.timestamp_seconds = timestamp
+        writer.timestamp_seconds = timestamp
+        if timestamp >= self._sweep_due_seconds:
+            self._sweep(timestamp)
+        return True
 
     def _append_same(
         self,

@@ -85,6 +85,40 @@ def in_window(
 
 
 @settings(max_examples=examples(60))
+@given(
+    ticks=st.lists(
+        st.tuples(
+            st.sampled_from([1.0, 1.0, 1.0, 15.0, 290.0, 400.0]),
+            st.sampled_from(["w", "w", "w", "v"]),
+            st.dictionaries(st.integers(0, 1), st.sampled_from([0.0, 1.0, 2.0, math.nan])),
+        ),
+        max_size=60,
+    )
+)
+def test_what_a_writer_has_not_made_anew_is_written_again(
+    ticks: list[tuple[float, str, dict[int, float]]],
+) -> None:
+    """A list that was written before has the effect of an equal one, whoever wrote meanwhile."""
+    one, other, at = SeriesStore({"y": 60.0}), SeriesStore({"y": 60.0}), 1000.0
+    made: dict[str, list[tuple[str, Labels, float]]] = {}
+    for seconds, writer, found in ticks:
+        at += seconds
+        samples = [(name, LABELS[n], value) for n, value in found.items() for name in "xy"]
+        samples = made.setdefault(f"{writer} {samples}", samples)
+        one.write(writer, at, samples)
+        other.write(writer, at, list(samples))
+        seen, expected = (
+            [
+                (each.labels, each.timestamp_seconds, each.stale, *exact(*each.window(0.0, at)))
+                for name in "xy"
+                for each in store.series(name)
+            ]
+            for store in (one, other)
+        )
+        assert seen == expected
+
+
+@settings(max_examples=examples(60))
 @given(ticks=TICKS, back=st.floats(0, 900), width=st.floats(0, 900))
 def test_a_window_has_the_samples_that_were_written(
     ticks: list[tuple[float, str, dict[int, float]]], back: float, width: float
