@@ -52,18 +52,18 @@ def emit(value: TransparentHugepage) -> list[Sample]:
 
 def read_thp(root: Machine) -> TransparentHugepage:
     """Read the settings. Errors: AbsentError (built without), ReadError, ParseError."""
-    absent: AbsentError | None = None
+    absent = ""  # not the error: its traceback has this frame
     for directory in DIRECTORIES:
         try:
             enabled = _choice(root, directory + "/enabled")
         except AbsentError as error:
-            absent = absent or error
+            absent = absent or str(error)
             continue
         try:
             return TransparentHugepage(enabled, _choice(root, directory + "/defrag"))
         except AbsentError:
             return TransparentHugepage(enabled, None)
-    raise absent or AbsentError(DIRECTORIES[0])
+    raise AbsentError(absent or DIRECTORIES[0])
 
 
 def _choice(root: Machine, path: str) -> str:

@@ -127,16 +127,16 @@ def read_pressure(root: Machine) -> Pressures:
     it), ReadError, ParseError.
     """
     found: list[Pressure | None] = []
-    absent: AbsentError | None = None
+    absent = ""  # not the error: its traceback has this frame, and all that was read before
     for resource in RESOURCES:
         path = f"{DIRECTORY}/{resource}"
         try:
             found.append(parse_pressure(root.read_cached_open(path), path))
         except AbsentError as error:
-            absent = absent or error
+            absent = absent or str(error)
             found.append(None)
-    if absent is not None and not any(found):
-        raise absent
+    if absent and not any(found):
+        raise AbsentError(absent)
     return Pressures(*found)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import gc
 import importlib
 import itertools
 import re
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import node_exporter
+from support.machine import files
 from support.memory import Memory
 from support.recordings import STALL, corpus, stall
 from support.sources import SOURCES
@@ -199,3 +202,22 @@ def test_every_source_is_registered() -> None:
     assert len(declared) > 20
     names = {source.name for source in registry.SOURCES}
     assert [module.__name__ for module in declared if module.SOURCE.name not in names] == []
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda each: each.name)
+def test_what_is_read_is_freed_when_it_is_replaced(
+    source: Source[object], machine: MachineMaker
+) -> None:
+    """An error that is kept holds the frames it passed, and all readings of that second with it.
+
+    The machine has the files of a busy one, without those that only some kernels have.
+    """
+    root = machine(files(2))
+    collect(source, root, time.monotonic)
+    gc.collect()
+    gc.disable()
+    try:
+        collect(source, root, time.monotonic)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
