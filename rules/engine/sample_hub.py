@@ -56,6 +56,8 @@ class SampleHub:
         self.store = SeriesStore(thins=True)
         self._chunks: dict[str, Chunk] = {}
         self._published: dict[str, Sequence[Sample]] = {}
+        self._equal: dict[str, Sequence[Sample]] = {}
+        """What was taken last and is equal to what is published."""
         self.version = 0
         """Changes with the contents of `chunks`."""
         self.wanted: frozenset[str] = frozenset()
@@ -207,12 +209,13 @@ class SampleHub:
         changed afterwards.
         """
         before = self._published.get(name)
-        if before is not samples and before == samples:
-            samples = before  # nothing is done twice for equal samples
+        if before is not None and (self._equal.get(name) is samples or before == samples):
+            self._equal[name], samples = samples, before  # nothing is done twice for equal samples
         self.feed(name, samples, now)
         if before is samples:
             return
         self._published[name] = samples
+        self._equal.pop(name, None)
         self._show(name, families, lambda: grouped(families, samples))
 
     def publish_source(self, status: SourceStatus[Any], now: float) -> None:

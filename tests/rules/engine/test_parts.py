@@ -72,6 +72,25 @@ def test_what_is_shown_has_a_new_version_only_when_it_changed() -> None:
     assert versions == [(1, 1), (1, 1), (1, 1), (2, 2)]
 
 
+def test_what_is_equal_to_what_is_shown_is_compared_once() -> None:
+    """A signal of each ten seconds gives the same list for the seconds between."""
+    compared = []
+
+    class Samples(list):  # type: ignore[type-arg]
+        __hash__ = None  # type: ignore[assignment]  # as a list
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(other)
+            return list.__eq__(self, other)
+
+    hub, same, other = hub_for(RULES), Samples(SAMPLES), SAMPLES[:1]
+    for samples in (SAMPLES, same, same, other, same, SAMPLES, SAMPLES):
+        hub.publish("room", FAMILIES, samples, START)
+    assert compared == [SAMPLES, other, SAMPLES]
+    (chunk,) = hub.chunks()
+    assert chunk.version == 3
+
+
 def test_only_what_a_rule_reads_is_stored_and_ends_when_it_is_gone() -> None:
     """The rest is exposed, and queries of it use the last samples."""
     hub = hub_for(RULES)
