@@ -26,7 +26,7 @@ from iowarden.daemon.notify.mail_format import (
     with_utc,
     wrapped,
 )
-from iowarden.daemon.sanitize import one_line, shorten
+from iowarden.daemon.sanitize import ELLIPSIS, one_line, shorten
 from iowarden.rules.notice import Measurement, Reason
 from iowarden.rules.notices.courses import CELL_SECONDS, CELLS
 from iowarden.rules.quantity import duration, spelled
@@ -120,7 +120,9 @@ def subject(notice: Notice, host: str) -> str:
     if where and alone and summary.startswith(f"{where} "):
         where, named = "", False  # the summary begins with it
     elif where:
-        summary = re.sub(rf"^(was: )?{re.escape(where)} is ", r"\1", summary)
+        own = re.escape(where)
+        summary = re.sub(rf"^(was: )?{own} (?:is |(?=has ))", r"\1", summary)
+        summary = re.sub(rf" in {own}(?= )", "", summary, count=1)
     frame = len(f"[{severity}] : : ") + len(state)
     least = min(len(summary) + 2, 26)
     name = one_line(host, _MAX_NAME) or "localhost"
@@ -137,15 +139,22 @@ def subject(notice: Notice, host: str) -> str:
 
 
 def _shortened(summary: str, room: int) -> str:
-    """Return the clauses of a summary that fit, if they fill half of the room; else its start."""
+    """Return the clauses of a summary that fit, if they fill half of the room; else its words."""
     if len(summary) <= room:
         return summary
     ends = [found.start() for found in _CLAUSE.finditer(summary) if found.start() <= room]
-    return summary[: ends[-1]] if ends and ends[-1] >= room / 2 else shorten(summary, room)
+    if ends and ends[-1] >= room / 2:
+        return summary[: ends[-1]]
+    words = _UNFINISHED.sub("", summary[: room - len(ELLIPSIS) + 1].rpartition(" ")[0])
+    return words + ELLIPSIS if len(words) >= room / 2 else shorten(summary, room)
 
 
 _CLAUSE = re.compile(r"(?<!\bwas)[,;:] (?![^(]*\))")
 """Between clauses of a summary, not within brackets or after 'was'."""
+
+
+_UNFINISHED = re.compile(r"(?: [\d.]+| \(|[,;:])*$")
+"""A number without its unit, or punctuation, at the end of words."""
 
 
 def _severity(notice: Notice) -> str:

@@ -47,7 +47,7 @@ def test_postgresql_cannot_archive_its_logs(tmp_path: Path) -> None:
         answer = dict(live._files)[ARCHIVE]
         opened = host.wait(1800, 20.0)
         (subject,) = subjects(opened)
-        assert subject.startswith("[WARNING] /srv/wal: no new file in /srv/wal for 20 min")
+        assert subject.startswith("[WARNING] /srv/wal: no new file for 20 min")
         assert "at most 5 min expected" in text(opened[0])
         assert "pg_stat_archiver" in text(opened[0])
         live.change({ARCHIVE: None})

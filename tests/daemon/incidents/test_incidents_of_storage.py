@@ -79,7 +79,7 @@ def test_an_adapter_that_loses_all_disks_is_one_incident_without_any_announcemen
     assert "array md0 has " in last
     assert not [each for each in ("runs with", "no redundancy left") if each in last]
     if log:
-        assert "disks: array md0 does not r" in " ".join(mails[-1]["Subject"].split())
+        assert "disks: array md0 does not" in " ".join(mails[-1]["Subject"].split())
         assert "array md0 does not run" in last
         assert "Do not follow the earlier advice" not in last  # it was to look at the adapter
 

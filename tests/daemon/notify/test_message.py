@@ -179,7 +179,7 @@ def test_a_resolved_mail_reports_how_long_it_took() -> None:
         realtime_seconds=NOTICE.opened_seconds + 160,
     )
     assert subject(over, HOST) == (
-        "[OK] db1.example.com: sda: resolved after 1 min 35 s; was: no request compl..."
+        "[OK] db1.example.com: sda: resolved after 1 min 35 s; was: no request..."
     )
     assert body(over).splitlines()[:3] == [
         "OK on db1.example.com: sda (ACME SLOW-HDD, serial SLOW1)",
@@ -315,6 +315,37 @@ def test_a_subject_reports_what_happened_and_not_twice_to_what() -> None:
     assert subject(over, HOST).endswith(": sda: was: has vanished; on it: md0")
 
 
+def test_a_subject_ends_with_a_whole_word() -> None:
+    """'runs with 1 membe...' is no sentence, and 'for 3...' may be 3 s or 34 min."""
+    told = replace(
+        NOTICE, object="sdb", summary="SMART data of the disk could not be read for 16m 2s"
+    )
+    assert subject(told, HOST) == (
+        "[CRITICAL] db1.example.com: sdb: SMART data of the disk could not be read..."
+    )
+    endless = replace(told, summary="sdb " + "x" * 100)
+    assert subject(endless, HOST).endswith("xx...")
+
+
+def test_a_subject_names_a_directory_and_a_mount_once() -> None:
+    """What is new needs the room."""
+    backup = replace(
+        NOTICE, object="/srv/dump", summary="no new file in /srv/dump (db1-*) for 1d 1h 20m 0s"
+    )
+    assert subject(backup, HOST) == (
+        "[CRITICAL] db1.example.com: /srv/dump: no new file (db1-*) for 1 d 1 h"
+    )
+    full = replace(
+        NOTICE,
+        object="/srv",
+        reason=Reason.ESCALATED,
+        summary="/srv has used 96.95% of its inodes",
+    )
+    assert subject(full, HOST) == (
+        "[CRITICAL] db1.example.com: /srv: ESCALATED: has used 96.95% of its inodes"
+    )
+
+
 def test_a_subject_does_not_report_the_controller_twice() -> None:
     """Rules' summaries begin with it, because elsewhere they are shown alone."""
     card = replace(
@@ -339,7 +370,7 @@ def test_a_subject_does_not_report_the_controller_twice() -> None:
 def test_a_long_subject_loses_its_end_first() -> None:
     """Severity, host, object and state stay; model, serial number and then the summary go."""
     assert subject(replace(NOTICE, reason=Reason.ESCALATED), HOST) == (
-        "[CRITICAL] db1.example.com: sda: ESCALATED: sda has answered nothing for 34..."
+        "[CRITICAL] db1.example.com: sda: ESCALATED: has answered nothing for 34 s..."
     )
     long = replace(NOTICE, object="disk-" + "x" * 100 + "-end", reason=Reason.REMINDER)
     said = subject(long, "a-host-with-a-very-long-name.in-a-domain.with-a-long-name.example.com")
@@ -578,7 +609,7 @@ def stored(number: int, **changes: object) -> OutboxRow:
 @pytest.mark.parametrize(
     ("summary", "end"),
     [
-        ("2 members of md0 have errors in one week (sdb1, sdc1, sdd1, sde1)", "in one week (..."),
+        ("2 members of md0 have errors in one week (sdb1, sdc1, sdd1, sde1)", "in one week..."),
         ("all members are present again; was: array md0 runs without one", "present again"),
     ],
 )
@@ -623,13 +654,13 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
         "the outbox was full.",
         "",
         "2026-11-21 15:06:40  WARNING  incident 8f3a2b1c9d, mail 1  (text discarded)",
-        "  [WARNING] db1.example.com: sda has answered nothing for 34 s with 12 reques...",
+        "  [WARNING] db1.example.com: sda has answered nothing for 34 s with...",
         "",
         "2026-11-21 16:13:20  CRITICAL  incident 8f3a2b1c9d, mail 2",
         "  [CRITICAL] db1.example.com: sd\u00e4 \u4e2d: has answered nothing",
         "",
         "2026-11-21 17:20:00  WARNING  incident 8f3a2b1c9d, mail 3",
-        "  [OK] db1.example.com: sda: sda has answered nothing for 34 s with 12 reques...",
+        "  [OK] db1.example.com: sda: has answered nothing for 34 s with 12 requests...",
     ]
 
 
