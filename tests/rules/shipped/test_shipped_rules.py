@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -286,6 +287,18 @@ def test_every_shipped_alert_tells_a_tired_person_what_to_do() -> None:
             assert {"severity", "condition"} <= labels.keys(), rule.alert
             if labels["severity"].render({}, 0.0, None) in {"warning", "critical"}:
                 assert {"advice", "unknown", "description"} <= annotations.keys(), rule.alert
+
+
+def test_no_advice_is_broken_within_a_sentence() -> None:
+    """A mail wraps each line by itself: a line end in a sentence is a ragged paragraph."""
+    for group in shipped_rules():
+        for rule in group.rules:
+            advice = dict(getattr(rule, "annotations", ())).get("advice")
+            lines = advice.text.splitlines() if advice else []
+            for line, after in pairwise(lines):
+                prose = line.strip() and not line.startswith(" ") and after.strip()
+                if prose and not after.startswith((" ", "{{")):
+                    assert line.rstrip().endswith((".", ":", ";", "}}")), line
 
 
 def test_the_reference_incident_is_in_our_fixture_numbers() -> None:
