@@ -153,7 +153,8 @@ def measurements(
         before = first.pop((metric, labelled(labels).removesuffix(": ")), None)
         state = dict(labels).get("state")
         is_state = state is not None and metric.endswith("_state")
-        if sample in used or metric in REDUNDANT or (is_state and not value):
+        # A state that is a label: the present one; numbers by state: those above 0.
+        if sample in used or metric in REDUNDANT or (state is not None and not value):
             continue
         limit = limits[sample]
         text = str(state) if is_state else value_text(metric, value)
@@ -248,10 +249,11 @@ def _about(
 
 
 def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
-    """Return the items by value: several devices with the same one are one line."""
-    found: dict[tuple[str, str, str], list[_Item]] = {}
+    """Return the items by values, now and before: several devices with the same ones are a line."""
+    found: dict[tuple[object, ...], list[_Item]] = {}
     for item in items:
-        found.setdefault((item.metric, item.value, item.limit), []).append(item)
+        before = item.before and (item.before.text, item.before.realtime_seconds)
+        found.setdefault((item.metric, item.value, item.limit, before), []).append(item)
     return list(found.values())
 
 
@@ -268,6 +270,6 @@ def _line(group: Sequence[_Item], measured: Measured, realtime_seconds: float) -
         realtime_seconds,
         item.metric,
         f"{title(item.metric)}{about}: {item.value}{item.limit}" + f" ({listed})" * bool(listed),
-        item.before if alone else None,
+        item.before,
         measured.course(item.sample, item.threshold) if alone else None,
     )

@@ -46,6 +46,8 @@ _TITLES: Mapping[str, str] = {
     "ext4_errors_since_baseline": "new errors",
     "ext4_errors_total": "errors in the superblock",
     "filesystem_available_bytes": "available",
+    "filesystem_files": "inodes",
+    "filesystem_files_free": "inodes free",
     "filesystem_full_in_seconds": "full in",
     "filesystem_inodes_used_ratio": "inodes used",
     "filesystem_size_bytes": "size",

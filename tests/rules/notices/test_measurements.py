@@ -114,6 +114,28 @@ def test_the_object_of_the_mail_is_not_named_again() -> None:
     assert line.text == "raw value, 197 Current_Pending_Sector: 8"
 
 
+def test_numbers_by_state_are_those_of_the_states_that_occur() -> None:
+    """14 states of disks are known; one line names what is there."""
+    counts = [
+        ("iowarden_disks", (("state", s),), n)
+        for s, n in (("monitored", 0.0), ("no_smartctl", 42.0), ("hung", 0.0))
+    ]
+    lines, _ = told(counts)
+    assert [line.text for line in lines] == ["disks, no_smartctl: 42"]
+
+
+def test_what_changed_is_shown_where_another_value_is_the_same_now() -> None:
+    """20 pending sectors are gone: 0 now, as the other attributes always were."""
+    raw = "iowarden_smart_attribute_raw"
+    pending, other, third = ((("attribute", name), ("disk", "S1")) for name in "PQR")
+    begun = stored([(raw, pending, 20.0), (raw, other, 0.0)], 900.0)
+    lines, _ = told([(raw, each, 0.0) for each in (other, pending, third)], begun)
+    assert [(line.text, line.before and line.before.text) for line in lines] == [
+        ("raw value, S1: 0 (Q, R)", None),
+        ("raw value, P, S1: 0", "20"),
+    ]
+
+
 def test_a_controller_is_named_once() -> None:
     """Its name has two words, and its own word for a state stands beside ours."""
     state = (
@@ -169,6 +191,7 @@ def test_every_metric_has_a_name_without_underscores() -> None:
         assert "_" not in title(metric)
         assert "iowarden" not in title(metric)
     assert title("iowarden_smart_nvme_media_errors_total") == "NVMe media errors"
+    assert title("iowarden_filesystem_files_free") == "inodes free"
     assert title("node_md_disks") == "node_md_disks"
 
 
