@@ -294,6 +294,9 @@ def _without_advice(notice: Notice, name: str) -> tuple[str, ...]:
         return ()
     if notice.reason is Reason.RESOLVED:
         return (f"Nothing now. To find the cause, its alerts and events:\n{show}",)
+    if notice.reason is Reason.DATA_UNAVAILABLE:
+        why = "Which data sources cannot be read, and why:\n  iowarden status"
+        return (f"{why}\nThe problem as it was last known:\n{show}",)
     if notice.number > 1:
         still = "The advice of the earlier mails of this incident still applies."
         return (f"{still} Its alerts and events, as they are now:\n{show}",)

@@ -154,7 +154,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
         sentences=tuple(happened),
-        meaning=_distinct(each.description.strip() for each in texts),
+        meaning=_meaning(reason, members, valid, [each.description for each in texts], text_of),
         evidence=(
             *values[:MAX_EVIDENCE],
             *_in_order(
@@ -171,6 +171,31 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         ended_seconds=realtime(incident.active_seconds) if due.reason is Reason.RESOLVED else None,
         times=incident.returns + 1 if incident.returns >= COMES_AND_GOES else 0,
     )
+
+
+def _meaning(
+    reason: Reason,
+    members: Sequence[IncidentMember],
+    valid: Sequence[IncidentMember],
+    new: Sequence[str],
+    text_of: Callable[[IncidentMember], MemberText],
+) -> tuple[str, ...]:
+    """Return what the problem means; where no text is new that of the first alert that is active.
+
+    Who reads the second mail may not have the first.
+    """
+    found = _distinct(text.strip() for text in new)
+    if not found and reason is not Reason.RESOLVED:
+        active = (m for m in valid if m.cleared_seconds is None)
+        found = _distinct(text_of(m).description.strip() for m in active)[:1]
+    if reason is not Reason.DATA_UNAVAILABLE or not members:
+        return found
+    last = _silent(members).summary
+    text = f"It is not known whether this still holds: {last}. {_UNAVAILABLE}"
+    return (text, *found)
+
+
+_UNAVAILABLE = "Its data source can no longer be read, so that no alert about it ends or begins."
 
 
 def _begun(incident: Incident) -> float:
@@ -299,9 +324,7 @@ def _summary(
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
         return f"all members are present again; was: {whole.summary}", _disk(whole)
     if reason is Reason.DATA_UNAVAILABLE:
-        silent = next(
-            (m for m in members if m.state is AlertState.UNKNOWN and not m.silenced), worst
-        )
+        silent = _silent(members)
         return silent.unknown or f"can no longer be read: {silent.summary}", _disk(silent)
     if reason is Reason.ESCALATED:  # the news: a threat to data, else the deepest new alert
         active = [m for m in members if m.cleared_seconds is None] or [worst]
@@ -317,6 +340,13 @@ def _summary(
         )
     over = all(m.absent_seconds is not None for m in members if m.cleared_seconds is None)
     return f"cleared; was: {worst.summary}" if over else worst.summary, _disk(worst)
+
+
+def _silent(members: Sequence[IncidentMember]) -> IncidentMember:
+    """Return the member whose data source can no longer be read."""
+    return next(
+        (m for m in members if m.state is AlertState.UNKNOWN and not m.silenced), members[0]
+    )
 
 
 def _facts(members: Iterable[IncidentMember]) -> list[IncidentMember]:
@@ -347,8 +377,8 @@ def _sentences(member: IncidentMember, now: float) -> str:
     text = f"{member.severity.name.lower()} {member.name}, since {since}: {member.summary}"
     if member.state is AlertState.UNKNOWN:
         return f"{text} (its data source can no longer be read)"
-    if member.cleared_seconds is not None:
-        return f"{text} (resolved {quantity('_seconds', now - member.cleared_seconds)} ago)"
+    if member.cleared_seconds is not None and member.over_seconds is not None:
+        return f"{text} (resolved {quantity('_seconds', now - member.over_seconds)} ago)"
     if member.silenced:
         return f"{text} ({_quiet(member)})"
     if member.absent_seconds is not None:

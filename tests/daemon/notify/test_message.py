@@ -154,6 +154,7 @@ def test_what_the_second_line_reports_is_not_repeated() -> None:
     [
         ({"reason": Reason.ESCALATED, "number": 2}, "The advice of the earlier mails"),
         ({"reason": Reason.RESOLVED, "number": 3}, "Nothing now. To find the cause"),
+        ({"reason": Reason.DATA_UNAVAILABLE, "number": 2}, "Which data sources cannot be read"),
         ({}, "Its alerts and events, as they are now:"),
     ],
 )

@@ -230,7 +230,7 @@ def test_advice_is_given_once_in_a_thread() -> None:
 
 
 def test_what_an_alert_means_is_reported_once_in_a_thread() -> None:
-    """Its description, with the first mail that has it; resolved ones have none, and no advice."""
+    """Its description with the first mail; where nothing is new that of the first active alert."""
     old, over, new = member("Hung"), member("Full", cleared_seconds=30.0), member("Slow")
     whole = incident(old, over, new, advised=("Hung",), mails=2)
 
@@ -242,6 +242,12 @@ def test_what_an_alert_means_is_reported_once_in_a_thread() -> None:
     )
     assert notice.meaning == ("Slow means trouble.",)
     assert notice.advice == ("cure Slow",)
+    later = replace(whole, advised=report.advised(whole), mails=3)
+    again = report.notice(DueNotice(Reason.REMINDER, later), float, 60.0, (), MACHINE, text_of=said)
+    assert again.meaning == ("Hung means trouble.",), "whoever reads it may not have the others"
+    assert again.advice == ()
+    ended = DueNotice(Reason.RESOLVED, incident(over, advised=("Full",), mails=4))
+    assert not report.notice(ended, float, 60.0, (), MACHINE, text_of=said).meaning
     assert report.advised(whole) == ("Hung", "Full", "Slow")
 
 
@@ -262,6 +268,15 @@ def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     )
     assert notice.summary == "diskstats failed: gone"
     assert "its data source can no longer be read" in notice.sentences[0]
+    (meaning,) = notice.meaning
+    assert meaning.startswith("It is not known whether this still holds: Hung happens. ")
+
+
+def test_what_is_resolved_ended_when_its_condition_did() -> None:
+    """Not a minute later, when that was certain: the third line of the mail has the same time."""
+    ended = member("Hung", absent_seconds=30.0, cleared_seconds=90.0)
+    notice = report.notice(DueNotice(Reason.RESOLVED, incident(ended)), float, 91.0, (), MACHINE)
+    assert notice.sentences[0].endswith("(resolved 1 min 1 s ago)")
 
 
 def test_what_holds_no_longer_is_reported_in_the_past() -> None:
