@@ -88,6 +88,10 @@ class Notifier:
             if self.io_watch.is_of(member.since_seconds, member.over_seconds)
         }
         who = self.io_watch.sentences(about, now)
+        meaning = notice.meaning
+        if who and meaning:  # whom to stop is the first question, before the advice
+            named = f"{who[0][0].upper()}{who[0][1:]}."
+            meaning, who = (f"{meaning[0].rstrip()} {named}", *meaning[1:]), who[1:]
         during = selftest_schedule.seen_during(self.self_tests(), incident.members, now, date)
         back = situation.returned(incident)
         said = [returned_disks.sentence(each.was, each.name, each.object) for each in back]
@@ -96,6 +100,7 @@ class Notifier:
         steps = [step for each in back if known for step in advice.taking_back(each, known)]
         notice = replace(
             notice,
+            meaning=meaning,
             sentences=(*notice.sentences, *who, *during, *said),
             advice=(*notice.advice, *steps),
         )

@@ -67,7 +67,7 @@ def test_the_first_mail_of_a_stall_names_the_program_that_writes_and_its_unit(
     """Kernel threads write what dd has copied; it is dd that the mail names, and that waits."""
     text = " ".join(text_of(stalled.mail.naming("WriteStall")[0]).split())
     pid = stalled.vm.run("systemctl show --property=MainPID --value bulk-copy").strip()
-    assert re.search(rf"who writes: [^()]*\bdd \(bulk-copy\.service, pid {pid}\b", text), text
+    assert re.search(rf"[Ww]ho writes: [^()]*\bdd \(bulk-copy\.service, pid {pid}\b", text), text
 
 
 def test_metrics_show_the_stall_while_it_lasts(stalled: Watched) -> None:
