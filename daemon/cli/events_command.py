@@ -31,6 +31,7 @@ from iowarden.daemon.terminal.arguments import count, subcommand, time_past
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
 from iowarden.daemon.terminal.console import print_error, print_raw, printable, show, table_of
 from iowarden.daemon.terminal.times import at_text, since_text
+from iowarden.rules.quantity import spelled
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -192,10 +193,10 @@ def detail_sections(found: IncidentDetail) -> Sections:
     line = found.line
     severity = f"{line.severity}: " if line.severity else ""
     sections: Sections = [f"{severity}incident {line.identifier}: {line.object}"]
-    sections += [f"  {line.summary}"] if line.summary else []
+    sections += [f"  {spelled(line.summary)}"] if line.summary else []
     sections += [f"  {text}" for text in _facts(found)]
     for title, texts in (("what happened:", found.timeline), ("what it means:", found.meaning)):
-        sections += _paragraph(sections, title, texts) if texts else []
+        sections += _paragraph(sections, title, list(map(spelled, texts))) if texts else []
     sections += table_of("alerts and events", found.members, _times(found.now_seconds))
     if found.evidence:
         sections += _paragraph(

@@ -25,6 +25,7 @@ from iowarden.daemon.page.frame import (
 from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
 from iowarden.daemon.terminal.times import at_text, since_text, span
+from iowarden.rules.quantity import spelled
 
 if TYPE_CHECKING:
     from iowarden.daemon.control.documents import EvidenceLine, IncidentDetail, MemberLine
@@ -95,7 +96,8 @@ def address(identifier: str) -> Markup:
 def incident_title(found: IncidentDetail) -> str:
     """Return what is wrong in one line, or was."""
     line = found.line
-    title = line.summary or next((m.summary or m.name for m in found.members), line.object)
+    named = line.summary or next((m.summary or m.name for m in found.members), line.object)
+    title = spelled(named)
     if line.cleared_seconds is not None and line.closed_seconds is None:
         return f"cleared {span(found.now_seconds - line.cleared_seconds)} ago; was: {title}"
     return title
@@ -175,7 +177,7 @@ def _members(detail: IncidentDetail, now: float) -> Markup:
                 KEY,
                 lambda m: "" if m.cleared_seconds is None else since_text(m.cleared_seconds, now),
             ),
-            "summary": (WIDE, lambda m: m.summary + (" [silenced]" if m.silenced else "")),
+            "summary": (WIDE, lambda m: spelled(m.summary) + (" [silenced]" if m.silenced else "")),
             "events": (KEY, lambda m: f"{m.count} event{'s'[: m.count != 1]}" if m.count else ""),
         },
         stack=True,

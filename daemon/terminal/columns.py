@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.terminal.times import at_text, since_text, span
+from iowarden.rules.quantity import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +98,7 @@ def _silenced(silences: Sequence[str]) -> list[str]:
 
 
 def _marked(summary: str, cleared_seconds: float | None, now: float, marks: Sequence[str]) -> str:
+    summary = spelled(summary)
     if cleared_seconds is not None:
         summary = f"cleared {span(now - cleared_seconds)} ago; was: {summary}"
     return summary + "".join(f" [{mark}]" for mark in marks)

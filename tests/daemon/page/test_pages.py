@@ -152,7 +152,7 @@ def test_a_hung_disk_is_named_with_how_long_it_completes_nothing(tmp_path: Path)
     )
     service = PlayedService(steps[:end], tmp_path, full=True)
     shown = text(service.get().html)
-    assert re.search(r"critical no request completed for \d+s, 3 requests in flight", shown)
+    assert re.search(r"critical no request completed for \d+ s, 3 requests in flight", shown)
     devices = shown.partition("hung and busy ones first")[2]
     assert re.search(r"nothing completed for sdc .*?\d+ s sd", devices)
 
