@@ -11,6 +11,7 @@ import errno
 import gzip
 import html
 import logging
+import select
 import socket
 import ssl
 import threading
@@ -228,6 +229,11 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         """
         return bool(super().writable()) and not (self.requests and self.connected)
 
+    def may_change(self) -> bool:
+        """Whether it may wait for something else without an event: a worker has it, or it ends."""
+        ending = self.will_close or self.close_when_flushed
+        return bool(self.requests or self.total_outbufs_len or ending)
+
 
 _TLS_EXPECTED = (
     b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"
@@ -347,6 +353,64 @@ class _Wake(trigger):  # type: ignore[misc]
             super().close()
 
 
+class _Sockets(dict[int, Any]):
+    """waitress's map of polled sockets by descriptor; for the polling thread.
+
+    waitress's own loop queries each socket twice per turn. Here one that only waits for its client
+    is queried again when something came from that: idle clients cost a scrape nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._poll = select.epoll()
+        self._polled: dict[int, int] = {}
+        self._changing: set[int] = set()
+        self.opened: dict[_Channel, float] = {}
+        """When each connection was opened, the oldest first."""
+
+    def __setitem__(self, descriptor: int, of: Any) -> None:  # noqa: ANN401 - waitress's
+        super().__setitem__(descriptor, of)
+        self._changing.add(descriptor)
+        if isinstance(of, _Channel):
+            self.opened[of] = time.monotonic()
+
+    def __delitem__(self, descriptor: int) -> None:
+        self.opened.pop(self[descriptor], None)
+        super().__delitem__(descriptor)
+        self._changing.discard(descriptor)
+        if self._polled.pop(descriptor, 0):
+            self._poll.unregister(descriptor)
+
+    def turn(self, seconds: float) -> None:
+        """Wait for events, at most that long, and handle them."""
+        for descriptor in tuple(self._changing):
+            self._query(descriptor)
+        for descriptor, events in self._poll.poll(seconds):
+            if descriptor in self:
+                self._changing.add(descriptor)
+                wasyncore.readwrite(self[descriptor], events)
+
+    def close(self) -> None:
+        """Close all sockets; the thread has ended."""
+        wasyncore.close_all(self, ignore_all=True)
+        self._poll.close()
+
+    def _query(self, descriptor: int) -> None:
+        of = self[descriptor]
+        # Before the flags: a worker that ends in between is noticed in the next turn.
+        if isinstance(of, _Channel) and not of.may_change():
+            self._changing.discard(descriptor)
+        reads = select.EPOLLIN | select.EPOLLPRI if of.readable() else 0
+        writes = select.EPOLLOUT if of.writable() and not of.accepting else 0
+        polled, self._polled[descriptor] = self._polled.get(descriptor, 0), reads | writes
+        if not polled and reads | writes:
+            self._poll.register(descriptor, reads | writes)
+        elif polled and not reads | writes:  # without flags it would still return a client's end
+            self._poll.unregister(descriptor)
+        elif polled != reads | writes:
+            self._poll.modify(descriptor, reads | writes)
+
+
 class _Listener(TcpWSGIServer):  # type: ignore[misc]
     web: Callable[[], WebConfig] = WebConfig
     """How the next client is served; set by the server."""
@@ -392,16 +456,12 @@ class _LogHandler(logging.Handler):
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """State of the running thread; only the thread accesses the dictionaries.
+    """State of the running thread; only the thread accesses the sockets."""
 
-    `sockets` is waitress's map of polled sockets; `opened` is when each connection was opened.
-    """
-
-    sockets: dict[Any, Any]
+    sockets: _Sockets
     wake: _Wake
     dispatcher: ThreadedTaskDispatcher
     page_dispatcher: ThreadedTaskDispatcher
-    opened: dict[_Channel, float]
     stop: threading.Event
 
 
@@ -499,9 +559,9 @@ class HttpServer:
         dispatcher.set_thread_count(self._settings.threads)
         pages = ThreadedTaskDispatcher()
         pages.set_thread_count(1)
-        sockets: dict[Any, Any] = {}
+        sockets = _Sockets()
         running = self._running = _Running(
-            sockets, _Wake(sockets), dispatcher, pages, {}, threading.Event()
+            sockets, _Wake(sockets), dispatcher, pages, threading.Event()
         )
         self._thread = threading.Thread(
             target=self._loop, args=(running,), name="http", daemon=True
@@ -532,7 +592,6 @@ class HttpServer:
             outbuf_high_watermark=OUTPUT_LIMIT_BYTES,  # a worker would wait for the client there
             log_socket_errors=False,  # a disconnecting client is not our error
             expose_tracebacks=False,
-            asyncore_use_poll=True,
         )
         listener = _Listener(  # adds itself to the map
             self._respond,
@@ -551,9 +610,8 @@ class HttpServer:
     def _loop(self, running: _Running) -> None:
         try:
             while not running.stop.is_set():
-                # poll, not select: select ends at descriptor 1023
-                wasyncore.poll2(_POLL_SECONDS, running.sockets)
-                self._drop(running)
+                running.sockets.turn(_POLL_SECONDS)
+                self._drop(running.sockets.opened)
         except Exception as error:  # noqa: BLE001 - the end of the thread must be logged
             self._on_error(
                 f"http: expected no error, got {type(error).__name__}: {error};"
@@ -562,30 +620,22 @@ class HttpServer:
         finally:
             running.dispatcher.shutdown(timeout=1)
             running.page_dispatcher.shutdown(timeout=1)
-            wasyncore.close_all(running.sockets, ignore_all=True)
+            running.sockets.close()
 
-    def _drop(self, running: _Running) -> None:
+    def _drop(self, opened: dict[_Channel, float]) -> None:
         """Close connections that are too old, and the oldest if there are too many.
 
         waitress's own timeout does not apply to a client that never reads, because it waits until
         it can write, and restarts with each byte of a slow client.
         """
-        now = time.monotonic()
-        opened = {
-            channel: running.opened.get(channel, now)
-            for channel in running.sockets.values()
-            if isinstance(channel, _Channel)
-        }
-        running.opened.clear()
-        running.opened.update(opened)
-        excess = len(opened) - self._settings.connection_limit
-        oldest_first = sorted(opened, key=opened.__getitem__) if excess > 0 else list(opened)
-        for position, channel in enumerate(oldest_first):
-            if (
-                position < excess
-                or now - opened[channel] > self._settings.connection_timeout_seconds
-            ):
-                channel.handle_close()
+        since = time.monotonic() - self._settings.connection_timeout_seconds
+        limit, oldest = self._settings.connection_limit, next(iter(opened.values()), since)
+        if len(opened) <= limit and oldest >= since:
+            return
+        for channel, seconds in list(opened.items()):
+            if len(opened) <= limit and seconds >= since:
+                break
+            channel.handle_close()
 
 
 def _listen(address: Address) -> socket.socket:

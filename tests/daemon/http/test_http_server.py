@@ -1,5 +1,6 @@
 """The HTTP server over real sockets: correct responses, and no client can delay a scrape."""
 
+import contextlib
 import gzip
 import logging
 import os
@@ -74,9 +75,7 @@ def connect(server: http_server.HttpServer, position: int = 0) -> socket.socket:
 
 def receive(client: socket.socket) -> tuple[str, dict[str, str], bytes]:
     """Read to the end: status, headers with lower-case names, body."""
-    content = b""
-    while part := client.recv(1 << 16):
-        content += part
+    content = b"".join(iter(lambda: client.recv(1 << 16), b""))
     head, _, body = content.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = dict(line.lower().split(": ", 1) for line in lines)
@@ -321,6 +320,30 @@ def test_the_polling_thread_sleeps_while_a_worker_sends(
     text = METRICS * 10  # more than the socket takes at once
     assert ask(start(app(render=lambda: text)))[2] == text
     assert set(polled) == {False}
+
+
+def test_clients_that_only_wait_cost_a_scrape_nothing(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """waitress would query each of them twice whenever anything happens to another one."""
+    queried: list[http_server._Channel] = []
+    readable = http_server._Channel.readable
+
+    def observed(channel: http_server._Channel) -> bool:
+        queried.append(channel)
+        return bool(readable(channel))
+
+    monkeypatch.setattr(http_server._Channel, "readable", observed)
+    server = start()
+    with contextlib.ExitStack() as clients:
+        waiting = [clients.enter_context(connect(server)) for _ in range(20)]
+        assert ask(server)[2] == METRICS
+        queried.clear()
+        assert ask(server)[2] == METRICS
+        assert len(set(queried)) == 1
+        # One that has waited is served as well.
+        waiting[7].sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert receive(waiting[7])[2] == METRICS
 
 
 def test_a_client_that_shuts_down_its_sending_side_gets_its_answer(start: Start) -> None:
