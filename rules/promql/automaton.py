@@ -216,14 +216,17 @@ class Automaton:
     def _maybe(self, begin: int, following: int, *, lazy: bool) -> int:
         return self._add(*((following, begin) if lazy else (begin, following)))
 
-    def matches(self, text: str) -> tuple[int, ...] | None:
-        """Return the spans where the pattern matches all of the text."""
+    def matches(self, text: str, steps: Steps | None = None) -> tuple[int, ...] | None:
+        """Return the spans where the pattern matches all of the text.
+
+        Errors: RegexError of `steps`.
+        """
         ways: list[_Thread] = [(self._start, self._nothing)]
         for position in range(len(text)):
-            ways = self._passed(self._reached(ways, text, position), text, position)
+            ways = self._passed(self._reached(ways, text, position, steps), text, position)
             if not ways:
                 return None
-        ends = self._reached(ways, text, len(text))
+        ends = self._reached(ways, text, len(text), steps)
         return next((spans for state, spans in ends if state == self._end), None)
 
     def find(self, text: str, begin: int, steps: Steps) -> tuple[int, ...] | None:

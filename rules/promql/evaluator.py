@@ -566,7 +566,12 @@ def _labelled(node: Call) -> VectorFunction:
                 replace = label_replacer(destination, replacement, source, pattern)
             except EvaluationError as error:
                 _refuse(node, str(error))
-            return lambda run, at: replace(vector(run, at), run.relabel)
+
+            def replaced(run: EvaluationRun, at: float) -> Vector:
+                items = vector(run, at)
+                return run.searched(lambda steps: replace(items, run.relabel, steps))
+
+            return replaced
         case "label_join", (destination, separator, *sources):
             return lambda run, at: label_join(
                 vector(run, at), destination, separator, sources, run.relabel

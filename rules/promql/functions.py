@@ -13,7 +13,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from iowarden.rules.promql.aggregations import sorted_by_value, with_label
-from iowarden.rules.promql.automaton import RegexError
+from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.promql.errors import EvaluationError
 from iowarden.rules.promql.regex import compile_anchored
 
@@ -182,11 +182,12 @@ ELEMENTWISE: Mapping[str, Callable[[float], float]] = {
 
 def label_replacer(
     destination: str, replacement: str, source: str, pattern: str
-) -> Callable[[Vector, Count], Vector]:
+) -> Callable[[Vector, Count, Steps | None], Vector]:
     """Return label_replace with its arguments parsed once; raises for those Prometheus refuses.
 
     `count` is called for each label before it is made: with the labels next to it, and with its
-    maximum number of characters. It may raise EvaluationError.
+    maximum number of characters. It may raise EvaluationError. What the regular expression takes is
+    taken from `steps`, if any; it may raise RegexError.
     """
     if not _LABEL_NAME.fullmatch(destination):
         raise EvaluationError(
@@ -202,12 +203,12 @@ def label_replacer(
 
     references = replacement.count("$")
 
-    def replaced(items: Vector, count: Count) -> Vector:
+    def replaced(items: Vector, count: Count, steps: Steps | None) -> Vector:
         result: Vector = []
         for item in items:
             own = _label(item, source)
-            count(item[1], len(replacement) + (references + regex.states) * len(own))
-            match = regex.fullmatch(own)
+            count(item[1], len(replacement) + references * len(own))
+            match = regex.fullmatch(own, steps)
             if match is not None:
                 text = match.expanded(replacement)
                 item = (*with_label(item, destination, text), item[2])  # noqa: PLW2901 - same one
@@ -221,7 +222,7 @@ def label_replace(
     items: Vector, destination: str, replacement: str, source: str, pattern: str
 ) -> Vector:
     """Return elements with a label set from another's text if the pattern matches all of it."""
-    return label_replacer(destination, replacement, source, pattern)(items, _uncounted)
+    return label_replacer(destination, replacement, source, pattern)(items, _uncounted, None)
 
 
 def _uncounted(_labels: Labels, _characters: int) -> None:

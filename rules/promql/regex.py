@@ -102,38 +102,49 @@ _POSIX: Mapping[str, Ranges] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Anchored:
-    """A pattern that must match a whole value; the time for it is bounded whatever the pattern."""
+    """A pattern that must match a whole value.
 
-    matches: Callable[[str], bool]
-    fullmatch: Callable[[str], Match | None]
-    """Also returns the groups."""
-    states: int = 0
-    """Maximum number of parallel states; 0: `re` tries a few alternatives."""
+    The time for it grows with the value's length times `states`; it is taken from `steps`, if any.
+    Errors: RegexError when no step is left.
+    """
+
+    __slots__ = ("_follow", "_names", "_piece", "_tried", "states")
+
+    def __init__(self, pattern: str) -> None:
+        """Compile a pattern; the dot matches all."""
+        self._piece, self._names, regex = _compile(pattern, _Flags(dot_all=True))
+        self._tried = regex.fullmatch
+        few = self._piece.choices <= 1 and not self._piece.tangled  # nearly all
+        self._follow = None if few else _automaton(pattern, self._piece, regex)
+        self.states = 0 if self._follow is None else self._follow.size
+        """Maximum number of parallel states; 0: `re` tries a few alternatives."""
+
+    def matches(self, value: str, steps: Steps | None = None) -> bool:
+        """Return whether it matches all of a value."""
+        if self._follow is None or self._is_tried(value, steps):
+            return self._tried(value) is not None
+        return self._follow.matches(value, steps) is not None
+
+    def fullmatch(self, value: str, steps: Steps | None = None) -> Match | None:
+        """Return the groups where it matches all of a value."""
+        if self._follow is None or (not self._piece.tangled and self._is_tried(value, steps)):
+            return _match(self._tried(value), self._names)
+        spans = self._follow.matches(value, steps)
+        return None if spans is None else Match(value, spans, self._names)
+
+    def _is_tried(self, value: str, steps: Steps | None) -> bool:
+        """Return whether `re` tries few alternatives, which are counted."""
+        if self._piece.tries(value) > _TRIES_PER_STATE * self.states:
+            return False
+        if steps is not None:
+            steps.spend(self.states)
+        return True
 
 
 def compile_anchored(pattern: str) -> Anchored:
     """Compile a pattern of a label matcher or of label_replace; the dot matches all."""
-    piece, names, regex = _compile(pattern, _Flags(dot_all=True))
-    tried = regex.fullmatch
-    if piece.choices <= 1 and not piece.tangled:  # nearly all
-        return Anchored(lambda value: tried(value) is not None, lambda v: _match(tried(v), names))
-    follow = _automaton(pattern, piece, regex)
-    most = _TRIES_PER_STATE * follow.size
-
-    def matches(value: str) -> bool:
-        if piece.tries(value) <= most:
-            return tried(value) is not None
-        return follow.matches(value) is not None
-
-    def fullmatch(value: str) -> Match | None:
-        if not piece.tangled and piece.tries(value) <= most:
-            return _match(tried(value), names)
-        spans = follow.matches(value)
-        return None if spans is None else Match(value, spans, names)
-
-    return Anchored(matches, fullmatch, follow.size)
+    return Anchored(pattern)
 
 
 def compile_search(pattern: str) -> Callable[[str, int, Steps], Match | None]:

@@ -6,8 +6,9 @@ Units: times are seconds of the store's clock; a unit of cost is a sample of a w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.promql.errors import TooExpensiveError
 from iowarden.rules.promql.store import Labels, Series, SeriesStore, VectorItem
 
@@ -26,7 +27,10 @@ GROUPED_COST, RELABELLED_COST, ROW_COST = 10, 25, 50
 """In addition to that of an element: to group it, to change its labels, to begin a subquery's
 series."""
 STATE_COST = 8
-"""For a state of a regular expression's automaton, for each value to match."""
+"""For a state of a regular expression's automaton at a position of the text."""
+
+
+_Found = TypeVar("_Found")
 
 
 class Budget:
@@ -78,6 +82,21 @@ class EvaluationRun:
         Errors: EvaluationError if the limit is exceeded: each `$1$1` doubles a text.
         """
         self.spend(RELABELLED_COST + len(labels) + characters)
+
+    def searched(self, search: Callable[[Steps], _Found]) -> _Found:
+        """Return what a search with regular expressions returns, and add the steps that it took.
+
+        Errors: EvaluationError if the limit is exceeded; the search has ended by then.
+        """
+        most = self.left // STATE_COST
+        steps = Steps(most)
+        try:
+            found = search(steps)
+        except RegexError:
+            self.spend(self.left + 1)
+            raise
+        self.spend(STATE_COST * (most - steps.left))
+        return found
 
 
 NamedSeries = list[tuple[str, Series]]

@@ -5,13 +5,14 @@ Source: Prometheus 3, 'Querying basics': instant vector selectors, offset and @ 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.promql.format import quoted
 from iowarden.rules.promql.regex import compile_anchored
 from iowarden.rules.promql.run import (
     SERIES_COST,
-    STATE_COST,
     EvaluationRun,
     NamedSeries,
     ScalarFunction,
@@ -23,16 +24,22 @@ from iowarden.rules.promql.signatures import METRIC_NAME, matches_empty
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from iowarden.rules.promql.ast import LabelMatcher, Selector, Subquery
 
 MAX_STATES = 200
 """Largest automaton of a regular expression that decides which series have a history."""
+MAX_WINDOW_STEPS = 100_000
+"""Of all such decisions of a selector, about 0.1 s: of further series the history is stored."""
 
 
-def _matches(matcher: LabelMatcher) -> tuple[Callable[[Labels], bool], int]:
-    """Return the test of one matcher, and its cost if that is high.
+_Test = Callable[[Labels, Steps | None], bool]
+"""Whether labels match; what a regular expression takes is taken from the steps, if any."""
+
+
+def _test_of(matcher: LabelMatcher) -> tuple[_Test, int]:
+    """Return the test of one matcher, and how many states its automaton has, if it needs one.
 
     A missing label counts as empty.
     """
@@ -40,30 +47,30 @@ def _matches(matcher: LabelMatcher) -> tuple[Callable[[Labels], bool], int]:
     name, empty = matcher.label, matches_empty(matcher)
     match matcher.operator:
         case "=" if matcher.value:
-            return (lambda labels: pair in labels), 0
+            return (lambda labels, _: pair in labels), 0
         case "!=" if matcher.value:
-            return (lambda labels: pair not in labels), 0
+            return (lambda labels, _: pair not in labels), 0
         case "=":
-            return (lambda labels: all(key != name or not value for key, value in labels)), 0
+            return (lambda labels, _: all(key != name or not value for key, value in labels)), 0
         case "!=":
-            return (lambda labels: any(key == name and bool(value) for key, value in labels)), 0
+            return (lambda labels, _: any(key == name and bool(value) for key, value in labels)), 0
     pattern = compile_anchored(matcher.value)
     value_matches = pattern.matches
     positive = matcher.operator == "=~"
 
-    def test(labels: Labels) -> bool:
+    def test(labels: Labels, steps: Steps | None) -> bool:
         for key, value in labels:
             if key == name:
-                return value_matches(value) is positive
+                return value_matches(value, steps) is positive
         return empty
 
-    return test, pattern.states * STATE_COST
+    return test, pattern.states
 
 
 def selects(node: Selector) -> Callable[[Labels], bool]:
     """Return the test whether labels match a selector; the name is not tested."""
-    tests = [_matches(one)[0] for one in node.matchers]
-    return lambda labels: all(test(labels) for test in tests)
+    tests = [_test_of(one)[0] for one in node.matchers]
+    return lambda labels: all(test(labels, None) for test in tests)
 
 
 def window_of(node: Selector, seconds: float) -> Window:
@@ -72,30 +79,35 @@ def window_of(node: Selector, seconds: float) -> Window:
     Limits: an expensive regular expression is left out: it would be matched with every series.
     """
     used = sorted(
-        (one for one in node.matchers if _matches(one)[1] <= MAX_STATES * STATE_COST),
+        (one for one in node.matchers if _test_of(one)[1] <= MAX_STATES),
         key=lambda one: (one.label, one.operator, one.value),
     )
     if not used:
         return Window(node.name, node.name, seconds)
     pairs = ",".join(f"{one.label}{one.operator}{quoted(one.value)}" for one in used)
-    of_name = [_matches(one)[0] for one in used if one.label == METRIC_NAME]
-    of_labels = [_matches(one)[0] for one in used if one.label != METRIC_NAME]
+    of_name = [_test_of(one)[0] for one in used if one.label == METRIC_NAME]
+    of_labels = [_test_of(one)[0] for one in used if one.label != METRIC_NAME]
+    steps = Steps(MAX_WINDOW_STEPS)
 
     def matches(name: str, labels: Labels) -> bool:
         own = ((METRIC_NAME, name),)
-        return all(test(own) for test in of_name) and all(test(labels) for test in of_labels)
+        try:
+            return all(test(own, steps) for test in of_name) and all(
+                test(labels, steps) for test in of_labels
+            )
+        except RegexError:
+            return True
 
     return Window(f"{node.name}{{{pairs}}}", node.name, seconds, matches)
 
 
 def series_of(node: Selector) -> SeriesFunction:
     """Return the function that finds a selector's series, with their names."""
-    named = [_matches(one) for one in node.matchers if one.label == METRIC_NAME]
-    tested = [_matches(one) for one in node.matchers if one.label != METRIC_NAME]
+    named = [_test_of(one) for one in node.matchers if one.label == METRIC_NAME]
+    tested = [_test_of(one) for one in node.matchers if one.label != METRIC_NAME]
     tests = [test for test, _ in tested]
-    cost = SERIES_COST + sum(own for _, own in tested)
-    name_cost = SERIES_COST + sum(own for _, own in named)
-    matches: Callable[[Labels], bool] | None
+    counted = any(states for _, states in (*named, *tested))
+    matches: _Test | None
     match tests:
         case []:
             matches = None
@@ -103,32 +115,36 @@ def series_of(node: Selector) -> SeriesFunction:
             matches = only
         case _:
 
-            def matches(labels: Labels) -> bool:
-                return all(test(labels) for test in tests)
+            def matches(labels: Labels, steps: Steps | None) -> bool:
+                return all(test(labels, steps) for test in tests)
 
-    def name_matches(name: str) -> bool:
-        return all(test(((METRIC_NAME, name),)) for test, _ in named)
+    def name_matches(name: str, steps: Steps | None = None) -> bool:
+        return all(test(((METRIC_NAME, name),), steps) for test, _ in named)
 
     if node.name:
         fixed = (node.name,) if name_matches(node.name) else ()
 
-    def find(run: EvaluationRun) -> NamedSeries:
-        found = run.selected.get(id(node))
-        if found is not None:
-            run.spend(len(found) * SERIES_COST)
-            return found
+    def search(run: EvaluationRun, steps: Steps | None) -> NamedSeries:
         store = run.store
         names: Iterable[str]
         if node.name:
             names = fixed
         else:
             known = sorted(store.names())
-            run.spend(len(known) * name_cost)
-            names = filter(name_matches, known)
+            run.spend(len(known) * SERIES_COST)
+            names = (name for name in known if name_matches(name, steps))
         found = []
         for name in names:
-            run.spend(store.count(name) * cost)
-            found += [(name, series) for series in store.series(name, matches)]
+            run.spend(store.count(name) * SERIES_COST)
+            found += [(name, series) for series in store.series(name, matches, steps)]
+        return found
+
+    def find(run: EvaluationRun) -> NamedSeries:
+        found = run.selected.get(id(node))
+        if found is not None:
+            run.spend(len(found) * SERIES_COST)
+            return found
+        found = run.searched(lambda steps: search(run, steps)) if counted else search(run, None)
         run.selected[id(node)] = found
         return found
 

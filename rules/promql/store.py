@@ -26,6 +26,8 @@ from iowarden.rules.promql.history import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from iowarden.rules.promql.automaton import Steps
+
 Labels = runs.Labels
 """Label pairs sorted by name; never with `__name__`."""
 
@@ -534,12 +536,17 @@ class SeriesStore:
         """Return the names of all metrics that have a series."""
         return set(self._tables)
 
-    def series(self, name: str, matches: Callable[[Labels], bool] | None = None) -> list[Series]:
+    def series(
+        self,
+        name: str,
+        matches: Callable[[Labels, Steps | None], bool] | None = None,
+        steps: Steps | None = None,
+    ) -> list[Series]:
         """Return a metric's matching series, the ended ones included."""
         table = self._tables.get(name, {})
         if matches is None:
             return list(table.values())
-        return [series for labels, series in table.items() if matches(labels)]
+        return [series for labels, series in table.items() if matches(labels, steps)]
 
     def count(self, name: str) -> int:
         """Return how many series a metric has, the ended ones included."""

@@ -506,6 +506,38 @@ def test_a_label_that_is_taken_apart_is_counted() -> None:
         compile_expression(text).evaluate(store, 0.0)
 
 
+STATES = "(a?x?){20}z"
+"""An automaton whose states all remain possible at each character."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'x{{device=~"{STATES}"}}',
+        f'{{__name__=~"x|{STATES}", device!~"{STATES}"}}',
+        f'label_replace(x, "y", "$1", "device", "({STATES})")',
+    ],
+    ids=["of a label", "of any metric", "label_replace"],
+)
+def test_a_regular_expression_costs_its_states_at_each_character(text: str) -> None:
+    """Not once for each value: names of 30 characters took 30 times what was counted."""
+    for length, enough in ((2, True), (30, False)):
+        store = recorded({("x", (("device", "x" * length + str(n)),)): [1.0] for n in range(3)})
+        budget = Budget(25_000)
+        with contextlib.nullcontext() if enough else pytest.raises(TooExpensiveError):
+            compile_expression(text).evaluate(store, 0.0, budget=budget)
+        assert (budget.left >= 0) is enough
+
+
+def test_which_series_have_a_history_is_decided_in_a_bounded_time() -> None:
+    """Once a regular expression took a tenth of a second, further series have one as well."""
+    (window,) = compile_expression(f'rate(x{{device=~"{STATES}"}}[1h])').windows
+    names = ["x" * 30 + str(n) for n in range(100)]
+    found = [window.selects("x", (("device", name),)) for name in names]
+    assert not any(found[:5])
+    assert all(found[-5:])
+
+
 def test_what_some_evaluations_cost_is_bounded_together() -> None:
     """The second may cost what the first left over, an error costs as well."""
     store = recorded({("x", (("device", f"sd{n}"),)): [1.0] for n in range(20)})
