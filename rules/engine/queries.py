@@ -9,7 +9,7 @@ from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.engine.sample_hub import REQUESTED_SECONDS
 from iowarden.rules.promql.ast import Selector
-from iowarden.rules.promql.errors import EvaluationError, PromqlError
+from iowarden.rules.promql.errors import EvaluationError, PromqlError, TooExpensiveError
 from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.selectors import selects
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.store import Window
 
 MAX_QUERIES = 1000
+QUERY_COST, COPY_COST = 200, 40
+"""For a query of a template at all, and for each series that is copied for it, in units of cost."""
 
 
 class Queries:
@@ -39,6 +41,9 @@ class Queries:
         self._newest: dict[str, dict[str | None, list[Sample]]] = {}
         """By selector and label 'device' the newest samples of the hub."""
         self._newest_of = 0
+        self._copied, self._copied_names = SeriesStore(), set[str]()
+        """The last samples of metrics that no rule reads."""
+        self._copied_of = 0, 0.0
 
     def query(self, text: str, now: float, budget: Budget | None = None) -> list[evaluator.Sample]:
         """Return the current value of an expression; used by templates and evidence.
@@ -51,18 +56,38 @@ class Queries:
                 self._compiled.clear()
             expression = self._compiled[text] = compile_expression(text)
         self._check_history(expression)
-        hub = self._hub
-        store = hub.store
-        if not all(map(hub.wants, expression.names)):
-            # No rule reads all of it, so the store does not have it: the last samples are enough.
-            store = SeriesStore()
-            for name in expression.names:
-                if hub.wants(name):
-                    store.share(hub.store, name)
-                else:
-                    store.append_many(now, hub.last(name))
+        if budget is not None:
+            budget.left -= QUERY_COST
+        store = self._store_of(expression, now, budget)
+        if budget is not None and budget.left < 0:
+            raise TooExpensiveError("too expensive: its queries together; query less")
         results = expression.evaluate(store, now, budget=budget)
         return results if isinstance(results, list) else []
+
+    def _store_of(self, expression: Expression, now: float, budget: Budget | None) -> SeriesStore:
+        """Return the store with what an expression reads.
+
+        Where no rule reads a metric, the store of the rules does not have it: the last samples are
+        enough, copied once for all alerts.
+        """
+        hub = self._hub
+        if all(map(hub.wants, expression.names)):
+            return hub.store
+        if self._copied_of != (hub.version, now):
+            self._copied, self._copied_names = SeriesStore(), set[str]()
+            self._copied_of = hub.version, now
+        store = SeriesStore()
+        for name in expression.names:
+            if hub.wants(name):
+                store.share(hub.store, name)
+                continue
+            if name not in self._copied_names:
+                self._copied_names.add(name)
+                self._copied.append_many(now, hub.last(name))
+                if budget is not None:
+                    budget.left -= COPY_COST * self._copied.count(name)
+            store.share(self._copied, name)
+        return store
 
     def query_all(
         self, text: str, alerts: Iterable[life.Alert], now: float, budget: Budget | None = None

@@ -400,7 +400,13 @@ class RuleEvaluator:
         steps = Steps(max(0, self._budget.left) // CHARACTER_COST)
         available = steps.left
         try:
-            return life.matched(rule, samples, query, steps=steps)
+            found = life.matched(rule, samples, query, steps=steps)
+            if self._budget.left < 0:
+                raise TooExpensiveError(
+                    "too expensive: the queries in the labels and annotations of its alerts;"
+                    " query less, or select fewer alerts"
+                )
+            return found
         except RegexError:
             raise TooExpensiveError(
                 "too expensive: the labels and annotations of a rule's alerts may have"

@@ -75,3 +75,16 @@ def test_a_rule_reads_the_alerts_of_the_rules_before_it() -> None:
     engine.hub.feed("x", [("x", (), 9.0)], START)
     engine.rules.evaluate(START)
     assert {each.name for each in engine.rules.alerts()} == {"A0", "A1", "A2", "A3", "Two"}
+
+
+def test_the_queries_of_all_alerts_of_a_rule_share_one_limit() -> None:
+    """A query that finds nothing takes time as well: a million of them blocked the loop for 7 s."""
+    summary = '{{ range query "x" }}{{ range query "nothing" }}{{ end }}{{ end }}'
+    text = f"{{alert: Slow, expr: 'x > 0', annotations: {{summary: '{summary}'}}}}"
+    rules = parse_rule_file(f"groups: [{{name: g, interval: 1s, rules: [{text}]}}]", "mine.yaml")
+    engine = Engine(rules, [], START)
+    for count, problem in ((10, None), (240, "the queries in the labels and annotations")):
+        engine.hub.feed("x", [("x", (("n", str(n)),), 1.0) for n in range(count)], START + count)
+        engine.rules.evaluate(START + count)
+        assert (problem or "") in engine.rules.problems.get("Slow", "")
+        assert (problem is None) is (not engine.rules.problems)
