@@ -15,7 +15,13 @@ from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import ServiceError, decoded, guarded, requested
 from iowarden.daemon.config.load import machine_name
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import load_files, load_rules, notes, read_text
+from iowarden.daemon.config.rule_files import (
+    estimates,
+    load_files,
+    load_rules,
+    notes,
+    read_text,
+)
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import listen
 from iowarden.daemon.control.documents import AlertLine, Status
@@ -69,6 +75,8 @@ def _check(arguments: argparse.Namespace) -> int:
         groups = load_rules(config)
     for note in notes(groups, config):
         sys.stdout.write(note + "\n")
+    for line in estimates(groups):
+        sys.stdout.write(line + "\n")
     rules = sum(len(group.rules) for group in groups)
     sys.stdout.write(
         f"{rules} rule{'s'[: rules != 1]} in {len(groups)} group{'s'[: len(groups) != 1]}\n"

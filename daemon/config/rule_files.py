@@ -17,6 +17,9 @@ from iowarden.daemon import metrics
 from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.engine import engine
 from iowarden.rules.events.event_table import parse_events_file
+from iowarden.rules.promql.history import max_samples
+from iowarden.rules.promql.store import MAX_SAMPLES
+from iowarden.rules.quantity import duration, size
 from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.rulefile.overrides import apply, replaced, severity
 from iowarden.rules.rulefile.renamed_names import renamed
@@ -45,6 +48,8 @@ EVENTS = "events.yaml"
 MAX_RULE_FILE_BYTES = 1024 * 1024
 """Parsed YAML needs a hundred times as much memory, and the unit is limited to 512 MB."""
 MAX_NOTES = 50
+LONG_RANGE_SECONDS, MAX_ESTIMATES = 3600.0, 10
+SAMPLE_BYTES = 16
 SHIPPED_INTERVALS_SECONDS: Mapping[str, float] = {
     **dict.fromkeys(("device", "memory", "writeback"), 1.0),
     **dict.fromkeys(("iowarden", "md", "queue"), 5.0),
@@ -219,6 +224,34 @@ def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES)
     return [*lines, f"and {more} more notes"] if more > 0 else lines
 
 
+def estimates(groups: Iterable[RuleGroup]) -> list[str]:
+    """Return for the user's longest ranges how much history each of their series may need.
+
+    Limits: ranges of at least an hour, `MAX_ESTIMATES` lines.
+    """
+    periods = {
+        family.name: max(1.0, source.period_seconds)
+        for source in registry.SOURCES
+        for family in source.families
+    }
+    most = {
+        f"{window.selector or 'all metrics'} for {duration(window.seconds)}": max_samples(
+            window.seconds, periods.get(window.name, 1.0)
+        )
+        for group in groups
+        if not group.is_shipped
+        for rule in group.rules
+        for window in rule.expression.windows
+        if window.seconds >= LONG_RANGE_SECONDS
+    }
+    largest = sorted(most.items(), key=lambda each: -each[1])[:MAX_ESTIMATES]
+    return [
+        f"history of {text}: at most {count:,} samples, {size(count * SAMPLE_BYTES)}, for each"
+        f" series (equal values in a row are one); all history: {MAX_SAMPLES:,}"
+        for text, count in largest
+    ]
+
+
 def catalog(settings: Config) -> Catalog:
     """Return the names of all series that rules can select."""
     families = (
@@ -247,7 +280,10 @@ def load_files(paths: Iterable[Path]) -> list[RuleGroup]:
 def read_text(path: Path) -> str:
     """Return the text of a file with rules, or tests of rules. Errors: RuleFileError."""
     if path.exists() and not path.is_file():  # reading a pipe could block for ever
-        raise RuleFileError((f"'{path}': expected a file, got something else; remove it",))
+        message = (
+            f"'{path}': expected a file, got something else; name a file, or move this elsewhere"
+        )
+        raise RuleFileError((message,))
     try:
         if (size_bytes := path.stat().st_size) > MAX_RULE_FILE_BYTES:
             message = (

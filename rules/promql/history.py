@@ -30,6 +30,18 @@ MAX_SEGMENTS = 32
 _SLACK = 1.125
 """Trimmed by an eighth: moving an array for each sample would cost more."""
 
+
+def max_samples(seconds: float, period_seconds: float = 1.0) -> int:
+    """Return how many samples a series has whose value differs at each look.
+
+    `seconds` is the history that is needed, `period_seconds` the time between two looks.
+    """
+    if seconds <= LONG_SECONDS:
+        return math.ceil(seconds / period_seconds)
+    older = (seconds - WHOLE_SECONDS) / max(period_seconds, THINNED_SECONDS)
+    return math.ceil(WHOLE_SECONDS / period_seconds + older)
+
+
 # Quiet NaNs with payloads of their own, as Prometheus marks the end of a series: arithmetic never
 # yields them, and an array of floats can hold them.
 _STALE_BYTES = struct.pack("<Q", 0x7FF8_0000_0057_A1E5)

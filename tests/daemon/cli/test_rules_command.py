@@ -78,6 +78,41 @@ def test_what_the_service_would_load_is_counted(
     assert capsys.readouterr().out == "2 rules in 1 group\n"
 
 
+def test_what_history_a_long_range_may_need_is_estimated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before a reload: a week of /proc each second is more than of what is read each five minutes.
+
+    A range below an hour needs little.
+    """
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "groups: [{name: g, rules: ["
+        "{alert: A, expr: 'delta(iowarden_vmstat_dirty_bytes[7d]) > 0'},"
+        "{alert: B, expr: 'changes(iowarden_backup_files[7d]) < 1'},"
+        "{alert: C, expr: 'rate(iowarden_uevents_total[5m]) > 1'}]}]"
+    )
+    assert main.main(["rules", "check", str(file)]) == 0
+    found = [line for line in capsys.readouterr().out.splitlines() if "history" in line]
+    assert ["iowarden_vmstat" in line or "iowarden_backup" in line for line in found] == [
+        True,
+        True,
+    ]
+    assert "41,180 samples, 643.4 KiB, for each series" in found[0]
+    assert "2,017 samples" in found[1]
+    assert "all history: 8,000,000" in found[0]
+
+
+def test_a_directory_is_no_rule_file_and_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever names the directory of all rules is not told to remove it."""
+    assert main.main(["rules", "check", str(tmp_path)]) == exit_status.CONFIG
+    told = capsys.readouterr()
+    assert "expected a file, got something else" in told.out + told.err
+    assert "remove" not in told.out + told.err
+
+
 ODD = """\
 groups:
   - name: odd
