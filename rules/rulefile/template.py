@@ -44,8 +44,7 @@ class Template:
     ) -> str:
         """Return the text for one alert; the work on it is taken from `steps`.
 
-        An error is written into the text, so that no alert is lost. Errors: RegexError when
-        `steps` do not suffice for what was written before it.
+        Errors: none; an error is written into the text, so that no alert is lost.
         """
         own, external = dict(labels), dict(external_labels or {})
         root = Struct(
@@ -61,12 +60,11 @@ class Template:
             return self.text
         write, slots = _compiled(self.text)
         variables: list[Value] = [root, own, external, external_url, value, *[None] * slots]
-        output = Output()
+        output, steps = Output(), steps or Steps(MAX_STEPS)
         try:
-            write(Scope(root, variables, query, steps or Steps(MAX_STEPS)), output)
+            write(Scope(root, variables, query, steps), output)
         except (RenderError, RegexError, RecursionError) as error:
-            if steps is not None:
-                steps.spend(output.written)
+            steps.left -= output.characters  # of a whole text its reader counts them
             return f"<error expanding template: {error}>"
         return str(output)
 

@@ -75,14 +75,14 @@ class Output:
             raise RenderError(f"more than {MAX_CHARACTERS} characters; range over less")
         self._parts.append(text)
 
-    @property
-    def written(self) -> int:
-        """The characters until now, and parts."""
-        return MAX_CHARACTERS - self._left
-
     def __str__(self) -> str:
         """Return the text."""
         return "".join(self._parts)
+
+    @property
+    def characters(self) -> int:
+        """Return how many characters and parts were written."""
+        return MAX_CHARACTERS - self._left
 
 
 _Evaluate = Callable[[Scope], Value]

@@ -50,6 +50,17 @@ def test_a_rule_cannot_render_gigabytes() -> None:
         assert (problem is None) is (not engine.rules.problems)
 
 
+def test_texts_that_are_too_long_cost_what_was_written_of_them() -> None:
+    """Each ends at 100,000 characters with an error: hundreds of them took 2 s."""
+    summary = '{{ range query "x" }}{{ $labels }}{{ end }}'
+    text = f"{{alert: Long, expr: 'x > 0', annotations: {{summary: '{summary}'}}}}"
+    rules = parse_rule_file(f"groups: [{{name: g, interval: 1s, rules: [{text}]}}]", "mine.yaml")
+    engine = Engine(rules, [], START)
+    engine.hub.feed("x", [("x", (("n", f"{n:0250}"),), 1.0) for n in range(500)], START)
+    engine.rules.evaluate(START)
+    assert "shorten the templates" in engine.rules.problems["Long"]
+
+
 def test_the_regular_expressions_of_all_alerts_of_a_rule_share_one_limit() -> None:
     """Each is cheap enough for one alert; two hundred would block the loop for 13 s."""
     summary = '{{ reReplaceAll "(.*)(.*)(.*)(.*)(.*).{300}x" "" (printf "%400.0f" $value) }}'
