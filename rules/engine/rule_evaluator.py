@@ -251,6 +251,7 @@ class RuleEvaluator:
         for group in due:
             if group.is_shipped:
                 for rule in group.rules:
+                    self._budget = Budget()  # what one costs with many alerts is no other's fault
                     changes += self._evaluate_and_feed(rule, now)
                 group.ended(now)
         changes += self._evaluate_own([group for group in due if not group.is_shipped], now)

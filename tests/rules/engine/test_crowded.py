@@ -6,7 +6,7 @@ import pytest
 from support.many_rules import HOSTILE, START, Crowded
 
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.rulefile.rulefile import parse_rule_file
+from iowarden.rules.rulefile.rulefile import SHIPPED, parse_rule_file
 
 
 def late_seconds(machine: Crowded) -> float:
@@ -32,6 +32,24 @@ def test_no_rule_of_thousands_starves() -> None:
     assert "shorten the templates" in problems["Texts"]
     assert "shorten its ranges" in problems["Subquery"]
     assert late_seconds(machine) < 15.0
+
+
+@pytest.mark.system  # 1 s of CPU: the work that one rule may do
+def test_a_shipped_rule_pays_for_its_own_alerts_only() -> None:
+    """Nine hundred alerts that each query as many series leave the next rules their work."""
+    summary = """{{ with query "x" }}{{ . | first | value }}{{ end }}"""
+    text = f"""groups:
+- name: g
+  interval: 1s
+  rules:
+  - {{alert: Costly, expr: x > 0, annotations: {{summary: '{summary}'}}}}
+  - {{alert: Stall, expr: sum(x) > 0}}
+"""
+    engine = Engine(parse_rule_file(text, f"{SHIPPED}x.yaml"), [], START)
+    engine.hub.feed("x", [("x", (("n", str(n)),), 1.0) for n in range(900)], START)
+    engine.rules.evaluate(START)
+    assert "Stall" not in engine.rules.problems
+    assert "Stall" in {each.name for each in engine.rules.alerts()}
 
 
 def test_a_rule_cannot_render_gigabytes() -> None:
