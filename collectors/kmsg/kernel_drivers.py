@@ -10,6 +10,7 @@ of them have a row here, and why others have none.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -504,33 +505,39 @@ _PRINTERS = (
 )  # fmt: skip
 
 
-def _compiled() -> dict[str, tuple[tuple[tuple[re.Pattern[str], str], ...], re.Pattern[str]]]:
-    return {
-        lead: (
-            tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in room.rows),
-            re.compile(room.place, re.ASCII),
-        )
-        for room in _PRINTERS
-        for lead in room.leads.split(" ")
-    }
+_Compiled = tuple[tuple[re.Pattern[str], str], ...]
+_ROOMS = {lead: number for number, room in enumerate(_PRINTERS) for lead in room.leads.split(" ")}
+LEADS = frozenset(_ROOMS) | {"xvda", "xvdb", "xvdc", "xvdd", "xvde", "xvdf"}
+_OTHERS = {"ata": _ATA, "disk": _SCSI, "block": _BLOCK}
 
 
-_READY = _compiled()
-LEADS = frozenset(_READY) | {"xvda", "xvdb", "xvdc", "xvdd", "xvde", "xvdf"}
-_QUIET_READY = re.compile(_QUIET, re.ASCII)
-_OTHERS = {
-    "ata": tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in _ATA),
-    "disk": tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in _SCSI),
-    "block": tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in _BLOCK),
-}
+# Compiled for the first line of such a printer: a machine has few of them.
+@functools.cache
+def _ready(number: int) -> tuple[_Compiled, re.Pattern[str]]:
+    room = _PRINTERS[number]
+    return _rows(room.rows), re.compile(room.place, re.ASCII)
+
+
+@functools.cache
+def _other(printer: str) -> _Compiled:
+    return _rows(_OTHERS[printer])
+
+
+@functools.cache
+def _quiet() -> re.Pattern[str]:
+    return re.compile(_QUIET, re.ASCII)
+
+
+def _rows(rows: Rows) -> _Compiled:
+    return tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in rows)
 
 
 def read(lead: str, text: str) -> tuple[str, dict[str, str | None]] | None:
     """Return the kind of a line and the fields that locate it, by the first word of the line."""
-    ready = _READY.get("xen" if lead.startswith("xvd") else lead)
-    if ready is None:
+    number = _ROOMS.get("xen" if lead.startswith("xvd") else lead)
+    if number is None:
         return None
-    rows, place = ready
+    rows, place = _ready(number)
     kind = _first(rows, text)
     found = place.search(text) if kind else None
     return (kind, {} if found is None else found.groupdict()) if kind else None
@@ -538,7 +545,7 @@ def read(lead: str, text: str) -> tuple[str, dict[str, str | None]] | None:
 
 def is_quiet(text: str) -> bool:
     """Return whether the text indicates no fault of storage, whatever else it contains."""
-    return _QUIET_READY.search(text) is not None
+    return _quiet().search(text) is not None
 
 
 def why(printer: str, text: str) -> str:
@@ -546,7 +553,9 @@ def why(printer: str, text: str) -> str:
 
     `printer` is the first word of the line, or 'ata', 'disk', 'block'.
     """
-    rows = _READY[printer][0] if printer in _READY else _OTHERS.get(printer, ())
+    if printer not in _ROOMS and printer not in _OTHERS:
+        return ""
+    rows = _ready(_ROOMS[printer])[0] if printer in _ROOMS else _other(printer)
     for pattern, kind in rows:
         if pattern.search(text) is not None:
             if kind:
@@ -558,10 +567,10 @@ def why(printer: str, text: str) -> str:
 
 def kind_of(printer: str, text: str) -> str:
     """Return the kind of a line whose device is known: of 'ata', a SCSI 'disk' or 'block'."""
-    return _first(_OTHERS[printer], text)
+    return _first(_other(printer), text)
 
 
-def _first(rows: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
+def _first(rows: _Compiled, text: str) -> str:
     for pattern, kind in rows:
         if pattern.search(text) is not None:
             return kind

@@ -6,6 +6,7 @@ its versions. The first matching row decides.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -530,14 +531,10 @@ _RARE = (
     ),
 )
 """For any first word."""
-_SHAPES = {
-    lead: (*((re.compile(pattern, re.ASCII), kind) for pattern, kind in rows), *_RARE)
-    for leads, rows in _ROWS.items()
-    for lead in leads.split(" ")
-}
+_GROUPS = {lead: leads for leads in _ROWS for lead in leads.split(" ")}
 _STRONGER = frozenset({"hba_dead", "hba_reset", "hba_abort", "hba_link_down"})
 """Kinds that take precedence over a row for words of a fault in general."""
-LEADS = frozenset(_SHAPES) | kernel_drivers.LEADS
+LEADS = frozenset(_GROUPS) | kernel_drivers.LEADS
 _DISK_NAMES = ("sd", "hd", "vd", "nvme", "dm-", "md", "mmc", "xvd")
 _PORT = re.compile(r"port=(\d{1,5})|[Pp]ort #?(\d{1,5})", re.ASCII)
 _UNIT = re.compile(r"(unit|subunit|slot|encl\w*)=(\d{1,5})", re.ASCII)
@@ -570,12 +567,19 @@ _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
 def shape(text: str) -> KindAndFields | None:
     """Return the kind and the fields of a one-line message; None: not about storage."""
     lead = LEAD.match(text)
-    for pattern, kind in _RARE if lead is None else _SHAPES.get(lead[0], _RARE):
+    for pattern, kind in _shapes(_GROUPS.get(lead[0], "") if lead else ""):
         if (found := pattern.match(text)) is not None:
             weighed = _weighed(text, lead) if kind == "hba_error" else kind
             return _located(_with_fields(weighed, found.groupdict()), text)
     said = None if lead is None else kernel_drivers.read(lead[0], text)
     return None if said is None else _located(_with_fields(*said), text)
+
+
+# Compiled for the first line with such a word: a machine has few of them.
+@functools.cache
+def _shapes(leads: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    rows = _ROWS.get(leads, ())
+    return (*((re.compile(pattern, re.ASCII), kind) for pattern, kind in rows), *_RARE)
 
 
 def _located(found: KindAndFields | None, text: str) -> KindAndFields | None:
