@@ -1,0 +1,47 @@
+"""The table that `make bench` prints: what was measured before issue O, what is measured now."""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def head() -> None:
+    """Print the names of the columns."""
+    row("what", "now", "budget", "before")
+
+
+def row(what: str, now: str, budget: str = "", before: str = "") -> None:
+    """Print a line of the table; `before`: what it was before the engine was incremental."""
+    print(f"{what:<62} {before:>8} {now:>20}   {budget}".rstrip(), flush=True)
+
+
+def cpu_milliseconds(work: Callable[[], object], count: int) -> float:
+    """Return the median processor time of a call, garbage collection included."""
+    times = []
+    for _ in range(count):
+        began = time.process_time_ns()
+        work()
+        times.append((time.process_time_ns() - began) / 1e6)
+    return statistics.median(times)
+
+
+def private_megabytes(pid: int | str = "self") -> float:
+    """Return RssAnon of a process."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def free_port() -> int:
+    """Return a port nobody listens to now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
