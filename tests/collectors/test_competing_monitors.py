@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.recordings import write_tree
+from support.memory import write_tree
 
 from iowarden.collectors.competing_monitors import (
     PROGRAMS,

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.loops import loops
-from support.memory import Content, Memory
-from support.recordings import write_tree
+from support.memory import Content, Memory, write_tree
 from support.tiers import examples
 
 from iowarden.collectors.machine import MAX_BYTES, Machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support.recordings import write_tree
+from support.memory import write_tree
 
 from iowarden.collectors.block.block_devices import Device, Md, Topology
 from iowarden.collectors.block.block_devices import topology as block_topology

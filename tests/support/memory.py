@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from iowarden.collectors.machine import translated
@@ -187,3 +188,15 @@ class Memory(RecordedMachine):
 def as_bytes(content: Content) -> bytes | None:
     """Return what a file holds; None: it is a directory."""
     return os.fsencode(content) if isinstance(content, str) else content
+
+
+def write_tree(directory: Path, files: Mapping[str, str | bytes | None]) -> None:
+    """Write files below a directory: absolute paths and contents; None makes a directory."""
+    directory.mkdir(exist_ok=True)
+    for name, content in files.items():
+        path = Path(str(directory) + name)
+        if content is None:
+            path.mkdir(parents=True, exist_ok=True)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(as_bytes(content))

@@ -41,18 +41,6 @@ def cases_of_corpus(found: Sequence[object]) -> Sequence[object]:
     return found or [pytest.param(None, marks=needs_corpus, id="corpus")]
 
 
-def write_tree(directory: Path, files: Mapping[str, str | bytes | None]) -> None:
-    """Write files below a directory: absolute paths and contents; None makes a directory."""
-    directory.mkdir(exist_ok=True)
-    for name, content in files.items():
-        path = Path(str(directory) + name)
-        if content is None:
-            path.mkdir(parents=True, exist_ok=True)
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(as_bytes(content))
-
-
 def fixture(name: str) -> str:
     """Return the archive of a recorded machine."""
     return str(FIXTURES / f"{name}.tar.xz")

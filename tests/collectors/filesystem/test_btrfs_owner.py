@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import btrfs_text
-from support.recordings import write_tree
+from support.memory import write_tree
 
 from iowarden.collectors.filesystem.btrfs_owner import (
     BtrfsChunk,

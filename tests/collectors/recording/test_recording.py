@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.idle import idle_frames
+from support.memory import write_tree
 from support.recorder import FrameRecorder, main, record
 from support.recordings import (
     FIXTURES,
@@ -19,7 +20,6 @@ from support.recordings import (
     stall_from_corpus,
     write_frame,
     write_recording,
-    write_tree,
 )
 from support.sources import SOURCES
 

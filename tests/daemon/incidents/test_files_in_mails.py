@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from support import images
 from support.images import SECTOR, Imaged
 from support.live import parsed
-from support.recordings import write_tree
+from support.memory import write_tree
 from support.smtp import DEADLINE_SECONDS, smtp_server
 
 from iowarden.collectors.block.uevents import Uevent, UeventBatch

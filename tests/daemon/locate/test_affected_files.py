@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import images
 from support.images import SECTOR, Imaged
-from support.recordings import write_tree
+from support.memory import write_tree
 
 from iowarden.collectors.event import StorageEvent
 from iowarden.daemon.locate import affected_files

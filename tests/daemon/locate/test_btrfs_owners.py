@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import btrfs_text, images
 from support.images import Imaged
-from support.recordings import write_tree
+from support.memory import write_tree
 
 from iowarden.collectors.filesystem.btrfs_owner import BtrfsChunk, Stripe
 from iowarden.daemon.locate.locate import locate

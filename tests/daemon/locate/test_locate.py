@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import images
 from support.images import SECTOR, Imaged
-from support.recordings import write_tree
+from support.memory import write_tree
 
 from iowarden.daemon.locate.locate import LocateError, locate
 from iowarden.rules.topology import file_location

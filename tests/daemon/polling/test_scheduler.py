@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import write_tree
+from support.memory import write_tree
 
 from iowarden.collectors import registry
 from iowarden.collectors.machine import Machine

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from support.memory import write_tree
 from support.probe import DEADLINE_SECONDS, Probe
-from support.recordings import write_tree
 
 from iowarden.collectors.machine import Machine, probe_path
 from iowarden.collectors.smart import smart_series, smartctl_exporter, smartctl_runner

@@ -10,8 +10,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from support.memory import write_tree
 from support.program import COMMAND
-from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS
 
 from iowarden.collectors.block.uevents import Uevent, UeventBatch

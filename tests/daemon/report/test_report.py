@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.recordings import fixture, write_tree
+from support.memory import write_tree
+from support.recordings import fixture
 
 from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon.cli.main import main

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import write_tree
+from support.memory import write_tree
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Outcome, Reading

@@ -8,7 +8,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import write_tree
+from support.memory import write_tree
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Outcome, Reading
