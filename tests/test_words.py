@@ -182,7 +182,6 @@ PHRASES: dict[str, str] = {
     "could not read its source disk": "the disk that a rebuild copies from",
     "connected in an invalid way": "how something is connected, not how a drive is reached",
     "connected in an unsupported way": "how something is connected, not how a drive is reached",
-    "growth of RssAnon": "memory of a process over many hours, printed by the benchmark",
 }
 """Texts in which a word is right, and why. A blank stands for any white space."""
 

@@ -1,4 +1,4 @@
-"""The table that `make bench` prints: what was measured before issue O, what is measured now."""
+"""The table that `make bench` prints; "before": before the rule engine was incremental."""
 
 from __future__ import annotations
 
