@@ -201,7 +201,7 @@ def bench_delivery() -> None:
     """Measure from the frame that confirms a condition to the mail at a real SMTP server."""
     for name, severity, budget in (
         ("hung-disk", "critical", "<= 2"),
-        ("write-stall", "warning, urgent", "<= 2"),
+        ("write-stall", "warning, 60 s of grouping", "<= 62"),
     ):
         directory = Path(tempfile.mkdtemp(prefix="iowarden-bench-"))
         (directory / "recorded").mkdir()
