@@ -399,7 +399,7 @@ class SeriesStore:
             if not samples:
                 return
             own = self._writers[writer] = _Writer()
-        if samples is own.samples and self._append_again(own, timestamp):
+        if samples is own.samples and self._append_repeated(own, timestamp):
             return
         own.samples, own.timestamp_seconds = samples, timestamp
         if len(own.live) == len(samples) and self._append_same(own, timestamp, samples):
@@ -413,7 +413,7 @@ class SeriesStore:
         self.append_many(timestamp, samples, own)
         own.live = [self._tables[name][labels] for name, labels, _ in samples]
 
-    def _append_again(self, writer: _Writer, timestamp: float) -> bool:
+    def _append_repeated(self, writer: _Writer, timestamp: float) -> bool:
         """Store what a writer wrote last once more, at another time.
 
         Returns False, with some of it stored, where that needs more than the new time.

@@ -75,7 +75,7 @@ def bench_growth(turns: int) -> None:
     """Measure what private memory a long run adds."""
     found = measured("--growth-from", str(turns // 5), "--seconds", str(turns - turns // 5))
     row(
-        f"1 disk: growth of RssAnon, turns {turns // 5:,} to {turns:,}, MB",
+        f"1 disk: increase of RssAnon, turns {turns // 5:,} to {turns:,}, MB",
         f"{found['growth']:+.2f}",
         "<= 0.3 to 500,000",
     )

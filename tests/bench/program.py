@@ -120,7 +120,9 @@ class Peers:
             row("    node_exporter, CPU s an hour", f"{peer:.1f}", "", "44")
             row("    node_exporter: RssAnon, MB", f"{found['node_megabytes']:.1f}")
         row("  1 disk: RssAnon, MB", f"{found['megabytes']:.1f}", "<= 40", "47")
-        row("  1 disk: growth of RssAnon, MB an hour", f"{found['growth'] / hours:+.2f}", "<= 0.5")
+        row(
+            "  1 disk: increase of RssAnon, MB an hour", f"{found['growth'] / hours:+.2f}", "<= 0.5"
+        )
 
 
 def _peers() -> None:
