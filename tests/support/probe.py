@@ -173,6 +173,7 @@ class Probe:
         idle_seconds: float = DEADLINE_SECONDS,
     ) -> None:
         words = [str(self.runtime), str(self.root), kind, str(stream.fileno()), str(idle_seconds)]
+        said = self.text().count("ready\n")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _SCRIPT, *words],
@@ -182,7 +183,6 @@ class Probe:
                 pass_fds=[stream.fileno()],
                 env={**os.environ, **environment},
             )
-        said = self.text().count("ready\n")
         self.until(lambda: self.text().count("ready\n") > said, "its start")
 
     def connect(self, *, greet: bool = True) -> Talk:
