@@ -46,8 +46,9 @@ HANG = Incident("hung-disk", 35, 140, 120, 54, ("[WARNING]", "[CRITICAL]", "[OK]
 
 
 def subjects(received: list[Received]) -> list[tuple[str, str]]:
-    """Return severity and thread of each mail."""
+    """Return severity and thread of each mail, as they were sent: two connections deliver them."""
     mails = [email.message_from_bytes(each.data, policy=email.policy.default) for each in received]
+    mails.sort(key=lambda mail: int(str(mail["Message-ID"]).partition("@")[0].rpartition(".")[2]))
     threads = [str(mail["References"] or mail["Message-ID"]).split()[0] for mail in mails]
     return [
         (str(mail["Subject"]).split()[0], thread)
