@@ -399,7 +399,7 @@ class SeriesStore:
             if not samples:
                 return
             own = self._writers[writer] = _Writer()
-        if samples is own.samples and self._append_repeated(own, timestamp):
+        if samples and samples is own.samples and self._append_repeated(own, timestamp):
             return
         own.samples, own.timestamp_seconds = samples, timestamp
         if len(own.live) == len(samples) and self._append_same(own, timestamp, samples):
