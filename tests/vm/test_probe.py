@@ -117,15 +117,37 @@ def stuck(scripts: Watched) -> Iterator[Stuck]:
     vm.run(f"echo 1 > /sys/block/{device}/device/queue_depth")
     vm.throttle("sick", total=1)
     reader = vm.start(f"dd if=/dev/{device} of=/dev/null iflag=direct bs=4k count=64")
-    wait_for(lambda: "D" in vm.run("ps -C dd -o stat= || :"), "a hung reader", 60)
-    # A program needs seconds to start here: one that is killed before its request hangs nowhere.
-    # Later than this, it would be stuck after the last mail of the hang, which is to name it.
-    asked = ask(vm, *(smartctl(name, 20) for name in (device, *healthy(vm), device)))
-    (pid,) = [each["pid"] for each in ask(vm)["hello"]["stuck"]]
-    yield Stuck(scripts, device, pid, asked["answers"])
-    vm.throttle("sick")
-    reader.wait(120)
-    vm.unplug("sick")
+    try:
+        wait_for(lambda: "D" in vm.run("ps -C dd -o stat= || :"), "a hung reader", 60)
+        pid, answers = _ask_until_stuck(vm, device)
+        yield Stuck(scripts, device, pid, answers)
+    finally:
+        # What hangs would be another disk's alert in the modules that follow.
+        vm.throttle("sick")
+        reader.wait(120)
+        vm.unplug("sick")
+
+
+def _ask_until_stuck(vm: VM, device: str) -> tuple[int, list[dict[str, Any]]]:
+    """Ask about three disks until the program that looks at `device` hangs; return its answers.
+
+    A program needs seconds to start here, and one that is killed before its request hangs nowhere;
+    or the watchdog itself has asked meanwhile, whose deadline is later. Late, it would be stuck
+    after the last mail of the hang, which is to name it: the first deadline is short.
+    """
+    names = (device, *healthy(vm), device)
+    asked: list[list[dict[str, Any]]] = []
+    hung: list[int] = []
+
+    def stuck() -> bool:
+        deadline_seconds = 60 if asked else 20
+        asked.append(ask(vm, *(smartctl(name, deadline_seconds) for name in names))["answers"])
+        hung[:] = (each["pid"] for each in ask(vm)["hello"]["stuck"])
+        return bool(hung) and asked[-1][0]["outcome"] == "stuck"
+
+    wait_for(stuck, f"'smartctl' to hang on {device}", 180)
+    (pid,) = hung
+    return pid, asked[-1]
 
 
 def ask(vm: VM, *requests: dict[str, Any]) -> dict[str, Any]:
