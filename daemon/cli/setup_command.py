@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import re
 import shutil
@@ -137,9 +138,14 @@ def _run(arguments: argparse.Namespace, written: list[str]) -> int:
     saved = config_file.replace(file, text.encode())
     written += [f"'{file.path}'"] if saved else []
     print(f"'{file.path}': {'saved' if saved else 'nothing to change'}", flush=True)
-    status = _put_in_use(problems, path) if saved or password is not None or secrets else 0
+    new = saved or password is not None or bool(secrets)
+    status = _put_in_use(problems, path) if new or problems else 0
     settings = _mail_settings(text, path)
-    if not arguments.no_test_mail:
+    if settings is None:
+        sys.stderr.write(f"no test mail; '{path}' stays as saved\n")
+    elif arguments.no_test_mail:
+        status = max(status, _read_secrets(settings, path))
+    else:
         status = max(status, _test_mail(settings, path), _test_notify(settings, path))
     if not arguments.no_check:
         _check(path)
@@ -255,14 +261,37 @@ def _put_in_use(problems: tuple[str, ...], path: str) -> int:
     return 0 if good else exit_status.FAILED
 
 
-def _mail_settings(text: str, path: str) -> Config:
+def _mail_settings(text: str, path: str) -> Config | None:
     """Return the settings of a test mail, also if another part of the file is not valid."""
+    wanted = ("host", "mail", "notify")
+    only = {key: value for key, value in yaml_edit.values(text).items() if key in wanted}
+    for each in (text, yaml.safe_dump(only)):
+        with contextlib.suppress(ConfigError):
+            return parse_config(each, path, machine_name())
+    return None
+
+
+def _read_secrets(settings: Config, path: str) -> int:
+    """Read what the configuration names as the service's user, if no test message does."""
+    user = service_user.service_user()
+    second = settings.mail.fallback
+    mail = (settings.mail, *(() if second is None else (second,)))
+    as_root = any(each.password_credential for each in mail)  # which systemd reads
+
+    def read() -> int:
+        with_receiver_secrets(settings if as_root else with_password(settings, path), path)
+        return 0
+
     try:
-        return parse_config(text, path, machine_name())
-    except ConfigError:
-        wanted = ("host", "mail", "notify")
-        only = {key: value for key, value in yaml_edit.values(text).items() if key in wanted}
-        return parse_config(yaml.safe_dump(only), path, machine_name())
+        if as_root:
+            with_password(settings, path)
+        failed = service_user.run(read, user)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        failed = exit_status.CONFIG
+    if failed:
+        sys.stderr.write(f"'{path}' stays as saved; the service cannot use it\n")
+    return exit_status.FAILED if failed else 0
 
 
 def _test_mail(settings: Config, path: str) -> int:

@@ -70,6 +70,11 @@ def server_and_port(text: str) -> tuple[str, int | None]:
 
     Errors: AnswerError.
     """
+    if "@" in text or "//" in text:  # the text may hold a password
+        raise AnswerError(
+            "mail.server: expected HOST or HOST:PORT, got a URL or a log-in; user and password are"
+            " answers of their own"
+        )
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -99,9 +99,43 @@ def test_comments_and_unknown_keys_stay(path: Path, capsys: pytest.CaptureFixtur
     assert path.read_text().startswith("# ours\nfuture_key: 1 # of the next version\nmail:\n")
 
 
+@pytest.mark.parametrize("section", ["", "mail:\n  future_key: 1\n"])
+def test_a_file_that_the_service_refuses_is_never_reported_as_set_up(
+    path: Path, capsys: pytest.CaptureFixture[str], section: str
+) -> None:
+    """Also the second time, when nothing is to be changed, and without a test mail."""
+    path.write_text(f"future_key: 1\n{section}")
+    options = ("--mail-to", "a@b.example", "--smtp-server", "m", "--no-test-mail")
+    assert [run_setup(path, *options) for _ in range(2)] == [1, 1]
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [f"'{path}': saved", f"'{path}': nothing to change"]
+    assert told.err.count("does not load the configuration until this is corrected") == 2
+    assert told.err.count(":3: mail.future_key: unknown key") == (2 if section else 0)
+    assert told.err.count(f"no test mail; '{path}' stays as saved") == (2 if section else 0)
+
+
+def test_a_secret_that_the_service_cannot_read_fails_without_a_test_mail(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise a script sets up a service that does not start."""
+    options = ("--mail-to", "a@b.example", "--smtp-server", "m", "--no-test-mail")
+    account = ("--smtp-user", "u", "--smtp-password-file", str(path.with_name("password")))
+    assert run_setup(path, *options, *account) == 1
+    assert "password_file" in (told := capsys.readouterr().err)
+    assert f"'{path}' stays as saved; the service cannot use it" in told
+    path.with_name("password").write_text("s3cret\n")
+    path.with_name("password").chmod(0o600)
+    assert run_setup(path, *options, *account) == 0
+    hook = ("--notify", "slack", "--notify-url-file", str(path.with_name("slack.url")))
+    assert run_setup(path, "--no-test-mail", *hook) == 1
+    assert "slack.url" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
+        (("--smtp-server", "https://m/"), "mail.server: expected HOST or HOST:PORT, got a URL"),
+        (("--smtp-server", "u:s3cret@m"), "mail.server: expected HOST or HOST:PORT, got a URL"),
         (("--mail-to", "a b@"), "mail.to: expected mail addresses, got 'b@'"),
         (("--smtp-server", "a_b!"), "mail.server: expected a host name or IP address"),
         (("--smtp-tls", "ssl"), "mail.tls: expected one of auto, none, starttls"),
@@ -116,7 +150,8 @@ def test_an_answer_that_is_not_valid_changes_nothing(
     """The configuration is parsed before it is written: the service never sees this one."""
     path.write_text("host: db1\n")
     assert run_setup(path, *options) == 78
-    assert problem in capsys.readouterr().err
+    assert problem in (told := capsys.readouterr().err)
+    assert "s3cret" not in told
     assert path.read_text() == "host: db1\n"
 
 
