@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.expression_labels import LabelInference
 
 from iowarden.daemon.metric_labels import LABELS
+from iowarden.rules.alerting import alerts
 from iowarden.rules.promql import parser
 from iowarden.rules.rulefile.rulefile import Rule, parse_rule_file
 from iowarden.rules.rulefile.unmatched_selectors import selectors
 
 FOLDER = Path(__file__).parents[1] / "packaging/prometheus"
 RULES = FOLDER / "iowarden-central.rules.yaml"
+SHIPPED = Path(__file__).parents[1] / "rules"
+NAMES_NO_OBJECT = {"cause", "failure", "fstype", "severity"}
+"""Labels of an alert that may be another one when it gets worse."""
 OF_PROMETHEUS = {"up", "prometheus_rule_evaluation_failures_total"}
 each_promtool = pytest.mark.parametrize(
     "program", ["promtool", pytest.param("promtool-3", marks=pytest.mark.system)]
@@ -58,6 +63,37 @@ def test_an_alert_of_a_host_is_never_inhibited_because_the_host_is_down() -> Non
     targets = [text for rule in file["inhibit_rules"] for text in rule["target_matchers"]]
     assert not any("IowardenAlert" in text for text in targets)
     assert all({"instance", "job"} <= {*rule["equal"]} for rule in file["inhibit_rules"])
+
+
+def severities_and_labels() -> dict[str, tuple[set[str], set[str]]]:
+    """Return of each shipped alert its severities, and the labels that name its object."""
+    declared = {name: frozenset(one.strip("[]") for one in own) for name, own in LABELS.items()}
+    declared = {name: own | {"instance", "job"} for name, own in declared.items()}
+    labels, found = LabelInference({**declared, "up": frozenset({"instance", "job"})}), {}
+    for path in sorted(SHIPPED.glob("*.yaml")):
+        for rule in (
+            one for group in parse_rule_file(path.read_text(), path.name) for one in group.rules
+        ):
+            own = labels.of(parser.parse(rule.expression.text))
+            if isinstance(rule, Rule):
+                before = found.setdefault(rule.alert, (set(), set()))
+                before[0].update(text.text for name, text in rule.labels if name == "severity")
+                before[1].update(own - alerts._NOT_IDENTITY - NAMES_NO_OBJECT)
+            else:
+                labels.declare(rule.record, own)
+    return found
+
+
+def test_a_critical_alert_inhibits_the_same_alert_of_the_same_object_only() -> None:
+    """A critical sensor of one controller is no reason to be silent about that of another one."""
+    file = yaml.safe_load((FOLDER / "alertmanager.yaml").read_text())
+    (rule,) = [one for one in file["inhibit_rules"] if "severity" in one["source_matchers"][0]]
+    both = [
+        own for given, own in severities_and_labels().values() if given >= {"critical", "warning"}
+    ]
+    assert {"sensor", "directory", "device", "disk", "object"} <= set().union(*both)
+    assert set().union(*both) <= {*rule["equal"]}
+    assert {"alert", "object"} <= {*rule["equal"]}
 
 
 def test_the_central_rules_read_metrics_that_exist() -> None:
