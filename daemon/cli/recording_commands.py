@@ -22,9 +22,10 @@ from iowarden.collectors.recording.recording import Recording, count_frames
 from iowarden.daemon.cli import check_command, command
 from iowarden.daemon.cli.service_client import guarded
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.config.load import load_config
+from iowarden.daemon.config.load import load_config, machine_name, read_config
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_files, load_rules
+from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import roles
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.installation import VERSION
@@ -143,7 +144,11 @@ def _report(arguments: argparse.Namespace) -> int:
         return _failed(problem, exit_status.CONFIG)
     if os.path.lexists(path):
         return _failed(f"'{path}': expected a new file, got one that exists", exit_status.FAILED)
-    config = command.settings(arguments)
+    try:
+        config = command.settings(arguments)
+    except ConfigError as error:  # may be what is to be reported
+        sys.stderr.write(f"{error}\nthe report is made with the default values of all settings\n")
+        config = parse_config("", path, machine_name())
     with tempfile.TemporaryDirectory(prefix="iowarden-report-") as directory:
         recording = arguments.recording
         if recording is None:
@@ -174,10 +179,10 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _text_of(path: str) -> str:
-    """Return the text of the configuration; '' if there is none."""
+    """Return the text of the configuration; '' if there is none that can be read."""
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
+        return read_config(path)
+    except ConfigError:
         return ""
 
 

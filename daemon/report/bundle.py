@@ -55,8 +55,11 @@ def write(
     `hosts` and `users` are names that are in none of the places where names are looked for.
     Errors: ReportError, RecordingError.
     """
-    settings = _settings(configuration)
+    configured = _parsed(configuration)
+    settings = _without_secrets(configured)
     found = Sensitive(hosts)
+    for secret in _secrets(configured):  # 'check' may cite one that is not valid
+        found.secret(secret)
     for user in users:
         found.user(user)
     _take_settings(found, settings)
@@ -156,12 +159,24 @@ def _designators(content: bytes, pseudonyms: Pseudonyms) -> bytes:
     return bytes(made)
 
 
-def _settings(text: str) -> object:
-    """Return the configuration without comments and secrets; None if it cannot be read."""
+def _parsed(text: str) -> object:
+    """Return the configuration without comments; None if it cannot be read."""
     try:
-        return _without_secrets(yaml.safe_load(text))
+        return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):
         return None
+
+
+def _secrets(node: object, key: str = "") -> Iterator[str]:
+    """Give the values that may be secrets; the name of a credential is none."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from _secrets(value, str(name))
+    elif isinstance(node, list):
+        for value in node:
+            yield from _secrets(value, key)
+    elif _SECRET_KEYS.search(key) and not key.endswith("_credential") and node is not None:
+        yield str(node)
 
 
 def _without_secrets(node: object, key: str = "") -> object:

@@ -155,6 +155,13 @@ class Sensitive:
         """Take a user's name."""
         self._take(name, WordKind.USER)
 
+    def secret(self, value: str) -> None:
+        """Take a value of the configuration that may be a secret; a path or URL by its parts."""
+        if "/" in value:
+            self.free_text(value)
+        else:
+            self._take(value, WordKind.IDENTIFIER)
+
     def path(self, path: str) -> None:
         """Take the names in a path."""
         if path.startswith(_SYSTEM) or _CONTROLLER.fullmatch(path):

@@ -368,6 +368,29 @@ def test_the_command_writes_one_of_a_recording(
     assert main(["report", str(tmp_path / "r.zip")]) == 78
 
 
+def test_a_configuration_that_is_refused_can_be_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Often it is what the report is about; the check in it cites what is not valid."""
+    path, config = tmp_path / "r.tar.xz", tmp_path / "iowarden.yaml"
+    config.write_text(
+        f"host: {HOST}\nprobe: maybe\nmail: {{server: {RELAY}, to: {PERSON}@{RELAY}, user: u,"
+        f" password_file: {PASSWORD}}}\n"
+    )
+    words = ["report", str(path), "--recording", fixture("idle"), "--config", str(config)]
+    assert main(words) == 0
+    assert "mail.password_file = " in capsys.readouterr().err
+    found = members(path)
+    check = found["iowarden-report/check.json"].decode()
+    assert "mail.password_file = " in check
+    everything = b"".join(found.values()).decode("utf-8", "replace")
+    assert [word for word in (HOST, RELAY, PERSON, PASSWORD) if word in everything] == []
+    assert "iowarden-report/iowarden.yaml" in found
+    config.write_bytes(b"host: \xff\n")
+    assert main([*words[:1], str(tmp_path / "s.tar.xz"), *words[2:]]) == 0
+    assert "iowarden-report/iowarden.yaml" not in members(tmp_path / "s.tar.xz")
+
+
 class Impatient(io.StringIO):
     """Standard error, read by a person who presses Ctrl-C once the recording has ended."""
 
