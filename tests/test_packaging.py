@@ -365,6 +365,47 @@ def test_the_package_has_the_version_of_the_program() -> None:
     assert first.split()[:2] == ["iowarden", f"({setup['metadata']['version']})"]
 
 
+def test_the_news_of_the_package_are_those_of_its_versions() -> None:
+    """apt-listchanges shows them at the upgrade to the version that they are of."""
+    entry = re.compile(r"^iowarden \(([^)]+)\) unstable; urgency=\w+$", re.MULTILINE)
+    news, log = ((DEBIAN / name).read_text() for name in ("NEWS", "changelog"))
+    assert {*entry.findall(news)} <= {*entry.findall(log)} != set()
+    assert not re.search(r"^ *\*", news, re.MULTILINE)
+    dates = re.compile(r"^ -- The iowarden authors <\S+>  (.+)$", re.MULTILINE)
+    assert len(dates.findall(news)) == len(entry.findall(news))
+
+
+def test_the_package_is_not_installed_over_make_install(tmp_path: Path) -> None:
+    """The old modules and the old service would go on; dpkg shows what to do instead."""
+    script = (DEBIAN / "iowarden.preinst").read_text()
+    script = script.replace("/usr/lib/iowarden", str(tmp_path)).replace("/run", str(tmp_path))
+    path = tmp_path / "preinst"
+    path.write_text(script)
+    assert run("sh", path, "install").returncode == 0
+    (tmp_path / "pyvenv.cfg").touch()
+    done = run("sh", path, "install")
+    assert done.returncode == 1
+    assert "first run: sudo make uninstall" in done.stderr
+    assert run("sh", path, "upgrade", "0.1.0").returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="both ask for root first")
+@pytest.mark.parametrize("script", ["install", "uninstall"])
+def test_make_install_leaves_an_installed_package_alone(tmp_path: Path, script: str) -> None:
+    """It would replace the package's files, or delete them, and dpkg would not know."""
+    query = tmp_path / "dpkg-query"
+    query.write_text("#!/bin/sh\nprintf installed\n")
+    query.chmod(0o755)
+    copy = tmp_path / "packaging" / script
+    copy.parent.mkdir()
+    shutil.copy(TOP / "packaging" / script, copy)
+    # A wrong script would remove the installation of this machine.
+    copy.write_text(re.sub(r"(?m)^( *)(rm -rf|\[ ! -d /run)", r"\1exit 9; \2", copy.read_text()))
+    done = run(copy, PATH=f"{tmp_path}:{os.environ['PATH']}", DESTDIR="", PURGE="")
+    assert done.returncode == 1
+    assert "sudo apt remove iowarden" in done.stderr
+
+
 def test_the_package_depends_on_what_it_imports_and_does_not_contain() -> None:
     """Each with a lower bound that is not below that of setup.cfg."""
     control = (DEBIAN / "control").read_text()
