@@ -124,7 +124,7 @@ def _current(engine: Engine) -> bool:
     )
 
 
-def examine(
+def examine(  # noqa: PLR0913 - all but four are named where it is called
     settings: Config,
     groups: Sequence[RuleGroup],
     clock: SystemClock,
@@ -134,10 +134,12 @@ def examine(
     observation_seconds: float = MIN_OBSERVATION_SECONDS,
     step: Callable[[str], None] = lambda _: None,
     probe: Probe | None = None,
+    query: running_service.Query | None = None,
 ) -> CheckReport:
     """Return the report on this machine, or on the end of a recording.
 
-    `probe` reads the watched directories. Errors: RecordingError.
+    `probe` reads the watched directories; `query` queries the service in place of its '/metrics'.
+    Errors: RecordingError.
     """
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     made = pollers.make(settings.smart, clock)
@@ -165,8 +167,8 @@ def examine(
         unit = running_service.unit(root())
         found += (
             running_service.findings(settings.listen[0], fired, unit)
-            if settings.web_config is None
-            else running_service.of_unit(unit)
+            if query is None
+            else running_service.of_socket(fired, unit, query)
         )
         found += findings.of_exporters(exporters.find_exporters(), settings)
         step(f"checking '{settings.state_directory}'")

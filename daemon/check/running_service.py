@@ -10,10 +10,11 @@ import enum
 import http.client
 import re
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import AbsentError, ReadError
+from iowarden.collectors.model import AbsentError, ReadError, UserInputError
 from iowarden.daemon.check.report import Finding, Level
 from iowarden.daemon.clock import local_zone
 from iowarden.rules.quantity import duration
@@ -105,22 +106,40 @@ _NOT_RUNNING = {
 }
 
 
-def of_unit(installed: Unit) -> list[Finding]:
-    """Return what the unit's state shows of a service whose metrics need TLS or a login."""
-    if installed is Unit.ACTIVE:
+QUERY = (
+    '{__name__=~"iowarden_(rules|alerts|incidents_unresolved|disk_not_monitored|state_unwritten_seconds'
+    "|notifications_(total|waiting|last_delivered_age_seconds)|collector_age_seconds"
+    '|config_last_reload_.*)"}'
+)
+"""All metrics that are read here, for a service whose '/metrics' requires TLS or a login."""
+Query = Callable[[str], _Metrics]
+"""Evaluates an expression by the control socket. Errors: UserInputError."""
+
+
+def of_socket(
+    known: set[tuple[tuple[str, str], ...]], installed: Unit, query: Query
+) -> list[Finding]:
+    """Return the findings of a service that is queried by its control socket, as `findings`."""
+    if installed is Unit.INACTIVE:
+        level, text = _NOT_RUNNING[installed]
+        return [Finding(level, "service", "", text.format("its unit has no process"))]
+    try:
+        samples = query(QUERY)
+    except UserInputError as error:
+        if installed is Unit.ACTIVE:
+            text = f"is running; its alerts are not known here: {error}"
+            return [Finding(Level.UNKNOWN, "service", "", text)]
         text = (
-            "is running; its alerts are not read here, because 'web_config' requires TLS or a"
-            " login: 'iowarden status' shows them"
-        )
-        return [Finding(Level.OK, "service", "", text)]
-    if installed is Unit.ABSENT:
-        text = (
-            "its unit is not installed here; one that was started by hand is not queried, because"
-            " 'web_config' requires TLS or a login: 'iowarden status' shows it"
+            "its unit is not installed here, and one that was started by hand was not found:"
+            " --state-directory names it"
         )
         return [Finding(Level.INFO, "service", "", text)]
-    level, text = _NOT_RUNNING[installed]
-    return [Finding(level, "service", "", text.format("its unit has no process"))]
+    text = f"answers at its control socket; {_current_of(samples)}"
+    return [
+        *_of_samples(samples, known),
+        Finding(Level.OK, "service", "", text),
+        *_receivers(samples),
+    ]
 
 
 def findings(
@@ -136,7 +155,7 @@ def findings(
         answer = f"another program answers, HTTP status {status}" if status else text
         level, text = _NOT_RUNNING[installed]
         return [Finding(level, "service", "", text.format(f"{shown}: {answer}"))]
-    found = [*_service_alerts(samples, known), *_unresolved(samples), *_unreadable(samples)]
+    found = _of_samples(samples, known)
     status, text = _get(host, address[1], "/-/healthy")
     if status != 200:
         said = text.strip() or f"HTTP status {status}"
@@ -144,6 +163,10 @@ def findings(
     found.append(Finding(Level.OK, "service", "", f"answers at {shown}; {_current_of(samples)}"))
     found += _receivers(samples)
     return found
+
+
+def _of_samples(samples: _Metrics, known: set[tuple[tuple[str, str], ...]]) -> list[Finding]:
+    return [*_service_alerts(samples, known), *_unresolved(samples), *_unreadable(samples)]
 
 
 def _service_alerts(

@@ -12,7 +12,7 @@ from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon.check import check, guard, installation
 from iowarden.daemon.check.findings import mail_path
 from iowarden.daemon.check.report import WIDTH, CheckReport, Finding, Level
-from iowarden.daemon.cli import command
+from iowarden.daemon.cli import command, service_client
 from iowarden.daemon.config.load import (
     machine_name,
     read_config,
@@ -130,8 +130,11 @@ def report_of(arguments: argparse.Namespace) -> CheckReport:
             if client is not None:
                 client.begin()
                 probe = client.request
+            query = None
+            if settings.web_config is not None:
+                query = service_client.query_of(arguments.state_directory, settings.state_directory)
             report = check.examine(
-                settings, groups, clock, root, player=player, step=step, probe=probe
+                settings, groups, clock, root, player=player, step=step, probe=probe, query=query
             )
             if client is not None:
                 client.close(CLOSE_SECONDS)

@@ -6,6 +6,7 @@ not answer or its answer is an error, 130 after Ctrl-C.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
 import json
@@ -16,14 +17,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from iowarden.collectors.model import UserInputError
 from iowarden.daemon import json_codec
 from iowarden.daemon.control import control_socket, listen
+from iowarden.daemon.control.documents import Result
 from iowarden.daemon.control.roles import OPERATOR_GROUP, VIEWER_GROUP
 from iowarden.daemon.terminal import exit_status
 from iowarden.daemon.terminal.console import encode_all, print_error, print_json, show
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Generator
 
     from iowarden.daemon.terminal.console import Sections
@@ -88,6 +90,36 @@ def requested(arguments: argparse.Namespace, command: str, body: object = None) 
     """Send one command to the service; return its answer. Errors: ServiceError."""
     answer: dict[str, Any] = next(exchange(arguments, command, body))["answer"]
     return answer
+
+
+def query_of(
+    given: str | None, configured: str
+) -> Callable[[str], list[tuple[str, dict[str, str], float]]]:
+    """Return a function that evaluates an expression in the service: names, labels and values.
+
+    It is the service of a state directory that was given, the installed one, or one that runs in
+    the foreground with the configured state directory. Errors of the function: UserInputError.
+    """
+    directory = given
+    if given is None and not os.path.exists(listen.SOCKET):
+        directory = configured
+    where = argparse.Namespace(socket=None, state_directory=directory)
+
+    def query(expression: str) -> list[tuple[str, dict[str, str], float]]:
+        try:
+            result = decoded(Result, requested(where, "query", {"expression": expression}))
+        except ServiceError as error:
+            raise UserInputError(str(error)) from error
+        return [
+            (
+                sample.labels.get("__name__", ""),
+                {name: text for name, text in sample.labels.items() if name != "__name__"},
+                float(sample.value),
+            )
+            for sample in result.samples
+        ]
+
+    return query
 
 
 def show_answer(

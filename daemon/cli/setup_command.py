@@ -17,7 +17,7 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import UserInputError
 from iowarden.daemon.check import running_service
 from iowarden.daemon.check.report import WIDTH
-from iowarden.daemon.cli import check_command, command, mail_command
+from iowarden.daemon.cli import check_command, command, mail_command, service_client
 from iowarden.daemon.config.load import machine_name, with_password, with_receiver_secrets
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.receivers import ReceiverType
@@ -254,8 +254,11 @@ def _put_in_use(problems: tuple[str, ...], path: str) -> int:
         print(f"the installed service reads '{command.DEFAULT_CONFIG}', not this file")
         return 0
     settings = parse_config(Path(path).read_text(encoding="utf-8"), path, machine_name())
+    query = None
+    if settings.web_config is not None:  # '/metrics' requires TLS or a login
+        query = service_client.query_of(None, settings.state_directory)
     good, text = reload_service.reload(
-        settings.listen[0], lambda: running_service.processes(Machine())
+        settings.listen[0], lambda: running_service.processes(Machine()), query=query
     )
     print(text, flush=True)
     return 0 if good else exit_status.FAILED

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Machine
+from iowarden.collectors.model import UserInputError
 from iowarden.daemon.check import running_service
 from iowarden.daemon.check.running_service import Unit
 
@@ -34,17 +35,29 @@ def reload(
     processes: Callable[[], list[int]],
     clock: Callable[[], float] = time.time,
     wait: Callable[[float], None] = time.sleep,
+    query: running_service.Query | None = None,
 ) -> tuple[bool, str]:
     """Return whether the new configuration is in use or no service runs, and what happened.
 
-    `processes` are those of the service's unit.
+    `processes` are those of the service's unit; `query` queries it in place of its '/metrics'.
     """
+
+    def metric_values() -> dict[str, float]:
+        if query is None:
+            return running_service.metric_values(address, (_LOADED, _SUCCESSFUL))
+        try:
+            return {
+                name: value for name, _, value in query(f'{{__name__=~"{_LOADED}|{_SUCCESSFUL}"}}')
+            }
+        except UserInputError:  # it does not answer
+            return {}
+
     found = processes()
     if not found:
         if running_service.unit(Machine()) is Unit.ABSENT:
             return True, "the service is not installed: 'iowarden run' uses this configuration"
         return True, "the service is not running; start it: systemctl enable --now iowarden"
-    before = running_service.metric_values(address, (_LOADED, _SUCCESSFUL))
+    before = metric_values()
     try:
         for process in found:
             os.kill(process, signal.SIGHUP)
@@ -54,7 +67,7 @@ def reload(
         return False, "no permission to reload the service; as root: systemctl reload iowarden"
     end = clock() + WAIT_SECONDS
     while clock() < end:
-        values = running_service.metric_values(address, (_LOADED, _SUCCESSFUL))
+        values = metric_values()
         if values.get(_SUCCESSFUL) == 0 and before.get(_SUCCESSFUL) != 0:
             return False, _REFUSED
         if _LOADED in values and values[_LOADED] != before.get(_LOADED):

@@ -28,11 +28,12 @@ from iowarden.collectors import registry
 from iowarden.collectors.filesystem import backups
 from iowarden.collectors.filesystem.backups import DirectoryState, WatchedDirectory
 from iowarden.collectors.machine import Machine
-from iowarden.collectors.model import Outcome, ReadError, Reading
+from iowarden.collectors.model import Outcome, ReadError, Reading, UserInputError
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.check import check, findings, guard, running_service
 from iowarden.daemon.check.report import WIDTH, CheckReport, Finding, Level
-from iowarden.daemon.cli import command, main
+from iowarden.daemon.check.running_service import Unit
+from iowarden.daemon.cli import command, main, service_client
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import load
 from iowarden.daemon.config.parser import parse_config
@@ -510,7 +511,9 @@ def test_a_check_does_not_report_that_a_machine_has_no_kernel_log(tmp_path: Path
     )
 
 
-def test_what_the_running_service_reports_counts(tmp_path: Path) -> None:
+def test_what_the_running_service_reports_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A write stall needs minutes of data: the check reports the alert of the service."""
     feed = Feed(recorded("write-stall"), tmp_path / "feed")
     program = Played(tmp_path, feed)
@@ -541,6 +544,13 @@ def test_what_the_running_service_reports_counts(tmp_path: Path) -> None:
         )
         again = running_service.findings(("127.0.0.1", program.port), {labels})
         assert "WriteStall" not in {f.topic for f in again}
+        # With 'web_config' its metrics require TLS or a login, and the control socket has the same.
+        answer = json.loads(program.command("query", "--json", running_service.QUERY).stdout)
+        monkeypatch.setattr(service_client, "requested", lambda *_: answer)
+        query = service_client.query_of(str(program.state), "")
+        alike = running_service.of_socket(set(), Unit.ACTIVE, query)
+        assert {(f.level, f.topic) for f in alike} == {(f.level, f.topic) for f in found}
+        assert next(f for f in alike if f.topic == "WriteStall").text == stall.text
     finally:
         program.close()
 
@@ -587,12 +597,21 @@ def test_a_service_that_is_installed_and_does_not_run_is_critical(
     assert text.format(port) in report.findings[0].text
 
 
-def test_a_service_behind_tls_that_was_started_by_hand_is_not_said_to_be_down() -> None:
-    """Without a unit nothing shows whether it runs: its metrics need TLS or a login."""
-    (found,) = running_service.of_unit(running_service.Unit.ABSENT)
-    assert found.level is Level.INFO
-    assert "not running" not in found.text
-    assert "'iowarden status' shows it" in found.text
+def test_a_service_behind_tls_that_does_not_answer_is_not_said_to_be_healthy() -> None:
+    """Started by hand it may run elsewhere; of an active unit the alerts are not known."""
+
+    def refused(_: str) -> list[tuple[str, dict[str, str], float]]:
+        raise UserInputError("no access to iowarden: add you to group 'iowarden-viewer'")
+
+    expected = {
+        Unit.ABSENT: (Level.INFO, "--state-directory names it"),
+        Unit.INACTIVE: (Level.CRITICAL, "this machine is not monitored"),
+        Unit.ACTIVE: (Level.UNKNOWN, "its alerts are not known here: no access to iowarden"),
+    }
+    for installed, (level, text) in expected.items():
+        (found,) = running_service.of_socket(set(), installed, refused)
+        assert found.level is level
+        assert text in found.text
 
 
 def test_lines_are_as_long_as_the_terminal_is_wide() -> None:

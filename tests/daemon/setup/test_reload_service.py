@@ -9,6 +9,7 @@ import pytest
 from support.program import Feed, Program, recorded
 from support.smtp import free_port
 
+from iowarden.daemon.cli import service_client
 from iowarden.daemon.setup.reload_service import reload
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ def test_the_service_itself_confirms_or_refuses(tmp_path: Path) -> None:
         assert (done, "refused the configuration, the previous one stays" in text) == (False, True)
         program.config.write_text(good)  # the refusal before is not taken for one of this time
         assert reload(address, lambda: [number], wait=passes) == (True, "the service has loaded it")
+        # With 'web_config' the metrics require TLS or a login: the control socket answers.
+        query, closed = service_client.query_of(str(program.state), ""), ("127.0.0.1", free_port())
+        for word, expected in (("loud", False), ("notice", True)):
+            program.config.write_text(f"{good}log_level: {word}\n")
+            assert reload(closed, lambda: [number], wait=passes, query=query)[0] is expected
     finally:
         program.close()
 

@@ -20,9 +20,15 @@ import yaml
 from support.http_receiver import server
 from support.smtp import DEADLINE_SECONDS, Answers, free_port, smtp_server
 
-from iowarden.daemon.cli import main
+from iowarden.daemon.cli import command, main
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.setup import config_file, dialogue, local_mail, service_user
+from iowarden.daemon.setup import (
+    config_file,
+    dialogue,
+    local_mail,
+    reload_service,
+    service_user,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,6 +118,27 @@ def test_a_file_that_the_service_refuses_is_never_reported_as_set_up(
     assert told.err.count("does not load the configuration until this is corrected") == 2
     assert told.err.count(":3: mail.future_key: unknown key") == (2 if section else 0)
     assert told.err.count(f"no test mail; '{path}' stays as saved") == (2 if section else 0)
+
+
+def test_a_service_behind_tls_confirms_by_its_control_socket(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its metrics cannot be read without a login: setup waited 10 s and reported a failure."""
+    asked: list[bool] = []
+
+    def reloaded(*_: object, query: object) -> tuple[bool, str]:
+        asked.append(query is not None)
+        return True, "the service has loaded it"
+
+    monkeypatch.setattr(reload_service, "reload", reloaded)
+    monkeypatch.setattr(command, "DEFAULT_CONFIG", str(path))
+    web = path.with_name("web.yml")
+    for text in ("", f"web_config: {web}\n"):
+        path.write_text(text)
+        options = ("--mail-to", "a@b.example", "--smtp-server", "m", "--no-test-mail")
+        assert run_setup(path, *options) == 0
+        assert "the service has loaded it" in capsys.readouterr().out
+    assert asked == [False, True]
 
 
 def test_a_secret_that_the_service_cannot_read_fails_without_a_test_mail(
@@ -348,7 +375,7 @@ def test_the_password_is_read_as_the_service_reads_it(
 
 PROGRAM = """
 import sys
-from iowarden.daemon.cli import main
+from iowarden.daemon.cli import command, main
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.setup import config_file, local_mail, service_user
 config_file.GROUP, service_user.SERVICE_USER = sys.argv[1], "nobody-yet"
