@@ -138,8 +138,8 @@ def _run(arguments: argparse.Namespace, written: list[str]) -> int:
     saved = config_file.replace(file, text.encode())
     written += [f"'{file.path}'"] if saved else []
     print(f"'{file.path}': {'saved' if saved else 'nothing to change'}", flush=True)
-    new = saved or password is not None or bool(secrets)
-    status = _put_in_use(problems, path) if new or problems else 0
+    changed = saved or password is not None or bool(secrets)
+    status = _put_in_use(problems, path) if changed or problems else 0
     settings = _mail_settings(text, path)
     if settings is None:
         sys.stderr.write(f"no test mail; '{path}' stays as saved\n")
