@@ -144,6 +144,10 @@ def _report(arguments: argparse.Namespace) -> int:
         return _failed(problem, exit_status.CONFIG)
     if os.path.lexists(path):
         return _failed(f"'{path}': expected a new file, got one that exists", exit_status.FAILED)
+    directory = os.path.dirname(path) or "."
+    if not os.access(directory, os.W_OK | os.X_OK):  # before the recording, not after it
+        problem = f"'{path}': expected a writable directory '{directory}', got none; name another"
+        return _failed(problem, exit_status.FAILED)
     try:
         config = command.settings(arguments)
     except ConfigError as error:  # may be what is to be reported

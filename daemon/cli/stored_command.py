@@ -80,9 +80,11 @@ def _mail_list(arguments: argparse.Namespace) -> int:
 
 
 def _mail_show(arguments: argparse.Namespace) -> int:
+    unscheduled = "only after a change"
     try:
         found = decoded(StoredMailText, requested(arguments, "mail show", {"mail": arguments.mail}))
     except NotRunningError as error:
+        unscheduled = "when the service runs"
         try:
             found = stored_mails.shown(_stored(arguments, error), arguments.mail)
         except ValueError as problem:
@@ -93,7 +95,7 @@ def _mail_show(arguments: argparse.Namespace) -> int:
     for name, value in found.headers.items():
         print_line(f"{name}: {value}")
     if found.mail.place == stored_mails.OUTBOX:
-        print_line(f"Next attempt: {next_text(found.mail, time.time()) or 'only after a change'}")
+        print_line(f"Next attempt: {next_text(found.mail, time.time()) or unscheduled}")
         print_line(f"Waits because: {found.mail.error or 'not tried yet'}")
     for line in ("", *found.text.splitlines()):
         print_line(line)

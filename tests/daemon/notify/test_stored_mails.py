@@ -254,7 +254,9 @@ def test_without_the_service_the_files_are_read(
     assert out.index(name(0)) < out.index(name(1))
     assert "iowarden is not running" in err
     assert main(["mail", "show", name(0), "--state-directory", str(tmp_path)]) == 0
-    assert "WHAT HAPPENED" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "WHAT HAPPENED" in out
+    assert "Next attempt: when the service runs\n" in out
     assert (tmp_path / "state.db").read_bytes() == before
 
 

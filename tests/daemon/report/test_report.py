@@ -366,6 +366,8 @@ def test_the_command_writes_one_of_a_recording(
     assert main(words) == 1
     assert "expected a new file" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "r.zip")]) == 78
+    assert main(["report", str(tmp_path / "no/r.tar.xz")]) == 1  # without 30 s of recording
+    assert "expected a writable directory" in capsys.readouterr().err
 
 
 def test_a_configuration_that_is_refused_can_be_reported(
