@@ -22,6 +22,7 @@ from iowarden.daemon.config.load import machine_name, with_password, with_receiv
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.receivers import ReceiverType
 from iowarden.daemon.config.schema import Config, ConfigError
+from iowarden.daemon.control import roles
 from iowarden.daemon.setup import (
     answers,
     config_file,
@@ -147,6 +148,8 @@ def _run(arguments: argparse.Namespace, written: list[str]) -> int:
         status = max(status, _read_secrets(settings, path))
     else:
         status = max(status, _test_mail(settings, path), _test_notify(settings, path))
+    if file.content is None:  # the first time
+        print(roles.GRANTING, flush=True)
     if not arguments.no_check:
         _check(path)
     return status

@@ -105,6 +105,12 @@ def service_group_members(group: str = SERVICE_GROUP) -> tuple[str, ...]:
     return tuple(sorted(name for name in members if name != group))
 
 
+GRANTING = (
+    f"a user may query iowarden after: usermod -aG {VIEWER_GROUP} USER; also act (silence,"
+    f" acknowledge, self-tests, scans) after: usermod -aG {OPERATOR_GROUP} USER; effective after a"
+    " new login"
+)
+"""How to grant the roles."""
 MAX_MEMBERS = 5
 """Members that the text names."""
 

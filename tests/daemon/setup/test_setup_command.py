@@ -72,11 +72,17 @@ def test_a_mail_server_is_set_up_and_a_test_mail_arrives(
         assert run_setup(path, *options) == 0
         assert answers.next().recipients == ("a@b.example",)
         first = path.read_bytes()
-        assert f"'{path}': saved\n" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert f"'{path}': saved\n" in told
+        # Who may query and who may act are roles of their own, not the service's group.
+        assert "usermod -aG iowarden-viewer USER; also act" in told
+        assert "usermod -aG iowarden-operator USER" in told
         assert run_setup(path, *options) == 0
         assert answers.next().recipients == ("a@b.example",)
     assert path.read_bytes() == first
-    assert f"'{path}': nothing to change\n" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"'{path}': nothing to change\n" in told
+    assert "usermod" not in told
     settings = parse_config(first.decode(), str(path))
     assert (settings.mail.server, settings.mail.port) == ("127.0.0.1", port)
     assert len(settings.self_tests) == 1
