@@ -78,7 +78,8 @@ _MATCHED = re.compile(
 """An object in an expression."""
 _LABELS = re.compile(
     r"(?:LABEL|PARTLABEL|UUID|PARTUUID|ID)=[\"']?([^\s\"',]+)|"
-    r"(?:user(?:name)?|pass(?:word|wd)?|domain|credentials)=([^\s,]+)",
+    r"(?:user(?:name)?|pass(?:word|wd)?|domain|credentials|token|secret|api[_-]?key|access[_-]?key"
+    r"|signature)=([^\s,&\"'\\]+)",
     re.IGNORECASE,
 )
 _LABELLED = re.compile(

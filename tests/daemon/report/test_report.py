@@ -24,6 +24,7 @@ from iowarden.daemon.config.rule_files import load_shipped
 from iowarden.daemon.replay import replay
 from iowarden.daemon.report import bundle
 from iowarden.daemon.report.pseudonym import Pseudonyms, WordKind, formed
+from iowarden.daemon.report.sensitive import Sensitive
 
 SERIAL, SHORT, NUMERIC, SAS = "WD-WCC4E1234567", "S3Z9NB0K", "904711223344", "ZA1DKJT8"
 WWN, WWID, BINARY = "5 0014ee 2b3c4d5e6", "naa.50014ee2b3c4d5e6", "50014ee2b3c4d5e6"
@@ -368,6 +369,17 @@ def test_the_command_writes_one_of_a_recording(
     assert main(["report", str(tmp_path / "r.zip")]) == 78
     assert main(["report", str(tmp_path / "no/r.tar.xz")]) == 1  # without 30 s of recording
     assert "expected a writable directory" in capsys.readouterr().err
+
+
+def test_a_secret_in_a_url_is_not_in_a_report() -> None:
+    """Of a line that a program wrote to the kernel's log."""
+    found = Sensitive()
+    found.free_text(
+        "hook https://bot:s3cr3t@hooks.bank.example/T0AB/B1?token=abcd1234&api_key=efgh5678 failed"
+    )
+    assert {"abcd1234", "efgh5678"} <= found.words().keys()
+    shown = Pseudonyms(b"k", found.words()).text("https://bot:s3cr3t@hooks.bank.example/T0AB/B1")
+    assert [word for word in ("bot", "s3cr3t", "bank", "T0AB") if word in shown] == []
 
 
 def test_a_configuration_that_is_refused_can_be_reported(
