@@ -151,6 +151,8 @@ def _report(arguments: argparse.Namespace) -> int:
     try:
         config = command.settings(arguments)
     except ConfigError as error:  # may be what is to be reported
+        if not os.access(arguments.config or command.DEFAULT_CONFIG, os.R_OK):
+            raise  # the names in it would not be known
         sys.stderr.write(f"{error}\nthe report is made with the default values of all settings\n")
         config = parse_config("", path, machine_name())
     with tempfile.TemporaryDirectory(prefix="iowarden-report-") as directory:

@@ -403,6 +403,8 @@ def test_a_configuration_that_is_refused_can_be_reported(
     config.write_bytes(b"host: \xff\n")
     assert main([*words[:1], str(tmp_path / "s.tar.xz"), *words[2:]]) == 0
     assert "iowarden-report/iowarden.yaml" not in members(tmp_path / "s.tar.xz")
+    config.unlink()  # or misspelled, or not readable: then its names are not known
+    assert main([*words[:1], str(tmp_path / "t.tar.xz"), *words[2:]]) == 78
 
 
 class Impatient(io.StringIO):
