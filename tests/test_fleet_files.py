@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
+from support.alertmanager import Alertmanager
 from support.expression_labels import LabelInference
 
 from iowarden.daemon.metric_labels import LABELS
@@ -63,6 +65,48 @@ def test_an_alert_of_a_host_is_never_inhibited_because_the_host_is_down() -> Non
     targets = [text for rule in file["inhibit_rules"] for text in rule["target_matchers"]]
     assert not any("IowardenAlert" in text for text in targets)
     assert all({"instance", "job"} <= {*rule["equal"]} for rule in file["inhibit_rules"])
+
+
+ALERTS = {
+    # What an alert is of, and whether it is inhibited.
+    ("BackupOld", "critical", "directory=/a"): False,
+    ("BackupOld", "warning", "directory=/a"): True,
+    ("BackupOld", "warning", "directory=/b"): False,
+    ("WritebackNoProgress", "critical", "cause=device"): False,
+    ("WritebackNoProgress", "warning", "cause=other"): True,
+    ("IowardenDown", "critical", ""): False,
+    ("IowardenBlind", "warning", ""): True,
+}
+
+
+@pytest.mark.system
+def test_alertmanager_itself_inhibits_what_follows_and_nothing_else(tmp_path: Path) -> None:
+    """Its own engine, with the shipped rules; the same alerts of another host stay."""
+    made = Alertmanager(tmp_path)
+    path = tmp_path / "alertmanager.yml"
+    shipped = yaml.safe_load((FOLDER / "alertmanager.yaml").read_text())
+    own = yaml.safe_load(path.read_text())
+    path.write_text(json.dumps({**own, "inhibit_rules": shipped["inhibit_rules"]}))
+    made.start()
+    try:
+        labels = [
+            {"instance": "shelf:9748", "job": "iowarden", "severity": severity}
+            | ({"alertname": name} if not of else {"alertname": "IowardenAlert", "alert": name})
+            | dict([of.split("=")] if of else [])
+            for name, severity, of in ALERTS
+        ]
+        follows = [one for one in labels if one["severity"] == "warning"]
+        made.post([*labels, *({**one, "instance": "attic:9748"} for one in follows)])
+        found = {tuple(sorted(each["labels"].items())): each for each in made.active()}
+        assert len(found) == len(labels) + len(follows)
+        for one, inhibited in zip(labels, ALERTS.values(), strict=True):
+            status = found[tuple(sorted(one.items()))]["status"]
+            assert bool(status["inhibitedBy"]) is inhibited, one
+        for one in follows:
+            other = {**one, "instance": "attic:9748"}
+            assert not found[tuple(sorted(other.items()))]["status"]["inhibitedBy"], other
+    finally:
+        made.stop()
 
 
 def severities_and_labels() -> dict[str, tuple[set[str], set[str]]]:

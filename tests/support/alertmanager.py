@@ -15,7 +15,7 @@ import pytest
 from support.smtp import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 DEADLINE_SECONDS = 60.0
 _TOOLS = Path(__file__).parent.parent.parent / "build" / "tools"
@@ -92,6 +92,17 @@ class Alertmanager:
         try:
             connection.request("GET", path)
             return connection.getresponse().read()
+        finally:
+            connection.close()
+
+    def post(self, labels: Sequence[dict[str, str]]) -> None:
+        """Give it alerts."""
+        body = json.dumps([{"labels": each} for each in labels])
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
+        try:
+            kind = {"Content-Type": "application/json"}
+            connection.request("POST", "/api/v2/alerts", body, kind)
+            assert connection.getresponse().status == 200
         finally:
             connection.close()
 
