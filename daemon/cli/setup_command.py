@@ -324,8 +324,8 @@ def _test_mail(settings: Config, path: str) -> int:
         failed = exit_status.CONFIG
     if failed:
         sys.stderr.write(
-            f"the test mail was not sent; '{path}' stays as saved. Correct it by 'iowarden setup'"
-            " and test it by 'iowarden test-mail'\n"
+            f"the test mail was not sent to all recipients; '{path}' stays as saved. Correct it by"
+            " 'iowarden setup' and test it by 'iowarden test-mail'\n"
         )
         return exit_status.FAILED
     print("the server took the test mail; check that it arrives")

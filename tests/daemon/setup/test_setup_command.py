@@ -96,6 +96,7 @@ def test_a_failed_test_mail_keeps_the_file(path: Path, capsys: pytest.CaptureFix
     told = capsys.readouterr()
     assert status == 1
     assert "recipient a@b.example: 550 5.7.1 relay denied" in told.out
+    assert "not sent to all recipients" in told.err  # it may have reached others
     assert f"'{path}' stays as saved" in told.err
     assert yaml.safe_load(path.read_text())["mail"]["to"] == "a@b.example"
 
