@@ -29,6 +29,9 @@ class AlertInfo:
         """Start without any. `shown` returns an alert as readers of /metrics may see it."""
         self._shown = shown
         self._summaries: dict[tuple[Labels, str], tuple[AlertState, str]] = {}
+        self._seen: list[object] = []
+        self._samples: list[Sample] = []
+        """The last samples, and what they were made of."""
 
     def samples(
         self,
@@ -41,6 +44,15 @@ class AlertInfo:
         Labels: those of the alert there, without the state; the incident's identifier, empty below
         warning; the summary on one line, of at most MAX_SUMMARY_CHARACTERS.
         """
+        everything, told = list(alerts), list(incidents)
+        seen: list[object] = [*everything, *(each.members for each in told), targets]
+        if not life.same(seen, self._seen):
+            self._seen, self._samples = seen, self._made(everything, told, targets)
+        return self._samples
+
+    def _made(
+        self, alerts: list[Alert], incidents: list[Incident], targets: Mapping[str, Labels]
+    ) -> list[Sample]:
         active = [alert for alert in life.exported(alerts)[0] if alert.active]
         if not active:
             self._summaries.clear()

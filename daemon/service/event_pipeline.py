@@ -131,6 +131,9 @@ class EventPipeline:
         self._around = CauseContext()
         self._around_of: tuple[Dependents | None, CorrelationState, tuple[Controller, ...]]
         self._around_of = None, self.state, ()
+        self._alerts: tuple[CorrelationState | None, float, float, list[Alert]]
+        self._alerts = None, 0.0, 0.0, []
+        """The last alerts: of which state, for how long each fires, until when they are valid."""
         self._unnamed: tuple[StorageEvent, ...] = ()
         """Log lines without a device name, which wait for the lines that follow them."""
         self._unnamed_seconds = 0.0
@@ -290,7 +293,12 @@ class EventPipeline:
 
     def alerts(self, now: float, for_seconds: float = WINDOW_SECONDS) -> list[Alert]:
         """Return active events as alerts that fire for `for_seconds`."""
-        return event_alerts.alerts(self.state, self._table, now, for_seconds)
+        of, made_for, until, found = self._alerts
+        if of is not self.state or made_for != for_seconds or now >= until:
+            found = event_alerts.alerts(self.state, self._table, now, for_seconds)
+            until = event_alerts.unchanged_until(self.state, now, for_seconds)
+            self._alerts = self.state, for_seconds, until, found
+        return found
 
     def around(self, now: float) -> CauseContext:
         """Return the device stack: which devices depend on which, now or a moment ago."""

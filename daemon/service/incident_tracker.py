@@ -16,7 +16,7 @@ from iowarden.daemon import journal, metrics
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.storage.state_db import MAIL
 from iowarden.rules.advice import advice
-from iowarden.rules.alerting.alerts import AlertState, Transition
+from iowarden.rules.alerting.alerts import AlertState, Transition, same
 from iowarden.rules.incidents import incidents, members, model, recurring
 from iowarden.rules.incidents.model import (
     DueNotice,
@@ -88,6 +88,8 @@ class IncidentTracker:
     habits: recurring.Recurrences = field(default_factory=dict)
     _came_back: dict[str, str] = field(default_factory=dict)
     """Per incident, the reason of its next mail: a disk that returned."""
+    _told: list[tuple[model.IncidentMember, ...]] = field(default_factory=list)
+    """The members of unresolved incidents that the events among the alerts are from."""
 
     def step(self, now: float, unwatched_seconds: float, running_seconds: float) -> StepResult:
         """Evaluate the rules that are due, and apply the results.
@@ -99,7 +101,10 @@ class IncidentTracker:
             by_key = incidents.unwatched(self.incidents.by_key, now)
             self.incidents = replace(self.incidents, by_key=by_key)
         self.commands.expire_silences(now)
-        self.engine.rules.events = members.event_alerts(self.incidents.by_key.values())
+        told = [each.members for each in self.incidents.by_key.values() if each.unresolved]
+        if not same(told, self._told):
+            self._told = told
+            self.engine.rules.events = members.event_alerts(self.incidents.by_key.values())
         changes = self.engine.rules.evaluate(now)
         self.situation.courses.take(self.engine.hub.chunks(), now)
         around = self.events.around(now)

@@ -10,6 +10,7 @@ from iowarden.collectors.model import Outcome
 from iowarden.daemon.notify.state_receiver import PresentState
 from iowarden.daemon.views import public_answers
 from iowarden.rules.advice import facts, last_copies
+from iowarden.rules.alerting.alerts import same
 from iowarden.rules.events import hung
 from iowarden.rules.notice import Evidence
 from iowarden.rules.notices import measurements, report
@@ -48,6 +49,10 @@ class IncidentContext:
     courses: Courses = field(default_factory=Courses)
     _busy: tuple[Mapping[str, BlockIo] | None, list[str]] = field(default=(None, []))
     """The last reading of '/proc/diskstats', and the disks with requests in flight in it."""
+    _found: list[Alert] = field(default_factory=list)
+    _alerts_of: tuple[object, ...] = ()
+    _alerts: list[Alert] = field(default_factory=list)
+    """The last alerts, and what they were made of: mostly they are the same in the next second."""
 
     def config(self) -> Config:
         """Return the configuration in force."""
@@ -56,12 +61,14 @@ class IncidentContext:
     def alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules and of events."""
         happen = self.events.alerts(now, self.config().resolve_after_seconds)
-        own = last_copies.marked(
-            [*self.engine.rules.alerts(), *happen], self.engine.devices.places()
-        )
-        if any(each.name in hung.NAMES for each in own):
-            return hung.named(own, self.waiting(now))
-        return own
+        found, where = [*self.engine.rules.alerts(), *happen], self.engine.devices.places()
+        of = where, self.engine.waiting(now), self.config().show_programs
+        if of != self._alerts_of or not same(found, self._found):
+            self._alerts_of, self._found = of, found
+            self._alerts = last_copies.marked(found, where)
+            if any(each.name in hung.NAMES for each in found):
+                self._alerts = hung.named(self._alerts, self.waiting(now))
+        return self._alerts
 
     def scraped(self, alert: Alert) -> Alert:
         """Return an alert of the engine as those may see it who read /metrics."""

@@ -9,8 +9,9 @@ Units: all times are seconds of the program's clock.
 from __future__ import annotations
 
 import enum
+import operator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Labels  # noqa: TC001 - stored over restarts: read at run time
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.automaton import Steps
     from iowarden.rules.promql.evaluator import Sample
     from iowarden.rules.rulefile.rulefile import Rule
+
+T = TypeVar("T")
 
 RECENT_SECONDS = 7200.0
 """Window of `iowarden_alert_recent_firings`."""
@@ -58,8 +61,36 @@ MAX_SHOWN_LABELS = 3
 _SHOWN_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "severity"})
 
 
+class Remembered:
+    """What is computed once of an alert or member, which never changes: it is asked each second.
+
+    No field: neither compared nor stored, and a changed copy has none of it.
+    """
+
+    __slots__ = (
+        "known_fact",
+        "known_key",
+        "known_layer",
+        "known_meaning",
+        "known_severity",
+        "made_of",
+    )
+    known_key: tuple[Labels, str]
+    known_severity: Severity
+    known_meaning: Any  # a Meaning and a Layer of rules/faults.py
+    known_layer: Any
+    known_fact: object  # a Fact of rules/incidents/causes.py
+    made_of: object
+    """The alert that a member was made of."""
+
+    def remember(self, name: str, found: T) -> T:
+        """Keep what was computed under a name of these; return it."""
+        setattr(self, name, found)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(Remembered):
     """One instance of a rule: its labels are its identity."""
 
     name: str
@@ -92,7 +123,10 @@ class Alert:
     @property
     def key(self) -> tuple[Labels, str]:
         """Return its identity: two disks may have had the same name."""
-        return key(self.labels, self.subject, self.count)
+        try:
+            return self.known_key
+        except AttributeError:
+            return self.remember("known_key", key(self.labels, self.subject, self.count))
 
     def label(self, name: str) -> str:
         """Return a label's value, or ''."""
@@ -116,13 +150,22 @@ class Alert:
     @property
     def severity(self) -> Severity:
         """Return the severity of its label; one higher if its array makes it more urgent."""
-        own = severity(self.label("severity"))
-        return Severity(min(own + bool(self.annotation(RAISED)), Severity.CRITICAL))
+        try:
+            return self.known_severity
+        except AttributeError:
+            own = severity(self.label("severity"))
+            raised = Severity(min(own + bool(self.annotation(RAISED)), Severity.CRITICAL))
+            return self.remember("known_severity", raised)
 
     @property
     def active(self) -> bool:
         """Whether it is firing, or was when its data source became unreadable."""
         return self.state in (AlertState.FIRING, AlertState.UNKNOWN)
+
+
+def same(before: Sequence[object], after: Sequence[object]) -> bool:
+    """Whether two lists hold the very same objects: what was made of them is still true."""
+    return len(before) == len(after) and all(map(operator.is_, before, after))
 
 
 def key(labels: Labels, subject: str, count: int) -> tuple[Labels, str]:

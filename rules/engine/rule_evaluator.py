@@ -116,6 +116,9 @@ class RuleEvaluator:
         self._reads_alerts = self._alerts_changed = False
         self.events: Sequence[life.Alert] = ()
         """Storage events of unresolved incidents: published with the alerts of rules."""
+        self._samples_of: list[object] = []
+        """What `_alert_samples` were made of."""
+        self._alert_samples = self._of_alerts((), ())
 
     # --- loaded rules
 
@@ -513,10 +516,25 @@ class RuleEvaluator:
 
     def _publish(self, now: float) -> None:
         """Publish the series of alerts and rules."""
+        alerts = self.alerts()
+        everything = [*alerts, *self.events]
+        of = [*everything, self._hub.targets]
+        if not life.same(of, self._samples_of):
+            self._samples_of, self._alert_samples = of, self._of_alerts(alerts, everything)
+        self._hub.publish("alerts", ALERT_FAMILIES, self._alert_samples, now)
+        self._feed_alerts(now)
+        about_rules = (tuple(self._failures.items()), tuple(self.problems), self._delay_seconds)
+        if about_rules != self._about_rules:
+            self._about_rules, self._rule_samples = about_rules, self._samples()
+        self._hub.publish("rules", RULE_FAMILIES, self._rule_samples, now)
+
+    def _of_alerts(
+        self, alerts: Iterable[life.Alert], everything: Iterable[life.Alert]
+    ) -> list[Sample]:
+        """Return the samples of ALERT_FAMILIES, given the alerts of rules, and with the events."""
         recent: dict[Labels, float] = {}
         states: dict[Labels, None] = {}  # two disks that shared a name may have equal labels
-        alerts = self.alerts()
-        shown, dropped = life.exported([*alerts, *self.events])
+        shown, dropped = life.exported(everything)
         for alert in shown:
             own = life.with_state(life.identity(alert), alert.state)
             states[scrape_labels.without(own, self._hub.targets)] = None
@@ -527,12 +545,7 @@ class RuleEvaluator:
         samples: list[Sample] = [("iowarden_alerts", labels, 1.0) for labels in states]
         samples.append(("iowarden_alerts_dropped", (), float(dropped)))
         samples += [(RECENT, labels, count) for labels, count in recent.items()]
-        self._hub.publish("alerts", ALERT_FAMILIES, samples, now)
-        self._feed_alerts(now)
-        about_rules = (tuple(self._failures.items()), tuple(self.problems), self._delay_seconds)
-        if about_rules != self._about_rules:
-            self._about_rules, self._rule_samples = about_rules, self._samples()
-        self._hub.publish("rules", RULE_FAMILIES, self._rule_samples, now)
+        return samples
 
     def _samples(self) -> list[Sample]:
         """Return the samples of RULE_FAMILIES."""

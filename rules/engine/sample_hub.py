@@ -209,7 +209,8 @@ class SampleHub:
         changed afterwards.
         """
         before = self._published.get(name)
-        if before is not None and (self._equal.get(name) is samples or before == samples):
+        equal = before is samples or self._equal.get(name) is samples or before == samples
+        if before is not None and equal:
             self._equal[name], samples = samples, before  # nothing is done twice for equal samples
         self.feed(name, samples, now)
         if before is samples:

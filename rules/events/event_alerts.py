@@ -5,6 +5,7 @@ Units: seconds of the program's clock.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -80,6 +81,14 @@ def alerts(
         for h in state.groups
         if h.severity >= Severity.WARNING and fires(h)
     ]
+
+
+def unchanged_until(state: CorrelationState, now: float, for_seconds: float) -> float:
+    """Return until when `alerts` has the same result for this state: where one of its limits is."""
+    limits = {for_seconds, DAY_SECONDS, WINDOW_SECONDS}
+    ends = (h.received_seconds + limit for h in state.groups for limit in limits)
+    logged = (h.began_seconds + LOGGED_SECONDS for h in state.groups)
+    return min((at for at in (*ends, *logged) if at >= now), default=math.inf)
 
 
 def below_warning(state: CorrelationState, updates: Iterable[EventUpdate]) -> list[Transition]:

@@ -11,7 +11,7 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules import faults
@@ -131,6 +131,14 @@ class Fact:
 
 def meaning(alert: Alert) -> Meaning:
     """Return the meaning (fault and layer) of an alert."""
+    try:
+        found: Meaning = alert.known_meaning
+    except AttributeError:
+        return alert.remember("known_meaning", _meaning(alert))
+    return found
+
+
+def _meaning(alert: Alert) -> Meaning:
     condition, redundancy = alert.label("condition"), alert.annotation(REDUNDANCY)
     return faults.meaning(alert.name, condition, event=bool(alert.count), redundancy=redundancy)
 
@@ -143,6 +151,9 @@ def fact(
     A missing disk disappeared after it was last `seen`, as in CauseContext; a connection that is
     given up had failed before.
     """
+    known = getattr(alert, "known_fact", None)  # of an event: nothing of it depends on the time
+    if known is not None and known.silent is silent:
+        return cast("Fact", known)
     what, began = meaning(alert), alert.active_seconds
     if what.lasts and not alert.count and alert.absent_seconds is None:
         began = min(began, now - alert.value)
@@ -151,19 +162,30 @@ def fact(
         earliest = began - GIVEN_UP_SECONDS
     elif what.fault is Fault.GONE and not alert.count:
         earliest = min(began, (seen or {}).get(alert.subject, began))
-    return Fact(
+    found = Fact(
         alert.key,
         alert.subject,
         alert.object,
         alert.adapter,
         what,
-        max(what.layer, layer_of(alert.subject)) if alert.subject else what.layer,
+        _layer(alert),
         began,
         earliest,
         bool(alert.count),
         alert.state is AlertState.FIRING,
         silent,
     )
+    return alert.remember("known_fact", found) if alert.count else found
+
+
+def _layer(alert: Alert) -> Layer:
+    try:
+        found: Layer = alert.known_layer
+    except AttributeError:
+        own = meaning(alert).layer
+        found = max(own, layer_of(alert.subject)) if alert.subject else own
+        alert.remember("known_layer", found)
+    return found
 
 
 def explained(facts: Iterable[Fact], around: CauseContext) -> dict[Key, Fact]:

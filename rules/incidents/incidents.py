@@ -12,7 +12,8 @@ When a mail is due is in rules/incidents/due.py. Units: seconds of the program's
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import Alert, AlertState
@@ -25,6 +26,7 @@ from iowarden.rules.incidents.model import (
     Incident,
     IncidentChange,
     IncidentChangeKind,
+    IncidentMember,
     Incidents,
     InitialReport,
     NotificationPolicy,
@@ -115,7 +117,7 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
         ):
             after = _counted_as_mailed(after, by_key.get(key, ()), initial_report, now)
         acknowledgement = known.get(after.identifier)
-        if acknowledgement is not None:
+        if acknowledgement is not None and any(m.known_value is None for m in after.members):
             after = replace(after, members=tuple(map(with_known_value, after.members)))
         if acknowledgement is None:
             reason = due.reason(after, now, policy)
@@ -239,26 +241,37 @@ class _Book:
     def result(self) -> Incidents:
         keys = self.incidents.keys() | self.before.by_key.keys()
         changed = frozenset(
-            k
-            for k in keys
-            if _durable(self.incidents.get(k)) != _durable(self.before.by_key.get(k))
+            k for k in keys if _differs(self.before.by_key.get(k), self.incidents.get(k))
         )
         return Incidents(self.incidents, self.sequences, changed)
 
 
-def _durable(incident: Incident | None) -> Incident | None:
-    """Return an incident without what changes each second, which need not be persisted."""
-    if incident is None:
-        return None
-    if incident.awaits_all_clear:  # its quiet time restarts with the program, see `unwatched`
-        return replace(incident, active_seconds=0.0)
-    if not incident.firing:
-        return incident
-    members = tuple(
-        replace(m, summary="", advice="", unknown="", absent_seconds=None, value=0.0)
-        for m in incident.members
+_OF_INCIDENT = attrgetter(
+    *(each.name for each in fields(Incident) if each.name not in {"active_seconds", "members"})
+)
+_OF_MEMBER = attrgetter(
+    *(
+        each.name
+        for each in fields(IncidentMember)
+        if each.name not in {"summary", "advice", "unknown", "absent_seconds", "value"}
     )
-    return replace(incident, active_seconds=0.0, members=members)
+)
+
+
+def _differs(before: Incident | None, after: Incident | None) -> bool:
+    """Whether an incident is to be persisted: not for what changes each second while it fires."""
+    if before is after:
+        return False
+    if before is None or after is None or _OF_INCIDENT(before) != _OF_INCIDENT(after):
+        return True
+    own, others = before.members, after.members
+    if after.firing:
+        return len(own) != len(others) or any(
+            a is not b and _OF_MEMBER(a) != _OF_MEMBER(b) for a, b in zip(own, others, strict=True)
+        )
+    # While it awaits the all-clear its quiet time restarts with the program, see `unwatched`.
+    quiet = after.awaits_all_clear or before.active_seconds == after.active_seconds
+    return own != others or not quiet
 
 
 def _exceeds_ack(incident: Incident, acknowledgement: Acknowledgement, now: float) -> bool:

@@ -6,10 +6,10 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.rules import faults
-from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
+from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState, same
 from iowarden.rules.faults import NONE_LEFT, WINDOWED
 from iowarden.rules.incidents import causes
 from iowarden.rules.incidents.model import ESCALATE_WHEN_DOUBLED, URGENT, Incident, IncidentMember
@@ -63,7 +63,7 @@ def refreshed(
     if not holding:
         ends = [m.absent_seconds for m in active if m.count and m.absent_seconds is not None]
         last = max([incident.active_seconds, *ends])
-        return replace(incident, members=tuple(members), firing=False, active_seconds=last)
+        return _changed(incident, members, firing=False, active_seconds=last)
     begins = not incident.firing
     fresh = max((m.severity for m in active if not m.silenced), default=Severity.INFO)
     again = begins and incident.mails > 0
@@ -71,9 +71,9 @@ def refreshed(
     untold = incident.lost or not incident.ends
     came_back = again and (cleared or untold)
     soon = now - incident.active_seconds <= DAY_SECONDS
-    return replace(
+    return _changed(
         incident,
-        members=tuple(members),
+        members,
         firing=True,
         active_seconds=max(incident.active_seconds, _last(holding, now)),
         started_seconds=now if begins else incident.started_seconds,
@@ -86,6 +86,15 @@ def refreshed(
         unreadable=incident.unreadable and any(m.state is AlertState.UNKNOWN for m in active),
         detailed=incident.detailed and not begins,
     )
+
+
+def _changed(incident: Incident, members: list[IncidentMember], **values: Any) -> Incident:  # noqa: ANN401 - of its fields
+    """Return an incident with these members and values: the same one if it has them already."""
+    unchanged = same(incident.members, members)
+    if unchanged and all(getattr(incident, name) == value for name, value in values.items()):
+        return incident
+    own = incident.members if unchanged else tuple(members)
+    return replace(incident, members=own, **values)
 
 
 def event_alerts(incidents: Iterable[Incident]) -> list[Alert]:
@@ -184,11 +193,13 @@ def _member(
     now: float,
     observe: Callable[[Alert], tuple[Evidence, ...]],
 ) -> IncidentMember:
+    again = before is not None and before.cleared_seconds is not None
+    if before is not None and not again and getattr(before, "made_of", None) is alert:
+        return before
     unknown = alert.annotation("unknown")
     if alert.state is AlertState.UNKNOWN:
         unknown = alert.unknown_reason
     since = began(alert, now)
-    again = before is not None and before.cleared_seconds is not None
     if before is not None and not again:
         since, measured = before.since_seconds, before.evidence
     else:
@@ -197,7 +208,7 @@ def _member(
     redundancy = alert.annotation(REDUNDANCY) or known
     # That is news, whatever was reported before.
     exhausted = redundancy == NONE_LEFT and known not in {NONE_LEFT, None}
-    return IncidentMember(
+    member = IncidentMember(
         labels=alert.labels,
         name=alert.name,
         severity=alert.severity,
@@ -222,6 +233,8 @@ def _member(
         urgent=_urgency(alert, None if again else before),
         redundancy=redundancy,
     )
+    member.remember("made_of", alert)
+    return member
 
 
 def _urgency(alert: Alert, before: IncidentMember | None) -> str:
@@ -240,12 +253,14 @@ def with_known_value(member: IncidentMember) -> IncidentMember:
 
 def _with_silence(member: IncidentMember, now: float, quiet: Mapping[Key, str]) -> IncidentMember:
     """Return a member with its silence updated: once that ends, unreported alerts are news."""
-    silenced = member.key in quiet
+    silenced, usual = member.key in quiet, quiet.get(member.key, "")
+    if (silenced, usual) == (member.silenced, member.usual):
+        return member
     ends = member.silenced and not silenced
     return replace(
         member,
         silenced=silenced,
-        usual=quiet.get(member.key, ""),
+        usual=usual,
         unsilenced_seconds=now if ends else member.unsilenced_seconds,
         # No mail has reported yet that it is no longer usual.
         notified_seconds=None if ends and member.usual else member.notified_seconds,

@@ -46,7 +46,7 @@ class NotificationPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class IncidentMember:
+class IncidentMember(life.Remembered):
     """An alert in an incident: its worst state and its present one."""
 
     labels: Labels
@@ -93,15 +93,26 @@ class IncidentMember:
     @property
     def what(self) -> Meaning:
         """Return the meaning (fault and layer) of its alert."""
-        condition = next((text for name, text in self.labels if name == "condition"), "")
-        event = bool(self.count)
-        return faults.meaning(self.name, condition, event=event, redundancy=self.redundancy or "")
+        try:
+            found: Meaning = self.known_meaning
+        except AttributeError:
+            condition = next((text for name, text in self.labels if name == "condition"), "")
+            found = faults.meaning(
+                self.name, condition, event=bool(self.count), redundancy=self.redundancy or ""
+            )
+            self.remember("known_meaning", found)
+        return found
 
     @property
     def layer(self) -> Layer:
         """Return the layer of its object."""
-        own = self.what.layer
-        return max(own, causes.layer_of(self.subject)) if self.subject else own
+        try:
+            found: Layer = self.known_layer
+        except AttributeError:
+            own = self.what.layer
+            found = max(own, causes.layer_of(self.subject)) if self.subject else own
+            self.remember("known_layer", found)
+        return found
 
     @property
     def fact(self) -> tuple[str, Fault, str]:
@@ -137,7 +148,10 @@ class IncidentMember:
     @property
     def key(self) -> tuple[Labels, str]:
         """Return the key of its alert."""
-        return life.key(self.labels, self.subject, self.count)
+        try:
+            return self.known_key
+        except AttributeError:
+            return self.remember("known_key", life.key(self.labels, self.subject, self.count))
 
 
 @dataclass(frozen=True, slots=True)

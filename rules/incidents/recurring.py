@@ -58,6 +58,8 @@ class Occurrence:
         """Return it extended by what is active now, or was until lately."""
         worst = max(self.severity, severity)
         if began <= self.until_seconds:
+            if until <= self.until_seconds and worst is self.severity:
+                return self
             return replace(self, until_seconds=max(self.until_seconds, until), severity=worst)
         return Occurrence(self.began_seconds, began, until, self.total_seconds, worst)
 
@@ -92,15 +94,17 @@ def next_recurrences(
         habit = found.pop(key, Recurrence(()))
         last = habit.occurrences[-1:]
         if last and began - last[0].until_seconds <= NEAR_SECONDS:
-            times = (*habit.occurrences[:-1], last[0].going_on(began, until, alert.severity))
-            habit = replace(habit, occurrences=times)
+            after = last[0].going_on(began, until, alert.severity)
+            if after is not last[0]:
+                habit = replace(habit, occurrences=(*habit.occurrences[:-1], after))
         else:
             new = Occurrence(began, began, until, 0.0, alert.severity)
             times = tuple(
                 o for o in habit.occurrences if began - o.began_seconds < _RETENTION_SECONDS
             )
             habit = replace(habit, occurrences=(*times, new)[-MAX_OCCURRENCES:])
-        found[key] = habit if _like(habit, local) else replace(habit, notified=False)
+        told = not habit.notified or _like(habit, local)
+        found[key] = habit if told else replace(habit, notified=False)
     return dict(list(found.items())[-MAX_HABITS:])
 
 

@@ -264,3 +264,19 @@ def test_a_bad_range_of_a_scan_is_one_incident_and_its_kernel_lines_join_it() ->
     assert len({alert.subject for alert in happenings.alerts(START)}) == 1
     assert max(severities.values()) == severities["scan_bad_range"] == Severity.WARNING
     assert "scan_read_error" not in severities  # below a warning: evidence only
+
+
+def test_alerts_of_events_are_made_once_until_one_of_them_is_over() -> None:
+    """What incidents are made of compares by identity: an open one costs next to nothing."""
+    pipeline = started()
+    pipeline.restore(CorrelationState(), Cursors(), {})
+    pipeline.add(medium_error(1), START)
+    found = pipeline.alerts(START, 600.0)
+    assert [each.count for each in found] == [1]
+    assert pipeline.alerts(START + 300, 600.0)[0] is found[0]
+    pipeline.add(medium_error(2), START + 300)
+    found = pipeline.alerts(START + 300, 600.0)
+    assert [each.count for each in found] == [2]
+    assert pipeline.alerts(START + 900, 600.0) == found
+    assert pipeline.alerts(START + 901, 600.0) == []
+    assert pipeline.alerts(START + 901, 900.0) == found  # a reload has made that time longer

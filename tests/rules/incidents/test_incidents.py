@@ -167,6 +167,32 @@ def test_a_warning_waits_a_minute_for_others() -> None:
     assert host.run(HOUR, STALL) == []
 
 
+def test_an_incident_of_events_in_which_nothing_happens_stays_the_same_object() -> None:
+    """It may be open for a day: each second of it is neither made anew nor written."""
+    error = replace(alert("block_io_error", device="sda"), count=2, last_seconds=1.0)
+    host = FakeMachine()
+    host.run(90, error)
+    before = host.only()
+    host.run(MINUTE, error)
+    assert host.only() is before
+    assert host.state.changed == frozenset()
+    host.run(5, replace(error, count=3, last_seconds=host.now))
+    assert host.only().members[0].count == 3
+    assert host.state.changed == {"disk sda"}
+
+
+def test_a_lasting_alert_is_written_when_it_begins_not_each_second() -> None:
+    """When it was last active is known again with the next start."""
+    host = FakeMachine()
+    host.run(90, STALL)
+    host.run(5, replace(STALL, annotations=(("summary", "stalls for 95 s"),)))
+    assert host.only().active_seconds == 90.0
+    assert host.only().members[0].summary == "stalls for 95 s"
+    assert host.state.changed == frozenset()
+    host.run(5)
+    assert host.state.changed == {"host"}
+
+
 def test_a_warning_of_a_users_rule_that_is_urgent_is_reported_at_once() -> None:
     """Its annotation decides, and its end is reported after a minute."""
     scratch = replace(alert("ScratchGone"), annotations=(("urgent", "true"),))
