@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - describe() evaluates the annotations
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
@@ -50,30 +50,32 @@ class Meminfo:
     slab_bytes: Annotated[int | None, Metric("gauge", "Slab: data structures of the kernel.")]
     swap_total_bytes: Annotated[int | None, Metric("gauge", "Size of all swap areas.")]
     swap_free_bytes: Annotated[int | None, Metric("gauge", "Unused part of all swap areas.")]
-    raw: Mapping[str, int]
-    """Every line with node_exporter's name: 'Active_anon_bytes', or 'HugePages_Free' in pages."""
+    huge_pages_total: int | None
+    """Huge pages that are reserved."""
+    text: str = field(repr=False)
 
 
-_KEYS = {
-    "MemTotal_bytes": "total_bytes",
-    "MemFree_bytes": "free_bytes",
-    "MemAvailable_bytes": "available_bytes",
-    "Buffers_bytes": "buffers_bytes",
-    "Cached_bytes": "cached_bytes",
-    "Shmem_bytes": "shmem_bytes",
-    "Dirty_bytes": "dirty_bytes",
-    "Writeback_bytes": "writeback_bytes",
-    "NFS_Unstable_bytes": "unstable_bytes",
-    "Active_bytes": "active_bytes",
-    "Inactive_bytes": "inactive_bytes",
-    "Active_file_bytes": "active_file_bytes",
-    "Inactive_file_bytes": "inactive_file_bytes",
-    "AnonPages_bytes": "anon_bytes",
-    "Mapped_bytes": "mapped_bytes",
-    "Slab_bytes": "slab_bytes",
-    "SwapTotal_bytes": "swap_total_bytes",
-    "SwapFree_bytes": "swap_free_bytes",
+_LINES = {
+    "MemTotal": "total_bytes",
+    "MemFree": "free_bytes",
+    "MemAvailable": "available_bytes",
+    "Buffers": "buffers_bytes",
+    "Cached": "cached_bytes",
+    "Shmem": "shmem_bytes",
+    "Dirty": "dirty_bytes",
+    "Writeback": "writeback_bytes",
+    "NFS_Unstable": "unstable_bytes",
+    "Active": "active_bytes",
+    "Inactive": "inactive_bytes",
+    "Active(file)": "active_file_bytes",
+    "Inactive(file)": "inactive_file_bytes",
+    "AnonPages": "anon_bytes",
+    "Mapped": "mapped_bytes",
+    "Slab": "slab_bytes",
+    "SwapTotal": "swap_total_bytes",
+    "SwapFree": "swap_free_bytes",
 }
+"""Field of each line that is used; the others are parsed where another exporter's are wanted."""
 _NODE_NAMES = (
     *(
         name + "_bytes"
@@ -91,43 +93,63 @@ _NODE_NAMES = (
 )
 """Source: node_exporter, collector/meminfo_linux.go since 1.9 (Zswap since 1.10.2)."""
 _REQUIRED = ("MemTotal", "MemFree", "Buffers", "Cached", "Dirty", "Writeback")
+_HUGE_PAGES = "HugePages_Total"
 
 FAMILIES, emit = describe(Meminfo, "iowarden_memory_")
 
 
 def parse_meminfo(text: str) -> Meminfo:
-    """Parse '/proc/meminfo' as bytes.
+    """Parse '/proc/meminfo' as bytes: of its lines those that are used, which is each second."""
+    lines = "\n" + text
+    values: dict[str, int | None] = {}
+    for key, name in _LINES.items():
+        at = lines.find(f"\n{key}:")
+        if at < 0:
+            if key in _REQUIRED:
+                raise ParseError(
+                    f"'{PATH}': expected a line '{key}: <n> kB', got none in {len(text)} characters"
+                )
+            values[name] = None
+            continue
+        try:
+            digits, unit = lines[at + len(key) + 2 : lines.find("\n", at + 1)].split()
+            if unit != "kB":
+                raise ValueError
+            values[name] = parse_count(digits) * KIB
+        except ValueError:
+            got = text[at:].partition("\n")[0]
+            number = lines.count("\n", 0, at + 1)
+            raise ParseError(
+                f"'{PATH}' line {number}: expected '{key}: <n> kB', got {got[:80]!r}"
+            ) from None
+    at = lines.find(f"\n{_HUGE_PAGES}:")
+    pages = lines[at + len(_HUGE_PAGES) + 2 :].partition("\n")[0].strip() if at >= 0 else ""
+    return Meminfo(**values, huge_pages_total=int(pages) if pages.isdecimal() else None, text=text)  # type: ignore[arg-type] # those required are there
 
-    Lines that are not `<key>: <n> [kB]` are ignored unless the key is known.
+
+def _all_lines(text: str) -> Iterator[tuple[str, int]]:
+    """Yield every line with node_exporter's name: 'Active_anon_bytes', 'HugePages_Free' in pages.
+
+    Lines that are not `<key>: <n> [kB]` are ignored.
     """
-    raw: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), 1):
+    for line in text.split("\n"):
         key, _, rest = line.partition(":")
-        words = rest.split()
         name = key[:-1].replace("(", "_") if key.endswith(")") else key
         try:
-            match words:
+            match rest.split():
                 case [digits, "kB"]:
-                    raw[name + "_bytes"] = parse_count(digits) * KIB
-                    continue
+                    yield name + "_bytes", parse_count(digits) * KIB
                 case [digits]:
-                    raw[name] = parse_count(digits)
+                    yield name, parse_count(digits)
         except ValueError:
-            pass  # refused below if the key is known
-        if name + "_bytes" in _KEYS:
-            raise ParseError(f"'{PATH}' line {number}: expected '{key}: <n> kB', got {line[:80]!r}")
-    missing = [key for key in _REQUIRED if key + "_bytes" not in raw]
-    if missing:
-        raise ParseError(
-            f"'{PATH}': expected a line '{missing[0]}: <n> kB', got none in {len(text)} characters"
-        )
-    return Meminfo(**{field: raw.get(name) for name, field in _KEYS.items()}, raw=raw)  # type: ignore[arg-type] # those required are there
+            continue  # those that are used are checked
 
 
 def node_samples(value: Meminfo) -> Iterator[Sample]:
     """Yield node_exporter's node_memory_*: for the lines that it exports, not for every one."""
+    known = dict(_all_lines(value.text))
     for name in _NODE_NAMES:
-        number = value.raw.get(name)
+        number = known.get(name)
         if number is not None:
             yield "node_memory_" + name, (), number
 

@@ -106,10 +106,10 @@ FAMILIES, emit = describe(Vmstat, "iowarden_vmstat_")
 
 def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
     """Parse '/proc/vmstat' as bytes and events; unknown lines stay text."""
-    raw: dict[str, str] = {}
-    for line in text.split("\n"):
-        key, _, number = line.partition(" ")
-        raw[key] = number
+    words = text.split()
+    raw = dict(zip(words[::2], words[1::2], strict=False))  # 190 lines each second: half the time
+    if len(words) != 2 * text.count("\n"):  # a line that is none of the kernel's
+        raw = {key: number for key, _, number in (x.partition(" ") for x in text.split("\n"))}
 
     def maybe(key: str, unit: int = 1) -> int | None:
         number = raw.get(key)

@@ -150,7 +150,7 @@ def _moment(
         programs_bytes=(meminfo.anon_bytes or 0) + shared,
         fixed=(
             meminfo.total_bytes,
-            meminfo.raw.get("HugePages_Total", 0),
+            meminfo.huge_pages_total or 0,
             vmstat.ballooned_pages_total or 0,
             vmstat.page_cache_drops_total or 0,
         ),
