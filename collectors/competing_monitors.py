@@ -13,6 +13,7 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Family, ReadError
 from iowarden.collectors.source import Source
 
@@ -26,11 +27,11 @@ PROC = "/proc"
 PCI_DRIVERS = "/sys/bus/pci/drivers"
 """Not 'proc_name' of the SCSI host: arcmsr gives one only since a change of March 2023."""
 
-_UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@-]*\.service", re.ASCII)
+_UNIT = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9:_.@-]*\.service", re.ASCII)
 """Source: systemd.unit(5), but without characters that a shell interprets: it becomes part of a
 command that a user copies.
 """
-_ADAPTER = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+_ADAPTER = lazy_pattern(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 
 _THREEWARE = ("3w-9xxx", "3w-sas", "3w-xxxx")
 

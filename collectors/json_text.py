@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from iowarden.collectors.lazy_pattern import lazy_pattern
 
 MAX_DEPTH = 64
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"')
-_INNERMOST = re.compile(r"[\[{][^\[\]{}]*+[\]}]")
+_STRING = lazy_pattern(r'"(?:[^"\\]++|\\.)*+"')
+_INNERMOST = lazy_pattern(r"[\[{][^\[\]{}]*+[\]}]")
 
 
 def is_deep(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, parse_count
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
 
-_SIGNED = re.compile(r"-?\d{1,19}", re.ASCII)
+_SIGNED = lazy_pattern(r"-?\d{1,19}", re.ASCII)
 
 
 class Attributes:

@@ -12,6 +12,7 @@ from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.block.udev import parse_signature, parse_zvol
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.btrfs_owner import read_file_systems
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import (
     SECTOR_BYTES,
     AbsentError,
@@ -36,21 +37,21 @@ DIRECTORY = "/sys/block"
 ATA_PORTS = "/sys/class/ata_port"
 POOLS = "/proc/spl/kstat/zfs"
 """A directory for each imported pool. Source: OpenZFS, module/zfs/spa_stats.c."""
-_NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
+_NEVER_LEAF = lazy_pattern(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
 """Devices in memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD have no slaves in
 sysfs; writes to them are counted again at their disks (by the drivers' naming; not measured).
 """
-NVME_PATH = re.compile(r"nvme(\d+)c(\d+)n(\d+)", re.ASCII)
+NVME_PATH = lazy_pattern(r"nvme(\d+)c(\d+)n(\d+)", re.ASCII)
 """A path of NVMe's own multipath: subsystem, controller, namespace. Source: kernel,
 drivers/nvme/host/multipath.c, nvme_mpath_set_disk_name.
 """
 ZFS = "zfs_member"
-_ADDRESS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9}):(\d{1,20})", re.ASCII)
-_PORT = re.compile(r"ata\d{1,9}", re.ASCII)
-_LV = re.compile(r"((?:[^-]|--)+)-((?:[^-]|--)+)")
-_BARE = re.compile(r"(?:loop|ram|zram|sr|fd)\d+")
+_ADDRESS = lazy_pattern(r"(\d{1,9}):(\d{1,9}):(\d{1,9}):(\d{1,20})", re.ASCII)
+_PORT = lazy_pattern(r"ata\d{1,9}", re.ASCII)
+_LV = lazy_pattern(r"((?:[^-]|--)+)-((?:[^-]|--)+)")
+_BARE = lazy_pattern(r"(?:loop|ram|zram|sr|fd)\d+")
 """Devices without a udev lookup: in memory, in a file, or removable."""
-_ZVOL = re.compile(r"zd\d+")
+_ZVOL = lazy_pattern(r"zd\d+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import SECTOR_BYTES, AbsentError, Family, ParseError, Sample
 from iowarden.collectors.source import Source
 
@@ -151,7 +151,7 @@ FAMILIES = tuple(
 _OURS = tuple(zip((family.name for family in FAMILIES), _UNITS, strict=True))
 _NODE = tuple(zip(("node_disk_" + name for name in _NODE_NAMES), _NODE_UNITS, strict=True))
 _MEMORY_BACKED = ("loop", "ram", "zram")
-NODE_IGNORED = re.compile(r"(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+")
+NODE_IGNORED = lazy_pattern(r"(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+")
 """Source: node_exporter, default of --collector.diskstats.device-exclude."""
 
 _OLD_PARTITION = 7

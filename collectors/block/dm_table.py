@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
 
 MAX_TARGETS = 10_000
-_LINE = re.compile(r"(\d{1,18}) (\d{1,18}) (\S{1,64})(?: (.*))?", re.ASCII)
-_NUMBER = re.compile(r"(\d{1,10}:\d{1,10})", re.ASCII)
+_LINE = lazy_pattern(r"(\d{1,18}) (\d{1,18}) (\S{1,64})(?: (.*))?", re.ASCII)
+_NUMBER = lazy_pattern(r"(\d{1,10}:\d{1,10})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import Metric, describe
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, printable_name
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels, Sample
 
 DIRECTORY = "/sys/class/hwmon"
-_INPUT = re.compile(r"(temp\d+)_input", re.ASCII)
-_NAMESPACE = re.compile(r"nvme(\d+)(?:c\d+)?n(\d+)", re.ASCII)
+_INPUT = lazy_pattern(r"(temp\d+)_input", re.ASCII)
+_NAMESPACE = lazy_pattern(r"nvme(\d+)(?:c\d+)?n(\d+)", re.ASCII)
 _MILLI = 1000
 _NO_LIMIT_MILLICELSIUS = 65_535 * _MILLI - 273_150
 """NVMe's threshold of FFFFh kelvin: no limit is set. Source: NVMe base specification, feature 04h,

@@ -7,6 +7,7 @@ from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import KIB, SECTOR_BYTES, Family, Metric, Sample, describe
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
 
 DIRECTORY = "/sys/block"
-_NO_QUEUE_TO_TUNE = re.compile(r"(loop|ram|zram|sr|fd)\d+")
+_NO_QUEUE_TO_TUNE = lazy_pattern(r"(loop|ram|zram|sr|fd)\d+")
 """Devices in a file, in memory or removable."""
-_SCHEDULER = re.compile(r"(\[)?([\w-]+)(?(1)\])", re.ASCII)
+_SCHEDULER = lazy_pattern(r"(\[)?([\w-]+)(?(1)\])", re.ASCII)
 _WRITE_CACHE = {"write back": True, "write through": False}
 
 

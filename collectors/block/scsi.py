@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Family, Metric, ParseError, describe
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, printable_name
@@ -26,7 +27,7 @@ scsi_transport_iscsi.c.
 """
 MULTI_QUEUE = "/sys/module/scsi_mod/parameters/use_blk_mq"
 PCI_DRIVERS = "/sys/bus/pci/drivers"
-_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+_ADDRESS = lazy_pattern(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _NUMBERED = {
     "mpt3sas": ("mpt3sas_cm{}", "mpt3sas{}"),
     "mpt2sas": ("mpt2sas_cm{}", "mpt2sas{}"),
@@ -45,8 +46,8 @@ _PCI_NAMES = (
     *("mvsas", "qedf", "qla2xxx", "snic"),
 )
 """PCI drivers of hosts without a proc_name, or with another one (mpt2sas). Source: Linux 6.1."""
-_SESSION = re.compile(r"session\d{1,9}", re.ASCII)
-_COUNTER = re.compile(r"0x[0-9a-f]{1,16}", re.ASCII)
+_SESSION = lazy_pattern(r"session\d{1,9}", re.ASCII)
+_COUNTER = lazy_pattern(r"0x[0-9a-f]{1,16}", re.ASCII)
 _SIGN_BITS = 0xFFFFFFFF_80000000
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import diskstats
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import entry_name
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/run/udev/data"
-_SET_UP = re.compile(r"^I:(\d{1,18})$", re.ASCII | re.MULTILINE)
-_NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?", re.ASCII)
+_SET_UP = lazy_pattern(r"^I:(\d{1,18})$", re.ASCII | re.MULTILINE)
+_NUMBER = lazy_pattern(r"\d{1,15}(\.\d{1,15})?", re.ASCII)
 
 
-_ZVOL = re.compile(r"^S:zvol/(.{1,255})$", re.MULTILINE)
+_ZVOL = lazy_pattern(r"^S:zvol/(.{1,255})$", re.MULTILINE)
 _VG = ("LVM_VG_NAME_COMPLETE", "LVM_VG_NAME_INCOMPLETE")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.ext4 import DIRECTORY, mounted_names
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 from iowarden.collectors.program import run_program
 from iowarden.collectors.source import Source
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 60.0
 """It reads a few blocks; the idle I/O priority makes it wait for other programs."""
-_BANNER = re.compile(r"dumpe2fs \d\S* \(.*\)")
-_NUMBER = re.compile(r"\d{1,20}", re.ASCII)
+_BANNER = lazy_pattern(r"dumpe2fs \d\S* \(.*\)")
+_NUMBER = lazy_pattern(r"\d{1,20}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Metric, ParseError, Sample, describe, parse_count
 from iowarden.collectors.source import Source
 
@@ -42,7 +42,7 @@ class BtrfsDevice:
 
 
 FAMILIES, _emit = describe(BtrfsDevice, "iowarden_btrfs_device_")
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COUNTS = ("write_errs", "read_errs", "flush_errs", "corruption_errs", "generation_errs")
 
 

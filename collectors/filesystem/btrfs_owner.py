@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.btrfs import DIRECTORY
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.sysfs import device_name
@@ -30,7 +31,7 @@ MAX_DEVICES = 32
 MAX_CHUNKS = 50_000
 MAX_REFERENCES = 10_000
 """The kernel's answer of 64 KiB has room for 2,700 references; it silently omits further ones."""
-MOUNT_POINT = re.compile(r"/[!-~]{0,255}", re.ASCII)
+MOUNT_POINT = lazy_pattern(r"/[!-~]{0,255}", re.ASCII)
 """The probe's limit."""
 
 CONTENTS = frozenset({"DATA", "METADATA", "SYSTEM"})
@@ -52,23 +53,27 @@ _FIRST_ODD_FLAG = 32
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _N = r"(\d{1,20})"
-_FIELD = re.compile(r"([a-z_.]{1,40})(?: \(deprecated\))?\t+(\S.{0,200})", re.ASCII)
-_BLOCK = re.compile(
+_FIELD = lazy_pattern(r"([a-z_.]{1,40})(?: \(deprecated\))?\t+(\S.{0,200})", re.ASCII)
+_BLOCK = lazy_pattern(
     rf"(leaf|node) {_N} (?:level \d{{1,2}} )?items (\d{{1,6}}) free(?: space)? \d{{1,6}}"
     rf" generation {_N} owner (CHUNK_TREE|3)",
     re.ASCII,
 )
-_CHILD = re.compile(rf"\tkey \(.{{1,100}}\) block {_N}(?: \(\d{{1,20}}\))? gen {_N}", re.ASCII)
-_ITEM = re.compile(r"\titem \d{1,6} key \((\S{1,40}) (\S{1,40}) (\S{1,40})\) itemoff .*", re.ASCII)
-_LENGTH = re.compile(
+_CHILD = lazy_pattern(rf"\tkey \(.{{1,100}}\) block {_N}(?: \(\d{{1,20}}\))? gen {_N}", re.ASCII)
+_ITEM = lazy_pattern(
+    r"\titem \d{1,6} key \((\S{1,40}) (\S{1,40}) (\S{1,40})\) itemoff .*", re.ASCII
+)
+_LENGTH = lazy_pattern(
     rf"\t\tlength {_N} owner \d{{1,20}} stripe_len {_N} type (\S{{1,80}})", re.ASCII
 )
-_ALIGNED = re.compile(r"\t\tio_align \d{1,10} io_width \d{1,10} sector_size \d{1,10}", re.ASCII)
-_STRIPES = re.compile(r"\t\tnum_stripes (\d{1,5}) sub_stripes (\d{1,5})", re.ASCII)
-_STRIPE = re.compile(rf"\t\t\tstripe (\d{{1,5}}) devid {_N} offset {_N}", re.ASCII)
-_STRIPE_UUID = re.compile(rf"\t\t\tdev_uuid {_UUID}", re.ASCII)
-_REFERENCE = re.compile(rf"inode {_N} offset {_N} root {_N}", re.ASCII)
-_SHOWN = re.compile(rf"\tdevid +{_N} size \d{{1,20}} used \d{{1,20}} path (.{{1,4096}})", re.ASCII)
+_ALIGNED = lazy_pattern(r"\t\tio_align \d{1,10} io_width \d{1,10} sector_size \d{1,10}", re.ASCII)
+_STRIPES = lazy_pattern(r"\t\tnum_stripes (\d{1,5}) sub_stripes (\d{1,5})", re.ASCII)
+_STRIPE = lazy_pattern(rf"\t\t\tstripe (\d{{1,5}}) devid {_N} offset {_N}", re.ASCII)
+_STRIPE_UUID = lazy_pattern(rf"\t\t\tdev_uuid {_UUID}", re.ASCII)
+_REFERENCE = lazy_pattern(rf"inode {_N} offset {_N} root {_N}", re.ASCII)
+_SHOWN = lazy_pattern(
+    rf"\tdevid +{_N} size \d{{1,20}} used \d{{1,20}} path (.{{1,4096}})", re.ASCII
+)
 _NO_OWNER = "ERROR: logical ino ioctl: No such file or directory"
 _NAMELESS = "ERROR: ino paths ioctl: No such file or directory"
 

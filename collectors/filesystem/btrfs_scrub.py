@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.btrfs_owner import complaint
 from iowarden.collectors.filesystem.mountinfo import read_mountinfo, storage
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 from iowarden.collectors.program import run_program
 from iowarden.collectors.source import Source
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
 
 DEADLINE_SECONDS = 60.0
-_UUID = re.compile(r"^UUID:\s+([0-9a-f-]{36})$", re.MULTILINE)
-_DEVICE = re.compile(r"^[Ss]crub device .* \(id \d+\).*$", re.MULTILINE)
-_FIELD = re.compile(r"^(Scrub started|Scrub resumed|Status|Duration):\s+(.+)$", re.MULTILINE)
+_UUID = lazy_pattern(r"^UUID:\s+([0-9a-f-]{36})$", re.MULTILINE)
+_DEVICE = lazy_pattern(r"^[Ss]crub device .* \(id \d+\).*$", re.MULTILINE)
+_FIELD = lazy_pattern(r"^(Scrub started|Scrub resumed|Status|Duration):\s+(.+)$", re.MULTILINE)
 _NEVER = "no stats available"
 
 

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 
@@ -24,17 +25,17 @@ MAX_QUERIED = 60
 """Maximum blocks or inodes of one query: the probe's limit."""
 MAX_EXTENTS = 1_000_000
 
-_PAIR = re.compile(r"([A-Z][A-Za-z #]{1,40}):\s+(.*)")
-_BANNER = re.compile(r"debugfs \d\S* \(.*\)")
-_TESTED = re.compile(r"Block (\d{1,18}) (marked in|not in) use", re.ASCII)
-_OWNED = re.compile(r"(\d{1,18})\t(\d{1,10}|<block not found>)", re.ASCII)
-_NAMED = re.compile(r"(\d{1,10})\t(/.*)", re.ASCII)
+_PAIR = lazy_pattern(r"([A-Z][A-Za-z #]{1,40}):\s+(.*)")
+_BANNER = lazy_pattern(r"debugfs \d\S* \(.*\)")
+_TESTED = lazy_pattern(r"Block (\d{1,18}) (marked in|not in) use", re.ASCII)
+_OWNED = lazy_pattern(r"(\d{1,18})\t(\d{1,10}|<block not found>)", re.ASCII)
+_NAMED = lazy_pattern(r"(\d{1,10})\t(/.*)", re.ASCII)
 _UNWRITTEN = r"(?:\[u(?:ninit)?\])"
-_EXTENT = re.compile(
+_EXTENT = lazy_pattern(
     rf"\((\d{{1,18}}){_UNWRITTEN}?(?:-(\d{{1,18}}){_UNWRITTEN}?)?\):(\d{{1,18}})(?:-(\d{{1,18}}))?",
     re.ASCII,
 )
-_INNER = re.compile(r"\((ETB\d|IND|DIND|TIND)\):(\d{1,18})", re.ASCII)
+_INNER = lazy_pattern(r"\((ETB\d|IND|DIND|TIND)\):(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 from iowarden.collectors.source import Source
 
@@ -105,7 +105,7 @@ FAMILIES = (
     ),
 )
 _EMERGENCY = frozenset({"emergency_ro", "shutdown"})
-_ESCAPE = re.compile(r"\\([0-7]{3})")
+_ESCAPE = lazy_pattern(r"\\([0-7]{3})")
 
 
 def _unescaped(text: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import re
 from collections.abc import Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from iowarden.collectors.filesystem.mountinfo import (
     storage,
     visible,
 )
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import (
     AbsentError,
     Family,
@@ -114,7 +114,7 @@ _FIELDS = frozenset(
 
 # Source: node_exporter 1.12, the defaults of --collector.filesystem.mount-points-exclude and
 # --collector.filesystem.fs-types-exclude.
-_NODE_POINTS = re.compile(
+_NODE_POINTS = lazy_pattern(
     r"/(dev|proc|run/credentials/.+|sys|var/lib/docker/.+|var/lib/containers/storage/.+)($|/)"
 )
 _NODE_KINDS = frozenset(

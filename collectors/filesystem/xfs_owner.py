@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 
 MAX_EXTENTS = 100_000
 HEADING = "EXT,MAJOR,MINOR,PSTART,PEND,OWNER,OSTART,OEND,LENGTH"
-_ROW = re.compile(
+_ROW = lazy_pattern(
     r"\d{1,9},(\d{1,9}),(\d{1,9}),(\d{1,19}),(\d{1,19}),([a-z0-9_:]{1,80}),(\d{0,19}),(\d{0,19}),"
     r"\d{1,19}",
     re.ASCII,
 )
-_INODE = re.compile(r"inode_(\d{1,20})_(data|data_bmbt|attr|attr_bmbt)", re.ASCII)
+_INODE = lazy_pattern(r"inode_(\d{1,20})_(data|data_bmbt|attr|attr_bmbt)", re.ASCII)
 
 FORMAT = r"%y:%s:%p\0"
 """Format of find: type, size, path, and a NUL, which no path has. Source: find(1), -printf."""
-_FOUND = re.compile(r"([a-zA-Z]):(\d{1,19}):(/.{0,65535})", re.ASCII | re.DOTALL)
+_FOUND = lazy_pattern(r"([a-zA-Z]):(\d{1,19}):(/.{0,65535})", re.ASCII | re.DOTALL)
 
 OWNERS = {
     "special_0:1": "free",

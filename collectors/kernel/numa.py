@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import (
     KIB,
     AbsentError,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/sys/devices/system/node"
-_NAME = re.compile(r"node(\d{1,6})", re.ASCII)
+_NAME = lazy_pattern(r"node(\d{1,6})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

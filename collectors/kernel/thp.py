@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Family, ParseError, Sample
 from iowarden.collectors.source import Source
 
@@ -16,7 +17,7 @@ DIRECTORIES = (
     "/sys/kernel/mm/transparent_hugepage",
     "/sys/kernel/mm/redhat_transparent_hugepage",
 )
-_IN_FORCE = re.compile(r"\[([a-z+]{1,30})\]", re.ASCII)
+_IN_FORCE = lazy_pattern(r"\[([a-z+]{1,30})\]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_classifier import Classifier, Taken, added
+from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import KernelLine
     from iowarden.collectors.kmsg.kernel_patterns import Fields
 
-_ATA = re.compile(r"(?P<device>(?P<port>ata[0-9]+)(?:\.[0-9]+)?): (?P<rest>.*)", re.DOTALL)
-_REGISTERS = re.compile(
+_ATA = lazy_pattern(r"(?P<device>(?P<port>ata[0-9]+)(?:\.[0-9]+)?): (?P<rest>.*)", re.DOTALL)
+_REGISTERS = lazy_pattern(
     r"(?:cmd|res) (?P<command>[0-9a-f]{2})/(?P<registers>[0-9a-f]{2}(?::[0-9a-f]{2}){4})"
     r"/(?P<high>[0-9a-f]{2}(?::[0-9a-f]{2}){4})/(?P<drive>[0-9a-f]{2})"
     r"(?:.*Emask 0x[0-9a-f]+ \((?P<mask>[^)]*)\))?",
@@ -35,7 +36,7 @@ _ATA_MASKS = {
     "host bus error": "ata_bus_error",
 }
 _ATA_SHAPES = tuple(
-    (re.compile(pattern), kind)
+    (lazy_pattern(pattern), kind)
     for pattern, kind in (
         (r"exception Emask", "ata_exception"),
         (r"failed command: (?P<code>.+)", "ata_failed_command"),

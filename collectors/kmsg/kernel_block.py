@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_classifier import Classifier, ScsiCommand, Taken, continues
 from iowarden.collectors.kmsg.kernel_patterns import Fields, number
+from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import KernelLine
@@ -23,13 +24,13 @@ _BLOCK_FACTORS = (1, 8)
 """Sectors in a logical block."""
 
 
-_BLOCK = re.compile(
+_BLOCK = lazy_pattern(
     r"(?P<device>[^\s,]+)(?: \((?P<name>\w+)\))?, (?:sector|logical block) (?P<sector>[0-9]{1,20})"
     r"(?: op 0x[0-9a-f]+:\((?P<operation>\w+)\))?"
     r"(?: flags (?:0x)?(?P<flags>[0-9a-f]{1,16}))?(?: phys_seg (?P<segments>[0-9]{1,10}))?",
     re.ASCII,
 )
-_NUMBERS = re.compile(r"([0-9a-f]{1,4}):([0-9a-f]{1,8})", re.ASCII)
+_NUMBERS = lazy_pattern(r"([0-9a-f]{1,4}):([0-9a-f]{1,8})", re.ASCII)
 _BLOCK_KINDS = {
     "I/O": "block_io_error",
     "critical medium": "block_medium_error",
@@ -78,7 +79,7 @@ def request_error(state: Classifier, line: KernelLine, text: str) -> Taken:
     return state, (kind, fields)
 
 
-_FIRST = re.compile(
+_FIRST = lazy_pattern(
     r"(?P<device>[a-z][\w!.-]*): .*?(?:\b(?:sector|location) (?P<sector>[0-9]{1,20})|$)", re.ASCII
 )
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.kmsg.kernel_line import KernelLine
 from iowarden.collectors.kmsg.kernel_patterns import KindAndFields, shape
+from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from iowarden.collectors.event import StorageEvent
 
-NO_DEVICE = re.compile(r"(?:fd|sr|scd|ram)[0-9]", re.ASCII)
+NO_DEVICE = lazy_pattern(r"(?:fd|sr|scd|ram)[0-9]", re.ASCII)
 MAX_PORTS = 256
 TEXT_CHARACTERS = 1024
 """Maximum characters of a line that are parsed, and stored in its event."""

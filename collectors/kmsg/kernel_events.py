@@ -17,7 +17,6 @@ that of the line (Event.text), numbers of additional sense exist only for the co
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import StorageEvent
@@ -40,6 +39,7 @@ from iowarden.collectors.kmsg.kernel_scsi import (
     scsi_line,
     scsi_rest,
 )
+from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import KernelLine
@@ -157,7 +157,7 @@ def _event(
     )
 
 
-_LEVEL = re.compile(r"<[0-9]>")
+_LEVEL = lazy_pattern(r"<[0-9]>")
 _DISKS = frozenset({"sd", "hd"})
 _LINE_READERS: dict[str, LineReader] = {
     **dict.fromkeys(LEADS, shaped),

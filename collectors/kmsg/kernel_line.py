@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
@@ -13,14 +14,14 @@ if TYPE_CHECKING:
 
 TEXT_CHARACTERS = 2048
 """A record holds at most about 1000 bytes of text (kernel/printk, LOG_LINE_MAX)."""
-_RECORD = re.compile(
+_RECORD = lazy_pattern(
     rb"(?P<priority>[0-9]{1,5}),(?P<sequence>[0-9]{1,20}),(?P<microseconds>[0-9]{1,20})"
     rb"(?:,[^;\n]*)?;(?P<text>[^\n]*)(?P<pairs>(?:\n [^\n]*)*)\n*"
 )
-_ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
+_ESCAPE = lazy_pattern(rb"\\x([0-9a-fA-F]{2})")
 _USER = 1
 """A facility other than the kernel's. Source: syslog(3)."""
-_PROGRAM = re.compile(
+_PROGRAM = lazy_pattern(
     r"(?:\S{1,100} +[0-9]{1,2} [0-9:.]{8,15}|[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+"
     r"|(?:\w{3} )?[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]{8,15}(?: [A-Z]{2,5})?|[0-9]{9,11}\.[0-9]+)"
     r" +[^\s:]+ +(?!kernel(?:\[[^\]\s]*\])?:|\[)[\w./@-]+(?:\[[0-9]+\])?: ",
@@ -28,7 +29,7 @@ _PROGRAM = re.compile(
 )
 """Format of a program's line in syslog: 'Jan  1 00:00:00 host name[123]: ...'."""
 _PREFIXES = tuple(
-    re.compile(pattern, re.ASCII)
+    lazy_pattern(pattern, re.ASCII)
     for pattern in (
         r"[\w./-]{1,200}[:-](?=\[ *[0-9]+\.|<[0-9])",  # grep --with-filename, --line-number
         r"<(?P<priority>[0-9]{1,3})>",
@@ -52,10 +53,10 @@ _PREFIXES = tuple(
 
 _LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
 """Source: dmesg(1), --decode."""
-_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]", re.ASCII)
-_FIELD = re.compile(r" (?:SUBSYSTEM|DEVICE)=", re.ASCII)
+_COLOUR = lazy_pattern(r"\x1b\[[0-9;]{0,20}[mK]", re.ASCII)
+_FIELD = lazy_pattern(r" (?:SUBSYSTEM|DEVICE)=", re.ASCII)
 """Continuation of the record above, in '/dev/kmsg'."""
-_QUOTED = re.compile(r"[\s>`\ufeff]+")
+_QUOTED = lazy_pattern(r"[\s>`\ufeff]+")
 """Prefixes that a mail or a forum adds to a line."""
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg.kernel_kinds import KINDS
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.source import Source, read_by_poller
 
@@ -32,7 +33,7 @@ LAST_EVENTS = 10
 MAX_PAIRS = 1000
 """Pairs of kind and device that are counted separately; further ones count without a device."""
 
-_SUPPRESSED = re.compile(r": ([0-9]{1,10}) callbacks suppressed", re.ASCII)
+_SUPPRESSED = lazy_pattern(r": ([0-9]{1,10}) callbacks suppressed", re.ASCII)
 
 _EVENTS = Family(
     "iowarden_kernel_events_total",

@@ -11,13 +11,14 @@ import re
 from typing import Any
 
 from iowarden.collectors.kmsg import kernel_drivers
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid.megaraid import storcli_events
 
 Fields = dict[str, Any]
 KindAndFields = tuple[str, Fields]
 """Kind and fields of an event."""
 
-LEAD = re.compile(r"[A-Za-z]+|3w|---|\[(?=[0-9a-f]{4}:[0-9a-f]{2}:)", re.ASCII)
+LEAD = lazy_pattern(r"[A-Za-z]+|3w|---|\[(?=[0-9a-f]{4}:[0-9a-f]{2}:)", re.ASCII)
 """First words that select the patterns of a line."""
 _NOTHING = ""
 _LARGEST = 1 << 60
@@ -513,7 +514,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
 """By the first word of the line."""
 _RARE = (
     (
-        re.compile(
+        lazy_pattern(
             r"(?P<device>[\w!-]+): rw=[0-9]+, (?:want|sector)=(?P<sector>[0-9]{1,20}),"
             r"(?: nr_sectors = (?P<sectors>[0-9]{1,10}))?",
             re.ASCII,
@@ -521,7 +522,7 @@ _RARE = (
         "block_beyond_end",
     ),
     (
-        re.compile(
+        lazy_pattern(
             r"(?P<code>(?:__ratelimit|quiet_error|(?:blk|print|buffer|end_request|scsi|sd|nvme|ata"
             r"|ext[234]|EXT[234]|XFS|xfs|BTRFS|btrfs|JBD|jbd|md|raid|dm|bio|submit|handle_bad|mpt"
             r"|arcmsr|aac|hpsa|mega|io_|ahci)[\w-]*)[^:]*): [0-9]+ callbacks suppressed",
@@ -536,10 +537,10 @@ _STRONGER = frozenset({"hba_dead", "hba_reset", "hba_abort", "hba_link_down"})
 """Kinds that take precedence over a row for words of a fault in general."""
 LEADS = frozenset(_GROUPS) | kernel_drivers.LEADS
 _DISK_NAMES = ("sd", "hd", "vd", "nvme", "dm-", "md", "mmc", "xvd")
-_PORT = re.compile(r"port=(\d{1,5})|[Pp]ort #?(\d{1,5})", re.ASCII)
-_UNIT = re.compile(r"(unit|subunit|slot|encl\w*)=(\d{1,5})", re.ASCII)
-_LBA = re.compile(r"LBA=0x([0-9a-f]{1,16})", re.ASCII | re.IGNORECASE)
-_SOMEWHERE = re.compile(
+_PORT = lazy_pattern(r"port=(\d{1,5})|[Pp]ort #?(\d{1,5})", re.ASCII)
+_UNIT = lazy_pattern(r"(unit|subunit|slot|encl\w*)=(\d{1,5})", re.ASCII)
+_LBA = lazy_pattern(r"LBA=0x([0-9a-f]{1,16})", re.ASCII | re.IGNORECASE)
+_SOMEWHERE = lazy_pattern(
     r"(?:^|[\s(\"'/=:])(?:(?P<device>(?:sd|vd|xvd)[a-z]{1,3}\d{0,3}|(?:hd[a-z]|nvme\d+(?:c\d+)?n\d+p?"
     r"|mmcblk\d+p?)\d{0,3}|(?:md_?|dm-|nbd|rbd|rnbd|drbd|bcache|zram)\d{1,6}(?:p\d{1,3})?)"
     r"|(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]|(?:ioc|cciss|virtio)\d{1,4}))"
@@ -547,7 +548,7 @@ _SOMEWHERE = re.compile(
     re.ASCII,
 )
 """A device or an adapter, by names that are unambiguous, anywhere in the message."""
-_DRIVER = re.compile(
+_DRIVER = lazy_pattern(
     r"(?P<driver>3w-(?:9xxx|sas|xxxx)|aacraid|AAC|aic94xx|arcmsr|be2iscsi|bfa|bnx2fc|bnx2i|cciss"
     r"|cpqarray|csiostor|cxgb[34]i|esas2r|fnic|hisi_sas|hpsa|hptiop|ibmvf?c?scsi|ipr|ips|isci"
     r"|lpfc|MaxRAID|megaraid_mbox|megaraid_sas|megaraid|megasas|mpi3mr|mpt[23]sas|mptbase|mptfc"

@@ -20,35 +20,36 @@ from iowarden.collectors.kmsg.kernel_classifier import (
     shaped,
 )
 from iowarden.collectors.kmsg.kernel_patterns import Fields, KindAndFields, number, shape
+from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import KernelLine
 
-_ADDRESS = re.compile(
+_ADDRESS = lazy_pattern(
     r"\w+ (?P<address>[0-9]+:[0-9]+:[0-9]+:[0-9]+):(?: \[(?P<device>\w+)\])?"
     r"(?: (?P<tag>tag#[0-9]+))? *(?P<rest>.*)",
     re.ASCII | re.DOTALL,
 )
-_OLD_SENSE = re.compile(
+_OLD_SENSE = lazy_pattern(
     r"(?:(?P<device>\w+): )?(?:Info fld=0x(?P<block>[0-9a-f]{1,16})[^,]*, )?"
     r"(?:Current|Deferred):? (?:(?P<other>\w[\w:]*): )?sense key:? (?P<key>[^,]+)",
     re.ASCII | re.IGNORECASE,
 )
-_SENSE = re.compile(r"Sense Key : (?P<key>[^\[]+)", re.ASCII)
-_ADDITIONAL = re.compile(r"(?:Add\. Sense|Additional sense): (?P<words>.+)", re.ASCII)
-_CODES = re.compile(
+_SENSE = lazy_pattern(r"Sense Key : (?P<key>[^\[]+)", re.ASCII)
+_ADDITIONAL = lazy_pattern(r"(?:Add\. Sense|Additional sense): (?P<words>.+)", re.ASCII)
+_CODES = lazy_pattern(
     r"ASC=(?:0x)?([0-9a-f]{1,2}),? *ASCQ=(?:0x)?([0-9a-f]{1,2})", re.IGNORECASE | re.ASCII
 )
-_INFO = re.compile(r"Info fld=0x([0-9a-f]{1,16})", re.ASCII | re.IGNORECASE)
-_COMMAND = re.compile(
+_INFO = lazy_pattern(r"Info fld=0x([0-9a-f]{1,16})", re.ASCII | re.IGNORECASE)
+_COMMAND = lazy_pattern(
     r"(?:CDB: .*?|[A-Z]\w+\([0-9]{1,2}\):? *)\b(?P<bytes>(?:[0-9a-f]{2} ){2,31}[0-9a-f]{2})\b",
     re.ASCII,
 )
-_RESULT = re.compile(r"Result: hostbyte=(\w+)", re.ASCII)
-_RETURN_CODE = re.compile(r"return code = (?:0x)?([0-9a-f]{1,8})", re.ASCII)
-_OLD_ERROR = re.compile(r"SCSI error ?: <([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)>", re.ASCII)
+_RESULT = lazy_pattern(r"Result: hostbyte=(\w+)", re.ASCII)
+_RETURN_CODE = lazy_pattern(r"return code = (?:0x)?([0-9a-f]{1,8})", re.ASCII)
+_OLD_ERROR = lazy_pattern(r"SCSI error ?: <([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)>", re.ASCII)
 """2.6.0 to 2.6.17: host, channel, id, lun."""
-_HEX = re.compile(r"(?:[0-9a-f]{2} ){0,31}[0-9a-f]{2}", re.ASCII)
+_HEX = lazy_pattern(r"(?:[0-9a-f]{2} ){0,31}[0-9a-f]{2}", re.ASCII)
 _HOST_BYTES = {
     "DID_OK": "scsi_result",
     "DID_NO_CONNECT": "scsi_no_connect",
@@ -266,8 +267,8 @@ def dumped(state: Classifier, line: KernelLine, text: str) -> Taken:
     return state._replace(scsi=scsi._replace(dump=open_dump, block=block)), None
 
 
-_IDE = re.compile(r"(?P<device>hd[a-z]): \w+: (?:status|error)=0x[0-9a-f]+", re.ASCII)
-_IDE_SECTOR = re.compile(r"LBA ?sect=([0-9]{1,20})", re.ASCII)
+_IDE = lazy_pattern(r"(?P<device>hd[a-z]): \w+: (?:status|error)=0x[0-9a-f]+", re.ASCII)
+_IDE_SECTOR = lazy_pattern(r"LBA ?sect=([0-9]{1,20})", re.ASCII)
 
 
 def disk_line(state: Classifier, line: KernelLine, text: str) -> Taken:

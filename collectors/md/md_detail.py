@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.md.mdstat import ArrayMember, MdArray
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 30.0
 
-_HEADER = re.compile(r"(/dev/\S.*):\s*")
-_PAIR = re.compile(r"\s+(\S[^:]*?)\s+:\s(.*)|(\S[^:]*?) : (.*)")
-_TABLE = re.compile(r"\s*Number\s+Major\s+Minor\s+RaidDevice\b.*")
-_ROW = re.compile(
+_HEADER = lazy_pattern(r"(/dev/\S.*):\s*")
+_PAIR = lazy_pattern(r"\s+(\S[^:]*?)\s+:\s(.*)|(\S[^:]*?) : (.*)")
+_TABLE = lazy_pattern(r"\s*Number\s+Major\s+Minor\s+RaidDevice\b.*")
+_ROW = lazy_pattern(
     r"\s*(-|\d{1,9})\s+\d{1,9}\s+\d{1,9}\s+(-|\d{1,9})(?:\s+([^/\s].*?))?(?:\s+(/\S.*?))?\s*",
     re.ASCII,
 )
-_PERCENT = re.compile(r"(\d{1,3})% complete")
-_STATUS = re.compile(r"(\w+) Status")
+_PERCENT = lazy_pattern(r"(\d{1,3})% complete")
+_STATUS = lazy_pattern(r"(\w+) Status")
 _STATES = frozenset(
     {
         *("active-idle", "active", "clear", "inactive", "suspended", "readonly", "read-only"),
@@ -41,8 +42,8 @@ _STATES = frozenset(
 """States of 'State :', in lower case. Source: mdadm 4.6, Detail.c, and maps.c, sysfs_array_states;
 'read-only' is from older ones.
 """
-_WAITS = re.compile(r" \((?:DELAYED|PENDING|REMOTE)\)$")
-_ROW_STATES = re.compile(
+_WAITS = lazy_pattern(r" \((?:DELAYED|PENDING|REMOTE)\)$")
+_ROW_STATES = lazy_pattern(
     r"faulty|active|sync|set-[A-Z]|removed|write-?mostly|failfast|journal|replacement|spare"
     r"|rebuilding|missing"
 )

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import KIB, SECTOR_BYTES, parse_count
 from iowarden.collectors.sysfs import attributes, device_name, entry_name
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/sys/block"
 _SECTORS_PER_KIB = KIB // SECTOR_BYTES
-_TWO = re.compile(r"(\d{1,20}) \((\d{1,20})\)", re.ASCII)
+_TWO = lazy_pattern(r"(\d{1,20}) \((\d{1,20})\)", re.ASCII)
 """The current value, and in parentheses the former one, during a reshape."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import parse_number
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import (
     KIB,
     SECTOR_BYTES,
@@ -20,6 +20,7 @@ from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import device_name
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Mapping
 
     from iowarden.collectors.machine import Machine
@@ -146,19 +147,19 @@ FAMILIES = (
 
 _BEGIN = "Personalities :"
 _END = "unused devices:"
-_HEADING = re.compile(rf"{_BEGIN}|read_ahead |Event:|{_END}")
-_ARRAY = re.compile(r"(\S+) : (active|inactive|broken)(?: \((read-only|auto-read-only)\))?( .*)?")
-_MEMBER = re.compile(r"(\S+)\[(\d{1,9})\]((?:\([FJRSW]\))*)")
-_BLOCKS = re.compile(r"\s+(\d{1,20}) blocks\b")
-_SUPER = re.compile(r"\bsuper (external:\S+|non-persistent|\d{1,9}\.\d{1,9})(?!\S)")
-_LEVEL = re.compile(r"\blevel (\d),")
-_WORKING = re.compile(r"\[(\d{1,9})/(\d{1,9})\] \[([^\]\s]+)\]")
-_SYNC = re.compile(
+_HEADING = lazy_pattern(rf"{_BEGIN}|read_ahead |Event:|{_END}")
+_ARRAY = lazy_pattern(r"(\S+) : (active|inactive|broken)(?: \((read-only|auto-read-only)\))?( .*)?")
+_MEMBER = lazy_pattern(r"(\S+)\[(\d{1,9})\]((?:\([FJRSW]\))*)")
+_BLOCKS = lazy_pattern(r"\s+(\d{1,20}) blocks\b")
+_SUPER = lazy_pattern(r"\bsuper (external:\S+|non-persistent|\d{1,9}\.\d{1,9})(?!\S)")
+_LEVEL = lazy_pattern(r"\blevel (\d),")
+_WORKING = lazy_pattern(r"\[(\d{1,9})/(\d{1,9})\] \[([^\]\s]+)\]")
+_SYNC = lazy_pattern(
     r"\b(resync|recover|recovery|reshape|check)\s*="
     r"\s*(?:DELAYED|PENDING|REMOTE"
     r"|[\d.]+%\s*\((\d{1,20})/(\d{1,20})\)(?:.*\bspeed=(\d{1,12})K/sec)?)"
 )
-_SYNC_WORD = re.compile(
+_SYNC_WORD = lazy_pattern(
     r"\b(?:resync|recover|recovery|reshape|check)\b|=\s*(?:[\d.]+%|DELAYED|PENDING|REMOTE)"
 )
 """Pattern of a synchronization line, for any action."""
@@ -173,7 +174,7 @@ _FLAGS = {
     "W": "write_mostly",
 }
 _ACCESS = {"read-only": "readonly", "auto-read-only": "read-auto", "": "active"}
-_COMPLETED = re.compile(r"(\d{1,20}) / (\d{1,20})")
+_COMPLETED = lazy_pattern(r"(\d{1,20}) / (\d{1,20})")
 
 
 def parse_mdstat(text: str) -> dict[str, MdstatArray]:

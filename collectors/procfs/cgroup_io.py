@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, ParseError, parse_count
 from iowarden.collectors.procfs.pressure import parse_pressure
 from iowarden.collectors.procfs.process_io import unit_of
@@ -24,7 +25,7 @@ ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 """Where systemd mounts version 2; the second one next to version 1 (hybrid)."""
 MAX_GROUPS = 1_000
 MAX_DEPTH = 8
-_CONTROL_FILE = re.compile(
+_CONTROL_FILE = lazy_pattern(
     r"(cgroup|cpu|cpuset|debug|dmem|hugetlb|io|irq|memory|misc|pids|rdma)\.", re.ASCII
 )
 """Systemd gives a unit of such a name a '_' in front (cg_escape)."""

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample
 from iowarden.collectors.procfs import stat
 from iowarden.collectors.source import Source
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 PATH = "/proc/uptime"
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
 """There is only one. Source: kernel, kernel/time/clocksource.c (device_clocksource)."""
-_UPTIME = re.compile(r"(\d{1,12}\.\d\d) \d{1,15}\.\d\d\s*", re.ASCII)
+_UPTIME = lazy_pattern(r"(\d{1,12}\.\d\d) \d{1,15}\.\d\d\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

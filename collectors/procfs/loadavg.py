@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import Metric, ParseError, Sample, describe
 from iowarden.collectors.source import Source
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 PATH = "/proc/loadavg"
 _LOAD = r"(\d{1,12}\.\d\d)"
-_LINE = re.compile(rf"{_LOAD} {_LOAD} {_LOAD} (\d{{1,10}})/(\d{{1,10}}) \d{{1,10}}\s*", re.ASCII)
+_LINE = lazy_pattern(rf"{_LOAD} {_LOAD} {_LOAD} (\d{{1,10}})/(\d{{1,10}}) \d{{1,10}}\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, Metric, ParseError, Sample, describe
 from iowarden.collectors.source import Source
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/proc/pressure"
 RESOURCES = ("cpu", "io", "memory", "irq")
-_LINE = re.compile(
+_LINE = lazy_pattern(
     r"(some|full) avg10=(\d{1,3}\.\d\d) avg60=(\d{1,3}\.\d\d) avg300=(\d{1,3}\.\d\d)"
     r" total=(\d{1,20})",
     re.ASCII,

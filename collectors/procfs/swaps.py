@@ -6,14 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import KIB, ParseError
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
 
 PATH = "/proc/swaps"
-_AREA = re.compile(r"(\S+)\s+(partition|file)\s+(\d{1,15})\s+(\d{1,15})\s+-?\d{1,10}", re.ASCII)
-_ESCAPE = re.compile(r"\\([0-7]{3})", re.ASCII)
+_AREA = lazy_pattern(r"(\S+)\s+(partition|file)\s+(\d{1,15})\s+(\d{1,15})\s+-?\d{1,10}", re.ASCII)
+_ESCAPE = lazy_pattern(r"\\([0-7]{3})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import (
     KIB,
     AbsentError,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/proc/sys/vm"
 RELEASE_PATH = "/proc/sys/kernel/osrelease"
-_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,6}))?", re.ASCII)
+_RELEASE = lazy_pattern(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,6}))?", re.ASCII)
 _CENTISECONDS_PER_SECOND = 100
 
 

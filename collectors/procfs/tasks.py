@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import mountinfo
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import (
     AbsentError,
     Family,
@@ -39,7 +39,7 @@ DEADLINE_SECONDS = 5.0
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD. Source: kernel, include/linux/sched.h."""
 _DIRECTORY = "/proc"
-_THREAD_OF = re.compile(
+_THREAD_OF = lazy_pattern(
     r"jbd2/(?P<journal>.+)-\d+|(?:xfsaild|xfs-[a-z]+)/(?P<log>.+)"
     r"|.*(?:flush-|dmcrypt_write/|f2fs_[a-z]+-)(?P<number>\d+:\d+)"
 )

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import KIB, Metric, ParseError, Sample, describe, parse_count
 from iowarden.collectors.source import Source
 
@@ -98,7 +99,7 @@ _ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable", "_device")
 """allocstall is one counter up to 4.9, then one per zone; pgscan_direct was per zone up to 4.7."""
 _ALLOCATION_STALLS = tuple("allocstall" + zone for zone in _ZONES)
 _DIRECT_SCANS = tuple("pgscan_direct" + zone for zone in _ZONES)
-_NODE_NAMES = re.compile(r"(oom_kill|pgpg|pswp|pg\w*fault)\w*", re.ASCII)
+_NODE_NAMES = lazy_pattern(r"(oom_kill|pgpg|pswp|pg\w*fault)\w*", re.ASCII)
 """Source: node_exporter, default of --collector.vmstat.fields."""
 
 FAMILIES, emit = describe(Vmstat, "iowarden_vmstat_")

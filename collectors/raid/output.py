@@ -10,6 +10,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 _Row = TypeVar("_Row")
 _Read = TypeVar("_Read")
-_CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0b-\x1f\x7f]")
-_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE)
+_CONTROL = lazy_pattern(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0b-\x1f\x7f]")
+_SIZE = lazy_pattern(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE)
 _POWERS = " KMGTP"
 _MAX_REASONS = 5
 _MAX_SHOWN = 120
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DATE = re.compile(
+_DATE = lazy_pattern(
     r"\s*\w{3}\s+(\w{3})\s+(\d{1,2})\s+(?:(\d{4})\s+)?(\d{1,2}):(\d{2}):(\d{2})(?:\s+(\d{4}))?\s*",
     re.ASCII,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 _HP = frozenset({"0x103c", "0x1590", "0x0e11"})
 """PCI vendors: HP, HPE, Compaq."""
-_HOST = re.compile(r"host[0-9]{1,9}")
+_HOST = lazy_pattern(r"host[0-9]{1,9}")
 
 
 def adapters_of(root: Machine, driver: str) -> dict[str, tuple[str, ...]]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid.controller import ComponentHealth, ComponentState
 from iowarden.collectors.raid.output import EMPTY_VALUES, printable, ratio
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     )
 
 _Named = TypeVar("_Named", "ControllerArray", "Battery", "Sensor")
-_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%")
+_PERCENT = lazy_pattern(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%")
 
 
 def _all(health: ComponentHealth, *states: str) -> dict[str, ComponentHealth]:

@@ -12,11 +12,11 @@ import gzip
 import io
 import lzma
 import os
-import re
 import tarfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.machine import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _MEMORY_BYTES = 128 * 1024 * 1024
 """The dictionary of `xz -9` is 64 MiB; a file may demand 4 GiB."""
 _CHUNK_BYTES = 128 * 1024
 _XZ, _GZIP = b"\xfd7zXZ\0", b"\x1f\x8b"
-_PAX_PATH = re.compile(rb"(?:^|\n)\d+ path=([^\n]*)\n")
+_PAX_PATH = lazy_pattern(rb"(?:^|\n)\d+ path=([^\n]*)\n")
 
 
 class ArchiveError(Exception):

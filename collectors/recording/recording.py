@@ -34,6 +34,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.machine import MAX_BYTES
 from iowarden.collectors.model import UserInputError
 from iowarden.collectors.recording import archive
@@ -145,9 +146,9 @@ class Recording:
         return step
 
 
-_MEMBER = re.compile(r"(?:\./)?(?:[^/]+/)?(\d{6,9})/(root(?:/.*)?|clock|gone)/?", re.DOTALL)
-_NUMBER = re.compile(r"\d{6,9}", re.ASCII)
-_PACKED_HEADER = re.compile(rf"(?:\./)?(?:[^/]+/)?{re.escape(HEADER)}")
+_MEMBER = lazy_pattern(r"(?:\./)?(?:[^/]+/)?(\d{6,9})/(root(?:/.*)?|clock|gone)/?", re.DOTALL)
+_NUMBER = lazy_pattern(r"\d{6,9}", re.ASCII)
+_PACKED_HEADER = lazy_pattern(rf"(?:\./)?(?:[^/]+/)?{re.escape(HEADER)}")
 
 
 def _packed_header(path: str) -> tuple[int, str]:
@@ -312,7 +313,7 @@ def _parse_clock(path: str, text: str, number: int) -> Frame:
     return Frame(number, float(found[1]), float(found[2]))
 
 
-_CLOCK_TEXT = re.compile(
+_CLOCK_TEXT = lazy_pattern(
     r"monotonic_seconds (\d{1,12}(?:\.\d{1,12})?)\nrealtime_seconds (\d{1,12}(?:\.\d{1,12})?)\s*",
     re.ASCII,
 )

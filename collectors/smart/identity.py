@@ -12,12 +12,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.smart.drive import AccessMethod, Disk, PollResult, ReadStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_NONSENSE = re.compile(
+_NONSENSE = lazy_pattern(
     r"(.)\1*|0*123456789.*|to be filled.*"
     r"|(drive |disk |device |invalid |unknown |no |not )*"
     r"(serial|unknown|invalid|none|null|n/a|specified|available|applicable|s/?n)"

@@ -8,12 +8,13 @@ from collections import Counter
 from typing import Literal
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.probe_reply import field
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_ESCAPE = lazy_pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
 """cli64 clears the screen if it assumes that its output is a terminal."""
-_SCANNED = re.compile(
+_SCANNED = lazy_pattern(
     r"/dev/bus/\d{1,3} (sat\+)?megaraid,\d{1,3}|/dev/bsg/sssraid\d{1,3} sssraid,\d{1,3},\d{1,3}",
     re.ASCII,
 )

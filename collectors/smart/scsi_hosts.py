@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.smart.drive import AccessMethod, ReadStatus
 from iowarden.collectors.sysfs import entry_name
@@ -89,37 +90,37 @@ and its disks have no block device (no_uld_attach), only '/dev/sgN'.
 """
 MPT_VOLUMES = range(1, 2)
 _NETWORK = frozenset({"iscsi_tcp", "ib_srp", "ib_iser", "iser", "zfcp"})
-_USB = re.compile(r"usb-storage|uas|ums-.*")
+_USB = lazy_pattern(r"usb-storage|uas|ums-.*")
 
-_VIRTUAL = re.compile(
+_VIRTUAL = lazy_pattern(
     r"(QEMU|VMware,?|VBOX|Msft|LIO-ORG|XENSRC|Xen|Google|NUTANIX|Amazon|AMI|iDRAC) .*"
     r"|Linux (scsi_debug|File-.*)|\S* ?Virtual (Disk|HDisk|Floppy|CDROM|Media|USB).*",
     re.IGNORECASE,
 )
 """Vendor and model of virtual disks; also those that a BMC offers."""
-_ARRAY = re.compile(
+_ARRAY = lazy_pattern(
     r"NETAPP .*|EMC .*|DGC .*|DellEMC .*|3PARdata .*|PURE .*|Nimble .*|EQLOGIC .*|COMPELNT .*"
     r"|IBM 2(107|145|076|810).*|HPE? (MSA|P2000|HSV|OPEN).*|DELL MD3.*|HITACHI (OPEN|DF600).*"
     r"|HUAWEI (XSG|S\d).*|FUJITSU ETERNUS.*|LSI INF-.*|DDN .*|TrueNAS .*|SYNOLOGY .*"
     r"|.* Universal Xport"
 )
 """Vendor and model of logical units of storage arrays, from multipath-tools' table."""
-_VOLUME = re.compile(
+_VOLUME = lazy_pattern(
     r".*LOGICAL VOLUME.*|.*\b(PERC|MegaRAID|ServeRAID)\b.*|(BROADCOM|AVAGO|LSI) MR\d.*|.*1030 IM",
     re.IGNORECASE,
 )
 """Vendor and model of volumes whose driver or channel does not distinguish them from disks."""
-_REFUSED_BRIDGES = re.compile(r"04b4:683[01]")
+_REFUSED_BRIDGES = lazy_pattern(r"04b4:683[01]")
 """Cypress: smartctl would choose 'usbcypress' itself. Source: smartctl's drive database."""
 
 THREEWARE = {"3w-xxxx": "twe", "3w-9xxx": "twa", "3w-sas": "twl"}
 """Source: smartctl(8), '-d 3ware'."""
-_NETWORK_BLOCK = re.compile(r"(nbd|rbd|etherd/|rnbd).*")
-SD_NAME = re.compile(r"sd[a-z]{1,3}")
-NVME_DEVICE = re.compile(r"nvme\d+(c\d+)?n\d+")
+_NETWORK_BLOCK = lazy_pattern(r"(nbd|rbd|etherd/|rnbd).*")
+SD_NAME = lazy_pattern(r"sd[a-z]{1,3}")
+NVME_DEVICE = lazy_pattern(r"nvme\d+(c\d+)?n\d+")
 _USB_IDS = ("ID_VENDOR_ID", "ID_MODEL_ID")
 _POLL_HINT = "whose health the array monitors; to poll it anyway, add it under 'smart: drives:'"
-_PART_OF_MMC = re.compile(r"mmcblk\d+(boot\d+|rpmb)")
+_PART_OF_MMC = lazy_pattern(r"mmcblk\d+(boot\d+|rpmb)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors import json_text
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, ReadError, StuckError, trace
 from iowarden.collectors.probe_reply import field, optional
 
@@ -26,12 +27,12 @@ DEADLINE_SECONDS = 120.0
 """For a drive that spins up first, behind a controller where others are queried."""
 _NOT_STARTED_MASK = 0b11
 """Bits of smartctl's exit status: invalid command line, or the drive could not be opened."""
-_UNABLE = re.compile(r"not supported|does not support|unsupported|not implemented", re.IGNORECASE)
+_UNABLE = lazy_pattern(r"not supported|does not support|unsupported|not implemented", re.IGNORECASE)
 _MAX_CHARACTERS = 300
-_BEGUN = re.compile(r"\bhas begun\b")
-_RUNS = re.compile(r"Can't start self-test without aborting")
-_ABORTED = re.compile(r"\baborted!|Self Test returned without error")
-_FRAME = re.compile(r"smartctl \d|Copyright |=== |Sending command|Use smartctl |\s*$")
+_BEGUN = lazy_pattern(r"\bhas begun\b")
+_RUNS = lazy_pattern(r"Can't start self-test without aborting")
+_ABORTED = lazy_pattern(r"\baborted!|Self Test returned without error")
+_FRAME = lazy_pattern(r"smartctl \d|Copyright |=== |Sending command|Use smartctl |\s*$")
 
 
 class SelfTestOutcome(enum.StrEnum):

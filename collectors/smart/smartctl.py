@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.json_text import is_deep
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart import smartctl_exporter
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
@@ -117,7 +117,7 @@ def _document(text: str) -> Document | SmartRefusal:
     return document
 
 
-_OBJECT = re.compile(r'\{\s*"')
+_OBJECT = lazy_pattern(r'\{\s*"')
 
 
 def _short_integer(text: str) -> int | None:

@@ -9,6 +9,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.smart.drive import Attribute, Drive, NvmeHealth, Protocol
 from iowarden.collectors.smart.smartctl_logs import HEALTH_LOG, nvme_of, scsi_of
 from iowarden.collectors.smart.smartctl_refusal import ExitStatus, exit_findings
@@ -140,15 +141,17 @@ def _at_threshold(attribute: Attribute, value: int | None) -> bool:
 
 _ERRORS = frozenset({5, 10, 187, 188, 196, 197, 198, 199})
 """Attributes that count errors (conditions smart_errors and interface_crc_errors)."""
-_OF_SO_MANY = re.compile(r"\d{1,9}/\d{1,12}", re.ASCII)
-_UNFINISHED = re.compile(
+_OF_SO_MANY = lazy_pattern(r"\d{1,9}/\d{1,12}", re.ASCII)
+_UNFINISHED = lazy_pattern(
     r"(?i)aborted|interrupted|(?:.{0,12}self[- ]test|test).{0,20} in progress|in progress|reserved"
 )
 """Status of a self-test without a result for the drive. Source: as for `_test_passed`."""
 
 
-_UNSUPPORTED = re.compile(r"not supported|does not support|[Uu]nsupported|not implemented")
-_COMPLAINT = re.compile(r"^Warning[!:]|[Ff]ailed(?:: | \[|$)|NOT READY|NO MEDIUM|Terminate command")
+_UNSUPPORTED = lazy_pattern(r"not supported|does not support|[Uu]nsupported|not implemented")
+_COMPLAINT = lazy_pattern(
+    r"^Warning[!:]|[Ff]ailed(?:: | \[|$)|NOT READY|NO MEDIUM|Terminate command"
+)
 
 
 def _protocol(report: SmartctlReport, kind: str) -> Protocol:
@@ -187,7 +190,7 @@ def _wwn(report: SmartctlReport) -> str:
     return found[1] if found and int(found[1], 16) else ""
 
 
-_DESIGNATOR = re.compile(r"(?:0x)?([0-9a-f]{32}|[0-9a-f]{16})")
+_DESIGNATOR = lazy_pattern(r"(?:0x)?([0-9a-f]{32}|[0-9a-f]{16})")
 
 
 def _rotation(report: SmartctlReport, protocol: Protocol, lines: list[str]) -> int | None:

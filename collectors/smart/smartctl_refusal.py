@@ -7,11 +7,15 @@ scsiprint.cpp.
 from __future__ import annotations
 
 import enum
-import re
+from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.smartctl_report import clean
+
+if TYPE_CHECKING:
+    import re
 
 
 class ExitStatus(enum.IntFlag):
@@ -63,48 +67,51 @@ class SmartRefusal:
 
 _Reason = tuple[ReadStatus, str]
 
-ASLEEP = re.compile(r"Device is in .{1,40} mode, exit\(\d+\)")
+ASLEEP = lazy_pattern(r"Device is in .{1,40} mode, exit\(\d+\)")
 _HINTS = (
     (
         ReadStatus.NO_SMARTCTL,
-        re.compile(r"UNRECOGNIZED OPTION: j(?:son)?\b|INVALID ARGUMENT TO -json"),
+        lazy_pattern(r"UNRECOGNIZED OPTION: j(?:son)?\b|INVALID ARGUMENT TO -json"),
     ),
-    (ReadStatus.PERMISSION, re.compile(r"Permission denied|Operation not permitted")),
+    (ReadStatus.PERMISSION, lazy_pattern(r"Permission denied|Operation not permitted")),
     (
         ReadStatus.NO_PASS_THROUGH,
-        re.compile(r"please try adding '-d |(?:Unknown|Unsupported) USB bridge"),
+        lazy_pattern(r"please try adding '-d |(?:Unknown|Unsupported) USB bridge"),
     ),
-    (ReadStatus.NO_PASS_THROUGH, re.compile(r"Probable ATA device behind a SAT layer")),
+    (ReadStatus.NO_PASS_THROUGH, lazy_pattern(r"Probable ATA device behind a SAT layer")),
     (
         ReadStatus.NO_PASS_THROUGH,
-        re.compile(r"Read Device Identity failed: .*(?:badly formed|[Uu]nsupported|[Ii]nvalid)"),
+        lazy_pattern(r"Read Device Identity failed: .*(?:badly formed|[Uu]nsupported|[Ii]nvalid)"),
     ),
 )
-_DISABLED = re.compile(r"SMART Disabled|SMART support is: +Disabled")
+_DISABLED = lazy_pattern(r"SMART Disabled|SMART support is: +Disabled")
 _FAILURES = (
-    (ReadStatus.NO_SMART, re.compile(r"NO MEDIUM present")),
-    (ReadStatus.UNREADABLE, re.compile(r"lacks SMART capability|Unable to detect device type")),
-    (ReadStatus.UNREADABLE, re.compile(r"bad response to IEC mode page")),
+    (ReadStatus.NO_SMART, lazy_pattern(r"NO MEDIUM present")),
+    (ReadStatus.UNREADABLE, lazy_pattern(r"lacks SMART capability|Unable to detect device type")),
+    (ReadStatus.UNREADABLE, lazy_pattern(r"bad response to IEC mode page")),
     (ReadStatus.UNREADABLE, _DISABLED),
-    (ReadStatus.UNPARSED, re.compile(r"Unknown device type|INVALID ARGUMENT|UNRECOGNIZED OPTION")),
+    (
+        ReadStatus.UNPARSED,
+        lazy_pattern(r"Unknown device type|INVALID ARGUMENT|UNRECOGNIZED OPTION"),
+    ),
     (
         ReadStatus.UNREADABLE,
-        re.compile(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device"),
+        lazy_pattern(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device"),
     ),
-    (ReadStatus.UNREADABLE, re.compile(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
+    (ReadStatus.UNREADABLE, lazy_pattern(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
 )
 """Messages of smartctl if it could not read anything. Source: its smartctl.cpp, os_linux.cpp,
 ataprint.cpp and scsiprint.cpp.
 """
-_LUN = re.compile(
+_LUN = lazy_pattern(
     r"NETAPP|DGC|EMC|SYMMETRIX|OPEN-|3PARdata|PURE|HUAWEI|COMPELNT|Nimble|LIO-ORG|IET|SCST|Tegile"
     r"|XtremIO|IBM 21|IBM 2810XIV|NUTANIX|HP HSV|MSA|DELL MD|DELL ME|SYNOLOGY|FreeNAS|TrueNAS"
 )
-_VOLUME = re.compile(
+_VOLUME = lazy_pattern(
     r"PERC|MegaRAID|\bMR[ 9]|AVAGO|BROADCOM|LOGICAL VOLUME|Logical (?:Drive|Disk|Volume)|RAID|Raid"
     r"|Areca|ARC-\d|Adaptec|ASR|AMCC|3ware|Intel RS|SmartIOC|VIRTUAL DISK|Virtual Drive|BOSS VD"
 )
-_VIRTUAL = re.compile(
+_VIRTUAL = lazy_pattern(
     r"QEMU|VMware|VBOX|Msft|Virtual|[Vv]irt[Ii][Oo]|XENSRC|Google|Amazon|PersistentDisk"
     r"|BHYVE|Parallels|BlockVol|(?:DO|HC|Linode) Volume|Alibaba Cloud"
 )

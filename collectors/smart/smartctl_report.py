@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -128,8 +130,8 @@ def first(read: Callable[..., _T | None], *paths: tuple[str, ...]) -> _T | None:
 
 _T = TypeVar("_T")
 _MAX_ROWS = 512
-_DIGITS = re.compile(r"\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f]\d{3})+|\d+", re.ASCII)
-_SEPARATOR = re.compile(r"\D")
+_DIGITS = lazy_pattern(r"\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f]\d{3})+|\d+", re.ASCII)
+_SEPARATOR = lazy_pattern(r"\D")
 
 
 def clean(text: str) -> str:

@@ -9,6 +9,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.smart.drive import OfflineCollection, Protocol, SelfTest
 from iowarden.collectors.smart.smartctl_report import SmartctlReport, first
 
@@ -62,7 +63,7 @@ def self_tests(report: SmartctlReport) -> Iterator[SelfTest]:
 
 _KIND_NAMES = ("type", "self_test_code", "code")
 _STATUS_NAMES = ("status", "self_test_result", "result")
-_KIND = re.compile(r"short|extended|long|conveyance|selective|offline", re.IGNORECASE)
+_KIND = lazy_pattern(r"short|extended|long|conveyance|selective|offline", re.IGNORECASE)
 
 
 def _test_passed(status: str) -> bool | None:

@@ -9,39 +9,41 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Document = dict[str, Any]
 
-_BANNER = re.compile(r"smartctl (?:version )?(\d+)\.(\d+)")
-_GROUPED = re.compile(
+_BANNER = lazy_pattern(r"smartctl (?:version )?(\d+)\.(\d+)")
+_GROUPED = lazy_pattern(
     r"(?:\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f\ufffd\udc92\udca0]\d{3})+|\d+)"
     r"(?=$|[\s%\[]|[.,]\d{1,2}(?!\d))"
 )
 """A number; smartctl groups its digits by the locale, and not always in UTF-8."""
-_ATTRIBUTE = re.compile(
+_ATTRIBUTE = lazy_pattern(
     r"\s*(\d+)\s+(\S+)\s+(?:0x([0-9a-f]{4})|([P-])[O-][S-][R-][C-][K-]\S*)"
     r"\s+(\d+|---)\s+(\d+|---)\s+(\d+|---)\s+(?:(?:Pre-fail|Old_age)\s+\S+\s+)?"
     r"(-|FAILING_NOW|In_the_past|NOW|Past)\s+(\S.*)"
 )
 """A line of '-f old', or of '-f brief', which '-x' implies."""
-_ATTRIBUTE_BEGIN = re.compile(
+_ATTRIBUTE_BEGIN = lazy_pattern(
     r" {0,2}[0-9]{1,3} [A-Za-z][\w-]{0,60} +(?:0x[0-9a-f]{4}|[P-][O-])", re.ASCII
 )
-_TABLE_END = re.compile(r"\s*(?:\||$)")
+_TABLE_END = lazy_pattern(r"\s*(?:\||$)")
 """End of the attribute table: a blank line, or the legend of its flags."""
-_ATA_TEST = re.compile(r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)\s+\d+%\s+(\d+)\s+(\S+)\s*$")
-_SCSI_TEST = re.compile(
+_ATA_TEST = lazy_pattern(r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)\s+\d+%\s+(\d+)\s+(\S+)\s*$")
+_SCSI_TEST = lazy_pattern(
     r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)(?:\s+-->)?\s+(?:-|\d+)\s+(NOW|\d+)\s+(\S+)\s+\["
 )
-_NVME_TEST = re.compile(
+_NVME_TEST = lazy_pattern(
     r"\s*\d+\s+(Short|Extended|Vendor specific|Unknown \(0x\w+\))\s+(\S.*?)\s{2,}"
     r"(\d+)\s+(\S+)(?:\s+\S+){4}\s*$"
 )
-_COUNTERS = re.compile(r"\d+\s+\d+\s+\d+\s+(\d+)\s+\d+\s+(\d+[.,]\d+)\s+(\d+)$")
-_MANUFACTURED = re.compile(r"Manufactured in week +(\S+) of year +(\S+)")
-_ROUTINE = re.compile(r"(Short|Extended|Conveyance) self-test routine")
+_COUNTERS = lazy_pattern(r"\d+\s+\d+\s+\d+\s+(\d+)\s+\d+\s+(\d+[.,]\d+)\s+(\d+)$")
+_MANUFACTURED = lazy_pattern(r"Manufactured in week +(\S+) of year +(\S+)")
+_ROUTINE = lazy_pattern(r"(Short|Extended|Conveyance) self-test routine")
 
 
 def read_lines(lines: Iterable[str]) -> Document:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output.parsed import Parsed, Tool, UnparsedLine
@@ -58,17 +59,17 @@ def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
     return next(own, None)
 
 
-_MDSTAT_BEGIN = re.compile(r"^Personalities :", re.MULTILINE)
-_MDSTAT_END = re.compile(r"^unused devices:", re.MULTILINE)
+_MDSTAT_BEGIN = lazy_pattern(r"^Personalities :", re.MULTILINE)
+_MDSTAT_END = lazy_pattern(r"^unused devices:", re.MULTILINE)
 """Source: kernel, drivers/md/md.c, md_seq_show: the last line."""
-_MDSTAT_FAULT = re.compile(
+_MDSTAT_FAULT = lazy_pattern(
     r"\(F\)|\[U*_[U_]*\]|\[([0-9]{1,9})/(?!\1\])[0-9]{1,9}\]|\b(?:inactive|broken|recover\w*)\b"
 )
 """In the text of an array: a member failed, a slot has none, or it is inactive."""
-_BELOW = re.compile(
+_BELOW = lazy_pattern(
     r"[0-9]{1,20} blocks\b|\[[=>.]{5,40}\]|bitmap: |(?:resync|recovery|reshape|check) {0,9}="
 )
-_PROMPT = re.compile(r"\S{0,80}[#$>%](?: |$)")
+_PROMPT = lazy_pattern(r"\S{0,80}[#$>%](?: |$)")
 
 
 def parse_mdadm(text: str) -> Parsed:

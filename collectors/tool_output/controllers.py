@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
@@ -66,7 +67,7 @@ def parse_controllers(text: str, kind: Tool, *, log: bool) -> Parsed:
     return replace(found, unparsed=tuple(unread))
 
 
-_ILL = re.compile(
+_ILL = lazy_pattern(
     r": expected [0-9]{1,9} (?:units|virtual drives|disks) (?:that (?:are|failed)|without)"
     r"|: expected '.*', as '.*' reports, got '"
 )
@@ -91,22 +92,22 @@ def _has_content(controllers: Iterable[Controller]) -> bool:
 _T = TypeVar("_T")
 _IRCU_ENDS = ("Command DISPLAY", "Command STATUS", "Utility")
 _ENDS: Mapping[Tool, tuple[re.Pattern[str], str]] = {
-    Tool.MEGACLI: (re.compile(r"^[ \t]*Exit Code: 0x.*$", re.MULTILINE), "Exit Code: 0x00"),
+    Tool.MEGACLI: (lazy_pattern(r"^[ \t]*Exit Code: 0x.*$", re.MULTILINE), "Exit Code: 0x00"),
     Tool.ARCCONF: (
-        re.compile(r"^[ \t]*Command (?:completed|aborted|failed).*$", re.MULTILINE),
+        lazy_pattern(r"^[ \t]*Command (?:completed|aborted|failed).*$", re.MULTILINE),
         "Command completed successfully.",
     ),
-    Tool.CLI64: (re.compile(r"^.*GuiErrMsg<0x.*$", re.MULTILINE), "GuiErrMsg<0x00>: Success."),
+    Tool.CLI64: (lazy_pattern(r"^.*GuiErrMsg<0x.*$", re.MULTILINE), "GuiErrMsg<0x00>: Success."),
     Tool.SAS2IRCU: (
-        re.compile(r"^SAS[23]IRCU: Utility Completed.*$", re.MULTILINE),
+        lazy_pattern(r"^SAS[23]IRCU: Utility Completed.*$", re.MULTILINE),
         "\n".join(f"SAS2IRCU: {what} Completed Successfully." for what in _IRCU_ENDS),
     ),
 }
 """The line that ends a complete output, and what is appended if it is missing."""
-_RULE = re.compile(r"^-{10,}[ \t\r]*$", re.MULTILINE)
+_RULE = lazy_pattern(r"^-{10,}[ \t\r]*$", re.MULTILINE)
 _RULES = 3
 """A table of storcli has one above its header, one below it, and one at its end."""
-_STORCLI_BEGIN = re.compile(
+_STORCLI_BEGIN = lazy_pattern(
     r"^(?:CLI Version = .*\n(?:Operating system = .*\n)?)?(?:Controller = \d{1,3}\n)?"
     r"Status = \w{1,40}[ \t]*\nDescription = ",
     re.MULTILINE | re.ASCII,
@@ -233,7 +234,7 @@ def _once(arrays: Iterable[ControllerArray]) -> tuple[ControllerArray, ...]:
     return tuple(found.values())
 
 
-_OF_CONTROLLER = re.compile(r"(?i)(?:bbu|cachevault)_info|foreign topology|physical drives")
+_OF_CONTROLLER = lazy_pattern(r"(?i)(?:bbu|cachevault)_info|foreign topology|physical drives")
 """Sections and counts of storcli's '/cN show all' about the whole controller."""
 
 
@@ -355,7 +356,7 @@ def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     return [arcconf_status.with_tasks(each, tasks) for each in before]
 
 
-_INACCESSIBLE = re.compile(r"^[ \t]*Controller Status[ \t]*: Inaccessible\b", re.MULTILINE)
+_INACCESSIBLE = lazy_pattern(r"^[ \t]*Controller Status[ \t]*: Inaccessible\b", re.MULTILINE)
 """A controller that arcconf cannot reach: faulty, or newer than this arcconf."""
 
 

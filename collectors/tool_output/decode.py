@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 
 MAX_BYTES = 32 * 1024 * 1024
@@ -14,10 +15,10 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 _BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
-_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
+_CONTROLS = lazy_pattern(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_ESCAPE = lazy_pattern(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
 """Escape sequences that colour a text or move the cursor."""
-_AROUND = re.compile(
+_AROUND = lazy_pattern(
     r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*)"
     r"[ \t]*$",
     re.MULTILINE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart import smartctl, smartctl_refusal
 from iowarden.collectors.smart.drive import Drive, ReadStatus
@@ -61,9 +62,9 @@ def parse_smartctl(text: str) -> Parsed:
 
 _ERRORS = smartctl_refusal.ExitStatus.ERRORS
 _NOTHING_TO_READ = frozenset({ReadStatus.ASLEEP, ReadStatus.NO_SMART, ReadStatus.LUN})
-_NOT_READ = re.compile(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
+_NOT_READ = lazy_pattern(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
 """smartctl's messages that something could not be read."""
-_BANNER = re.compile(r"^(?=smartctl (?:version )?\d{1,2}\.\d)", re.MULTILINE | re.ASCII)
+_BANNER = lazy_pattern(r"^(?=smartctl (?:version )?\d{1,2}\.\d)", re.MULTILINE | re.ASCII)
 
 
 def _reports(text: str) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_line
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.tool_output.parsed import SIGNS, LocatedEvent, Parsed, Tool, UnparsedLine
 
 MAX_UNPARSED = 1000
 """Maximum unparsed lines that are listed."""
 
 
-_TROUBLE = re.compile(
+_TROUBLE = lazy_pattern(
     r"\b(?:errors?|fail\w*|time[d-]? ?out|abort\w*|offlin\w*|dead|fault\w*|corrupt\w*|lost|hung"
     r"|cannot|can't|unable|unrecover\w*|degraded|rejecting|warning|will reset|critical|shut ?down"
     r"|invalid|refus\w*|stuck|broken)\b",

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,7 +94,7 @@ class Parsed:
 # --- the program that printed it
 
 SIGNS: Mapping[Tool, re.Pattern[str]] = {
-    kind: re.compile(pattern, re.MULTILINE | re.ASCII)
+    kind: lazy_pattern(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
         Tool.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x)',
         Tool.MEGACLI: r"^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
@@ -118,4 +119,4 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
 
 
 MORE = UnparsedLine(f"expected at most {MAX_OUTPUTS} outputs, got more: the others were ignored")
-NEXT_JSON = re.compile(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")
+NEXT_JSON = lazy_pattern(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")

@@ -7,11 +7,11 @@ directory of its own: old versions do not have the option 'nologs'.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
@@ -95,7 +95,7 @@ def _state(root: Machine, name: str, handle: Handle, _former: Controller | None)
     return replace(found, read_errors=tuple(unread))
 
 
-_LACKING = re.compile("not supported")
+_LACKING = lazy_pattern("not supported")
 """What arcconf prints for a card that lacks the requested feature."""
 _MIN_COUNTS = 2
 """Where a disk reports only 'S.M.A.R.T. warnings', its error log has details."""

@@ -19,6 +19,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_arrays import ENTITY, arrays_of, disk_cache_of
 from iowarden.collectors.raid.adaptec.arcconf_disks import DEVICE, devices_of, disks_of, reported
@@ -85,8 +86,8 @@ _SENSOR_STATES = {
 }
 _NO_WORD = frozenset({"unknown", "not supported"})
 """State of a sensor that cannot be read. Observed for fans of hosts without a fault."""
-_SPINNING = re.compile(r"(\d{1,6}) rpm\b", re.ASCII | re.IGNORECASE)
-_PCI = re.compile(
+_SPINNING = lazy_pattern(r"(\d{1,6}) rpm\b", re.ASCII | re.IGNORECASE)
+_PCI = lazy_pattern(
     r"([0-9a-f]{1,4}):([0-9a-f]{1,2}):([0-9a-f]{1,2}):([0-7])", re.ASCII | re.IGNORECASE
 )
 _MAX_HEADINGS = 20_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_disks import CHANNEL, location
 from iowarden.collectors.raid.adaptec.arcconf_output import (
@@ -81,11 +82,11 @@ TASK_STATES = {
     "verify_fix": ComponentHealth.BUSY,
     "copyback": ComponentHealth.BUSY,
 }
-ENTITY = re.compile(
+ENTITY = lazy_pattern(
     r"(logical device|logical drive|maxcache device|array) number (\d{1,6})", re.ASCII
 )
-_SEGMENT = re.compile(r"(?:group \d{1,4}, )?segment \d{1,4}|device \d{1,4}", re.ASCII)
-_TASK = re.compile(r"\(\s*([A-Za-z][A-Za-z /_-]{0,40}?)\s*:\s*(\d{1,3})\s*%\s*\)", re.ASCII)
+_SEGMENT = lazy_pattern(r"(?:group \d{1,4}, )?segment \d{1,4}|device \d{1,4}", re.ASCII)
+_TASK = lazy_pattern(r"\(\s*([A-Za-z][A-Za-z /_-]{0,40}?)\s*:\s*(\d{1,3})\s*%\s*\)", re.ASCII)
 
 
 def arrays_of(

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_output import (
     DEGREES,
@@ -63,12 +64,12 @@ _UNCOUNTED = frozenset(
     }
 )
 """Counters of 'Device Error Counters' that are no errors."""
-DEVICE = re.compile(r"device #(\d{1,6})", re.ASCII)
-_LOCATION = re.compile(
+DEVICE = lazy_pattern(r"device #(\d{1,6})", re.ASCII)
+_LOCATION = lazy_pattern(
     r"(Enclosure|Connector)(?: |:)(\w{1,24}(?: \w{1,24}){0,3}),\s?(Slot|Device)(?: |:)(\d{1,4})",
     re.ASCII | re.IGNORECASE,
 )
-CHANNEL = re.compile(r"(\d{1,3}),(\d{1,4})(?:\((\d{1,4}):(\d{1,4})\))?", re.ASCII)
+CHANNEL = lazy_pattern(r"(\d{1,3}),(\d{1,4})(?:\((\d{1,4}):(\d{1,4})\))?", re.ASCII)
 
 
 def location(text: str) -> str:

@@ -11,16 +11,17 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-COMPLETED = re.compile(r"^[ \t]*Command completed successfully\.", re.MULTILINE | re.IGNORECASE)
-CONTROLLERS_FOUND = re.compile(
+COMPLETED = lazy_pattern(r"^[ \t]*Command completed successfully\.", re.MULTILINE | re.IGNORECASE)
+CONTROLLERS_FOUND = lazy_pattern(
     r"^[ \t]*Controllers found:? ?(\d{1,3})[ \t]*$", re.MULTILINE | re.IGNORECASE
 )
-_RULE = re.compile(r"[-=]{10,}")
+_RULE = lazy_pattern(r"[-=]{10,}")
 _SECTIONS = {
     "controller information": "controller",
     "array information": "array",
@@ -28,10 +29,10 @@ _SECTIONS = {
     "logical drive information": "logical",
     "physical device information": "physical",
 }
-_MAXCACHE = re.compile(r"maxcache(?: [0-9.]{1,8})? information", re.ASCII)
+_MAXCACHE = lazy_pattern(r"maxcache(?: [0-9.]{1,8})? information", re.ASCII)
 _CONTINUED = frozenset({"supercap information", "life-time temperature recorded"})
 """Headings within one block."""
-DEGREES = re.compile(r"(-?\d{1,3}) (?:deg )?C\b", re.ASCII)
+DEGREES = lazy_pattern(r"(-?\d{1,3}) (?:deg )?C\b", re.ASCII)
 """Beginning of a temperature: '23 C/ 73 F (Normal)' or '23 deg C'."""
 
 

@@ -14,6 +14,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
 from iowarden.collectors.raid.areca import cli64
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     Texts = tuple[tuple[str, bytes], ...]
 
 _DRIVER = "arcmsr"
-_KIND = re.compile(r"areca,([0-9]{1,3})(?:/[0-9]{1,3})?", re.ASCII)
-_HEADING = re.compile(r"Drive\s?\[#\s?([0-9]{1,3})\]", re.ASCII)
+_KIND = lazy_pattern(r"areca,([0-9]{1,3})(?:/[0-9]{1,3})?", re.ASCII)
+_HEADING = lazy_pattern(r"Drive\s?\[#\s?([0-9]{1,3})\]", re.ASCII)
 _TRY_CLI = frozenset(
     {
         *(

@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.areca.event_info import FAILURE
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 _GB = 1000
 _SIZE = r"[0-9]+(?:\.[0-9]+)? ?[KMGTP]?B"
 _NOTHING = "N.A."
-_SUCCESS = re.compile(r"GuiErrMsg<0x00>(?:: Success\.?)?\s*$", re.IGNORECASE | re.MULTILINE)
-_PROMPT = re.compile(r"^(?:CLI> ?)+", re.MULTILINE)
-_RULE = re.compile(r"\s*(?:={10,}|-{10,})\s*")
+_SUCCESS = lazy_pattern(r"GuiErrMsg<0x00>(?:: Success\.?)?\s*$", re.IGNORECASE | re.MULTILINE)
+_PROMPT = lazy_pattern(r"^(?:CLI> ?)+", re.MULTILINE)
+_RULE = lazy_pattern(r"\s*(?:={10,}|-{10,})\s*")
 
 _ARRAY_STATES = {
     **states.DEAD,
@@ -57,8 +58,8 @@ _USAGES = {
     "free": ComponentHealth.OK,
     "rebuilding": ComponentHealth.REBUILDING,
 }
-_CELSIUS = re.compile(r"(\d{1,3})(?:\s*(?:\(?C|º|°)|\s*$)")
-_MEMBER = re.compile(r"Raid ?Set Member ?\(?(\d{1,3})\)?|Raid Set # ?\d{1,3}", re.IGNORECASE)
+_CELSIUS = lazy_pattern(r"(\d{1,3})(?:\s*(?:\(?C|º|°)|\s*$)")
+_MEMBER = lazy_pattern(r"Raid ?Set Member ?\(?(\d{1,3})\)?|Raid Set # ?\d{1,3}", re.IGNORECASE)
 """Use of a member where the name of its RAID set is not printed: old firmware, or a default name.
 """
 _DISK_STATES = {
@@ -400,7 +401,7 @@ def _pairs(lines: Sequence[str], *, lower: bool = True) -> Iterator[tuple[str, s
             yield name.casefold() if lower else name, value.strip(" :\t")
 
 
-_ROW = re.compile(
+_ROW = lazy_pattern(
     r"\s*(?P<id>[0-9]{1,3})\s+(?P<name>\S.*?)"
     r"(?:\s+0x(?P<flags>[0-9a-fA-F]{1,4})\s+(?P<value>[0-9]{1,3})\s+(?P<threshold>[0-9]{1,3})"
     r"|\s+(?P<value_>[0-9]{1,3})\s+(?P<worst>[0-9]{1,3})\s+(?P<threshold_>[0-9]{1,3})"

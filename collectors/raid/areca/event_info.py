@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import ControllerLog
 
@@ -114,10 +115,10 @@ def _bare(text: str) -> str:
 
 
 _KNOWN = {_bare(text): text for text in TEXTS} | {_bare(t): of for t, of in _SYNONYMS.items()}
-_LINE = re.compile(
+_LINE = lazy_pattern(
     r"\s*(\d{1,4})-(\d{1,2})-(\d{1,2})\s+(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\s+(\S.*?))?\s*", re.ASCII
 )
-_TEXT = re.compile(
+_TEXT = lazy_pattern(
     r"(?:(?P<device>\S.*?)\s+)??(?P<text>"
     + "|".join(
         re.escape(text).replace(r"\ ", r"\s*").replace(r"\(", r"\s*\(")
@@ -126,16 +127,16 @@ _TEXT = re.compile(
     + r")(?:\s+(?P<elapsed>\d{1,4}:\d{2}:\d{2}))?(?:\s+(?P<errors>\d{1,9}))?",
     re.IGNORECASE | re.ASCII,
 )
-_HEADER = re.compile(r"\s*(Date-Time|Time)\s+Device\s+Event\b.*", re.IGNORECASE)
-_CHROME = re.compile(
+_HEADER = lazy_pattern(r"\s*(Date-Time|Time)\s+Device\s+Event\b.*", re.IGNORECASE)
+_CHROME = lazy_pattern(
     r"\s*(?:[=-]{10,}|CLI> ?.*|GuiErrMsg<0x00>.*|(?:CLI> ?)?event info)?\s*", re.IGNORECASE
 )
-FAILURE = re.compile(r"^.*(?:GuiErrMsg<0x(?!00>)|ErrMsg:).*$", re.MULTILINE | re.IGNORECASE)
-_CHANNEL = re.compile(r"(?:\S+ )?Channel\s*#?\s*0*(\d{1,3})", re.IGNORECASE)
-_ENCLOSURE = re.compile(
+FAILURE = lazy_pattern(r"^.*(?:GuiErrMsg<0x(?!00>)|ErrMsg:).*$", re.MULTILINE | re.IGNORECASE)
+_CHANNEL = lazy_pattern(r"(?:\S+ )?Channel\s*#?\s*0*(\d{1,3})", re.IGNORECASE)
+_ENCLOSURE = lazy_pattern(
     r"E(?:nc)?(?:losure)?\s*#?\s*0*(\d{1,3})\s+Slot\s*#?\s*0*(\d{1,3})", re.IGNORECASE
 )
-_WHOLE = re.compile(
+_WHOLE = lazy_pattern(
     r"H/W MONITOR|RS232 Terminal|Proxy Or Inband|[\d.:]{7,}|\S+ API Interface|", re.IGNORECASE
 )
 _DEVICE_CHARACTERS = 20

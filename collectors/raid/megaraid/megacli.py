@@ -14,6 +14,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import SECTOR_BYTES
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
@@ -114,35 +115,35 @@ _PRESENT = (
     *("critical disks", "failed disks"),
 )
 
-_EXIT = re.compile(r"^[ \t]*Exit Code: 0x([0-9a-fA-F]{1,8})\s*$", re.MULTILINE)
-_NOT_THERE = re.compile(r"required hardware component is not present", re.IGNORECASE)
-_ADAPTER = re.compile(r"\s*Adapter #([0-9]{1,3})\s*")
-ADAPTER_HEAD = re.compile(
+_EXIT = lazy_pattern(r"^[ \t]*Exit Code: 0x([0-9a-fA-F]{1,8})\s*$", re.MULTILINE)
+_NOT_THERE = lazy_pattern(r"required hardware component is not present", re.IGNORECASE)
+_ADAPTER = lazy_pattern(r"\s*Adapter #([0-9]{1,3})\s*")
+ADAPTER_HEAD = lazy_pattern(
     r"^[ \t]*(?:Adapter #|Adapter (?=[0-9]{1,3} -- )|BBU status for Adapter: )([0-9]{1,3})",
     re.MULTILINE,
 )
 """Beginning of the part of one adapter in the outputs of '-aALL'."""
-_OF = re.compile(r"\s*Adapter[: #]{1,3}([0-9]{1,3})")
-_PCI = re.compile(r"\s*PCI information for Controller ([0-9]{1,3})\s*", re.IGNORECASE)
-_VOLUME = re.compile(
+_OF = lazy_pattern(r"\s*Adapter[: #]{1,3}([0-9]{1,3})")
+_PCI = lazy_pattern(r"\s*PCI information for Controller ([0-9]{1,3})\s*", re.IGNORECASE)
+_VOLUME = lazy_pattern(
     r"\s*(CacheCade )?Virtual (?:Drive|Disk): ([0-9]{1,5}) \(Target Id: ([0-9]{1,5})\)\s*",
     re.IGNORECASE,
 )
-_NO_VOLUME = re.compile(
+_NO_VOLUME = lazy_pattern(
     r"No Virtual Drive Configured|^Number of Virtual Disks: 0\s*$", re.MULTILINE
 )
-_DISK = re.compile(r"\s*Enclosure Device ID\s*:", re.IGNORECASE)
-_SECTORS = re.compile(r".*\[0x([0-9a-fA-F]{1,16}) Sectors\]")
-_DONE = re.compile(r"Completed ([0-9]{1,3})\s?%.*")
-_CELSIUS = re.compile(r"([0-9]{1,3}) {0,3}(?:C|degree)\b")
-_CLOCK = re.compile(
+_DISK = lazy_pattern(r"\s*Enclosure Device ID\s*:", re.IGNORECASE)
+_SECTORS = lazy_pattern(r".*\[0x([0-9a-fA-F]{1,16}) Sectors\]")
+_DONE = lazy_pattern(r"Completed ([0-9]{1,3})\s?%.*")
+_CELSIUS = lazy_pattern(r"([0-9]{1,3}) {0,3}(?:C|degree)\b")
+_CLOCK = lazy_pattern(
     r"([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})\s{1,4}([0-9]{1,2})/([0-9]{1,2}), ([0-9]{4})"
 )
-_REBUILD = re.compile(
+_REBUILD = lazy_pattern(
     r"Rebuild Progress on Device at Enclosure (\S{1,5}), Slot ([0-9]{1,4}) Completed ([0-9]{1,3})%"
 )
-_PROGRESS = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+){0,3} +: +Completed .*")
-_GAUGE = re.compile(r"\s*(?:GasGu?a?u?ge|BBU |Exit Code:)")
+_PROGRESS = lazy_pattern(r"[A-Z][a-z]+(?: [A-Z][a-z]+){0,3} +: +Completed .*")
+_GAUGE = lazy_pattern(r"\s*(?:GasGu?a?u?ge|BBU |Exit Code:)")
 _ENCLOSURE = "enclosure device id"
 _RAID = {"0": "RAID0", "1": "RAID1", "5": "RAID5", "6": "RAID6"}
 
@@ -281,7 +282,7 @@ def parse_addresses(text: str) -> dict[int, str]:
     return found
 
 
-_JOINED = re.compile(
+_JOINED = lazy_pattern(
     r"(?i)(?:firmware state|foreign state|error count|failure count|s\.m\.a\.r\.t alert) *:"
 )
 """A line break within a value: two lines in one."""

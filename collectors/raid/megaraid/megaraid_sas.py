@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.backend import Backend, PartReader, answers_of
@@ -44,7 +45,7 @@ SECONDS = 90.0
 """'show all' of a card with many disks takes long, and of a faulty one longer."""
 EVENTS = 512
 """Number of the newest log entries that are listed: all would be tens of thousands."""
-_UNKNOWN = re.compile(r"syntax error|not supported|un-?supported", re.IGNORECASE)
+_UNKNOWN = lazy_pattern(r"syntax error|not supported|un-?supported", re.IGNORECASE)
 """What a card or a program prints that lacks the requested feature: perccli2 8.4 has no 'show
 initialization' and prints 'syntax error, unexpected TOKEN_UNKNOWN'.
 """
@@ -231,7 +232,7 @@ def _state(
     return replace(found, read_errors=tuple(dict.fromkeys(unread)))
 
 
-_COPIED = re.compile(r"cpybck|copyback", re.IGNORECASE)
+_COPIED = lazy_pattern(r"cpybck|copyback", re.IGNORECASE)
 """A disk that replaces a working one, or a spare."""
 
 

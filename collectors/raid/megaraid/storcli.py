@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
@@ -89,14 +90,14 @@ _FLAGS = (
 """Flags that should be 'No', or 0."""
 _ADAPTERS = frozenset({"mpt3sas", "mpt2sas"})
 """Drivers of cards that report no state of a disk, and expose all disks to the host."""
-_PATH = re.compile(r"/c\d{1,3}(?:/e(\d{1,5}))?/s(\d{1,4})", re.ASCII)
-_DATE = re.compile(
+_PATH = lazy_pattern(r"/c\d{1,3}(?:/e(\d{1,5}))?/s(\d{1,4})", re.ASCII)
+_DATE = lazy_pattern(
     r"(?:(?P<month>\d{2})/(?P<day>\d{2})/(?P<year>\d{4})"
     r"|(?P<year_>\d{4})/(?P<month_>\d{2})/(?P<day_>\d{2})),?\s{1,4}"
     r"(?P<hour>\d{2}):(?P<minute>\d{2}):(?P<second>\d{2})",
     re.ASCII,
 )
-_PCI = re.compile(r"([0-9a-f]{2,8}):([0-9a-f]{2}):([0-9a-f]{2}):0?([0-7])", re.IGNORECASE)
+_PCI = lazy_pattern(r"([0-9a-f]{2,8}):([0-9a-f]{2}):([0-9a-f]{2}):0?([0-7])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.json_text import is_deep
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output
 from iowarden.collectors.raid.megaraid.storcli_text import UNREADABLE_ROWS, parse_text
@@ -27,8 +28,8 @@ _HARMLESS = frozenset(
 )
 """Why an answer has 'Failure' on a card that only lacks the requested feature."""
 MAX_ROWS = 4096
-SLOT = re.compile(r"(\d{0,5}) ?: ?(\d{1,4})", re.ASCII)
-CELSIUS = re.compile(r"(\d{1,3}) ?(?:C\b|$)", re.ASCII)
+SLOT = lazy_pattern(r"(\d{0,5}) ?: ?(\d{1,4})", re.ASCII)
+CELSIUS = lazy_pattern(r"(\d{1,3}) ?(?:C\b|$)", re.ASCII)
 """Beginning of '34C (93.20 F)' and of '34'."""
 Tree = dict[str, Any]
 

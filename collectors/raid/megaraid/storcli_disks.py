@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     ComponentHealth,
@@ -80,7 +81,7 @@ _USAGES = {
 }
 _UNFLAGGED = frozenset({"no", "n/a", "-", ""})
 """Answers of a drive that does not predict its failure. Any other answer is a prediction."""
-_DRIVE = re.compile(r"drive /c\d{1,3}(?:/e(\d{1,5}))?/s(\d{1,4})\b.*", re.ASCII)
+_DRIVE = lazy_pattern(r"drive /c\d{1,3}(?:/e(\d{1,5}))?/s(\d{1,4})\b.*", re.ASCII)
 
 
 def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:

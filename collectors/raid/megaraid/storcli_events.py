@@ -16,6 +16,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import ControllerLog
 from iowarden.collectors.raid.megaraid import storcli
@@ -105,26 +106,26 @@ _MESSAGES = (
 )
 """Beginnings of texts without a code. 'done with corrections' is not among them."""
 
-_NUMBER = re.compile(
+_NUMBER = lazy_pattern(
     r"(?:seqNum|Sequence Number)\s*:\s*(0x[0-9a-f]{1,8}|\d{1,10})\s*", re.IGNORECASE | re.ASCII
 )
-_FIELD = re.compile(r"\s*([A-Za-z][A-Za-z ]{1,40}?)\s*:\s*(.*?)\s*")
-_DESCRIBED = re.compile(r"\s*Event Description\s*:", re.IGNORECASE)
-_TRAILER = re.compile(r"\s*(CLI Version|Operating system|Controller|Status|Description)\s*=.*")
-_EXIT = re.compile(r"\s*Exit Code: 0x[0-9a-f]{1,8}\s*", re.IGNORECASE | re.ASCII)
-_STATUS = re.compile(r"^Status\s*=\s*(\w+)[ \t]*\n(?:Description\s*=\s*(.*))?", re.MULTILINE)
-_DISK_CHANGE = re.compile(r"State change (by user )?on PD \S+(?: \S+)? from .+ to ([A-Z_ ]+)\(")
-_ARRAY_CHANGE = re.compile(r"State change (?:by user )?on VD \S+ from .+ to ([A-Z_ ]+)\(")
-_SENSE_DATA = re.compile(
+_FIELD = lazy_pattern(r"\s*([A-Za-z][A-Za-z ]{1,40}?)\s*:\s*(.*?)\s*")
+_DESCRIBED = lazy_pattern(r"\s*Event Description\s*:", re.IGNORECASE)
+_TRAILER = lazy_pattern(r"\s*(CLI Version|Operating system|Controller|Status|Description)\s*=.*")
+_EXIT = lazy_pattern(r"\s*Exit Code: 0x[0-9a-f]{1,8}\s*", re.IGNORECASE | re.ASCII)
+_STATUS = lazy_pattern(r"^Status\s*=\s*(\w+)[ \t]*\n(?:Description\s*=\s*(.*))?", re.MULTILINE)
+_DISK_CHANGE = lazy_pattern(r"State change (by user )?on PD \S+(?: \S+)? from .+ to ([A-Z_ ]+)\(")
+_ARRAY_CHANGE = lazy_pattern(r"State change (?:by user )?on VD \S+ from .+ to ([A-Z_ ]+)\(")
+_SENSE_DATA = lazy_pattern(
     r"Sense: ([0-9a-f]{1,2})/([0-9a-f]{1,2})/([0-9a-f]{1,2})", re.IGNORECASE | re.ASCII
 )
-_COMMAND = re.compile(r"CDB: ((?:[0-9a-f]{2} ){5,31}[0-9a-f]{2})", re.IGNORECASE | re.ASCII)
-_AT = re.compile(r"\bPD \S+ at ([0-9a-f]{1,16})\b", re.IGNORECASE)
-_DISK = re.compile(
+_COMMAND = lazy_pattern(r"CDB: ((?:[0-9a-f]{2} ){5,31}[0-9a-f]{2})", re.IGNORECASE | re.ASCII)
+_AT = lazy_pattern(r"\bPD \S+ at ([0-9a-f]{1,16})\b", re.IGNORECASE)
+_DISK = lazy_pattern(
     r"\bPD ([0-9a-f]{1,4})\((?:e0x([0-9a-f]{1,4})/s(\d{1,3})|([^)]{1,60}))\)", re.IGNORECASE
 )
-_ARRAY = re.compile(r"\bVDs? ([0-9a-f]{1,3})(?:/([0-9a-f]{1,3}))?\b", re.IGNORECASE)
-_ENCLOSURE = re.compile(r"\bEncl(?:osure)?(?: PD)? ([0-9a-f]{1,4})\b", re.IGNORECASE)
+_ARRAY = lazy_pattern(r"\bVDs? ([0-9a-f]{1,3})(?:/([0-9a-f]{1,3}))?\b", re.IGNORECASE)
+_ENCLOSURE = lazy_pattern(r"\bEncl(?:osure)?(?: PD)? ([0-9a-f]{1,4})\b", re.IGNORECASE)
 _NO_ENCLOSURE = frozenset({0xFF, 0xFFFF})
 _COMMANDS = {
     0x08: (1, 4),

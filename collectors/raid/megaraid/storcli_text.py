@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output
 
@@ -25,16 +26,16 @@ UNREADABLE_ROWS = "unreadable rows"
 MAX_CHARACTERS = 600
 """Maximum length of a table line: a longer one is none."""
 MAX_COLUMNS = 24
-_STATUS = re.compile(
+_STATUS = lazy_pattern(
     r"^(?:Controller = (?P<controller>\d{1,3})\n)?Status = (?P<status>\w{1,40})[ \t]*\n"
     r"Description = (?P<description>[^\n]*)$",
     re.MULTILINE | re.ASCII,
 )
-_RULE = re.compile(r"-{5,}\s*", re.ASCII)
-_UNDERLINE = re.compile(r"=+\s*", re.ASCII)
-_HEADING = re.compile(r"(\S[^\n]{0,120}?)\s*:\s*", re.ASCII)
-_PAIR = re.compile(r"([^=]{1,120}?)\s*=\s*(.*?)\s*")
-_PREAMBLE = re.compile(r"\s*(CLI Version|Operating system) = .*")
+_RULE = lazy_pattern(r"-{5,}\s*", re.ASCII)
+_UNDERLINE = lazy_pattern(r"=+\s*", re.ASCII)
+_HEADING = lazy_pattern(r"(\S[^\n]{0,120}?)\s*:\s*", re.ASCII)
+_PAIR = lazy_pattern(r"([^=]{1,120}?)\s*=\s*(.*?)\s*")
+_PREAMBLE = lazy_pattern(r"\s*(CLI Version|Operating system) = .*")
 
 _SIZE = r"[0-9.]{1,12} [KMGTP]?i?B|-"
 _WORD = r"\S{1,80}"

@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     CachePolicy,
@@ -57,7 +58,7 @@ _FORCED = frozenset({"AWB", "FWB"})
 """Write-back even without a battery: always, forced."""
 _TARGETS = 128
 """Volumes are on SCSI channels 2 and 3 with 128 targets each. Source: megaraid_sas.h."""
-_CACHE = re.compile(r"(NR|R|ADRA)(?-i:a?),?(A?F?WB|WT)[CD]?", re.IGNORECASE)
+_CACHE = lazy_pattern(r"(NR|R|ADRA)(?-i:a?),?(A?F?WB|WT)[CD]?", re.IGNORECASE)
 """'Ra' is read-ahead alone, 'RAWB' is read-ahead with always write-back."""
 
 

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     ComponentHealth,
@@ -43,34 +44,34 @@ _OUT_OF_SYNC = "OUT_OF_SYNC"
 _PREDICTED_ASC = 0x5D
 """'Failure prediction threshold exceeded'. Source: SPC-4, annex D."""
 
-_FOUND = re.compile(r"^Found SCSI id=([0-9]{1,3})\b", re.MULTILINE)
-_NONE_FOUND = re.compile(r"Nothing found, contact the author")
-_CLASSIC_VOLUME = re.compile(
+_FOUND = lazy_pattern(r"^Found SCSI id=([0-9]{1,3})\b", re.MULTILINE)
+_NONE_FOUND = lazy_pattern(r"Nothing found, contact the author")
+_CLASSIC_VOLUME = lazy_pattern(
     r"ioc(?P<ioc>[0-9]{1,3}) vol_id (?P<id>[0-9]{1,3}) type (?P<type>\S{1,20}),"
     r" (?P<disks>[0-9]{1,3}) phy, (?P<size>[0-9]{1,9}) GB,"
     r" state (?P<state>\S{1,40}), flags(?P<flags>.{0,80})"
 )
-_CLASSIC_DISK = re.compile(
+_CLASSIC_DISK = lazy_pattern(
     r"ioc(?P<ioc>[0-9]{1,3}) phy (?P<id>[0-9]{1,3}) scsi_id (?P<scsi>[0-9]{1,3})"
     r" (?P<vendor>.{8}) (?P<model>.{16}) (?P<firmware>.{4}),"
     r" (?P<size>[0-9]{1,9}) GB, state (?P<state>\S{1,40}), flags(?P<flags>.{0,80})"
 )
-_VOLUME = re.compile(
+_VOLUME = lazy_pattern(
     r"ioc:(?P<ioc>[0-9]{1,3}) vol_id:(?P<id>[0-9]{1,3}) type:(?P<type>\S{1,20}) raidlevel:\S{0,20}"
     r" num_disks:(?P<disks>[0-9]{1,3}) size\(GB\):(?P<size>[0-9]{1,9}) state: ?(?P<state>\S{1,40})"
     r" flags:(?P<flags>.{0,80})"
 )
-_DISK = re.compile(
+_DISK = lazy_pattern(
     r"ioc:(?P<ioc>[0-9]{1,3}) (?P<kind>phys|spare)_id:(?P<id>[0-9]{1,3})"
     r" scsi_id:(?P<scsi>[0-9]{1,3}) vendor:(?P<vendor>.{0,40}) product_id:(?P<model>.{0,80})"
     r" revision:(?P<firmware>.{0,40}) size\(GB\):(?P<size>[0-9]{1,9}) state: ?(?P<state>\S{1,40})"
     r" flags:(?P<flags>.{0,80}) sync_state: \S{1,8}"
     r" ASC/ASCQ:0x[0-9a-f]{2}/0x[0-9a-f]{2} SMART ASC/ASCQ:0x(?P<smart>[0-9a-f]{2})/0x[0-9a-f]{2}"
 )
-_SHORT = re.compile(
+_SHORT = lazy_pattern(
     r"(?P<what>log_id|vol_id|phys_id|spare_id)[ :](?P<id>[0-9]{1,3}) (?P<state>\S{1,40})"
 )
-_SYNC = re.compile(r"scsi_id:(?P<id>[0-9]{1,3}) (?P<done>[0-9]{1,3})%")
+_SYNC = lazy_pattern(r"scsi_id:(?P<id>[0-9]{1,3}) (?P<done>[0-9]{1,3})%")
 
 
 @dataclass(frozen=True, slots=True)

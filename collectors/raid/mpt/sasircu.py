@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     ComponentHealth,
@@ -59,20 +60,20 @@ _DONE = {
     "STATUS": "Command STATUS Completed Successfully.",
 }
 _NO_ADAPTER = "MPTLib2 Error 1"
-_NO_VOLUMES = re.compile(
+_NO_VOLUMES = lazy_pattern(
     r"there are no IR volumes on the controller|command is not supported by the firmware",
     re.IGNORECASE,
 )
-_ROW = re.compile(
+_ROW = lazy_pattern(
     r"\s*([0-9]{1,3})\s+(\S+)\s+[0-9A-Fa-f]{1,4}h\s+[0-9A-Fa-f]{1,4}h"
     r"\s+([0-9A-Fa-f]{1,4})h:([0-9A-Fa-f]{1,2})h:([0-9A-Fa-f]{1,2})h:([0-9A-Fa-f]{1,2})h\b.*"
 )
-_HEADER = re.compile(r"\s*Index\s+Type\s+ID\b.*")
-_RULE = re.compile(r"\s*-{10,}\s*")
-_VOLUME = re.compile(r"\s*IR volume [0-9]{1,3}\s*", re.IGNORECASE)
-_DEVICE = re.compile(r"\s*Device is an? (\S.*?)\s*", re.IGNORECASE)
-_PLACE = re.compile(r"([0-9]{1,5}):([0-9]{1,5})")
-_STATE = re.compile(r"(\S.*?) ?\(([A-Z]{2,6})\)")
+_HEADER = lazy_pattern(r"\s*Index\s+Type\s+ID\b.*")
+_RULE = lazy_pattern(r"\s*-{10,}\s*")
+_VOLUME = lazy_pattern(r"\s*IR volume [0-9]{1,3}\s*", re.IGNORECASE)
+_DEVICE = lazy_pattern(r"\s*Device is an? (\S.*?)\s*", re.IGNORECASE)
+_PLACE = lazy_pattern(r"([0-9]{1,5}):([0-9]{1,5})")
+_STATE = lazy_pattern(r"(\S.*?) ?\(([A-Z]{2,6})\)")
 _CODES = {
     **dict.fromkeys(("OKY", "ONL", "OPT", "RDY", "HSP"), ComponentHealth.OK),
     "INIT": ComponentHealth.BUSY,
@@ -81,7 +82,7 @@ _CODES = {
     **dict.fromkeys(("FLD", "MIS"), ComponentHealth.FAILED),
 }
 """Abbreviations after a state. 'SBY' and 'AVL' are for devices that are no disk, or not ready."""
-_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%")
+_PERCENT = lazy_pattern(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%")
 _ONCE = (("status of volume", "'IR volume <n>'"), ("state", "'Device is a <kind>'"))
 _SECTIONS = ("Controller information", "IR Volume information", "Physical device information")
 

@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     CachePolicy,
@@ -58,23 +59,23 @@ _ENCLOSURE_STATES = {
 }
 """'Temperature problem', 'Door alert', several at once: they need attention."""
 
-_CARD = re.compile(r"Controller: (\S.{0,80}?)\s*", re.ASCII)
-_VOLUME = re.compile(
+_CARD = lazy_pattern(r"Controller: (\S.{0,80}?)\s*", re.ASCII)
+_VOLUME = lazy_pattern(
     r"(?P<file>/dev/[\w/]{1,40}): \((?P<model>[^()]{1,80})\) (?P<level>.{1,80}?)"
     r" Volume (?P<number>\d{1,4})(?:\(\?\))? status: (?P<state>[^.]{1,80})\.(?P<more>.{0,400})",
     re.ASCII,
 )
-_ENCLOSURE = re.compile(
+_ENCLOSURE = lazy_pattern(
     r"(?P<file>/dev/[\w/]{1,40}): \((?P<model>[^()]{1,80})\) Enclosure (?P<name>.{0,40}?)"
     r" ?\(S/N: (?P<serial>[^()]{0,60})\) on Bus (?P<bus>\d{1,4}), Physical Port (?P<port>.{2})"
     r" status: (?P<state>.{1,200}?)\.?\s*",
     re.ASCII,
 )
-_CACHE = re.compile(
+_CACHE = lazy_pattern(
     r"(?P<file>/dev/[\w/]{1,40})\((?P<model>.{1,80}):\d{1,4}\): Non-Volatile Cache status:\s*",
     re.ASCII,
 )
-_DISK = re.compile(
+_DISK = lazy_pattern(
     r"\s*(?:b\d{1,4}t\d{1,4})? connector (?P<port>\S{2}) box (?P<box>\d{1,4}|\?\?)"
     r" bay (?P<bay>\d{1,4}|\?\?) {1,3}?(?P<model>.{40}) (?P<serial>.{40}) (?P<firmware>.{8})"
     r"(?: (?P<state>\S.{0,80}?))?\s*",
@@ -87,9 +88,9 @@ _LISTS = {
     "drives currently substituted for by spares:": "failed",
 }
 """Headings below a logical drive, whose disks have no state of their own."""
-_FAILED = re.compile(r"\s*Total of (\d{1,4}) failed physical drives? detected .{0,80}", re.ASCII)
-_PAIR = re.compile(r"\s*([A-Za-z][^:]{0,60}): (\S.{0,80}?)\s*", re.ASCII)
-_REFUSED = re.compile(r"#?\s*(cciss_vol_status: \S.{0,200})")
+_FAILED = lazy_pattern(r"\s*Total of (\d{1,4}) failed physical drives? detected .{0,80}", re.ASCII)
+_PAIR = lazy_pattern(r"\s*([A-Za-z][^:]{0,60}): (\S.{0,80}?)\s*", re.ASCII)
+_REFUSED = lazy_pattern(r"#?\s*(cciss_vol_status: \S.{0,200})")
 _TWICE = ("cciss_vol_status of one device file", "cciss_vol_status of another")
 
 
@@ -167,7 +168,7 @@ def _name(file: str) -> str:
 
 def _read_line(card: _CcissDraft, found: re.Match[str]) -> None:
     word = found["state"]
-    if found.re is _ENCLOSURE:
+    if "bus" in found.groupdict():
         name = output.excerpt(
             f"enclosure bus {int(found['bus'])} port {found['port']} {found['name']}"
         )

@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
@@ -118,34 +119,34 @@ _PART_STATES = {
 }
 _NO_WARNING = frozenset({"none", "no", "false", "not supported", "not applicable", "n/a", ""})
 
-_ERROR = re.compile(r"^[ \t]*(Error:.*)$", re.MULTILINE | re.IGNORECASE)
-_BUSY = re.compile(r"Another instance of \S{1,40} is running", re.IGNORECASE)
-_HEADING = re.compile(
+_ERROR = lazy_pattern(r"^[ \t]*(Error:.*)$", re.MULTILINE | re.IGNORECASE)
+_BUSY = lazy_pattern(r"Another instance of \S{1,40} is running", re.IGNORECASE)
+_HEADING = lazy_pattern(
     r"([^\s:#][^:]{0,80}?) in Slot (\w{1,40})((?: +\([^()]{0,80}\))*)\s*", re.ASCII
 )
-_CHASSIS = re.compile(
+_CHASSIS = lazy_pattern(
     r"(?P<model>(?:MSA|RA)[\w-]{1,12}(?: [\w-]{1,12}){0,3}) in (?P<place>\S.{0,60}?)\s*", re.ASCII
 )
-_SERIAL = re.compile(r"\(sn: ([^\s()]{1,40})\s*\)", re.ASCII)
-_GROUP = re.compile(r"array(:?) ([A-Z]{1,2})(?: \((.{0,120})\))?", re.ASCII | re.IGNORECASE)
-_VOLUME = re.compile(r"logicaldrive (\d{1,4})(?: \((.{0,200})\))?(?:: (.{1,80}))?", re.ASCII)
-_VOLUME_BLOCK = re.compile(r"logical drive: (\d{1,4})", re.ASCII | re.IGNORECASE)
-_DISK = re.compile(
+_SERIAL = lazy_pattern(r"\(sn: ([^\s()]{1,40})\s*\)", re.ASCII)
+_GROUP = lazy_pattern(r"array(:?) ([A-Z]{1,2})(?: \((.{0,120})\))?", re.ASCII | re.IGNORECASE)
+_VOLUME = lazy_pattern(r"logicaldrive (\d{1,4})(?: \((.{0,200})\))?(?:: (.{1,80}))?", re.ASCII)
+_VOLUME_BLOCK = lazy_pattern(r"logical drive: (\d{1,4})", re.ASCII | re.IGNORECASE)
+_DISK = lazy_pattern(
     r"physicaldrive (\w{1,6}:\d{1,4}(?::\d{1,4})?)(?: \((.{0,200})\))?(?:: (.{1,80}))?", re.ASCII
 )
-_CAGE = re.compile(
+_CAGE = lazy_pattern(
     r"(?P<what>\S.{0,60}?) at Port (?P<port>\w{1,6}), Box (?P<box>\d{1,4})"
     r"(?: \(Index \d{1,4}\))?, (?P<state>\S.{0,60})",
     re.ASCII,
 )
-_HEADLESS = re.compile(
+_HEADLESS = lazy_pattern(
     r"(?i)\s*(?:physicaldrive |logicaldrive |array:? [A-Z]|\S.{0,40} Status:|Status:)"
 )
 """Keys of a controller."""
-_PAIR = re.compile(r"([A-Za-z0-9][^:]{0,80}?(?: \([^()]{1,40}\))?):(?:\s+(\S.{0,200}?))?\s*")
-_PROGRESS = re.compile(r"[, ]*\(?(\d{1,3}(?:\.\d{1,3})?) ?% complete\)?", re.ASCII)
-_SIZED = re.compile(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
-_PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.ASCII | re.IGNORECASE)
+_PAIR = lazy_pattern(r"([A-Za-z0-9][^:]{0,80}?(?: \([^()]{1,40}\))?):(?:\s+(\S.{0,200}?))?\s*")
+_PROGRESS = lazy_pattern(r"[, ]*\(?(\d{1,3}(?:\.\d{1,3})?) ?% complete\)?", re.ASCII)
+_SIZED = lazy_pattern(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
+_PCI = lazy_pattern(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.ASCII | re.IGNORECASE)
 _MEDIA_ERRORS = "Warning: Unrecoverable Media Errors"
 _MAX_CONTROLLERS, _MAX_PARTS = 64, 2048
 """Maximum: an output that lists more is refused."""
@@ -275,7 +276,7 @@ def _line(card: _SsacliDraft, line: str) -> None:
     elif found := _GROUP.fullmatch(told):
         _begin_group(card, found[2], found[3] or "", block=bool(found[1]))
     elif found := _VOLUME_BLOCK.fullmatch(told) or _VOLUME.fullmatch(told):
-        inner, state = (found[2], found[3]) if found.re is _VOLUME else (None, None)
+        inner, state = found.groups()[1:] or (None, None)  # a block has neither
         _begin_volume(card, found[1], inner or "", state)
     elif found := _DISK.fullmatch(told):
         _begin_disk(card, found[1], found[2], found[3])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import ControllerLog
 
@@ -142,10 +143,10 @@ KINDS = {
 }
 """Every event kind of this module, and its meaning."""
 
-_HEADER = re.compile(r"\s*Ctl\s+Date\s+Severity\b.*", re.IGNORECASE)
-ERROR = re.compile(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
-_ALARM = re.compile(r"\s*/?c\d{1,2}(?:/e\d{1,3})?\s+\[([^\]]*)\]\s+(\S+)\s*(.*?)\s*", re.ASCII)
-_ARGUMENT = re.compile(
+_HEADER = lazy_pattern(r"\s*Ctl\s+Date\s+Severity\b.*", re.IGNORECASE)
+ERROR = lazy_pattern(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
+_ALARM = lazy_pattern(r"\s*/?c\d{1,2}(?:/e\d{1,3})?\s+\[([^\]]*)\]\s+(\S+)\s*(.*?)\s*", re.ASCII)
+_ARGUMENT = lazy_pattern(
     r"\b(port|phy|unit|subunit|slot|enclosure|encl|LBA)\s*[=#]\s*(0x[0-9a-f]{1,16}|\d{1,10})\b",
     re.IGNORECASE,
 )

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import SECTOR_BYTES, ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
@@ -79,26 +80,26 @@ _PART_STATES = {
 _ABSENT_PORT = "NOT-PRESENT"
 _NOTHING = frozenset({"-", ""})
 
-_CONTROLLER = re.compile(r"\s*/(c\d{1,2}) (\S.*?) = (.*?)\s*", re.ASCII)
-_LISTED = re.compile(r"\s*(c\d{1,2})\s+(\S+)(?:\s+(\S.*?))?\s*", re.ASCII)
-_ENCLOSURE = re.compile(r"\s*/(c\d{1,2})/e(\d{1,3})\s+\S.*", re.ASCII)
+_CONTROLLER = lazy_pattern(r"\s*/(c\d{1,2}) (\S.*?) = (.*?)\s*", re.ASCII)
+_LISTED = lazy_pattern(r"\s*(c\d{1,2})\s+(\S+)(?:\s+(\S.*?))?\s*", re.ASCII)
+_ENCLOSURE = lazy_pattern(r"\s*/(c\d{1,2})/e(\d{1,3})\s+\S.*", re.ASCII)
 _SIZE = r"(?:[0-9.]+ [KMGTP]?B|-)"
-_PORT = re.compile(
+_PORT = lazy_pattern(
     rf"p(?P<port>\d{{1,3}}) (?P<state>\S+) (?P<unit>u\d{{1,3}}|-) (?P<size>{_SIZE})"
     r" (?P<blocks>\d{1,20}|-)(?: (?P<serial>\S.*))?",
     re.ASCII,
 )
-_VIRTUAL_PORT = re.compile(
+_VIRTUAL_PORT = lazy_pattern(
     rf"p(?P<port>\d{{1,3}}) (?P<state>\S+) (?P<unit>u\d{{1,3}}|-) (?P<size>{_SIZE})"
     r" (?P<type>\S+) (?P<phy>\d{1,3}|-) (?P<place>\S+)(?: (?P<model>\S.*))?",
     re.ASCII,
 )
-_SLOT = re.compile(r"/c\d{1,2}/e(\d{1,3})/slt(\d{1,3})", re.ASCII)
-_SERIAL = re.compile(
+_SLOT = lazy_pattern(r"/c\d{1,2}/e(\d{1,3})/slt(\d{1,3})", re.ASCII)
+_SERIAL = lazy_pattern(
     r"^\s*/c\d{1,2}/u\d{1,3} Serial(?: Number)? = (\S+)\s*$",
     re.MULTILINE | re.IGNORECASE | re.ASCII,
 )
-_SUB_UNIT = re.compile(r"u\d{1,3}-\S+", re.ASCII)
+_SUB_UNIT = lazy_pattern(r"u\d{1,3}-\S+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
