@@ -280,8 +280,7 @@ collectors.raid.mpt: machine model program raid.backend raid.controller raid.out
 collectors.raid.smartarray: machine model program raid.backend raid.controller raid.output
     raid.pci_hosts raid.states smart
 collectors.kmsg: event machine model probe_reply raid.megaraid source
-collectors.raid.vendors: raid.adaptec raid.areca raid.megaraid raid.mpt raid.smartarray
-    raid.threeware
+collectors.raid.vendors: machine raid.backend
 collectors.registry: block competing_monitors filesystem kernel kmsg md procfs raid.controller
     smart source
 collectors.tool_output: event kmsg md model raid.adaptec raid.areca raid.controller raid.megaraid

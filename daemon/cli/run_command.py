@@ -15,6 +15,7 @@ from systemd.daemon import notify
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import Machine
+from iowarden.collectors.raid import vendors
 from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import garbage, journal, mlock
 from iowarden.daemon.cli import command
@@ -97,6 +98,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if probe is not None:
         root = functools.partial(Machine, probe=probe.request)
     dry_run.dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
+    vendors.import_present(root())
     # Before the threads start: of their stacks only touched pages are locked, not 512 kB each.
     if problem := mlock.lock():
         events.put(Trouble("memory", problem))
