@@ -46,6 +46,8 @@ DUTY_SECONDS = Family(
     "Seconds that the main loop spent on each of its duties.",
 )
 FAMILIES = (LATENESS, DUTY_SECONDS)
+OWN_NAMES = ("iowarden_process_", "iowarden_loop_")
+"""Begin the names of the process's own metrics and of these: made when they are scraped."""
 BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, math.inf)
 """Upper limits of the buckets of LATENESS; 0.05 s is the limit that is aimed at."""
 

@@ -34,7 +34,7 @@ from iowarden.daemon.service.device_watch import DeviceWatch
 from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Callbacks, EventPipeline
 from iowarden.daemon.service.health import ServiceHealth
 from iowarden.daemon.service.incident_tracker import IncidentTracker
-from iowarden.daemon.service.loop import Loop
+from iowarden.daemon.service.loop import OWN_NAMES, Loop
 from iowarden.daemon.service.messages import JournalNote, Reload, Trouble
 from iowarden.daemon.service.notifier import Notifier
 from iowarden.daemon.service.probe_watch import ProbeWatch
@@ -167,6 +167,7 @@ class Service:
             ),
             idle=self._idle,
         )
+        self._own_metrics = lambda: (*parts.own_metrics(), *self.loop.times.content())
 
     def _compose(self, parts: Dependencies) -> None:
         """Make the parts that hold state, and connect them."""
@@ -637,8 +638,7 @@ class Service:
 
     def _publish(self, now: float) -> None:
         """Publish the current metrics; they are rendered when scraped."""
-        own_metrics = (*self._dependencies.own_metrics(), *self.loop.times.content())
-        own = Chunk("process", int(now), own_metrics)
+        own = Chunk("process", int(now), make=self._own_metrics, names=OWN_NAMES)
         self._dependencies.exposition.publish(MetricsSnapshot((*self._engine.hub.chunks(), own)))
         waited = self.health.since_start(now) > SCRAPE_WAIT_SECONDS
         self.health.alerts_known = self._evaluated and (self._is_known() or waited)
