@@ -130,7 +130,7 @@ class Summaries:
         ):
             return None
         mounts = engine.last.filesystem
-        silent = [s.source.name for s in engine.sources.values() if s.silent()]
+        silent = [s.source.name for s in engine.sources.values() if s.is_silent]
         known = self.situation.facts(now)
         self.state, notice = digest.initial_report(
             self.state,

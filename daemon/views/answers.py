@@ -89,7 +89,7 @@ def answer(known: ViewInputs) -> documents.Status:
                 "" if s.reading is None else s.reading.error,
             )
             for s in statuses
-            if s.silent()
+            if s.is_silent
         ),
         collectors_ok=sum(s.outcome() is Outcome.OK for s in statuses),
         notifications=known.mail,

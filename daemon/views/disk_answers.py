@@ -32,7 +32,7 @@ def answer(known: ViewInputs) -> documents.DiskList:
     alerts = _alerts(known)
     smart, disks = known.engine.status(smart_series.SOURCE), known.engine.last.smart
     problems = () if disks is None else disks.problems
-    if smart is not None and smart.silent() and smart.reading is not None:
+    if smart is not None and smart.is_silent and smart.reading is not None:
         problems = (f"smart: {smart.reading.outcome}: {smart.reading.error}", *problems)
     return documents.DiskList(
         now_seconds=known.realtime(known.now),

@@ -70,7 +70,7 @@ def machine(known: ViewInputs, course: Sequence[tuple[float, float]] = ()) -> pa
                 "not read yet" if s.reading is None else s.reading.outcome.value,
                 None if s.good_seconds is None else known.now - s.good_seconds,
                 s.source.period_seconds,
-                s.silent(),
+                s.is_silent,
             )
             for s in engine.sources.values()
         ),

@@ -29,6 +29,11 @@ class SignalGroups:
     def __init__(self, sources: Mapping[str, SourceStatus[Any]], now: float) -> None:
         """Start with an empty state at `now`."""
         self._sources = sources
+        self._each = [
+            (name, status, status.source.period_seconds > GAP_SECONDS)
+            for name, status in sources.items()
+        ]
+        """The data sources, and whether each is polled too rarely for a history by the second."""
         self._state = signals.SignalStates()
         self._derived: Derived | None = None
         self._paced_by = {
@@ -78,16 +83,15 @@ class SignalGroups:
         values: dict[str, Any] = {}
         good: set[str] = set()
         failed: set[str] = set()
-        for name, status in self._sources.items():
-            slow = status.source.period_seconds > GAP_SECONDS
+        for name, status, slow in self._each:
             read = name in fresh and status.outcome() is Outcome.OK
             if read:
                 good.add(name)
             # A second-by-second history contains only data read in this tick.
-            usable = read or (slow and status.is_valid(now))
-            if usable and status.value is not None and name in SOURCES:
+            valid = slow and status.is_valid(now)
+            if (read or valid) and status.value is not None and name in SOURCES:
                 values[name] = status.value
-            if status.silent() and not (slow and status.is_valid(now)):
+            if status.is_silent and not valid:
                 failed.add(name)
         inputs = Inputs(
             now,

@@ -62,6 +62,8 @@ class SourceStatus(Generic[T]):
     """Those that the exported samples are restricted to; None: not known."""
     _samples: list[Sample] | None = None
     """The exported samples; None: not made yet."""
+    is_silent: bool = True
+    """Whether it should deliver data and does not; one absent on this host need not."""
     outcome_samples: list[Sample] = field(default_factory=list)
     outcome_of: Reading[T] | None = None
     """The run behind `outcome_samples`."""
@@ -72,6 +74,8 @@ class SourceStatus(Generic[T]):
         if reading.value is not None:
             self.value = reading.value
             self.good_seconds = self.since_seconds = now
+        absent = reading.outcome is Outcome.ABSENT and self.good_seconds is None
+        self.is_silent = reading.outcome is not Outcome.OK and not absent
 
     def show(self, value: T | None, whole_devices: frozenset[str] | None) -> bool:
         """Export a value, None for nothing; return whether its samples may be others now."""
@@ -94,13 +98,6 @@ class SourceStatus(Generic[T]):
         """Return the last run's outcome, or None before the first."""
         return None if self.reading is None else self.reading.outcome
 
-    def silent(self) -> bool:
-        """Whether it should deliver data and does not; one absent on this host need not."""
-        outcome = self.outcome()
-        return outcome is not Outcome.OK and not (
-            outcome is Outcome.ABSENT and self.good_seconds is None
-        )
-
     def is_valid(self, now: float) -> bool:
         """Whether its last data may still be used."""
         since = now if self.since_seconds is None else self.since_seconds
@@ -117,7 +114,7 @@ def needs_update(
     return any(
         (of := sources[name].outcome_of) is None or of.outcome is not sources[name].outcome()
         for name in fresh
-    ) or any(status.silent() and not status.is_valid(now) for status in sources.values())
+    ) or any(status.is_silent and not status.is_valid(now) for status in sources.values())
 
 
 def samples(sources: Mapping[str, SourceStatus[Any]], now: float) -> list[Sample]:
@@ -133,7 +130,7 @@ def samples(sources: Mapping[str, SourceStatus[Any]], now: float) -> list[Sample
         if status.good_seconds is not None:
             age = now - status.good_seconds
             found.append(("iowarden_collector_age_seconds", labels, age))
-        lost = status.silent() and not status.is_valid(now)
+        lost = status.is_silent and not status.is_valid(now)
         silent = now - status.since_seconds if lost and status.since_seconds else 0.0
         found.append(("iowarden_collector_stale_seconds", labels, silent))
     return found

@@ -75,7 +75,7 @@ class Visibility:
 
     def silent(self, rule: LoadedRule) -> list[SourceStatus[Any]]:
         """Return the data sources of a rule that should deliver data and do not."""
-        return [status for status in self._sources[rule] if status.silent()]
+        return [status for status in self._sources[rule] if status.is_silent]
 
     def blind(self, rule: LoadedRule) -> frozenset[str]:
         """Return the signals of a rule that cannot be computed."""

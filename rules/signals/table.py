@@ -151,7 +151,7 @@ def step_all(
     result: dict[str, list[Sample]] = {}
     view = View(inputs, derived, told, states)
     for group in GROUPS:
-        if not inputs.failed.isdisjoint(group.sources):
+        if inputs.failed and not inputs.failed.isdisjoint(group.sources):
             continue
         if group.name in slow and inputs.fresh.isdisjoint(group.sources):
             continue
