@@ -172,7 +172,8 @@ class Channel:
         if self.sender is None:
             return
         sender = self.sender
-        limit_seconds = sender.hung_seconds if isinstance(sender, MailServers) else HUNG_SECONDS
+        # Each second: `isinstance` of a Protocol takes as long as reading a file.
+        limit_seconds: float = getattr(sender, "hung_seconds", HUNG_SECONDS)
         why = (
             "mail: a delivery attempt has been blocked for over {limit}: name resolution or the"
             " disk of a Maildir hangs; fewer attempts or none start, mails wait in the outbox"
