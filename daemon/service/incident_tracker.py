@@ -88,7 +88,7 @@ class IncidentTracker:
     habits: recurring.Recurrences = field(default_factory=dict)
     _came_back: dict[str, str] = field(default_factory=dict)
     """Per incident, the reason of its next mail: a disk that returned."""
-    _told: list[tuple[model.IncidentMember, ...]] = field(default_factory=list)
+    _of_unresolved: list[tuple[model.IncidentMember, ...]] = field(default_factory=list)
     """The members of unresolved incidents that the events among the alerts are from."""
 
     def step(self, now: float, unwatched_seconds: float, running_seconds: float) -> StepResult:
@@ -102,8 +102,8 @@ class IncidentTracker:
             self.incidents = replace(self.incidents, by_key=by_key)
         self.commands.expire_silences(now)
         told = [each.members for each in self.incidents.by_key.values() if each.unresolved]
-        if not same(told, self._told):
-            self._told = told
+        if not same(told, self._of_unresolved):
+            self._of_unresolved = told
             self.engine.rules.events = members.event_alerts(self.incidents.by_key.values())
         changes = self.engine.rules.evaluate(now)
         self.situation.courses.take(self.engine.hub.chunks(), now)

@@ -62,7 +62,7 @@ _SHOWN_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "seve
 
 
 class Remembered:
-    """What is computed once of an alert or member, which never changes: it is asked each second.
+    """What is computed once of an alert or member, which never changes: it is used each second.
 
     No field: neither compared nor stored, and a changed copy has none of it.
     """
