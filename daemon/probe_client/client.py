@@ -81,9 +81,9 @@ class Timeouts:
     """For the greeting: the probe may have to be started first, on a machine under load."""
     grace_seconds: float = 4.5
     """After a request's deadline: the probe kills, waits 3 s for the end, and answers."""
-    idle_seconds: float = 300.0
+    idle_seconds: float = 120.0
     """An idle connection is closed, so that the probe can end. A start takes 0.15 s of CPU, and
-    where tasks wait for a disk now and then they are requested every minute or two."""
+    where tasks wait for a disk now and then they are requested every minute."""
     unread_seconds: float = 30.0
     """The probe reads nothing of what was sent."""
     pause_seconds: float = 1.0

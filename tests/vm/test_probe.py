@@ -26,7 +26,7 @@ UNITS = (
     "iowarden-trace.socket",
 )
 MAIL_SECONDS = 300.0
-IDLE_SECONDS = 180.0
+IDLE_SECONDS = 300.0
 """The daemon leaves after 20 s without a question, the probe ends after 30 s without a client."""
 
 LOOK_AT_PROCESS_1 = """
