@@ -33,44 +33,58 @@ def quantity(metric: str, value: float) -> str:
     return f"{value:.10g}"
 
 
-def size(size_bytes: float, digits: int | None = None) -> str:
+def size(size_bytes: float) -> str:
     """Return a number of bytes in the largest unit that leaves at least 1.
 
-    With one decimal, or rounded to so many digits.
+    With one decimal that is not 0 below 100, else without.
     """
     value, unit = size_bytes, 0
     while abs(value) >= _STEP and unit < len(_UNITS) - 1:
         value /= _STEP
         unit += 1
-    if unit == 0:
-        return f"{value:.0f} B"
-    if digits is None:
-        return f"{value:.1f} {_UNITS[unit]}"
-    whole = abs(value) >= 10**digits  # 1000 to 1023
-    return f"{f'{value:.0f}' if whole else f'{value:.{digits}g}'} {_UNITS[unit]}"
+    return f"{_short(value) if unit else f'{value:.0f}'} {_UNITS[unit]}"
+
+
+def _short(value: float) -> str:
+    value = _four_digits(value)
+    return f"{value:.0f}" if abs(value) >= _THREE_DIGITS else f"{value:.1f}".removesuffix(".0")
+
+
+def _four_digits(value: float) -> float:
+    """Return a value as Prometheus' functions round it: not another one after a second rounding."""
+    return float(f"{value:.4g}")
+
+
+_THREE_DIGITS = 100
 
 
 def duration(seconds: float) -> str:
-    """Return a time in its two largest units."""
+    """Return a time in its two largest units, without a second one that is 0.
+
+    From a minute on what is smaller is cut off, not rounded, as by Prometheus' humanizeDuration: a
+    summary and a line of evidence show the same time.
+    """
     if 0 < abs(seconds) < _TENTH:
-        factor, unit = (1e3, "ms") if abs(seconds) >= _TENTH / 1e3 else (1e6, "µs")
-        return f"{seconds * factor:.3g} {unit}"
+        factor, unit = (1e3, "ms") if abs(seconds) >= 1e-3 else (1e6, "µs")
+        return f"{_four_digits(seconds * factor):.3g} {unit}"
     if abs(seconds) < _MINUTE:
-        return f"{seconds:.3g} s"
-    whole = round(abs(seconds))
+        return f"{_four_digits(seconds):.3g} s"
+    whole = int(abs(seconds))
     sign = "-" if seconds < 0 else ""
-    if whole < _HOUR:
-        return f"{sign}{whole // _MINUTE} min {whole % _MINUTE} s"
-    if whole < _DAY:
-        return f"{sign}{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
-    return f"{sign}{whole // _DAY} d {whole % _DAY // _HOUR} h"
+    for unit_seconds, unit, smaller_seconds, smaller in _LARGE_UNITS:
+        if whole >= unit_seconds:
+            rest = whole % unit_seconds // smaller_seconds
+            return f"{sign}{whole // unit_seconds} {unit}" + f" {rest} {smaller}" * bool(rest)
+    raise AssertionError(seconds)  # at least a minute
+
+
+_LARGE_UNITS = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"))
 
 
 _SIZES = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([kKMGTPE]i|(?<=(?<![\w.])0))B(/s)?(?![\w.])")
 _DURATIONS = re.compile(
     r"(?<![\w./-])(?:(\d+)d )?(?:(\d+)h )?(?:(\d+)m )?(\d+(?:\.\d+)?)([mun]?s)(?![\w/-])"
 )
-_THREE_DIGITS = 100
 
 
 def spelled(text: str) -> str:
@@ -83,18 +97,13 @@ def spelled(text: str) -> str:
 
 
 def _spelled_size(found: re.Match[str]) -> str:
-    number = float(found[1])
-    digits = f"{number:.0f}" if number >= _THREE_DIGITS else f"{number:.1f}".removesuffix(".0")
-    return f"{digits} {found[2].capitalize()}B{found[3] or ''}"
+    return f"{_short(float(found[1]))} {found[2].capitalize()}B{found[3] or ''}"
 
 
 def _spelled_duration(found: re.Match[str]) -> str:
     days, hours, minutes, seconds, unit = found.groups()
-    if unit != "s":  # below a second: four digits, of which three are enough
-        seconds, unit = f"{float(seconds):.3g}", unit.replace("u", "µ")
-    parts = [
-        f"{value} {name}"
-        for value, name in ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, unit))
-        if value is not None and value != "0"
-    ][:2]
-    return " ".join(parts) or f"0 {unit or 's'}"
+    whole = int(days or 0) * _DAY + int(hours or 0) * _HOUR + int(minutes or 0) * _MINUTE
+    return duration(whole + float(seconds) * _FACTORS[unit])
+
+
+_FACTORS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}

@@ -159,7 +159,6 @@ def measurements(
         limit = limits[sample]
         text = str(state) if is_state else value_text(metric, value)
         if before is not None:
-            before = _rounded(before)
             before = None if before.text in {text, quantity(metric, value)} else before
         about = _about(labels, names, without={"state"} if is_state else set())
         items.append(
@@ -179,7 +178,7 @@ def measurements(
         Evidence(
             line.realtime_seconds,
             MEASURED,
-            f"{title(metric)}{_gone(prefix, names)}: {_rounded(line).text}",
+            f"{title(metric)}{_gone(prefix, names)}: {line.text}",
         )
         for (metric, prefix), line in first.items()
         if metric not in present and metric not in REDUNDANT and not _is_threshold(metric)
@@ -195,14 +194,6 @@ def _gone(prefix: str, names: set[str]) -> str:
     pairs = (part.partition(" ") for part in prefix.split(", "))
     found = _about([(key, value) for key, _, value in pairs if value], names, without=set())
     return "".join(f", {text}" for text in found)
-
-
-def _rounded(line: Evidence) -> Evidence:
-    """Return a stored line with its value rounded as a present one."""
-    if "_bytes" not in line.source:
-        return line
-    text = re.sub(r"\b\d{3,}\.\d+\b", lambda found: f"{float(found[0]):.0f}", line.text)
-    return replace(line, text=text)
 
 
 def _limit(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.rules.quantity import quantity, size
+from iowarden.rules.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -162,7 +161,7 @@ _UNITS = re.compile(
     r"_(?:bytes_per_second|per_second|timestamp_seconds|seconds|bytes|ratio|celsius|percent|volts|"
     r"rpm)?(?:_total)?$"
 )
-_DIGITS, _THREE_DIGITS = 3, 100
+_THREE_DIGITS = 100
 _ENDINGS = {"_celsius": " °C", "_percent": " %", "_volts": " V", "_rpm": " rpm"}
 
 
@@ -191,7 +190,4 @@ def value_text(metric: str, value: float) -> str:
             return f"{value:.4g}{unit}"
     if metric.endswith("_per_second") and not metric.endswith("_bytes_per_second"):
         return f"{value:.0f}/s" if abs(value) >= _THREE_DIGITS else f"{value:.3g}/s"
-    if "_bytes" in metric and math.isfinite(value):
-        rate = "/s" if metric.endswith("_bytes_per_second") else ""
-        return size(value, _DIGITS) + rate
     return quantity(metric, value)

@@ -265,9 +265,7 @@ def test_an_error_is_reported_once_then_when_it_changes_or_ends() -> None:
     assert once.report("state", "disk full") == "disk full"
     assert list(once.wrong()) == ["mail", "state"]
     now[0] = 3600.0
-    assert (
-        once.clear("mail") == "mail: works again after 1 h 0 min (4 times); last error: timed out"
-    )
+    assert once.clear("mail") == "mail: works again after 1 h (4 times); last error: timed out"
     assert once.clear("mail") is None
     assert once.report("mail", "timed out") == "timed out"
 

@@ -64,9 +64,9 @@ def test_a_database_writes_most() -> None:
     found = between(old, new)
     assert io_usage.sentences(found, STALL) == [
         (
-            "who writes: 84 % postgres (postgresql.service, pid 812 and 1 more, 212.0 MiB/s), 8 %"
-            " postgres (other.service, pid 900, 20.0 MiB/s), 6 % rsync (backup.service, pid 901,"
-            " 15.0 MiB/s)"
+            "who writes: 84 % postgres (postgresql.service, pid 812 and 1 more, 212 MiB/s), 8 %"
+            " postgres (other.service, pid 900, 20 MiB/s), 6 % rsync (backup.service, pid 901,"
+            " 15 MiB/s)"
         )
     ]
     assert found.bytes_per_second(WRITES) == 252 * MIB
@@ -82,8 +82,8 @@ def test_the_rest_is_others_and_what_was_left_out_is_counted() -> None:
     new = [replace(p, write_bytes=5 * MIB) for p in old]
     assert io_usage.sentences(between(old, new, left_out=7), STALL) == [
         (
-            "who writes: 10 % w100 (pid 100, 1.0 MiB/s), 10 % w101 (pid 101, 1.0 MiB/s), 10 % w102"
-            " (pid 102, 1.0 MiB/s), 70 % others (processes that could not be read: 7)"
+            "who writes: 10 % w100 (pid 100, 1 MiB/s), 10 % w101 (pid 101, 1 MiB/s), 10 % w102"
+            " (pid 102, 1 MiB/s), 70 % others (processes that could not be read: 7)"
         )
     ]
 
@@ -93,7 +93,7 @@ def test_a_hundred_small_ones_name_the_first() -> None:
     old = [process(pid, f"w{pid}") for pid in range(100, 200)]
     new = [replace(p, write_bytes=5 * MIB) for p in old]
     (line,) = io_usage.sentences(between(old, new), STALL)
-    assert line == "who writes: 1 % w100 (pid 100, 1.0 MiB/s), 99 % others"
+    assert line == "who writes: 1 % w100 (pid 100, 1 MiB/s), 99 % others"
 
 
 def test_phantom_reads_are_about_readers() -> None:
@@ -102,7 +102,7 @@ def test_phantom_reads_are_about_readers() -> None:
     new = [replace(old[0], write_bytes=500 * MIB), replace(old[1], read_bytes=50 * MIB)]
     found = between(old, new)
     assert io_usage.sentences(found, PHANTOM) == [
-        "who reads: 100 % questdb (q.service, pid 11, 10.0 MiB/s)"
+        "who reads: 100 % questdb (q.service, pid 11, 10 MiB/s)"
     ]
     both = io_usage.sentences(found, {Condition.DEVICE_HANG, Condition.WRITE_STALL})
     assert [line.split(":")[0] for line in both] == ["who writes", "who reads"]
@@ -116,8 +116,8 @@ def test_what_init_inherited_ended_meanwhile() -> None:
     after = [replace(init, write_bytes=50 * MIB), replace(writer, write_bytes=150 * MIB)]
     assert io_usage.sentences(between([init, shell, writer], after), STALL) == [
         (
-            "who writes: 75 % dd (dd.service, pid 10, 30.0 MiB/s), 25 % programs that ended"
-            " meanwhile (10.0 MiB/s)"
+            "who writes: 75 % dd (dd.service, pid 10, 30 MiB/s), 25 % programs that ended"
+            " meanwhile (10 MiB/s)"
         )
     ]
 
@@ -129,7 +129,7 @@ def test_a_script_whose_programs_end_is_named_with_them() -> None:
     after = [replace(script, write_bytes=60 * MIB)]
     assert io_usage.sentences(between([script, child], after), STALL) == [
         (
-            "who writes: 100 % backup.sh (backup.service, pid 700, 10.0 MiB/s, with 1 that it"
+            "who writes: 100 % backup.sh (backup.service, pid 700, 10 MiB/s, with 1 that it"
             " started and that ended)"
         )
     ]
@@ -152,7 +152,7 @@ def test_who_wrote_before_is_named_where_nothing_is_written_now() -> None:
     assert io_usage.sentences(found, STALL) == [
         (
             "who writes: no program wrote noticeably within 5 s; highest mean rate since its"
-            " start: dd (dd.service, pid 10), 8.0 GiB in 1 min 41 s"
+            " start: dd (dd.service, pid 10), 8 GiB in 1 min 41 s"
         )
     ]
     assert io_usage.sentences(found, PHANTOM) == [
@@ -169,7 +169,7 @@ def test_who_filled_the_page_cache_is_named_while_all_writers_are_paused() -> No
     filled = replace(old, write_bytes=50 * MIB)
     wrote, paused = between([old], [filled]), between([filled], [filled])
     line = "who writes: no program wrote noticeably within 5 s; {} before: 100 % dd"
-    line += " (dd.service, pid 10, 10.0 MiB/s)"
+    line += " (dd.service, pid 10, 10 MiB/s)"
     first = io_usage.following(wrote, paused, 50.0)
     second = io_usage.following(first, paused, 60.0)
     assert io_usage.sentences(first, STALL) == [line.format("50 s")]
@@ -223,7 +223,7 @@ def test_without_a_probe_units_are_known_where_the_kernel_counts_them() -> None:
         IoReading(100.0, None, before, "no probe"), IoReading(105.0, None, after, "no probe")
     )
     assert found is not None
-    assert io_usage.sentences(found, STALL) == ["who writes: 100 % a.service (1.0 MiB/s)"]
+    assert io_usage.sentences(found, STALL) == ["who writes: 100 % a.service (1 MiB/s)"]
     assert io_usage.samples(found) == []
     assert READS not in found.by
     assert found.problem == "no probe"
@@ -238,11 +238,11 @@ def test_more_units_than_were_read_are_in_the_sentence_about_units() -> None:
     units = io_usage.usage(first, replace(first, uptime_seconds=105.0, groups=after))
     assert units is not None
     assert io_usage.sentences(units, STALL) == [
-        f"who writes: 100 % a.service (1.0 MiB/s){cut_off}",
+        f"who writes: 100 % a.service (1 MiB/s){cut_off}",
         f"who waits: a.service 80 % of the last 10 s{cut_off}",
     ]
     programs = replace(units, has_programs=True)
-    assert io_usage.sentences(programs, STALL)[0] == "who writes: 100 % a.service (1.0 MiB/s)"
+    assert io_usage.sentences(programs, STALL)[0] == "who writes: 100 % a.service (1 MiB/s)"
 
 
 def test_nothing_readable_is_no_sentence() -> None:

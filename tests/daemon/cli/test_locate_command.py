@@ -81,7 +81,7 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
     """The answer has the file, the path through the devices, the steps, and what they destroy."""
     found = Located("sdb", 363296, 8, (hit(363296, other_paths=("/srv/link",)),), "sdb", 512)
     assert locate_command.lines(found) == [
-        "sdb sector 363296 to 363303 (4.0 KiB): file /srv/pg/base/f6, bytes 8192 to 12287",
+        "sdb sector 363296 to 363303 (4 KiB): file /srv/pg/base/f6, bytes 8192 to 12287",
         "  other name of the file: /srv/link",
         "  path: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
         (

@@ -98,7 +98,7 @@ def test_what_history_a_long_range_may_need_is_estimated(
         True,
         True,
     ]
-    assert "41,180 samples, 643.4 KiB, for each series" in found[0]
+    assert "41,180 samples, 643 KiB, for each series" in found[0]
     assert "2,017 samples" in found[1]
     assert "all history: 8,000,000" in found[0]
 

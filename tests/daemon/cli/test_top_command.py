@@ -80,7 +80,7 @@ def test_tables_of_writers_and_waiters() -> None:
         "measured for 10.0 s",
         "writers:",
         "  share  program   unit                pid  processes  rate",
-        "  100 %  postgres  postgresql.service  812  1          5.0 MiB/s",
+        "  100 %  postgres  postgresql.service  812  1          5 MiB/s",
         "readers: nothing was read",
         "waiting for I/O, share of the last 10 s:",
         "  all tasks  some tasks  unit",

@@ -167,7 +167,7 @@ def test_a_mail_names_the_file_its_bytes_and_what_restores_it(tmp_path: Path) ->
     named = {name for name in names if f"/srv/{name}" in text}
     assert named == {"base/1/5"}
     whole = joined(text)
-    assert f"sectors {sector} to {sector + 7} (4.0 KiB): file /srv/base/1/5, bytes 8192" in whole
+    assert f"sectors {sector} to {sector + 7} (4 KiB): file /srv/base/1/5, bytes 8192" in whole
     assert "restore /srv/base/1/5 from a backup" in whole
     (anew,) = commands(text, 'dd if="$BACKUP"')
     assert "of=/srv/base/1/5 skip=2 bs=4096 seek=2 count=1" in anew

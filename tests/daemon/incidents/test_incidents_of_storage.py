@@ -193,7 +193,7 @@ def test_swap_that_cannot_be_read_is_reported_at_once_with_how_much_is_in_it(
         (mail,) = program.wait(8)
         assert "sda" in mail["Subject"]
         assert "memory that was swapped out cannot be read back" in text(mail)
-        assert "swap (3.0 GiB used) is on sda1" in text(mail)
+        assert "swap (3 GiB used) is on sda1" in text(mail)
         assert "swapon --show" in text(mail)
 
 

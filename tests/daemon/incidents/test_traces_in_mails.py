@@ -46,7 +46,7 @@ def test_a_mail_about_a_disk_has_the_trace_of_its_requests(
         )
         (mail,) = program.wait(80)
     assert [request.devices for request in requests] == ([("8:16",)] if traces else [])
-    assert ("trace of sdb for 3 s: 2 requests (1/s), 136.0 KiB" in text(mail)) is traces
+    assert ("trace of sdb for 3 s: 2 requests (1/s), 136 KiB" in text(mail)) is traces
     assert (
         "sdb sync write: 1 request, p50 2.5 s, p99 2.5 s, slowest 2.5 s" in text(mail)
     ) is traces

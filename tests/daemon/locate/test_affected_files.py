@@ -422,7 +422,7 @@ def test_what_a_loop_device_stood_for_before_is_not_reported_to_be_hit(tmp_path:
         at = asked.now - ago
         asked.files.request(SectorQuery("disk loop0", "loop0", asked.sector, 8, erred_seconds=at))
         (line,) = (each.text for each in affected_files.evidence([asked.learn()], float))
-        said = "the error was 15 min 0 s ago: loop0 may have another backing file or server since"
+        said = "the error was 15 min ago: loop0 may have another backing file or server since"
         assert (said in line) is spoken
 
 

@@ -542,7 +542,7 @@ def test_what_waits_too_long_is_reported_once_a_day_and_when_it_is_over() -> Non
     assert said == (
         2,
         (
-            f"mail: 1 not delivered, the oldest has waited for 1 h 0 min; {DOWN};"
+            f"mail: 1 not delivered, the oldest has waited for 1 h; {DOWN};"
             " to test: 'iowarden test-mail'"
         ),
     )
@@ -553,7 +553,7 @@ def test_what_waits_too_long_is_reported_once_a_day_and_when_it_is_over() -> Non
     outbox.sent(took(begun(outbox, START + 25 * HOUR)), START + 25 * HOUR)
     assert outbox.overdue(START + 25 * HOUR, HOUR) == (
         5,
-        "mail: backlog cleared, no mail waits for longer than 1 h 0 min",
+        "mail: backlog cleared, no mail waits for longer than 1 h",
     )
     assert outbox.overdue(START + 26 * HOUR, HOUR) is None
 
@@ -598,7 +598,7 @@ def test_what_was_refused_is_forgotten_after_a_month_and_that_is_reported() -> N
     outbox.restore([old, new, waiting], START)
     batch, lines = outbox.drop_refused(START, 4)
     assert batch.remove == (old.message_id,)
-    assert lines == (f"mail {old.message_id} is discarded after 31 d 0 h: refused for b@x: 550 no",)
+    assert lines == (f"mail {old.message_id} is discarded after 31 d: refused for b@x: 550 no",)
     assert len(outbox) == 2, "what can still be delivered is never forgotten"
 
 

@@ -137,7 +137,7 @@ def test_a_write_stall_is_what_the_page_begins_with(tmp_path: Path) -> None:
     assert shown.index("writes stalled") < shown.index("What to do") < shown.index("Write-back")
     assert "Programs that write are paused" in shown
     assert "sysctl -w vm.dirty_background_bytes" in shown
-    assert re.search(r"\d+\.\d MiB of \d+\.\d MiB unwritten data \(8\d %\)", shown)
+    assert re.search(r"\d+ MiB of \d+ MiB unwritten data \(8\d %\)", shown)
     assert "where writers are paused, and where they stop" in shown
     assert [a for t, a in Outline(page).tags if t == "svg" and a.get("class") == "chart"]
 
@@ -184,8 +184,8 @@ def test_a_dying_drive_is_the_first_of_the_drives_and_has_a_page(
 def test_a_file_system_stands_above_its_disk(troubled: dict[bool, PlayedService]) -> None:
     """With how full it is; the disk has a link and the alerts about it."""
     shown = text(troubled[True].get().html).partition("from file system to disk")[2]
-    assert re.search(r"/srv/sdb ext4 931.5 GiB \d+ % critical below sdb rotating", shown)
-    assert re.search(r"/srv/sda ext4 931.5 GiB \d+ % no alert sda rotating", shown)
+    assert re.search(r"/srv/sdb ext4 932 GiB \d+ % critical below sdb rotating", shown)
+    assert re.search(r"/srv/sda ext4 932 GiB \d+ % no alert sda rotating", shown)
 
 
 def test_each_open_incident_has_a_page_with_its_kernel_lines(

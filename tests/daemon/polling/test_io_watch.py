@@ -105,7 +105,7 @@ class Watch:
         return self.watch.sentences(["write_stall"], self.now)
 
 
-DD = "who writes: 100 % dd (dd.service, pid 10, 1.0 MiB/s)"
+DD = "who writes: 100 % dd (dd.service, pid 10, 1 MiB/s)"
 
 
 def test_nothing_is_read_while_no_alert_needs_it() -> None:

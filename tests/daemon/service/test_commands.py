@@ -577,7 +577,7 @@ def test_the_log_level_is_changed_for_a_time(tmp_path: Path) -> None:
     assert (made.level, made.ends_seconds) == ("error", START + 500 + 600)
     assert office.telling.log.levels == [("error", 600.0)]
     (line,) = texts(office.answer("events"))
-    assert line == "log level is 'error' for 10 min 0 s, set by alice"
+    assert line == "log level is 'error' for 10 min, set by alice"
     office.answer("log level", level="info", for_seconds=0.0)
     assert office.telling.log.levels[-1] == ("info", 0.0)
 

@@ -9,7 +9,8 @@ import pytest
 from iowarden.rules.notice import Evidence
 from iowarden.rules.notices.measurements import Measured, measurements, numbers, stored
 from iowarden.rules.notices.metric_titles import COURSES, THRESHOLDS, title, value_text
-from iowarden.rules.quantity import spelled
+from iowarden.rules.quantity import duration, size, spelled
+from iowarden.rules.rulefile.humanize import humanize1024, humanize_duration
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -202,10 +203,27 @@ def test_every_metric_has_a_name_without_underscores() -> None:
         ("sda takes 1.992MiB/s, sdb 878.9kiB/s", "sda takes 2 MiB/s, sdb 879 KiB/s"),
         ("for 1h 50m 26s", "for 1 h 50 min"),
         ("3d 4h 0m 0s; 0s; 12ms", "3 d 4 h; 0 s; 12 ms"),
-        ("955.6us, 12.34ms, 80ns; 0B available", "956 µs, 12.3 ms, 80 ns; 0 B available"),
+        ("1h 0m 5s; 5m 0s; 500ms", "1 h; 5 min; 0.5 s"),
+        ("955.6us, 12.34ms, 80ns; 0B available", "956 µs, 12.3 ms, 0.08 µs; 0 B available"),
         ("1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0", "1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0"),
     ],
 )
 def test_what_a_rules_template_made_is_spelled_as_the_rest(made: str, expected: str) -> None:
     """'592.6MiB' and '4m 57s' are Prometheus' spelling; a path stays what it is."""
     assert spelled(made) == expected
+
+
+@pytest.mark.parametrize(
+    "value", [0.00024, 0.0998, 0.2499, 1.0, 12.3449, 59.97, 60.0, 297.6, 3599.9]
+)
+def test_a_summary_and_a_measurement_show_the_same_time(value: float) -> None:
+    """'4 min 57 s' in the head and '4 min 58 s' in the evidence are two stalls to who reads it."""
+    for seconds in (value, value * 60, value * 86_400):
+        assert spelled(humanize_duration(seconds)) == duration(seconds)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1.04, 3.842, 3.8499, 15.25, 99.96, 668.5, 1012.5])
+def test_a_summary_and_a_measurement_show_the_same_size(value: float) -> None:
+    """3.8 GiB available above, and 3.84 GiB below, would be two values."""
+    for factor in (1024.0, 1024.0**2, 1024.0**3):
+        assert spelled(f"{humanize1024(value * factor)}B") == size(value * factor)

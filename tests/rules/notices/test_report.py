@@ -320,8 +320,8 @@ def test_a_disk_goes_by_its_serial_number() -> None:
 @pytest.mark.parametrize(
     ("metric", "value", "expected"),
     [
-        ("iowarden_x_bytes", 702_869_504.0, "670.3 MiB"),
-        ("iowarden_x_bytes_per_second", 2_106_850.0, "2.0 MiB/s"),
+        ("iowarden_x_bytes", 702_869_504.0, "670 MiB"),
+        ("iowarden_x_bytes_per_second", 2_106_850.0, "2 MiB/s"),
         ("iowarden_x_seconds", 345.0, "5 min 45 s"),
         ("iowarden_x_seconds", 93_600.0, "1 d 2 h"),
         ("iowarden_x_seconds", math.inf, "for ever"),

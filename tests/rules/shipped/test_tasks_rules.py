@@ -252,7 +252,7 @@ def test_a_mail_about_a_stall_names_who_waits() -> None:
         "tasks: postgres (pid 812) waits in balance_dirty_pages, wrote 1.2 GiB since its start",
         (
             "tasks: java (pid 900, thread 902) waits in wb_wait_for_completion,"
-            " wrote 4.0 KiB since its start"
+            " wrote 4 KiB since its start"
         ),
         "tasks: tar (pid 31) waits in folio_wait_writeback",
         "tasks: cat (pid 32) waits in the kernel, wrote 0 B since its start",

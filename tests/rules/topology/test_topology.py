@@ -249,13 +249,13 @@ CACHED = block_device("bcache0", "252:0") | {
         pytest.param(
             SDB | DM | HELD | {"/proc/swaps": f"{SWAPS}/dev/mapper/vg-swap partition 9 4 -2\n"},
             "",
-            [("vg-swap", "sdb1"), ("swap (4.0 KiB used)", "dm-1")],
+            [("vg-swap", "sdb1"), ("swap (4 KiB used)", "dm-1")],
             id="swap on a logical volume",
         ),
         pytest.param(
             SDB | {"/proc/swaps": f"{SWAPS}/srv/swapfile file 9 2097152 -2\n"},
             "25 1 8:17 / /srv rw - ext4 /dev/sdb1 rw\n",
-            [("/srv", "sdb1"), ("swap (2.0 GiB used)", "/srv")],
+            [("/srv", "sdb1"), ("swap (2 GiB used)", "/srv")],
             id="swap in a file",
         ),
         pytest.param(
@@ -263,7 +263,7 @@ CACHED = block_device("bcache0", "252:0") | {
             | block_device("zram0", "252:0", backing_dev="/dev/sdb1\n")
             | {"/proc/swaps": f"{SWAPS}/dev/zram0 partition 9 1 100\n"},
             "",
-            [("zram0", "sdb1"), ("swap (1.0 KiB used)", "zram0")],
+            [("zram0", "sdb1"), ("swap (1 KiB used)", "zram0")],
             id="compressed memory that is written back to a partition",
         ),
         pytest.param(
@@ -340,7 +340,7 @@ def test_what_is_on_a_device_of_the_network_stands_on_it(name: str) -> None:
     files = block_device(name, "43:0", f"{name}p1", f"{name}p2") | {"/proc/swaps": areas}
     found = block_devices.read_block(Memory(files))
     on = DeviceStack(found, mounts(f"25 1 43:1 / /net rw - ext4 /dev/{name}p1 rw\n")).used_on(name)
-    assert on == ("/net", "swap (1.0 KiB used)")
+    assert on == ("/net", "swap (1 KiB used)")
 
 
 def test_only_what_is_in_use_is_lost_with_a_disk() -> None:
