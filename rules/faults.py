@@ -84,6 +84,8 @@ BLOCKS_PROGRAMS = frozenset(
     (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
 )
 """What makes programs of the host wait, see `Meaning.blocks_programs`."""
+UNWRITTEN = frozenset(("WriteStall", "WriteStallRepeats", "WritebackNoProgress"))
+"""Alerts about unwritten data that all disks of the host share."""
 WINDOWED = frozenset((Fault.HUNG, Fault.RESETS))
 """Alerts of these count what happened in a window: it lasts longer than the fault."""
 

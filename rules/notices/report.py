@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, TypeVar
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
+from iowarden.rules.faults import (
+    LOST_A_DISK,
+    SHORT,
+    SUMS_UP,
+    SYMPTOMS,
+    THREATS,
+    UNWRITTEN,
+    Fault,
+    Layer,
+)
 from iowarden.rules.incidents.causes import meaning
 from iowarden.rules.incidents.due import COMES_AND_GOES
 from iowarden.rules.notice import Evidence, Notice, Reason
@@ -31,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.model import Labels
+    from iowarden.collectors.model import Labels, Sample
     from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
@@ -39,6 +48,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+LAST_KNOWN = "last known: "
+"""Beginning of the summary of a problem whose data are no longer available."""
 WAITS = SYMPTOMS - {Fault.UNREADABLE, Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SUSPENDED}
 """Faults in which tasks wait: then it matters which disks have requests in flight."""
 MAX_DISKS = 24
@@ -50,6 +61,10 @@ MAX_WAITING = 5
 _BEHIND = re.compile(r"disk (host[0-9]+) ", re.ASCII)
 """Key of a disk behind an adapter that no program could read: 'disk host6 port 1'."""
 _BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
+WRITE_SPEED = "iowarden_device_write_bandwidth_bytes_per_second"
+"""Has a sample for each disk that takes unwritten data."""
+MAX_STALLED = 6
+"""Disks of a write stall of which a mail lists what they carry."""
 IN_FLIGHT = "requests in flight: "
 DISKSTATS = "diskstats"
 """Data source of evidence about requests in flight."""
@@ -116,6 +131,8 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
     if incident.key.startswith(ADAPTER):
         members = [_of_many(m) for m in members]
+    if over:
+        members = _with_one_end(members, incident)
     facts = _facts(members)
     several = len({_disk(m) for m in facts}) > 1
     happened = [(_named(m) if several else "") + _sentences(m, now) for m in facts]
@@ -163,7 +180,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
                 if not over or line.source != MEASURED
             ),
         ),
-        affected=_affected(incident, members, topology, dependents, now),
+        affected=_affected(incident, members, topology, dependents, now, measured.samples),
         advice=_distinct((*retracted, *(each.advice.strip("\n") for each in texts))),
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
@@ -190,12 +207,23 @@ def _meaning(
         found = _distinct(text_of(m).description.strip() for m in active)[:1]
     if reason is not Reason.DATA_UNAVAILABLE or not members:
         return found
-    last = _silent(members).summary
-    text = f"It is not known whether this still holds: {last}. {_UNAVAILABLE}"
-    return (text, *found)
+    return (_UNAVAILABLE, *found)
 
 
-_UNAVAILABLE = "Its data source can no longer be read, so that no alert about it ends or begins."
+_UNAVAILABLE = (
+    "It is not known whether this still holds: its data source can no longer be read, so that no"
+    " alert about it ends or begins."
+)
+
+
+def _with_one_end(members: Sequence[IncidentMember], incident: Incident) -> list[IncidentMember]:
+    """Return the members of a resolved incident: the last one ends with it, as the mail begins.
+
+    It was last seen to hold then; that it no longer holds was seen at the next evaluation.
+    """
+    end = incident.active_seconds
+    last = max((m.over_seconds or 0.0 for m in members), default=0.0)
+    return [replace(m, absent_seconds=end) if m.over_seconds == last else m for m in members]
 
 
 def _begun(incident: Incident) -> float:
@@ -325,7 +353,7 @@ def _summary(
         return f"all members are present again; was: {whole.summary}", _disk(whole)
     if reason is Reason.DATA_UNAVAILABLE:
         silent = _silent(members)
-        return silent.unknown or f"can no longer be read: {silent.summary}", _disk(silent)
+        return f"{LAST_KNOWN}{silent.summary}", _disk(silent)
     if reason is Reason.ESCALATED:  # the news: a threat to data, else the deepest new alert
         active = [m for m in members if m.cleared_seconds is None] or [worst]
         worst = min(
@@ -476,19 +504,22 @@ def _affected(
     topology: Topology | None,
     dependents: Dependents,
     now: float,
+    samples: Iterable[Sample],
 ) -> tuple[str, ...]:
     """Return what the object of an incident carries, or carried until lately.
 
-    Nothing for the host as a whole, its settings, or a file system.
+    Of a write stall what is on the disks that take the data. Nothing for anything else of the host
+    as a whole, its settings, or a file system.
     """
     key = incident.key
     if all(m.cleared_seconds is not None for m in members):
         return ()
     if key == ITSELF:
         return ("the monitoring of this host by iowarden; not the host itself",)
-    if not key.startswith((ADAPTER, ARRAY, "device ", "disk ")):
-        return ()
     active = [m for m in members if m.cleared_seconds is None]
+    if not key.startswith((ADAPTER, ARRAY, "device ", "disk ")):
+        stalled = any(m.name in UNWRITTEN for m in active)
+        return tuple(_stalled(samples, topology, dependents, now)) if stalled else ()
     own = _distinct(_key(m, topology) for m in active)
     if key.startswith(ADAPTER):  # only what its faulty disks carry, if they are known
         own = tuple(each for each in own if each != key) or (key,)
@@ -510,6 +541,22 @@ def _affected(
     if behind and (lines := tuple(shown)):
         return (f"It is behind {behind[1]}; devices there, of this disk or of others:", *lines)
     return ("Not known: it is not in '/sys/block', and was not in the last 5 minutes.",)
+
+
+def _stalled(
+    samples: Iterable[Sample], topology: Topology | None, dependents: Dependents, now: float
+) -> Iterator[str]:
+    """Yield what a write stall affects: all that write, and what is on the disks that take it."""
+    yield "Each program of this host that writes: all disks share the limit of unwritten data."
+    rates = {dict(s[1]).get("device", ""): s[2] for s in samples if s[0] == WRITE_SPEED}
+    disks = sorted(rates, key=lambda name: rates[name])
+    if not disks:
+        yield "Not known: which disk the unwritten data is for."
+    elif len(disks) > MAX_STALLED:
+        yield f"Not known: for which of {len(disks)} disks most of it is."
+    for name in disks if len(disks) <= MAX_STALLED else ():
+        lines = tuple(_carried_lines((identity(topology, name).key,), dependents, now))
+        yield from lines or (f"Not known: which file systems {name} carries.",)
 
 
 def _carried_lines(own: Iterable[str], dependents: Dependents, now: float) -> Iterator[str]:

@@ -158,10 +158,48 @@ def test_a_disk_without_anything_on_it_is_reported_to_carry_nothing_known() -> N
     assert notice.affected == ("No array, volume or mount is known to use it.",)
 
 
+SHARED = "Each program of this host that writes: all disks share the limit of unwritten data."
+
+
+@pytest.mark.parametrize(
+    ("disks", "affected"),
+    [
+        ({"sda": 2e6}, ("md0 (raid1) is built on sda", "dm-0 is built on md0")),
+        ({"sdz": 2e6}, ("Not known: which file systems sdz carries.",)),
+        (
+            {"sdz": 2e6, "sda": 1e6},
+            (
+                "md0 (raid1) is built on sda",
+                "dm-0 is built on md0",
+                "Not known: which file systems sdz carries.",
+            ),
+        ),
+        (
+            {f"sd{letter}": 1e6 for letter in "bcdefgh"},
+            ("Not known: for which of 7 disks most of it is.",),
+        ),
+    ],
+)
+def test_a_write_stall_affects_what_is_on_the_disks_that_take_the_data(
+    disks: dict[str, float], affected: tuple[str, ...]
+) -> None:
+    """Who is woken wants to know which file systems wait; the slowest disk comes first."""
+    name = "iowarden_device_write_bandwidth_bytes_per_second"
+    rates = [(name, (("device", device),), rate) for device, rate in disks.items()]
+    due = DueNotice(Reason.OPENED, incident(member("WriteStall", labels=()), key="host"))
+    notice = report.notice(due, float, 0.0, (), MACHINE, STANDING, measured=Measured(samples=rates))
+    assert notice.affected == (SHARED, *affected)
+
+
 @pytest.mark.parametrize(
     ("name", "key", "affected", "busy"),
     [
-        ("WritebackNoProgress", "host", (), True),
+        (
+            "WritebackNoProgress",
+            "host",
+            (SHARED, "Not known: which disk the unwritten data is for."),
+            True,
+        ),
         ("ReclaimStall", "host", (), True),
         ("Swapping", "host", (), False),
         (
@@ -261,22 +299,30 @@ def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
 
 
 def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
-    """'can no longer be read', and why."""
+    """What was last known of it; why it cannot be read may be a path, and stands below."""
     silent = member("Hung", state=AlertState.UNKNOWN, unknown="diskstats failed: gone")
     notice = report.notice(
         DueNotice(Reason.DATA_UNAVAILABLE, incident(silent)), float, 9.0, (), MACHINE
     )
-    assert notice.summary == "diskstats failed: gone"
+    assert notice.summary == "last known: Hung happens"
     assert "its data source can no longer be read" in notice.sentences[0]
+    assert notice.unknown == ("diskstats failed: gone",)
     (meaning,) = notice.meaning
-    assert meaning.startswith("It is not known whether this still holds: Hung happens. ")
+    assert meaning.startswith("It is not known whether this still holds: its data source ")
 
 
 def test_what_is_resolved_ended_when_its_condition_did() -> None:
-    """Not a minute later, when that was certain: the third line of the mail has the same time."""
+    """Not a minute later, when that was certain: the third line of the mail has the same time.
+
+    A group that is evaluated every 20 s saw it last at 10 s, and no longer at 30 s.
+    """
     ended = member("Hung", absent_seconds=30.0, cleared_seconds=90.0)
-    notice = report.notice(DueNotice(Reason.RESOLVED, incident(ended)), float, 91.0, (), MACHINE)
-    assert notice.sentences[0].endswith("(resolved 1 min 1 s ago)")
+    before = member("Slow", absent_seconds=5.0, cleared_seconds=65.0)
+    due = DueNotice(Reason.RESOLVED, incident(ended, before, active_seconds=10.0))
+    notice = report.notice(due, float, 91.0, (), MACHINE)
+    assert notice.ended_seconds == 10.0
+    assert notice.sentences[0].endswith("(resolved 1 min 21 s ago)")
+    assert notice.sentences[1].endswith("(resolved 1 min 26 s ago)")
 
 
 def test_what_holds_no_longer_is_reported_in_the_past() -> None:
