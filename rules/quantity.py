@@ -96,6 +96,19 @@ def spelled(text: str) -> str:
     return _DURATIONS.sub(_spelled_duration, _SIZES.sub(_spelled_size, text))
 
 
+def spelled_advice(text: str) -> str:
+    """Return advice in which prose is spelled; a line with a command is what it is."""
+    return "\n".join(each if is_command(each) else spelled(each) for each in text.split("\n"))
+
+
+def is_command(line: str) -> bool:
+    """Whether a line of advice contains a command: indented, set off by two spaces or quoted."""
+    return line[:1].isspace() or _COMMAND.search(line) is not None
+
+
+_COMMAND = re.compile(r"\S {2,}\S|`")
+
+
 def _spelled_size(found: re.Match[str]) -> str:
     return f"{_short(float(found[1]))} {found[2].capitalize()}B{found[3] or ''}"
 

@@ -31,12 +31,12 @@ from iowarden.daemon.terminal.arguments import count, subcommand, time_past
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
 from iowarden.daemon.terminal.console import print_error, print_raw, printable, show, table_of
 from iowarden.daemon.terminal.times import at_text, since_text
-from iowarden.rules.quantity import spelled
+from iowarden.rules.quantity import spelled, spelled_advice
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.control.documents import EvidenceLine, MemberLine
@@ -189,14 +189,18 @@ def list_sections(found: IncidentList) -> Sections:
 
 
 def detail_sections(found: IncidentDetail) -> Sections:
-    """Return the details of an incident, in the order of its mails."""
+    """Return the details of an incident in the order of its mails: what to do first."""
     line = found.line
     severity = f"{line.severity}: " if line.severity else ""
     sections: Sections = [f"{severity}incident {line.identifier}: {line.object}"]
     sections += [f"  {spelled(line.summary)}"] if line.summary else []
     sections += [f"  {text}" for text in _facts(found)]
-    for title, texts in (("what happened:", found.timeline), ("what it means:", found.meaning)):
-        sections += _paragraph(sections, title, list(map(spelled, texts))) if texts else []
+    for title, texts in (
+        ("what it means:", list(map(spelled, found.meaning))),
+        ("what to do:", [spelled_advice(text) for text in found.advice]),
+        ("what happened:", list(map(spelled, found.timeline))),
+    ):
+        sections += _paragraph(sections, title, _lines(texts)) if texts else []
     sections += table_of("alerts and events", found.members, _times(found.now_seconds))
     if found.evidence:
         sections += _paragraph(
@@ -204,10 +208,9 @@ def detail_sections(found: IncidentDetail) -> Sections:
         )
     for title, texts in (
         ("what is affected:", found.affected),
-        ("what to do:", found.advice),
         ("what is unknown:", found.unknown),
     ):
-        lines = [each for text in texts for each in text.splitlines() if each.strip()]
+        lines = _lines(list(map(spelled, texts)))
         sections += _paragraph(sections, title, lines) if texts else []
     of_events: Columns[EventLine] = {
         "time": lambda e: at_text(e.at_seconds),
@@ -219,6 +222,10 @@ def detail_sections(found: IncidentDetail) -> Sections:
     sections += table_of("latest events", found.events, of_events)
     sections += _paragraph(sections, found.note) if found.note else []
     return [*sections, *_paragraph(sections, f"journalctl IOWARDEN_INCIDENT={line.identifier}")]
+
+
+def _lines(texts: Iterable[str]) -> list[str]:
+    return [each for text in texts for each in text.splitlines() if each.strip()]
 
 
 def _paragraph(before: Sections, title: str, lines: Sequence[str] = ()) -> list[str]:

@@ -33,7 +33,7 @@ from iowarden.daemon.terminal.arguments import duration, subcommand, time_to_com
 from iowarden.daemon.terminal.columns import matchers_text, quoted
 from iowarden.daemon.terminal.console import print_error, print_json, print_line, table_of, watch
 from iowarden.daemon.terminal.times import at_text, since_text, span
-from iowarden.rules.quantity import quantity
+from iowarden.rules.quantity import quantity, spelled, spelled_advice
 from iowarden.rules.rulefile.renamed_names import renamed_in
 
 if TYPE_CHECKING:
@@ -382,10 +382,11 @@ def _tuning(found: TuningAdvice) -> Sections:
 def _finding(found: TuningFinding) -> list[str]:
     alert = found.alert
     state = f" - data unavailable: {alert.unknown_reason}" if alert.unknown_reason else ""
-    blocks = [f"{alert.severity} {alert.name} {alert.object}: {alert.summary}{state}"]
-    blocks += [f"  {found.description}"] if found.description else []
+    blocks = [f"{alert.severity} {alert.name} {alert.object}: {spelled(alert.summary)}{state}"]
+    blocks += [f"  {spelled(found.description)}"] if found.description else []
     blocks += [f"  now: {text}" for text in found.evidence]
-    blocks += [f"  {line}" for line in found.advice.splitlines() if line.strip()]
+    advice = spelled_advice(found.advice)
+    blocks += [f"  {line}" for line in advice.splitlines() if line.strip()]
     blocks += [f"  not known: {found.unknown}"] if found.unknown else []
     return [*blocks, f"  source: {found.source}"] if found.source else blocks
 

@@ -25,7 +25,7 @@ from iowarden.daemon.page.frame import (
 from iowarden.daemon.page.html import SPACE, Markup, join, paragraph, tag
 from iowarden.daemon.terminal.columns import mails_text, matchers_text
 from iowarden.daemon.terminal.times import at_text, since_text, span
-from iowarden.rules.quantity import spelled
+from iowarden.rules.quantity import spelled, spelled_advice
 
 if TYPE_CHECKING:
     from iowarden.daemon.control.documents import EvidenceLine, IncidentDetail, MemberLine
@@ -114,7 +114,7 @@ def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup
     evidence = found.evidence[:MAX_EVIDENCE] if short else found.evidence
     left = len(found.evidence) - len(evidence)
     own = "h4" if short else "h3"
-    advice = join(*(block(each) for each in found.advice))
+    advice = join(*(block(spelled_advice(each)) for each in found.advice))
     lines = [
         tag(
             "li",
@@ -125,9 +125,9 @@ def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup
         for e in evidence
     ]
     more = f"and {left} more on its page" if left > 0 else ""
-    affected = listed(found.affected)
+    affected = listed(map(spelled, found.affected))
     parts: list[Markup | None] = [
-        *(tag("p", paragraph(each)) for each in found.meaning),
+        *(tag("p", paragraph(spelled(each))) for each in found.meaning),
     ]
     if advice:
         parts.append(
@@ -144,7 +144,7 @@ def advice_and_evidence(found: IncidentDetail, *, short: bool = False) -> Markup
     if affected:
         parts += [tag(own, "What it affects"), affected]
     if found.unknown:
-        parts += [tag(own, "What is not known"), listed(found.unknown)]
+        parts += [tag(own, "What is not known"), listed(map(spelled, found.unknown))]
     return join(*parts)
 
 

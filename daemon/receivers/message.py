@@ -17,6 +17,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.message import subject
 from iowarden.daemon.sanitize import one_line
 from iowarden.rules.notice import Reason
+from iowarden.rules.quantity import spelled, spelled_advice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -104,12 +105,12 @@ def document(notice: Notice, host: str) -> dict[str, Any]:
         "number": notice.number,
         "object": _name(notice.object),
         "title": subject(notice, host),
-        "summary": _text(notice.summary),
+        "summary": _prose(notice.summary),
         "opened": timestamp(notice.opened_seconds),
         "ended": None if ended is None else timestamp(ended),
         "recurrences": notice.recurrences,
-        "sentences": _lines(map(_text, notice.sentences)),
-        "meaning": _lines(map(_text, notice.meaning)),
+        "sentences": _lines(map(_prose, notice.sentences)),
+        "meaning": _lines(map(_prose, notice.meaning)),
         "evidence": [
             {
                 "time": timestamp(each.realtime_seconds),
@@ -118,9 +119,9 @@ def document(notice: Notice, host: str) -> dict[str, Any]:
             }
             for each in notice.evidence[:MAX_LINES]
         ],
-        "affected": _lines(map(_text, notice.affected)),
-        "advice": _lines(_paragraph(each) for each in notice.advice),
-        "unknown": _lines(map(_text, notice.unknown)),
+        "affected": _lines(map(_prose, notice.affected)),
+        "advice": _lines(_paragraph(spelled_advice(each)) for each in notice.advice),
+        "unknown": _lines(map(_prose, notice.unknown)),
         "cut": False,
         "messages": [],
     }
@@ -170,6 +171,10 @@ def timestamp(unix_seconds: float) -> str:
 def _digest_name(rows: Sequence[OutboxRow]) -> str:
     held = hashlib.sha256("\n".join(row.message_id for row in rows).encode()).hexdigest()[:24]
     return f"digest.{held}"
+
+
+def _prose(text: str) -> str:
+    return spelled(_text(text))
 
 
 def _name(text: str) -> str:

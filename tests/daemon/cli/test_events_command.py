@@ -335,8 +335,8 @@ def test_all_of_an_incident_is_on_the_screen(
     assert [c for c in text if not c.isprintable() and c != "\n"] == []
     titles = [line[:-1] for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert titles == [
-        *("what happened", "what it means", "alerts and events", "evidence"),
-        *("what is affected", "what to do", "what is unknown", "latest events"),
+        *("what it means", "what to do", "what happened", "alerts and events", "evidence"),
+        *("what is affected", "what is unknown", "latest events"),
     ]
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")

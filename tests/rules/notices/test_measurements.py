@@ -9,7 +9,7 @@ import pytest
 from iowarden.rules.notice import Evidence
 from iowarden.rules.notices.measurements import Measured, measurements, numbers, stored
 from iowarden.rules.notices.metric_titles import COURSES, THRESHOLDS, title, value_text
-from iowarden.rules.quantity import duration, size, spelled
+from iowarden.rules.quantity import duration, size, spelled, spelled_advice
 from iowarden.rules.rulefile.humanize import humanize1024, humanize_duration
 from iowarden.rules.severity import Severity
 
@@ -227,3 +227,11 @@ def test_a_summary_and_a_measurement_show_the_same_size(value: float) -> None:
     """3.8 GiB available above, and 3.84 GiB below, would be two values."""
     for factor in (1024.0, 1024.0**2, 1024.0**3):
         assert spelled(f"{humanize1024(value * factor)}B") == size(value * factor)
+
+
+def test_prose_of_advice_is_spelled_and_a_command_is_what_it_is() -> None:
+    """64MiB is Prometheus' spelling; a command with it would be another one."""
+    text = "At least 64MiB for 1h 0m 0s:\n  head -c 64MiB /dev/zero\nRun `sleep 90s`: 64MiB"
+    assert spelled_advice(text) == (
+        "At least 64 MiB for 1 h:\n  head -c 64MiB /dev/zero\nRun `sleep 90s`: 64MiB"
+    )
