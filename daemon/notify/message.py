@@ -29,7 +29,8 @@ from iowarden.daemon.notify.mail_format import (
 from iowarden.daemon.sanitize import ELLIPSIS, one_line, shorten
 from iowarden.rules.notice import Measurement, Reason
 from iowarden.rules.notices.courses import CELL_SECONDS, CELLS
-from iowarden.rules.quantity import duration, spelled
+from iowarden.rules.notices.report import LAST_KNOWN
+from iowarden.rules.quantity import duration, is_command, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,26 +108,36 @@ def subject(notice: Notice, host: str) -> str:
 
     A resolved incident has '[OK]' in place of its severity, and how long it took. The object's full
     name is removed from the summary, so that less of the summary is cut off; a problem of the whole
-    host has no object.
+    host has no object. A state gives way to the summary's first clause: '[CRITICAL]' shows that it
+    escalated, '[OK]' that it is over.
     """
-    severity, state = _severity(notice), _state(notice)
+    state = _state(notice)
+    text, is_whole = _subject(notice, host, state)
+    brief = _BRIEF_STATES.get(notice.reason)
+    return text if is_whole or brief is None else _subject(notice, host, brief)[0]
+
+
+def _subject(notice: Notice, host: str, state: str) -> tuple[str, bool]:
+    """Return a subject, and whether it has the first clause of the summary."""
+    severity = _severity(notice)
     full, short = one_line(notice.object, _MAX_NAME), _short_object(notice)
-    summary = spelled(one_line(notice.summary, _MAX_NAME))
+    summary = spelled(one_line(notice.summary.removeprefix(LAST_KNOWN), _MAX_NAME))
     summary = one_line(summary.replace(f"{full} ", "", 1 if full != short else 0), WIDTH * 2)
     summary = _NAMED.sub(lambda found: "" if found[1] in full else found[0], summary)
     named = full != "host"
     where = short if named else ""
     alone = not state and notice.reason is not Reason.RESOLVED
-    if where and alone and summary.startswith(f"{where} "):
+    name = one_line(host, _MAX_NAME) or "localhost"
+    left = WIDTH - len(f"[{severity}] {name}: ")
+    if where and alone and summary.startswith(f"{where} ") and _shortened(summary, left)[1]:
         where, named = "", False  # the summary begins with it
     elif where:
         own = re.escape(where)
-        summary = re.sub(rf"^(was: )?{own} (?:is |(?=has ))", r"\1", summary)
-        summary = re.sub(rf" in {own}(?= )", "", summary, count=1)
+        summary = re.sub(rf"^(was: )?{own} (?:is |(?=\w))", r"\1", summary)
+        summary = re.sub(rf" (?:in|of|on)(?: array)? {own}(?=[ ,;:]|$)", "", summary, count=1)
     frame = len(f"[{severity}] : : ") + len(state)
-    least = min(len(summary) + 2, 26)
-    name = one_line(host, _MAX_NAME) or "localhost"
-    place = max(WIDTH - frame - least, 40)
+    least = min(len(summary) + 2, 34)
+    place = max(WIDTH - frame - least, 35)
     name = middle(name, place - min(len(where), 20))
     shown = full if where and len(full) + len(summary) <= WIDTH - frame - len(name) - 2 else where
     shown = middle(shown, place - len(name)) or ("?" if named else "")
@@ -134,23 +145,50 @@ def subject(notice: Notice, host: str) -> str:
     between = ("; " if notice.reason is Reason.RESOLVED else ": ") if state else ""
     room = WIDTH - len(head) - len(between)
     if not summary or room < min(_MIN_SUMMARY_CHARACTERS, len(summary)):
-        return head if state else head.removesuffix(": ")
-    return f"{head}{between}{_shortened(summary, room)}"
+        return (head if state else head.removesuffix(": ")), not summary
+    shown, is_whole = _shortened(summary, room)
+    return f"{head}{between}{shown}", is_whole
 
 
-def _shortened(summary: str, room: int) -> str:
-    """Return the clauses of a summary that fit, if they fill half of the room; else its words."""
-    if len(summary) <= room:
-        return summary
-    ends = [found.start() for found in _CLAUSE.finditer(summary) if found.start() <= room]
-    if ends and ends[-1] >= room / 2:
-        return summary[: ends[-1]]
-    words = _UNFINISHED.sub("", summary[: room - len(ELLIPSIS) + 1].rpartition(" ")[0])
-    return words + ELLIPSIS if len(words) >= room / 2 else shorten(summary, room)
+_BRIEF_STATES = {Reason.ESCALATED: "", Reason.REOPENED: "REOPENED", Reason.RESOLVED: ""}
 
 
-_CLAUSE = re.compile(r"(?<!\bwas)[,;:] (?![^(]*\))")
+def _shortened(summary: str, room: int) -> tuple[str, bool]:
+    """Return as much of a summary as fits, and whether its first clause is in it.
+
+    Before words are cut off, brackets and articles are left out, as in a headline.
+    """
+    plain = _BRACKETS.sub("", summary)
+    brief = _PATHS.sub(lambda found: middle(found[0], 20), _ARTICLES.sub("", plain))
+    for pattern, short in _LOCATIONS:
+        brief = pattern.sub(short, brief)
+    for text in (summary, plain, brief):
+        if len(text) <= room:
+            return text, True
+        ends = (found.start() for found in _CLAUSE.finditer(text) if found.start() <= room)
+        if heads := [text[:end] for end in ends if _is_clause(text[:end], text[end])]:
+            return heads[-1], True
+    words = _UNFINISHED.sub("", brief[: room - len(ELLIPSIS) + 1].rpartition(" ")[0])
+    return words + ELLIPSIS if len(words) >= room / 2 else shorten(brief, room), False
+
+
+def _is_clause(head: str, after: str) -> bool:
+    """Whether the beginning of a summary reports something, not only where: 'hp slot 0: ...'."""
+    words = head.removeprefix("was: ").count(" ") + 1
+    least = 3 if after == ":" else 2
+    return words >= least and not (after == ":" and _NAMED.fullmatch(f"{head}: "))
+
+
+_CLAUSE = re.compile(r"(?<!\bwas)[,;:] (?![^(]*\))| (?=(?:while|which|when|because) |for \d)")
 """Between clauses of a summary, not within brackets or after 'was'."""
+_BRACKETS = re.compile(r" \([^()]*\)")
+_ARTICLES = re.compile(r"\b(?:the|an?|its) (?=\w)")
+_PATHS = re.compile(r"(?<!\S)/\S{20,}")
+_LOCATIONS = (
+    (re.compile(r"enclosure (\w+) slot (\w+)"), r"slot \1:\2"),
+    (re.compile(r"drive group (\w+) span (\w+) row (\w+)"), r"DG \1:\2:\3"),
+)
+"""In the notation of storcli: 'EID:Slt', 'DG/Arr/Row'."""
 
 
 _UNFINISHED = re.compile(r"(?: [\d.]+| \(|[,;:])*$")
@@ -356,7 +394,7 @@ def _advice(advice: Iterable[str]) -> list[_Line]:
             lines.append(_Line("", prose=False))
         for line in each[: 10 * _MAX_CHARACTERS].splitlines():
             indent = "  " if line[:1].isspace() else ""
-            command = bool(indent) or re.search(r"\S {2,}\S|`", line) is not None
+            command = is_command(line)
             text = indent + _spaced(line)
             lines.append(_Line(text if command else spelled(text), prose=not command, hang="  "))
     return lines

@@ -22,8 +22,8 @@ def one_thread(mails: list[EmailMessage]) -> bool:
 
 LOST = {
     "raid5": "array md0 does not run (broken)",
-    "raid6": "array md0 runs with 2 members missing; no redundancy left",
-    "raid10": "array md0 runs with 2 members missing; no redundancy left",
+    "raid6": "2 members of md0 missing; no redundancy left",
+    "raid10": "2 members of md0 missing; no redundancy left",
 }
 
 
@@ -176,7 +176,7 @@ def test_a_spare_that_takes_over_is_named_with_how_far_it_is(tmp_path: Path) -> 
     assert "md0 is complete without /dev/sdb1" in text(rebuilt)
     assert "--re-add" not in text(rebuilt)
     told = text(mail)
-    assert "array md0 runs with 1 member missing; sdc1 is rebuilding in its place, 12.5%" in told
+    assert "1 member of md0 missing; sdc1 is rebuilding in its place, 12.5%" in told
     assert "add no disk and remove none meanwhile" in told
     assert not [each for each in ("--add", "--re-add", "--replace") if each in told]
 

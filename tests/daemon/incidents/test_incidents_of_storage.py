@@ -429,7 +429,7 @@ def test_an_enclosure_without_power_is_one_incident_of_the_adapter(
     assert all(" host0: " in mail["Subject"] for mail in mails)
     assert one_thread(mails)
     assert len(mails) == 1 + log
-    assert "array md0 has 6 members missing" in text(mails[-1])
+    assert "6 members of md0 missing" in text(mails[-1])
     assert not any("--fail" in text(mail) for mail in mails)
 
 

@@ -158,7 +158,7 @@ def test_a_file_system_the_kernel_turned_read_only_is_critical(
     machine.mount(superblock=superblock)
     machine.look(2)
     assert machine.fired == [("FilesystemReadOnly", "critical")]
-    assert machine.summary("FilesystemReadOnly") == "the kernel has made / read-only"
+    assert machine.summary("FilesystemReadOnly") == "/ is read-only: the kernel made it so"
     machine.mount()
     machine.look(45)
     assert machine.host.reasons() == ["opened", "resolved"]
@@ -361,7 +361,7 @@ def test_btrfs_errors_stay_until_they_are_reset(machine: FakeMachine) -> None:
     machine.look(2)
     assert machine.fired[-1] == ("BtrfsErrors", "critical")
     assert machine.summary("BtrfsErrors") == (
-        "btrfs 'pool': device 1 has 3 new write, flush, corruption or generation errors"
+        "btrfs 'pool': device 1 has 3 new errors (write, flush, corruption or generation)"
     )
     machine.look(8 * 4, every=HOUR)
     assert machine.states("BtrfsReadErrors") <= {"resolved"}

@@ -102,5 +102,5 @@ def test_a_collector_that_falls_silent_is_reported_with_what_became_of_it() -> N
     alert = told[-1]["CollectorStale"]
     assert (alert.label("collector"), alert.label("severity")) == ("meminfo", "warning")
     summary = alert.annotation("summary")
-    assert summary.startswith("collector 'meminfo' has had no current data for ")
+    assert summary.startswith("collector 'meminfo' is stale: no data for ")
     assert summary.endswith(" (failed)")

@@ -137,16 +137,14 @@ def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: Fake
     machine.array(state="active", degraded=1)
     machine.look(2)
     assert ("MdDegraded", "critical") in machine.fired
-    assert machine.summary("MdDegraded") == "array md0 runs with 1 member missing"
+    assert machine.summary("MdDegraded") == "1 member of md0 missing"
     assert machine.host.reasons() == ["opened"]
     machine.memory.remove("/sys/block/md0/md/dev-sdb1")
     machine.members[1] = "sdd1"
     machine.member("sdd1", "spare")
     machine.array(state="active", degraded=1, action="recover", done="195 / 1000")
     machine.look(2)
-    assert machine.summary("MdDegraded") == (
-        "array md0 runs with 1 member missing, being rebuilt: 19.5%"
-    )
+    assert machine.summary("MdDegraded") == ("1 member of md0 missing, being rebuilt: 19.5%")
     machine.member("sdd1")
     machine.array()
     machine.look(50)
@@ -309,7 +307,7 @@ def test_a_second_member_that_is_lost_is_reported_although_the_first_is_known() 
         machine.array(state="active", degraded=number)
         machine.look(60)
     assert machine.host.reasons() == ["opened", "escalated"]
-    assert machine.summary("MdDegradedFurther") == "array md0 has 2 members missing"
+    assert machine.summary("MdDegradedFurther") == "2 members of md0 missing"
 
 
 def test_a_member_missing_at_first_sight_is_reported() -> None:
@@ -412,9 +410,7 @@ def test_corrected_read_errors_are_a_warning_for_a_day(machine: FakeMachine) -> 
     machine.member("sdb1", errors=3)
     machine.look(2)
     assert machine.fired == [("MdMemberReadErrors", "warning")]
-    assert machine.summary("MdMemberReadErrors") == (
-        "sdb1 in array md0 had 3 read errors that were corrected"
-    )
+    assert machine.summary("MdMemberReadErrors") == ("3 corrected read errors of sdb1 in array md0")
     machine.look(25, every=3600.0)
     assert machine.states("MdMemberReadErrors") <= {"resolved"}
 
@@ -436,7 +432,7 @@ def test_a_counter_that_began_anew_with_its_array_counts_in_full() -> None:
     machine.restart()
     machine.look(2)
     assert machine.fired == [("MdMemberReadErrors", "warning")]
-    assert "2 read errors" in machine.summary("MdMemberReadErrors")
+    assert "2 corrected read errors" in machine.summary("MdMemberReadErrors")
 
 
 def test_bad_blocks_are_a_warning_and_critical_when_they_cannot_be_recorded(

@@ -513,8 +513,8 @@ def test_a_drive_that_wears_fast_is_reported_in_advance(rack: Rack) -> None:
     assert rack.firing() == {("DiskWearingOut", "notice")}
     (alert,) = (a for a in rack.engine.rules.alerts() if a.name == "DiskWearingOut")
     assert alert.summary == (
-        "at the pace of the last 30 days 100 % of the rated endurance will be used in about"
-        " 9 months (between 7 and 11)"
+        "rated endurance used up in about 9 months (between 7 and 11), at the pace of the last"
+        " 30 days"
     )
     assert rack.mails == []
 

@@ -1,0 +1,141 @@
+"""Subjects of the shipped alerts: 78 columns, and never without what the summary says first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.daemon.notify.message import WIDTH, subject
+from iowarden.rules.alerting.unit_tests import parse_unit_tests
+from iowarden.rules.notice import Notice, Reason
+from iowarden.rules.severity import Severity
+from iowarden.rules.topology import alert_subject
+from iowarden.rules.topology.device_changes import Devices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNITS = Path(__file__).parents[2] / "rules" / "units"
+HOST, PATH, LABEL = "db1.example.com", "/srv/databases/postgresql/main", "pool"
+NAMES = ((r"\bsd[a-z](\d)\b", r"nvme0n1p\1"), (r"\bsd[a-z]\b", "nvme0n1"), (r"\bmd\d\b", "md127"))
+"""Names of devices in the unit tests, and longer ones in their place."""
+NOTICE = Notice(
+    incident="1424a46a34",
+    number=2,
+    references=(),
+    reason=Reason.OPENED,
+    severity=Severity.WARNING,
+    object="host",
+    summary="",
+    opened_seconds=1_700_000_000.0,
+    realtime_seconds=1_700_003_600.0,
+    recurrences=1,
+    sentences=(),
+    meaning=(),
+    evidence=(),
+    affected=(),
+    advice=(),
+    unknown=(),
+    ended_seconds=None,
+)
+
+
+def renamed(text: str) -> str:
+    """Return a text with long names of devices."""
+    for pattern, name in NAMES:
+        text = re.sub(pattern, name, text)
+    return text
+
+
+def played(path: Path) -> Iterator[tuple[str, Notice]]:
+    """Yield each alert above notice that the unit tests of a rule file expect, as it is mailed."""
+    for case in parse_unit_tests(path.read_text(), str(path)).tests:
+        for one in case.alerts:
+            for labels, texts in one.expected:
+                own = {**dict(labels), "alertname": one.name}
+                severity = Severity[own["severity"].upper()]
+                if severity < Severity.WARNING:
+                    continue
+                summary = dict(texts)["summary"]
+                for key in ("mountpoint", "directory"):
+                    if len(own.get(key, "")) > 1:
+                        summary, own[key] = summary.replace(own[key], PATH), PATH
+                if "fsid" in own:
+                    own.setdefault("label", LABEL)
+                named = tuple((key, renamed(value)) for key, value in own.items())
+                about = alert_subject.subject(None, Devices(), named).object or "host"
+                yield (
+                    one.name,
+                    replace(NOTICE, severity=severity, object=about, summary=renamed(summary)),
+                )
+
+
+@pytest.mark.parametrize(
+    "path", sorted(UNITS.glob("*_test.yaml")), ids=lambda p: p.stem.removesuffix("_test")
+)
+def test_no_subject_of_a_shipped_alert_is_cut_before_what_happened(path: Path) -> None:
+    """'array md0 runs with...' reports nothing: the first clause of a summary fits.
+
+    On a host with a name of 15 characters, nvme0n1, md127 and a path of 30.
+    """
+    for name, notice in played(path):
+        for told in (
+            notice,
+            replace(notice, reason=Reason.ESCALATED),
+            replace(
+                notice,
+                reason=Reason.RESOLVED,
+                ended_seconds=notice.realtime_seconds - 14.0,
+                summary=f"was: {notice.summary}",
+            ),
+        ):
+            found = subject(told, HOST)
+            assert len(found) <= WIDTH, found
+            assert not found.endswith("..."), (name, found)
+
+
+@pytest.mark.parametrize(
+    ("reason", "object_", "summary", "expected"),
+    [
+        (
+            Reason.ESCALATED,
+            "nvme0n1 (ACME SSD, serial S1)",
+            "1 member of md127 missing; no redundancy left",
+            "[WARNING] db1.example.com: nvme0n1: ESCALATED: 1 member of md127 missing",
+        ),
+        (
+            Reason.OPENED,
+            "md127",
+            "1 member of md127 missing; no redundancy left",
+            "[WARNING] db1.example.com: md127: 1 member missing; no redundancy left",
+        ),
+        (
+            Reason.ESCALATED,
+            "megaraid c0",
+            "megaraid c0: the disk in enclosure 252 slot 3 has failed",
+            "[WARNING] db1.example.com: megaraid c0: disk in slot 252:3 has failed",
+        ),
+        (
+            Reason.ESCALATED,
+            "host",
+            "hp slot 0: the battery of this slot of the controller has lost its charge",
+            "[WARNING] db1.example.com: hp slot 0: battery of this slot of controller...",
+        ),
+        (
+            Reason.DATA_UNAVAILABLE,
+            "/srv/wal",
+            "last known: no new file in /srv/wal for 25m 1s, at most 5m 0s expected",
+            "[WARNING] db1.example.com: /srv/wal: DATA UNAVAILABLE: no new file",
+        ),
+    ],
+)
+def test_a_subject_gives_up_its_state_before_what_happened(
+    reason: Reason, object_: str, summary: str, expected: str
+) -> None:
+    """The severity shows that it escalated; the body has the rest."""
+    told = replace(NOTICE, reason=reason, object=object_, summary=summary)
+    assert subject(told, HOST) == expected
