@@ -87,6 +87,19 @@ class ParseError(ValueError):
     """The text of a data source violates its grammar."""
 
 
+_Error = TypeVar("_Error", bound=Exception)
+
+
+def without_frames(error: _Error) -> _Error:
+    """Return an equal error without traceback, to be stored, or raised although it is stored.
+
+    A traceback has the frames that the error passed, and they what was read: all of it would be
+    alive as long as the error. A frame that has the error as well is garbage that only a walk of
+    the collector frees.
+    """
+    return type(error)(*error.args)
+
+
 def parse_count(text: str) -> int:
     """Parse an unsigned 64-bit number as the kernel prints it. Errors: ValueError.
 

@@ -197,8 +197,12 @@ def read_sweep(root: Machine, max_seconds: float = MAX_SECONDS) -> Sweep:
     )
     reader.start()
     reader.join(max_seconds)
-    if progress.error is not None:
-        raise progress.error
+    error, progress.error = progress.error, None
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error  # its traceback has this frame
     left = progress.left.copy()  # a thread that hangs may go on
     if len(left) == len(pids):
         raise AbsentError(

@@ -10,7 +10,14 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
+from iowarden.collectors.model import (
+    AbsentError,
+    DeadlineError,
+    ParseError,
+    ReadError,
+    StuckError,
+    without_frames,
+)
 
 if TYPE_CHECKING:
     import re
@@ -100,8 +107,8 @@ def first_installed(root: Machine, programs: Iterable[str], run: Callable[[str],
         except AbsentError as error:
             if type(error) is AbsentError and not root.path:
                 raise
-            missing.append(error)
-    raise missing[0]
+            missing.append(without_frames(error))
+    raise without_frames(missing[0])
 
 
 def answers_of(
@@ -120,7 +127,7 @@ def answers_of(
         except (AbsentError, ReadError, ParseError) as error:
             if type(error) is AbsentError and not root.path:
                 raise
-            errors.append(error)
+            errors.append(without_frames(error))
         else:
             yield program, found
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.model import ParseError
+from iowarden.collectors.model import ParseError, without_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -71,9 +71,9 @@ def readable(
         try:
             found.append(read(row))
         except ParseError as error:
-            errors.append(error)
+            errors.append(without_frames(error))
     if errors and (read_errors is None or not found):
-        raise errors[0]
+        raise without_frames(errors[0])
     if read_errors is not None:
         read_errors += summarize([str(error) for error in errors])
     return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import btrfs_owner
-from iowarden.collectors.model import SECTOR_BYTES, ParseError, ReadError
+from iowarden.collectors.model import SECTOR_BYTES, ParseError, ReadError, without_frames
 from iowarden.daemon.locate.extents import FAILED, HUNG, answer, host_path, unknown
 from iowarden.rules.topology import btrfs_chunks, sector_map
 from iowarden.rules.topology.file_location import SUPERBLOCK, ContentKind
@@ -83,11 +83,11 @@ class BtrfsOwners:
             try:
                 found = list(self._answers(superblock))
             except ParseError as error:  # the chunk tree may have been rewritten meanwhile
-                found = error
+                found = without_frames(error)
             before, superblock = superblock, self._superblock()
             if _tree(superblock) == _tree(before):
                 if isinstance(found, ParseError):
-                    raise found
+                    raise without_frames(found)
                 return found
             self.references.clear()
         raise ReadError(f"btrfs moves data on {device} during the query (a balance?); retry later")

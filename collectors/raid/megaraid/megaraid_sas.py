@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.model import AbsentError, ParseError
+from iowarden.collectors.model import AbsentError, ParseError, without_frames
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.backend import Backend, PartReader, answers_of
 from iowarden.collectors.raid.controller import ComponentHealth
@@ -123,14 +123,14 @@ def _find(family: _Family, root: Machine, hosts: Sequence[str]) -> dict[str, Han
     if not asked:
         for error in errors:
             if not isinstance(error, AbsentError):
-                raise error
+                raise without_frames(error)
         if family.older:
             try:
                 return megacli_reader.find(root, hosts)
             except AbsentError as error:
                 if type(error) is AbsentError and not root.path:
                     raise
-        raise errors[-1]  # the program to install is not the older one
+        raise without_frames(errors[-1])  # the program to install is not the older one
     return best | _unlisted(family, root, hosts, best, asked, lost)
 
 

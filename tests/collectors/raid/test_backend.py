@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from iowarden.collectors.model import (
     StuckError,
 )
 from iowarden.collectors.raid.backend import PartReader, answers_of, first_installed, not_listed
+from iowarden.collectors.raid.output import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,7 +77,8 @@ def test_each_program_that_answers_is_heard_and_why_others_do_not() -> None:
     failed, odd = ReadError("failed"), ParseError("odd")
     told = programs({"a": failed, "b": "one", "c": odd, "d": "other"})
     found = list(answers_of(LIVE, ("a", "b", "c", "d"), told, errors))
-    assert (found, errors) == ([("b", "one"), ("d", "other")], [failed, odd])
+    assert found == [("b", "one"), ("d", "other")]
+    assert list(map(repr, errors)) == [repr(failed), repr(odd)]
 
 
 def test_a_part_that_cannot_be_read_takes_no_other_away() -> None:
@@ -102,3 +105,55 @@ def test_hosts_that_no_program_lists_are_named() -> None:
     """Which of them it is, is unknown."""
     expected = "'tw_cli show': expected 2 controllers (host0, host3), got 1"
     assert not_listed("tw_cli show", ["host0", "host3"], 1) == expected
+
+
+def raises(text: str) -> str:
+    """A row, or a program, that cannot be read."""
+    raise ParseError(text)
+
+
+def no_row() -> None:
+    """None of two rows can be read."""
+    with pytest.raises(ParseError, match="'1'"):
+        readable(("1", "2"), lambda row: raises(f"{row!r}"), [])
+
+
+def one_row() -> None:
+    """The second of two rows can be read."""
+    assert readable(("1", "2"), lambda row: row if row == "2" else raises(row), []) == ["2"]
+
+
+def no_program() -> None:
+    """None of two programs is installed."""
+
+    def run(program: str) -> str:
+        raise ProgramNotFoundError(program)
+
+    with pytest.raises(ProgramNotFoundError, match="a"):
+        first_installed(LIVE, ("a", "b"), run)
+
+
+def another_program() -> None:
+    """The second of two programs answers."""
+    failed: list[Exception] = []
+    (answer,) = answers_of(
+        LIVE, ("a", "b"), lambda each: each if each == "b" else raises(each), failed
+    )
+    assert answer == ("b", "b")
+    assert [str(each) for each in failed] == ["a"]
+    assert [each.__traceback__ for each in failed] == [None]
+
+
+@pytest.mark.parametrize("read", [no_row, one_row, no_program, another_program])
+def test_what_could_not_be_read_leaves_nothing_for_a_walk_of_the_collector(
+    read: Callable[[], None],
+) -> None:
+    """An error that is kept holds the frames it passed, and with them whole outputs."""
+    read()
+    gc.collect()
+    gc.disable()
+    try:
+        read()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -5,6 +5,7 @@ The machine and what its programs print are written by hand; real ones: test_loc
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -418,3 +419,19 @@ def test_a_chunk_of_another_device_is_not_this_ones(tmp_path: Path) -> None:
         ContentKind.FREE,
         "not part of a file: btrfs has not allocated it",
     )
+
+
+def test_a_map_that_cannot_be_read_leaves_nothing_for_a_walk_of_the_collector(
+    tmp_path: Path,
+) -> None:
+    """The error is kept until the superblock was read once more, and with it the whole map."""
+    root = machine(tmp_path)
+    root.texts[TREE] = btrfs_text.tree(DATA).replace("generation 38", "generation 36")
+    ask(root, SECTOR)
+    gc.collect()
+    gc.disable()
+    try:
+        ask(root, SECTOR)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
