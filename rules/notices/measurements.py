@@ -16,10 +16,12 @@ from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.notice import Evidence, Measurement
 from iowarden.rules.notices.metric_titles import (
     NO_COURSE_THRESHOLD,
+    REASONS,
     REDUNDANT,
     THRESHOLDS,
     title,
     value_text,
+    yes_or_no,
 )
 from iowarden.rules.promql.ast import Binary, Node, Number, Selector, children
 from iowarden.rules.promql.errors import PromqlError
@@ -158,9 +160,13 @@ def measurements(
             continue
         limit = limits[sample]
         text = str(state) if is_state else value_text(metric, value)
+        without = {"state"} if is_state else set()
+        if text == "yes" and (why := [own for own in REASONS if own in dict(labels)]):
+            text, without = safe_name(dict(labels)[why[0]]), {why[0]}
         if before is not None:
-            before = None if before.text in {text, quantity(metric, value)} else before
-        about = _about(labels, names, without={"state"} if is_state else set())
+            same = before.text in {text, quantity(metric, value)}
+            before = None if same else replace(before, text=yes_or_no(metric, before.text))
+        about = _about(labels, names, without=without)
         items.append(
             _Item(
                 metric,
@@ -178,7 +184,7 @@ def measurements(
         Evidence(
             line.realtime_seconds,
             MEASURED,
-            f"{title(metric)}{_gone(prefix, names)}: {line.text}",
+            f"{title(metric)}{_gone(prefix, names)}: {yes_or_no(metric, line.text)}",
         )
         for (metric, prefix), line in first.items()
         if metric not in present and metric not in REDUNDANT and not _is_threshold(metric)

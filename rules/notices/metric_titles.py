@@ -16,14 +16,21 @@ _TITLES: Mapping[str, str] = {
     "backup_bytes": "size of the backups",
     "backup_files": "files of the backup",
     "backup_readable": "directory readable",
+    "bdi_strict_limit": "strict limit",
     "bdi_throttle_seconds": "writers throttled for this device",
     "btrfs_device_missing": "device missing",
     "config_last_reload_successful": "last reload of the configuration successful",
+    "controller_array_disk_cache_enabled": "caches of its disks enabled",
+    "controller_array_write_cache_configured_enabled": "write cache configured",
+    "controller_array_write_cache_enabled": "write cache enabled",
     "controller_battery_ok": "battery in order",
-    "device_became_read_only": "became read-only",
+    "controller_missing": "controller missing",
     "controller_state": "controller state",
+    "device_became_read_only": "became read-only",
     "device_hang_seconds": "no request completed for",
     "device_not_running_seconds": "not in state 'running' for",
+    "device_offline": "offline",
+    "device_queue_dominant": "fills the queue of its adapter",
     "device_read_bytes_per_second": "reads",
     "device_read_latency_seconds": "mean time of a read",
     "device_read_only": "read-only",
@@ -31,6 +38,7 @@ _TITLES: Mapping[str, str] = {
     "device_reads_per_second": "reads",
     "device_removed": "removed",
     "device_slow_latency_seconds": "mean time of a request",
+    "device_starved": "starved",
     "device_timeout_seconds": "timeout of a request",
     "device_utilization_ratio": "busy",
     "device_write_bandwidth_bytes_per_second": "write speed",
@@ -39,6 +47,7 @@ _TITLES: Mapping[str, str] = {
     "device_written_bytes_per_second": "writes",
     "direct_reclaims_per_second": "direct reclaims of memory",
     "disk_last_poll_age_seconds": "SMART data last read, ago",
+    "disk_not_monitored": "not monitored",
     "disk_temperature_celsius": "temperature",
     "disks": "disks",
     "ext4_baseline_errors": "errors when first seen (baseline)",
@@ -54,6 +63,7 @@ _TITLES: Mapping[str, str] = {
     "host_io_bytes_per_second": "all disks read and write",
     "host_io_median_bytes_per_second": "all disks usually read and write",
     "load1": "load average (1 min)",
+    "md_became_read_only": "array became read-only",
     "md_degraded": "array members missing, as md counts",
     "md_member_errors_total": "corrected read errors",
     "md_member_state": "state",
@@ -67,12 +77,16 @@ _TITLES: Mapping[str, str] = {
     "memory_cached_bytes": "memory used as page cache",
     "memory_free_bytes": "memory free",
     "memory_swap_free_bytes": "swap free",
+    "mount_became_read_only": "became read-only",
+    "mount_forced_read_only": "made read-only by the kernel",
+    "mount_unexpected_read_only": "read-only, but writable in /etc/fstab",
     "multipath_paths": "paths",
     "notifications_oldest_unsent_seconds": "oldest unsent notification waits for",
     "smart_attribute_raw": "raw value",
     "smart_attribute_value": "normalized value",
     "smart_nvme_available_spare_ratio": "spare blocks left",
     "smart_nvme_critical_warning": "critical warning",
+    "smart_nvme_critical_warning_reason": "critical warning",
     "smart_passed": "SMART health self-assessment passed",
     "smart_self_test_failures": "failed self-tests",
     "smart_self_test_first_error_lba": "first sector with an error",
@@ -149,10 +163,24 @@ _DOMAINS = {
 _YES_OR_NO = frozenset(
     _PREFIX + name
     for name in """
-    backup_readable btrfs_device_missing config_last_reload_successful
+    backup_readable bdi_strict_limit btrfs_device_missing btrfs_scrub_complete
+    competing_monitor_conflict competing_monitor_running config_last_reload_successful
+    controller_array_disk_cache_enabled controller_array_write_cache_became_disabled
     controller_array_write_cache_configured_enabled controller_array_write_cache_enabled
-    controller_battery_ok
-    device_became_read_only device_read_only device_removed md_not_running smart_passed
+    controller_array_write_cache_forced controller_battery_lost controller_battery_ok
+    controller_disk_missing controller_missing device_became_read_only device_mapper_suspended
+    device_misaligned device_offline device_queue_dominant device_read_ahead_below_stripe
+    device_read_only device_removed device_rotational device_scheduler_unsuitable
+    device_scsi_running device_starved device_write_cache_enabled device_write_mostly
+    disk_missing disk_not_monitored enclosure_slot_active enclosure_slot_fault
+    enclosure_slot_locate_on enclosure_slot_ok filesystem_device_error filesystem_readonly
+    md_became_read_only md_not_running mount_became_read_only mount_emergency
+    mount_forced_read_only mount_fstab_read_only mount_read_only mount_strictatime
+    mount_unexpected_read_only multipath_path probe_up rule_evaluation_failing scan_running
+    scsi_blk_mq scsi_host_fair_queueing smart_enabled smart_failing smart_implausible
+    smart_normalized_low_at_baseline_peer_ok smart_nvme_critical_warning_reason smart_passed
+    smart_plausible smart_scsi_failure_predicted smart_self_test_refused smart_self_test_running
+    vm_bdflush vm_swap_on_disk
     """.split()
 )
 REDUNDANT = frozenset({"iowarden_device_removed", "iowarden_md_degraded"})
@@ -179,6 +207,15 @@ def title(metric: str) -> str:
             name = shown + name.removeprefix(prefix)
             break
     return name.replace("_", " ")
+
+
+def yes_or_no(metric: str, text: str) -> str:
+    """Return a stored value in words, if the metric is 1 or 0 for yes or no."""
+    return {"1": "yes", "0": "no"}.get(text, text) if metric in _YES_OR_NO else text
+
+
+REASONS = ("reason", "warning")
+"""Labels with the reason of a metric that is 1 for each: it is the value in words."""
 
 
 def value_text(metric: str, value: float) -> str:

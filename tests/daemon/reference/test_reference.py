@@ -16,6 +16,7 @@ from iowarden.daemon.metric_labels import LABELS, fits
 from iowarden.daemon.reference import alerts, metrics, renamed
 from iowarden.daemon.reference.pages import PAGES, write
 from iowarden.daemon.replay import replay
+from iowarden.rules.notices.metric_titles import value_text
 from iowarden.rules.rename_table import NameKind, Rename
 
 DIRECTORY = Path(__file__).parents[3] / "packaging/doc"
@@ -111,3 +112,12 @@ def test_no_page_has_a_gap() -> None:
         assert set(re.findall(r"\]\(#([^)]+)\)", page)) - anchors == set(), name
         assert "{{ $" not in page, name
         assert not re.search(r"\| --- \|\n(?!\|)", page), name
+
+
+def test_what_is_1_or_0_is_yes_or_no_in_a_mail() -> None:
+    """'SMART is disabled: 1' is a number of nothing."""
+    told = re.compile(r"1 (?:if|when|while) |Whether |1 for (?:a|each) (?!.*\b(?:alert|state)\b)")
+    found = [each.name for each in metrics.families() if told.match(each.help)]
+    assert len(found) > 50
+    others = {"iowarden_alerts", "iowarden_alert_info", "iowarden_smart_access_method_info"}
+    assert [n for n in found if value_text(n, 1.0) != "yes" and n not in others] == []

@@ -235,3 +235,22 @@ def test_prose_of_advice_is_spelled_and_a_command_is_what_it_is() -> None:
     assert spelled_advice(text) == (
         "At least 64 MiB for 1 h:\n  head -c 64MiB /dev/zero\nRun `sleep 90s`: 64MiB"
     )
+
+
+def test_a_reason_is_the_value_and_not_a_label_of_the_number_1() -> None:
+    """'not monitored, unreadable, reason ...: 1' says one thing in two places."""
+    labels = (("disk", "S1"), ("reason", "SMART is disabled"), ("state", "unreadable"))
+    now = Measured(samples=[("iowarden_disk_not_monitored", labels, 1.0)])
+    (line,), _ = measurements(now, (), "sda (serial S1)", Severity.WARNING, 9.0)
+    assert line.text == "not monitored, unreadable: SMART is disabled"
+
+
+def test_a_value_of_then_is_yes_or_no_as_well() -> None:
+    """It was in order when the alert began; of one that is gone, what it was."""
+    name = "iowarden_controller_battery_ok"
+    then = stored([(name, (("battery", "bbu"),), 1.0)], 5.0)
+    now = Measured(samples=[(name, (("battery", "bbu"),), 0.0)])
+    (line,), _ = measurements(now, then, "c0", Severity.WARNING, 9.0)
+    assert (line.text, line.before and line.before.text) == ("battery in order, bbu: no", "yes")
+    _, (gone,) = measurements(Measured(), then, "c0", Severity.WARNING, 9.0)
+    assert gone.text == "battery in order, bbu: yes"
