@@ -108,8 +108,8 @@ def subject(notice: Notice, host: str) -> str:
 
     A resolved incident has '[OK]' in place of its severity, and how long it took. The object's full
     name is removed from the summary, so that less of the summary is cut off; a problem of the whole
-    host has no object. A state gives way to the summary's first clause: '[CRITICAL]' shows that it
-    escalated, '[OK]' that it is over.
+    host has no object. Where the summary's first clause does not fit, the state is left out:
+    '[CRITICAL]' shows that it escalated, '[OK]' that it is resolved.
     """
     state = _state(notice)
     text, is_whole = _subject(notice, host, state)
