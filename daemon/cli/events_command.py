@@ -206,12 +206,11 @@ def detail_sections(found: IncidentDetail) -> Sections:
         sections += _paragraph(
             sections, "evidence:", evidence_lines(found.evidence, found.now_seconds)
         )
-    for title, texts in (
+    for title, last in (
         ("what is affected:", found.affected),
         ("what is unknown:", found.unknown),
     ):
-        lines = _lines(list(map(spelled, texts)))
-        sections += _paragraph(sections, title, lines) if texts else []
+        sections += _paragraph(sections, title, _lines(map(spelled, last))) if last else []
     of_events: Columns[EventLine] = {
         "time": lambda e: at_text(e.at_seconds),
         "severity": lambda e: e.severity,

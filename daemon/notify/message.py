@@ -162,7 +162,7 @@ def _shortened(summary: str, room: int) -> tuple[str, bool]:
     brief = _PATHS.sub(lambda found: middle(found[0], 20), _ARTICLES.sub("", plain))
     for pattern, short in _LOCATIONS:
         brief = pattern.sub(short, brief)
-    for text in (summary, plain, brief):
+    for text in (summary, plain, brief, _COUNT.sub("", brief)):
         if len(text) <= room:
             return text, True
         ends = (found.start() for found in _CLAUSE.finditer(text) if found.start() <= room)
@@ -183,6 +183,7 @@ _CLAUSE = re.compile(r"(?<!\bwas)[,;:] (?![^(]*\))| (?=(?:while|which|when|becau
 """Between clauses of a summary, not within brackets or after 'was'."""
 _BRACKETS = re.compile(r" \([^()]*\)")
 _ARTICLES = re.compile(r"\b(?:the|an?|its) (?=\w)")
+_COUNT = re.compile(r"^\d+ findings?: ")
 _PATHS = re.compile(r"(?<!\S)/\S{20,}")
 _LOCATIONS = (
     (re.compile(r"enclosure (\w+) slot (\w+)"), r"slot \1:\2"),

@@ -38,7 +38,7 @@ def test_the_first_start_is_one_mail_about_all_of_it(tmp_path: Path) -> None:
         (mail,) = host.wait(80)
         assert host.wait(10 * MINUTE) == []
     assert mail["Subject"].startswith(
-        "[CRITICAL] db1.example.com: INITIAL REPORT: 3 findings: array"
+        "[CRITICAL] db1.example.com: INITIAL REPORT: 1 member of md0 missing"
     )
     body = text(mail)
     assert "2 disks: sda (SIMULATED HDD), sdb (SIMULATED HDD) 1 software RAID array: md0" in body
