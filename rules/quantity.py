@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 _STEP = 1024.0
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_TENTH = 0.1
+_ALMOST_ONE = 0.9995
+"""From it on a value is 1 in three digits."""
 _MINUTE = 60
 _HOUR = 3600
 _DAY = 86_400
@@ -64,8 +65,8 @@ def duration(seconds: float) -> str:
     From a minute on what is smaller is cut off, not rounded, as by Prometheus' humanizeDuration: a
     summary and a line of evidence show the same time.
     """
-    if 0 < abs(seconds) < _TENTH:
-        factor, unit = (1e3, "ms") if abs(seconds) >= 1e-3 else (1e6, "µs")
+    if 0 < abs(seconds) < _ALMOST_ONE:
+        factor, unit = (1e3, "ms") if abs(seconds) >= _ALMOST_ONE / 1e3 else (1e6, "µs")
         return f"{_four_digits(seconds * factor):.3g} {unit}"
     if abs(seconds) < _MINUTE:
         return f"{_four_digits(seconds):.3g} s"

@@ -203,7 +203,7 @@ def test_every_metric_has_a_name_without_underscores() -> None:
         ("sda takes 1.992MiB/s, sdb 878.9kiB/s", "sda takes 2 MiB/s, sdb 879 KiB/s"),
         ("for 1h 50m 26s", "for 1 h 50 min"),
         ("3d 4h 0m 0s; 0s; 12ms", "3 d 4 h; 0 s; 12 ms"),
-        ("1h 0m 5s; 5m 0s; 500ms", "1 h; 5 min; 0.5 s"),
+        ("1h 0m 5s; 5m 0s; 500ms", "1 h; 5 min; 500 ms"),
         ("955.6us, 12.34ms, 80ns; 0B available", "956 µs, 12.3 ms, 0.08 µs; 0 B available"),
         ("1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0", "1 of 2 paths; /srv/5m/10s; 512B; 2:0:0:0"),
     ],
@@ -214,7 +214,7 @@ def test_what_a_rules_template_made_is_spelled_as_the_rest(made: str, expected: 
 
 
 @pytest.mark.parametrize(
-    "value", [0.00024, 0.0998, 0.2499, 1.0, 12.3449, 59.97, 60.0, 297.6, 3599.9]
+    "value", [0.00024, 0.0998, 0.2499, 0.9994, 0.99951, 1.0, 12.3449, 59.97, 60.0, 297.6, 3599.9]
 )
 def test_a_summary_and_a_measurement_show_the_same_time(value: float) -> None:
     """'4 min 57 s' in the head and '4 min 58 s' in the evidence are two stalls to who reads it."""
