@@ -451,7 +451,7 @@ REVIEWS: dict[str, tuple[Scenario, Wanted]] = {
             rebuild_meets_a_bad_sector,
             # The first mail is that an array without redundancy is rebuilt, before the sector.
             Wanted(
-                subject=("md0: 1 member of md0 missing", "sdb1 holds the last"),
+                subject=("md0: 1 member missing", "sdb1 holds the last"),
                 within=6,
                 most=3,
                 says=("md0", "sdd1", "S-sdb", "a read failed and no copy was readable"),
@@ -518,8 +518,8 @@ REVIEWS: dict[str, tuple[Scenario, Wanted]] = {
                 threads=1,
                 subject=(
                     "host0: a host adapter",
-                    "; was: a host adapter",
-                    "REOPENED (2nd time): a host adapter",
+                    "host0: was: a host adapter",
+                    "REOPENED: a host adapter",
                 ),
                 within=14,
                 most=3,
