@@ -108,13 +108,20 @@ def subject(notice: Notice, host: str) -> str:
 
     A resolved incident has '[OK]' in place of its severity, and how long it took. The object's full
     name is removed from the summary, so that less of the summary is cut off; a problem of the whole
-    host has no object. Where the summary's first clause does not fit, the state is left out:
-    '[CRITICAL]' shows that it escalated, '[OK]' that it is resolved.
+    host has no object. Where the summary's first clause does not fit, other words are left out,
+    first of the state ('[CRITICAL]' shows that it escalated, '[OK]' that it is resolved), then the
+    host's domain, which the body has.
     """
-    state = _state(notice)
-    text, is_whole = _subject(notice, host, state)
-    brief = _BRIEF_STATES.get(notice.reason)
-    return text if is_whole or brief is None else _subject(notice, host, brief)[0]
+    state, name = _state(notice), one_line(host, _MAX_NAME)
+    alone = _without_domain(name)
+    brief, least = _BRIEF_STATES.get(notice.reason, (state, state))
+    if notice.reason is Reason.REOPENED and notice.times:
+        brief = "FLAPPING"
+    for words, where in ((state, name), (brief, name), (brief, alone), (least, alone)):
+        text, is_whole = _subject(notice, where, words)
+        if is_whole:
+            return text
+    return text
 
 
 def _subject(notice: Notice, host: str, state: str) -> tuple[str, bool]:
@@ -137,7 +144,7 @@ def _subject(notice: Notice, host: str, state: str) -> tuple[str, bool]:
         summary = re.sub(rf" (?:in|of|on)(?: array)? {own}(?=[ ,;:]|$)", "", summary, count=1)
     frame = len(f"[{severity}] : : ") + len(state)
     least = min(len(summary) + 2, 34)
-    place = max(WIDTH - frame - least, 35)
+    place = max(WIDTH - frame - least, min(len(name), 15) + 20)
     name = middle(name, place - min(len(where), 20))
     shown = full if where and len(full) + len(summary) <= WIDTH - frame - len(name) - 2 else where
     shown = middle(shown, place - len(name)) or ("?" if named else "")
@@ -150,7 +157,19 @@ def _subject(notice: Notice, host: str, state: str) -> tuple[str, bool]:
     return f"{head}{between}{shown}", is_whole
 
 
-_BRIEF_STATES = {Reason.ESCALATED: "", Reason.REOPENED: "REOPENED", Reason.RESOLVED: ""}
+_BRIEF_STATES = {
+    Reason.ESCALATED: ("", ""),
+    Reason.REOPENED: ("REOPENED", ""),
+    Reason.REMINDER: ("REMINDER", ""),
+    Reason.DATA_UNAVAILABLE: ("NO DATA", "NO DATA"),
+    Reason.RESOLVED: ("", ""),
+}
+"""States in fewer words, and in as few as possible."""
+
+
+def _without_domain(host: str) -> str:
+    """Return 'db1' of 'db1.example.com'; an address as it is."""
+    return host if re.fullmatch(r"[0-9.]*", host) else host.partition(".")[0]
 
 
 def _shortened(summary: str, room: int) -> tuple[str, bool]:
@@ -176,10 +195,13 @@ def _is_clause(head: str, after: str) -> bool:
     """Whether the beginning of a summary reports something, not only where: 'hp slot 0: ...'."""
     words = head.removeprefix("was: ").count(" ") + 1
     least = 3 if after == ":" else 2
-    return words >= least and not (after == ":" and _NAMED.fullmatch(f"{head}: "))
+    numbered = head[-1:].isdigit() and _NAMED.fullmatch(f"{head}: ")
+    return words >= least and not (after == ":" and numbered)
 
 
-_CLAUSE = re.compile(r"(?<!\bwas)[,;:] (?![^(]*\))| (?=(?:while|which|when|because) |for \d)")
+_CLAUSE = re.compile(
+    r"(?<!\bwas)[,;:] (?![^(]*\))| (?=(?:while|which|when|because) |(?:for|since) \d)"
+)
 """Between clauses of a summary, not within brackets or after 'was'."""
 _BRACKETS = re.compile(r" \([^()]*\)")
 _ARTICLES = re.compile(r"\b(?:the|an?|its) (?=\w)")

@@ -11,7 +11,9 @@ import pytest
 
 from iowarden.daemon.notify.message import WIDTH, subject
 from iowarden.rules.alerting.unit_tests import parse_unit_tests
+from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.notice import Notice, Reason
+from iowarden.rules.notices.report import LAST_KNOWN
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import alert_subject
 from iowarden.rules.topology.device_changes import Devices
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 UNITS = Path(__file__).parents[2] / "rules" / "units"
+EVENTS = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
 HOST, PATH, LABEL = "db1.example.com", "/srv/databases/postgresql/main", "pool"
 NAMES = ((r"\bsd[a-z](\d)\b", r"nvme0n1p\1"), (r"\bsd[a-z]\b", "nvme0n1"), (r"\bmd\d\b", "md127"))
 """Names of devices in the unit tests, and longer ones in their place."""
@@ -74,6 +77,25 @@ def played(path: Path) -> Iterator[tuple[str, Notice]]:
                 )
 
 
+def mailed(notice: Notice) -> Iterator[Notice]:
+    """Yield a notice for each reason that a mail about its alert can have."""
+    yield notice
+    for reason in (Reason.ESCALATED, Reason.REMINDER, Reason.REOPENED):
+        yield replace(notice, reason=reason)
+    yield replace(notice, reason=Reason.REOPENED, times=12)
+    was = replace(notice, summary=f"was: {notice.summary}")
+    for seconds in (14.0, 67.0, 100_000.0):
+        ended = notice.opened_seconds + seconds
+        yield replace(was, reason=Reason.RESOLVED, ended_seconds=ended)
+
+
+def assert_whole(notice: Notice, name: str) -> None:
+    """Assert that the first clause of the summary is in the subject."""
+    found = subject(notice, HOST)
+    assert len(found) <= WIDTH, found
+    assert not found.endswith("..."), (name, found)
+
+
 @pytest.mark.parametrize(
     "path", sorted(UNITS.glob("*_test.yaml")), ids=lambda p: p.stem.removesuffix("_test")
 )
@@ -83,19 +105,31 @@ def test_no_subject_of_a_shipped_alert_is_cut_before_what_happened(path: Path) -
     On a host with a name of 15 characters, nvme0n1, md127 and a path of 30.
     """
     for name, notice in played(path):
-        for told in (
-            notice,
-            replace(notice, reason=Reason.ESCALATED),
-            replace(
-                notice,
-                reason=Reason.RESOLVED,
-                ended_seconds=notice.realtime_seconds - 14.0,
-                summary=f"was: {notice.summary}",
-            ),
-        ):
-            found = subject(told, HOST)
-            assert len(found) <= WIDTH, found
-            assert not found.endswith("..."), (name, found)
+        last = replace(
+            notice, reason=Reason.DATA_UNAVAILABLE, summary=f"{LAST_KNOWN}{notice.summary}"
+        )
+        for told in (*mailed(notice), last):
+            assert_whole(told, name)
+
+
+CONTROLLERS = {"megaraid": "megaraid c0", "areca": "areca c0", "3ware": "3ware c0"}
+
+
+def test_no_subject_of_an_event_is_cut_before_what_happened() -> None:
+    """Of each kind that is mailed, once and often. No event becomes DATA UNAVAILABLE."""
+    count = 0
+    for row in parse_events_file(EVENTS.read_text(), str(EVENTS)).rows.values():
+        of_row = (row.severity, row.storm and row.storm.severity)
+        severity = max((each for each in of_row if each is not None), default=Severity.INFO)
+        if severity < Severity.WARNING:
+            continue
+        own = CONTROLLERS.get(row.kind.partition("_")[0], "nvme0n1 (ACME SSD, serial S1)")
+        for times in ("", " (1234 times)"):
+            count += 1
+            told = replace(NOTICE, severity=severity, object=own, summary=f"{row.meaning}{times}")
+            for notice in mailed(told):
+                assert_whole(notice, row.kind)
+    assert count > 500
 
 
 @pytest.mark.parametrize(
@@ -123,13 +157,25 @@ def test_no_subject_of_a_shipped_alert_is_cut_before_what_happened(path: Path) -
             Reason.ESCALATED,
             "host",
             "hp slot 0: the battery of this slot of the controller has lost its charge",
-            "[WARNING] db1.example.com: hp slot 0: battery of this slot of controller...",
+            "[WARNING] db1: hp slot 0: battery of this slot of controller has lost charge",
         ),
         (
             Reason.DATA_UNAVAILABLE,
             "/srv/wal",
             "last known: no new file in /srv/wal for 25m 1s, at most 5m 0s expected",
             "[WARNING] db1.example.com: /srv/wal: DATA UNAVAILABLE: no new file",
+        ),
+        (
+            Reason.REOPENED,
+            "sdg (ACME HDD)",
+            "a member was left out of array md127",
+            "[WARNING] db1.example.com: sdg: REOPENED: a member was left out of array md127",
+        ),
+        (
+            Reason.DATA_UNAVAILABLE,
+            "sde",
+            "last known: the disk could not read 12 sectors in the last 10 minutes",
+            "[WARNING] db1: sde: NO DATA: disk could not read 12 sectors in last 10 minutes",
         ),
     ],
 )
