@@ -41,6 +41,8 @@ PACKAGED = "Programs that may not be installed, with their packages:"
 _STEP = re.compile(r"\s*\{([a-z_]+)\}\s*")
 _BRACES = re.compile(r"\{(\w*)\}")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_QUOTED_WORD = re.compile(r"(?<=\s)'([\w.:/-]+)'(?=\s|$)", re.ASCII)
+"""A word that a shell needs no quotes for: a rule quotes each name, a step only where needed."""
 _JOINED = re.compile(r"\|\||&&|[|;]|\bdo\b|\bthen\b")
 _PROGRAM = re.compile(r"[A-Za-z][\w.-]*")
 _IN_PROSE = re.compile(r"(?<!\w)'([a-z][\w-]*)[ ']")
@@ -175,7 +177,8 @@ def combined(texts: Iterable[str]) -> tuple[str, ...]:
     found = []
     for text in texts:
         kept: list[str] = []
-        for prose, commands in _paragraphs(text):
+        for prose, given in _paragraphs(text):
+            commands = [each if '"' in each else _QUOTED_WORD.sub(r"\1", each) for each in given]
             new = commands or [prose]
             if not told.issuperset(new):
                 told.update((prose, *new))

@@ -376,6 +376,15 @@ def test_a_mail_reports_nothing_twice_and_names_the_packages() -> None:
     assert combined(["Look at its cable.", "Look at its cable."]) == ("Look at its cable.",)
 
 
+def test_a_command_is_given_once_however_it_is_quoted() -> None:
+    """A rule quotes each name, a step only where a shell needs it."""
+    step = "The SMART data as last read:\n  iowarden disk show S-sdc"
+    told = "Its attributes:\n  iowarden disk show 'S-sdc'"
+    assert combined([told, step]) == ("Its attributes:\n  iowarden disk show S-sdc",)
+    kept = "  journalctl -k -g 'ata1: ' --since '-1h' | awk \"/'x' /\"\n  iowarden disk show 'A B'"
+    assert combined([f"Its log:\n{kept}"])[0] == f"Its log:\n{kept}"
+
+
 def test_a_heading_of_what_was_reported_is_left_out() -> None:
     """Two findings of one disk in the initial report: the second one had a heading without text."""
     texts = ["first:\nSave what matters.", "second:\nSave what matters."]
