@@ -38,6 +38,7 @@ _TITLES: Mapping[str, str] = {
     "device_reads_per_second": "reads",
     "device_removed": "removed",
     "device_slow_latency_seconds": "mean time of a request",
+    "device_slow_points": "score of slow 10 s intervals (+1 to +5 each, else -1; warning at 30)",
     "device_starved": "starved",
     "device_timeout_seconds": "timeout of a request",
     "device_utilization_ratio": "busy",
