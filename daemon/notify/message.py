@@ -502,18 +502,21 @@ _BAR_COLOUR, _MAX_BAR_PIXELS, _BAR_WIDTH = "#5c7cbb", 32, 8
 _MAX_HTML_BYTES = 80_000
 """Gmail cuts a mail at 102 kB."""
 _MAX_COURSES = 6
-_MAX_HTML_LINES = 8
-"""Lines of a section, other than advice, of a page that would be too long."""
+_ABRIDGED = ((8, 10_000), (8, 400), (8, 160), (8, 80), (4, 40), (2, 20))
+"""Lines of a section, and of advice, of a page that would be too long, as many as fit."""
 
 
 def _html(page: _Page) -> str:
-    """Return the page; if it were too long, without courses, then without the rest of lists."""
+    """Return the page; if too long, without courses, the rest of lists, the end of the advice."""
     text = _html_page(page)
-    for shorter in (_without_courses, _abridged):
+    if len(text.encode()) <= _MAX_HTML_BYTES:
+        return text
+    page = _without_courses(page)
+    text = _html_page(page)
+    for limits in _ABRIDGED:
         if len(text.encode()) <= _MAX_HTML_BYTES:
             break
-        page = shorter(page)
-        text = _html_page(page)
+        text = _html_page(_abridged(page, *limits))
     return text
 
 
@@ -524,13 +527,16 @@ def _without_courses(page: _Page) -> _Page:
     return replace(page, sections=sections)
 
 
-def _abridged(page: _Page) -> _Page:
+def _abridged(page: _Page, max_lines: int, max_advice: int) -> _Page:
     sections = []
     for title, lines in page.sections:
-        left = len(lines) - _MAX_HTML_LINES
-        if left > 0 and title != _ADVICE:
+        kept = max_advice if title == _ADVICE else max_lines
+        while 0 < kept < len(lines) and not lines[kept].prose:
+            kept -= 1  # a sentence stays with its commands
+        left = len(lines) - kept
+        if left > 0:
             more = _Line(f"... {left} more lines, which the text part of this mail has")
-            sections.append((title, [*lines[:_MAX_HTML_LINES], more]))
+            sections.append((title, [*lines[:kept], more]))
         else:
             sections.append((title, lines))
     return replace(page, sections=sections)

@@ -553,6 +553,17 @@ def test_the_largest_mail_is_not_cut_by_gmail() -> None:
     assert len(cut.encode()) < 80_000
     assert "mdadm /dev/mdN --fail /dev/sda" in cut
     assert "more lines, which the text part of this mail has" in cut
+    advice = tuple(
+        f"Finding {n}:\n" + "".join(f"Step {m} of it:\n  cat /sys/block/sd{m}\n" for m in range(20))
+        for n in range(40)
+    )
+    told = replace(large, advice=advice, meaning=("m" * 1900,) * 9, unknown=("u" * 400,) * 50)
+    report = body(told, "html")
+    assert len(report.encode()) < 80_000
+    steps = re.findall(r"Step \d+ of it:|cat /sys/block/sd\d+", report)
+    assert len(steps) > 20
+    assert steps[-1].startswith("cat")  # no sentence is left without its command
+    assert "Finding 39:" in body(told, "plain")
 
 
 def test_not_even_the_first_mail_reads_anything_from_a_disk() -> None:
