@@ -581,7 +581,12 @@ def _html_line(line: _Line) -> str:
         command = f'<code style="{_CODE}">{text}</code>' if text else "&nbsp;"
         return f'<p style="margin:.1em 0 .1em 1em">{command}</p>'
     course = "" if line.course is None else _sparkline(line.course)
+    text = _OPTION.sub(r'<span style="white-space:nowrap">\g<0></span>', text)
     return f'<p style="margin:.2em 0 .2em 1em">{text}</p>{course}'
+
+
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*", re.ASCII)
+"""An option of a command in a sentence, such as '--fail': a phone breaks it after its hyphens."""
 
 
 def _sparkline(course: Course) -> str:

@@ -41,6 +41,7 @@ PACKAGED = "Programs that may not be installed, with their packages:"
 _STEP = re.compile(r"\s*\{([a-z_]+)\}\s*")
 _BRACES = re.compile(r"\{(\w*)\}")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_LATER = re.compile(r"If the count increases again, replace the (?:disk|drive)\.")
 _QUOTED_WORD = re.compile(r"(?<=\s)'([\w.:/-]+)'(?=\s|$)", re.ASCII)
 """A word that a shell needs no quotes for: a rule quotes each name, a step only where needed."""
 _JOINED = re.compile(r"\|\||&&|[|;]|\bdo\b|\bthen\b")
@@ -113,7 +114,7 @@ def text_of_member(
         )
         text = filled(steps_of(alert), about, asked())
         if alert.label("disk") in failing:
-            text = _without_tests(text)
+            text = _for_failing_disk(text)
         return MemberText(text, alert.annotation("description"))
 
     return said
@@ -194,9 +195,16 @@ def combined(texts: Iterable[str]) -> tuple[str, ...]:
     return (*found, packages) if packages else tuple(found)
 
 
-def _without_tests(text: str) -> str:
-    """Return a text without commands that start self-tests: these put load on a failing disk."""
-    kept = ("\n".join((prose, *own)) for prose, own in _paragraphs(text) if not _tests(own))
+def _for_failing_disk(text: str) -> str:
+    """Return a text for a disk that is to be replaced now.
+
+    Without commands that start self-tests, which put load on it, and without 'if this increases'.
+    """
+    kept = (
+        "\n".join((prose, *own))
+        for prose, own in _paragraphs(text)
+        if not _tests(own) and not _LATER.search(prose)
+    )
     return "\n".join(kept)
 
 

@@ -536,6 +536,12 @@ def test_a_page_is_legible_in_dark_and_in_light_mode() -> None:
         assert all("background-color:" in style for style in coloured)
 
 
+def test_an_option_is_not_broken_after_its_hyphens() -> None:
+    """On a phone: 'never take it out with mdadm --' and on the next line 'fail'."""
+    whole = body(replace(NOTICE, unknown=("whether mdadm --fail helps",)), "html")
+    assert 'mdadm <span style="white-space:nowrap">--fail</span> helps' in whole
+
+
 def test_the_largest_mail_is_not_cut_by_gmail() -> None:
     """It cuts at 102 kB: 24 measurements with their courses, and 24 lines of a log."""
     course = Course(tuple(float(n) for n in range(30)), "0 s", "29 s", 30.0)

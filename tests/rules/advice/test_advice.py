@@ -232,6 +232,10 @@ def test_no_self_test_is_begun_on_a_disk_that_reports_it_is_failing() -> None:
     assert _said_of_grow(grow, fail) == "Replace it."
     other = replace(fail, labels=(("alertname", "DiskFailing"), ("disk", "S2")))
     assert "selftest start" in _said_of_grow(grow, other)
+    later = "If the count increases again, replace the disk."
+    grow = replace(grow, annotations=(("advice", f"Copy its data.\n{later}"),))
+    assert later in _said_of_grow(grow, other)
+    assert _said_of_grow(grow, fail) == "Copy its data."  # it is to be replaced now
 
 
 def _said_of_grow(*alerts: Alert) -> str:
