@@ -161,7 +161,7 @@ _BRIEF_STATES = {
     Reason.ESCALATED: ("", ""),
     Reason.REOPENED: ("REOPENED", ""),
     Reason.REMINDER: ("REMINDER", ""),
-    Reason.DATA_UNAVAILABLE: ("NO DATA", "NO DATA"),
+    Reason.DATA_UNAVAILABLE: ("DATA UNAVAILABLE", "UNAVAILABLE"),
     Reason.RESOLVED: ("", ""),
 }
 """States in fewer words, and in as few as possible."""
@@ -200,7 +200,8 @@ def _is_clause(head: str, after: str) -> bool:
 
 
 _CLAUSE = re.compile(
-    r"(?<!\bwas)[,;:] (?![^(]*\))| (?=(?:while|which|when|because) |(?:for|since) \d)"
+    r"(?<!\bwas)[,;:] (?![^(]*\))"
+    r"| (?=(?:while|which|when|because) |(?:for|since|in the last|in last) \d)"
 )
 """Between clauses of a summary, not within brackets or after 'was'."""
 _BRACKETS = re.compile(r" \([^()]*\)")

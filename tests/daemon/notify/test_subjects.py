@@ -105,11 +105,16 @@ def test_no_subject_of_a_shipped_alert_is_cut_before_what_happened(path: Path) -
     On a host with a name of 15 characters, nvme0n1, md127 and a path of 30.
     """
     for name, notice in played(path):
+        for told in mailed(notice):
+            assert_whole(told, name)
         last = replace(
             notice, reason=Reason.DATA_UNAVAILABLE, summary=f"{LAST_KNOWN}{notice.summary}"
         )
-        for told in (*mailed(notice), last):
-            assert_whole(told, name)
+        found = subject(last, HOST)
+        assert len(found) <= WIDTH, found
+        _, state, what = found.partition("UNAVAILABLE: ")
+        assert state, found
+        assert len(what) >= 24 or not what.endswith("..."), (name, found)
 
 
 CONTROLLERS = {"megaraid": "megaraid c0", "areca": "areca c0", "3ware": "3ware c0"}
@@ -175,7 +180,7 @@ def test_no_subject_of_an_event_is_cut_before_what_happened() -> None:
             Reason.DATA_UNAVAILABLE,
             "sde",
             "last known: the disk could not read 12 sectors in the last 10 minutes",
-            "[WARNING] db1: sde: NO DATA: disk could not read 12 sectors in last 10 minutes",
+            "[WARNING] db1: sde: DATA UNAVAILABLE: the disk could not read 12 sectors",
         ),
     ],
 )
