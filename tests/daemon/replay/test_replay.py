@@ -127,7 +127,7 @@ incidents:
 mails:
   - at: 1m9s
     subject: 'sda: no request completed for 10 s$'
-    text: ['serial HI-da', 'queued: 3.09 GiB of 3.12 GiB allowed']
+    text: ['serial HI-da', 'queued: 3.1 GiB of 3.1 GiB allowed']
   - {at: 2m24s, subject: 'OK. recorded-machine: sda: resolved after'}
 """
 

@@ -234,7 +234,7 @@ def test_what_cannot_be_read_is_a_text_and_an_alert_and_costs_nothing_else(
     (mail,) = (
         each
         for each in mails
-        if "saved state 'alerts' could not be read completely" in mail_text(each)
+        if "'alerts' could not be read completely" in mail_text(each)
     )
     assert mail["Subject"].startswith("[WARNING] db1.example.com: iowarden itself")
     (text,) = directory.glob("state.db.alerts-*.json")
