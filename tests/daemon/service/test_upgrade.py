@@ -231,11 +231,7 @@ def test_what_cannot_be_read_is_a_text_and_an_alert_and_costs_nothing_else(
     assert shown(life) == {
         "alerts unreadable": 1.0, "outbox unreadable": 1.0, "silences newer": 1.0
     }  # fmt: skip
-    (mail,) = (
-        each
-        for each in mails
-        if "'alerts' could not be read completely" in mail_text(each)
-    )
+    (mail,) = (each for each in mails if "'alerts' could not be read completely" in mail_text(each))
     assert mail["Subject"].startswith("[WARNING] db1.example.com: iowarden itself")
     (text,) = directory.glob("state.db.alerts-*.json")
     items = [*json.loads(text.read_text())["content"].values()]
