@@ -81,6 +81,7 @@ class PanicError(TimeoutError):
     """The guest's kernel panicked before it was up; the text has the end of its console."""
 
 
+BOOTS = 4
 NVME_PLACES = 3
 """So many NVMe drives may be in at a time."""
 _ATTRIBUTE, _ATTRIBUTES = struct.Struct("<12i"), 7
@@ -276,14 +277,16 @@ class VM:
     def __enter__(self) -> Self:
         """Boot, and return when systemd has finished starting and all disks have a device.
 
-        A kernel that panics on the way is booted once more: while it patches its own code, an
-        emulated processor may run into the breakpoint that stands there meanwhile ("Oops: int3" in
-        sched_clock_cpu, once in some hundred boots of QEMU 7.2's multi-threaded emulation).
+        A kernel that panics on the way is booted again, up to three times: while it patches its own
+        code, an emulated processor may run into the breakpoint that stands there meanwhile ("Oops:
+        int3" in sched_clock_cpu with QEMU 7.2's multi-threaded emulation; once in some hundred
+        boots, but twice in a row on a machine that was busy with other things).
         """
-        try:
-            self._start()
-        except PanicError:
-            self._start()
+        for _ in range(BOOTS - 1):
+            with contextlib.suppress(PanicError):
+                self._start()
+                return self
+        self._start()
         return self
 
     def _start(self) -> None:
