@@ -290,6 +290,9 @@ class VM:
         return self
 
     def _start(self) -> None:
+        # What a boot that panicked left: its listener has ended.
+        self.ended = None
+        self._commands.clear()
         with contextlib.ExitStack() as stack:
             self._directory = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="iowarden-vm-"))
