@@ -44,10 +44,10 @@ class AlertInfo:
         Labels: those of the alert there, without the state; the incident's identifier, empty below
         warning; the summary on one line, of at most MAX_SUMMARY_CHARACTERS.
         """
-        everything, told = list(alerts), list(incidents)
-        seen: list[object] = [*everything, *(each.members for each in told), targets]
+        everything, listed = list(alerts), list(incidents)
+        seen: list[object] = [*everything, *(each.members for each in listed), targets]
         if not life.same(seen, self._seen):
-            self._seen, self._samples = seen, self._made(everything, told, targets)
+            self._seen, self._samples = seen, self._made(everything, listed, targets)
         return self._samples
 
     def _made(

@@ -101,9 +101,9 @@ class IncidentTracker:
             by_key = incidents.unwatched(self.incidents.by_key, now)
             self.incidents = replace(self.incidents, by_key=by_key)
         self.commands.expire_silences(now)
-        told = [each.members for each in self.incidents.by_key.values() if each.unresolved]
-        if not same(told, self._of_unresolved):
-            self._of_unresolved = told
+        shown = [each.members for each in self.incidents.by_key.values() if each.unresolved]
+        if not same(shown, self._of_unresolved):
+            self._of_unresolved = shown
             self.engine.rules.events = members.event_alerts(self.incidents.by_key.values())
         changes = self.engine.rules.evaluate(now)
         self.situation.courses.take(self.engine.hub.chunks(), now)

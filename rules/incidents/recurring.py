@@ -103,8 +103,8 @@ def next_recurrences(
                 o for o in habit.occurrences if began - o.began_seconds < _RETENTION_SECONDS
             )
             habit = replace(habit, occurrences=(*times, new)[-MAX_OCCURRENCES:])
-        told = not habit.notified or _like(habit, local)
-        found[key] = habit if told else replace(habit, notified=False)
+        unchanged = not habit.notified or _like(habit, local)
+        found[key] = habit if unchanged else replace(habit, notified=False)
     return dict(list(found.items())[-MAX_HABITS:])
 
 
