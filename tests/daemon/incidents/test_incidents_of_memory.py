@@ -5,6 +5,7 @@ Each is a machine written by hand and played through the whole service, up to it
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,6 +70,25 @@ def test_a_nfs_server_that_does_not_respond_and_comes_back(tmp_path: Path) -> No
     assert len(soon) == 1
     assert "nas1" in str(soon[0]["Subject"])
     assert "sdb" not in text(soon[0])
+
+
+def test_the_program_that_waits_for_a_server_is_the_one_that_waits_now(tmp_path: Path) -> None:
+    """The event stays the same, the program that waits does not: 'status' names it."""
+    live = Database(tmp_path)
+    live.mounts["nas"] = "30 25 0:45 / /mnt/nas rw,relatime - nfs4 nas1:/export rw,vers=4.2"
+    with watched(tmp_path, live) as host:
+        host.wait(60)
+        live.blocked = 1
+        live.waiting = (("rsync", "rpc_wait_bit_killable", False),)
+        live.kernel.says("nfs: server nas1 not responding, still trying")
+        host.wait(30)
+        first = host.program.command("status").stdout
+        live.waiting = (("borg", "rpc_wait_bit_killable", False),)
+        host.wait(30)
+        then = host.program.command("status").stdout
+    assert re.search(r"does not respond: rsync \(pid \d+\) waits for it", first)
+    assert re.search(r"does not respond: borg \(pid \d+\) waits for it", then)
+    assert "rsync" not in then
 
 
 def test_a_journal_on_a_loop_device_that_is_aborted(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,26 @@ def test_five_errors_are_critical_and_still_one_incident(tmp_path: Path, live: L
     assert [name for name in info if "object=" not in name or 'incident=""' in name] == []
     assert metrics['iowarden_incidents_unresolved{severity="critical"}'] == 1
     assert metrics['iowarden_incidents_unresolved{severity="warning"}'] == 0
+
+
+def test_the_series_of_an_event_becomes_critical_when_the_event_does(
+    tmp_path: Path, live: Live
+) -> None:
+    """One error is published as a warning; after four more the same series is critical."""
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as seen:
+        seen.wait(20)
+        kernel.says(medium_error(8))
+        seen.wait(8)
+        first = seen.program.metrics()
+        kernel.says(*(medium_error(n) for n in (16, 24, 32, 40)))
+        seen.wait(8)
+        then = seen.program.metrics()
+    severities = [
+        re.findall(r'alertname="block_medium_error".*?severity="(\w+)"', "\n".join(series))
+        for series in (first, then)
+    ]
+    assert [sorted(set(each)) for each in severities] == [["warning"], ["critical"]]
 
 
 def test_what_was_logged_before_the_first_start_is_no_alarm(tmp_path: Path, live: Live) -> None:
