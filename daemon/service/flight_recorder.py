@@ -41,6 +41,8 @@ SUFFIX = ".tar.gz"
 _BLOCK_FRAMES = 30
 _LEVEL = 1
 """zlib level; a higher one saves a fifth of the bytes for twice the time."""
+_CHUNK_BYTES = 32 * 1024
+"""Frames are packed together: of a few kilobytes a second most of the time would be zlib's call."""
 _ENTRY_BYTES = 200
 """Memory overhead of Python for a path and a text, in addition to their characters."""
 _DRAFT = f".draft{SUFFIX}"
@@ -117,8 +119,12 @@ class FlightRecorder:
             frame = Frame(0, monotonic_seconds, realtime_seconds)
             step = self._changes.step(frame, self._uevents)
             self._uevents = ""
-            self._packed += self._packer.compress(_packed(step))
+            self._waiting += _packed(step)
             self._frames += 1
+            if self._frames < _BLOCK_FRAMES and len(self._waiting) < _CHUNK_BYTES:
+                return
+            self._packed += self._packer.compress(self._waiting)
+            self._waiting.clear()
             if self._frames < _BLOCK_FRAMES and len(self._packed) < self._max_bytes // 8:
                 return
             self._packed += self._packer.flush()
@@ -130,7 +136,8 @@ class FlightRecorder:
     def snapshot(self) -> FlightSnapshot:
         """Return a snapshot of the current content."""
         with self._lock:
-            now = bytes(self._packed) + self._packer.copy().flush()
+            packer = self._packer.copy()
+            now = bytes(self._packed) + packer.compress(self._waiting) + packer.flush()
             blocks = (*(block.data for block in self._blocks), now)
             snapshot = FlightSnapshot(dict(self._machine), blocks)
             self._borrowed.add(snapshot)
@@ -141,7 +148,7 @@ class FlightRecorder:
 
         Includes blocks that only a snapshot still references.
         """
-        own = self._blocks_bytes + len(self._packed) + self._machine_bytes
+        own = self._blocks_bytes + len(self._packed) + len(self._waiting) + self._machine_bytes
         return own + (self._borrowed_bytes() if self._borrowed else 0)
 
     def _borrowed_bytes(self) -> int:
@@ -156,6 +163,7 @@ class FlightRecorder:
     def _begin_block(self) -> None:
         self._packer = zlib.compressobj(_LEVEL)
         self._packed = bytearray()
+        self._waiting = bytearray()
         self._frames = 0
 
     def _forget(self, before_seconds: float) -> None:
