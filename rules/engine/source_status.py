@@ -72,7 +72,8 @@ class SourceStatus(Generic[T]):
         """Take the result of a run."""
         self.reading = reading
         if reading.value is not None:
-            self.value = reading.value
+            if self.value != reading.value:  # else what was made of it is valid, and is kept
+                self.value = reading.value
             self.good_seconds = self.since_seconds = now
         absent = reading.outcome is Outcome.ABSENT and self.good_seconds is None
         self.is_silent = reading.outcome is not Outcome.OK and not absent

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.device_mapper import MappedDevice
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.block.scsi import ScsiTopology
+    from iowarden.collectors.block.scsi import ScsiHost, ScsiTopology
     from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
     from iowarden.rules.signals.in_flight import Counted
@@ -378,7 +378,7 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
     mounts = state.mounts if says.mounts is None else says.mounts
     kinds, stood = state.device.kinds, state.device
     if derived is not state.derived or not (
-        scsi is state.scsi and dm is state.dm and mounts is state.mounts
+        _hosts(scsi) == _hosts(state.scsi) and dm is state.dm and mounts is state.mounts
     ):
         kinds = hang_thresholds.kinds(derived.topology, scsi, dm, mounts)
     if state.derived is not None and derived is not state.derived:
@@ -387,6 +387,11 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
     history = leaves.step(state.leaves, now, blocks, derived.leaves, after.counted)
     state = WatchState(after, history, derived, scsi, dm, mounts, inputs.asleep_seconds)
     return state, samples(after)
+
+
+def _hosts(scsi: ScsiTopology | None) -> Mapping[str, ScsiHost]:
+    """Return what limits depend on: not the counters of the devices, which always differ."""
+    return {} if scsi is None else scsi.hosts
 
 
 def _others(before: Topology, after: Topology) -> list[str]:
