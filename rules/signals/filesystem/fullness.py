@@ -11,6 +11,7 @@ stored (a week).
 from __future__ import annotations
 
 import itertools
+import operator
 import statistics
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -181,27 +182,25 @@ def follow(before: Track | None, used: float, left: float, now: float) -> Track:
     held = before.sustained_ratio
     if not ratio <= held <= ratio + HYSTERESIS_RATIO:
         held = ratio if ratio > held else ratio + HYSTERESIS_RATIO
-    horizons = tuple(
-        _extended(past, horizon, left, now)
-        for past, horizon in zip(before.horizons, HORIZONS, strict=True)
-    )
-    if any(
-        new.points is not old.points for new, old in zip(horizons, before.horizons, strict=True)
-    ):
-        horizons = _evaluated(horizons, before.horizons)
+    past = before.horizons
+    horizons = tuple([_extended(*each, left, now) for each in zip(past, HORIZONS, strict=True)])
+    if not all(map(operator.is_, horizons, past)):
+        horizons = _evaluated(horizons, past)
+    elif held == before.sustained_ratio and capacity == before.capacity:
+        return before
     return Track(horizons, capacity, held, before.writable)
 
 
 def full_in_seconds(track: Track, left: float) -> float | None:
     """Return the seconds until nothing is left, or None if it is not filling."""
-    found = [
-        left / past.rate
-        for past, horizon in zip(track.horizons, HORIZONS, strict=True)
-        if past.rate is not None
-        and left / past.rate <= horizon.farthest_seconds
-        and (past.low is None or left < past.low * NEW_LOW_RATIO)
-    ]
-    return min(found, default=None)
+    least = None
+    for past, horizon in zip(track.horizons, HORIZONS, strict=True):
+        if past.rate is None or (past.low is not None and left >= past.low * NEW_LOW_RATIO):
+            continue
+        seconds = left / past.rate
+        if seconds <= horizon.farthest_seconds and (least is None or seconds < least):
+            least = seconds
+    return least
 
 
 def _extended(history: HorizonHistory, horizon: Horizon, left: float, now: float) -> HorizonHistory:
@@ -209,15 +208,16 @@ def _extended(history: HorizonHistory, horizon: Horizon, left: float, now: float
     # Half a stretch of tolerance: the period of a slow data source is a little longer than set.
     oldest = now - (horizon.max_points + 0.5) * horizon.stretch_seconds
     points = history.points
-    if not oldest <= points[0][0] <= points[-1][0] <= now:
+    began, ended = points[0][0], points[-1][0]
+    if began >= oldest and 0 <= now - ended < horizon.stretch_seconds and left >= history.min_left:
+        return history  # the usual case
+    if not oldest <= began <= ended <= now:
         points = tuple(point for point in points if oldest <= point[0] <= now)
     least = min(history.min_left, left)
     if not points:
         return HorizonHistory(((now, left),), left)
     if now - points[-1][0] >= horizon.stretch_seconds:
         return HorizonHistory((*points, (now, least))[-horizon.max_points - 1 :], left)
-    if points is history.points and least == history.min_left:
-        return history
     return HorizonHistory(points, least, history.rate, history.low)
 
 
