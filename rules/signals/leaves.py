@@ -74,10 +74,9 @@ def step(
         block = blocks.get(name)
         if block is None:
             continue
-        busy = 0.0
-        waiting = block.in_flight
-        if counted is not None and name in counted:
-            waiting -= counted[name].leaked
+        busy, waiting = 0.0, block.in_flight
+        if waiting and counted is not None and (known := counted.get(name)) is not None:
+            waiting -= known.leaked
         if waiting > 0 and last is not None:
             previous = last.leaves.get(name)
             if previous is not None and previous.in_flight > 0:

@@ -7,6 +7,7 @@ stall, also over a time without samples. Source of the counters: kernel, admin-g
 
 from __future__ import annotations
 
+import math
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -221,25 +222,31 @@ def warning_seconds(progress: DeviceProgress, limits: HangThresholds) -> float |
 
 def hang_seconds(state: DeviceState, name: str) -> float:
     """Return for how long a device provably completed nothing with requests in flight."""
-    since = state.devices[name].stalled_since_seconds
+    since, until = state.devices[name].stalled_since_seconds, _proven_until(state)
+    return 0.0 if since is None else max(round(until - since, DIGITS), 0.0)
+
+
+def _proven_until(state: DeviceState) -> float:
+    """Return until when it is proven what completed; before any sample nothing is."""
     until = state.last_seconds if state.unproven_seconds is None else state.proven_seconds
-    return 0.0 if since is None or until is None else max(round(until - since, DIGITS), 0.0)
+    return -math.inf if until is None else until
 
 
 def samples(state: DeviceState) -> list[Sample]:
     """Return the series of every device that is monitored."""
     result: list[Sample] = []
-    made, all_limits = state.made, state.kinds.limits
+    made, all_limits, until = state.made, state.kinds.limits, _proven_until(state)
     for name, progress in state.devices.items():
-        limits, before = all_limits[name], made.get(name)
+        before = made.get(name)
         if (
             before is None
             or before.asleep != progress.asleep
             or before.discarding != progress.discarding
             or before.wakes != progress.wakes
         ):
-            before = made[name] = _made(name, progress, limits)
-        if progress.stalled_since_seconds is not None and (seconds := hang_seconds(state, name)):
+            before = made[name] = _made(name, progress, all_limits[name])
+        since = progress.stalled_since_seconds
+        if since is not None and since < until and (seconds := hang_seconds(state, name)):
             metric, labels, _ = before.samples[0]
             result.append((metric, labels, seconds))
             result += before.samples[1:]
