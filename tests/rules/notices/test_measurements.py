@@ -51,6 +51,22 @@ def test_the_backlog_is_reported_against_what_the_kernel_allows() -> None:
     assert others == []
 
 
+def test_what_was_measured_of_a_slow_disk_is_in_words() -> None:
+    """Whether of reads or of writes, and over which time: neither as a label."""
+    slow = (*SDA, ("against", "array"), ("operation", "write"))
+    samples = [
+        ("iowarden_device_slow_latency_seconds", slow, 0.3),
+        ("iowarden_device_slow_latency_seconds", (*SDB, ("operation", "all")), 0.2),
+        ("iowarden_device_write_latency_seconds", (*SDA, ("window", "10s")), 0.3),
+    ]
+    lines, _ = told(samples, stored(samples, 1000.0), of="sda (HDD)")
+    assert [line.text for line in lines] == [
+        "mean time of a request, writes: 300 ms",
+        "mean time of a request, sdb: 200 ms",
+        "mean time of a write, over 10 s: 300 ms",
+    ]
+
+
 def test_a_value_that_is_still_the_same_is_given_once() -> None:
     """No 'at 14:00:02' with the value of now."""
     blocked = ("iowarden_tasks_blocked", (), 4.0)
