@@ -34,7 +34,14 @@ class MetricsSnapshot:
     chunks: tuple[Chunk, ...]
 
 
-@dataclass(frozen=True, slots=True)
+_MAX_KEPT = 256
+"""Series whose names are kept as text for the next scrape; more are cut from the last one's text.
+
+A hundred thousand of them are 15 MB.
+"""
+
+
+@dataclass(slots=True, eq=False)
 class _Written:
     """A rendered family: its text, and the parts that stay while only values change."""
 
@@ -43,7 +50,9 @@ class _Written:
     """() if some had the same labels: it is rendered as a whole each time."""
     head: str
     series: tuple[str, ...]
-    text: bytes
+    """The beginning of each line; () if they are many."""
+    text: bytes | memoryview
+    """Part of the whole text, once that is made: it is not in memory twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +104,7 @@ class Exposition:
     def _render(self, snapshot: MetricsSnapshot) -> bytes:
         rendered = {}
         owners: dict[str, str] = {FAILURES.name: "exposition"}
-        parts: list[bytes] = []
+        shown: list[_Written] = []
         for chunk in snapshot.chunks:
             previous = self._rendered.get(chunk.name)
             if previous is None or previous.version != chunk.version:
@@ -103,12 +112,18 @@ class Exposition:
             rendered[chunk.name] = previous
             for name, written in previous.written.items():
                 if owners.setdefault(name, chunk.name) == chunk.name:
-                    parts.append(written.text)
+                    shown.append(written)
                 else:  # a duplicate family is invalid: Prometheus would reject the whole scrape
                     self._fail(name, f"it also in chunk '{owners[name]}'", chunk)
         self._rendered = rendered
         failures = (FAILURES.name, (), float(self._failures_total))
-        return b"".join((*parts, _write(FAILURES, (failures,), None).text))
+        shown.append(_write(FAILURES, (failures,), None))
+        text = b"".join([each.text for each in shown])
+        whole, at = memoryview(text), 0
+        for each in shown:
+            end = at + len(each.text)
+            each.text, at = whole[at:end], end
+        return text
 
     def _render_chunk(self, chunk: Chunk, previous: _Rendered | None) -> _Rendered:
         known = previous.written if previous else {}
@@ -146,23 +161,30 @@ def _write(family: Family, samples: tuple[Sample, ...], previous: _Written | Non
         if previous.samples == samples:
             return previous
         if [sample[:2] for sample in previous.samples] == [sample[:2] for sample in samples]:
-            head, series = previous.head, previous.series
+            head = previous.head
+            series = previous.series or _starts(bytes(previous.text).decode()[len(head) : -1])
             lines = [
                 f"{start}{floatToGoString(sample[2])}\n"  # type: ignore[no-untyped-call]
                 for start, sample in zip(series, samples, strict=True)
             ]
             text = (head + "".join(lines)).encode()
-            return _Written(family, samples, head, series, text)
+            return _Written(family, samples, head, previous.series, text)
     text = generate_latest(_One(_metric(family, samples)))
     # a newline in a help text or label is escaped, so each line is one sample
     help_line, type_line, *lines = text.decode().split("\n")[:-1]
-    series = tuple(line[: line.rindex(" ") + 1] for line in lines)
+    series = _starts("\n".join(lines))
     if len(unique := dict(zip(reversed(series), reversed(lines), strict=True))) < len(series):
         # Two names that are one once escaped: Prometheus would take one of their values at random.
         lines = [*reversed(unique.values())]
         text = "\n".join((help_line, type_line, *lines, "")).encode()
         return _Written(family, (), "", (), text)
-    return _Written(family, samples, f"{help_line}\n{type_line}\n", series, text)
+    kept = series if len(series) <= _MAX_KEPT else ()
+    return _Written(family, samples, f"{help_line}\n{type_line}\n", kept, text)
+
+
+def _starts(lines: str) -> tuple[str, ...]:
+    """Return each line up to its value."""
+    return tuple([line[: line.rindex(" ") + 1] for line in lines.split("\n")])
 
 
 def _metric(family: Family, samples: tuple[Sample, ...]) -> Metric:

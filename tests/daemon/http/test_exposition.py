@@ -174,6 +174,19 @@ def test_a_scrape_after_any_history_reports_what_a_first_scrape_would(
             assert exposed.render().decode() == rendered(*chunks)
 
 
+def test_of_a_family_of_many_series_a_scrape_reports_what_a_first_one_would() -> None:
+    """The beginnings of its lines are not kept: they are those of the last scrape's text."""
+    exposed = Exposition(fail)
+    names = [f"{name} {number}" for number in range(100) for name in ('sd"c', "sd\nd", "größe")]
+    for version, (many, other) in enumerate(((1.0, 1.0), (2.0, 1.0), (2.0, 7.5), (3.5, 7.5))):
+        chunks = (
+            chunk("two", int(other), group(FLIGHT, (disk("sda"), other))),
+            chunk("one", version, group(READ, *((disk(name), many) for name in names))),
+        )
+        exposed.publish(MetricsSnapshot(chunks))
+        assert exposed.render().decode() == rendered(*chunks)
+
+
 def test_only_a_chunk_with_another_version_is_looked_at_again() -> None:
     """SMART values are published each second and change twice an hour."""
     exposed = Exposition(fail)
