@@ -34,7 +34,8 @@ class LoadedRule:
     rules, without ALERTS; `windows` is the range it needs, by selector; `needs_history`:
     it could be true only because history is still incomplete; `is_shipped`: it comes with iowarden;
     `left_until`: it was too expensive and is not evaluated until then; `empty_version`: the version
-    of the store at which it had no result, None: not known, or the result may change with time.
+    of the store at which it had no result, None: not known, or the result may change with time;
+    `empty_by`: the metrics from which that followed.
     """
 
     rule: Rule | RecordingRule
@@ -48,6 +49,17 @@ class LoadedRule:
     alerts: Alerts = field(default_factory=dict)
     left_until: float = -math.inf
     empty_version: int | None = None
+    empty_by: frozenset[str] = frozenset()
+
+    def found(self, samples: Sequence[object], version: int, empty_by: frozenset[str]) -> None:
+        """Note what it found at a version of the store: nothing, and why, or something.
+
+        A user's rule is evaluated as Prometheus does, which reports errors of every part of it.
+        """
+        expression = self.rule.expression
+        if not samples and expression.is_steady:
+            self.empty_version = version
+            self.empty_by = empty_by if self.is_shipped else expression.names
 
     @property
     def name(self) -> str:

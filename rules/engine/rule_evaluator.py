@@ -301,16 +301,16 @@ class RuleEvaluator:
         return changes
 
     def _is_still_empty(self, rule: LoadedRule, now: float) -> bool:
-        """Whether an alerting rule without alerts would find nothing again.
+        """Whether a rule that found nothing, and has no alerts, would find nothing again.
 
-        What it reads is the same as when it was evaluated last, and no other state depends on the
-        evaluation: without an alert there is no `for` to pass, no alert to resolve, and none that
-        a failed data source could make unknown.
+        That from which it follows is the same as when it was evaluated last, and no other state
+        depends on the evaluation: without an alert there is no `for` to pass, no alert to resolve,
+        and none that a failed data source could make unknown.
         """
         return (
             rule.empty_version is not None
             and not rule.alerts
-            and not self._hub.store.changed(rule.rule.expression.names, rule.empty_version, now)
+            and not self._hub.store.changed(rule.empty_by, rule.empty_version, now)
         )
 
     def _failed(self, rule: LoadedRule, problem: str) -> None:
@@ -348,11 +348,10 @@ class RuleEvaluator:
         loaded.empty_version = None
         version = self._hub.store.version
         try:
-            samples = results.vector(
-                rule.expression.evaluate(
-                    self._hub.store, now, step_seconds=loaded.step_seconds, budget=self._budget
-                )
+            result, empty_by = rule.expression.explained(
+                self._hub.store, now, step_seconds=loaded.step_seconds, budget=self._budget
             )
+            samples = results.vector(result)
             if not loaded.is_shipped:
                 self._charge_results(
                     len(samples), "series" if isinstance(rule, RecordingRule) else "alerts"
@@ -361,6 +360,7 @@ class RuleEvaluator:
                 results.within(loaded.limit, len(samples), "series")
                 self._hub.store.write(loaded.key, now, results.recorded(rule, samples))
                 self.problems.pop(rule.record, None)
+                loaded.found(samples, version, empty_by)
                 return []
             found = self._found(loaded, rule, samples, now)
             results.within(loaded.limit, len(found), "alerts")
@@ -371,8 +371,7 @@ class RuleEvaluator:
             self._failed(loaded, str(error))
             return []
         self.problems.pop(rule.alert, None)
-        if not samples and rule.expression.is_steady:
-            loaded.empty_version = version
+        loaded.found(samples, version, empty_by)
         changes = self._part_with_others(loaded, now)
         gone, more = self._split_gone(loaded, found.keys(), now)
         present = {k: alert for k, alert in loaded.alerts.items() if k not in gone}

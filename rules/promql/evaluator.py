@@ -110,15 +110,34 @@ class Expression:
         `step_seconds` is for subqueries without a step; start and end are those of a range query,
         otherwise this time. The cost is taken from the budget. Errors: EvaluationError.
         """
-        if store.overfull:
-            self._check_history(store)
-        budget = budget or Budget()
         first, last = at if start is None else start, at if end is None else end
-        run = EvaluationRun(store, first, last, step_seconds, budget)
+        run = EvaluationRun(store, first, last, step_seconds, budget or Budget())
+        return self._evaluated(run, at, budget)
+
+    def explained(
+        self, store: SeriesStore, at: float, *, step_seconds: float, budget: Budget
+    ) -> tuple[list[Sample] | float, frozenset[str]]:
+        """Return the result at this time and, if it is empty, metrics from which that follows.
+
+        'a > 1 and b' is empty, whatever 'b' is, for as long as no value of 'a' is another one.
+        """
+        run = EvaluationRun(store, at, at, step_seconds, budget)
+        result = self._evaluated(run, at, budget)
+        names: set[str] = set()
+        for node in () if result else run.empty_by:
+            _retain(node, 0.0, {}, names)
+        return result, frozenset(names)
+
+    def _evaluated(
+        self, run: EvaluationRun, at: float, budget: Budget | None
+    ) -> list[Sample] | float:
+        if run.store.overfull:
+            self._check_history(run.store)
         try:
             result = self._function(run, at)
         finally:
-            budget.left -= run.budget_units - run.left
+            if budget is not None:
+                budget.left -= run.budget_units - run.left
         return [Sample(*item) for item in result] if isinstance(result, list) else result
 
     def _check_history(self, store: SeriesStore) -> None:
@@ -247,11 +266,16 @@ def _describe(node: Node) -> str:
 
 def _vector(node: Node) -> VectorFunction:
     """Return the function of a node that returns a vector; its elements are counted as cost."""
-    evaluate = _operation(node)
+    evaluate, own = _operation(node), (node,)
+    is_binary = isinstance(node, Binary)
 
     def counted(run: EvaluationRun, at: float) -> Vector:
         items = evaluate(run, at)
-        run.spend(len(items) * ELEMENT_COST)
+        if items:
+            run.empty_by = ()
+            run.spend(len(items) * ELEMENT_COST)
+        elif not (is_binary and run.empty_by):  # else its operands are the reason
+            run.empty_by = own
         return items
 
     return counted
@@ -272,9 +296,26 @@ def _operation(node: Node) -> VectorFunction:
             scalar_right = result_type(node.right) == "scalar"
             if scalar_left or scalar_right:
                 return _with_scalar(node, scalar_left=scalar_left)
-            left, right, join = _vector(node.left), _vector(node.right), vector_matcher(node)
-            return lambda run, at: join(left(run, at), right(run, at))
+            return _joined(node)
     _refuse(node, f"expected an instant vector, got {_describe(node)}")
+
+
+def _joined(node: Binary) -> VectorFunction:
+    """Return the function of an operator between two vectors."""
+    left, right, join = _vector(node.left), _vector(node.right), vector_matcher(node)
+    is_or = node.operator == "or"
+
+    def joined(run: EvaluationRun, at: float) -> Vector:
+        first = left(run, at)
+        empty_by = run.empty_by
+        second = right(run, at)
+        if is_or:
+            run.empty_by = empty_by + run.empty_by
+        elif empty_by:
+            run.empty_by = empty_by
+        return join(first, second)
+
+    return joined
 
 
 def _timestamp(argument: Node) -> VectorFunction:

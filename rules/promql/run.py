@@ -15,6 +15,8 @@ from iowarden.rules.promql.store import Labels, Series, SeriesStore, VectorItem
 if TYPE_CHECKING:
     from array import array
 
+    from iowarden.rules.promql.ast import Node
+
 MAX_WORK = 10_000_000
 """Cost limit of one evaluation; a unit takes about 0.1 microseconds on a slow core, so it ends in 2
 s.
@@ -46,7 +48,16 @@ class Budget:
 class EvaluationRun:
     """One evaluation: its store, the times for `@`, and its remaining budget."""
 
-    __slots__ = ("budget_units", "end", "left", "selected", "start", "step_seconds", "store")
+    __slots__ = (
+        "budget_units",
+        "empty_by",
+        "end",
+        "left",
+        "selected",
+        "start",
+        "step_seconds",
+        "store",
+    )
 
     def __init__(
         self, store: SeriesStore, start: float, end: float, step_seconds: float, budget: Budget
@@ -59,6 +70,8 @@ class EvaluationRun:
         self.budget_units = self.left = min(MAX_WORK, max(0, budget.left))
         self.selected: dict[int, NamedSeries] = {}
         """Series by selector, found once for all the steps of a subquery."""
+        self.empty_by: tuple[Node, ...] = ()
+        """Nodes because of which the last vector is empty; () if it is not."""
 
     def spend(self, cost: int) -> None:
         """Add a cost, before the work where the cost is known then.
