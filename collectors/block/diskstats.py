@@ -171,22 +171,22 @@ def parse_diskstats(text: str) -> dict[str, BlockIo]:
         raise ParseError(f"'{PATH}': expected whole lines, got {text[-80:]!r} at the end")
     result: dict[str, BlockIo] = {}
     least, discards, all_fields = _COUNTS
-    for number, line in enumerate(text.split("\n"), 1):
-        words = line.split()
+    lines = text.split("\n")
+    for number, words in enumerate(map(str.split, lines)):
         count = len(words)
         if count < least and count in {0, _OLD_PARTITION}:
             continue
         end = all_fields if count >= all_fields else discards if count >= discards else least
         try:
-            major, minor, name, *_ = words
             counters = tuple(map(int, words[3:end]))
             if count < least or not 0 <= sum(counters) < _UNLIKELY:
                 raise ValueError  # one message for every invalid line
-            result[name] = BlockIo(name, int(major), int(minor), counters)
+            name = words[2]
+            result[name] = BlockIo(name, int(words[0]), int(words[1]), counters)
         except ValueError:
             raise ParseError(
-                f"'{PATH}' line {number}: expected '<major> <minor> <name>' and 11, 15 or 17"
-                f" numbers, got {line[:120]!r}"
+                f"'{PATH}' line {number + 1}: expected '<major> <minor> <name>' and 11, 15 or 17"
+                f" numbers, got {lines[number][:120]!r}"
             ) from None
     return result
 
