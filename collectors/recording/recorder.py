@@ -62,14 +62,24 @@ class Changes:
         """
         before = self._seen.pop(source, {})
         after = _tree(seen)
+        told = self._recorded
         if after == before:
             after = before  # otherwise each text would be in memory twice
         else:
             self._read.add(source)
+            self._touched |= before.keys() - after.keys()
+            # What another collector has read does not change by being listed once more.
+            self._touched.update(
+                path
+                for path, content in after.items()
+                if content is None and (path not in told or before.get(path) is not None)
+            )
         self._seen[source] = after
-        told = self._recorded
-        self._touched |= before.keys() - after.keys()
-        self._touched.update(p for p, c in after.items() if p not in told or told[p] != c)
+        self._touched.update(
+            path
+            for path, content in after.items()
+            if content is not None and (path not in told or told[path] != content)
+        )
 
     def step(self, frame: Frame, uevents: str = "") -> RecordingStep:
         """Return the changes since the last step."""
@@ -103,8 +113,8 @@ def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
             files[path] = without_secrets(content) if path == FSTAB else content
             continue
         tree[path[:-1]] = None
-        for name in content.split(b"\n") if content else ():
-            tree[path + os.fsdecode(name)] = None
+        if content:
+            tree.update(dict.fromkeys([path + n for n in os.fsdecode(content).split("\n")]))
     tree.update(files)
     return tree
 
