@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 4 * 1024 * 1024
 """Larger than any kernel text that is read: 5,000 lines of '/proc/diskstats' are 0.6 MB."""
 
+_READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _CHUNK_BYTES = 65_536
 """Above 128 KiB each read maps and unmaps its buffer: three times the cost of '/proc/stat'."""
 
@@ -85,7 +86,7 @@ class Machine:
         Errors: AbsentError, ReadError.
         """
         try:
-            descriptor = os.open(self.path + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = os.open(self.path + path, _READ_ONLY)
         except OSError as error:
             raise translated(path, error) from error
         try:
@@ -101,7 +102,7 @@ class Machine:
         descriptor = self._open_files.get(path)
         if descriptor is None:
             try:
-                descriptor = os.open(self.path + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                descriptor = os.open(self.path + path, _READ_ONLY)
             except OSError as error:
                 raise translated(path, error) from error
             self._open_files[path] = descriptor

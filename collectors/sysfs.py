@@ -9,8 +9,6 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, parse_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from iowarden.collectors.machine import Machine
 
 _SIGNED = lazy_pattern(r"-?\d{1,19}", re.ASCII)
@@ -49,12 +47,18 @@ class Attributes:
 
     def count(self, name: str, unit: int = 1) -> int | None:
         """Return an unsigned number times `unit`, or None. Errors: ParseError."""
-        number = self._parsed(name, "an unsigned number", parse_count)
-        return None if number is None else number * unit
+        text = self.text(name)
+        try:
+            return None if text is None else parse_count(text) * unit
+        except ValueError:
+            raise self.wrong(name, "an unsigned number", text or "") from None
 
     def signed(self, name: str) -> int | None:
         """Return a number that may be negative, or None. Errors: ParseError."""
-        return self._parsed(name, "a number", _parse_signed)
+        text = self.text(name)
+        if text is not None and _SIGNED.fullmatch(text) is None:
+            raise self.wrong(name, "a number", text)
+        return None if text is None else int(text)
 
     def flag(self, name: str) -> bool | None:
         """Return whether a number is not 0, or None. Errors: ParseError."""
@@ -75,13 +79,6 @@ class Attributes:
     def vanished(self) -> bool:
         """Whether the directory vanished during the read: then the data are incomplete."""
         return self._absent and attributes(self._machine, self.path) is None
-
-    def _parsed(self, name: str, expected: str, parse: Callable[[str], int]) -> int | None:
-        text = self.text(name)
-        try:
-            return None if text is None else parse(text)
-        except ValueError:
-            raise self.wrong(name, expected, text or "") from None
 
 
 def attributes(root: Machine, path: str) -> Attributes | None:
@@ -108,9 +105,3 @@ def device_name(entry: str) -> str:
 def entry_name(device: str) -> str:
     """Return the name in sysfs of a device in '/proc/diskstats'."""
     return device.replace("/", "!")
-
-
-def _parse_signed(text: str) -> int:
-    if _SIGNED.fullmatch(text) is None:
-        raise ValueError(text)
-    return int(text)

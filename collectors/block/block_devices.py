@@ -423,9 +423,10 @@ def _device(
     address = _address(root, path) if "device" in entries else None
 
     def text(attribute: str) -> str | None:
-        directory, _, rest = attribute.partition("/")
         # Attributes that the listing does not show are not opened: most of 20 do not exist.
-        return read_text(root, f"{path}/{attribute}") if not rest or directory in entries else None
+        if attribute.partition("/")[0] not in entries:
+            return None
+        return read_text(root, f"{path}/{attribute}")
 
     def number(attribute: str) -> int | None:
         value = text(attribute)
