@@ -1,7 +1,8 @@
 """History of a series: runs of equal values over timestamps that many series share.
 
 A series that is written each 15 s and never changes costs one run of 16 bytes; its timestamps are
-those of its writer, stored once for all series of that writer. Units: seconds of one clock.
+those of its writer, stored once for all series of that writer. One that always changes costs 8
+bytes a sample. Units: seconds of one clock.
 """
 
 from __future__ import annotations
@@ -143,48 +144,88 @@ class _Segment:
 
     A run has a sample at each timestamp until the next run, or until `last_seconds`. A stale marker
     is a run with the marker at its begin and nothing after it; a gap is a run without samples.
+    Dense: while each timestamp begins a run, the begins are not stored; the last value is that of
+    the timestamp `last_seconds`. Limits: expand it before timestamps between others are dropped.
     """
 
     __slots__ = ("last_seconds", "starts", "timeline", "values")
 
     def __init__(self, timeline: Timeline, timestamp: float, value: float) -> None:
         self.timeline = timeline
-        self.starts = array("d", (timestamp,))
         self.values = array("d", (value,))
         self.last_seconds = timestamp
+        dense = timeline.ticks[-1] == timestamp and not math.isnan(value)
+        self.starts = None if dense else array("d", (timestamp,))
+        """None: dense, then without NaN."""
 
     def add(self, timestamp: float, value: float, before: float) -> None:
         """Add a sample or a stale marker; `before`: the timeline's timestamp before this one."""
         newest = self.values[-1]
-        if timestamp == self.last_seconds:  # replaced
-            if self.starts[-1] == timestamp:
+        if self.starts is None and (value < newest or value > newest):
+            if timestamp == self.last_seconds:  # replaced
+                self.values[-1] = value
+                return
+            if before == self.last_seconds and self.timeline.ticks[-1] == timestamp:
+                self.values.append(value)
+                self.last_seconds = timestamp
+                return
+        starts = self.expand()
+        if timestamp == self.last_seconds:
+            if starts[-1] == timestamp:
                 self.values[-1] = value
             elif not same(newest, value):
-                self._begin(timestamp, value)
+                self._begin(starts, timestamp, value)
             return
         if newest != newest and _is_mark(newest):  # noqa: PLR0124 - NaN, quickly
-            self._begin(timestamp, value)
+            self._begin(starts, timestamp, value)
         else:
             if before > self.last_seconds:  # not written each time
                 ticks = self.timeline.ticks
                 missed = ticks[bisect_right(ticks, self.last_seconds)]
                 if missed < timestamp:
-                    self._begin(missed, _GAP)
+                    self._begin(starts, missed, _GAP)
                     newest = _GAP
             if not same(newest, value):
-                self._begin(timestamp, value)
+                self._begin(starts, timestamp, value)
         self.last_seconds = timestamp
 
-    def _begin(self, timestamp: float, value: float) -> None:
-        self.starts.append(timestamp)
+    def _begin(self, starts: array[float], timestamp: float, value: float) -> None:
+        starts.append(timestamp)
         self.values.append(value)
+
+    def _stop(self) -> int:
+        """Return how many timestamps the timeline has up to the last sample."""
+        ticks = self.timeline.ticks
+        if ticks and ticks[-1] == self.last_seconds:
+            return len(ticks)
+        return bisect_right(ticks, self.last_seconds)
+
+    def expand(self) -> array[float]:
+        """Store the begins of the runs, and return them."""
+        if self.starts is None:
+            stop = self._stop()
+            starts = self.timeline.ticks[max(0, stop - len(self.values)) : stop]
+            self.starts = starts = starts or array("d", (self.last_seconds,))
+            del self.values[: -len(starts)]
+        return self.starts
+
+    def _condense(self) -> None:
+        """Do not store the begins of the runs if each timestamp begins one."""
+        if self.starts is None or math.isnan(sum(self.values)):
+            return
+        stop = self._stop()
+        count = min(stop, len(self.starts))
+        ticks = self.timeline.ticks[stop - count : stop]
+        if self.starts[-count:] == ticks:
+            self.starts = None
 
     def extend(self, ticks: array[float], values: array[float]) -> None:
         """Add samples whose timestamps the timeline has just got as its last ones."""
         before = bisect_left(self.timeline.ticks, ticks[0]) - 1
         self.add(ticks[0], values[0], self.timeline.ticks[before] if before >= 0 else -math.inf)
+        starts = self.expand()
         for index in _changes(values):
-            self._begin(ticks[index], values[index])
+            self._begin(starts, ticks[index], values[index])
         self.last_seconds = ticks[-1]
 
     def read(
@@ -192,6 +233,15 @@ class _Segment:
     ) -> tuple[array[float], array[float]] | None:
         """Return the samples after `begin` and up to `end`, with or without stale markers."""
         starts, ticks = self.starts, self.timeline.ticks
+        if starts is None:
+            last = stop = self._stop()
+            if end < self.last_seconds:
+                last = bisect_right(ticks, end, 0, stop)
+            later = len(self.values) - stop
+            first = max(bisect_right(ticks, begin, 0, stop), -later)
+            if first >= last:
+                return None
+            return ticks[first:last], self.values[first + later : last + later]
         end = min(end, self.last_seconds)
         stop = bisect_right(starts, end)
         if not stop or end <= begin:
@@ -201,7 +251,7 @@ class _Segment:
         last = max(first, bisect_right(ticks, end))
         values = self.values[run:stop]
         if math.isnan(sum(values)):  # a marker, or a NaN that was measured
-            return self._read_runs(run, stop, begin, (first, last), marks=marks)
+            return self._read_runs(starts, (run, stop), begin, (first, last), marks=marks)
         if first == last:
             return None
         if skipped := bisect_right(starts, ticks[first], run, stop) - 1 - run:
@@ -216,20 +266,26 @@ class _Segment:
         return ticks[first:last], array("d", chain.from_iterable(map(repeat, values, counts)))
 
     def _read_runs(
-        self, run: int, stop: int, begin: float, bounds: tuple[int, int], *, marks: bool
+        self,
+        starts: array[float],
+        runs: tuple[int, int],
+        begin: float,
+        bounds: tuple[int, int],
+        *,
+        marks: bool,
     ) -> tuple[array[float], array[float]]:
         """Return the samples run by run: there are markers among them."""
-        ticks, (first, last) = self.timeline.ticks, bounds
+        ticks, (first, last), (run, stop) = self.timeline.ticks, bounds, runs
         timestamps, values = array("d"), array("d")
         for index in range(run, stop):
-            start, value = self.starts[index], self.values[index]
+            start, value = starts[index], self.values[index]
             if _is_mark(value):
                 if marks and start > begin and is_stale(value):
                     timestamps.append(start)
                     values.append(value)
                 continue
             low = max(first, bisect_left(ticks, start))
-            high = bisect_left(ticks, self.starts[index + 1]) if index + 1 < stop else last
+            high = bisect_left(ticks, starts[index + 1]) if index + 1 < stop else last
             if low < high:
                 timestamps.extend(ticks[low:high])
                 values.extend(repeat(value, high - low))
@@ -238,6 +294,11 @@ class _Segment:
     def sample(self, at: float) -> tuple[float, float] | None:
         """Return the newest sample or stale marker up to a time."""
         starts, ticks = self.starts, self.timeline.ticks
+        if starts is None:
+            stop = self._stop()
+            tick = bisect_right(ticks, at, 0, stop) - 1
+            index = len(self.values) - stop + tick
+            return None if min(tick, index) < 0 else (ticks[tick], self.values[index])
         at = min(at, self.last_seconds)
         run = bisect_right(starts, at) - 1
         while run >= 0:
@@ -252,21 +313,44 @@ class _Segment:
             run -= 1
         return None
 
+    def is_long(self, since: float) -> bool:
+        """Return whether it has begun a run with its last sample, and has one from before a time.
+
+        Limits: a dense one may have one value whose timestamp is dropped.
+        """
+        if self.starts is not None:
+            return self.starts[-1] == self.last_seconds and self.starts[0] < since
+        ticks = self.timeline.ticks
+        first = self._stop() - len(self.values)
+        return first < -1 or (bool(ticks) and ticks[max(0, first)] < since)
+
     def trim(self, until: float) -> None:
         """Drop the runs that ended before a time."""
-        if (gone := bisect_right(self.starts, until) - 1) > 0:
-            del self.starts[:gone], self.values[:gone]
+        starts = self.starts
+        if starts is None:
+            later = self._stop() - bisect_right(self.timeline.ticks, until)
+            gone = len(self.values) - 1 - max(0, later)
+        else:
+            gone = bisect_right(starts, until) - 1
+        if gone <= 0:
+            return
+        del self.values[:gone]
+        if starts is not None:
+            del starts[:gone]
+            self._condense()
 
     def before(self, timestamp: float) -> list[_Segment]:
         """Drop the sample or marker of this time, the newest one; return what is left, or none."""
-        if self.starts[-1] == timestamp:
-            del self.starts[-1], self.values[-1]
+        if self.starts is None or self.starts[-1] == timestamp:
+            del self.values[-1]
+            if self.starts is not None:
+                del self.starts[-1]
         self.last_seconds = math.nextafter(timestamp, -math.inf)
-        return [self] if self.starts else []
+        return [self] if self.values else []
 
     def compact(self) -> None:
         """Drop the runs whose timestamps were thinned out."""
-        starts, values, ticks = self.starts, self.values, self.timeline.ticks
+        starts, values, ticks = self.expand(), self.values, self.timeline.ticks
         bounds = [*map(bisect_left, repeat(ticks), starts), len(ticks)]
         new_starts, new_values = array("d"), array("d")
         newest = len(starts) - 1
@@ -322,7 +406,7 @@ class History:
     @property
     def runs(self) -> int:
         """Return how many runs are stored."""
-        return sum(len(segment.starts) for segment in self._segments)
+        return sum(len(segment.values) for segment in self._segments)
 
     def timelines(self) -> Iterator[Timeline]:
         """Yield the timelines in use."""
@@ -344,8 +428,7 @@ class History:
             self._switch(timestamp, value, timeline)
             return
         segment.add(timestamp, value, timeline.previous_seconds)
-        starts = segment.starts
-        if starts[-1] == timestamp and starts[0] < timestamp - retention * _SLACK:
+        if segment.is_long(timestamp - retention * _SLACK):
             segment.trim(timestamp - retention)
 
     def _switch(self, timestamp: float, value: float, timeline: Timeline) -> None:
@@ -411,7 +494,7 @@ class History:
     def sample(self, at: float) -> tuple[float, float] | None:
         """Return the newest sample or stale marker up to a time."""
         for segment in reversed(self._segments):
-            if segment.starts[0] <= at and (found := segment.sample(at)):
+            if found := segment.sample(at):
                 return found
         return None
 
@@ -423,6 +506,11 @@ class History:
         for segment in segments[:1]:
             segment.trim(until)
 
+    def expand(self) -> None:
+        """Store all begins of runs, before timestamps between others are thinned out."""
+        for segment in self._segments:
+            segment.expand()
+
     def compact(self) -> None:
         """Drop the runs whose timestamps were thinned out."""
         for segment in self._segments:
@@ -431,7 +519,8 @@ class History:
     def shift(self, by_seconds: float) -> None:
         """Shift the times of the runs, not those of the timelines."""
         for segment in self._segments:
-            segment.starts = array("d", [start + by_seconds for start in segment.starts])
+            starts = segment.expand()
+            segment.starts = array("d", [start + by_seconds for start in starts])
             segment.last_seconds += by_seconds
 
 

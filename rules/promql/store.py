@@ -584,15 +584,17 @@ class SeriesStore:
                     most[timeline] = max(retention, most.get(timeline, retention))
         for writer in self._writers.values():
             writer.timelines = {key: own for key, own in writer.timelines.items() if own in most}
-        thinned = set()
         for timeline, retention in most.items():
             timeline.retention_seconds = retention
             timeline.trim(now - retention)
-            if self._thins and least[timeline] > LONG_SECONDS:
+        if self._thins:
+            thinned = {timeline for timeline in most if least[timeline] > LONG_SECONDS}
+            affected = [own for _, own in kept if not thinned.isdisjoint(own.timelines())]
+            for history in affected:
+                history.expand()
+            for timeline in thinned:
                 timeline.thin(now - WHOLE_SECONDS)
-                thinned.add(timeline)
-        for _, history in kept:
-            if not thinned.isdisjoint(history.timelines()):
+            for history in affected:
                 history.compact()
         self.numbers = sum(len(timeline.ticks) for timeline in most) + sum(
             history.runs for _, history in kept

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from iowarden.rules.promql.evaluator import compile_expression
-from iowarden.rules.promql.history import STALE, is_stale, packed, shift, thin
-from iowarden.rules.promql.store import Labels, SeriesStore
+from iowarden.rules.promql.history import STALE, History, Timeline, is_stale, packed, shift, thin
+from iowarden.rules.promql.store import Labels, SeriesStore, Window
 
 LABELS: list[Labels] = [(("disk", name),) for name in "abcd"]
 VALUES = st.sampled_from([0.0, -0.0, 1.0, 2.0, math.nan, math.inf, 1e300])
@@ -220,3 +220,56 @@ def test_functions_over_a_thinned_day_are_those_over_its_thinned_samples(
     for function in FUNCTIONS:
         expression = compile_expression(f"{function}(x[2h])")
         assert str(expression.evaluate(store, at)) == str(expression.evaluate(plain, at))
+
+
+@settings(max_examples=examples(30))
+@given(
+    values=st.lists(st.sampled_from([0.0, 1.0, 1.0, 5.0, math.nan]), min_size=30, max_size=200),
+    absent=st.sets(st.integers(0, 400), max_size=3),
+    every=st.sampled_from([1.0, 4.0, 70.0]),
+)
+def test_what_is_dropped_as_too_old_changes_no_window(
+    values: list[float], absent: set[int], every: float
+) -> None:
+    """A counter that rises each time, or missed a time long ago, is read as it was written."""
+    store, naive, at = SeriesStore({"x": 60.0}), Naive(), 1000.0
+    for number, value in enumerate(values * 3):
+        at += every
+        found = {LABELS[0]: value, LABELS[2]: float(number // 150 * number)}
+        if number not in absent:
+            found[LABELS[1]] = float(number)
+        write(store, "w", at, found)
+        naive.write("w", at, found)
+        for series in store.series("x"):
+            expected = in_window(naive.samples[series.labels], at - 60, at)
+            assert exact(*series.window(at - 60, at)) == alive(*expected)
+            assert series.history is not None
+            assert series.history.runs <= 70
+
+
+def test_a_counter_that_is_kept_for_a_day_from_now_on_is_thinned_with_its_values() -> None:
+    """The rules are loaded again while two hours of samples that all differ are stored."""
+    store, at = SeriesStore({"x": 7200.0}, thins=True), 1e9
+    for number in range(2400):
+        if number == 2000:
+            store.retain((Window("x", "x", 90_000.0),))
+        at += 1.0
+        store.write("w", at, [("x", LABELS[0], float(number + 1))])
+    (series,) = store.series("x")
+    times, values = series.window(at - 80_000, at)
+    assert len(times) < 1500
+    assert [1e9 + value for value in values] == list(times)
+
+
+def test_a_series_that_missed_a_time_of_its_writer_has_no_sample_then() -> None:
+    """Whether its values differ or not."""
+    for factor in (0.0, 1.0):
+        timeline, history = Timeline(is_shared=True), History()
+        timeline.retention_seconds = 60.0
+        for at in (1.0, 2.0, 3.0, 4.0, 5.0):
+            timeline.advance(at)
+            if at != 3.0:
+                history.append(at, at * factor, timeline, 60.0)
+        times, values = history.window(0.0, 9.0)
+        assert list(times) == [1.0, 2.0, 4.0, 5.0]
+        assert list(values) == [at * factor for at in times]
