@@ -162,13 +162,8 @@ def _with_groups(state: SlowState, view: View, topology: Topology) -> tuple[Slow
     return replace(state, read=read, groups=groups, tested=tested, arrays=arrays), groups
 
 
-class _InArray(NamedTuple):
-    """A disk against the other members of its array."""
-
-    compared: Comparison
-    mirror: bool
-    slow: bool
-    severe: bool
+_InArray = tuple[Comparison, bool, bool, bool]
+"""A disk against the other members of its array; in a mirror, slow, severely slow."""
 
 
 class _Step:
@@ -306,8 +301,8 @@ class _Step:
             operations = ["write"]
             if group.reads:
                 operations.append("read")
-            known = (self._comparable.get(name) for name in group.members)
-            if not group.mirror and any(each is not None and each.whole for each in known):
+            windows = (self._comparable.get(name) for name in group.members)
+            if not group.mirror and any(each is not None and each.whole for each in windows):
                 operations.append("all")
             for operation in operations:
                 for name, each in slow_windows.compared(
@@ -318,13 +313,15 @@ class _Step:
                         if self._clears_blocks(name, operation):
                             continue
                         slow, severe = self._slow(kind, each, mirror=group.mirror)
-                    before = found.get(name)
-                    if before is None or (
-                        before.mirror == group.mirror
-                        and (slow, severe, each.ratio)
-                        > (before.slow, before.severe, before.compared.ratio)
-                    ):
-                        found[name] = _InArray(each, group.mirror, slow, severe)
+                    if name in found:
+                        known, mirror, was_slow, was_severe = found[name]
+                        if mirror != group.mirror or (slow, severe, each.ratio) <= (
+                            was_slow,
+                            was_severe,
+                            known.ratio,
+                        ):
+                            continue
+                    found[name] = each, group.mirror, slow, severe
         return found
 
     def _verdict(self, name: str, coupled: _InArray | None, calm: bool) -> Verdict:  # noqa: FBT001
@@ -361,7 +358,7 @@ class _Step:
         """Return whether a disk is slow against its siblings and itself, and what is observed."""
         groups, usual = self._groups, self._history.usual
         key, home, kind = groups.keys[name], groups.home.get(name), groups.kinds[name]
-        floor, depth = self._floor(kind), slow_history.depth(own.in_flight)
+        depth = slow_history.depth(own.in_flight)
         seen: list[tuple[str, int, float]] = []
         siblings: Comparison | None = None
         itself: Comparison | None = None
@@ -376,14 +373,14 @@ class _Step:
             seen.append((key, at, latency))
             known = None if home is None else self._sibling_cell(home, at).reference_seconds(key)
             if known is not None:
-                ratio = latency / (max(floor, known))
+                ratio = latency / max(self._floor(kind), known)
                 if siblings is None or ratio > siblings.ratio:
                     siblings = Comparison(ratio, latency, known, operation, 0)
                 if ratio >= SIBLING_RATIO and latency - known >= kind.excess:
                     against_siblings = True
             known = usual.get((key, at))
             if known is not None:
-                ratio = latency / (max(floor, known))
+                ratio = latency / max(self._floor(kind), known)
                 if itself is None or ratio > itself.ratio:
                     itself = Comparison(ratio, latency, known, operation, 0)
                 if ratio >= ITSELF_RATIO and latency - known >= kind.excess:

@@ -119,10 +119,9 @@ def learned(before: History, seen: Iterable[tuple[str, int, float]]) -> History:
     """Return the history with windows of disks: key, load and latency."""
     first, today = dict(before.first), dict(before.today)
     for key, at, seconds in seen:
-        bins = dict(today.get((key, at), ()))
-        found = bin_of(seconds)
-        bins[found] = bins.get(found, 0) + 1
-        today[key, at] = bins
+        cell, found = (key, at), bin_of(seconds)
+        bins = today.get(cell)
+        today[cell] = {**bins, found: bins.get(found, 0) + 1} if bins else {found: 1}
         if key not in first:
             first[key] = before.day
     return before._replace(first=first, today=today)

@@ -26,6 +26,8 @@ SIZE_FACTOR = 2.0
 LOAD_FACTOR = 1.25
 """A disk that does more than its peers may be slower."""
 _MILLISECOND = 0.001
+_new = tuple.__new__
+"""Half the time of a named tuple's own, for thousands of them in ten seconds."""
 
 
 class Direction(NamedTuple):
@@ -88,11 +90,12 @@ def window(before: BlockIo, after: BlockIo, elapsed: float) -> Window | None:
         return None
     read = write = None
     if reads:
-        read = Direction(reads, read_ms * _MILLISECOND / reads, read_sectors * SECTOR_BYTES / reads)
+        latency, size = read_ms * _MILLISECOND / reads, read_sectors * SECTOR_BYTES / reads
+        read = _new(Direction, (reads, latency, size))
     if writes:
         latency, size = write_ms * _MILLISECOND / writes, written_sectors * SECTOR_BYTES / writes
-        write = Direction(writes, latency, size)
-    return Window(
+        write = _new(Direction, (writes, latency, size))
+    own = (
         requests,
         (read_sectors + written_sectors) * SECTOR_BYTES,
         read,
@@ -102,6 +105,7 @@ def window(before: BlockIo, after: BlockIo, elapsed: float) -> Window | None:
         (a[9] - b[9]) * _MILLISECOND / elapsed,
         discard_ms * _MILLISECOND > DISCARD_RATIO * elapsed,
     )
+    return _new(Window, own)
 
 
 def few(found: Window) -> bool:
@@ -190,4 +194,4 @@ def compared(
         most, most_bytes = counts[count <= counts[0]], amounts[amount <= amounts[0]]
         if count <= LOAD_FACTOR * most and amount <= LOAD_FACTOR * most_bytes:
             ratio = latency / max(floor_seconds, m)
-            yield name, Comparison(ratio, latency, m, operation, peers)
+            yield name, _new(Comparison, (ratio, latency, m, operation, peers))
