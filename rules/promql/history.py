@@ -234,11 +234,13 @@ class _Segment:
         """Return the samples after `begin` and up to `end`, with or without stale markers."""
         starts, ticks = self.starts, self.timeline.ticks
         if starts is None:
-            last = stop = self._stop()
+            stop = last = self._stop()
             if end < self.last_seconds:
                 last = bisect_right(ticks, end, 0, stop)
             later = len(self.values) - stop
-            first = max(bisect_right(ticks, begin, 0, stop), -later)
+            first = bisect_right(ticks, begin, 0, last)
+            if first + later < 0:
+                first = -later
             if first >= last:
                 return None
             return ticks[first:last], self.values[first + later : last + later]
@@ -478,6 +480,8 @@ class History:
     ) -> tuple[array[float], array[float]]:
         """Return the samples after `begin` and up to `end`, with or without stale markers."""
         found: tuple[array[float], array[float]] | None = None
+        if len(self._segments) == 1:
+            return self._segments[0].read(begin, end, marks=marks) or (array("d"), array("d"))
         for segment in self._segments:
             if segment.last_seconds <= begin:
                 continue

@@ -66,7 +66,9 @@ def _extrapolated(
 
 
 def _falls(values: array[float]) -> bool:
-    return any(map(gt, values, values[1:]))
+    """Whether a value may be less than the one before it; without NaN sorted ones never are."""
+    numbers = values.tolist()
+    return sorted(numbers) != numbers or math.isnan(sum(numbers))
 
 
 def _increase(
