@@ -166,11 +166,11 @@ class SeriesStore:
     Limits: a series without retention has only its newest sample, so it cannot be evaluated at an
     earlier time. A series is dropped once its newest sample is older than look-back and retention;
     this is checked every look-back period, so the store cannot grow without limit. A run of equal
-    values takes 16 bytes of history, and a timestamp of a writer 8; an eighth more is stored than
-    needed. If the total exceeds MAX_SAMPLES, the longest windows are `overfull`: their series have
-    no history until other rules are loaded, unless a shorter window needs it. A store that `thins`
-    reduces old samples to those of a scrape every 15 s: a day of data read each second would be too
-    much.
+    values takes 16 bytes of history, 8 if all values differ, and a timestamp of a writer 8; an
+    eighth more is stored than needed. If the total exceeds MAX_SAMPLES, the longest windows are
+    `overfull`: their series have no history until other rules are loaded, unless a shorter window
+    needs it. A store that `thins` reduces old samples to those of a scrape every 15 s: a day of
+    data read each second would be too much.
     """
 
     def __init__(
