@@ -12,7 +12,7 @@ from typing import Any
 
 from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.raid.megaraid import storcli_events
+from iowarden.collectors.raid.megaraid import storcli_places
 
 Fields = dict[str, Any]
 KindAndFields = tuple[str, Fields]
@@ -628,7 +628,7 @@ def _with_fields(kind: str, groups: dict[str, str | None]) -> KindAndFields | No
             return None
     fields |= _adapter(told)
     if "event" in told:
-        fields["place"], fields["block"] = storcli_events.where(told["event"])
+        fields["place"], fields["block"] = storcli_places.where(told["event"])
     if "detail" in told:
         fields |= _aen(told["detail"], told.get("code"))
     if kind == "hung_task" and "place" in fields:

@@ -122,7 +122,7 @@ BACKENDS = (
     _late("mpt.mptsas", "MPT_STATUS", "mpt", ("mptsas", "mptspi"), ("mpt-status",), adapters=True),
 )
 _MODULES = {
-    "0x17d3": ("areca.arcmsr",),
+    "0x17d3": ("areca.arcmsr", "areca.areca_smart"),
     "0x13c1": ("threeware.threeware",),
     _LSI: ("megaraid.megaraid_sas", "mpt.mptsas"),
     **dict.fromkeys(_HP, ("smartarray.hpsa", "adaptec.aacraid")),

@@ -34,8 +34,8 @@ class MetricsSnapshot:
     chunks: tuple[Chunk, ...]
 
 
-_MAX_KEPT = 256
-"""Series whose names are kept as text for the next scrape; more are cut from the last one's text.
+_MAX_STORED = 256
+"""Series whose names are stored as text for the next scrape; more are cut from the last text.
 
 A hundred thousand of them are 15 MB.
 """
@@ -178,7 +178,7 @@ def _write(family: Family, samples: tuple[Sample, ...], previous: _Written | Non
         lines = [*reversed(unique.values())]
         text = "\n".join((help_line, type_line, *lines, "")).encode()
         return _Written(family, (), "", (), text)
-    kept = series if len(series) <= _MAX_KEPT else ()
+    kept = series if len(series) <= _MAX_STORED else ()
     return _Written(family, samples, f"{help_line}\n{type_line}\n", kept, text)
 
 

@@ -18,7 +18,7 @@ from iowarden.collectors import json_text
 from iowarden.collectors.block.block_devices import NVME_PATH
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError, ReadError
-from iowarden.collectors.raid.areca import areca_smart
+from iowarden.collectors.raid.areca.areca_access import is_supported
 from iowarden.collectors.smart import discovery, smartctl_runner
 from iowarden.collectors.smart.drive import Disks, ReadStatus
 from iowarden.collectors.smart.scsi_hosts import NVME_DEVICE
@@ -178,7 +178,7 @@ class SmartPoller:
             said = self._without(way, began) or smartctl_runner.run_smartctl(
                 root, way.target, words, deadline_seconds
             )
-            answer = areca_smart.run_cli64_smart(root, way.target, said)
+            answer = _completed(root, way.target, said)
             way.activity = activity(root, self._devices(way))
             with self._lock:
                 self._lanes.end(way)
@@ -269,7 +269,7 @@ class SmartPoller:
             answer, wake = replace(looked.unusable, text=("", b"")), False
         else:
             return
-        answer = areca_smart.run_cli64_smart(root, polled_target.target, answer)
+        answer = _completed(root, polled_target.target, answer)
         if (answer.text, answer.other_outputs) != (
             polled_target.text,
             polled_target.other_outputs,
@@ -326,6 +326,16 @@ class SmartPoller:
             self._options.interval_seconds,
         )
         return self._disks
+
+
+def _completed(root: Machine, target: AccessMethod, answer: SmartctlResult) -> SmartctlResult:
+    """Return an answer; of a drive behind an Areca controller that of its program, if need be."""
+    if not is_supported(target):
+        return answer
+    # Most machines have none; where there is one, `vendors.import_present` has imported it.
+    from iowarden.collectors.raid.areca import areca_smart  # noqa: PLC0415
+
+    return areca_smart.run_cli64_smart(root, target, answer)
 
 
 def activity(root: Machine, devices: Collection[str]) -> str:

@@ -12,7 +12,7 @@ from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.machine import PROBE, Machine
 from iowarden.collectors.model import AbsentError, ReadError, trace
-from iowarden.collectors.raid.areca import areca_smart
+from iowarden.collectors.raid.areca.areca_access import is_supported
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered
 from iowarden.collectors.smart.drive import ReadStatus
@@ -49,7 +49,7 @@ class DiscoveryResult:
         """Return whether a program is installed that may access a drive."""
         if self.unusable is None:
             return True
-        return self.unusable.status is ReadStatus.NO_SMARTCTL and areca_smart.is_supported(target)
+        return self.unusable.status is ReadStatus.NO_SMARTCTL and is_supported(target)
 
 
 class Discovery:

@@ -17,7 +17,7 @@ from iowarden.collectors.kmsg.kernel_log import KernelCursor  # noqa: TC001 - st
 from iowarden.collectors.md.md_events import md_events
 from iowarden.collectors.raid.controller import ComponentHealth, LastListing
 from iowarden.collectors.raid.log_alignment import LogCursor, align, align_numbered
-from iowarden.collectors.raid.megaraid.storcli_events import SOURCE as NUMBERED
+from iowarden.collectors.raid.megaraid.storcli_places import SOURCE as NUMBERED
 from iowarden.daemon import journal
 from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.locate.affected_files import sector_query

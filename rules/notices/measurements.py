@@ -51,14 +51,14 @@ _PLAIN = frozenset(
     """.split()
 )
 """Labels whose value needs no name before it."""
-_WORDS = {
+_IN_TEXT = {
     ("operation", "read"): "reads",
     ("operation", "write"): "writes",
     ("operation", "all"): "",
     ("window", "10s"): "over 10 s",
     ("window", "5m"): "over 5 min",
 }
-"""What a label says in words; nothing where the title says it."""
+"""Labels in words; nothing where the title includes it."""
 _ORDERS = {">": ">", ">=": ">", "<": "<", "<=": "<"}
 
 
@@ -249,7 +249,7 @@ def _about(
         if key in _NOT_SHOWN or key in without or value in names or not value:
             continue
         text = safe_name(value) if key in _PLAIN else f"{key} {safe_name(value)}"
-        text = _WORDS.get((key, value), text)
+        text = _IN_TEXT.get((key, value), text)
         shown.append(f"{number} {text}" if key == "attribute" and number else text)
     return tuple(filter(None, shown))
 

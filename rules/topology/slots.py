@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.raid.areca import cli64
+from iowarden.collectors.raid.areca.areca_access import pass_through_drive
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import Identity
@@ -292,14 +292,14 @@ def _shown(index: DeviceIndex, card: Controller, device: Device) -> str:
 def _areca_slots(index: DeviceIndex, device: Device) -> set[str]:
     """Return the channels that a disk at this SCSI address may be on.
 
-    Source: `areca.pass_through_drive`. An ARC-1210 whose disks were all JBOD showed that of channel
+    Source: `pass_through_drive`. An ARC-1210 whose disks were all JBOD showed that of channel
     2 at target 1, unit 0: where no unit but 0 is in use, the target may be the channel.
     """
     found = re.fullmatch(r"([0-9]+):0:([0-9]{1,3}):([0-9]{1,3})", device.address or "", re.ASCII)
     if found is None:
         return set()
     target, unit = int(found[2]), int(found[3])
-    slots = {f"channel {cli64.pass_through_drive(target, unit)}"}
+    slots = {f"channel {pass_through_drive(target, unit)}"}
     addresses = (each.address or "" for each in index.devices)
     if all(a.endswith(":0") for a in addresses if a.startswith(f"{found[1]}:")):
         slots.add(f"channel {target + 1}")

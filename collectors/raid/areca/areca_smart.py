@@ -19,6 +19,7 @@ from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.areca.arcmsr import run_cli64
+from iowarden.collectors.raid.areca.areca_access import DRIVER, KIND, is_supported
 from iowarden.collectors.smart import scsi_hosts
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.smartctl_runner import clash
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
     Texts = tuple[tuple[str, bytes], ...]
 
-_DRIVER = "arcmsr"
-_KIND = lazy_pattern(r"areca,([0-9]{1,3})(?:/[0-9]{1,3})?", re.ASCII)
 _HEADING = lazy_pattern(r"Drive\s?\[#\s?([0-9]{1,3})\]", re.ASCII)
 _TRY_CLI = frozenset(
     {
@@ -50,11 +49,6 @@ run.
 """
 _UNANSWERED = "unanswered"
 """Replaces an answer that never came in a recording, with the reason."""
-
-
-def is_supported(target: AccessMethod) -> bool:
-    """Whether Areca's program may be able to read a drive."""
-    return target.driver == _DRIVER and _KIND.fullmatch(target.kind) is not None
 
 
 def run_cli64_smart(root: Machine, target: AccessMethod, answer: SmartctlResult) -> SmartctlResult:
@@ -121,20 +115,20 @@ def _query(root: Machine, target: AccessMethod) -> tuple[Drive | None, str, Text
 def _check_alone(root: Machine) -> None:
     """Raise ReadError if there are several controllers."""
     try:
-        names = root.names(f"{scsi_hosts.PCI_DRIVERS}/{_DRIVER}")
+        names = root.names(f"{scsi_hosts.PCI_DRIVERS}/{DRIVER}")
     except AbsentError:
         names = []
     count = sum(re.fullmatch(scsi_hosts.ADAPTER, name, re.ASCII) is not None for name in names)
     if count > 1:
         raise ReadError(
-            f"'cli64 disk smart': expected one controller of the driver '{_DRIVER}', got {count};"
+            f"'cli64 disk smart': expected one controller of the driver '{DRIVER}', got {count};"
             " it is unknown which of them is 'ctrl=1', so none is queried"
         )
 
 
 def _number(root: Machine, texts: dict[str, bytes], target: AccessMethod) -> int:
     """Return the program's number of a drive. Errors: AbsentError, ReadError, ParseError."""
-    found = _KIND.fullmatch(target.kind)
+    found = KIND.fullmatch(target.kind)
     if found is not None and "/" not in target.kind:
         return int(found[1])
     for bay in cli64.parse_bays(_run(root, texts, "disk", "info")):

@@ -359,14 +359,6 @@ def parse_system(text: str) -> Controller:
     )
 
 
-def pass_through_drive(target: int, unit: int) -> int:
-    """Return the number of the pass-through disk at a SCSI target and logical unit.
-
-    Source: TrueNAS's formula; one source. It does not apply to volumes.
-    """
-    return unit + 1 + 8 * target
-
-
 def _body(command: str, text: str) -> list[str]:
     """Return the lines of a complete, successful output. Errors: ParseError."""
     plain = _plain(text)

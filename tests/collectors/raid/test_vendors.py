@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output
 from iowarden.collectors.raid.areca import cli64, event_info
+from iowarden.collectors.raid.areca.areca_access import pass_through_drive
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 
@@ -406,7 +407,7 @@ def test_any_text_is_read_or_refused(name: str) -> None:
 
 def test_a_disk_that_is_passed_through_has_a_number_by_its_address() -> None:
     """Target 0 and unit 0 is drive 1; each target has eight."""
-    assert [cli64.pass_through_drive(*at) for at in ((0, 0), (0, 7), (1, 0), (2, 3))] == [
+    assert [pass_through_drive(*at) for at in ((0, 0), (0, 7), (1, 0), (2, 3))] == [
         1,
         8,
         9,
