@@ -167,10 +167,14 @@ def _about(watched: Watched, serial: str) -> list[EmailMessage]:
 
 
 def _incident(watched: Watched, serial: str) -> list[EmailMessage]:
-    """Return the mails about a disk: there is one incident, opened once, the others answer it."""
+    """Return the mails about a disk: there is one incident, opened once, the others answer it.
+
+    Its first mail may be about an array, whose loss may be read before the kernel's lines.
+    """
     wait_for(lambda: _about(watched, serial), f"a mail about '{serial}'", SECONDS)
-    first, *others = mails = _about(watched, serial)
-    assert len({mail["X-Iowarden-Incident"] for mail in mails}) == 1
+    mails = _about(watched, serial)
+    (incident,) = {mail["X-Iowarden-Incident"] for mail in mails}
+    first, *others = (m for m in watched.mail.mails if m["X-Iowarden-Incident"] == incident)
     assert first["In-Reply-To"] is None
     assert all(first["Message-ID"] in mail["References"] for mail in others)
     return mails
