@@ -62,7 +62,7 @@ class Changes:
         """
         before = self._seen.pop(source, {})
         after = _tree(seen)
-        told = self._recorded
+        recorded = self._recorded
         if after == before:
             after = before  # otherwise each text would be in memory twice
         else:
@@ -72,34 +72,34 @@ class Changes:
             self._touched.update(
                 path
                 for path, content in after.items()
-                if content is None and (path not in told or before.get(path) is not None)
+                if content is None and (path not in recorded or before.get(path) is not None)
             )
         self._seen[source] = after
         self._touched.update(
             path
             for path, content in after.items()
-            if content is not None and (path not in told or told[path] != content)
+            if content is not None and (path not in recorded or recorded[path] != content)
         )
 
     def step(self, frame: Frame, uevents: str = "") -> RecordingStep:
         """Return the changes since the last step."""
         files: dict[str, bytes | None] = {}
         gone: list[str] = []
-        told = self._recorded
+        recorded = self._recorded
         for path in sorted(self._touched):
             known = [tree[path] for tree in self._seen.values() if path in tree]
             if not known:
-                if path in told:
+                if path in recorded:
                     gone.append(path)
-                    del told[path]
+                    del recorded[path]
                 continue
             content = next((c for c in reversed(known) if c is not None), None)
-            if path in told:
-                if told[path] == content:
+            if path in recorded:
+                if recorded[path] == content:
                     continue
-                if (told[path] is None) != (content is None):
+                if (recorded[path] is None) != (content is None):
                     gone.append(path)
-            files[path] = told[path] = content
+            files[path] = recorded[path] = content
         self._touched.clear()
         read, self._read = sorted(self._read), set()
         return RecordingStep(frame, files, gone, uevents, read)

@@ -178,8 +178,8 @@ def _write(family: Family, samples: tuple[Sample, ...], previous: _Written | Non
         lines = [*reversed(unique.values())]
         text = "\n".join((help_line, type_line, *lines, "")).encode()
         return _Written(family, (), "", (), text)
-    kept = series if len(series) <= _MAX_STORED else ()
-    return _Written(family, samples, f"{help_line}\n{type_line}\n", kept, text)
+    stored = series if len(series) <= _MAX_STORED else ()
+    return _Written(family, samples, f"{help_line}\n{type_line}\n", stored, text)
 
 
 def _starts(lines: str) -> tuple[str, ...]:

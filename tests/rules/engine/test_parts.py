@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from iowarden.collectors.block import bdi
 from iowarden.collectors.model import Family, Outcome, Reading
 from iowarden.collectors.procfs import meminfo, vmstat
 from iowarden.rules.engine import loaded_rules
@@ -116,6 +117,19 @@ def test_what_holds_is_written_anew_as_a_scrape_would() -> None:
         (series,) = hub.store.series("heat") or (None,)
         written.append(None if series is None else series.timestamp_seconds - START)
     assert sorted({each for each in written if each is not None}) == [15.0, 30.0]
+
+
+def test_data_that_are_read_again_and_equal_keep_the_samples_that_were_made_of_them() -> None:
+    """Settings are read each minute and mostly the same; another value is shown at once."""
+    status = SourceStatus(bdi.SOURCE)
+    shown = []
+    for second, limit in enumerate((80, 80, 5)):
+        value = {"8:0": bdi.Bdi("8:0", 131072, 0, limit, None, None)}
+        status.take(Reading("bdi", Outcome.OK, START + second, 0.0, value), START + second)
+        status.show(status.value, None)
+        shown.append(status.samples())
+    assert shown[0] is shown[1]
+    assert ("iowarden_bdi_max_ratio_percent", (("bdi", "8:0"),), 5.0) in shown[2]
 
 
 def test_a_rule_cannot_be_judged_while_a_source_behind_it_is_silent() -> None:
