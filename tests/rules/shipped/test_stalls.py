@@ -290,6 +290,18 @@ def hosts(driver: str | None = None, *, fabric: bool = False, usb: bool = False)
     return ScsiTopology({"host0": own}, {}, None)
 
 
+def test_a_lun_is_known_as_one_once_its_adapter_is() -> None:
+    """The adapter is read later than the disk; that only its counters differ changes no limit."""
+    lun = replace(SSD, host="host0")
+    derived, state, warnings = table.derive(topology(lun)), device.WatchState(), []
+    for second, scsi in enumerate((None, hosts("qla2xxx", fabric=True), hosts("ahci"))):
+        seen = Snapshot(diskstats={"sda": block("sda")}, block=derived.topology, scsi=scsi)
+        inputs = Inputs(BOOTED + second, 5000.0, seen, frozenset(), frozenset(), 0.0, {})
+        state, _ = device.GROUP.step(state, View(inputs, derived, {}, {}))
+        warnings.append(state.device.kinds.limits["sda"].warning_seconds)
+    assert warnings == [10.0, 20.0, 10.0]
+
+
 @pytest.mark.parametrize(
     ("own", "scsi"),
     [
