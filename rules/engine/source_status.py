@@ -6,7 +6,7 @@ Units: seconds of the program's clock (Unix time that never jumps).
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from iowarden.collectors.dataclass import dataclass
@@ -70,11 +70,13 @@ class SourceStatus(Generic[T]):
 
     def take(self, reading: Reading[T], now: float) -> None:
         """Take the result of a run."""
-        self.reading = reading
         if reading.value is not None:
-            if self.value != reading.value:  # else what was made of it is valid, and is kept
+            if self.value != reading.value:
                 self.value = reading.value
+            else:  # What was made of it is valid, and is kept; equal data are in memory once.
+                reading = replace(reading, value=self.value)
             self.good_seconds = self.since_seconds = now
+        self.reading = reading
         absent = reading.outcome is Outcome.ABSENT and self.good_seconds is None
         self.is_silent = reading.outcome is not Outcome.OK and not absent
 

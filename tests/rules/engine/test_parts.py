@@ -132,6 +132,17 @@ def test_data_that_are_read_again_and_equal_keep_the_samples_that_were_made_of_t
     assert ("iowarden_bdi_max_ratio_percent", (("bdi", "8:0"),), 5.0) in shown[2]
 
 
+def test_settings_that_are_read_again_and_equal_are_in_memory_once() -> None:
+    """A host with a thousand disks reads all their settings each minute: they rarely change."""
+    status = SourceStatus(bdi.SOURCE)
+    for second in range(3):
+        value = {"8:0": bdi.Bdi("8:0", 131072, 0, 80, None, None)}
+        status.take(Reading("bdi", Outcome.OK, START + second, 0.0, value), START + second)
+        assert status.reading is not None
+        assert status.reading.value is status.value
+        assert status.reading.monotonic_seconds == START + second
+
+
 def test_a_rule_cannot_be_judged_while_a_source_behind_it_is_silent() -> None:
     """Its last data are valid for three of its periods; a data source it does not need may fail."""
     source, other = SourceStatus(meminfo.SOURCE), SourceStatus(vmstat.SOURCE)
