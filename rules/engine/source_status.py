@@ -60,8 +60,8 @@ class SourceStatus(Generic[T]):
     """The value that is exported; None: nothing is."""
     whole_devices: frozenset[str] | None = None
     """Those that the exported samples are restricted to; None: not known."""
-    _samples: list[Sample] | None = None
-    """The exported samples; None: not made yet."""
+    _made: tuple[T | None, frozenset[str] | None, list[Sample]] | None = None
+    """The exported samples, after what they were made of; None: not made yet."""
     is_silent: bool = True
     """Whether it should deliver data and does not; one absent on this host need not."""
     outcome_samples: list[Sample] = field(default_factory=list)
@@ -84,18 +84,17 @@ class SourceStatus(Generic[T]):
         """Export a value, None for nothing; return whether its samples may be others now."""
         if self.shown is value and self.whole_devices == whole_devices:
             return False
-        self.shown, self.whole_devices, self._samples = value, whole_devices, None
+        self.shown, self.whole_devices, self._made = value, whole_devices, None
         return True
 
     def samples(self) -> list[Sample]:
         """Return the exported samples, made when they are first needed; in any thread."""
-        made = self._samples
-        if made is None:
-            value = self.shown
-            made = [] if value is None else self.source.samples(value, self.whole_devices)
-            if value is self.shown:
-                self._samples = made
-        return made
+        value, whole, made = self.shown, self.whole_devices, self._made
+        if made is None or made[0] is not value or made[1] is not whole:
+            found = [] if value is None else self.source.samples(value, whole)
+            # With what it was made of: meanwhile, the loop may have shown something else.
+            self._made = made = value, whole, found
+        return made[2]
 
     def outcome(self) -> Outcome | None:
         """Return the last run's outcome, or None before the first."""

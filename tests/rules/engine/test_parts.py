@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.machine import block
 
-from iowarden.collectors.block import bdi
+from iowarden.collectors.block import bdi, diskstats
 from iowarden.collectors.model import Family, Outcome, Reading
 from iowarden.collectors.procfs import meminfo, vmstat
 from iowarden.rules.engine import loaded_rules
@@ -19,6 +21,10 @@ from iowarden.rules.promql.errors import EvaluationError
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.collectors.model import Sample
     from iowarden.rules.engine.loaded_rules import LoadedRule
 
 START = 1_800_000_000.0
@@ -130,6 +136,23 @@ def test_data_that_are_read_again_and_equal_keep_the_samples_that_were_made_of_t
         shown.append(status.samples())
     assert shown[0] is shown[1]
     assert ("iowarden_bdi_max_ratio_percent", (("bdi", "8:0"),), 5.0) in shown[2]
+
+
+def test_a_disk_that_becomes_known_during_a_scrape_is_in_the_next_one() -> None:
+    """No disk works, so the counters stay the same: only the list of disks has changed."""
+    counters = {name: block(name) for name in ("sda", "sdb")}
+
+    def emit(value: Mapping[str, BlockIo]) -> list[Sample]:
+        status.show(counters, frozenset(counters))  # The loop reads '/sys/block' at this moment.
+        return diskstats.emit(value)
+
+    status = SourceStatus(replace(diskstats.SOURCE, emit=emit))
+    status.show(counters, frozenset({"sda"}))
+    shown = [
+        {labels[0][1] for name, labels, _ in status.samples() if name.endswith("in_flight")}
+        for _ in range(2)
+    ]
+    assert shown == [{"sda"}, {"sda", "sdb"}]
 
 
 def test_settings_that_are_read_again_and_equal_are_in_memory_once() -> None:
