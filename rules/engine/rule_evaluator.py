@@ -102,8 +102,8 @@ class RuleEvaluator:
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
         """Alerts of disks whose device name has changed or is missing."""
         self._failures: dict[str, int] = {}
-        self.problems: dict[str, str] = {}
-        """Error of the last evaluation of each failing rule, by rule name."""
+        self._problems: dict[LoadedRule, str] = {}
+        """Error of the last evaluation of each failing rule."""
         self._budget = Budget()
         """Of the shipped rules that are due now and their templates: the loop waits for all of
         them. Each rule of the user has one of its own."""
@@ -139,7 +139,7 @@ class RuleEvaluator:
         for key in before:  # the other rules apply from now on
             self._hub.store.write(key, now, ())
         self._reads_alerts = any(map(self._hub.wants, _ALERTS))
-        self.problems = {}
+        self._problems = {}
         self._about_rules = None
         return self.restore(kept)
 
@@ -172,6 +172,11 @@ class RuleEvaluator:
             if isinstance(each.rule, Rule)
             for severity in (each.severity,)
         ]
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Return the error of each failing rule, by its name, which other rules may share."""
+        return {rule.name: problem for rule, problem in self._problems.items()}
 
     def groups(self) -> list[loaded_rules.LoadedGroup]:
         """Return the loaded groups, in the order of evaluation."""
@@ -315,7 +320,7 @@ class RuleEvaluator:
 
     def _failed(self, rule: LoadedRule, problem: str) -> None:
         self._failures[rule.name] = self._failures.get(rule.name, 0) + 1
-        self.problems[rule.name] = problem
+        self._problems[rule] = problem
 
     def _states(self, rule: LoadedRule) -> dict[Labels, life.AlertState]:
         """Return the alert states of a rule, if any rule reads ALERTS."""
@@ -359,7 +364,7 @@ class RuleEvaluator:
             if isinstance(rule, RecordingRule):
                 results.within(loaded.limit, len(samples), "series")
                 self._hub.store.write(loaded.key, now, results.recorded(rule, samples))
-                self.problems.pop(rule.record, None)
+                self._problems.pop(loaded, None)
                 loaded.found(samples, version, empty_by)
                 return []
             found = self._found(loaded, rule, samples, now)
@@ -370,7 +375,7 @@ class RuleEvaluator:
                 loaded.left_until = now + EXPENSIVE_SECONDS
             self._failed(loaded, str(error))
             return []
-        self.problems.pop(rule.alert, None)
+        self._problems.pop(loaded, None)
         loaded.found(samples, version, empty_by)
         changes = self._part_with_others(loaded, now)
         gone, more = self._split_gone(loaded, found.keys(), now)
@@ -549,6 +554,7 @@ class RuleEvaluator:
     def _samples(self) -> list[Sample]:
         """Return the samples of RULE_FAMILIES."""
         failures = [(name, float(self._failures.get(name, 0))) for name in self._names]
+        problems = self.problems
         return [
             ("iowarden_rules", (), float(len(self._rules))),
             ("iowarden_rule_evaluation_delay_seconds", (), self._delay_seconds),
@@ -560,7 +566,7 @@ class RuleEvaluator:
                 (
                     "iowarden_rule_evaluation_failing",
                     (("rule", name),),
-                    float(name in self.problems),
+                    float(name in problems),
                 )
                 for name, _ in failures
             ),

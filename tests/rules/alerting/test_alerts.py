@@ -207,6 +207,19 @@ def test_two_results_with_the_same_labels_are_an_error_that_is_reported() -> Non
     assert "expected results with different labels" in text
 
 
+@pytest.mark.parametrize("failing", ["severity: warning", "severity: critical"])
+def test_a_rule_in_error_is_reported_while_another_one_of_its_name_is_well(failing: str) -> None:
+    """Many disks have a warning and a critical alert of one name: either can fail alone."""
+    _, rule = RULES.split("rules:\n")
+    rules = RULES + rule.replace("severity: warning", "severity: critical")
+    host = FakeMachine(rules.replace(failing, f"{failing}, device: one"))
+    for temperature in (60.0, 60.0, 61.0):
+        host.seconds(1, {"a": temperature, "b": temperature})
+        assert [*host.engine.rules.problems] == ["Hot"]
+    host.seconds(1, {"a": 61.0})
+    assert host.engine.rules.problems == {}
+
+
 def test_one_second_of_a_rule_in_error_is_counted_for_metrics() -> None:
     """`iowarden_rule_evaluation_failures_total` exists at 0 and rises."""
     host = FakeMachine(RULES.replace("severity: warning", "severity: warning, device: one"))
