@@ -26,7 +26,7 @@ from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import DueNotice, Incidents, NotificationPolicy
 from iowarden.rules.notices import report
 from iowarden.rules.notices.measurements import stored
-from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
+from iowarden.rules.rulefile.rulefile import SHIPPED, RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -50,7 +50,7 @@ def shipped_rules() -> tuple[RuleGroup, ...]:
         dataclasses.replace(group, interval_seconds=SHIPPED_INTERVALS_SECONDS.get(group.name))
         for entry in sorted(directory.iterdir(), key=lambda e: e.name)
         if entry.name.endswith(".yaml")
-        for group in parse_rule_file(entry.read_text(), entry.name)
+        for group in parse_rule_file(entry.read_text(), SHIPPED + entry.name)
     )
 
 

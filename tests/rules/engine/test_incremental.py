@@ -224,6 +224,11 @@ def test_what_depends_on_time_is_not_steady(text: str, steady: bool) -> None:
     assert compile_expression(text).is_steady is steady
 
 
+def test_the_recorded_machines_run_the_rules_as_the_service_does() -> None:
+    """A user's rule is skipped less often than a shipped one, and takes turns with the others."""
+    assert all(group.is_shipped for group in shipped_rules())
+
+
 class Pair(Host):
     """A host with a second engine that evaluates every rule each time."""
 
