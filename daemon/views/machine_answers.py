@@ -112,7 +112,7 @@ def _groups(engine: Engine) -> Iterator[pages.RuleGroupLine]:
             states[AlertState.FIRING],
             states[AlertState.PENDING],
             states[AlertState.UNKNOWN],
-            sum(rule.name in engine.rules.problems for rule in group.rules),
+            sum(map(engine.rules.is_failing, group.rules)),
         )
 
 

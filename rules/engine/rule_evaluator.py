@@ -178,6 +178,10 @@ class RuleEvaluator:
         """Return the error of each failing rule, by its name, which other rules may share."""
         return {rule.name: problem for rule, problem in self._problems.items()}
 
+    def is_failing(self, rule: LoadedRule) -> bool:
+        """Return whether the last evaluation of this rule failed."""
+        return rule in self._problems
+
     def groups(self) -> list[loaded_rules.LoadedGroup]:
         """Return the loaded groups, in the order of evaluation."""
         return list(self._groups)

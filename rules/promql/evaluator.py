@@ -518,6 +518,7 @@ def _filtered(
 ) -> VectorFunction:
     """Return the elements for which the comparison with a scalar on either side is true."""
 
+    # The scalar first, as in all operations: `empty_by` names what was empty last.
     def above(run: EvaluationRun, at: float) -> Vector:
         limit = scalar(run, at)
         return [item for item in vector(run, at) if test(limit, item[2])]

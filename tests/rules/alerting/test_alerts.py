@@ -216,6 +216,8 @@ def test_a_rule_in_error_is_reported_while_another_one_of_its_name_is_well(faili
     for temperature in (60.0, 60.0, 61.0):
         host.seconds(1, {"a": temperature, "b": temperature})
         assert [*host.engine.rules.problems] == ["Hot"]
+        (group,) = host.engine.rules.groups()
+        assert sum(map(host.engine.rules.is_failing, group.rules)) == 1
     host.seconds(1, {"a": 61.0})
     assert host.engine.rules.problems == {}
 
