@@ -443,7 +443,9 @@ class Program(_Written):
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; what it says is appended to the log."""
+        """Start it; what it says is appended to the log. A recording has a first frame by then."""
+        if not self.feed.given:
+            self.feed.give(1)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [

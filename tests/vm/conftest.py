@@ -36,9 +36,16 @@ def pytest_runtest_makereport(
         shown.add(id(call.excinfo.value))
         report.user_properties.append(("the guest", seen()))
     ended = next((watched.vm.ended for watched in RUNNING if watched.vm.ended), None)
-    if ended is not None or isinstance(call.excinfo.value, EndedError):
+    if ended is not None or _is_ended(call.excinfo.value):
         report.user_properties.append(("ended", ended or str(call.excinfo.value)))
     return report
+
+
+def _is_ended(error: BaseException) -> bool:
+    """Whether nothing else went wrong: what several fixtures raise at their end is one group."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_ended, error.exceptions))
+    return isinstance(error, EndedError)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -43,8 +43,13 @@ def test_files_under_which_qemu_ended_are_listed_unless_anything_else_failed(
 ) -> None:
     """The defects of an emulator must not decide whether a change passes; any others must."""
     (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
         "from vm.harness import EndedError\n"
-        "def test_ended():\n    raise EndedError('QEMU ended with -11: ')\n"
+        "def end():\n    raise EndedError('QEMU ended with -11: ')\n"
+        "@pytest.fixture(scope='module')\ndef service():\n    yield\n    end()\n"
+        "@pytest.fixture(scope='module')\ndef disk(service):\n    yield\n    end()\n"
+        "def test_ended():\n    end()\n"
+        "def test_fixtures(disk):\n    end()\n"
         f"def test_other():\n    assert not {other!r}\n"
     )
     run = subprocess.run(
