@@ -79,6 +79,18 @@ class Alertmanager:
             assert self._process.poll() is None, "Alertmanager ended"
             time.sleep(0.05)
 
+    def await_replies(self, count: int) -> None:
+        """Wait until it has read so many replies of its webhook.
+
+        What it had sent and was not replied to when it ends is not in its notification log; an
+        alert that is not there gets no notification of its end.
+        """
+        line = f'alertmanager_notification_latency_seconds_count{{integration="webhook"}} {count}'
+        end = time.monotonic() + DEADLINE_SECONDS
+        while line not in self.get("/metrics").decode().splitlines():
+            assert time.monotonic() < end, "Alertmanager does not notify"
+            time.sleep(0.05)
+
     def stop(self) -> None:
         """End it; SIGTERM makes it store its notification log."""
         if self._process is not None:

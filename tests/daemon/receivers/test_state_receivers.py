@@ -374,6 +374,7 @@ def test_a_real_one_that_restarts_knows_everything_a_minute_later(
         host.step(alert("DiskFailing"), alert("DiskGone"))
         both = notified(answers)[1] | notified(answers)[1]
         assert both == {"DiskFailing", "DiskGone"}
+        real.await_replies(2)
         real.stop()
         host.step(alert("DiskGone"), resolved("DiskFailing", host.now), seconds=5.0)
         assert "Connection refused" in host.journal.texts[-1]
