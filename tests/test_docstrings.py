@@ -44,8 +44,6 @@ NAMES: dict[str, str] = {
     "test": "a command",
 }
 """Names in backticks that no code has, and whose they are."""
-OLD_NAMES = ("rules/rename_table.py", "daemon/service/stored_documents.py")
-"""Modules whose strings are names of before."""
 
 _TICKED = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\))?`")
 _MODULE = re.compile(r"\b(?:collectors|rules|daemon)(?:(?:/\w+)+\.py|(?:\.[a-z]\w+)+)\b")
@@ -85,8 +83,7 @@ class Package:
         self.modules |= {name, str(Path(name).parent)}
         self.public.update(name.split("/"))
         self.public |= declared(tree)
-        if path not in OLD_NAMES:
-            self.public.update(name for names in _STRING.findall(text) for name in names)
+        self.public.update(name for names in _STRING.findall(text) for name in names)
         for node in tree.body:
             for each in node.body if isinstance(node, ast.If) else (node,):
                 if isinstance(each, ast.ClassDef):

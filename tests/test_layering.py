@@ -288,7 +288,6 @@ collectors.tool_output: event kmsg md model raid.adaptec raid.areca raid.control
 rules.calendar: -
 rules.promql: -
 rules.quantity: -
-rules.rename_table: -
 rules.scrape_labels: -
 rules.severity: -
 rules.signals.in_flight: -
@@ -300,7 +299,6 @@ rules.signals.leaves: signals.in_flight
 rules.signals.signal: snapshot
 rules.yaml_nodes: promql
 rules.conditions: yaml_nodes
-rules.renames: matcher promql rename_table
 rules.signals.activity: signals.signal
 rules.signals.baseline: signals.signal
 rules.signals.increase: signals.signal
@@ -308,7 +306,7 @@ rules.signals.memory: signals.signal
 rules.signals.sustained: signals.signal
 rules.faults: conditions
 rules.tuning: conditions
-rules.rulefile: promql rename_table renames scrape_labels yaml_nodes
+rules.rulefile: promql scrape_labels yaml_nodes
 rules.signals.filesystem: signals.baseline signals.signal
 rules.signals.queue: signals.activity signals.signal signals.sustained
 rules.alerting: promql rulefile severity yaml_nodes

@@ -365,16 +365,6 @@ def test_the_package_has_the_version_of_the_program() -> None:
     assert first.split()[:2] == ["iowarden", f"({setup['metadata']['version']})"]
 
 
-def test_the_news_of_the_package_are_those_of_its_versions() -> None:
-    """apt-listchanges shows them at the upgrade to the version that they are of."""
-    entry = re.compile(r"^iowarden \(([^)]+)\) unstable; urgency=\w+$", re.MULTILINE)
-    news, log = ((DEBIAN / name).read_text() for name in ("NEWS", "changelog"))
-    assert {*entry.findall(news)} <= {*entry.findall(log)} != set()
-    assert not re.search(r"^ *\*", news, re.MULTILINE)
-    dates = re.compile(r"^ -- The iowarden authors <\S+>  (.+)$", re.MULTILINE)
-    assert len(dates.findall(news)) == len(entry.findall(news))
-
-
 def test_the_package_is_not_installed_over_make_install(tmp_path: Path) -> None:
     """The old modules and the old service would go on; dpkg shows what to do instead."""
     script = (DEBIAN / "iowarden.preinst").read_text()

@@ -167,8 +167,6 @@ CODES = {
 """Codes of conditions, as they once were; also in docstrings and comments."""
 
 SKIPPED = {
-    "packaging/doc/renamed.md": "lists the names before",
-    "rules/rename_table.py": "lists the names before",
     "daemon/service/stored_documents.py": "names of stored fields, which stay with their version",
     "packaging/doc/stored-schema.md": "names of stored fields; its sentences are in the code",
 }

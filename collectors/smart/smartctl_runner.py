@@ -113,19 +113,8 @@ def run_smartctl(
     return replace(answer, text=(name, _recorded(answer.status, answer.reason)))
 
 
-_BEFORE = {
-    "read": "monitored",
-    "stuck": "hung",
-    "untrusted": "implausible",
-    "failed": "unreadable",
-    "not_yet": "not_polled_yet",
-}
-"""Values of `ReadStatus` in older recordings, which have them below "cover"."""
-
-
-def _status_key(value: dict[str, object]) -> str | None:
-    """Return the key of the status that a recording has in place of smartctl's output."""
-    return next((key for key in ("read_status", "cover") if key in value), None)
+_STATUS = "read_status"
+"""Key of the status that a recording has in place of smartctl's output."""
 
 
 def classify_output(name: str, content: bytes, target: AccessMethod) -> SmartctlResult:
@@ -133,10 +122,9 @@ def classify_output(name: str, content: bytes, target: AccessMethod) -> Smartctl
     text = (name, content)
     try:
         value = json.loads(content)
-        if (key := _status_key(value)) is not None:
-            word = field(str, value, key)
-            cover, reason = ReadStatus(_BEFORE.get(word, word)), field(str, value, "reason")
-            return SmartctlResult(cover, reason, ran=cover in _RAN, text=text)
+        if _STATUS in value:
+            recorded, reason = ReadStatus(field(str, value, _STATUS)), field(str, value, "reason")
+            return SmartctlResult(recorded, reason, ran=recorded in _RAN, text=text)
         status, signal = optional(int, value, "status"), optional(int, value, "signal")
         output, errors = field(str, value, "stdout"), field(str, value, "stderr")
     except (KeyError, TypeError, ValueError) as error:
@@ -170,7 +158,7 @@ def usable(root: Machine) -> SmartctlResult | None:
     try:
         content = root.query_probe("run", *_VERSION, deadline_seconds=VERSION_SECONDS)
         value = json.loads(content)
-        if _status_key(value) is not None:
+        if _STATUS in value:
             return classify_output(name, content.encode(), AccessMethod(""))
         said = field(str, value, "stdout")
     except ProgramNotFoundError as error:
@@ -202,7 +190,7 @@ def _without(status: ReadStatus, reason: str) -> SmartctlResult:
 
 def _recorded(status: ReadStatus, reason: str) -> bytes:
     """Return what a recording has in place of an answer that never came."""
-    return json.dumps({"read_status": status, "reason": reason}).encode()
+    return json.dumps({_STATUS: status, "reason": reason}).encode()
 
 
 def clash(root: Machine, driver: str) -> str:

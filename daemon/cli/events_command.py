@@ -115,11 +115,9 @@ def _events(arguments: argparse.Namespace) -> int:
     wanted = EventFilter(dataclasses.replace(asked, disk=disk), found.devices if disk else None)
     if found.note:
         print_error(found.note)
-    # A service of an older version applies no filter but the number of events.
-    told = [event for event in found.events if wanted.matches(event)]
-    for event in told:
+    for event in found.events:
         _print_event(event, arguments)
-    if not told and not arguments.follow:
+    if not found.events and not arguments.follow:
         sys.stderr.write("no matching events\n")
     sys.stdout.flush()
     for line in lines:

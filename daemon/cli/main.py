@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import itertools
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -18,8 +17,6 @@ from iowarden.daemon.terminal import examples, exit_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from iowarden.rules.renames import Renames
 
 MODULES = {
     "run_command": ("run",),
@@ -44,19 +41,11 @@ _VERSION = ("version", "--version")
 """Need no module."""
 
 
-def main(arguments: Sequence[str] | None = None, names: Renames | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
     wanted = words[0] if words else ""
-    if wanted and not _is_known(wanted) and (said := _replaced(wanted, names)):
-        sys.stderr.write(f"iowarden: {said}\n")
-        return exit_status.USAGE
-    try:
-        parsed = _parser(wanted).parse_args(words)
-    except SystemExit as stop:
-        if stop.code == exit_status.USAGE:
-            sys.stderr.writelines(f"iowarden: {each}\n" for each in _choices(words, names))
-        raise
+    parsed = _parser(wanted).parse_args(words)
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
         return command(parsed)
@@ -97,31 +86,6 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
 
 def _is_known(wanted: str) -> bool:
     return any(wanted in names for names in MODULES.values()) or wanted in _VERSION
-
-
-def _replaced(wanted: str, names: Renames | None) -> str:
-    """Return a note about a renamed command with its new name, '' for any other."""
-    # Imported only here: the names of today do not need it.
-    from iowarden.rules.rename_table import NameKind  # noqa: PLC0415
-    from iowarden.rules.renames import NAMES, note  # noqa: PLC0415
-
-    now = (names or NAMES).current(NameKind.COMMAND, wanted)
-    return "" if now == wanted else note(NameKind.COMMAND, wanted, now)
-
-
-def _choices(words: Sequence[str], names: Renames | None) -> list[str]:
-    """Return the messages about values of options that were renamed, of words that are refused."""
-    from iowarden.rules.rename_table import NameKind  # noqa: PLC0415
-    from iowarden.rules.renames import NAMES, note  # noqa: PLC0415
-
-    known, found = names or NAMES, []
-    for word, following in itertools.pairwise((*words, "")):
-        option, equals, value = word.partition("=")
-        value = value if equals else following
-        if option.startswith("-"):
-            now = known.current(NameKind.CHOICE, value, f"{words[0]} {option}")
-            found += [] if now == value else [note(NameKind.CHOICE, value, now)]
-    return found
 
 
 def _version(_: argparse.Namespace) -> int:

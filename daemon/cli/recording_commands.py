@@ -237,8 +237,6 @@ def _replay(arguments: argparse.Namespace) -> int:
         expected = None if arguments.expect is None else _expectation(arguments.expect)
     except ExpectationError as error:
         return _failed(str(error), exit_status.CONFIG)
-    for note in () if expected is None else expected.notes:
-        sys.stderr.write(note + "\n")
     recording = Recording(arguments.recording)
     if arguments.mails is not None and (problem := _begin_mails(arguments.mails)):
         return _failed(problem, exit_status.FAILED)

@@ -34,7 +34,6 @@ from iowarden.daemon.terminal.columns import matchers_text, quoted
 from iowarden.daemon.terminal.console import print_error, print_json, print_line, table_of, watch
 from iowarden.daemon.terminal.times import at_text, since_text, span
 from iowarden.rules.quantity import quantity, spelled, spelled_advice
-from iowarden.rules.rulefile.renamed_names import renamed_in
 
 if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
@@ -222,8 +221,6 @@ def _query(arguments: argparse.Namespace) -> int:
     result = decoded(Result, answer)
     for sample in result.samples:
         print_line(f"{_metric(sample.labels)} {sample.value}".strip())
-    for text in renamed_in(arguments.expression):
-        sys.stderr.write(f"note: {text}\n")
     if result.note:
         print_error(f"note: {result.note}")
     if not result.samples:

@@ -38,8 +38,6 @@ from iowarden.daemon.config.schema import (
     MailConfig,
 )
 from iowarden.rules import calendar, selftest_schedule
-from iowarden.rules.rename_table import NameKind
-from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.rulefile.overrides import Override
 from iowarden.rules.scan.schedule import START as SCAN_START
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
@@ -58,12 +56,8 @@ _MAX_TESTS_A_DAY = 24
 _SPREAD_SECONDS = 2 * 3600.0
 
 
-def parse_config(
-    text: str, file: str, machine: str = "localhost", names: Renames = NAMES
-) -> Config:
+def parse_config(text: str, file: str, machine: str = "localhost") -> Config:
     """Parse the text of a configuration file; `machine` is the default of 'host'.
-
-    `names` has the keys that were renamed: an old one is an error that names the new one.
 
     Limits: one document without aliases, `MAX_DEPTH` levels deep.
     Errors: ConfigError with every problem found.
@@ -76,7 +70,7 @@ def parse_config(
     except NotYamlError as error:
         raise ConfigError((f"'{file}':{error.line}: {error}",)) from error
     if root is not None:
-        _read_section(root, "", _Reading(file, problems, given, lines, names))
+        _read_section(root, "", _Reading(file, problems, given, lines))
     values = {key.path: given.get(key.path, _default(key)) for key in KEYS}
     for path, problem in _conflicts(values, given):
         problems.append((lines[path], f"'{file}':{lines[path]}: {path}: {problem}"))
@@ -93,7 +87,6 @@ class _Reading:
     problems: list[tuple[int, str]]
     given: dict[str, Any]
     lines: dict[str, int]
-    names: Renames
 
     def report(self, node: yaml.Node, problem: str) -> None:
         line = node.start_mark.line + 1
@@ -129,18 +122,9 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
         elif path in keys:
             reading.lines[path] = seen[path]
             _read_value(value_node, keys[path], reading)
-        elif (new := reading.names.current(NameKind.KEY, path)) != path:
-            reading.report(name_node, note(NameKind.KEY, path, new))
-        elif new := reading.names.section(path):
-            if isinstance(value_node, yaml.MappingNode):
-                _read_section(value_node, path + ".", reading)
-            else:
-                reading.report(name_node, f"the section '{path}' is called '{new}' now; write that")
         else:
-            section, _, leaf = path.rpartition(".")
-            known = f"{reading.names.section(section) or section}.{leaf}".removeprefix(".")
             # the value is not shown: it may be a password
-            reading.report(name_node, f"{_plain(path)}: unknown key; {_suggestion(known)}")
+            reading.report(name_node, f"{_plain(path)}: unknown key; {_suggestion(path)}")
 
 
 def _read_overrides(node: yaml.Node, reading: _Reading) -> Iterator[Override]:
@@ -169,7 +153,6 @@ def _read_overrides(node: yaml.Node, reading: _Reading) -> Iterator[Override]:
         yield Override(
             rule=rule,
             place=f"'{reading.file}':{name_node.start_mark.line + 1}",
-            column=name_node.start_mark.column + 1,
             enabled=values.get("enabled", True),
             severity=values.get("severity"),
             for_seconds=values.get("for"),

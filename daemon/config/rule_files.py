@@ -20,9 +20,7 @@ from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.promql.history import max_samples
 from iowarden.rules.promql.store import MAX_SAMPLES
 from iowarden.rules.quantity import duration, size
-from iowarden.rules.renames import NAMES, Renames
-from iowarden.rules.rulefile.overrides import apply, replaced, severity
-from iowarden.rules.rulefile.renamed_names import renamed
+from iowarden.rules.rulefile.overrides import apply, severity
 from iowarden.rules.rulefile.rulefile import (
     MAX_RULES,
     SHIPPED,
@@ -86,7 +84,7 @@ class LoadedRules(NamedTuple):
     refused: tuple[RefusedRules, ...] = ()
 
 
-def load_rules(settings: Config, names: Renames = NAMES) -> list[RuleGroup]:
+def load_rules(settings: Config) -> list[RuleGroup]:
     """Return the shipped and the user's rule groups.
 
     Errors: RuleFileError with all problems, each with file, line and column. A missing directory is
@@ -95,7 +93,7 @@ def load_rules(settings: Config, names: Renames = NAMES) -> list[RuleGroup]:
     groups = _shipped(settings)
     problems: list[str] = []
     try:
-        groups = apply(groups, settings.overrides, names)
+        groups = apply(groups, settings.overrides)
     except RuleFileError as error:
         problems += error.errors
     own = _own(settings.rules_directory, groups)
@@ -112,7 +110,7 @@ def load_for_service(settings: Config, before: Iterable[RuleGroup] = ()) -> Load
     has rules of that file, these stay: an alert of theirs does not end by a typing error.
     Errors: RuleFileError for overrides, which are part of the configuration.
     """
-    shipped = apply(_shipped(settings), settings.overrides, NAMES)
+    shipped = apply(_shipped(settings), settings.overrides)
     own = _own(settings.rules_directory, shipped)
     kept = [
         group
@@ -195,23 +193,15 @@ def _alerting(groups: Iterable[RuleGroup]) -> list[Rule]:
     return [rule for group in groups for rule in group.rules if isinstance(rule, Rule)]
 
 
-def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES) -> list[str]:
-    """Return notes on the user's rules and overrides that load but are probably wrong.
+def notes(groups: Iterable[RuleGroup], settings: Config) -> list[str]:
+    """Return notes on selectors of the user's rules that can never match a series.
 
-    These are selectors that can never match a series, and renamed names, with the new ones.
     Limits: at most `MAX_NOTES` notes, then one line with the number of the others.
     """
     own = [group for group in groups if not group.is_shipped]
-    old = renamed(own, names)
-    told = {(id(each.rule), each.position) for each in old}
-    found = old + [
-        each
-        for each in (unmatched(own, catalog(settings)) if own else ())
-        if (id(each.rule), each.position) not in told
-    ]
+    found = unmatched(own, catalog(settings)) if own else []
     texts: dict[str, str] = {}
-    lines = [f"{place}: note: overrides: {text}" for place, text in
-             replaced(settings.overrides, names)]  # fmt: skip
+    lines = []
     for each in found[:MAX_NOTES]:
         rule, place = each.rule, (each.rule.line, 1)
         with contextlib.suppress(RuleFileError):  # the file was readable when it was loaded

@@ -12,7 +12,6 @@ from iowarden.daemon.reference import (
     configuration,
     json_output,
     metrics,
-    renamed,
     stored_schema,
 )
 
@@ -26,7 +25,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "configuration.md": configuration.text,
     "json.md": json_output.text,
     "metrics.md": metrics.text,
-    "renamed.md": renamed.text,
     "stored-schema.md": stored_schema.text,
 }
 

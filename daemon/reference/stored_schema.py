@@ -41,15 +41,15 @@ _MEANING = {
     "sequences": "number of the last mail of each incident's thread",
     "signals": "what signals have observed over days, for example usual bandwidths and baselines",
     "devices": "disks that were removed, replaced or returned",
-    "stood": "what was stacked on each disk: partitions, arrays, volumes, mounts",
+    "dependents": "what was stacked on each disk: partitions, arrays, volumes, mounts",
     "digest": "entries that wait for the weekly digest, and whether the initial report was sent",
     "silences": "silences and acknowledgements",
     "self_tests": "scheduled and running self-tests, by disk",
     "scans": "surface scans, by disk: how far each is, what cannot be read, throughput by zone",
     "stuck": "programs of the probe that were killed and still hang in the kernel",
-    "happened": "groups of events that are open incidents or may become ones; controllers' clocks",
+    "correlation": "groups of events that are or may become incidents; controllers' clocks",
     "cursors": "up to which entry the kernel's log and each controller's log were read",
-    "hits": "which file a bad sector belongs to, as far as it was determined",
+    "lookups": "which file a bad sector belongs to, as far as it was determined",
     "recurring": "alerts that recur at the same hour",
     "mail_routes": "which mail servers refused whom, and mails that may have been accepted",
     "wall_ahead_seconds": "by how much the wall clock was ahead of the program's clock",
@@ -85,7 +85,7 @@ def _records() -> Iterator[str]:
         yield f"### `{_name(cls)}`"
         yield table(
             ("field", "type"),
-            ((literal(each.stored), _type(hints[each.attribute], each.kind)) for each in fields),
+            ((literal(each.name), _type(hints[each.name], each.kind)) for each in fields),
         )
 
 

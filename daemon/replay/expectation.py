@@ -26,8 +26,6 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import IncidentChangeKind
-from iowarden.rules.rename_table import NameKind
-from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
@@ -93,11 +91,9 @@ class Expectation:
 
     min_severity: Severity
     sections: Mapping[str, tuple[Expected, ...]]
-    notes: tuple[str, ...] = ()
-    """Notes on renamed names in the file, with line and column; the new names are expected."""
 
 
-def parse(text: str, file: str, names: Renames = NAMES) -> Expectation:
+def parse(text: str, file: str) -> Expectation:
     """Return an expectation. Errors: ExpectationError."""
     try:
         root = root_node(text)
@@ -105,7 +101,7 @@ def parse(text: str, file: str, names: Renames = NAMES) -> Expectation:
         raise ExpectationError(f"'{file}':{error.line}:{error.column}: {error}") from error
     if root is None:
         raise ExpectationError(f"'{file}': expected {' or '.join(SECTIONS)}, got nothing")
-    reader = _ExpectationReader(file, names)
+    reader = _ExpectationReader(file)
     least = Severity.INFO
     sections: dict[str, tuple[Expected, ...]] = {}
     for key, node in reader.pairs(root, ("least", *SECTIONS)):
@@ -115,16 +111,14 @@ def parse(text: str, file: str, names: Renames = NAMES) -> Expectation:
             sections[key] = tuple(reader.expected(key, entry) for entry in node.value)
         else:
             raise reader.wrong(node, "a list")
-    return Expectation(least, sections, tuple(reader.notes))
+    return Expectation(least, sections)
 
 
 class _ExpectationReader:
     """Reads the YAML nodes. Errors: ExpectationError."""
 
-    def __init__(self, file: str, names: Renames) -> None:
-        self.notes: list[str] = []
+    def __init__(self, file: str) -> None:
         self._file = file
-        self._names = names
 
     def wrong(self, node: yaml.Node, expected: str) -> ExpectationError:
         mark = node.start_mark
@@ -172,12 +166,6 @@ class _ExpectationReader:
                 begin, end = self._moments(value)
             elif key == "severity":
                 fields[key] = self.severity(value).name.lower()
-            elif key == "state" and section == "incidents":
-                fields[key] = self._today(
-                    value, NameKind.CHANGE, self._names.current(NameKind.CHANGE, word)
-                )
-            elif key == "alert":
-                fields[key] = self._today(value, NameKind.ALERT, self._names.alert(word))
             else:
                 fields[key] = word
             if key == "state" and fields[key] not in _STATES[section]:
@@ -185,14 +173,6 @@ class _ExpectationReader:
         if not shown:  # it would match anything
             raise self.wrong(node, f"at least one of {', '.join(SECTIONS[section])}")
         return Expected(begin, end, fields, tuple(patterns), ", ".join(shown))
-
-    def _today(self, node: yaml.Node, kind: NameKind, new: str) -> str:
-        """Return the current name, with a note where the file has an old one."""
-        old, mark = self.word(node), node.start_mark
-        if new != old:
-            place = f"'{self._file}':{mark.line + 1}:{mark.column + 1}"
-            self.notes.append(f"{place}: note: {note(kind, old, new)}")
-        return new
 
     def _pattern(self, node: yaml.Node) -> re.Pattern[str]:
         try:

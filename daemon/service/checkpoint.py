@@ -198,7 +198,7 @@ class Checkpoint:
                 ),
                 without={
                     *(() if signals else ("signals",)),
-                    *(() if stands else ("stood",)),
+                    *(() if stands else ("dependents",)),
                     *(("scans",) if scans is before else ()),
                 },
                 schema=self.schema,

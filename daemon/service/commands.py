@@ -24,8 +24,6 @@ from iowarden.rules.matcher import parse_matcher, written
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.run import Budget
 from iowarden.rules.quantity import duration
-from iowarden.rules.rename_table import NameKind
-from iowarden.rules.renames import NAMES, Renames, note
 from iowarden.rules.smart import history_fields
 from iowarden.rules.topology import inventory
 
@@ -65,7 +63,6 @@ class CommandHandler:
         store_signals: Callable[[], object],
         history_path: str,
         table: EventTable | None = None,
-        names: Renames = NAMES,
         advise: Callable[[float], documents.TuningAdvice] = lambda _: documents.TuningAdvice(),
     ) -> None:
         """`known` returns the current state, `keep` persists silences and acknowledgements.
@@ -76,7 +73,6 @@ class CommandHandler:
         self.silences = silences.Silences()
         self.silence_of = silences.finder(self.silences)
         """Return the silence that matches an alert at a given time."""
-        self._names = names
         self._engine = engine
         self._transitions = transitions
         self._known = known
@@ -159,8 +155,7 @@ class CommandHandler:
                 asked = command.read(documents.AddSilence)
                 added = self._silence(command, asked, now)
                 line = answers.silence(added, realtime)
-                said = (*self._replaced(asked.matchers), self._note(added, now))
-                return replace(line, note="; ".join(said))
+                return replace(line, note=self._note(added, now))
             case "silence list":
                 return documents.SilenceList(answers.in_force(self.silences, now, realtime))
             case "silence expire":
@@ -235,8 +230,6 @@ class CommandHandler:
         except ValueError:  # It may be a disk of the past.
             disk, drive = wanted, None
         names = history_fields.candidates(attribute, drive)
-        if (new := self._names.current(NameKind.ATTRIBUTE, attribute)) != attribute:
-            raise ValueError(note(NameKind.ATTRIBUTE, attribute, new))
         if not names:
             raise ValueError(
                 "attribute: expected a number ('197'), a name as in smartctl"
@@ -321,8 +314,7 @@ class CommandHandler:
     def _silence(
         self, command: ControlCommand, wanted: documents.AddSilence, now: float
     ) -> silences.Silence:
-        said = tuple(parse_matcher(text) for text in wanted.matchers)
-        matchers = self._names.matchers(said)
+        matchers = tuple(parse_matcher(text) for text in wanted.matchers)
         after, added = silences.add(
             self.silences,
             silences.pinned(matchers, self._topology()),
@@ -341,13 +333,6 @@ class CommandHandler:
             f" {duration(added.lasts_seconds)}: {shown}: {added.reason}",
         )
         return added
-
-    def _replaced(self, matchers: Sequence[str]) -> list[str]:
-        """Return warnings about matchers that use renamed words; the new names are used instead."""
-        said = [parse_matcher(text) for text in matchers]
-        named = next((m.text for m in said if (m.label, m.operator) == ("alertname", "=")), "")
-        of = self._names.alert(named)
-        return [text for m in said for text in self._names.used(m.label, m.operator, m.text, of)]
 
     def _note(self, added: silences.Silence, now: float) -> str:
         find = silences.finder(silences.Silences((added,)))

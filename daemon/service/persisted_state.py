@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.json_codec import CodecError
@@ -16,15 +16,13 @@ from iowarden.daemon.service import stored_documents
 from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.daemon.service.stored_documents import SCHEMA, DocumentReader
 from iowarden.daemon.storage.state_db import version_of, versioned
-from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.event_state import CorrelationState
 from iowarden.rules.incidents import silences
 from iowarden.rules.incidents.incidents import unwatched
-from iowarden.rules.incidents.model import Incident, IncidentMember, Incidents
+from iowarden.rules.incidents.model import Incident, Incidents
 from iowarden.rules.incidents.silences import Silences
 from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest
-from iowarden.rules.rename_table import NameKind
 from iowarden.rules.signals.table import PersistentSignals
 from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.topology import StoredDependents
@@ -32,13 +30,11 @@ from iowarden.rules.topology.topology import StoredDependents
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from iowarden.collectors.event import StorageEvent
     from iowarden.daemon.locate.affected_files import SectorLookup
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.service.stored_documents import Schema
-    from iowarden.rules.events.event_table import Burst
+    from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.incidents.recurring import Recurrences
-    from iowarden.rules.renames import Renames
     from iowarden.rules.scan.plan import Scans
     from iowarden.rules.selftest_schedule import Runs
 
@@ -92,7 +88,7 @@ def documents(
 ) -> dict[str, str]:
     """Return each field as JSON text, by the name of its row, except those in `without`."""
     return {
-        versioned(name, each.version): stored_documents.encode(getattr(stored, each.field or name))
+        versioned(name, each.version): stored_documents.encode(getattr(stored, name))
         for name, each in schema.documents.items()
         if name not in without
     }
@@ -105,31 +101,24 @@ def outdated(rows: Iterable[str], schema: Schema = SCHEMA) -> tuple[str, ...]:
     return tuple(row for row, name, version in found if version < versions.get(name, 0))
 
 
-def _by_field(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by the field of `PersistedState`, given them by the name of the document."""
-    return {schema.documents[name].field or name: value for name, value in values.items()}
-
-
 def read(
     texts: Mapping[str, str], now: float, schema: Schema = SCHEMA
 ) -> tuple[PersistedState, dict[str, UnusedRow]]:
     """Return the persisted state, and by row what could not be read completely.
 
-    Times are shifted to the last known wall clock, which the program's clock of this start follows;
-    renamed words are replaced by the new ones. If a document exists in several versions, the oldest
-    of them was written last, after an upgrade and a downgrade. They are merged where possible.
+    Times are shifted to the last known wall clock, which the program's clock of this start follows.
+    If a document exists in several versions, the oldest of them was written last, after an upgrade
+    and a downgrade. They are merged where possible.
     """
     rows = _Rows(texts, schema)
-    reader = DocumentReader(0.0, now, schema.renames)
+    reader = DocumentReader(0.0, now)
     ahead = rows.values(reader, "wall_ahead_seconds")
-    reader = DocumentReader(ahead[0] if ahead else 0.0, now, schema.renames)
+    reader = DocumentReader(ahead[0] if ahead else 0.0, now)
     found = {name: rows.values(reader, name) for name in schema.documents}
-    last = PersistedState(
-        **_by_field(schema, {name: values[0] for name, values in found.items() if values})
-    )
+    last = PersistedState(**{name: values[0] for name, values in found.items() if values})
     earlier = {name: values[1] for name, values in found.items() if len(values) > 1}
     if earlier:
-        last = _joined(last, PersistedState(**_by_field(schema, earlier)), now)
+        last = _joined(last, PersistedState(**earlier), now)
     lost = {version_of(row)[0] for row in rows.unused}
     if "sequences" in lost or ("digest" in lost and not found["digest"]):
         # Mails are numbered from 1 again, and none may reuse the identifier of an earlier one.
@@ -137,7 +126,7 @@ def read(
     if "digest" in lost and not found["digest"]:
         # This machine is known even if all else is lost: there is no second initial report.
         last = replace(last, digest=replace(last.digest, arrived=True))
-    return _renamed(last, schema.renames), rows.unused
+    return last, rows.unused
 
 
 class _Rows:
@@ -224,79 +213,6 @@ def _joined(last: PersistedState, before: PersistedState, now: float) -> Persist
         silences=silences.merged(last.silences, before.silences),
         self_tests={**before.self_tests, **last.self_tests},
     )
-
-
-# --- renamed names
-
-_Labelled = TypeVar("_Labelled", Alert, IncidentMember)
-
-
-def _renamed(stored: PersistedState, names: Renames) -> PersistedState:
-    """Return the persisted state with renamed words replaced."""
-    if not names:
-        return stored
-    incidents = [_incident(each, names) for each in stored.incidents.values()]
-    happened = stored.correlation
-    return replace(
-        stored,
-        alerts=tuple(_labelled(each, names) for each in stored.alerts),
-        incidents={each.key: each for each in incidents},
-        sequences={names.subject(key): number for key, number in stored.sequences.items()},
-        digest=replace(
-            stored.digest,
-            entries={
-                names.entry(key): replace(each, name=names.alert(each.name))
-                for key, each in stored.digest.entries.items()
-            },
-            advised=tuple(map(names.entry, stored.digest.advised)),
-        ),
-        silences=replace(
-            stored.silences,
-            silences=tuple(
-                replace(each, matchers=names.matchers(each.matchers))
-                for each in stored.silences.silences
-            ),
-            acknowledgements=tuple(
-                replace(each, subjects=tuple(map(names.subject, each.subjects)))
-                for each in stored.silences.acknowledgements
-            ),
-        ),
-        correlation=replace(
-            happened,
-            groups=tuple(
-                replace(each, burst=_burst(each.burst, names)) for each in happened.groups
-            ),
-            recent=tuple(_event(each, names) for each in happened.recent),
-        ),
-    )
-
-
-def _labelled(each: _Labelled, names: Renames) -> _Labelled:
-    name = names.alert(each.name)
-    labels, subject = names.labels(each.labels, name), names.subject(each.subject)
-    return replace(each, name=name, labels=labels, subject=subject)
-
-
-def _incident(incident: Incident, names: Renames) -> Incident:
-    return replace(
-        incident,
-        key=names.subject(incident.key),
-        members=tuple(_labelled(each, names) for each in incident.members),
-        advised=tuple(map(names.alert, incident.advised)),
-    )
-
-
-def _burst(burst: Burst, names: Renames) -> Burst:
-    return replace(
-        burst,
-        kind=names.current(NameKind.EVENT, burst.kind),
-        first=_event(burst.first, names),
-        last=_event(burst.last, names),
-    )
-
-
-def _event(event: StorageEvent, names: Renames) -> StorageEvent:
-    return replace(event, kind=names.current(NameKind.EVENT, event.kind))
 
 
 # --- a file that is read late

@@ -234,7 +234,6 @@ class Service:
             store_signals=lambda: self._checkpoint.commit(signals=True),
             history_path=str(Path(parts.config.state_directory) / "history.db"),
             table=parts.table,
-            names=parts.schema.renames,
             advise=self._advise,
         )
         self._self_tests = selftest_runner.SelfTestRunner(

@@ -1,10 +1,9 @@
 """Schema of state.db: for each document its version, for each field its name, type and kind.
 
-A document is JSON text. Its names are declared here and nowhere else: an attribute that is renamed
-keeps its stored name (`attributes`), and a field without a declaration is an error at import. Data
-of another version is read by that version's declaration, or refused: nothing gets a default, and
-nothing is ignored. A changed declaration changes the digest below, which a test compares: the
-document then needs a new version, and a migration from the version before.
+A document is JSON text. A field without a declaration here is an error at import. Nothing gets a
+default, and nothing is ignored: an item of another shape is set aside and reported. A changed
+declaration changes the digest below, which a test compares. Until the first release it replaces
+the digest; after it, the document needs a new version, and a migration from the version before.
 Version 1 of a document is stored under its name, a later one under 'name.v2': a program without
 that version does not change it and writes its own next to it.
 """
@@ -41,10 +40,8 @@ from iowarden.rules.incidents.model import Incident, IncidentMember
 from iowarden.rules.incidents.recurring import Occurrence, Recurrence, Recurrences
 from iowarden.rules.incidents.silences import Acknowledgement, Silence, Silences, finder
 from iowarden.rules.matcher import Matcher
-from iowarden.rules.notice import Evidence, Reason
+from iowarden.rules.notice import Evidence
 from iowarden.rules.notices.digest import Digest, DigestEntry
-from iowarden.rules.rename_table import NameKind
-from iowarden.rules.renames import Renames
 from iowarden.rules.scan.plan import Scan, Scans
 from iowarden.rules.selftest_schedule import Runs, SelfTestRun
 from iowarden.rules.signals.table import GROUPS, PersistentSignals
@@ -77,39 +74,29 @@ class NumberKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record: its stored name, and its attribute in this program."""
+    """A field of a record: its name, stored and in this program, and its kind."""
 
-    stored: str
-    attribute: str
+    name: str
     kind: NumberKind
 
 
-def _record(
-    cls: type,
-    plain: str = "",
-    *,
-    attributes: Mapping[str, str] | None = None,
-    **kinds: str,
-) -> tuple[type, tuple[Field, ...]]:
-    """Declare a record: stored names by kind; `attributes` maps those with another attribute.
+def _record(cls: type, plain: str = "", **kinds: str) -> tuple[type, tuple[Field, ...]]:
+    """Declare a record: the names of its fields by kind.
 
     Errors: TypeError for a class with other fields.
     """
-    renamed = attributes or {}
-    found = {
-        renamed.get(stored, stored): Field(
-            stored, renamed.get(stored, stored), NumberKind[kind.upper()]
-        )
+    declared = {
+        name: Field(name, NumberKind[kind.upper()])
         for kind, names in {"plain": plain, **kinds}.items()
-        for stored in names.split()
+        for name in names.split()
     }
-    own = [each.name for each in dataclasses.fields(cls)]
-    if found.keys() != set(own):
-        odd = ", ".join(sorted(found.keys() ^ set(own)))
+    attributes = [attribute.name for attribute in dataclasses.fields(cls)]
+    if declared.keys() != set(attributes):
+        odd = ", ".join(sorted(declared.keys() ^ set(attributes)))
         raise TypeError(
             f"{cls.__name__}: expected each field declared in {__name__}, but not {odd}"
         )
-    return cls, tuple(found[name] for name in own)
+    return cls, tuple(declared[name] for name in attributes)
 
 
 RECORDS: Mapping[type, tuple[Field, ...]] = dict(
@@ -117,29 +104,23 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(
             Alert,
             "name labels state value annotations unknown_reason subject object adapter count",
-            program="active_seconds fired_seconds missed_seconds unknown_seconds resolved_seconds"
+            program="active_seconds fired_seconds absent_seconds unknown_seconds resolved_seconds"
             " recent_firings last_seconds",
-            attributes={"missed_seconds": "absent_seconds"},
         ),
         _record(
             Incident,
             "identifier key object severity members mails references mailed_severity mailed_object"
-            " last_reason firing unreadable recurrences advised learnt detailed shared returns",
+            " last_reason firing unreadable recurrences advised has_new_facts detailed shared"
+            " returns",
             program="opened_seconds mailed_seconds active_seconds started_seconds begun_seconds"
             " changed_seconds closed_seconds",
-            attributes={"learnt": "has_new_facts"},
         ),
         _record(
             IncidentMember,
             "labels name severity state summary advice unknown evidence subject silenced value"
             " known_value count urgent redundancy usual",
-            program="since_seconds missed_seconds cleared_seconds told_seconds heard_seconds"
-            " last_seconds joined_seconds unknown_seconds",
-            attributes={
-                "told_seconds": "notified_seconds",
-                "heard_seconds": "unsilenced_seconds",
-                "missed_seconds": "absent_seconds",
-            },
+            program="since_seconds absent_seconds cleared_seconds notified_seconds"
+            " unsilenced_seconds last_seconds joined_seconds unknown_seconds",
         ),
         _record(Evidence, "source text", wall="realtime_seconds"),
         # The numbers in 'best_rates' are minutes of the program's clock: after a clock step they do
@@ -148,32 +129,28 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Devices, "gone names totals returned"),
         _record(
             VanishedDisk,
-            "name object carried left adapter held",
+            "name object carried twins adapter members",
             program="at_seconds taken_seconds",
-            attributes={"left": "twins", "held": "members"},
         ),
         _record(
             ReturnedDisk,
-            "was name object held",
+            "was name object members",
             program="at_seconds",
-            attributes={"held": "members"},
         ),
         _record(Identity, "key object adapter"),
         _record(StoredDependents, "above now", program="at_seconds until"),
         _record(Dependent, "key name shown on mount"),
         _record(
             Digest,
-            "arrived number entries events events_total told",
+            "arrived number entries events events_total advised",
             program="begun_seconds arrived_seconds",
-            attributes={"told": "advised"},
         ),
         _record(
             DigestEntry, "name severity object summary advice times firing", program="first_seconds"
         ),
         _record(
             Recurrence,
-            "occurrences told",
-            attributes={"told": "notified"},
+            "occurrences notified",
         ),
         _record(
             Occurrence,
@@ -211,16 +188,14 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Stuck, "pid start_ticks arguments controllers devices", program="since_seconds"),
         _record(
             CorrelationState,
-            "happenings recent clocks slots media",
+            "groups recent clocks slots media",
             wall="errors",
-            attributes={"happenings": "groups"},
         ),
         _record(
             EventGroup,
             "source burst subject object adapter disk device controller slot volumes baseline note"
             " smart repeats places",
-            program="began_seconds last_seconds heard_seconds ended_seconds",
-            attributes={"heard_seconds": "received_seconds"},
+            program="began_seconds last_seconds received_seconds ended_seconds",
         ),
         _record(Burst, "kind object severity count first last", source="until times"),
         _record(
@@ -233,10 +208,9 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         ),
         _record(
             ControllerClock,
-            "serial way matches told reason",
+            "serial method matches reported reason",
             source="errors power_on",
             duration="offset drift",
-            attributes={"told": "reported", "way": "method"},
         ),
         _record(SlotContent, "serial model array"),
         _record(Cursors, "kernel controllers listed"),
@@ -250,9 +224,8 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(controller.LastListing, "arrays disks serial vendor", program="at_seconds"),
         _record(
             SectorLookup,
-            "subject device start count found problem read_ahead",
-            program="at_seconds asked_seconds",
-            attributes={"asked_seconds": "requested_seconds", "found": "located"},
+            "subject device start count located problem read_ahead",
+            program="at_seconds requested_seconds",
         ),
         _record(Located, "device start count answers disk sector_bytes"),
         _record(
@@ -264,8 +237,6 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
 )
 """Every record of every document."""
 
-_RENAMED: Mapping[Any, NameKind] = {Reason: NameKind.REASON}
-"""Enums whose stored values are read by the table of renames."""
 _UNTIMED = {group.name: group.untimed for group in GROUPS if group.remember is not None}
 
 
@@ -280,8 +251,6 @@ class Document:
     type: Any
     digests: tuple[str, ...]
     migrations: tuple[Callable[[Any], Any], ...] = ()
-    field: str = ""
-    """What `PersistedState` calls it, where that is another name."""
 
     @property
     def version(self) -> int:
@@ -289,123 +258,34 @@ class Document:
         return len(self.digests)
 
 
-def _not_taken(document: Any) -> Any:  # noqa: ANN401 - JSON
-    """Add when the name of a removed disk was taken by another one: unknown in older data."""
-    gone = {key: {**each, "taken_seconds": None} for key, each in document["gone"].items()}
-    return {**document, "gone": gone}
-
-
-def _not_returned(document: Any) -> Any:  # noqa: ANN401 - JSON
-    """Add what held each removed disk, and which came back: unknown in older data."""
-    gone = {key: {**each, "held": []} for key, each in document["gone"].items()}
-    return {**document, "gone": gone, "returned": {}}
-
-
-def _with_returns(incidents: Any) -> Any:  # noqa: ANN401 - JSON
-    """Migrate incidents of version 1, which lacked mails in a row and returns in a day."""
-    return {
-        key: incident
-        | {
-            "shared": 0,
-            "returns": 0,
-            "members": [member | {"urgent": ""} for member in incident["members"]],
-        }
-        for key, incident in incidents.items()
-    }
-
-
-def _with_redundancy(incidents: Any) -> Any:  # noqa: ANN401 - JSON
-    """Migrate incidents of version 2, which lacked remaining redundancy and start of silence."""
-    return {
-        key: incident
-        | {
-            "members": [
-                member | {"redundancy": None, "unknown_seconds": None}
-                for member in incident["members"]
-            ]
-        }
-        for key, incident in incidents.items()
-    }
-
-
-def _with_habits(incidents: Any) -> Any:  # noqa: ANN401 - JSON
-    """Migrate incidents of version 3, which lacked recurring alerts; details followed each hour."""
-    return {
-        key: incident
-        | {
-            "detailed": False,
-            "begun_seconds": incident[
-                "started_seconds" if incident["recurrences"] else "opened_seconds"
-            ],
-            "members": [member | {"usual": ""} for member in incident["members"]],
-        }
-        for key, incident in incidents.items()
-    }
-
-
-def _not_ended(document: Any) -> Any:  # noqa: ANN401 - JSON
-    """Add the end and the places of older events."""
-    found = [
-        each
-        | {
-            "ended_seconds": None,
-            "places": sorted({each["burst"][end]["place"] for end in ("first", "last")}),
-        }
-        for each in document["happenings"]
-    ]
-    return document | {"happenings": found}
-
-
-def _with_new_reasons(incidents: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return incidents of version 4: the reasons of mails were renamed, RENAMES has the words."""
-    return incidents
-
-
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
-    "alerts": Document(tuple[Alert, ...], ("3f33d6bf6e1f1bed",)),
-    "incidents": Document(
-        dict[str, Incident],
-        (
-            "704da6a830288bb4",
-            "f76721166c981406",
-            "83f090282f9e03ab",
-            "de03e26e88e34670",
-            "232d80bd22dc6ce0",
-        ),
-        (_with_returns, _with_redundancy, _with_habits, _with_new_reasons),
-    ),
+    "alerts": Document(tuple[Alert, ...], ("02282df749bc518e",)),
+    "incidents": Document(dict[str, Incident], ("8605579cea2e27df",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
-    "devices": Document(
-        Devices,
-        ("66daf5c9f21f4b79", "994a9c901ba2c30f", "3e61eff998a853f2"),
-        (_not_taken, _not_returned),
-    ),
-    "stood": Document(StoredDependents, ("a85a41082275e070",), field="dependents"),
-    "digest": Document(Digest, ("1db201d093494814",)),
+    "devices": Document(Devices, ("d9ae93a35da6e7c5",)),
+    "dependents": Document(StoredDependents, ("a85a41082275e070",)),
+    "digest": Document(Digest, ("bf200a500c5ac55b",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "scans": Document(Scans, ("9eac87a29c79596d",)),
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),
-    "happened": Document(
-        CorrelationState, ("34304c00c797d5ca", "ee81739f9249d8e3"), (_not_ended,), "correlation"
-    ),
+    "correlation": Document(CorrelationState, ("4a5644920ebfb3e6",)),
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
-    "hits": Document(tuple[SectorLookup, ...], ("965d8f3852d7c7d4",), field="lookups"),
-    "recurring": Document(Recurrences, ("f129b604f7421345",)),
+    "lookups": Document(tuple[SectorLookup, ...], ("e15d4827855b84a8",)),
+    "recurring": Document(Recurrences, ("06525c7756b2ac32",)),
     "mail_routes": Document(RouteState, ("3bb9a4a1a84a0e9e",)),
     "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
 }
-"""By name. The digest of a released version never changes."""
+"""By the field of `PersistedState`. The digest of a released version never changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The stored documents, and the renames that apply to them."""
+    """The stored documents."""
 
     documents: Mapping[str, Document] = field(default_factory=lambda: DOCUMENTS)
-    renames: Renames = field(default_factory=Renames)
 
     def versions(self) -> dict[str, int]:
         """Return the version of each document."""
@@ -426,7 +306,7 @@ def encode(value: object) -> str:
 def _plain(value: object) -> object:
     fields = RECORDS.get(type(value))
     if fields is not None:
-        return {each.stored: _plain(getattr(value, each.attribute)) for each in fields}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, str | int | float | None):
@@ -458,9 +338,8 @@ class DocumentReader:
     unknown. Units: seconds.
     """
 
-    def __init__(self, ahead: float, now: float, renames: Renames) -> None:
+    def __init__(self, ahead: float, now: float) -> None:
         """Start; `ahead` is how far the wall clock was ahead of the program's clock."""
-        self._renames = renames
         self.bad: list[UnreadableItem] = []
         """The unreadable items of the document that was read last."""
         self._ahead = ahead
@@ -491,10 +370,7 @@ class DocumentReader:
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if kind is NumberKind.PERSISTENT:
             _expect(value, dict, place)
-            groups = {
-                self._renames.current(NameKind.GROUP, name): item for name, item in value.items()
-            }
-            return dict(self._readable(groups.items(), place, self._persistent))
+            return dict(self._readable(value.items(), place, self._persistent))
         if origin is tuple and arguments[-1] is Ellipsis:
             _expect(value, list, place)
             found = self._readable(
@@ -554,7 +430,7 @@ class DocumentReader:
         read: Callable[[Any, Any, str, NumberKind], Any],
     ) -> Any:  # noqa: ANN401 - of `cls`
         _expect(value, dict, place)
-        names = {each.stored for each in fields}
+        names = {field.name for field in fields}
         if names != value.keys():
             missing = ", ".join(sorted(names - value.keys())) or "none"
             unknown = ", ".join(sorted(map(repr, value.keys() - names))) or "none"
@@ -564,10 +440,10 @@ class DocumentReader:
         hints = _hints(cls)
         found = cls(
             **{
-                each.attribute: read(
-                    hints[each.attribute], value[each.stored], f"{place}.{each.stored}", each.kind
+                field.name: read(
+                    hints[field.name], value[field.name], f"{place}.{field.name}", field.kind
                 )
-                for each in fields
+                for field in fields
             }
         )
         if cls is Silence:
@@ -602,8 +478,6 @@ class DocumentReader:
             }
         if issubclass(hint, enum.Enum):
             known = {each.value: each for each in hint}
-            if hint in _RENAMED and isinstance(value, str):
-                value = self._renames.current(_RENAMED[hint], value)
             if isinstance(value, bool) or not isinstance(value, str | int) or value not in known:
                 raise ValueError(f"'{place}': expected one of {[*known]}, got {value!r:.60}")
             return known[value]
@@ -638,7 +512,7 @@ def described(hint: Any, kind: NumberKind = NumberKind.PLAIN) -> str:  # noqa: A
     fields = RECORDS.get(hint)
     if fields is not None:
         hints = _hints(hint)
-        own = sorted(f"{f.stored}: {described(hints[f.attribute], f.kind)}" for f in fields)
+        own = sorted(f"{f.name}: {described(hints[f.name], f.kind)}" for f in fields)
         return "{" + ", ".join(own) + "}"
     if kind is NumberKind.PERSISTENT:  # A new group affects no other one.
         return f"{kind} {json.dumps({name: n for name, n in _UNTIMED.items() if n})}"

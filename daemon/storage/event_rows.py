@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import time
 from contextlib import closing
-from dataclasses import replace
 from itertools import islice, starmap
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,6 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control.documents import EventLine, EventQuery
 from iowarden.daemon.storage import sqlite
-from iowarden.rules.rename_table import NameKind
-from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -165,7 +162,7 @@ class EventRows:
         ).rowcount
 
 
-def read(path: str, wanted: EventFilter, names: Renames = NAMES) -> list[EventLine]:
+def read(path: str, wanted: EventFilter) -> list[EventLine]:
     """Return the stored events that match, the newest last. Errors: sqlite.FAULTS."""
     asked = wanted.query
     values: list[object] = [
@@ -175,13 +172,9 @@ def read(path: str, wanted: EventFilter, names: Renames = NAMES) -> list[EventLi
     if asked.incident:  # by index
         values += [asked.incident, f"{asked.incident}\U0010ffff"]
     with closing(sqlite.reading(path)) as connection:
-        known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'event'"
-        if connection.execute(known).fetchone() is None:  # a version that stored no events
-            return []
         rows = connection.execute(_OF_INCIDENT if asked.incident else _OF_ANY, values)
         found = (row for row in starmap(EventLine, rows) if wanted.matches(row))
-        told = list(islice(found, asked.last))[::-1]
-    return [replace(row, kind=names.current(NameKind.EVENT, row.kind)) for row in told]
+        return list(islice(found, asked.last))[::-1]
 
 
 def _values(row: EventLine) -> tuple[object, ...]:

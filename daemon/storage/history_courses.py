@@ -8,8 +8,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.storage import sqlite
-from iowarden.rules.rename_table import NameKind
-from iowarden.rules.renames import NAMES, Renames
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,24 +35,13 @@ _QUERY = """
 """
 
 
-def read(
-    path: str,
-    attributes: Sequence[str],
-    since_seconds: float,
-    drive: str = "",
-    names: Renames = NAMES,
-) -> Courses:
+def read(path: str, attributes: Sequence[str], since_seconds: float, drive: str = "") -> Courses:
     """Return the stored values since a Unix time, of one drive or of all. Errors: sqlite.FAULTS."""
-    today = {
-        stored: name
-        for name in attributes
-        for stored in (name, *names.before(NameKind.ATTRIBUTE, name))
-    }
     found: Courses = defaultdict(lambda: defaultdict(list))
     with closing(sqlite.reading(path)) as connection:
         rows = connection.execute(
-            _QUERY, (json.dumps([*today]), sqlite.encodable(drive), int(since_seconds))
+            _QUERY, (json.dumps([*attributes]), sqlite.encodable(drive), int(since_seconds))
         )
         for identity, name, at, value in rows:
-            found[identity][today[name]].append((float(at), float(value)))
+            found[identity][name].append((float(at), float(value)))
     return found

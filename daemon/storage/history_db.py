@@ -27,8 +27,6 @@ from iowarden.daemon.storage import chunks, event_rows, sqlite
 from iowarden.rules.alerting.staleness import ObservationHistory
 from iowarden.rules.promql.history import LONG_SECONDS, WHOLE_SECONDS, Row, Stored, packed, thin
 from iowarden.rules.promql.store import MAX_SAMPLES
-from iowarden.rules.rename_table import NameKind
-from iowarden.rules.renames import NAMES, Renames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,13 +84,11 @@ CREATE TABLE changed (
 # A run is a start of the program; its times are of the program's clock, which the wall clock was
 # ahead of. In 'daily' the day comes first: rows that are overwritten often, and deleted first, are
 # next to each other.
-_SCHEMA_VERSION = 2
-"""Raise it with the tables, and convert the version before; like state.SCHEMA_VERSION."""
 KIND = sqlite.DatabaseKind(
     "history",
-    _SCHEMA_VERSION,
+    1,
     _TABLES + ";".join((*event_rows.TABLES, "")),
-    (event_rows.TABLES,),  # version 1 stored no storage events
+    conversions=(),
     synchronous="NORMAL",
     exclusive=False,
     checked=False,
@@ -190,7 +186,6 @@ class History:
         *,
         retry_seconds: float = RETRY_INTERVAL_SECONDS,
         max_bytes: int = MAX_BYTES,
-        names: Renames = NAMES,
     ) -> None:
         """Start the thread; it does nothing until a request. `post` takes its replies."""
         self.working_since: float | None = None
@@ -199,7 +194,6 @@ class History:
         self._post = post
         self._retry_seconds = retry_seconds
         self._max_bytes = max_bytes
-        self._names = names
         self._changed = threading.Condition()
         self._requested = _Request()
         self._closing = False
@@ -354,7 +348,7 @@ class History:
         if not create and not os.path.exists(self._path):
             return ""
         file, said = sqlite.opened(self._path, KIND)
-        self._file = _HistoryFile(file, self._names)
+        self._file = _HistoryFile(file)
         self._recreated = self._recreated or (file.empty and self._known)
         self._known = True
         return said
@@ -380,9 +374,8 @@ class History:
 class _HistoryFile:
     """history.db while it is open. Errors: database.FAULTS."""
 
-    def __init__(self, file: sqlite.Database, names: Renames) -> None:
+    def __init__(self, file: sqlite.Database) -> None:
         self.database = file
-        self._names = names
         self._run = file.run
         self._drives: dict[str, int] = {}
         self._attributes: dict[str, int] = {}
@@ -408,14 +401,13 @@ class _HistoryFile:
         if not runs:
             return SamplesLoaded(), ""
         latest, ahead, text = max(runs.values())
-        watched: ObservationHistory | None = _watched(text, ahead, self._names)
+        watched: ObservationHistory | None = _watched(text, ahead)
         found: list[tuple[str, bytes, float, bool]] = []
         count = 0
         query = (
             "SELECT run, name, last_seconds, thinned, samples, data FROM chunk ORDER BY rowid DESC"
         )
-        for run, stored, last, thinned, samples, data in self._run(query):
-            name = self._names.current(NameKind.METRIC, stored)
+        for run, name, last, thinned, samples, data in self._run(query):
             kept = retention.get(name, retention.get("", 0.0))
             if run not in runs or kept <= 0 or last + runs[run][1] < latest - kept:
                 continue
@@ -423,9 +415,9 @@ class _HistoryFile:
             if count > MAX_SAMPLES:
                 break
             old = kept > LONG_SECONDS and last + runs[run][1] < latest - WHOLE_SECONDS
-            found.append((stored, data, runs[run][1], old and not thinned))
+            found.append((name, data, runs[run][1], old and not thinned))
         damaged: list[str] = []
-        series = packed(_unpacked(reversed(found), damaged, self._names))
+        series = packed(_unpacked(reversed(found), damaged))
         return SamplesLoaded(series, None if damaged else watched), "; ".join(damaged[:1])
 
     def copy(self) -> str:
@@ -434,7 +426,7 @@ class _HistoryFile:
         With little free space it is converted without a copy: an earlier version only lacks what
         was added since, and no alert needs it.
         """
-        if self.database.version >= _SCHEMA_VERSION:
+        if self.database.version >= KIND.version:
             return ""
         path, directory = self.database.path, os.path.dirname(self.database.path) or "."
         try:
@@ -443,7 +435,7 @@ class _HistoryFile:
                 return (
                     f"history: '{path}' is converted without a backup: its file system is too full"
                 )
-            copied = self.database.copy(_SCHEMA_VERSION)
+            copied = self.database.copy(KIND.version)
         except sqlite.FAULTS as problem:
             return f"history: '{path}' is converted without a backup: '{problem}'"
         return f"history: '{path}' is converted; the previous version is '{copied}'"
@@ -490,7 +482,7 @@ class _HistoryFile:
         """Thin out old samples and delete those beyond their retention, like the engine does."""
         query = "SELECT DISTINCT name, run, ahead_seconds FROM chunk JOIN run USING (run)"
         for name, run, ahead in self._run(query).fetchall():
-            kept = retention.get(self._names.current(NameKind.METRIC, name), retention.get("", 0.0))
+            kept = retention.get(name, retention.get("", 0.0))
             key = (name, run)
             self._run(
                 "DELETE FROM chunk WHERE name = ? AND run = ? AND last_seconds < ?",
@@ -614,7 +606,7 @@ class _HistoryFile:
 
 
 def _unpacked(
-    found: Iterable[tuple[str, bytes, float, bool]], damaged: list[str], names: Renames
+    found: Iterable[tuple[str, bytes, float, bool]], damaged: list[str]
 ) -> Iterator[list[Row]]:
     """Yield the rows of chunks one after the other: all at once would take twice the memory."""
     for name, data, ahead, long_ago in found:
@@ -623,8 +615,6 @@ def _unpacked(
         except chunks.ChunkError as problem:
             damaged.append(f"samples of '{name}' are damaged ({problem}) and skipped")
             continue
-        if names:
-            rows = [(*names.series(name, own), at, values) for _, own, at, values in rows]
         if long_ago:
             _thin(rows)
         yield rows
@@ -642,7 +632,7 @@ def identities(path: str) -> list[str]:
     return [identity for (identity,) in rows]
 
 
-def read(path: str, identity: str, name: str, names: Renames = NAMES) -> list[tuple[float, float]]:
+def read(path: str, identity: str, name: str) -> list[tuple[float, float]]:
     """Return the stored values of a drive's attribute: Unix time and value, by time.
 
     Errors: database.FAULTS.
@@ -651,7 +641,7 @@ def read(path: str, identity: str, name: str, names: Renames = NAMES) -> list[tu
         WITH RECURSIVE
             wanted AS (
                 SELECT drive, attribute FROM drive, attribute
-                WHERE identity = ? AND name IN (SELECT value FROM json_each(?))
+                WHERE identity = ? AND name = ?
             ),
             past (day) AS (
                 SELECT MIN(day) FROM daily
@@ -665,8 +655,8 @@ def read(path: str, identity: str, name: str, names: Renames = NAMES) -> list[tu
         ORDER BY at_seconds
     """
     with closing(sqlite.reading(path)) as connection:
-        known = json.dumps([name, *names.before(NameKind.ATTRIBUTE, name)])
-        rows = connection.execute(query, (sqlite.encodable(identity), known)).fetchall()
+        names = (sqlite.encodable(identity), sqlite.encodable(name))
+        rows = connection.execute(query, names).fetchall()
     return [(float(at), float(value)) for at, value in rows]
 
 
@@ -674,19 +664,12 @@ def _watched_text(watched: ObservationHistory) -> str:
     return json.dumps([dict(watched.since), watched.until_seconds, watched.breaks])
 
 
-def _watched(text: str, ahead: float, names: Renames) -> ObservationHistory | None:
+def _watched(text: str, ahead: float) -> ObservationHistory | None:
     """Return what was monitored, by the wall clock; None if that is damaged."""
     try:
         since, until, breaks = json.loads(text)
-        found: dict[str, float] = {}
-        for (
-            stored,
-            at,
-        ) in since.items():  # several may be one metric now: all since the last of them
-            name = names.current(NameKind.METRIC, str(stored))
-            found[name] = max(float(at) + ahead, found.get(name, -math.inf))
         return ObservationHistory(
-            found,
+            {str(name): float(at) + ahead for name, at in since.items()},
             until + ahead,
             tuple((float(start) + ahead, float(end) + ahead) for start, end in breaks),
         )

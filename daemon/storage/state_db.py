@@ -23,12 +23,6 @@ from iowarden.rules.severity import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-SCHEMA_VERSION = 3
-"""Raise it with the tables, and convert the version before.
-
-A version before reads and writes the tables by their columns: only add columns with a default, and
-tables; what changes its meaning gets a new name.
-"""
 RETRY_INTERVAL_SECONDS = 60.0
 _ROWS_HINT = (
     "these mails are not sent, because iowarden cannot read their stored data: read what they"
@@ -49,59 +43,29 @@ CREATE TABLE outbox (
     attempts INTEGER NOT NULL,
     last_error TEXT NOT NULL,
     maybe_taken INTEGER NOT NULL,
-    parts TEXT NOT NULL
+    parts TEXT NOT NULL,
+    receiver TEXT NOT NULL
 );
 """
-_RECEIVER_OUTBOX = """
-CREATE TABLE receiver_outbox (
-    message_id TEXT PRIMARY KEY,
-    receiver TEXT NOT NULL,
-    incident TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    severity INTEGER NOT NULL,
-    created_realtime_seconds REAL NOT NULL,
-    recipients_pending TEXT NOT NULL,
-    recipients_refused TEXT NOT NULL,
-    data BLOB NOT NULL,
-    attempts INTEGER NOT NULL,
-    last_error TEXT NOT NULL,
-    maybe_taken INTEGER NOT NULL,
-    parts TEXT NOT NULL
-)
-"""
-"""Not in 'outbox': a version before would send these messages as mails."""
-_CONVERSIONS = (
-    (
-        "ALTER TABLE outbox ADD COLUMN maybe_taken INTEGER NOT NULL DEFAULT 1",
-        "ALTER TABLE outbox ADD COLUMN parts TEXT NOT NULL DEFAULT '[]'",
-    ),
-    (_RECEIVER_OUTBOX,),
-)
-"""Version 1 did not store whether a mail may have been accepted: so it may."""
+# After a release, changed tables get a new version and conversions from the one before. That one
+# reads and writes tables by their columns: only add columns with a default, and tables; what
+# changes its meaning gets a new name.
 # Exclusive: a second daemon on the same directory must not send every mail twice.
 KIND = sqlite.DatabaseKind(
     "state",
-    SCHEMA_VERSION,
-    _SCHEMA + _RECEIVER_OUTBOX + ";",
-    _CONVERSIONS,
+    1,
+    _SCHEMA,
+    conversions=(),
     synchronous="FULL",
     exclusive=True,
     checked=True,
 )
 _COLUMNS = (
     "message_id, incident, number, severity, created_realtime_seconds, recipients_pending,"
-    " data, attempts, last_error, recipients_refused, maybe_taken, parts"
+    " data, attempts, last_error, recipients_refused, maybe_taken, parts, receiver"
 )
-_RECEIVER_COLUMNS = f"{_COLUMNS}, receiver"
-_ORDER = "ORDER BY created_realtime_seconds, number"
-_ROWS = f"SELECT {_COLUMNS} FROM outbox {_ORDER}"  # noqa: S608 - ours
-_RECEIVER_ROWS = f"SELECT {_RECEIVER_COLUMNS} FROM receiver_outbox {_ORDER}"  # noqa: S608 - ours
-_ROWS_VERSION_1 = _ROWS.replace("maybe_taken, parts", "1, '[]'")
-_PUT_ROW = f"INSERT OR REPLACE INTO outbox ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
-_PUT_RECEIVER_ROW = (
-    f"INSERT OR REPLACE INTO receiver_outbox ({_RECEIVER_COLUMNS})"  # noqa: S608 - ours
-    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
-)  # fmt: skip
+_ROWS = f"SELECT {_COLUMNS} FROM outbox ORDER BY created_realtime_seconds, number"  # noqa: S608 - ours
+_PUT_ROW = f"INSERT OR REPLACE INTO outbox ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
 MAIL = "mail"
 """The receiver of mails; no other receiver has this name."""
 _VERSIONED = re.compile(r"(.+)\.v([1-9][0-9]{0,8})", re.DOTALL)
@@ -337,7 +301,7 @@ class StateDatabase:
 
     def _copy(self, file: _StateFile) -> None:
         """Copy a file of an earlier version; a failure does not prevent writing."""
-        version = SCHEMA_VERSION + sum(each - 1 for each in self._versions.values())
+        version = KIND.version + sum(each - 1 for each in self._versions.values())
         file.is_older = False
         try:
             found = file.copy(version)
@@ -372,15 +336,15 @@ class StateDatabase:
             file.close()
             raise
         self._file = file
-        if file.version > SCHEMA_VERSION:
+        if file.version > KIND.version:
             self._post(
                 Noted(
                     f"state: '{self._path}' has tables of version {file.version}, from a newer"
-                    f" iowarden; this one supports version {SCHEMA_VERSION} and uses that part"
+                    f" iowarden; this one supports version {KIND.version} and uses that part"
                 )
             )
         known = ((*version_of(name),) for name in documents)
-        file.is_older = file.version < SCHEMA_VERSION or any(
+        file.is_older = file.version < KIND.version or any(
             version < self._versions.get(name, 0) for name, version in known
         )
         with self._changed:
@@ -527,14 +491,12 @@ class _StateFile:
         documents = dict(self._file.run("SELECT name, text FROM document"))
         rows: list[OutboxRow] = []
         bad: dict[Any, dict[str, object]] = {}
-        for statement in _statements(self._file.version):
-            for values in self._file.run(statement):
-                try:
-                    rows.append(_row(*values))
-                except (ValueError, TypeError) as problem:
-                    names = _RECEIVER_COLUMNS.split(", ")[: len(values)]
-                    named = dict(zip(names, map(_shown, values), strict=True))
-                    bad[values[0]] = {"reason": str(problem), **named}
+        for values in self._file.run(_ROWS):
+            try:
+                rows.append(_row(*values))
+            except (ValueError, TypeError) as problem:
+                named = dict(zip(_COLUMNS.split(", "), map(_shown, values), strict=True))
+                bad[values[0]] = {"reason": str(problem), **named}
         return documents, tuple(rows), bad
 
     def write(self, changes: list[_Change]) -> None:
@@ -548,15 +510,12 @@ class _StateFile:
                     case str() as text:
                         values = (sqlite.encodable(change.name), sqlite.encodable(text))
                         run("INSERT OR REPLACE INTO document (name, text) VALUES (?, ?)", values)
-                    case OutboxRow(receiver=receiver) as row if receiver == MAIL:
-                        run(_PUT_ROW, _values(row))
                     case OutboxRow() as row:
-                        run(_PUT_RECEIVER_ROW, (*_values(row), row.receiver))
+                        run(_PUT_ROW, _values(row))
                     case None if change.is_row:
                         # The name of an unreadable row need not be UTF-8.
                         own = (change.name.encode("utf-8", "surrogateescape"),)
                         run("DELETE FROM outbox WHERE message_id = CAST(? AS TEXT)", own)
-                        run("DELETE FROM receiver_outbox WHERE message_id = CAST(? AS TEXT)", own)
                     case None:
                         name = sqlite.encodable(change.name)
                         run("DELETE FROM document WHERE name = ?", (name,))
@@ -581,28 +540,20 @@ def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
     rows: list[OutboxRow] = []
     with contextlib.suppress(*sqlite.FAULTS), contextlib.closing(sqlite.reading(path)) as file:
         version = file.execute("PRAGMA user_version").fetchone()[0]
-        for statement in _statements(version):
-            with contextlib.suppress(*sqlite.FAULTS):
-                for values in file.execute(statement):
-                    with contextlib.suppress(ValueError, TypeError):
-                        rows.append(_row(*values))
         with contextlib.suppress(*sqlite.FAULTS):
-            if version <= SCHEMA_VERSION:
+            for values in file.execute(_ROWS):
+                with contextlib.suppress(ValueError, TypeError):
+                    rows.append(_row(*values))
+        with contextlib.suppress(*sqlite.FAULTS):
+            if version <= KIND.version:
                 documents.update(file.execute("SELECT name, text FROM document"))
     return documents, tuple(rows)
-
-
-def _statements(version: int) -> tuple[str, ...]:
-    """Return what reads the rows of a file of a version."""
-    mails = _ROWS_VERSION_1 if version == 1 else _ROWS
-    return (mails,) if version < 3 else (mails, _RECEIVER_ROWS)
 
 
 def _row(*values: Any) -> OutboxRow:  # noqa: ANN401 - as SQLite returns them
     """Return a row from its columns, in the order of the fields. Errors: ValueError, TypeError."""
     (message_id, incident, number, severity, created, pending, data, attempts, last_error, refused,
-     maybe_taken, parts) = values[:12]  # fmt: skip
-    receiver = values[12] if values[12:] else MAIL
+     maybe_taken, parts, receiver) = values  # fmt: skip
     for name, value, cls in (
         ("receiver", receiver, str),
         ("message_id", message_id, str),
@@ -666,4 +617,5 @@ def _values(row: OutboxRow) -> tuple[object, ...]:
         json.dumps(row.recipients_refused),
         row.maybe_taken,
         json.dumps(row.parts),
+        row.receiver,
     )

@@ -18,9 +18,6 @@ from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.lexer import Lexer
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.signatures import COMPARISONS
-from iowarden.rules.rename_table import NameKind
-from iowarden.rules.renames import NAMES, Renames, note
-from iowarden.rules.rulefile.renamed_names import renamed_in
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.rulefile.template import compile_template
 from iowarden.rules.rulefile.unmatched_selectors import selectors
@@ -50,8 +47,6 @@ class Override:
     expression: str | None = None
     thresholds: tuple[tuple[str, float], ...] = ()
     """By metric; '' is the comparison whose result is the alert's value."""
-    column: int = 1
-    """Of the rule's name in its line."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -71,47 +66,14 @@ class _OverrideError(Exception):
     """An override that cannot be applied."""
 
 
-def replaced(overrides: Iterable[Override], names: Renames = NAMES) -> list[tuple[str, str]]:
-    """Return the place of each override that uses a renamed name, and the new name."""
-    found = []
-    for each in overrides:
-        now, place = _renamed(each, names), f"{each.place}:{each.column}"
-        pairs = [(NameKind.ALERT, each.rule, now.rule)]
-        pairs += [(NameKind.METRIC, old, names.selector(old)) for old, _ in each.thresholds]
-        found += [(place, note(kind, old, new)) for kind, old, new in pairs if old != new]
-        if names and each.expression is not None:
-            found += [(place, f"expr: {text}") for text in renamed_in(each.expression, names)]
-    return found
-
-
-def _renamed(override: Override, names: Renames) -> Override:
-    """Return an override with current names; its meaning does not change."""
-    name, slash, severity_ = override.rule.partition("/")
-    of_alert = names.alert(name)
-    return replace(
-        override,
-        # A recording rule is named by the metric that it records.
-        rule=(names.current(NameKind.METRIC, name) if of_alert == name else of_alert)
-        + slash
-        + severity_,
-        thresholds=tuple(
-            (names.current(NameKind.METRIC, metric), value) for metric, value in override.thresholds
-        ),
-    )
-
-
-def apply(
-    groups: Sequence[RuleGroup], overrides: Sequence[Override], renames: Renames = NAMES
-) -> list[RuleGroup]:
+def apply(groups: Sequence[RuleGroup], overrides: Sequence[Override]) -> list[RuleGroup]:
     """Return the groups with their rules changed, without rules that are disabled.
 
     Errors: RuleFileError with all errors.
     """
-    given = [each.rule for each in overrides]
-    overrides = [_renamed(each, renames) for each in overrides]
     rules: list[AnyRule | None] = [rule for group in groups for rule in group.rules]
     names = [(_name(rule), _full_name(rule)) for group in groups for rule in group.rules]
-    problems = _repeated(overrides, given)
+    problems: list[tuple[int, str]] = []
     # An override of one of several rules of a name is applied after one of all of them.
     for number, override in sorted(enumerate(overrides), key=lambda one: "/" in one[1].rule):
         try:
@@ -134,16 +96,6 @@ def apply(
     return [
         replace(group, rules=tuple(r for _ in group.rules if (r := next(left)) is not None))
         for group in groups
-    ]
-
-
-def _repeated(overrides: Sequence[Override], given: Sequence[str]) -> list[tuple[int, str]]:
-    """Return number and problem of each that is, under its old or new name, one before it."""
-    first: dict[str, str] = {}
-    return [
-        (number, f"{each.place}: overrides: {name}: the same rule as '{other}'; remove one")
-        for number, (each, name) in enumerate(zip(overrides, given, strict=True))
-        if (other := first.setdefault(each.rule, name)) != name
     ]
 
 

@@ -13,7 +13,6 @@ from iowarden.daemon.config.rule_files import catalog, load_events
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.conditions.definition import parse_definitions
-from iowarden.rules.rename_table import RENAMES, NameKind
 from iowarden.rules.rulefile.rulefile import Rule
 from iowarden.rules.yaml_nodes import RuleFileError
 
@@ -49,13 +48,6 @@ def test_alerts_of_one_name_have_one_condition() -> None:
     for rule in ALERTS:
         found.setdefault(rule.alert, set()).add(condition_of(rule))
     assert {name: words for name, words in found.items() if len(words) > 1} == {}
-
-
-def test_each_code_of_before_is_one_condition_in_the_table_of_renames() -> None:
-    """One code, one word, else silences of stored state could not be read."""
-    words = [each.new for each in RENAMES if each.kind is NameKind.CONDITION]
-    assert len(set(words)) == len(words) > 50
-    assert set(words) <= set(Condition)
 
 
 def test_each_condition_is_defined_in_the_order_of_the_enum() -> None:

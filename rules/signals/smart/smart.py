@@ -55,8 +55,8 @@ _REALLOCATED = frozenset({"5"})
 _USAGE = frozenset(
     {"warning_temperature_minutes", "critical_temperature_minutes", "unsafe_shutdowns"}
 )
-"""Counts that may be absent from a drive's first polls, or from the state that a former version
-stored: one that is not stored is unknown, not 0. So they are stored at 0, too.
+"""Counts that may be absent from a drive's first polls: one that is not stored is unknown, not 0.
+So they are stored at 0, too.
 """
 _MAX_UNSAFE_RATIO = 0.9
 

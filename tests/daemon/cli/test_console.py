@@ -182,20 +182,6 @@ def test_a_service_of_another_kind_is_reported(
     assert "version" in capsys.readouterr().err
 
 
-def test_a_query_by_a_former_name_is_answered_with_the_new_one(
-    service: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It finds nothing, which alone would look like a healthy disk."""
-    service.answers["query"] = {"answer": {"samples": []}}
-    assert run("query", "sum by (way) (iowarden_smart_growth)", *at(service)) == 0
-    notes = capsys.readouterr().err.splitlines()
-    assert (
-        "note: the metric 'iowarden_smart_growth' is called 'iowarden_smart_increase'" in notes[0]
-    )
-    assert "note: the label 'way' is called 'access_method'" in notes[1]
-    assert notes[2] == "the result is empty"
-
-
 def test_nobody_there_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The service is down: the error names the socket and the next step; exit status 1."""
     missing = str(tmp_path / "control.sock")

@@ -165,17 +165,6 @@ def test_an_option_that_is_none_is_reported(
     assert service.asked == []
 
 
-def test_a_service_of_before_that_reports_everything_is_not_taken_for_an_answer(
-    service: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An old service has no filters: the client filters the events itself."""
-    old = [{"at_seconds": NOW, "severity": word, "text": f"a {word}"} for word in ("info", "dire")]
-    service.answers["events"] = {"answer": {"events": old}}
-    assert run("events", "--severity", "warning", *at(service)) == 0
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.endswith("  dire      iowarden  -         -           a dire")
-
-
 def test_what_is_missing_is_reported_beside_the_events(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:

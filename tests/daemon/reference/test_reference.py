@@ -13,11 +13,10 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_shipped
 from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 from iowarden.daemon.metric_labels import LABELS, fits
-from iowarden.daemon.reference import alerts, metrics, renamed
+from iowarden.daemon.reference import alerts, metrics
 from iowarden.daemon.reference.pages import PAGES, write
 from iowarden.daemon.replay import replay
 from iowarden.rules.notices.metric_titles import value_text
-from iowarden.rules.rename_table import NameKind, Rename
 
 DIRECTORY = Path(__file__).parents[3] / "packaging/doc"
 
@@ -80,17 +79,6 @@ def test_the_labels_of_a_played_machine_are_those_of_the_table(
 def test_an_annotation_is_shown_without_its_template(template: str, expected: str) -> None:
     """The first branch of a condition, one turn of a loop, names of labels."""
     assert alerts.filled(template) == expected
-
-
-def test_changed_names_are_listed_by_kind() -> None:
-    """A user who upgrades finds the name that a dashboard has."""
-    shown = renamed.text(
-        (Rename(NameKind.METRIC, "a_b", "a_c"), Rename(NameKind.LABEL, "kind", "cause", of="a_c"))
-    )
-    assert "## Metric\n\n| old | new | of |" in shown
-    assert "| `a_b` | `a_c` | all |" in shown
-    assert "| `kind` | `cause` | `a_c` |" in shown
-    assert "No name was changed" in renamed.text(())
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ alerts:
   - {at: 2m29s, alert: WriteThrottle, state: resolved}
 incidents:
   - {at: 1m6s, severity: warning, state: opened}
-  - {at: 1m9s, severity: warning, state: folded}
+  - {at: 1m9s, severity: warning, state: merged}
 mails:
   - at: 1m9s
     subject: 'sda: no request completed for 10 s$'

@@ -28,11 +28,8 @@ from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_table import EventRule, EventTable
 from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
 from iowarden.rules.incidents.silences import Acknowledgement, Silences
-from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.notices import report
-from iowarden.rules.rename_table import NameKind, Rename
-from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -135,7 +132,7 @@ CLOSED = Incident(
 class Office:
     """A command handler with two incidents, and its replies."""
 
-    def __init__(self, history_path: str = "", names: Renames = NAMES) -> None:
+    def __init__(self, history_path: str = "") -> None:
         """Open it at second 500."""
         self.now = 500.0
         self.engine = Engine([], (), 0.0)
@@ -153,7 +150,6 @@ class Office:
             store_signals=lambda: None,
             history_path=history_path,
             table=EventTable({ERRORS.name: EventRule(ERRORS.name, Severity.WARNING, "errors")}),
-            names=names,
         )
 
     def known(self, now: float) -> answers.ViewInputs:
@@ -222,23 +218,6 @@ def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> 
     assert office.kept == []
 
 
-def test_a_silence_in_old_words_is_one_in_new_words_and_reports_that() -> None:
-    """An old script still silences mails, and its user learns the new names."""
-    names = Renames((Rename(NameKind.EVENT, "block_error", ERRORS.name),))
-    office = Office(names=names)
-    found = office.answer(
-        "silence add", matchers=["block_error", "device=sda"], for_seconds=60.0, reason="x"
-    )
-    assert office.desk.silences.silences[0].matchers == (
-        Matcher("alertname", "=", ERRORS.name),
-        Matcher("device", "=", "sda"),
-    )
-    assert found.note == (
-        f"the alert 'block_error' is called '{ERRORS.name}' now; write that;"
-        " no alerts that are firing now match"
-    )
-
-
 # --- events
 
 
@@ -300,12 +279,6 @@ def test_a_history_that_cannot_be_read_costs_only_what_is_in_it(tmp_path: Path) 
     assert texts(found) == ["ready"]
     assert "only recent events are shown: history.db cannot be read" in found.note
     assert "history.db cannot be read" in office.answer("incident show", incident="3f2").note
-
-
-def test_an_attribute_that_is_called_otherwise_is_named() -> None:
-    """'disk history' of a version before: the reply has the new name, not an empty history."""
-    reply = Office().error("disk history", disk="S1", attribute="percentage_used_ratio")
-    assert "is called 'endurance_used_ratio' now" in reply
 
 
 class Hanging:

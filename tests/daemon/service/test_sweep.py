@@ -11,12 +11,10 @@ import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -185,22 +183,13 @@ def test_a_life_without_faults_delivers_and_ends(
 
 
 @swept
-@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_kill_in_any_operation_loses_nothing(
-    program: Program, before: Path, tmp_path: Path, version: int, every: int
+    program: Program, before: Path, tmp_path: Path, every: int
 ) -> None:
     """A write is incomplete then: the next start delivers the rest, at most one mail is repeated.
 
-    A new mail meanwhile is no reason to send in another form what may have been accepted. The same
-    applies to a file of a version before, which is converted meanwhile.
+    A new mail meanwhile is no reason to send in another form what may have been accepted.
     """
-    if version < 3:
-        before = shutil.copytree(before.parent, tmp_path / "before") / before.name
-        with closing(sqlite3.connect(before)) as connection:
-            connection.execute("DROP TABLE receiver_outbox")
-            for column in ("parts", "maybe_taken") if version == 1 else ():
-                connection.execute(f"ALTER TABLE outbox DROP COLUMN {column}")
-            connection.execute(f"PRAGMA user_version = {version}")
     for at, path in cases(program, before, tmp_path, every):
         status, _, _ = program.live(path, at, 0)
         if status == 0:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import sqlite3
-import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -14,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from support.disks import small_disk
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control.documents import EventLine, EventQuery
@@ -243,89 +240,6 @@ def test_a_tiny_allowance_is_kept_even_by_the_last_events(
 
 
 # --- an older file, a failing disk
-
-
-_VERSION_1 = """
-CREATE TABLE run (
-    run INTEGER PRIMARY KEY, until_seconds REAL NOT NULL, ahead_seconds REAL NOT NULL,
-    watched TEXT NOT NULL
-);
-CREATE TABLE chunk (
-    run INTEGER NOT NULL, name TEXT NOT NULL, last_seconds REAL NOT NULL,
-    thinned INTEGER NOT NULL, samples INTEGER NOT NULL, data BLOB NOT NULL
-);
-CREATE INDEX chunk_age ON chunk (name, run, thinned, last_seconds, samples);
-CREATE TABLE drive (drive INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE);
-CREATE TABLE attribute (attribute INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE daily (
-    day INTEGER NOT NULL, drive INTEGER NOT NULL, attribute INTEGER NOT NULL,
-    at_seconds INTEGER NOT NULL, value REAL NOT NULL, PRIMARY KEY (day, drive, attribute)
-) WITHOUT ROWID;
-CREATE TABLE changed (
-    drive INTEGER NOT NULL, attribute INTEGER NOT NULL, at_seconds INTEGER NOT NULL,
-    value REAL NOT NULL, PRIMARY KEY (drive, attribute, at_seconds)
-) WITHOUT ROWID;
-PRAGMA user_version = 1;
-INSERT INTO drive VALUES (1, 'WD-1');
-INSERT INTO attribute VALUES (1, '197 raw');
-INSERT INTO changed VALUES (1, 1, 1800000000, 8);
-"""
-"""A file as the version before wrote it."""
-
-
-def version_1(path: Path) -> None:
-    """Write it as the version before did."""
-    path.parent.mkdir(exist_ok=True)
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(_VERSION_1)
-
-
-def user_version(path: Path) -> int:
-    """Return the version of the tables."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def test_the_file_of_the_version_before_keeps_its_values_and_gets_events(path: Path) -> None:
-    """An upgrade: the drive values of years are there; the first write converts it, once."""
-    version_1(path)
-    assert found(path) == []
-    for number in range(2):
-        keep(path, row(number))
-    assert found(path) == [row(0), row(1)]
-    assert user_version(path) == 2
-    assert history_db.read(str(path), "WD-1", "197 raw") == [(START, 8.0)]
-    assert not list(path.parent.glob("*.corrupt-*")), "nothing was set aside"
-
-
-def test_a_value_converts_an_old_file_as_well(path: Path) -> None:
-    """Whichever comes first: drives are polled each half hour, events may not occur for years."""
-    version_1(path)
-    with opened(path) as (kept, _):
-        kept.store_drives(START + 1, [("WD-1", "197 raw", 9.0, True)])
-    assert user_version(path) == 2
-    assert [value for _, value in history_db.read(str(path), "WD-1", "197 raw")] == [8.0, 9.0]
-
-
-def test_an_old_file_on_a_read_only_disk_is_read_and_converted_when_it_can_be(
-    tmp_path: Path,
-) -> None:
-    """The kernel remounted it after an error: logged, events wait, and are stored later."""
-    with small_disk(tmp_path) as mount:
-        path = mount / "history.db"
-        version_1(path)
-        subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
-        with opened(path, retry_seconds=0.05) as (kept, answers):
-            kept.store_events([row()])
-            answer = answers.get(timeout=DEADLINE_SECONDS)
-            assert isinstance(answer, Written)
-            assert "readonly" in answer.error
-            assert found(path) == []
-            assert history_db.read(str(path), "WD-1", "197 raw") == [(START, 8.0)]
-            subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
-            while isinstance(answer, Written) and answer.error:
-                answer = answers.get(timeout=DEADLINE_SECONDS)
-        assert found(path) == [row()]
 
 
 def test_what_waits_is_bounded_and_the_oldest_is_given_up_and_counted(

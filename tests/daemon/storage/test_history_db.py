@@ -23,7 +23,7 @@ from support.disks import small_disk
 from support.spoilt import SPOILT
 
 from iowarden.daemon.control.documents import EventLine, EventQuery
-from iowarden.daemon.storage import chunks, event_rows, sqlite
+from iowarden.daemon.storage import chunks, event_rows, history_db, sqlite
 from iowarden.daemon.storage.history_db import (
     MAX_WAITING,
     History,
@@ -381,16 +381,23 @@ def test_tables_that_mean_something_else_are_left_alone(path: Path) -> None:
     assert samples(kept(path)) == [row(START, 3)]
 
 
-def of_version_1(path: Path) -> None:
-    """Make it as it was before events were stored."""
+def converted_by_the_next_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a file, then be a version with a table more."""
     with opened(path) as asked:
         asked.save(tail(row(START, 10), until=START + 9))
-    run(path, "DROP TABLE event", "PRAGMA user_version = 1")
+    table = "CREATE TABLE further (name TEXT)"
+    kind = replace(
+        history_db.KIND,
+        version=2,
+        tables=f"{history_db.KIND.tables}{table};",
+        conversions=((table,),),
+    )
+    monkeypatch.setattr(history_db, "KIND", kind)
 
 
-def test_before_it_is_converted_it_is_copied(path: Path) -> None:
+def test_before_it_is_converted_it_is_copied(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, with the first change, which logs it."""
-    of_version_1(path)
+    converted_by_the_next_version(path, monkeypatch)
     with opened(path) as asked:
         said = asked.save(tail(row(START + 10, 5), until=START + 14)).set_aside
         copy = path.with_name("history.db.before-v2")
@@ -401,11 +408,13 @@ def test_before_it_is_converted_it_is_copied(path: Path) -> None:
     assert samples(kept(copy)) == [row(START, 10)]
 
 
-def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Path) -> None:
+def test_where_there_is_little_room_it_is_converted_without_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A quarter of a gigabyte must not fill the disk that others use."""
     with small_disk(tmp_path) as mount:
         path = mount / "history.db"
-        of_version_1(path)
+        converted_by_the_next_version(path, monkeypatch)
         with opened(path) as asked:
             answer = asked.save(tail(row(START + 10, 5), until=START + 14))
             assert answer.error == ""

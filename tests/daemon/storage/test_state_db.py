@@ -360,36 +360,18 @@ def test_closing_writes_what_waits(path: Path) -> None:
     assert kept(path).documents == {"install": '"x"'}
 
 
-_VERSION_1 = """
-CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE outbox (
-    message_id TEXT PRIMARY KEY,
-    incident TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    severity INTEGER NOT NULL,
-    created_realtime_seconds REAL NOT NULL,
-    recipients_pending TEXT NOT NULL,
-    recipients_refused TEXT NOT NULL,
-    data BLOB NOT NULL,
-    attempts INTEGER NOT NULL,
-    last_error TEXT NOT NULL
-);
-PRAGMA user_version = 1;
-INSERT INTO document VALUES ('install', '"x"');
-INSERT INTO outbox VALUES (
-    '<iowarden.a.1@db1>', 'a', 1, 3, 1795266034.25, '["root@example.com", "ops@example.com"]',
-    '["gone@example.com"]', x'5375626a6563743a20780d0a0d0a00ff', 2,
-    'mail: ''mx1:25'': connect: expected a connection, got ''Connection refused'''
-);
-"""
-OLD_ROW = replace(ROW, maybe_taken=True)
-
-
-def write_version_1(path: Path) -> None:
-    """Write it as the version before did."""
-    path.parent.mkdir(exist_ok=True)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(_VERSION_1)
+NEXT = replace(
+    state_db.KIND,
+    version=2,
+    tables=f"{state_db.KIND.tables} CREATE TABLE further (name TEXT);",
+    conversions=(
+        (
+            "ALTER TABLE outbox ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",
+            "CREATE TABLE further (name TEXT)",
+        ),
+    ),
+)
+"""Tables as a version after this one may have them."""
 
 
 def user_version(path: Path) -> int:
@@ -398,80 +380,58 @@ def user_version(path: Path) -> int:
         return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def test_the_file_of_the_version_before_is_taken_over(path: Path) -> None:
-    """An upgrade with waiting mails: whether they were accepted is unknown, so they may be."""
-    write_version_1(path)
-    assert kept(path) == StateLoaded({"install": '"x"'}, (OLD_ROW,))
-    assert user_version(path) == 1, "what nobody changes is not converted"
-    digest = replace(ROW, message_id="<d>", number=0, data=b"", parts=("<a>", "<b>"))
-    with opened(path) as asked:
-        asked.load()
-        assert asked.commit(StateChanges(1, put={"alerts": "[]"}, add=(digest,))) == ""
-    assert user_version(path) == 3
-    assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (digest, OLD_ROW))
-
-
-MESSAGE = replace(
-    ROW, message_id="ops:a.1", recipients_pending=("ops",), data=b"{}", receiver="ops"
-)
-"""For another receiver than mail."""
-
-
-def test_messages_of_receivers_are_stored_where_the_version_before_does_not_read_them(
-    path: Path,
+def test_the_next_version_takes_over_the_file_of_this_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would send them as mails. After a downgrade and an upgrade they are still there."""
+    """An upgrade with a waiting mail: the first change converts it, and nothing is lost."""
+    fill(path)
+    monkeypatch.setattr(state_db, "KIND", NEXT)
+    assert kept(path) == StateLoaded({"install": '"x"'}, (ROW,))
+    assert user_version(path) == 1, "what nobody changes is not converted"
+    second = replace(ROW, message_id="<b>", number=2)
     with opened(path) as asked:
         asked.load()
-        assert asked.commit(StateChanges(1, add=(ROW, MESSAGE))) == ""
-    assert kept(path) == StateLoaded({}, (ROW, MESSAGE))
+        assert asked.commit(StateChanges(2, put={"alerts": "[]"}, add=(second,))) == ""
+    assert user_version(path) == 2
     with closing(sqlite3.connect(path)) as connection:
-        assert [name for (name,) in connection.execute("SELECT message_id FROM outbox")] == [
-            ROW.message_id
-        ]
+        colours = connection.execute("SELECT message_id, colour FROM outbox").fetchall()
+    assert colours == [(ROW.message_id, "red"), ("<b>", "red")]
+    assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (ROW, second))
+
+
+def test_a_message_is_stored_with_its_receiver(path: Path) -> None:
+    """Else it would be sent as a mail after a restart."""
+    message = replace(
+        ROW, message_id="ops:a.1", recipients_pending=("ops",), data=b"{}", receiver="ops"
+    )
     with opened(path) as asked:
         asked.load()
-        assert asked.commit(StateChanges(1, remove=(MESSAGE.message_id,))) == ""
+        assert asked.commit(StateChanges(1, add=(ROW, message))) == ""
+    assert kept(path) == StateLoaded({}, (ROW, message))
+    assert state_db.salvaged(str(path))[1] == (ROW, message)
+    with opened(path) as asked:
+        asked.load()
+        assert asked.commit(StateChanges(1, remove=(message.message_id,))) == ""
     assert kept(path) == StateLoaded({}, (ROW,))
 
 
-def test_a_file_of_version_2_gets_the_table_of_receivers_with_its_first_change(path: Path) -> None:
-    """As a service of that version left it, with a mail that waits."""
-    fill(path)
-    run(path, "DROP TABLE receiver_outbox", "PRAGMA user_version = 2")
-    assert kept(path).outbox == (ROW,)
-    assert user_version(path) == 2
-    with opened(path) as asked:
-        asked.load()
-        assert asked.commit(StateChanges(1, add=(MESSAGE,))) == ""
-    assert user_version(path) == 3
-    assert set(kept(path).outbox) == {ROW, MESSAGE}
-
-
-def test_a_damaged_file_of_version_2_gives_its_mails(path: Path) -> None:
-    """Its missing table is no further damage."""
-    fill(path)
-    run(path, "DROP TABLE receiver_outbox", "PRAGMA user_version = 2")
-    assert state_db.salvaged(str(path))[1] == (ROW,)
-    with opened(path) as asked:
-        asked.load()
-        assert asked.commit(StateChanges(1, add=(MESSAGE,))) == ""
-    assert set(state_db.salvaged(str(path))[1]) == {ROW, MESSAGE}
-
-
-def test_an_old_file_on_a_disk_that_became_read_only_still_gives_its_mails(tmp_path: Path) -> None:
+def test_an_old_file_on_a_disk_that_became_read_only_still_gives_its_mails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It cannot be converted now: read as it is, and converted when the disk is writable again."""
     with small_disk(tmp_path) as mount:
         path = mount / "state.db"
-        write_version_1(path)
+        fill(path)
+        monkeypatch.setattr(state_db, "KIND", NEXT)
         subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
+        second = replace(ROW, message_id="<b>", number=2)
         with opened(path) as asked:
-            assert asked.load() == StateLoaded({"install": '"x"'}, (OLD_ROW,))
-            assert "readonly" in asked.commit(StateChanges(1, add=(ROW,)))
+            assert asked.load() == StateLoaded({"install": '"x"'}, (ROW,))
+            assert "readonly" in asked.commit(StateChanges(2, add=(second,)))
             subprocess.run(["mount", "-o", "remount,rw", str(mount)], check=True)
-            assert asked.commit(StateChanges(2)) == ""
-        assert kept(path).outbox == (ROW,)
-        assert user_version(path) == 3
+            assert asked.commit(StateChanges(3)) == ""
+        assert kept(path).outbox == (ROW, second)
+        assert user_version(path) == 2
 
 
 def test_what_is_not_durable_is_known_until_it_is(tmp_path: Path) -> None:
@@ -642,10 +602,10 @@ def test_before_it_is_converted_it_is_copied_and_the_last_two_copies_stay(path: 
         assert committed == Committed(1)
         run(path, f"UPDATE document SET name = 'install' WHERE name = 'install.v{version}'")
     assert [each.name for each in beside(path, "before-*")] == [
-        "state.db.before-v5",
-        "state.db.before-v6",
+        "state.db.before-v3",
+        "state.db.before-v4",
     ]
-    copy = path.with_name("state.db.before-v5")
+    copy = path.with_name("state.db.before-v3")
     assert copy.stat().st_mode & 0o777 == 0o600
     copied = kept(copy)
     assert copied.outbox == (ROW,)
@@ -655,7 +615,7 @@ def test_before_it_is_converted_it_is_copied_and_the_last_two_copies_stay(path: 
 def test_a_copy_that_cannot_be_made_keeps_nothing_from_being_written(path: Path) -> None:
     """Something else has its name: logged, and mails and alerts are durable all the same."""
     fill(path)
-    (path.parent / "state.db.before-v4.draft").mkdir()
+    (path.parent / "state.db.before-v2.draft").mkdir()
     noted, committed = converted(path, {"install": 2}, 2)
     assert isinstance(noted, Noted)
     assert "converted without a copy" in noted.text

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from iowarden.daemon.config.keys import example
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules
-from iowarden.rules.rename_table import NameKind, Rename
-from iowarden.rules.renames import Renames
 from iowarden.rules.rulefile.overrides import Override, apply, severity
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup, parse_rule_file
 from iowarden.rules.yaml_nodes import RuleFileError
@@ -121,19 +119,6 @@ def test_all_that_is_wrong_is_reported_in_the_order_of_the_file() -> None:
     with pytest.raises(RuleFileError) as caught:
         changed(text)
     assert [error.split(":")[1] for error in caught.value.errors] == ["2", "3", "4"]
-
-
-def test_a_rule_is_overridden_under_one_name() -> None:
-    """The old name and the new one: which of the two counts would be a matter of order."""
-    names = Renames((Rename(NameKind.ALERT, "Crowded", "Full"),))
-    text = "Crowded/warning: {for: 1m}\n  Full/warning: {for: 2m}\n  Ful: {for: 3m}"
-    overrides = parse_config(f"overrides:\n  {text}\n", "c.yaml").overrides
-    with pytest.raises(RuleFileError) as caught:
-        apply(parse_rule_file(RULES, "r.yaml"), overrides, names)
-    assert next(error.split(": ", 1)[1] for error in caught.value.errors) == (
-        "overrides: Full/warning: the same rule as 'Crowded/warning'; remove one"
-    )
-    assert len(caught.value.errors) == 2
 
 
 def test_what_is_reported_of_one_of_a_name_goes_before_what_is_reported_of_all() -> None:

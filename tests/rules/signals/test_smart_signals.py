@@ -429,8 +429,8 @@ def test_power_that_was_lost_counts_from_the_first_poll_on() -> None:
     ) == {"unsafe_shutdowns": 1}
 
 
-def test_what_a_former_version_did_not_count_is_the_baseline_after_the_upgrade() -> None:
-    """The drive was polled before, and these counts were not stored: they were not 0 therefore."""
+def test_a_count_that_was_absent_from_the_first_poll_begins_with_its_own_baseline() -> None:
+    """The drive was polled without these counts: they were unknown, not 0."""
     counts = {"unsafe_shutdowns_total": 9, "warning_temperature_seconds_total": 18_000.0}
     assert increases(worn(3), worn(3, **counts), worn(3, **counts)) == {}
     new = worn(3, unsafe_shutdowns_total=1, power_cycles=1)
