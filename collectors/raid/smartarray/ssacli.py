@@ -148,6 +148,9 @@ _PROGRESS = lazy_pattern(r"[, ]*\(?(\d{1,3}(?:\.\d{1,3})?) ?% complete\)?", re.A
 _SIZED = lazy_pattern(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
 _PCI = lazy_pattern(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.ASCII | re.IGNORECASE)
 _MEDIA_ERRORS = "Warning: Unrecoverable Media Errors"
+_MEDIA_ERROR_WORD = "unrecoverable media errors"
+_UNDETERMINED = f"{_MEDIA_ERROR_WORD}, drive not determined"
+_AFFECTED = lazy_pattern(r"logical drives? (?:is|are) affected: ([\d ,]{1,400})", re.ASCII)
 _MAX_CONTROLLERS, _MAX_PARTS = 64, 2048
 """Maximum: an output that lists more is refused."""
 
@@ -177,6 +180,16 @@ class _SsacliDraft:
     """Unique keys that `part` has had already."""
     internal: bool = False
     """Whether the cage is the server's own: those have no power supplies."""
+    warning: list[str] = field(default_factory=list)
+    """Lines of a media error warning whose drive is not determined yet."""
+    in_warning: bool = False
+    """Whether the next line may continue `warning`."""
+    warned: list[tuple[str, str]] = field(default_factory=list)
+    """Per warning the logical drive below it, or '', and the array that contains both, or ''."""
+    affected: set[str] = field(default_factory=set)
+    """Logical drives that warnings name."""
+    media_errors: dict[str, str] = field(default_factory=dict)
+    """'Unrecoverable Media Errors' of each logical drive that has the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +216,8 @@ def parse_controllers(text: str) -> tuple[FoundController, ...]:
     for line in plain.splitlines():
         if card := _card(line, cards):
             cards.append(card)
+        elif cards and _is_warning(cards[-1], line):
+            cards[-1].warning.append(" ".join(line.split()))
         elif cards and line.strip():
             _line(cards[-1], line)
         elif _HEADLESS.match(line):
@@ -269,11 +284,43 @@ def _card(line: str, cards: list[_SsacliDraft]) -> _SsacliDraft | None:
     )
 
 
+def _is_warning(card: _SsacliDraft, line: str) -> bool:
+    """Return whether a line is of a media error warning: a paragraph that is not indented."""
+    if line.strip().startswith(_MEDIA_ERRORS):
+        _place_warning(card, "", "")  # two in succession: neither drive of the first is next to it
+        card.in_warning = True
+    elif not line.strip() or line[0].isspace():
+        card.in_warning = False
+    return card.in_warning
+
+
+def _place_warning(card: _SsacliDraft, volume: str, group: str) -> None:
+    """Attribute the last warning to what it names, else to the logical drive that follows it.
+
+    Below a controller's heading it names the logical drives; elsewhere it stands before the one
+    that it is about, whose block says 'Unrecoverable Media Errors: Detected'. Source: ssacli 3.25
+    and 4.x in issue 344 of libstoragemgmt, issues 211 and 212 of check_raid.
+    """
+    if not card.warning:
+        return
+    named = _AFFECTED.search(" ".join(card.warning))
+    numbers = re.findall(r"\d{1,4}", named[1]) if named else []
+    if numbers:
+        card.affected.update(f"logical drive {int(number)}" for number in numbers)
+    else:
+        card.warned.append((volume, group))
+    card.warning = []
+
+
 def _line(card: _SsacliDraft, line: str) -> None:
     told = " ".join(line.split())
-    if told.startswith(_MEDIA_ERRORS) and card.volume:
-        card.volumes[card.volume] = _worst(card.volumes[card.volume], "unrecoverable media errors")
-    elif found := _GROUP.fullmatch(told):
+    if found := _VOLUME_BLOCK.fullmatch(told) or _VOLUME.fullmatch(told):
+        _place_warning(card, f"logical drive {int(found[1])}", card.group)
+    elif _DISK.fullmatch(told):
+        _place_warning(card, "", card.group)  # of a logical drive above, or of this disk
+    else:
+        _place_warning(card, "", "")
+    if found := _GROUP.fullmatch(told):
         _begin_group(card, found[2], found[3] or "", block=bool(found[1]))
     elif found := _VOLUME_BLOCK.fullmatch(told) or _VOLUME.fullmatch(told):
         inner, state = found.groups()[1:] or (None, None)  # a block has neither
@@ -379,6 +426,8 @@ def _pair(card: _SsacliDraft, key: str, value: str) -> None:
         card.read_errors.append(f"'ssacli': expected 'Logical Drive: <n>' before '{key}', got none")
     if kind == "controller":
         card.pairs.setdefault(key, value)
+    elif (kind, key) == ("volume", "unrecoverable media errors"):
+        card.media_errors[name] = value
     elif kind == "group" and key == "status":
         state = states.classify(output.excerpt(value), _GROUP_STATES)
         card.groups[name] = replace(card.groups[name], state=state)
@@ -400,8 +449,11 @@ def _policy(caching: str) -> CachePolicy:
 
 
 def _worst(volume: ControllerArray, why: str) -> ControllerArray:
-    """Return a logical drive with a problem, whatever its state is."""
-    return replace(volume, state=states.downgraded(volume.state, [why]))
+    """Return a logical drive with a problem besides its state, which remains if it is worse."""
+    state = volume.state
+    if state.health in states.WELL:
+        return replace(volume, state=states.downgraded(state, [why]))
+    return replace(volume, state=replace(state, word=f"{state.word}, {why}"))
 
 
 def _worn(disk: PhysicalDisk, value: str) -> PhysicalDisk:
@@ -425,11 +477,6 @@ _OF_VOLUME: dict[str, Callable[[ControllerArray, str], ControllerArray]] = {
         if "failed" in value.casefold()
         else volume
     ),
-    "unrecoverable media errors": lambda volume, value: (
-        volume
-        if value.casefold() in _NO_WARNING
-        else _worst(volume, f"unrecoverable media errors {output.excerpt(value)}")
-    ),
 }
 """Handlers for the lines of a logical drive's block, by key."""
 _OF_DISK: dict[str, Callable[[PhysicalDisk, str], PhysicalDisk]] = {
@@ -451,9 +498,39 @@ _OF_DISK: dict[str, Callable[[PhysicalDisk, str], PhysicalDisk]] = {
 """Handlers for the lines of a disk's block, by key."""
 
 
+def _mark_media_errors(card: _SsacliDraft) -> list[str]:
+    """Mark logical drives and arrays that have media errors; return those of the controller.
+
+    The key in the block of a logical drive outweighs the place of a warning. A warning that is
+    about none for certain is one of the array that contains it, else of the controller.
+    """
+    _place_warning(card, "", "")  # nothing follows it
+    bad = {name: _MEDIA_ERROR_WORD for name in card.affected & card.volumes.keys()}
+    for name, value in card.media_errors.items():
+        if value.casefold() not in _NO_WARNING:
+            bad[name] = f"{_MEDIA_ERROR_WORD} {output.excerpt(value)}"
+    odd = [f"{_MEDIA_ERROR_WORD} of {name}" for name in sorted(card.affected - card.volumes.keys())]
+    reported = {card.volumes[name].parent for name in bad} | ({""} if bad else set())
+    for name, group in card.warned:
+        if name and name not in card.media_errors:
+            bad.setdefault(name, f"{_MEDIA_ERROR_WORD} (warning above it)")
+        elif group and group not in reported:
+            ok = ControllerArray(group, ComponentState(ComponentHealth.OK))
+            card.groups[group] = _worst(card.groups.get(group, ok), _UNDETERMINED)
+        elif group not in reported:
+            odd.append(_UNDETERMINED)
+    for name, why in bad.items():
+        card.volumes[name] = _worst(card.volumes[name], why)
+    return list(dict.fromkeys(odd))
+
+
 def _controller(card: _SsacliDraft) -> Controller:
     pairs = card.pairs
+    odd = _mark_media_errors(card)
     word = pairs.get("controller status", "")
+    state = states.classify(output.excerpt(word), _CONTROLLER_STATES) if word else None
+    if odd:
+        state = states.downgraded(state or ComponentState(ComponentHealth.OK), odd)
     cache, battery = (
         pairs.get("cache status", ""),
         pairs.get("battery/capacitor status", "") or pairs.get("battery status", ""),
@@ -479,7 +556,7 @@ def _controller(card: _SsacliDraft) -> Controller:
         model=card.model,
         serial=card.serial or output.excerpt(pairs.get("serial number", "")),
         firmware=output.excerpt(pairs.get("firmware version", "")),
-        state=states.classify(output.excerpt(word), _CONTROLLER_STATES) if word else None,
+        state=state,
         memory_bytes=_size(pairs.get("total cache size", "")),
         arrays=(
             *(replace(g, slots=members.get(g.name, ())) for g in card.groups.values()),

@@ -275,20 +275,145 @@ def test_an_array_that_failed_because_its_spare_did() -> None:
     ]
 
 
-def test_sectors_that_cannot_be_read_under_a_logical_drive_that_is_ok() -> None:
-    """In a list a warning below it, in detail a line of its own."""
-    listed = one(
-        "Smart Array P9 in Slot 1\n\n   Array A\n\n      logicaldrive 1 (1 TB, RAID 5, OK)\n\n"
-        "\nWarning: Unrecoverable Media Errors Detected on Drives during previous Rebuild\n"
-        "or Background Surface Analysis (ARM) scan.\n\n"
-        "      logicaldrive 2 (1 TB, RAID 5, OK)\n"
-    )
-    assert [each.state.health for each in listed.arrays] == [
-        ComponentHealth.ATTENTION,
-        ComponentHealth.OK,
-    ]
-    detail = one(DETAIL.replace("Media Errors: None", "Media Errors: Detected"))
-    assert detail.arrays[1].state.health is ComponentHealth.ATTENTION
+MEDIA_ERRORS = """
+
+Warning: Unrecoverable Media Errors Detected on Drives during previous Rebuild
+or Background Surface Analysis (ARM) scan. Errors will be fixed automatically
+when the sector(s) are overwritten. Backup and Restore are recommended.{more}
+
+"""
+WARNING = MEDIA_ERRORS.format(more="")
+LD = "      logicaldrive {n} (1 TB, RAID 5, OK)\n"
+PD = "      physicaldrive 1I:1:{n} (port 1I:box 1:bay {n}, SAS, 600 GB, OK)\n"
+
+
+def media_errors(text: str) -> dict[str, str]:
+    """Return the state of the controller, arrays and disks that have media errors, by name."""
+    found = one(f"Smart Array P9 in Slot 1\n{text}")
+    told = {each.name: each.state for each in found.arrays}
+    told |= {each.slot: each.state for each in found.disks}
+    if found.state is not None:
+        told[found.name] = found.state
+    return {name: state.word for name, state in told.items() if "media errors" in state.word}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param([WARNING, LD.format(n=1)], "logical drive 1", id="the only one"),
+        pytest.param(
+            [LD.format(n=1), WARNING, LD.format(n=2), LD.format(n=3), PD.format(n=1)],
+            "logical drive 2",
+            id="between two",
+        ),
+        pytest.param([LD.format(n=1), WARNING, LD.format(n=2)], "logical drive 2", id="last one"),
+        pytest.param(
+            [WARNING, "      logicaldrive 7 (1 TB, RAID 6, Recovering, 5% complete)\n"],
+            "logical drive 7",
+            id="that recovers",
+        ),
+        pytest.param(
+            [WARNING, "      logicaldrive 1 (136.7 GB, 1): OK\n"],
+            "logical drive 1",
+            id="by 'show status'",
+        ),
+    ],
+)
+def test_media_errors_in_a_list_are_of_the_logical_drive_below_the_warning(
+    lines: list[str], expected: str
+) -> None:
+    """Not of its neighbour above; the state says that only the place of the warning tells it."""
+    found = media_errors("\n   array A\n\n" + "".join(lines))
+    assert list(found) == [expected]
+    assert "unrecoverable media errors (warning above it)" in found[expected]
+
+
+def test_media_errors_of_logical_drives_of_two_arrays() -> None:
+    """Each has its own warning."""
+    text = f"\n   array A\n{WARNING}{LD.format(n=1)}\n   array B\n{LD.format(n=2)}{WARNING}"
+    assert list(media_errors(text + LD.format(n=3))) == ["logical drive 1", "logical drive 3"]
+
+
+def test_a_logical_drive_that_waits_for_its_rebuild_keeps_its_state_and_its_media_errors() -> None:
+    """What cannot be read is not restored by the rebuild either."""
+    lines = f"{WARNING}      logicaldrive 4 (16 TB, RAID 6, Ready for Rebuild)\n"
+    (found,) = one(f"Smart Array P9 in Slot 1\n\n   array A\n{lines}").arrays
+    assert found.state.health is ComponentHealth.DEGRADED
+    assert found.state.word == "Ready for Rebuild, unrecoverable media errors (warning above it)"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            f"\n   array A\n\n{LD.format(n=1)}{WARNING}{PD.format(n=1)}",
+            "array A",
+            id="before a disk",
+        ),
+        pytest.param(
+            f"\n   array A\n\n{LD.format(n=1)}{WARNING}\n   array B\n{LD.format(n=2)}",
+            "hp slot 1",
+            id="before the next array",
+        ),
+        pytest.param(
+            f"\n   array A\n\n{LD.format(n=1)}{PD.format(n=1)}{WARNING}",
+            "hp slot 1",
+            id="at the end",
+        ),
+        pytest.param(
+            f"{WARNING}   Bus Interface: PCI\n   Controller Status: OK\n",
+            "hp slot 1",
+            id="below the controller",
+        ),
+    ],
+)
+def test_media_errors_that_may_be_of_either_neighbour_are_of_what_contains_them(
+    text: str, expected: str
+) -> None:
+    """Neither neighbour is blamed, and the warning is not lost."""
+    found = media_errors(text)
+    assert list(found) == [expected]
+    assert found[expected].endswith("unrecoverable media errors, drive not determined")
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        (" The\nfollowing logical drives are affected: 2", {"logical drive 2"}),
+        (
+            " The\nfollowing logical drives are affected: 2, 3",
+            {"logical drive 2", "logical drive 3"},
+        ),
+        (" The\nfollowing logical drive is affected: 1", {"logical drive 1"}),
+        (" The\nfollowing logical drives are affected: 9", {"hp slot 1"}),
+    ],
+)
+def test_a_warning_of_the_controller_names_its_logical_drives(
+    listed: str, expected: set[str]
+) -> None:
+    """It stands below the heading; one that is not listed remains with the controller."""
+    text = MEDIA_ERRORS.format(more=listed) + "   Controller Status: OK\n\n   array A\n\n"
+    found = media_errors(text + "".join(LD.format(n=n) for n in (1, 2, 3)))
+    assert set(found) == expected
+    if "hp slot 1" in expected:
+        assert found["hp slot 1"] == "OK, unrecoverable media errors of logical drive 9"
+
+
+def test_media_errors_in_detail_are_of_the_logical_drive_whose_own_line_says_so() -> None:
+    """The key outweighs the place of the warning, also where they contradict each other."""
+    block = "      Logical Drive: {n}\n         Status: OK\n         {key}\n"
+    no, yes = "Unrecoverable Media Errors: None", "Unrecoverable Media Errors: Detected"
+    first, second = block.format(n=1, key=no), block.format(n=2, key=yes)
+    head = "\n   Array: A\n      Status: OK\n\n"
+    told = {"logical drive 2": "OK, unrecoverable media errors Detected"}
+    assert media_errors(head + first + WARNING + second) == told
+    assert media_errors(head + WARNING + first + second) == told
+    assert media_errors(head + first + second) == told
+    assert media_errors(head + WARNING + first) == {
+        "array A": "OK, unrecoverable media errors, drive not determined"
+    }
+    keyless = block.format(n=3, key="Caching:  Enabled")
+    assert list(media_errors(head + first + WARNING + keyless)) == ["logical drive 3"]
 
 
 @pytest.mark.parametrize(
