@@ -127,13 +127,14 @@ def parse_status(text: str) -> Mirrors:
         *output.unlisted("mpt-status", "disks", str(expected), listed),
         *output.truncated_error("mpt-status", plain),
     )
-    # Only while it runs: at other times the rate is 100 %, or a remainder of the last run.
+    # Only while it runs: at other times the rate is 100 %, or a remainder of the last run. No line
+    # says which volume a disk or its rate belongs to: of several, neither is determined.
     rates = [done[disk["scsi"]] for disk in disks if disk.get("scsi") in done]
     running = any(_RESYNC in each.get("flags", "") for each in volumes)
-    arrays = tuple(
-        _volume(each, disks, min(rates) if running and rates else None) for each in volumes
-    )
-    parent = arrays[0].name if len(arrays) == 1 else ""
+    alone = len(volumes) == 1
+    progress = min(rates) if alone and running and rates else None
+    arrays = tuple(_volume(each, disks if alone else (), progress) for each in volumes)
+    parent = arrays[0].name if alone else ""
     return Mirrors(arrays, tuple(_disk(each, parent, running=running) for each in disks), unread)
 
 

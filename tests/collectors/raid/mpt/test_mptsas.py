@@ -126,6 +126,17 @@ scsi_id:8 70%
 WELL = {"state": "OPTIMAL", "flags": "ENABLED", "one": "ONLINE", "set": "NONE", "smart": "ff"}
 
 
+def test_of_several_volumes_it_is_not_determined_whose_disk_or_progress_a_line_is() -> None:
+    """Each would have the disks of the others, and the progress of their resynchronization."""
+    first = MPT.format(**WELL | {"flags": "ENABLED RESYNC_IN_PROGRESS"})
+    other = first.splitlines()[0].replace("vol_id:0", "vol_id:1")
+    found = mpt_status.parse_status(f"{other.replace(' RESYNC_IN_PROGRESS', '')}\n{first}")
+    assert [(each.slots, each.state.done_ratio) for each in found.arrays] == [((), None)] * 2
+    assert {disk.array for disk in found.disks} == {""}
+    (alone,) = mpt_status.parse_status(first).arrays
+    assert (alone.slots, alone.state.done_ratio) == (("phy 1", "phy 0"), 0.7)
+
+
 def test_adapters_are_listed_with_their_pci_address() -> None:
     """All its parts are hexadecimal; no adapter at all is no error."""
     assert [(each.index, each.model, each.address) for each in sasircu.parse_list(LIST)] == [
