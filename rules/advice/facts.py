@@ -100,6 +100,24 @@ class AdviceInputs:
 
 
 @dataclass(frozen=True, slots=True)
+class PathCounts:
+    """The paths of a multipath map: all, those that are known to work, and those known not to.
+
+    Fields: `good` are the names of the paths without a known fault, () if they are not determined.
+    """
+
+    every: int
+    working: int
+    failed: int
+    good: tuple[str, ...] = ()
+
+    @property
+    def unknown(self) -> int:
+        """The number of paths of which it is not known whether they work."""
+        return self.every - self.working - self.failed
+
+
+@dataclass(frozen=True, slots=True)
 class Membership:
     """A device as a member of an array.
 
@@ -350,13 +368,16 @@ class Facts:
 
     # arrays
 
-    def paths(self, of_map: Device) -> tuple[int, int, list[str]]:
-        """Return the working paths of a map, all paths, and the working ones' names if known."""
+    def paths(self, of_map: Device) -> PathCounts:
+        """Return how many paths of a map are known to work, and how many not to."""
         good = [n for n in of_map.slaves if n not in self.of.in_trouble]
         states = self.of.paths.get(of_map.name, {})
-        working = min(len(good), states.get("working", len(good)))
         every = max(sum(states.values()), len(of_map.slaves))
-        return working, every, good if working == len(good) else []
+        failed = max(every - len(good), states.get("lost", 0) + states.get("waiting", 0))
+        working = min(states.get("working", 0), every - failed)
+        return PathCounts(
+            every, working, failed, tuple(good if every - failed == len(good) else ())
+        )
 
     def geometry(self, array: mdstat.MdArray) -> Md | None:
         """Return the geometry of an array, if it is known."""
@@ -433,6 +454,7 @@ class Facts:
         if device is None:
             return True  # it is no longer there
         leaves = self.leaves(device)
-        if self.kind(device) is DeviceKind.MAP:  # one path of several is no fault of its map
-            return all(leaf.name in self.of.in_trouble for leaf in leaves)
+        if self.kind(device) is DeviceKind.MAP:  # of several paths one that works is enough
+            counts = self.paths(device)
+            return counts.failed > 0 and counts.working == 0
         return any(leaf.name in self.of.in_trouble for leaf in leaves)

@@ -153,7 +153,7 @@ def _bad_below(step: StepContext) -> list[str]:
             found[f"{each.name} does not run"] = None
         elif array is not None and array.level not in {"raid0", "linear"}:
             borne.add(each.name)
-        elif facts.kind(each) is DeviceKind.MAP and facts.paths(each)[0]:
+        elif facts.kind(each) is DeviceKind.MAP and facts.paths(each).working:
             borne.add(each.dm_name or each.name)
         if each.name in facts.of.full:
             found[f"{each.dm_name or each.name} has no space left"] = None

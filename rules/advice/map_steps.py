@@ -8,7 +8,7 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from iowarden.rules.advice.facts import DeviceKind
+from iowarden.rules.advice.facts import DeviceKind, PathCounts
 from iowarden.rules.advice.step import AdviceSubject, StepContext, counted, listed
 
 if TYPE_CHECKING:
@@ -19,17 +19,13 @@ MAX_MAPS = 8
 
 
 def paths(step: StepContext) -> list[str]:
-    """How many paths of a map still work, and which other maps have faults as well."""
+    """What is known of the paths of a map, and which other maps have faults as well."""
     of_map = _map_of(step, step.device)
     if of_map is None:
         return []
-    working, every, good = step.facts.paths(of_map)
     name = of_map.dm_name or of_map.name
     found = [
-        (
-            f"{working} of {counted(every, 'path')} of {name} work{'s' * (working == 1)}, as far as"
-            f" known{f' ({listed(good)})' if good else ''}; their state in multipathd:"
-        ),
+        f"{_path_health(name, step.facts.paths(of_map))}; their state in multipathd:",
         f"  multipath -ll {quote(name)}",
     ]
     named = (AdviceSubject(labels).name for labels in step.about.others)
@@ -41,6 +37,27 @@ def paths(step: StepContext) -> list[str]:
     if others:
         found.append(f"Paths of {listed(others)} have faults as well:")
     return [*found, *(f"  multipath -ll {quote(other)}" for other in others)]
+
+
+def _path_health(name: str, counts: PathCounts) -> str:
+    """Return a sentence about the paths of a map; what is not known to work is no redundancy."""
+    of_all = f"of {counted(counts.every, 'path')} of {name}"
+    good = f" ({listed(counts.good)})" if counts.good else ""
+    if counts.unknown == counts.every:
+        return f"Whether any {of_all}{good} works is not known: the kernel does not show it in /sys"
+    known = []
+    if counts.working:
+        known.append(f"{counts.working} {of_all} work{'s' * (counts.working == 1)}{good}")
+    if counts.failed:
+        is_one = counts.failed == 1
+        words = "is lost or has faults" if is_one else "are lost or have faults"
+        known.append(f"{counts.failed} {of_all} {words}")
+    if counts.unknown:
+        others = (
+            "the other one works" if counts.unknown == 1 else f"the other {counts.unknown} work"
+        )
+        known.append(f"whether {others} is not known{'' if counts.working else good}")
+    return ", and ".join(known)
 
 
 def _map_of(step: StepContext, device: Device | None) -> Device | None:

@@ -505,7 +505,7 @@ def _mark_media_errors(card: _SsacliDraft) -> list[str]:
     about none for certain is one of the array that contains it, else of the controller.
     """
     _place_warning(card, "", "")  # nothing follows it
-    bad = {name: _MEDIA_ERROR_WORD for name in card.affected & card.volumes.keys()}
+    bad = dict.fromkeys(card.affected & card.volumes.keys(), _MEDIA_ERROR_WORD)
     for name, value in card.media_errors.items():
         if value.casefold() not in _NO_WARNING:
             bad[name] = f"{_MEDIA_ERROR_WORD} {output.excerpt(value)}"

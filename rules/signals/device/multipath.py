@@ -1,8 +1,11 @@
 """Number of paths of each multipath map, by state.
 
 A path that is lost disappears from '/sys' without a trace, so the highest number of paths is
-stored. Sources: kernel, scsi_sysfs.c (sdev_states), nvme/host/sysfs.c (state); multipath-tools,
-libmultipath/devmapper.h (UUID_PREFIX).
+stored. The SCSI state shows that a path does not work, never that it works: device-mapper stops
+using a path whose SCSI state remains 'running'. NVMe multipath selects paths by the state of the
+controller and of the ANA group, which are both read. Sources: kernel, scsi_sysfs.c (sdev_states),
+dm-mpath.c (fail_path), nvme/host/sysfs.c (state), nvme/host/multipath.c (ana_state);
+multipath-tools, libmultipath/devmapper.h (UUID_PREFIX).
 """
 
 from __future__ import annotations
@@ -22,16 +25,17 @@ if TYPE_CHECKING:
 
 FORGOTTEN_SECONDS = 7 * 86_400.0
 """After that a lost path is no longer expected."""
-STATES = ("working", "waiting", "lost")
-_WORKING = frozenset({"running", "live", "created", "new", "quiesce"})
-_WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting"})
+STATES = ("working", "unknown", "waiting", "lost")
+_UNKNOWN = frozenset({"running", "created", "quiesce", "new", "inaccessible"})
+"""'inaccessible' is normal for a path to a standby controller."""
+_WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting", "change"})
 
 
 def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
     """Yield the number of paths of every map, by state.
 
     The state is by the map's own name: (when it last had as many paths, the highest number it had).
-    Limits: '/sys' does not show a path that multipathd considers failed and the kernel does not.
+    Limits: '/sys' does not show the state that device-mapper has for a path.
     """
     scsi = view.inputs.snapshot.scsi
     states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
@@ -55,8 +59,10 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
 
 
 def _state(state: str | None) -> str:
-    """Return what happens to a request on this path; an unknown state counts as working."""
-    if state is None or state in _WORKING:
+    """Return what happens to a request on this path; a state that is no evidence is unknown."""
+    if state is None or state in _UNKNOWN:
+        return "unknown"
+    if state == "live":
         return "working"
     return "waiting" if state in _WAITING else "lost"
 
@@ -72,8 +78,9 @@ GROUP = baseline.group(
         Family(
             "iowarden_multipath_paths",
             "gauge",
-            "Paths of a multipath map by state: working, waiting (blocked, connecting: the"
-            " kernel waits for the target), lost (offline, or missing for up to 7 days).",
+            "Paths of a multipath map by state: working (NVMe only), unknown (nothing shows"
+            " whether it works: the SCSI state 'running' does not), waiting (blocked, connecting:"
+            " the kernel waits for the target), lost (offline, or missing for up to 7 days).",
         ),
         Family(
             "iowarden_multipath_path",

@@ -179,6 +179,29 @@ def test_the_paths_of_an_nvme_namespace_are_its_leaves(machine: MachineMaker) ->
 
 
 @pytest.mark.parametrize(
+    ("controller", "ana_group", "expected"),
+    [
+        ("live", None, "live"),
+        ("live", "optimized", "live"),
+        ("live", "non-optimized", "live"),
+        ("live", "inaccessible", "inaccessible"),
+        ("live", "persistent-loss", "persistent-loss"),
+        ("live", "change", "change"),
+        ("connecting", "optimized", "connecting"),
+        (None, "optimized", None),
+    ],
+)
+def test_a_live_controller_is_no_usable_path_while_its_ana_group_is_not(
+    machine: MachineMaker, controller: str | None, ana_group: str | None, expected: str | None
+) -> None:
+    """The group is as last reported, also by a controller that is no longer connected."""
+    states = {"device/state": controller, "ana_state": ana_group}
+    files = disk("nvme0n1") | disk("nvme0c0n1")
+    files |= {f"/sys/block/nvme0c0n1/{n}": f"{text}\n" for n, text in states.items() if text}
+    assert read_block(machine(files)).devices["nvme0c0n1"].state == expected
+
+
+@pytest.mark.parametrize(
     ("level", "disks", "layout", "expected"),
     [
         ("raid1", 3, 0, 3),

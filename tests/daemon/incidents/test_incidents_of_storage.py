@@ -234,8 +234,11 @@ def test_one_of_two_paths_that_is_lost_is_a_warning_of_the_map_and_the_last_one_
             ),
         )
         (one,) = program.wait(400)
-        assert "[WARNING] db1.example.com: dm-0 (mpatha): 1 of 2 paths" in one["Subject"]
-        assert "1 of 2 paths of mpatha works, as far as known (sda)" in text(one)
+        assert (
+            "[WARNING] db1.example.com: dm-0: 1 of 2 paths of mpatha does not work"
+            in one["Subject"]
+        )
+        assert "1 of 2 paths of mpatha is lost or has faults, and whether the other" in text(one)
         assert "multipath -ll mpatha" in text(one)
         machine.loses(
             "sda",
@@ -249,6 +252,22 @@ def test_one_of_two_paths_that_is_lost_is_a_warning_of_the_map_and_the_last_one_
     assert "mpatha has no working path left (of 2)" in text(last)
     assert "--fail" not in text(last)
     assert one_thread([one, last, *more])
+
+
+def test_a_map_that_hangs_while_all_its_paths_are_running_is_not_said_to_have_working_paths(
+    tmp_path: Path,
+) -> None:
+    """device-mapper has failed them; the SCSI state of each remains 'running'."""
+    machine = two_paths(tmp_path, "qla2xxx", log=False)
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.stands("dm-0")
+        mails = program.wait(90)
+    assert "no request completed" in mails[0]["Subject"]
+    for mail in mails:
+        said = text(mail)
+        assert "Whether any of 2 paths of mpatha (sda, sdb) works is not known" in said
+        assert "2 of 2" not in said
 
 
 def test_an_iscsi_session_that_is_lost_beside_another_is_the_maps_matter(tmp_path: Path) -> None:
@@ -386,7 +405,7 @@ def test_a_controller_of_nvme_over_fabrics_that_is_lost_is_a_path_of_its_namespa
         )
         machine.change({"/sys/block/nvme0c1n1/device/state": "connecting\n"})
         (mail,) = program.wait(300)
-        assert "[WARNING] db1.example.com: nvme0n1: 1 of 2 paths works" in mail["Subject"]
+        assert "[WARNING] db1.example.com: nvme0n1: 1 of 2 paths does not work" in mail["Subject"]
         machine.says("nvme nvme1: Removing controller...", priority=6)
         machine.loses("nvme0c1n1")
         assert program.wait(200) == []

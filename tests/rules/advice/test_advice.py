@@ -92,10 +92,41 @@ def test_a_path_is_reported_by_the_paths_that_are_left_and_nothing_of_md() -> No
         everything(troubled=("sdk",), arrays=arrays),
         device="sdk",
     )
-    assert "1 of 2 paths of mpatha works" in text
+    assert (
+        "1 of 2 paths of mpatha is lost or has faults, and whether the other one works is not known"
+        " (sdl); their state in multipathd:"
+    ) in text
     assert "  multipath -ll mpatha" in text.splitlines()
     assert "mdadm" not in text
     assert "scterc" not in text
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({}, "Whether any of 2 paths of mpatha (sdk, sdl) works is not known: the kernel does not"),
+        (
+            {"unknown": 2, "lost": 0},
+            "Whether any of 2 paths of mpatha (sdk, sdl) works is not known",
+        ),
+        (
+            {"unknown": 2, "lost": 1, "waiting": 1},
+            "2 of 4 paths of mpatha are lost or have faults, and whether the other 2 work is",
+        ),
+        ({"lost": 2}, "2 of 2 paths of mpatha are lost or have faults;"),
+        (
+            {"working": 1, "lost": 1},
+            "1 of 2 paths of mpatha works, and 1 of 2 paths of mpatha is lost or has faults;",
+        ),
+    ],
+)
+def test_paths_work_only_if_something_shows_it(counts: dict[str, int], expected: str) -> None:
+    """The SCSI state 'running' of all paths is no evidence: device-mapper may have failed them."""
+    facts = Facts(replace(everything().of, paths={"dm-0": counts}))
+    text = said("{paths}", facts, device="dm-0")
+    assert expected in text
+    assert "  multipath -ll mpatha" in text.splitlines()
+    assert (" work;" in text or " works;" in text) is False
 
 
 def test_a_degraded_array_names_each_member_by_its_disk() -> None:
@@ -294,25 +325,26 @@ def test_nothing_is_repaired_on_a_pool_without_space() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used_by", "device", "refused"),
+    ("used_by", "device", "paths", "refused"),
     [
-        (("vg-data", "/srv"), "dm-1", True),
-        (("md0", "vg-data", "/srv"), "dm-1", False),
-        (("mpatha", "/lun"), "dm-0", False),
-        (("secret", "/home"), "dm-1", False),
-        (("/pool",), "md1", True),
+        (("vg-data", "/srv"), "dm-1", {}, True),
+        (("md0", "vg-data", "/srv"), "dm-1", {}, False),
+        (("mpatha", "/lun"), "dm-0", {"working": 2, "lost": 1}, False),
+        (("mpatha", "/lun"), "dm-0", {"unknown": 2, "lost": 1}, True),
+        (("secret", "/home"), "dm-1", {}, False),
+        (("/pool",), "md1", {}, True),
     ],
 )
 def test_no_file_system_is_repaired_over_a_disk_that_is_gone(
-    used_by: tuple[str, ...], device: str, *, refused: bool
+    used_by: tuple[str, ...], device: str, paths: dict[str, int], *, refused: bool
 ) -> None:
     """A volume lost one of its two disks, and sysfs no longer links them.
 
-    An array that runs without the disk, or a map with another path, has lost nothing.
+    An array that runs without the disk, or a map with another path that works, has lost nothing.
     """
     here = everything()
     gone = Devices(gone={"disk X": VanishedDisk("sdx", "sdx (X)", 0.0, used_by)})
-    facts = Facts(replace(here.of, map=replace(here.of.map, devices=gone)))
+    facts = Facts(replace(here.of, map=replace(here.of.map, devices=gone), paths={"dm-0": paths}))
     text = said("{fsck}", facts, device=device)
     assert ("before this is in order: sdx is missing" in text) is refused
     assert ("fsck" in text or "xfs_repair" in text or "scrub" in text) is not refused

@@ -117,15 +117,25 @@ def test_a_member_whose_disk_is_gone_counts_as_one_in_trouble() -> None:
     assert "2 members of md0" in own.refusal
 
 
-def test_one_path_of_two_is_no_trouble_of_its_map() -> None:
-    """An array on multipath maps: what its member is, is the map."""
-    known = everything(troubled=("sdk",), arrays={"md3": array("md3", "raid1", ("dm-0", "sda1"))})
-    (own,) = known.memberships("sda")
-    assert own.refusal == ""
-    both = everything(
-        troubled=("sdk", "sdl"), arrays={"md3": array("md3", "raid1", ("dm-0", "sda1"))}
-    )
-    assert "2 members" in both.memberships("sda")[0].refusal
+@pytest.mark.parametrize(
+    ("troubled", "counts", "refused"),
+    [
+        ((), {}, False),
+        (("sdk",), {}, True),
+        (("sdk",), {"unknown": 2}, True),
+        (("sdk",), {"working": 2}, False),
+        ((), {"unknown": 1, "lost": 1}, True),
+        ((), {"working": 1, "waiting": 1}, False),
+        (("sdk", "sdl"), {"working": 2}, True),
+    ],
+)
+def test_a_map_that_lost_a_path_is_in_trouble_unless_another_path_is_known_to_work(
+    troubled: tuple[str, ...], counts: dict[str, int], *, refused: bool
+) -> None:
+    """A mirror on a map and a disk: the disk is not taken out while the map may have no path."""
+    known = everything(troubled=troubled, arrays={"md3": array("md3", "raid1", ("dm-0", "sda1"))})
+    (own,) = Facts(replace(known.of, paths={"dm-0": counts})).memberships("sda")
+    assert ("2 members of md3" in own.refusal) is refused
 
 
 def alert(device: str, name: str = "DeviceHang", severity: str = "warning") -> Alert:

@@ -34,7 +34,7 @@ class Looks:
     def look(
         self, *devices: Device, states: dict[str, str] | None = None, after: float = 15.0
     ) -> dict[str, list[int]]:
-        """Return by map how many paths are working, waiting, lost."""
+        """Return by map how many paths are working, unknown, waiting, lost."""
         self.now += after
         found = states or {}
         scsi = ScsiTopology({}, {n: self._scsi(n, state) for n, state in found.items()}, None)
@@ -57,16 +57,20 @@ class Looks:
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        ("running", [2, 0, 0]),
-        ("blocked", [1, 1, 0]),
-        ("transport-offline", [1, 0, 1]),
-        ("offline", [1, 0, 1]),
-        ("deleted", [1, 0, 1]),
-        ("a state of a kernel to come", [1, 0, 1]),
+        ("running", [0, 2, 0, 0]),
+        ("created", [0, 2, 0, 0]),
+        ("quiesce", [0, 2, 0, 0]),
+        ("blocked", [0, 1, 1, 0]),
+        ("created-blocked", [0, 1, 1, 0]),
+        ("transport-offline", [0, 1, 0, 1]),
+        ("offline", [0, 1, 0, 1]),
+        ("cancel", [0, 1, 0, 1]),
+        ("deleted", [0, 1, 0, 1]),
+        ("a state of a kernel to come", [0, 1, 0, 1]),
     ],
 )
-def test_a_path_is_what_the_kernel_has_its_device_for(state: str, expected: list[int]) -> None:
-    """Blocked: the kernel waits for it; offline: requests fail there; unknown is not well."""
+def test_no_scsi_state_shows_that_a_path_works(state: str, expected: list[int]) -> None:
+    """Blocked: the kernel waits for it; offline: requests fail there; running: it may be failed."""
     states = {"sda": "running", "sdb": state}
     assert Looks().look(MAP, *PATHS, states=states) == {"dm-0": expected}
 
@@ -76,12 +80,12 @@ def test_a_path_that_is_gone_is_missed_for_seven_days_and_may_come_back_as_anoth
     looks = Looks()
     looks.look(MAP, *PATHS)
     alone = replace(MAP, slaves=("sda",))
-    assert looks.look(alone, PATHS[0]) == {"dm-0": [1, 0, 1]}
-    assert looks.look(replace(MAP, slaves=())) == {"dm-0": [0, 0, 2]}
+    assert looks.look(alone, PATHS[0]) == {"dm-0": [0, 1, 0, 1]}
+    assert looks.look(replace(MAP, slaves=())) == {"dm-0": [0, 0, 0, 2]}
     back = replace(MAP, slaves=("sda", "sdc"))
-    assert looks.look(back, PATHS[0], replace(PATHS[1], name="sdc")) == {"dm-0": [2, 0, 0]}
-    assert looks.look(alone, PATHS[0], after=6 * DAY) == {"dm-0": [1, 0, 1]}
-    assert looks.look(alone, PATHS[0], after=2 * DAY) == {"dm-0": [1, 0, 0]}
+    assert looks.look(back, PATHS[0], replace(PATHS[1], name="sdc")) == {"dm-0": [0, 2, 0, 0]}
+    assert looks.look(alone, PATHS[0], after=6 * DAY) == {"dm-0": [0, 1, 0, 1]}
+    assert looks.look(alone, PATHS[0], after=2 * DAY) == {"dm-0": [0, 1, 0, 0]}
 
 
 def test_how_many_paths_there_were_survives_a_restart() -> None:
@@ -90,7 +94,7 @@ def test_how_many_paths_there_were_survives_a_restart() -> None:
     looks.look(MAP, *PATHS)
     later.state = looks.state
     renamed = replace(MAP, name="dm-3", slaves=("sda",))
-    assert later.look(renamed, PATHS[0]) == {"dm-3": [1, 0, 1]}
+    assert later.look(renamed, PATHS[0]) == {"dm-3": [0, 1, 0, 1]}
 
 
 def test_an_nvme_drive_with_one_path_is_no_map_and_one_with_two_is() -> None:
@@ -103,8 +107,31 @@ def test_an_nvme_drive_with_one_path_is_no_map_and_one_with_two_is() -> None:
     one = replace(head, slaves=("nvme0c0n1",))
     looks = Looks()
     assert looks.look(one, paths[0]) == {}
-    assert looks.look(head, *paths) == {"nvme0n1": [1, 1, 0]}
-    assert looks.look(one, paths[0]) == {"nvme0n1": [1, 0, 1]}
+    assert looks.look(head, *paths) == {"nvme0n1": [1, 0, 1, 0]}
+    assert looks.look(one, paths[0]) == {"nvme0n1": [1, 0, 0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("inaccessible", [1, 1, 0, 0]),
+        ("change", [1, 0, 1, 0]),
+        ("persistent-loss", [1, 0, 0, 1]),
+        ("resetting", [1, 0, 1, 0]),
+        ("deleting", [1, 0, 0, 1]),
+        (None, [1, 1, 0, 0]),
+    ],
+)
+def test_an_nvme_path_works_only_if_its_controller_is_live_and_its_ana_group_accessible(
+    state: str | None, expected: list[int]
+) -> None:
+    """Inaccessible is normal for a path to a standby controller: no alert, and no redundancy."""
+    paths = [
+        replace(disk(f"nvme0c{n}n1", holders=("nvme0n1",)), state=own)
+        for n, own in enumerate(("live", state))
+    ]
+    head = replace(disk("nvme0n1", slaves=("nvme0c0n1", "nvme0c1n1"), leaf=False), wwn="eui.1")
+    assert Looks().look(head, *paths) == {"nvme0n1": expected}
 
 
 def test_a_volume_on_a_map_and_a_partition_of_it_are_no_maps() -> None:
