@@ -324,7 +324,7 @@ def read_block(root: Machine) -> Topology:
         btrfs=read_file_systems(root),
         swaps=_swaps(root),
         signatures=signatures,
-        pools=_pools(root) if any(s.kind == ZFS for s in signatures.values()) else {},
+        pools=_pools(root),
         zvols=_zvols(root, found),
     )
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.block.block_devices import Topology
 from iowarden.daemon.check.findings import NOT_POLLED
 from iowarden.daemon.check.report import Item
 from iowarden.daemon.sanitize import shorten
 from iowarden.rules.quantity import size
-from iowarden.rules.topology import device_changes, device_identity
+from iowarden.rules.topology import device_identity
+from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.queue import Queue
     from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.collectors.filesystem.statfs import Filesystems
@@ -44,9 +45,8 @@ def _disks(
     topology: Topology, queues: Mapping[str, Queue], mounts: Mounts | None
 ) -> Iterator[Item]:
     mounted = () if mounts is None else mounts.mounts
-    # The use of a disk is what its removal would take away.
-    gone = device_changes.changes(topology, Topology({}), mounted)
-    carried = {event.name: event.carried for event in gone}
+    stack = DeviceStack(topology, mounted)
+    pools = "".join(f"; ZFS pool {name} is imported" for name in sorted(stack.pools()))
     disks = [topology.devices[name] for name in topology.leaves]
     known = [d for d in disks if d.size_bytes]
     alike: dict[str, list[str]] = defaultdict(list)
@@ -60,7 +60,7 @@ def _disks(
             None if own is None else own.scheduler,
             None if ahead is None else f"read-ahead {size(ahead)}",
         )
-        use = ", ".join(carried.get(disk.name, ())) or "nothing mounted or built on it"
+        use = ", ".join(stack.shown_on(disk.name)) or f"no use of it is seen{pools}"
         if len(known) <= MAX_DISKS:
             yield Item(
                 "disk", device_identity.identity(topology, disk.name).object, f"{text}; {use}"

@@ -34,6 +34,7 @@ from iowarden.rules.topology.device_identity import (
     identity,
     named_now,
 )
+from iowarden.rules.topology.stack import unseen_uses
 from iowarden.rules.topology.topology import NO_DEPENDENTS, dependents_of
 
 if TYPE_CHECKING:
@@ -534,8 +535,9 @@ def _affected(
         return tuple(f"on it when it disappeared: {each}" for each in last)
     if topology is None:
         return ("Not known: '/sys/block' has not been read yet.",)
-    if any(identity(topology, name).key in own for name in topology.devices):
-        return ("No array, volume or mount is known to use it.",)
+    present = (name for name in topology.devices if identity(topology, name).key in own)
+    if (name := next(present, "")) != "":
+        return tuple(unseen_uses(topology, name, dependents.pools))
     behind = _BEHIND.match(key)  # only the driver of its adapter lists it
     shown = _carried_lines((f"{ADAPTER}{behind[1]}",), dependents, now) if behind else ()
     if behind and (lines := tuple(shown)):

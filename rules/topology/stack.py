@@ -36,18 +36,22 @@ _UNUSED = {
     "LVM2_member": "{} (volume group without an active volume)",
     "LVM1_member": "{} (volume group of LVM 1)",
     "bcache": "{} (bcache, not running)",
-    "ceph_bluestore": "{} (Ceph OSD)",
     "crypto_LUKS": "{} (LUKS volume, not open)",
     "ddf_raid_member": "{} (firmware RAID, not assembled)",
-    "drbd": "{} (DRBD)",
-    "drbdmanage_control_volume": "{} (DRBD)",
     "isw_raid_member": "{} (firmware RAID, not assembled)",
     "linux_raid_member": "{} (md array, which does not use it)",
-    "oracleasm": "{} (Oracle ASM disk)",
     "stratis": "{} (Stratis pool, not started)",
 }
 """Signatures that udev found on a device that nothing holds. Source: util-linux, libblkid,
 superblocks. File systems are not among these: a file system is in use where it is mounted."""
+_UNLISTED = {
+    "ceph_bluestore": "{} (Ceph OSD)",
+    "drbd": "{} (DRBD)",
+    "drbdmanage_control_volume": "{} (DRBD)",
+    "jbd": "{} (journal of an ext4 file system)",
+    "oracleasm": "{} (Oracle ASM disk)",
+}
+"""Signatures of what uses a device without a holder in sysfs, or a mount of that device."""
 
 
 _NVME_PATH = re.compile(r"nvme\d+c\d+n\d+", re.ASCII)
@@ -119,8 +123,9 @@ class DeviceStack:
                 signature = self._topology.signatures.get(part)
                 if signature is not None and signature.kind == ZFS:
                     todo.append((_pool(signature.group), part))
-                elif signature is not None and (unused := _unused(signature, part)):
-                    found[unused] = CarriedItem(unused, unused, part, None, used=False)
+                elif signature is not None and (signed := _signed(signature, part)):
+                    used = signature.kind in _UNLISTED
+                    found[signed] = CarriedItem(signed, signed, part, None, used=used)
                 elif part in self._topology.btrfs and part not in self._mounts:
                     uuid = self._topology.btrfs[part].uuid
                     system = f"{FILE_SYSTEM}{uuid}"
@@ -156,6 +161,11 @@ class DeviceStack:
         device = self._topology.devices.get(name)
         return () if device is None else tuple(e.shown for e in self.on(device) if e.used)
 
+    def pools(self) -> frozenset[str]:
+        """Return the names of the imported ZFS pools: by the kernel, mounts, volumes."""
+        known = (name for name in (*self._mounts, *self._loops) if name.startswith(POOL))
+        return frozenset({*self._topology.pools, *(name.removeprefix(POOL) for name in known)})
+
     def _swapped(self, below: str) -> dict[str, CarriedItem]:
         """Return the swap areas on a device, or in a file system."""
         return {
@@ -166,8 +176,7 @@ class DeviceStack:
         }
 
     def _is_imported(self, pool: str) -> bool:
-        known = self._topology.pools
-        return pool in self._mounts or pool in self._loops or pool.removeprefix(POOL) in known
+        return pool.removeprefix(POOL) in self.pools()
 
     def _shown(self, name: str) -> str:
         """Return the text for a device that sysfs does not list, or for a pool."""
@@ -204,10 +213,33 @@ def _pool(dataset: str) -> str:
     return POOL + re.split("[/@#]", dataset, maxsplit=1)[0]
 
 
-def _unused(signature: BlockSignature, part: str) -> str:
+def _signed(signature: BlockSignature, part: str) -> str:
     """Return the text for what is on a device that nothing holds; '' if unknown."""
-    words = _UNUSED.get(signature.kind, "")
+    words = _UNLISTED.get(signature.kind) or _UNUSED.get(signature.kind, "")
     return words.format(signature.group or f"data of {part}") if words else ""
+
+
+def unseen_uses(topology: Topology, name: str, pools: Iterable[str]) -> Iterator[str]:
+    """Yield what is known of a device on which no use is seen: never that nothing uses it.
+
+    `pools` are the imported ZFS pools. Limits: neither sysfs nor the mount table shows a program or
+    a virtual machine that opened the device, a network target, or the members of a pool.
+    """
+    device = topology.devices.get(name)
+    for part in () if device is None else (*device.partitions, name):
+        signature = topology.signatures.get(part)
+        if signature is not None:
+            label = f" '{signature.group}'" if signature.group else ""
+            yield f"{part} carries {signature.kind}{label}, which is not seen to be in use."
+    if listed := ", ".join(sorted(pools)):
+        yield (
+            f"It may be a member of a ZFS pool: the kernel does not list the members of {listed};"
+            " 'zpool status -LP POOL' does."
+        )
+    yield (
+        "Nothing that iowarden reads shows a use of it. Programs, virtual machines and network"
+        " targets may use it all the same: check that before you remove it or write to it."
+    )
 
 
 def path_maps(topology: Topology) -> dict[str, tuple[str, ...]]:

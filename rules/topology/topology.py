@@ -53,10 +53,14 @@ class Dependent:
 
 @dataclass(frozen=True, slots=True)
 class Dependents:
-    """The stack now, and what was stacked `until` lately; both by the key of the lower object."""
+    """The stack now, and what was stacked `until` lately; both by the key of the lower object.
+
+    `pools` are the imported ZFS pools, whose members may be unknown.
+    """
 
     now: Mapping[str, tuple[Dependent, ...]] = field(default_factory=dict)
     until: Mapping[str, Mapping[Dependent, float]] = field(default_factory=dict)
+    pools: frozenset[str] = frozenset()
 
     def above(self, now: float) -> dict[str, frozenset[str]]:
         """Return by key of each object the keys of what is stacked on it, or was until lately."""
@@ -113,7 +117,8 @@ def remember(
             images = (_above(topology, each) for each in stack.within(mount.mount_point))
             held = found.setdefault(identity(None, server).key, {})
             held |= dict.fromkeys((of_it, *images))
-    return _since(state, {key: tuple(above) for key, above in found.items() if above}, now)
+    there = {key: tuple(above) for key, above in found.items() if above}
+    return replace(_since(state, there, now), pools=stack.pools())
 
 
 def _server(mount: Mount) -> str:
@@ -140,7 +145,7 @@ def _since(state: Dependents, there: Mapping[str, tuple[Dependent, ...]], now: f
         lately = {a: at for a, at in ended.items() if a not in own and _is_late(at, now)}
         if lately:
             until[key] = lately
-    return Dependents(there, until)
+    return Dependents(there, until, state.pools)
 
 
 def restacked(before: Dependents, after: Dependents) -> bool:
@@ -192,7 +197,8 @@ def recalled(state: Dependents, before: StoredDependents, booted: float, now: fl
     last = Dependents(stood, ended)
     if state is NO_DEPENDENTS:  # no update since
         return last
-    return _since(replace(last, until={**ended, **state.until}), state.now, now)
+    last = replace(last, until={**ended, **state.until}, pools=state.pools)
+    return _since(last, state.now, now)
 
 
 def dependents_of(state: Dependents, key: str, now: float) -> tuple[Dependent, ...]:

@@ -207,6 +207,30 @@ def test_a_healthy_machine_is_ok(checked: Checker) -> None:
     assert text.splitlines()[-1].startswith("check: ")
 
 
+@pytest.mark.parametrize(
+    ("files", "use"),
+    [
+        ({}, "read-ahead 128 KiB; no use of it is seen"),
+        (
+            {"/proc/spl/kstat/zfs/tank/state": "ONLINE\n"},
+            "; no use of it is seen; ZFS pool tank is imported",
+        ),
+        (
+            {
+                "/sys/block/sdac/dev": "8:32\n",
+                "/run/udev/data/b8:32": "E:ID_FS_TYPE=crypto_LUKS\n",
+            },
+            "read-ahead 128 KiB; data of sdac (LUKS volume, not open)",
+        ),
+    ],
+)
+def test_no_line_says_that_nothing_is_on_a_disk(checked: Checker, files: Files, use: str) -> None:
+    """Only that no use is seen, with the pools that may use it; or what udev found on it."""
+    _, text = checked(machine(disks=3) | files)
+    assert use in " ".join(text.split())
+    assert "nothing" not in text
+
+
 def test_degraded_arrays_are_critical_and_advised_once(checked: Checker) -> None:
     """Status 2; the first line names the array; two arrays share the advice."""
     status, text = checked(machine(degraded=1) | array("md1", degraded=1))

@@ -339,6 +339,21 @@ def test_a_disk_of_a_pool_takes_the_pool_with_it_and_one_that_was_locked_before_
         assert "zpool status -v tank" in said
 
 
+def test_a_disk_that_a_pool_may_use_is_not_said_to_be_unused(tmp_path: Path) -> None:
+    """udev knows no signature of it, as where it does not run; the pool is imported."""
+    machine = Server(tmp_path)
+    machine.adapter(0, "mpt3sas")
+    machine.disk("sda", "0:0:0:0", vendor="SEAGATE", parts=False)
+    machine.change({"/proc/spl/kstat/zfs/tank/state": "ONLINE\n"})
+    with watched(tmp_path, machine) as program:
+        program.wait(20)
+        machine.stands("sda")
+        (mail, *_) = program.wait(60)
+    said = text(mail)
+    assert "It may be a member of a ZFS pool: the kernel does not list the members of tank" in said
+    assert "is known to use it" not in said
+
+
 @pytest.mark.parametrize(("log", "luns"), [(True, 6), (False, 6), (True, 9)])
 def test_maps_that_lose_all_paths_together_are_one_incident_of_the_fabric(
     tmp_path: Path, *, log: bool, luns: int

@@ -149,13 +149,18 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
     assert last == "on it when it disappeared: md0, /srv"
 
 
-def test_a_disk_without_anything_on_it_is_reported_to_carry_nothing_known() -> None:
-    """It is present and was polled: that is not unknown."""
+def test_a_disk_without_anything_on_it_is_not_said_to_be_free() -> None:
+    """It is present and was polled, and no use of it is seen; a pool may use it."""
     own = identity(MACHINE, "sda").key
     bare = topology(disk("sda", serial="S1", model="HDD", vendor="ACME"))
     due = DueNotice(Reason.OPENED, incident(member("Hung", subject=own), key=own))
     notice = report.notice(due, float, 0.0, (), bare, remember(NO_DEPENDENTS, bare, (), 0.0))
-    assert notice.affected == ("No array, volume or mount is known to use it.",)
+    (line,) = notice.affected
+    assert line.startswith("Nothing that iowarden reads shows a use of it. ")
+    imported = remember(NO_DEPENDENTS, replace(bare, pools={"tank": "ONLINE"}), (), 0.0)
+    pool, line = report.notice(due, float, 0.0, (), bare, imported).affected
+    assert pool.startswith("It may be a member of a ZFS pool: the kernel does not list the members")
+    assert "check that before you remove it" in line
 
 
 SHARED = "Each program of this host that writes: all disks share the limit of unwritten data."

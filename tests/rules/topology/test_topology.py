@@ -18,7 +18,7 @@ from iowarden.rules.engine.engine import Engine
 from iowarden.rules.topology.alert_subject import subject
 from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.device_identity import identity, with_sources
-from iowarden.rules.topology.stack import DeviceStack
+from iowarden.rules.topology.stack import DeviceStack, unseen_uses
 from iowarden.rules.topology.topology import (
     MAX_RETAINED,
     NO_DEPENDENTS,
@@ -353,6 +353,76 @@ def test_only_what_is_in_use_is_lost_with_a_disk() -> None:
     assert DeviceStack(found, mounted).used_on("sdb") == ("pool tank (ZFS)", "/tank/db")
     locked = block_devices.read_block(Memory(SDB | udev("8:17", "crypto_LUKS")))
     assert DeviceStack(locked).used_on("sdb") == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "used"),
+    [
+        ("ceph_bluestore", True),
+        ("drbd", True),
+        ("jbd", True),
+        ("oracleasm", True),
+        ("crypto_LUKS", False),
+        ("LVM2_member", False),
+        ("linux_raid_member", False),
+        ("stratis", False),
+    ],
+)
+def test_what_opens_a_device_without_a_holder_in_sysfs_uses_it(kind: str, *, used: bool) -> None:
+    """An OSD, ASM, DRBD or the journal of another device; the others have a holder when in use."""
+    found = block_devices.read_block(Memory(SDB | udev("8:17", kind)))
+    stack = DeviceStack(found)
+    assert bool(stack.used_on("sdb")) is used
+    assert stack.shown_on("sdb") != ()
+
+
+def said(files: Files, mounted: str = "") -> str:
+    """Return what is known of sdb, on which no use is seen."""
+    found = block_devices.read_block(Memory(files))
+    stack = DeviceStack(found, mounts(mounted))
+    assert stack.shown_on("sdb") == ()
+    return " ".join(unseen_uses(found, "sdb", stack.pools()))
+
+
+@pytest.mark.parametrize(
+    ("files", "mounted"),
+    [
+        pytest.param(SDB | IMPORTED, "", id="by the kernel"),
+        pytest.param(SDB | IMPORTED | udev("8:17", "ext4"), "", id="udev's data may be outdated"),
+        pytest.param(SDB, DATASET, id="by a mount, where '/proc/spl' cannot be read"),
+        pytest.param(
+            SDB | block_device("zd0", "230:0") | {"/run/udev/data/b230:0": "S:zvol/tank/vm1\n"},
+            "",
+            id="by a volume",
+        ),
+    ],
+)
+def test_a_disk_may_be_a_member_of_any_imported_pool(files: Files, mounted: str) -> None:
+    """Neither sysfs nor '/proc/spl' lists the members, and udev may not have read the disk."""
+    text = said(files, mounted)
+    assert "It may be a member of a ZFS pool: the kernel does not list the members of tank" in text
+    assert "check that before you remove it" in text
+
+
+def test_a_disk_without_a_known_use_is_never_said_to_be_free() -> None:
+    """A program, a virtual machine or a network target may have opened it."""
+    assert said(SDB) == (
+        "Nothing that iowarden reads shows a use of it. Programs, virtual machines and network"
+        " targets may use it all the same: check that before you remove it or write to it."
+    )
+    of_kind = said(SDB | udev("8:17", "bcachefs", ID_FS_LABEL_ENC="media"))
+    assert of_kind.startswith("sdb1 carries bcachefs 'media', which is not seen to be in use. N")
+    assert said(SDB | udev("8:17", "VMFS_volume_member")).startswith("sdb1 carries VMFS_volume_mem")
+
+
+def test_the_imported_pools_are_known_also_after_a_restart() -> None:
+    """They are not stored: they are read again."""
+    found = block_devices.read_block(Memory(SDB | IMPORTED))
+    known = remember(NO_DEPENDENTS, found, (), 100.0)
+    assert known.pools == {"tank"}
+    assert recalled(known, to_stored(known, 90.0), 1.0, 101.0).pools == {"tank"}
+    exported = block_devices.read_block(Memory(SDB))
+    assert remember(known, exported, (), 160.0).pools == frozenset()
 
 
 def test_a_pool_and_a_btrfs_go_by_what_alerts_about_them_have() -> None:
