@@ -524,6 +524,8 @@ domainname machine nodename release sysname version:
     iowarden_uname_info
 driver host:
     iowarden_scsi_host_info
+driver level:
+    iowarden_kernel_lines_unrecognized_total
 driver program:
     iowarden_competing_monitor_conflict
 duty:

@@ -58,7 +58,7 @@ class Fault(enum.StrEnum):
     RESETS = "resets and retries"
     SUPERBLOCK = "superblock not written"
     UNREADABLE = "not readable"
-    """SMART data, or what a collector reads."""
+    """SMART data, what a collector reads, or a line of the kernel's log that is not recognized."""
     SETTING = "setting"
     ITSELF = "iowarden itself"
     OTHER = "other"
@@ -282,6 +282,8 @@ CLASSES: Mapping[str, Meaning] = {
     Condition.DISK_FAILING: Meaning(Fault.ERRORS, _D),
     Condition.CONTROLLER_EVENT: Meaning(Fault.ERRORS, _A),
     Condition.IO_ERROR: Meaning(Fault.ERRORS, _D),
+    # It explains nothing, and joins what a line that is recognized reports of its object.
+    Condition.KERNEL_LINE_UNRECOGNIZED: Meaning(Fault.UNREADABLE),
     Condition.SURFACE_ERROR: Meaning(Fault.ERRORS, _D),
     Condition.SPACE_LOW: Meaning(Fault.FULL, _M),
     Condition.CONTROLLER_WRITE_CACHE: Meaning(Fault.ERRORS, _A),

@@ -15,6 +15,7 @@ from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_journal import read_messages
 from iowarden.collectors.kmsg.kernel_line import TEXT_CHARACTERS, from_message
 from iowarden.collectors.kmsg.kernel_log import FIRST_SIGHT_SECONDS, log_gap
+from iowarden.collectors.kmsg.storage_drivers import host_drivers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,7 +79,8 @@ def read_backlog(
 
     Errors: AbsentError, ReadError, ParseError.
     """
-    state, first, cursor = Classifier(), True, wanted.cursor
+    initial = Classifier(host_drivers=host_drivers(root))
+    state, first, cursor = initial, True, wanted.cursor
     at, boot_id, told_total, ends = cursor.journal if cursor else "", "", 0, False
     while not ends:
         found = read_messages(root, at)
@@ -99,7 +101,7 @@ def read_backlog(
         for message in told:
             if message.boot_id != boot_id:
                 events += finish(state)
-                boot_id, state = message.boot_id, Classifier()
+                boot_id, state = message.boot_id, initial
             state, more = classify(state, from_message(message))
             events += more
         if ends:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_classifier import Classifier, Taken, added
+from iowarden.collectors.kmsg.kernel_patterns import EXEMPT
 from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -76,24 +77,26 @@ def ata_line(state: Classifier, line: KernelLine, text: str) -> Taken:
     if rest.startswith("cmd "):
         return registers(state._replace(ata_device=device), line, rest)
     if rest.startswith("Entering standby power mode"):  # the drive is being detached
-        return state._replace(removed=added(state.removed, device)), None
+        return state._replace(removed=added(state.removed, device)), EXEMPT
     if rest.startswith("disable device") and device in state.removed:
-        return state._replace(removed=state.removed - {device}), None
+        return state._replace(removed=state.removed - {device}), EXEMPT
     if rest.startswith(_OF_AN_EMPTY_PORT) and port not in state.ata_troubled:
-        return state, None
+        return state, EXEMPT
     if rest.startswith(("SATA link down", "SATA link up")):
         return _ata_link(state, device, rest)
     if rest.startswith("EH complete"):
-        return state._replace(ata_troubled=state.ata_troubled - {port}), None
+        return state._replace(ata_troubled=state.ata_troubled - {port}), EXEMPT
     for pattern, kind in _ATA_SHAPES:
         if (shape := pattern.match(rest)) is not None:
             if kind in {"ata_exception", "ata_reset"}:
                 troubled = added(state.ata_troubled, port)
                 state = state._replace(ata_device=device, ata_troubled=troubled)
             return state, (kind, {"device": device, **shape.groupdict()})
-    if kind := kernel_drivers.kind_of("ata", rest):
-        return state, (kind, {"device": device})
-    return state, None
+    driver_kind = kernel_drivers.kind_of("ata", rest)
+    if driver_kind is None:
+        # Under error handling it is a detail of the exception: 'irq_stat 0x40000001'.
+        return state, EXEMPT if port in state.ata_troubled else None
+    return state, (driver_kind, {"device": device})
 
 
 def _ata_link(state: Classifier, device: str, rest: str) -> Taken:
@@ -102,7 +105,7 @@ def _ata_link(state: Classifier, device: str, rest: str) -> Taken:
     if rest.startswith("SATA link down"):
         return state._replace(ata_down=added(down, device)), ("ata_link_down", {"device": device})
     if device not in down:
-        return state, None
+        return state, EXEMPT
     return state._replace(ata_down=down - {device}), ("ata_link_up", {"device": device})
 
 

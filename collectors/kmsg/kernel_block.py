@@ -88,7 +88,7 @@ def device_first(state: Classifier, _line: KernelLine, text: str) -> Taken:
     """Parse 'dm-3: writeback error on inode 9, offset 0, sector 8': it may begin with any name."""
     found = _FIRST.match(text)
     kind = kernel_drivers.kind_of("block", text)
-    if found is None or not kind:
+    if found is None or kind is None:
         return state, None
     return state, (kind, {"device": found["device"], "sector": number(found["sector"])})
 

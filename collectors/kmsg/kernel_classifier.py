@@ -65,12 +65,15 @@ class Classifier(NamedTuple):
     moment: float | None = None
     seen: tuple[tuple[str, int], ...] = ()
     """Events with the current time stamp, to number equal ones."""
+    host_drivers: frozenset[str] = frozenset()
+    """Names of the drivers of this machine's SCSI hosts (storage_drivers.host_drivers)."""
     full: tuple[str, float | None] = ("", None)
     """The file system that last reported that it has no space, and when."""
 
 
 Taken = tuple[Classifier, KindAndFields | None]
-"""The state after a line, and the event in it."""
+"""The state after a line, and the event in it: EXEMPT, if it is none on purpose; None: no pattern
+took the line."""
 LineReader = Callable[[Classifier, KernelLine, str], Taken]
 """Parser of the lines of one subsystem."""
 

@@ -533,14 +533,19 @@ def _rows(rows: Rows) -> _Compiled:
 
 
 def read(lead: str, text: str) -> tuple[str, dict[str, str | None]] | None:
-    """Return the kind of a line and the fields that locate it, by the first word of the line."""
+    """Return the kind of a line and the fields that locate it, by the first word of the line.
+
+    The kind is NOTHING if the line is no event on purpose; None: no row matches it.
+    """
     number = _ROOMS.get("xen" if lead.startswith("xvd") else lead)
     if number is None:
         return None
     rows, place = _ready(number)
     kind = _first(rows, text)
+    if kind is None:
+        return None
     found = place.search(text) if kind else None
-    return (kind, {} if found is None else found.groupdict()) if kind else None
+    return kind, {} if found is None else found.groupdict()
 
 
 def is_quiet(text: str) -> bool:
@@ -565,13 +570,16 @@ def why(printer: str, text: str) -> str:
     return ""
 
 
-def kind_of(printer: str, text: str) -> str:
-    """Return the kind of a line whose device is known: of 'ata', a SCSI 'disk' or 'block'."""
+def kind_of(printer: str, text: str) -> str | None:
+    """Return the kind of a line whose device is known: of 'ata', a SCSI 'disk' or 'block'.
+
+    NOTHING: it is no event on purpose; None: no row matches it.
+    """
     return _first(_other(printer), text)
 
 
-def _first(rows: _Compiled, text: str) -> str:
+def _first(rows: _Compiled, text: str) -> str | None:
     for pattern, kind in rows:
         if pattern.search(text) is not None:
             return kind
-    return NOTHING
+    return None

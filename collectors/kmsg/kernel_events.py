@@ -4,7 +4,9 @@ Lines are identified by their format, in every form since Linux 2.4, never by th
 distributions backport changes. One line is one event; data of messages that span several lines are
 carried over, so the line with the additional sense and the one with the command block have the
 sense key, and the command block has the range. Consequences of an error remain events of their own,
-as KINDS states.
+as KINDS states. A line of level error or worse that no pattern takes, neither as an event nor as
+harmless, is an event too if storage printed it (storage_drivers.py): 'unrecognized_error' or
+'unrecognized_critical'.
 
 Not reported, because they do not concern a disk in use: floppy, CD and ram devices (of loop, nbd
 and zram devices rules/events/event_correlation.py uses those that carry something); no medium in a
@@ -17,6 +19,7 @@ that of the line (Event.text), numbers of additional sense exist only for the co
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import StorageEvent
@@ -27,9 +30,11 @@ from iowarden.collectors.kmsg.kernel_classifier import (
     TEXT_CHARACTERS,
     Classifier,
     LineReader,
+    Taken,
     shaped,
 )
-from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS, Fields
+from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED_CRITICAL, UNRECOGNIZED_ERROR
+from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS, Fields, located
 from iowarden.collectors.kmsg.kernel_scsi import (
     EXPLAINING,
     WAITING,
@@ -38,6 +43,12 @@ from iowarden.collectors.kmsg.kernel_scsi import (
     old_sense,
     scsi_line,
     scsi_rest,
+)
+from iowarden.collectors.kmsg.storage_drivers import (
+    CRITICAL,
+    driver_of,
+    is_error,
+    place_of,
 )
 from iowarden.collectors.lazy_pattern import lazy_pattern
 
@@ -49,6 +60,8 @@ _BY_LEVEL = frozenset({"driver_message", "fs_warning"})
 _WARNING = 4
 """Source: include/linux/kern_levels.h."""
 _SEEN = 16
+_NO_DISK = lazy_pattern(r"\b(?:fd|sr|scd)[0-9]+\b", re.ASCII)
+"""A floppy or CD, anywhere in a line: mount tries each file system on it."""
 
 
 def classify(state: Classifier, line: KernelLine) -> tuple[Classifier, tuple[StorageEvent, ...]]:
@@ -65,27 +78,40 @@ def classify(state: Classifier, line: KernelLine) -> tuple[Classifier, tuple[Sto
     return state, events
 
 
-def of_storage(text: str) -> bool:
-    """Return whether a line begins like lines about storage, whatever its content."""
-    return _line_reader(text) is not None
-
-
 def finish(state: Classifier) -> tuple[StorageEvent, ...]:
     """Return events that wait for a next line that does not come: at the end of a text."""
     return state.pending_sense
 
 
+def unrecognized_driver(state: Classifier, line: KernelLine) -> str:
+    """Return the storage driver whose line no pattern takes, at any level; '': there is none.
+
+    A pattern of a driver's words in general takes no line whose level is not known.
+    """
+    if line.facility or "\n" in line.text:
+        return ""
+    text = line.text.strip()
+    _, found = _taken(state, line, text)
+    is_taken = found is not None and (line.priority is not None or found[0] not in _BY_LEVEL)
+    return "" if is_taken else driver_of(line, text, state.host_drivers)
+
+
+def _taken(state: Classifier, line: KernelLine, text: str) -> Taken:
+    take = _line_reader(text)
+    if take is None:
+        # Most lines end here, and this is all that they cost.
+        return (state, None) if state.scsi.dump is None else dumped(state, line, text)
+    return take(state, line, text[:TEXT_CHARACTERS])
+
+
 def _classify(
     state: Classifier, line: KernelLine, text: str
 ) -> tuple[Classifier, tuple[StorageEvent, ...]]:
-    take = _line_reader(text)
-    if take is None and state.scsi.dump is None:
-        return state, ()
-    after, found = (dumped if take is None else take)(state, line, text[:TEXT_CHARACTERS])
+    after, found = _taken(state, line, text)
     if found is None:
-        return after, ()
+        return _unrecognized(after, line, text)
     kind, fields = found
-    if NO_DEVICE.match(fields.get("device", "")) and not kind.startswith("md_"):
+    if not kind or (NO_DEVICE.match(fields.get("device", "")) and not kind.startswith("md_")):
         return after, ()
     if kind in _BY_LEVEL and (line.priority is None or line.priority > _WARNING):
         return after, ()
@@ -101,8 +127,27 @@ def _classify(
     return after._replace(pending_sense=(event,), pending_command=own), held
 
 
+def _unrecognized(
+    state: Classifier, line: KernelLine, text: str
+) -> tuple[Classifier, tuple[StorageEvent, ...]]:
+    """Return the event of an error line that no pattern took, if storage printed it."""
+    if line.priority is None or line.priority > _WARNING:
+        return state, ()
+    driver = driver_of(line, text, state.host_drivers)
+    if not driver or not is_error(driver, line.priority):
+        return state, ()
+    kind = UNRECOGNIZED_CRITICAL if line.priority <= CRITICAL else UNRECOGNIZED_ERROR
+    _, where = located((kind, place_of(text, driver)), text)
+    where = where or {"controller": driver}
+    if NO_DEVICE.match(where.get("device", "")) or _NO_DISK.search(text) is not None:
+        return state, ()
+    # Lines that wait for their continuation go on waiting: this one may come between.
+    state, event = _event(state, line, text, kind, where | {"code": driver})
+    return state, (event,)
+
+
 def _line_reader(text: str) -> LineReader | None:
-    """Return the parser of a line; most lines have none, and this is all that they cost."""
+    """Return the parser of a line."""
     if " error, dev " in text:
         return request_error
     if (

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+UNRECOGNIZED_ERROR = "unrecognized_error"
+UNRECOGNIZED_CRITICAL = "unrecognized_critical"
+UNRECOGNIZED = frozenset({UNRECOGNIZED_ERROR, UNRECOGNIZED_CRITICAL})
+"""Kinds of lines that no pattern took; their driver is in StorageEvent.code."""
 KINDS = {
     # block layer
     "block_io_error": "a request failed for a reason that the block layer does not report",
@@ -93,6 +97,8 @@ KINDS = {
     "hba_link_down": "a link or port of an adapter is down",
     "hba_link_up": "a link or port of an adapter is up",
     "driver_message": "a driver message that is no known fault; evidence",
+    UNRECOGNIZED_ERROR: "an error line of a storage driver or file system that no pattern takes",
+    UNRECOGNIZED_CRITICAL: "such a line of level critical, alert or emergency",
     # file systems
     "fs_error": "a file system detected an error of the disk or of its own structures",
     "fs_checksum_error": "data or metadata on the disk do not match their checksum",

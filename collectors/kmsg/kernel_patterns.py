@@ -17,6 +17,8 @@ from iowarden.collectors.raid.megaraid import storcli_places
 Fields = dict[str, Any]
 KindAndFields = tuple[str, Fields]
 """Kind and fields of an event."""
+EXEMPT: KindAndFields = ("", {})
+"""Of a line that a pattern took, and that is no event on purpose."""
 
 LEAD = lazy_pattern(r"[A-Za-z]+|3w|---|\[(?=[0-9a-f]{4}:[0-9a-f]{2}:)", re.ASCII)
 """First words that select the patterns of a line."""
@@ -541,8 +543,8 @@ _PORT = lazy_pattern(r"port=(\d{1,5})|[Pp]ort #?(\d{1,5})", re.ASCII)
 _UNIT = lazy_pattern(r"(unit|subunit|slot|encl\w*)=(\d{1,5})", re.ASCII)
 _LBA = lazy_pattern(r"LBA=0x([0-9a-f]{1,16})", re.ASCII | re.IGNORECASE)
 _SOMEWHERE = lazy_pattern(
-    r"(?:^|[\s(\"'/=:])(?:(?P<device>(?:sd|vd|xvd)[a-z]{1,3}\d{0,3}|(?:hd[a-z]|nvme\d+(?:c\d+)?n\d+p?"
-    r"|mmcblk\d+p?)\d{0,3}|(?:md_?|dm-|nbd|rbd|rnbd|drbd|bcache|zram)\d{1,6}(?:p\d{1,3})?)"
+    r"(?:^|[\s(\"'/=:])(?!(?:[sv]dev|hdr)\b)"
+    r"(?:(?P<device>(?:sd|vd|xvd)[a-z]{1,3}\d{0,3}|(?:hd[a-z]|nvme\d+(?:c\d+)?n\d+p?|mmcblk\d+p?)\d{0,3}|(?:md_?|dm-|nbd|rbd|rnbd|drbd|bcache|zram)\d{1,6}(?:p\d{1,3})?)"
     r"|(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]|(?:ioc|cciss|virtio)\d{1,4}))"
     r"(?!\w|-\w)",
     re.ASCII,
@@ -566,14 +568,14 @@ _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
 
 
 def shape(text: str) -> KindAndFields | None:
-    """Return the kind and the fields of a one-line message; None: not about storage."""
+    """Return the kind and the fields of a one-line message, or EXEMPT; None: no pattern took it."""
     lead = LEAD.match(text)
     for pattern, kind in _shapes(_GROUPS.get(lead[0], "") if lead else ""):
         if (found := pattern.match(text)) is not None:
             weighed = _weighed(text, lead) if kind == "hba_error" else kind
-            return _located(_with_fields(weighed, found.groupdict()), text)
+            return located(_with_fields(weighed, found.groupdict()), text)
     said = None if lead is None else kernel_drivers.read(lead[0], text)
-    return None if said is None else _located(_with_fields(*said), text)
+    return None if said is None else located(_with_fields(*said), text)
 
 
 # Compiled for the first line with such a word: a machine has few of them.
@@ -583,9 +585,9 @@ def _shapes(leads: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     return (*((re.compile(pattern, re.ASCII), kind) for pattern, kind in rows), *_RARE)
 
 
-def _located(found: KindAndFields | None, text: str) -> KindAndFields | None:
+def located(found: KindAndFields, text: str) -> KindAndFields:
     """Return an event with a location, from any name in its text if its row captured none."""
-    if found is None or found[0] == "hung_task" or _WHERE & found[1].keys():
+    if found[0] in {_NOTHING, "hung_task"} or _WHERE & found[1].keys():
         return found
     kind, fields = found
     if (name := _SOMEWHERE.search(text)) is not None:
@@ -604,10 +606,10 @@ def _weighed(text: str, lead: re.Match[str] | None) -> str:
     return said[0] if said and said[0] in _STRONGER else "hba_error"
 
 
-def _with_fields(kind: str, groups: dict[str, str | None]) -> KindAndFields | None:
+def _with_fields(kind: str, groups: dict[str, str | None]) -> KindAndFields:
     """Return an event with the captured fields of its line, as fields of StorageEvent."""
     if kind == _NOTHING:
-        return None
+        return EXEMPT
     told = {name: value for name, value in groups.items() if value is not None}
     fields: Fields = {name: value for name, value in told.items() if name not in _EXTRA}
     for name in _INTEGERS & fields.keys():
@@ -621,11 +623,11 @@ def _with_fields(kind: str, groups: dict[str, str | None]) -> KindAndFields | No
     if "array" in told or "other" in told:
         fields["device"] = told.get("array") or told["other"]
     if "all" in told and int(told["code"]) >= int(told["all"]):
-        return None
+        return EXEMPT
     if kind == "md_degraded":
         here, _, wanted = told["code"].partition(" out of ")
         if int(here) >= int(wanted):
-            return None
+            return EXEMPT
     fields |= _adapter(told)
     if "event" in told:
         fields["place"], fields["block"] = storcli_places.where(told["event"])

@@ -19,7 +19,13 @@ from iowarden.collectors.kmsg.kernel_classifier import (
     continues,
     shaped,
 )
-from iowarden.collectors.kmsg.kernel_patterns import Fields, KindAndFields, number, shape
+from iowarden.collectors.kmsg.kernel_patterns import (
+    EXEMPT,
+    Fields,
+    KindAndFields,
+    number,
+    shape,
+)
 from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -113,7 +119,7 @@ def scsi_line(state: Classifier, line: KernelLine, text: str) -> Taken:
     address, rest = found["address"], found["rest"]
     device = found["device"] or address
     if text.startswith("sr ") or NO_DEVICE.match(device):
-        return state, None
+        return state, EXEMPT
     place = address if found["device"] else ""
     scsi = state.scsi
     tag = found["tag"] or ""
@@ -141,7 +147,7 @@ def _scsi(state: Classifier, line: KernelLine, text: str) -> Taken:
         if (found := _ADDITIONAL.match(text)) is not None:
             return _additional(state, found["words"])
         if text.startswith("Descriptor sense data"):
-            return state._replace(scsi=scsi._replace(dump=b"")), None
+            return state._replace(scsi=scsi._replace(dump=b"")), EXEMPT
     if (found := _RESULT.search(text)) is not None:
         return _result(state, text, found[1])
     if "ASC" in text and _CODES.search(text) is not None:
@@ -158,19 +164,19 @@ def _scsi_device(state: Classifier, text: str) -> Taken:
     scsi = state.scsi
     if (found := _INFO.match(text)) is not None:
         block = number(found[1], 16) or None  # 0 is the value of drives that report none
-        return state._replace(scsi=scsi._replace(block=block)), None
+        return state._replace(scsi=scsi._replace(block=block)), EXEMPT
     if text.startswith("Unit Not Ready"):
-        return state._replace(scsi=scsi._replace(spinning_up=True)), None
+        return state._replace(scsi=scsi._replace(spinning_up=True)), EXEMPT
     if text.startswith(_SCSI_GOING):
-        return state._replace(removed=added(state.removed, scsi.device)), None
+        return state._replace(removed=added(state.removed, scsi.device)), EXEMPT
     if text.startswith(_SCSI_COMING):
-        return state._replace(removed=state.removed - {scsi.device}), None
+        return state._replace(removed=state.removed - {scsi.device}), EXEMPT
     for words, kind in _SCSI_SHAPES:
         if words in text:
             return state, (kind, {"device": scsi.device, "place": scsi.place})
-    if scsi.device and (kind := kernel_drivers.kind_of("disk", text)):
-        return state, (kind, {"device": scsi.device, "place": scsi.place})
-    return state, None
+    driver_kind = kernel_drivers.kind_of("disk", text) if scsi.device else None
+    place = {"device": scsi.device, "place": scsi.place}
+    return state, None if driver_kind is None else (driver_kind, place)
 
 
 def _sense_key(state: Classifier, line: KernelLine, text: str) -> tuple[Classifier, KindAndFields]:
@@ -202,7 +208,7 @@ def _additional(state: Classifier, text: str) -> Taken:
     scsi = state.scsi._replace(asc=asc, ascq=ascq, dump=None)
     state = state._replace(scsi=scsi)
     if codes == _PASSED_THROUGH or asc == _NO_MEDIUM:
-        return _dropped(state), None
+        return _dropped(state), EXEMPT
     kind = None if asc is None else _ADDITIONAL_KINDS.get(asc)
     fields: Fields = {
         "device": scsi.device,
@@ -218,7 +224,7 @@ def _additional(state: Classifier, text: str) -> Taken:
 
 def _cdb(state: Classifier, command: bytes) -> Taken:
     if sense.is_query_command(command):
-        return _dropped(state), None
+        return _dropped(state), EXEMPT
     scsi = state.scsi
     asked = sense.command_range(command)
     block, blocks = (None, None) if asked is None else asked
@@ -250,7 +256,7 @@ def _result(state: Classifier, text: str, host: str) -> Taken:
         host = _HOST_NUMBERS.get(int(host, 16), host) if re.fullmatch("0x[0-9a-f]+", host) else host
     kind = _HOST_BYTES.get(host, "scsi_host_error")
     if kind == "scsi_no_connect" and (text.startswith(_FLUSHES) or scsi.device in state.removed):
-        return state, None
+        return state, EXEMPT
     scsi = ScsiCommand(scsi.device, scsi.place, scsi.tag, scsi.monotonic_seconds)
     fields: Fields = {"device": scsi.device, "place": scsi.place, "code": host}
     return state._replace(scsi=scsi), (kind, fields)
@@ -264,7 +270,7 @@ def dumped(state: Classifier, line: KernelLine, text: str) -> Taken:
     dump = scsi.dump + bytes.fromhex(text)
     block = sense.information(dump)
     open_dump = dump if block is None and len(dump) < TEXT_CHARACTERS else None
-    return state._replace(scsi=scsi._replace(dump=open_dump, block=block)), None
+    return state._replace(scsi=scsi._replace(dump=open_dump, block=block)), EXEMPT
 
 
 _IDE = lazy_pattern(r"(?P<device>hd[a-z]): \w+: (?:status|error)=0x[0-9a-f]+", re.ASCII)

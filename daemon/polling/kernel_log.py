@@ -42,19 +42,21 @@ from iowarden.collectors.kmsg.kernel_log import (
     log_gap,
 )
 from iowarden.collectors.kmsg.ring import MAX_RECORDED_BYTES, Ring
+from iowarden.collectors.kmsg.storage_drivers import host_drivers
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
 from iowarden.collectors.procfs import stat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.kmsg.kernel_line import KernelLine
-    from iowarden.collectors.kmsg.kernel_log import Pair
+    from iowarden.collectors.kmsg.kernel_log import DriverLevel, Pair
     from iowarden.collectors.kmsg.ring import Open
     from iowarden.collectors.machine import Machine
 
 PATH = "/.kmsg"
+HOSTS_INTERVAL_SECONDS = 300.0
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -148,6 +150,8 @@ class KernelLogPoller:
         """The last reported line; one that waits for its next line is not reported yet."""
         self._state = Classifier()
         self._waiting: KernelLine | None = None
+        self._hosts_due = 0.0
+        """When the names of the SCSI hosts' drivers are read again."""
         self._read_seconds: float | None = None
         self._emptied: float | None = None
         """When the ring buffer was last read to its end: later records came after that."""
@@ -159,6 +163,7 @@ class KernelLogPoller:
         # The current result:
         self._totals: Counter[Pair] = Counter()
         self._suppressed = 0
+        self._unrecognized: Counter[DriverLevel] = Counter()
         self._value = KernelLog()
 
     def recall(self, cursor: KernelCursor | None) -> None:
@@ -177,7 +182,11 @@ class KernelLogPoller:
         boot_id = _boot_id(root)
         if boot_id != self._boot_id:
             self._fold.add(*finish(self._state))
-            self._boot_id, self._arrived, self._state = boot_id, False, Classifier()
+            self._boot_id, self._arrived = boot_id, False
+            self._state, self._hosts_due = Classifier(), now
+        if now >= self._hosts_due:
+            self._hosts_due = now + HOSTS_INTERVAL_SECONDS
+            self._state = self._state._replace(host_drivers=host_drivers(root))
         if root.path:
             lines, booted = self._played(root), _booted(root)
         else:
@@ -303,6 +312,7 @@ class KernelLogPoller:
     ) -> KernelLog:
         caught, problem, is_all = self._catch_up.take()
         ring, self._fold = self._fold, Fold()
+        lines = {**caught.line_by_shape, **ring.line_by_shape}
         told: dict[bool, tuple[StorageEvent, ...]] = {True: (), False: ()}
         for fold, old in ((caught, self._catch_up.baseline), (ring, baseline)):
             told[old] += fold.events(
@@ -313,21 +323,23 @@ class KernelLogPoller:
                     known = (kind, device) in self._totals or len(self._totals) < MAX_PAIRS
                     self._totals[kind, device if known else ""] += row.count
                 self._suppressed += fold.suppressed
+                self._unrecognized += fold.unrecognized
         cursor = self._value.cursor
         at = self._at
         if is_all and self._wanted is None and at is not None:
             same = cursor and (cursor.boot_id, cursor.sequence) == (at.boot_id, at.sequence)
             cursor = self._cursor(cursor if cursor and same else at, polled_realtime_seconds)
-        # A new pair starts at 0 for one poll.
-        shown = self._value.counts
-        counts = {pair: n if pair in shown else 0 for pair, n in self._totals.items()}
         value = KernelLog(
             events=told[False],
             baseline=told[True],
             left_out=dict(Counter(caught.left_out()) + Counter(ring.left_out())),
-            counts={**shown, **counts},
+            counts=_from_zero(self._value.counts, self._totals),
             gaps=sum(n for (kind, _), n in self._totals.items() if kind == "log_gap"),
             suppressed=self._suppressed,
+            unrecognized=_from_zero(self._value.unrecognized, self._unrecognized),
+            unrecognized_lines=tuple(
+                self._dated(line, booted, polled_realtime_seconds) for line in lines.values()
+            ),
             cursor=cursor,
             problem=problem,
             boot_id=self._boot_id,
@@ -354,6 +366,11 @@ class KernelLogPoller:
         return replace(
             event, realtime_seconds=min(max(booted + at, earliest), polled_realtime_seconds)
         )
+
+
+def _from_zero(before: Mapping[Pair, int], totals: Counter[Pair]) -> dict[Pair, int]:
+    """Return the totals; a pair that was not there before starts at 0 for one poll."""
+    return {**before, **{pair: n if pair in before else 0 for pair, n in totals.items()}}
 
 
 def _one_line(text: str) -> str:

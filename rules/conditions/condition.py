@@ -51,6 +51,7 @@ class Condition(enum.StrEnum):
     CONTROLLER_EVENT = "controller_event"
     CONTROLLER_CLOCK_CHANGED = "controller_clock_changed"
     IO_ERROR = "io_error"
+    KERNEL_LINE_UNRECOGNIZED = "kernel_line_unrecognized"
     DIRTY_RATIO_TOO_LARGE = "dirty_ratio_too_large"
     ZONE_RECLAIM_ENABLED = "zone_reclaim_enabled"
     SCHEDULER_UNSUITABLE = "scheduler_unsuitable"

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.md import md_events
 from iowarden.rules.advice.advice import PART
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
@@ -150,6 +151,8 @@ def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -
     )
 
 
+MAX_LINE = 200
+"""Characters of a kernel line in a summary."""
 _SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASCII)
 """Kernel line of a firmware event, by the drivers megaraid_sas, 3w-9xxx and 3w-sas."""
 
@@ -157,8 +160,11 @@ _SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASC
 def _event_text(event: StorageEvent) -> str:
     """Return a summary from the event itself where it is more precise than its row's, else ''.
 
-    It is the text of a controller's event that the driver passes on, or array and member.
+    It is the text of a controller's event that the driver passes on, or array and member; or the
+    line itself, if it is not recognized.
     """
+    if event.kind in UNRECOGNIZED:
+        return f"unrecognized kernel line from {event.code}: {event.text[:MAX_LINE]}"
     if event.kind == "md_disk_failure" and event.device and event.place:
         return f"array {event.place} marked its member {event.device} as faulty"
     if event.kind == KICKED and event.device and event.place:

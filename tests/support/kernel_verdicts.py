@@ -20,6 +20,7 @@ from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_drivers import FAULT, QUIET
 from iowarden.collectors.kmsg.kernel_events import classify, finish
+from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.kmsg.kernel_line import KernelLine
 from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS
 
@@ -157,12 +158,12 @@ _FAULT = re.compile(FAULT)
 
 
 def events(message: Message) -> tuple[StorageEvent, ...]:
-    """Return what iowarden understands of a message."""
+    """Return what iowarden understands of a message: what no pattern takes is not judged."""
     state, found = Classifier(), ()
     for part in line(message).split("\n"):
         state, more = classify(state, KernelLine(part, priority=message.level))
         found += more
-    return (*found, *finish(state))
+    return tuple(each for each in (*found, *finish(state)) if each.kind not in UNRECOGNIZED)
 
 
 def exemption(message: Message) -> str:

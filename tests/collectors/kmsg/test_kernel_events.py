@@ -353,6 +353,8 @@ EXAMPLES = {
         "<3>ufshcd-pci 0000:00:12.7: Unable to post the query request",
         "<4>snic: Error 5 devcmd 3",
     ),
+    "unrecognized_error": ("<3>libceph: mon0 (1)10.0.0.5:6789 unrecognised reply",),
+    "unrecognized_critical": ("<2>csiostor 0000:3b:00.0: Fatal 5 (0x1f)",),
     "connection_restored": (
         "nvme nvme0: Successfully reconnected (1 attempt)",
         "nvme nvme0: Successfully reconnected (2 attempts)",

@@ -155,6 +155,8 @@ class FakeMachine:
             second.counts,
             second.gaps,
             second.suppressed,
+            second.unrecognized,
+            first.unrecognized_lines + second.unrecognized_lines,
             second.cursor,
             second.problem,
         )
@@ -306,6 +308,50 @@ def test_a_storm_is_a_count_with_its_first_and_last_lines(this: FakeMachine) -> 
     last = reader.read(this.root)
     assert {d: last.counts["block_medium_error", d] for d in every} == every
     assert last.gaps == 0
+
+
+def test_an_error_that_no_pattern_takes_is_counted_by_its_driver(this: FakeMachine) -> None:
+    """From nought, in its level; its text is passed on once for each shape."""
+    reader = this.running()
+    texts = ["mpi3mr0: surprise 1", "mpi3mr0: surprise 2", "libceph: mon0 surprise"]
+    this.kernel.say(*(record(n, text) for n, text in enumerate(texts, 1)))
+    this.kernel.say(record(4, "mpi3mr0: surprise 3", priority=2))
+    this.kernel.say(record(5, "mlx5_core 0000:3b:00.0: surprise", priority=2))
+    value = reader.read(this.root)
+    assert [line.text for line in value.unrecognized_lines] == [texts[0], texts[2]]
+    name = "iowarden_kernel_lines_unrecognized_total"
+    totals = [
+        {labels: n for family, labels, n in emit(log) if family == name}
+        for log in (value, reader.read(this.root))
+    ]
+    pairs = [("libceph", "error"), ("mpi3mr", "critical"), ("mpi3mr", "error")]
+    labels = [(("driver", driver), ("level", level)) for driver, level in pairs]
+    assert totals == [dict.fromkeys(labels, 0), dict(zip(labels, (1, 1, 2), strict=True))]
+
+
+def test_unknown_errors_of_the_journal_are_those_of_the_ring(this: FakeMachine) -> None:
+    """Each once: what only the journal has, and what is in both."""
+    texts = [f"mpi3mr0: surprise {n}" for n in range(4)]
+    at = [UP_SECONDS - 100 + n for n in range(4)]
+    entries = [(this.boot_id, at[n], texts[n], this.now - 100 + n) for n in range(4)]
+    this.journal.write("a.journal", *entries)
+    this.kernel.say(*(record(n, texts[n], at[n]) for n in (2, 3)))
+    value = this.look(this.started(KernelCursor("", this.boot_id, 0, at[0], this.now - 100)))
+    assert sorted(event.text for event in value.events) == texts[1:]
+    assert {(event.kind, event.code) for event in value.events} == {
+        ("unrecognized_error", "mpi3mr")
+    }
+    assert value.gaps == 0
+
+
+def test_unknown_errors_of_before_the_first_start_are_no_news(this: FakeMachine) -> None:
+    """They are the baseline: not counted, their texts are saved all the same."""
+    this.journal.write("a.journal", (this.boot_id, UP_SECONDS - 60, "quiet", this.now - 60))
+    this.kernel.say(record(900, "mpi3mr0: surprise", UP_SECONDS - 50, priority=2))
+    value = this.look(this.started())
+    assert [event.kind for event in value.baseline] == ["unrecognized_critical"]
+    assert (value.events, dict(value.unrecognized)) == ((), {})
+    assert [line.text for line in value.unrecognized_lines] == ["mpi3mr0: surprise"]
 
 
 def test_a_storm_is_reported_while_it_lasts(this: FakeMachine) -> None:
