@@ -42,9 +42,11 @@ def add_commands(add: Add) -> None:
     command_of(subcommand(actions, "list", words), _mail_list, data=True)
     one = command_of(subcommand(actions, "show", "print a mail"), _mail_show, data=True)
     one.add_argument("mail", metavar="ID", help="ID as listed, or the beginning of it")
-    kept = add("unparsed", _list, "list and show output that no parser could read")
+    kept = add("unparsed", _list, "list and show output and kernel lines that no parser could read")
     actions = kept.add_subparsers(required=True, metavar="ACTION")
-    listed = command.configured(subcommand(actions, "list", "list saved output, one per line"))
+    listed = command.configured(
+        subcommand(actions, "list", "list saved output and kernel lines, one per line")
+    )
     listed.set_defaults(command=_list)
     shown = command.configured(subcommand(actions, "show", "print one, for a bug report"))
     shown.set_defaults(command=_show)

@@ -555,10 +555,7 @@ class Service:
             else:
                 text = f"{reading.source}: {reading.outcome}: {reading.error}"
                 self._log.trouble(key, text, journal.SOURCE_FAILED)
-            if (
-                reading.outcome is Outcome.UNPARSED
-                and self._dependencies.store_unparsed is not None
-            ):
+            if self._dependencies.store_unparsed is not None:
                 self._dependencies.store_unparsed(
                     reading, self._clock.realtime(reading.monotonic_seconds)
                 )

@@ -15,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.sources import SOURCES
 
+from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.kmsg.kernel_log import KernelLog
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.source import collect
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.storage.redaction import WARNING, redact
-from iowarden.daemon.storage.unparsed import Unparsed, head, names, read
+from iowarden.daemon.storage.unparsed import MAX_LINES, Unparsed, head, names, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,6 +102,44 @@ def test_a_source_that_errs_in_many_ways_fills_no_disk(kept: SavedTexts) -> None
     second.keep(reading(error="g"))
     assert second.names() == [f"meminfo-{n}.txt" for n in range(2, 7)]
     assert head(read(str(kept.directory), "meminfo-6.txt"))["error"] == "g"
+
+
+def kernel_lines(*texts: str) -> Reading:
+    """A reading of the kernel's log with lines that no pattern took."""
+    lines = tuple(
+        StorageEvent("kernel", "unrecognized_error", text, code="mpi3mr", realtime_seconds=AT - 60)
+        for text in texts
+    )
+    value = KernelLog(unrecognized_lines=lines)
+    return Reading("kernel_log", Outcome.OK, 1.0, 0.0, value=value)
+
+
+def test_an_unknown_line_of_the_kernel_is_kept_once_for_each_shape(
+    kept: SavedTexts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """'unparsed list' shows its text; another number makes no other line, nor does a restart."""
+    kept.keep(kernel_lines("mpi3mr0: surprise 0x1f at 7", "mpi3mr0: surprise 0xab at 8"))
+    kept.thread.store(kernel_lines("mpi3mr0: surprise 0x2b at 9"), AT)
+    kept.keep(kernel_lines("mpi3mr0: another"))
+    assert kept.names() == ["kernel_line-1.txt", "kernel_line-2.txt"]
+    again = SavedTexts(kept.directory)
+    again.keep(kernel_lines("mpi3mr0: surprise 5 at 7"))
+    assert again.names() == kept.names()
+    text = read(str(kept.directory), "kernel_line-1.txt")
+    assert text.partition("\n\n")[2] == "mpi3mr0: surprise 0x1f at 7\n"
+    assert main(["unparsed", "list", "--state-directory", str(kept.directory.parent)]) == 0
+    line = "2026-11-21T15:29:00Z not recognized, from mpi3mr, level error: mpi3mr0: surprise 0x1f"
+    assert line in capsys.readouterr().out
+
+
+def test_unknown_lines_without_end_fill_no_disk(kept: SavedTexts) -> None:
+    """A driver that prints words at random: a hundred files, in this run and all later ones."""
+    words = ["".join(chr(ord("z") - int(digit)) for digit in str(n)) for n in range(100, 350)]
+    kept.keep(kernel_lines(*words))
+    assert len(kept.names()) == MAX_LINES
+    again = SavedTexts(kept.directory)
+    again.keep(kernel_lines(*words[150:]))
+    assert len(again.names()) == MAX_LINES
 
 
 def test_a_long_text_is_cut(kept: SavedTexts) -> None:
