@@ -311,7 +311,7 @@ def status_sections(status: Status) -> Sections:
             },
         ),
         *table_of("silences", status.silences, columns.of_silences(now)),
-        *([status.disks] if status.disks else []),
+        *filter(None, (status.disks, status.kernel_lines)),
         f"collectors: {status.collectors_ok} ok, {len(status.collectors)} not ok",
         f"notifications: {_mail(status.notifications, now)}",
         *(f"notifications: {_mail(each, now)}" for each in status.receivers),

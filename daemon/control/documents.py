@@ -279,6 +279,8 @@ class Status:
     probe: ProbeLine = field(default_factory=ProbeLine)
     disks: str = ""
     """One line: 'SMART: 24 of 24 disks readable (1 asleep)'."""
+    kernel_lines: str = ""
+    """One line about error lines of the kernel log that no pattern takes; '': there are none."""
     silences: tuple[SilenceLine, ...] = ()
     failed_reload: RefusedReload | None = None
     problems: tuple[str, ...] = ()

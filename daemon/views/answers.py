@@ -6,6 +6,7 @@ Times of the program's clock are converted to Unix time here.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.evaluator import Sample
     from iowarden.rules.scan.last_read import FullReads
     from iowarden.rules.topology.inventory import InventoryDisk
+
+
+_MAX_DRIVERS = 5
+"""Drivers that the line about unrecognized kernel lines names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +101,26 @@ def answer(known: ViewInputs) -> documents.Status:
         receivers=known.receivers,
         probe=known.probe,
         disks=disks(known.engine),
+        kernel_lines=kernel_lines(known.engine),
         silences=in_force(known.silences, known.now, known.realtime),
         failed_reload=known.refused_reload,
         problems=known.troubles,
     )
+
+
+def kernel_lines(engine: Engine) -> str:
+    """Return a line about the kernel's error lines since the start that no pattern takes."""
+    log = engine.last.kernel_log
+    counts = {} if log is None else log.unrecognized
+    count_by_driver: Counter[str] = Counter()
+    for (driver, _), count in counts.items():
+        count_by_driver[driver] += count
+    if not (total := count_by_driver.total()):
+        return ""
+    drivers = [f"{driver} {count}" for driver, count in count_by_driver.most_common(_MAX_DRIVERS)]
+    drivers += ["others"] if len(count_by_driver) > _MAX_DRIVERS else []
+    lines = "1 error line of storage was" if total == 1 else f"{total} error lines of storage were"
+    return f"kernel log: {lines} not recognized ({', '.join(drivers)}): iowarden unparsed list"
 
 
 def alerts(known: ViewInputs, wanted: Callable[[Alert], bool]) -> tuple[documents.AlertLine, ...]:
