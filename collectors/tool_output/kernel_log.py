@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_line
+from iowarden.collectors.kmsg import (
+    kernel_classifier,
+    kernel_drivers,
+    kernel_events,
+    kernel_line,
+    storage_drivers,
+)
+from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.tool_output.parsed import SIGNS, LocatedEvent, Parsed, Tool, UnparsedLine
+
+if TYPE_CHECKING:
+    from iowarden.collectors.kmsg.kernel_classifier import Classifier
+    from iowarden.collectors.kmsg.kernel_line import KernelLine
 
 MAX_UNPARSED = 1000
 """Maximum unparsed lines that are listed."""
 
 
 _TROUBLE = lazy_pattern(
-    r"\b(?:errors?|fail\w*|time[d-]? ?out|abort\w*|offlin\w*|dead|fault\w*|corrupt\w*|lost|hung"
-    r"|cannot|can't|unable|unrecover\w*|degraded|rejecting|warning|will reset|critical|shut ?down"
-    r"|invalid|refus\w*|stuck|broken)\b",
-    re.IGNORECASE,
+    rf"{kernel_drivers.FAULT}|(?i:\b(?:offlin\w*|dead|fault\w*|hung|unrecover\w*|will reset"
+    r"|critical|down|closed|suspended|gone|unreachable|evicted|blocklisted|blacklisted|fenced)\b)",
+    re.ASCII,
 )
+"""Words of a fault, or of storage that is not reached: all that a line without a level has."""
 
 
 def parse_kernel_log(text: str) -> Parsed:
@@ -30,20 +42,13 @@ def parse_kernel_log(text: str) -> Parsed:
     for line in kernel_line.parse_text(text):
         count += 1
         before = state.pending_sense
+        missed = _unrecognized(state, line)
         state, told = kernel_events.classify(state, line)
+        told = tuple(each for each in told if each.kind not in UNRECOGNIZED)
+        if missed is not None and not told:
+            unread += [missed][: MAX_UNPARSED - len(unread)]
         if not told and state.pending_sense is before:
-            others += 1
-            trouble = line.priority is None or line.priority <= _WARNING
-            if (
-                trouble
-                and len(unread) < MAX_UNPARSED
-                and not line.facility
-                and kernel_events.of_storage(line.text)
-                and _TROUBLE.search(line.text)
-            ):
-                unread.append(
-                    UnparsedLine("no known event matches this line", line.text, line.sequence)
-                )
+            others += missed is None
         events += [
             LocatedEvent(each, held_at if any(each is one for one in before) else line.sequence)
             for each in told
@@ -64,5 +69,23 @@ def parse_kernel_log(text: str) -> Parsed:
     )
 
 
+def _unrecognized(state: Classifier, line: KernelLine) -> UnparsedLine | None:
+    """Return the note about a line of storage that no pattern takes; None: nothing to note.
+
+    It is a fault at level critical and worse. A warning, and a line whose level is not in the text,
+    are noted if they have a word of trouble.
+    """
+    driver = kernel_events.unrecognized_driver(state, line)
+    if not driver:
+        return None
+    is_error = storage_drivers.is_error(driver, line.priority)
+    if not is_error and ((line.priority or 0) > _WARNING or _TROUBLE.search(line.text) is None):
+        return None
+    level = "" if line.priority is None else f", level {_LEVELS[line.priority]}"
+    fault = line.priority is not None and line.priority <= storage_drivers.CRITICAL
+    return UnparsedLine(f"not recognized, from {driver}{level}", line.text, line.sequence, fault)
+
+
 _WARNING = 4
-"""KERN_WARNING."""
+_LEVELS = ("emerg", "alert", "crit", "err", "warn")
+"""Source: include/linux/kern_levels.h; dmesg(1), --decode."""

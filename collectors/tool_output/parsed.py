@@ -76,7 +76,7 @@ class Parsed:
 
     Fields: `outputs` are the recognized commands; `refusals` are drives for which smartctl had no
     health data; `lines` is the number of lines of the kernel log, `others` the number of those that
-    are no storage event.
+    are no event of storage and are not noted as unparsed.
     """
 
     kind: Tool

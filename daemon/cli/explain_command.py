@@ -127,10 +127,7 @@ def sections(found: Explanation) -> Iterator[str | Table]:
     yield from table_of("events", _shown(found.events), of_events, *titles)
     yield from dict.fromkeys(f"  {each.kind}: {each.meaning}" for each in found.events)
     if found.lines_read:
-        yield (
-            f"{count(found.lines_read, 'line')} of a log, {found.lines_other} of them not about"
-            " storage"
-        )
+        yield f"{count(found.lines_read, 'line')} of a log, {found.lines_other} of them no event"
     yield from table_of(
         "alerts",
         found.alerts,

@@ -387,6 +387,48 @@ def test_lines_pasted_without_the_blanks_ahead_of_them() -> None:
     assert data(stripped)["objects"] == data(DEGRADED)["objects"]
 
 
+@pytest.mark.parametrize(
+    ("text", "status", "reason"),
+    [
+        ("libceph: osd3 (1)10.0.0.7:6801 socket closed", 2, "not recognized, from libceph"),
+        ("hpsa 0000:03:00.0: surprise lost", 2, "not recognized, from hpsa"),
+        ("<3>mpi3mr0: surprise", 2, "not recognized, from mpi3mr, level err"),
+        ("kern  :crit  : [    1.000000] mpi3mr0: x", 1, "not recognized, from mpi3mr, level crit"),
+        (
+            "<4>WARNING: Pool 'tank' has encountered an uncorrectable I/O failure",
+            2,
+            "not recognized, from zfs, level warn",
+        ),
+        ("ufshcd-pci 0000:00:12.7: Unable to post", 2, "not recognized, from ufshcd"),
+    ],
+)
+def test_a_line_of_storage_that_no_pattern_takes_is_shown_with_its_driver(
+    text: str, status: int, reason: str
+) -> None:
+    """Never exit status 0: with its level, or by a word of a fault if the text has no levels."""
+    told = data(f"{text}\n", "kernel")
+    assert told["status"] == status
+    assert [(each["reason"], each["fault"]) for each in told["unparsed"]] == [(reason, status == 1)]
+    assert told["events"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mlx5_core 0000:3b:00.0: firmware failed",
+        "<3>i915 0000:00:02.0: [drm] *ERROR* surprise",
+        "scsi host0: ahci",
+        "EXT4-fs (sda1): mounted filesystem 3a1b9c52 r/w with ordered data mode. Quota mode: none.",
+        "<6>mpi3mr0: surprise",
+        "megaraid_sas 0000:03:00.0: Failed to set DMA mask",
+    ],
+)
+def test_other_lines_of_a_log_are_nothing_to_be_explained(text: str) -> None:
+    """Other drivers' errors, informational lines, and what a pattern takes as harmless."""
+    told = data(f"{text}\n[    9.000000] a line\n", "kernel")
+    assert (told["status"], told["unparsed"]) == (0, [])
+
+
 def test_a_line_of_storage_without_a_class_is_not_taken_for_well() -> None:
     """A disk warning without an event class is not "nothing wrong"."""
     line = "[    9.000000] sd 0:0:0:0: [sda] Flux compensator failed\n"
@@ -396,7 +438,7 @@ def test_a_line_of_storage_without_a_class_is_not_taken_for_well() -> None:
         {
             "line": 1,
             "text": "sd 0:0:0:0: [sda] Flux compensator failed",
-            "reason": "no known event matches this line",
+            "reason": "not recognized, from sd",
             "fault": False,
         }
     ]
