@@ -7,6 +7,7 @@ journal (`escaped`), terminals and mails (`one_line`). What is escaped: collecto
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from iowarden.collectors.printable import ELLIPSIS, escape, escaped, name
@@ -19,6 +20,8 @@ _SEVERAL_LINES = frozenset(
     {"advice", "description", "meaning", "problems", "stderr", "text", "traceback", "unknown"}
 )
 """Fields of documents whose text may have several lines."""
+_LINE_END = re.compile("\r+\n|\r")
+"""As a mail (RFC 5322), a terminal and some tools end a line."""
 
 
 def one_line(text: str, max_characters: int = 1000, *, blanks: bool = False) -> str:
@@ -45,13 +48,14 @@ def shorten(text: str, max_characters: int) -> str:
 def document(value: object, field: str = "") -> object:
     """Return a JSON document with every text escaped; labels' values and keys as by `name`.
 
-    Only the fields that have several lines keep line ends.
+    Only the fields that have several lines keep line ends: each is one newline, however the text
+    ended its lines.
     """
     if isinstance(value, str):
         if field == "labels":
             return name(value)
         if field in _SEVERAL_LINES:
-            return escaped(value, "\n\t")
+            return escaped(_LINE_END.sub("\n", value), "\n\t")
         left_out = len(value) - MAX_TEXT_CHARACTERS
         line = escaped(value[:MAX_TEXT_CHARACTERS])
         return f"{line}{ELLIPSIS} ({left_out} more characters)" if left_out > 0 else line

@@ -31,9 +31,10 @@ Later versions only add fields; a field that is not listed here is not part of t
 
 Times are Unix time in seconds (`..._seconds`), spans seconds, sizes bytes; null where there is no
 value: absent is not 0. Names that others chose (disks, mounts, programs, kernel lines) have control
-characters, bidirectional controls and undecodable bytes escaped (`\\x1b`, `\\u202e`). A label's
-value or a name that was escaped, or cut at 256 characters, ends in `~` and 8 hexadecimal digits:
-two such names stay different, and `/metrics` has the same. An ordinary name is unchanged.
+characters, bidirectional controls and undecodable bytes escaped (`\\x1b`, `\\u202e`). In a text of
+several lines, such as a mail's, each line ends with one newline. A label's value or a name that was
+escaped, or cut at 256 characters, ends in `~` and 8 hexadecimal digits: two such names stay
+different, and `/metrics` has the same. An ordinary name is unchanged.
 
 The control socket sends the same documents: `daemon/control/documents.py`."""
 

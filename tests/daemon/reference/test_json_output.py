@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,3 +107,89 @@ def test_a_replay_has_the_fields_of_the_page(tmp_path: Path) -> None:
         of = json_output.OTHERS["check"][name]
         assert isinstance(of, type)
         assert [w for each in found[name] for w in wrong(each, of, name)] == []
+
+
+RULES = """\
+groups:
+  - name: mine
+    interval: 5s
+    rules:
+      - alert: LaptopMode
+        expr: |
+          iowarden_vm_laptop_mode
+            > 0
+        labels: {severity: notice}
+        annotations: {summary: asleep, description: "one\\r\\ntwo", advice: "one\\r\\ntwo"}
+"""
+ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4})")
+
+
+def escapes(value: object, place: str = "$") -> Iterator[str]:
+    """The texts of a decoded document that hold the escape of a character."""
+    if isinstance(value, str) and ESCAPE.search(value):
+        yield f"{place}: {value}"
+    pairs = value.items() if isinstance(value, dict) else ()
+    pairs = enumerate(value) if isinstance(value, list) else pairs
+    for name, inner in pairs:
+        yield from escapes(inner, f"{place}.{name}")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """What the commands read that query no service: rules, a mail, a kernel's log."""
+    (tmp_path / "rules.d").mkdir()
+    (tmp_path / "rules.d" / "mine.yaml").write_text(RULES)
+    (tmp_path / "iowarden.yaml").write_text(f"rules_directory: {tmp_path}/rules.d\n")
+    (tmp_path / "log").write_bytes(
+        b"[    1.000000] sd 0:0:0:0: [sda] flux failed\r\n"
+        b"[    2.000000] critical medium error, dev sda, sector 8\r\n"
+    )
+    mail = tmp_path / "Maildir" / "new"
+    mail.mkdir(parents=True)
+    (mail / "1.a.host").write_bytes(
+        b"Subject: a\r\nDate: Fri, 20 Nov 2026 17:32:52 +0000\r\n"
+        b"Message-ID: <1.1@host>\r\nContent-Type: text/plain\r\n\r\none\r\n\ttwo\r\n"
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *sorted(DOCUMENTED - NEEDS_MORE - {"rules list"}),
+        *("check", "explain", "mail show", "replay", "rules list"),
+    ],
+)
+def test_a_decoded_text_of_an_ordinary_machine_holds_no_escape(
+    played: Played, files: Path, command: str
+) -> None:
+    """JSON escapes line ends and tabs itself: a text escaped before that is escaped twice."""
+    feed = str(played.feed.directory)
+    words = {
+        "check": ["check", "--play", feed],
+        "explain": ["explain", "--as", "kernel", str(files / "log")],
+        "mail show": ["mail", "show", "1", "--state-directory", str(files)],
+        "replay": ["replay", feed],
+        "rules list": ["rules", "list", "--config", str(files / "iowarden.yaml")],
+    }
+    if command in words:
+        text = run(*words[command], "--json").stdout
+    else:
+        incident = json.loads(played.command("incident", "list", "--json").stdout)["incidents"][0]
+        names = [
+            incident["identifier"] if word == "INCIDENT" else word
+            for word in ASKED.get(command, command.split())
+        ]
+        text = played.command(*names, "--json").stdout
+    lines = text.splitlines() if command == "events" else [text]
+    assert lines
+    assert [each for line in lines for each in escapes(json.loads(line))] == []
+
+
+def test_the_lines_of_a_mail_are_lines(tmp_path: Path) -> None:
+    """As a mail has them, with a carriage return each."""
+    feed = Feed(recorded("hung-disk"), tmp_path / "feed")
+    feed.give()
+    (mail, *_) = json.loads(run("replay", "--json", str(feed.directory)).stdout)["mails"]
+    assert "\n\nWHAT TO DO\n" in mail["text"]
+    assert "\r" not in mail["text"]
