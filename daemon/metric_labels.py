@@ -194,6 +194,8 @@ bdi:
     iowarden_bdi_min_ratio_percent
     iowarden_bdi_read_ahead_bytes
     iowarden_bdi_strict_limit
+bit disk warning:
+    iowarden_smart_nvme_critical_warning_reason
 block device function inode line:
     iowarden_ext4_last_error
 by disk:
@@ -434,6 +436,7 @@ devid fsid label:
     iowarden_btrfs_device_write_errors_total
 disk:
     iowarden_disk_capacity_bytes
+    iowarden_disk_critical_temperature_celsius
     iowarden_disk_endurance_exhausted_earliest_timestamp_seconds
     iowarden_disk_endurance_exhausted_latest_timestamp_seconds
     iowarden_disk_endurance_exhausted_timestamp_seconds
@@ -464,11 +467,13 @@ disk:
     iowarden_smart_nvme_available_spare_ratio
     iowarden_smart_nvme_available_spare_threshold_ratio
     iowarden_smart_nvme_controller_busy_seconds_total
+    iowarden_smart_nvme_critical_temperature_excess_celsius
     iowarden_smart_nvme_critical_temperature_seconds_total
     iowarden_smart_nvme_critical_warning
     iowarden_smart_nvme_endurance_used_ratio
     iowarden_smart_nvme_error_log_entries_total
     iowarden_smart_nvme_media_errors_total
+    iowarden_smart_nvme_only_worn
     iowarden_smart_nvme_read_bytes_total
     iowarden_smart_nvme_unsafe_shutdowns_total
     iowarden_smart_nvme_warning_temperature_seconds_total
@@ -516,8 +521,6 @@ disk reason state:
     iowarden_disk_not_monitored
 disk state:
     iowarden_disk_monitoring_state
-disk warning:
-    iowarden_smart_nvme_critical_warning_reason
 document reason:
     iowarden_state_unreadable
 domainname machine nodename release sysname version:

@@ -67,6 +67,12 @@ _DRIVE = (
         lambda d: d.temperature_limit_celsius,
     ),
     _row(
+        "disk_critical_temperature_celsius",
+        "gauge",
+        "Critical temperature of an NVMe disk: from there on it may stop.",
+        lambda d: d.critical_temperature_celsius,
+    ),
+    _row(
         "smart_enabled", "gauge", "1 when SMART is enabled on the disk.", lambda d: d.smart_enabled
     ),
     _row(

@@ -76,6 +76,7 @@ def drive_of(report: SmartctlReport, lines: list[str], kind: str) -> Drive:
         exit_status=report.integer("smartctl", "exit_status", maximum=255) or 0,
         temperature_celsius=_temperature(report, protocol, attributes),
         temperature_limit_celsius=_limit(report, protocol, trip),
+        critical_temperature_celsius=_critical_temperature(report),
         reported_trip_celsius=trip,
         power_on_hours=_power_on_hours(report, attributes),
         power_cycles=_power_cycles(report, attributes),
@@ -243,6 +244,19 @@ def _limit(report: SmartctlReport, protocol: Protocol, trip: float | None) -> fl
         if (limit := report.celsius(*path)) is not None and limit > 0:
             return limit
     return None
+
+
+def _critical_temperature(report: SmartctlReport) -> float | None:
+    """Return the critical composite temperature threshold of an NVMe drive.
+
+    Source: smartmontools, nvmeprint.cpp; the JSON has it from 7.4 or 7.5 on, the text always.
+    """
+    limit = first(
+        report.celsius,
+        ("nvme_composite_temperature_threshold", "critical"),
+        ("temperature", "critical_limit_max"),
+    )
+    return limit if limit is not None and limit > 0 else None
 
 
 def _read_recovery(report: SmartctlReport) -> float | None:

@@ -302,6 +302,7 @@ _FIELDS: dict[str, tuple[tuple[Any, ...], ...]] = {
         (_reader(r"^-?\d+/ *(-?\d+) Celsius"), "temperature", "op_limit_max"),
     ),
     "Warning Comp. Temp. Threshold": ((_number, "temperature", "op_limit_max"),),
+    "Critical Comp. Temp. Threshold": ((_number, "temperature", "critical_limit_max"),),
     "Drive Trip Temperature": ((_number, "temperature", "drive_trip"),),
     "Elements in grown defect list": ((_number, "scsi_grown_defect_list"),),
     "read": ((_counters, "scsi_error_counter_log", "read"),),

@@ -1177,6 +1177,7 @@ INCIDENTS: dict[str, tuple[Scenario, Wanted]] = {
                 subject=("nvme0n1",),
                 within=70,
                 most=2,
+                severity="WARNING",
                 says=("temperature",),
                 never=("scterc", "device/timeout", *MD),
                 over=None,

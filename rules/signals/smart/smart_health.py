@@ -13,7 +13,7 @@ from iowarden.collectors.smart.smart_series import hours_since
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.smart.drive import Drive, ScsiHealth, SelfTest
+    from iowarden.collectors.smart.drive import Drive, NvmeHealth, ScsiHealth, SelfTest
 
 _FAILURE_PREDICTED, _WARNING = 0x5D, 0x0B
 _FALSE_ALARM = 0xFF
@@ -49,6 +49,8 @@ _NVME_WARNINGS = (
     "its persistent memory region is unreliable or read-only",
 )
 """By bit. Source: NVM Express Base Specification, SMART / Health Information log page, byte 0."""
+_WARNING_BITS = 8
+_TEMPERATURE, _RELIABILITY_DEGRADED = 0x02, 0x04
 
 FAMILIES = (
     Family("iowarden_smart_failing", "gauge", "1 while the drive's SMART health status is FAILED."),
@@ -81,7 +83,19 @@ FAMILIES = (
     Family(
         "iowarden_smart_nvme_critical_warning_reason",
         "gauge",
-        "1 for each critical warning that an NVMe drive reports.",
+        "1 for each bit of the critical warning that an NVMe drive reports.",
+    ),
+    Family(
+        "iowarden_smart_nvme_critical_temperature_excess_celsius",
+        "gauge",
+        "Degrees Celsius by which an NVMe drive is above its critical temperature, while it warns"
+        " of its temperature.",
+    ),
+    Family(
+        "iowarden_smart_nvme_only_worn",
+        "gauge",
+        "1 while an NVMe drive reports degraded reliability, but only its rated endurance is used"
+        " up: its spare capacity is full, and it had no media error.",
     ),
     Family(
         "iowarden_smart_nvme_available_spare_margin_ratio",
@@ -169,9 +183,12 @@ def used_ratio(drive: Drive) -> float | None:
 def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
     if drive.nvme is not None:
         nvme = drive.nvme
-        for bit, text in enumerate(_NVME_WARNINGS):
-            if (nvme.critical_warning or 0) & 1 << bit:
-                yield "iowarden_smart_nvme_critical_warning_reason", (*own, ("warning", text)), 1.0
+        yield from _critical_warnings(nvme.critical_warning or 0, own)
+        at, limit = drive.temperature_celsius, drive.critical_temperature_celsius
+        if at is not None and limit is not None and (nvme.critical_warning or 0) & _TEMPERATURE:
+            yield "iowarden_smart_nvme_critical_temperature_excess_celsius", own, at - limit
+        if _only_worn(nvme):
+            yield "iowarden_smart_nvme_only_worn", own, 1.0
         spare, threshold = nvme.available_spare_ratio, nvme.available_spare_threshold_ratio
         if spare is not None and threshold and spare < 1.0:
             margin = round(spare - threshold, 4)
@@ -180,6 +197,35 @@ def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
     used = used_ratio(drive)
     if used is not None and used >= _WORN_RATIO:
         yield "iowarden_smart_endurance_used_ratio", own, used
+
+
+def _critical_warnings(byte: int, own: Labels) -> Iterator[Sample]:
+    """Yield each set bit of an NVMe drive's critical warning, also one without a meaning so far.
+
+    A drive with any bit set reports FAILED. Source: smartmontools, nvmeprint.cpp,
+    print_critical_warning.
+    """
+    for number in range(_WARNING_BITS):
+        mask = 1 << number
+        if byte & mask:
+            text = f"bit 0x{mask:02x}, whose meaning is not known"
+            if number < len(_NVME_WARNINGS):
+                text = _NVME_WARNINGS[number]
+            labels = (("bit", f"0x{mask:02x}"), *own, ("warning", text))
+            yield "iowarden_smart_nvme_critical_warning_reason", labels, 1.0
+
+
+def _only_worn(nvme: NvmeHealth) -> bool:
+    """Whether a drive's degraded reliability means no more than used endurance.
+
+    The specification leaves it to the vendor when the bit is set; some set it at 100 % used. What
+    the drive does not report is no proof of that.
+    """
+    used, spare = nvme.endurance_used_ratio, nvme.available_spare_ratio
+    worn = used is not None and used >= 1.0
+    full = spare is not None and spare >= 1.0
+    degraded = bool((nvme.critical_warning or 0) & _RELIABILITY_DEGRADED)
+    return degraded and worn and full and nvme.media_errors_total == 0
 
 
 def spins(drive: Drive) -> bool:

@@ -176,6 +176,7 @@ NVME = Drive(
     exit_status=8,
     temperature_celsius=47.0,
     temperature_limit_celsius=84.0,
+    critical_temperature_celsius=88.0,
     power_on_hours=3752,
     power_cycles=24,
     self_tests=(

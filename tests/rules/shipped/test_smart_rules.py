@@ -493,6 +493,95 @@ def test_nvme_warnings_spare_and_wear(rack: Rack) -> None:
     assert texts == {"spare capacity is below its threshold", "all media are read-only"}
 
 
+@pytest.mark.parametrize(
+    ("bit", "severities"),
+    [
+        (0x01, {"critical"}),
+        (0x02, {"warning"}),
+        (0x04, {"critical"}),
+        (0x08, {"critical"}),
+        (0x10, {"critical"}),
+        (0x20, {"warning"}),
+        (0x40, {"critical"}),
+        (0x80, {"critical"}),
+    ],
+)
+def test_each_bit_of_an_nvme_critical_warning_has_its_severity(
+    rack: Rack, bit: int, severities: set[str]
+) -> None:
+    """Also bits 6 and 7, which no specification defines so far: the drive is FAILED all the same."""
+    rack.poll(nvme(), times=2)
+    rack.poll(replace(nvme(critical_warning=bit), passed=False))
+    assert rack.firing() == {("NvmeCriticalWarning", each) for each in severities}
+    (alert,) = (a for a in rack.engine.rules.alerts() if a.name == "NvmeCriticalWarning")
+    assert alert.label("bit") == f"0x{bit:02x}"
+    if bit > 0x20:
+        assert f"bit 0x{bit:02x}" in alert.summary
+
+
+def test_all_bits_of_an_nvme_critical_warning_are_one_incident_with_a_sentence_each(
+    rack: Rack,
+) -> None:
+    """A drive that died sets them all."""
+    rack.poll(nvme(), times=2)
+    rack.poll(replace(nvme(critical_warning=0xFF), passed=False))
+    assert len(rack.mails) == 1
+    (incident,) = rack.incidents.by_key.values()
+    texts = {member.summary for member in incident.members}
+    assert len(texts) == 8
+
+
+@pytest.mark.parametrize(
+    ("celsius", "critical_celsius", "severities"),
+    [
+        (84.0, 85.0, {"warning"}),
+        (85.0, 85.0, {"warning", "critical"}),
+        (99.0, None, {"warning"}),
+        (None, 85.0, {"warning"}),
+    ],
+)
+def test_an_nvme_drive_that_warns_of_heat_is_critical_only_at_its_critical_temperature(
+    rack: Rack, celsius: float | None, critical_celsius: float | None, severities: set[str]
+) -> None:
+    """Without a critical temperature, or without a temperature, it is not known to be that hot."""
+    rack.poll(nvme(), times=2)
+    hot = replace(nvme(critical_warning=0x02), passed=False, temperature_celsius=celsius)
+    rack.poll(replace(hot, critical_temperature_celsius=critical_celsius))
+    named = {each for each in rack.firing() if each[0] == "NvmeCriticalWarning"}
+    assert named == {("NvmeCriticalWarning", each) for each in severities}
+
+
+@pytest.mark.parametrize(
+    ("differs", "alone"),
+    [
+        ({}, True),
+        ({"available_spare_ratio": 0.99}, False),
+        ({"available_spare_ratio": None}, False),
+        ({"media_errors_total": 1}, False),
+        ({"media_errors_total": None}, False),
+        ({"endurance_used_ratio": 0.99}, False),
+        ({"endurance_used_ratio": None}, False),
+    ],
+)
+def test_a_drive_that_fails_its_health_test_only_because_it_is_worn_is_one_warning(
+    rack: Rack, differs: dict[str, float | None], alone: bool
+) -> None:
+    """100 % used, all of its spare, no media error: 'FAILED' and 0x04 say that, and nothing else.
+
+    Where one of the three differs, or is not known, the reliability is degraded: critical.
+    """
+    rack.poll(nvme(endurance_used_ratio=0.95), times=2)
+    health = {"critical_warning": 0x04, "endurance_used_ratio": 1.0, **differs}
+    rack.poll(replace(nvme(**health), passed=False))
+    critical = ("NvmeCriticalWarning", "critical")
+    assert (critical in rack.firing()) is not alone
+    if alone:
+        assert rack.firing() == {("DiskEnduranceUsed", "warning")}
+        (alert,) = (a for a in rack.engine.rules.alerts() if a.name == "DiskEnduranceUsed")
+        assert alert.summary.startswith("100% of its rated endurance is used: the drive reports")
+        assert len(rack.mails) == 1
+
+
 def test_used_endurance_alone_is_planned_for_and_wakes_nobody(rack: Rack) -> None:
     """120 % with all of its spare capacity; then it cannot read something, which is its end."""
     rack.poll(nvme(endurance_used_ratio=1.2), times=2)
