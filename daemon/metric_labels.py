@@ -433,6 +433,7 @@ devid fsid label:
     iowarden_btrfs_device_missing
     iowarden_btrfs_device_read_errors_total
     iowarden_btrfs_device_recent_read_errors
+    iowarden_btrfs_device_write_errors_since_baseline
     iowarden_btrfs_device_write_errors_total
 disk:
     iowarden_disk_capacity_bytes

@@ -315,7 +315,7 @@ EVENTS = _table(
     _all("swap_write_error", Fault.ERRORS, _F),
     _all("buffer_io_error fs_device_errors fs_errors_remembered", Fault.ERRORS, _F),
     _all("block_offline scsi_rejected", Fault.RESETS, _D),
-    _all("fs_checksum_error", Fault.ERRORS, _F),
+    _all("fs_checksum_error fs_checksum_corrected", Fault.ERRORS, _F),
     _all("block_beyond_end 3ware_drive_inserted", Fault.ERRORS, _D),
     _all("md_super_error", Fault.SUPERBLOCK, _R),
     _all("md_failed", Fault.STOPPED, _R),

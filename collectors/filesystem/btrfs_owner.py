@@ -80,10 +80,14 @@ _NAMELESS = "ERROR: ino paths ioctl: No such file or directory"
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """A mounted file system in sysfs: its UUID, and its present devices."""
+    """A mounted file system in sysfs: its UUID, its present devices, and how many it has in all.
+
+    `device_count` includes missing ones; None: not reported (before Linux 5.6).
+    """
 
     uuid: str
     devices: tuple[str, ...]
+    device_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,10 +335,18 @@ def read_file_systems(root: Machine) -> dict[str, FileSystem]:
         for name in root.names(DIRECTORY):
             if re.fullmatch(_UUID, name):
                 devices = tuple(map(device_name, root.names(f"{DIRECTORY}/{name}/devices")))
-                found |= dict.fromkeys(devices, FileSystem(name, devices))
+                system = FileSystem(name, devices, _device_count(root, name))
+                found |= dict.fromkeys(devices, system)
     except (AbsentError, ReadError):  # no btrfs here, or one that is being unmounted
         return found
     return found
+
+
+def _device_count(root: Machine, uuid: str) -> int | None:
+    try:
+        return len(root.names(f"{DIRECTORY}/{uuid}/devinfo"))
+    except AbsentError:
+        return None
 
 
 def read_superblock(root: Machine, device: str, deadline_seconds: float) -> BtrfsSuperblock:

@@ -466,7 +466,7 @@ _PRINTERS = (
     ),
     PrinterRules("XFS xfs", _FILE_SYSTEM, rf"XFS \({_NAME}\)(?:.*(?:daddr"
         rf"|block) 0x(?P<sector_hex>[0-9a-f]{{1,16}}))?"),
-    PrinterRules("BTRFS btrfs", _FILE_SYSTEM, rf"\(device {_NAME}(?: [\w ]+)?\)"),
+    PrinterRules("BTRFS btrfs", _FILE_SYSTEM, r"\(device (?P<btrfs>[^\s)]+)[^)]*\)"),
     PrinterRules("F", _FILE_SYSTEM, rf"F2FS-fs \((?:device )?{_NAME}\)"),
     PrinterRules("JBD jbd", _JOURNAL, rf"(?:\b(?:on|for|in) |JBD2: ){_NAME}(?:-\d+)?(?:\.?$|: )"),
     PrinterRules("md raid", _MD, r"(?:on|device|disk|in|dev|kicking non-fresh) "

@@ -10,7 +10,7 @@ import functools
 import re
 from typing import Any
 
-from iowarden.collectors.kmsg import kernel_drivers
+from iowarden.collectors.kmsg import kernel_btrfs, kernel_drivers
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid.megaraid import storcli_places
 
@@ -354,68 +354,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "fs_error",
         ),
     ),
-    "BTRFS btrfs parent": (
-        (
-            (
-                r"(?i:btrfs).*(?:swapfile|[^ ]quota|qgroup|ref-verify|sysfs|to set label|balance: "
-                r"|selftest|in the filesystem!|already mounted|compiled in)"
-            ),
-            _NOTHING,
-        ),
-        (
-            (
-                r"(?i:btrfs)(?: \w+)?(?: \(device \S+?[^)]*\))?: bdev /dev/(?P<device>\S+) errs: "
-                r"(?P<code>.*)"
-            ),
-            "fs_device_errors",
-        ),
-        (  # one copy of the super block; data of programs are elsewhere
-            (
-                r"(?i:btrfs).*lost (?:page|super block) write due to I/?O error on "
-                r"(?:/dev/)?(?P<device>[\w!-]+)"
-            ),
-            "fs_device_errors",
-        ),
-        (
-            (
-                r"(?i:btrfs).*(?:read error corrected|fixed up error).*\(dev (?:/dev/)?"
-                r"(?P<device>\S+) sector (?P<sector>\d{1,20})\)"
-            ),
-            "fs_read_corrected",
-        ),
-        (
-            r"(?i:btrfs).*fixed up error.* on dev (?:/dev/)?(?P<device>[\w!-]+)",
-            "fs_read_corrected",
-        ),
-        (
-            r"(?i:btrfs).*\(device (?P<device>[\w!-]+)[^)]*\).*forced readonly",
-            "fs_readonly",
-        ),
-        (
-            (
-                r"(?i:btrfs) (?:warning|error|critical) \(device (?P<device>[\w!-]+)[^)]*\): "
-                r".*(?:csum|checksum|parent transid|corrupt|bad tree block)"
-            ),
-            "fs_checksum_error",
-        ),
-        (
-            (
-                r"(?i:btrfs)(?: (?:error|critical))?:?(?: error)? \(device "
-                r"(?P<device>[\w!-]+)[^)]*\)(?: in |: .*(?:errno|[Ee]rror|fail))"
-            ),
-            "fs_error",
-        ),
-        # to 4.x
-        (r"(?i:btrfs): (?P<device>[\w!-]+) checksum verify failed", "fs_checksum_error"),
-        (
-            r"parent transid verify failed|btrfs:? (?:csum (?:failed|mismatch)|transid mismatch)",
-            "fs_checksum_error",
-        ),
-        (
-            r"btrfs:? (?:\d+ errors while writing supers|direct IO failed|unable to fixup \()",
-            "fs_error",
-        ),
-    ),
+    "BTRFS btrfs parent": kernel_btrfs.ROWS,
     "REISERFS ReiserFS vs": (
         (r"(?:REISERFS|ReiserFS)\b.*\(device (?P<device>\w+)\)", "fs_error"),
         (
@@ -561,7 +500,7 @@ _DRIVER = lazy_pattern(
 """A message of a driver that does not identify its adapter."""
 _DRIVER_NAMES = {"AAC": "aacraid", "MaxRAID": "pmcraid", "megasas": "megaraid_sas"}
 _EXTRA = frozenset(
-    {"id", "lun", "quad", "array", "all", "other", "detail", "sector_hex", "host", "named", "event"}
+    "id lun quad array all other detail sector_hex host named event btrfs".split()
 )
 _WHERE = frozenset({"device", "controller", "place"})
 _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
@@ -618,6 +557,8 @@ def _with_fields(kind: str, groups: dict[str, str | None]) -> KindAndFields:
         fields["sector"] = number(told["sector_hex"], 16)
     if "lun" in told:
         fields["place"] = f"id {told['id']} lun {told['lun']}"
+    if "btrfs" in told:
+        fields["place"] = kernel_btrfs.PLACE.format(told["btrfs"])
     if "quad" in told:
         fields["device"] = ":".join(re.findall(r"\d+", told["quad"]))
     if "array" in told or "other" in told:

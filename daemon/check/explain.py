@@ -43,7 +43,12 @@ from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.advice.advice import advice_of, combined
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.events import event_alerts, event_correlation, event_state
+from iowarden.rules.events import (
+    btrfs_repairs,
+    event_alerts,
+    event_correlation,
+    event_state,
+)
 from iowarden.rules.severity import Severity
 from iowarden.rules.signals.smart.smart import HOT_SECONDS
 
@@ -203,6 +208,11 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
     state, _ = event_correlation.correlate(
         event_state.CorrelationState(), batch, engine.devices.places(), table
     )
+    repaired = btrfs_repairs.repairs(batch.events)
+    known = [
+        dataclasses.replace(each, event=btrfs_repairs.settled(each.event, repaired))
+        for each in parsed.events
+    ]
     happen = event_alerts.alerts(state, table, now)
     alerts = last_copies.marked([*engine.rules.alerts(), *happen], engine.devices.places())
     waits = findings.required_seconds(groups)
@@ -210,8 +220,8 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
         facts.advice_inputs(engine.devices.places(), engine.devices.mounts(), alerts)
     )
     told = [_alert(each, waits, here) for each in _ranked(alerts)]
-    events = tuple(_event(each, table) for each in parsed.events[:MAX_EVENTS])
-    levels = [_weight(table.find(each.event), each.event) for each in parsed.events]
+    events = tuple(_event(each, table) for each in known[:MAX_EVENTS])
+    levels = [_weight(table.find(each.event), each.event) for each in known]
     levels += [each.severity for each in _counted(alerts)]
     return Explanation(
         kind=parsed.kind.value,

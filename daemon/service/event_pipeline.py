@@ -134,9 +134,9 @@ class EventPipeline:
         self._alerts: tuple[CorrelationState | None, float, float, list[Alert]]
         self._alerts = None, 0.0, 0.0, []
         """The last alerts: of which state, for how long each fires, until when they are valid."""
-        self._unnamed: tuple[StorageEvent, ...] = ()
-        """Log lines without a device name, which wait for the lines that follow them."""
-        self._unnamed_seconds = 0.0
+        self._incomplete: tuple[StorageEvent, ...] = ()
+        """Log lines that wait for those that follow: for the name of a device, or for a repair."""
+        self._incomplete_seconds = 0.0
 
     # --- before the first poll
 
@@ -227,13 +227,15 @@ class EventPipeline:
         self._step(replace(batch, baseline=()))
 
     def _step(self, batch: EventBatch) -> None:
-        unnamed = tuple(filter(event_correlation.is_nameless, batch.events))
-        if unnamed and not self._unnamed:
-            self._unnamed_seconds = batch.now_seconds
-        self._unnamed += unnamed
-        events = tuple(each for each in batch.events if not event_correlation.is_nameless(each))
-        if batch.now_seconds - self._unnamed_seconds >= event_correlation.NEIGHBOUR_SECONDS:
-            events, self._unnamed = (*events, *self._unnamed), ()
+        patience = event_correlation.patience_seconds
+        incomplete = tuple(each for each in batch.events if patience(each))
+        if incomplete and not self._incomplete:
+            self._incomplete_seconds = batch.now_seconds
+        self._incomplete += incomplete
+        events = tuple(each for each in batch.events if not patience(each))
+        longest = max(map(patience, self._incomplete), default=0.0)
+        if batch.now_seconds - self._incomplete_seconds >= longest:
+            events, self._incomplete = (*events, *self._incomplete), ()
         batch = replace(batch, events=events)
         if not (batch.events or batch.baseline or batch.left_out):
             return
@@ -270,7 +272,7 @@ class EventPipeline:
 
     def step(self, now: float) -> None:
         """Update from the controllers' disk lists; release lines whose next line never came."""
-        if self._unnamed:
+        if self._incomplete:
             self._step(EventBatch(now, self._realtime(now)))
         if now - self._refreshed_seconds >= SLOT_REFRESH_SECONDS:
             self._refreshed_seconds = now
@@ -360,7 +362,7 @@ class EventPipeline:
                 rows.append(row)
         if rows and self._store is not None:
             self._store.store_events(rows)
-        if not self._unnamed:  # Otherwise a kill now would read these lines again.
+        if not self._incomplete:  # Otherwise a kill now would read these lines again.
             self.stored = self.state, self.cursors
         return event_alerts.below_warning(self.state, news)
 

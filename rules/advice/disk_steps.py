@@ -16,6 +16,7 @@ from iowarden.rules.advice.step import MAX_DISKS, StepContext, listed
 from iowarden.rules.topology.device_identity import Identity
 from iowarden.rules.topology.event_location import smartctl_command
 from iowarden.rules.topology.slot_map import EventPlace
+from iowarden.rules.topology.stack import FILE_SYSTEM
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
@@ -41,6 +42,8 @@ def kernel_log(step: StepContext) -> list[str]:
     if step.kind is DeviceKind.MD:  # messages about lost members name its disks
         for device in step.disks():
             names |= dict.fromkeys(_logged(step.facts, device))
+    if step.about.subject.startswith(FILE_SYSTEM) and not names:
+        return ["Kernel messages of btrfs:", "  dmesg -T | grep -i btrfs | tail -30"]
     shown = list(names)[:MAX_DISKS]
     if not shown:
         return ["The latest kernel messages:", "  dmesg -T | tail -50"]

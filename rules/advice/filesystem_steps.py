@@ -12,11 +12,19 @@ from iowarden.rules.advice.facts import DeviceKind
 from iowarden.rules.advice.step import StepContext, listed
 from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.redundancy import runs
-from iowarden.rules.topology.stack import POOL
+from iowarden.rules.topology.stack import FILE_SYSTEM, POOL
+
+
+_NO_REPLACEMENT = (
+    "Replace or remove no disk before these counts show which one has the errors: another may hold"
+    " the only good copy."
+)
 
 
 def fsck(step: StepContext) -> list[str]:
     """How to check and repair a file system, once the devices below it are in order."""
+    if step.about.subject.startswith(FILE_SYSTEM):
+        return btrfs(step)
     name = step.name or step.own.get("device", "").removeprefix("/dev/")
     if step.device is not None and step.about.part in step.device.partitions:
         name = step.about.part
@@ -82,18 +90,30 @@ def fsck(step: StepContext) -> list[str]:
 
 def btrfs(step: StepContext) -> list[str]:
     """How to show the error counts of a btrfs, and scrub it; by its mount point."""
+    point = _btrfs_point(step)
+    if not point:
+        return [
+            "Its mount point, for 'btrfs device stats' and 'btrfs scrub start':",
+            "  findmnt -t btrfs -o TARGET,SOURCE,UUID",
+            _NO_REPLACEMENT,
+        ]
+    return _btrfs_at(point)
+
+
+def _btrfs_point(step: StepContext) -> str:
+    """Return the mount point of the btrfs that an alert is about, or of the only one; else ''."""
+    topology = step.facts.of.map.topology
+    uuid = step.about.subject.removeprefix(FILE_SYSTEM)
+    systems = {} if topology is None else topology.btrfs
+    for name in (part for part, system in systems.items() if system.uuid == uuid):
+        for mount in step.facts.mounts_of(name):
+            return safe_name(mount.mount_point)
     points = {
         m.source: safe_name(m.mount_point)
         for m in reversed(step.facts.of.mounts)
         if m.kind == "btrfs"
     }
-    if len(points) != 1:  # sysfs does not show which of several
-        return [
-            "Its mount point, for 'btrfs device stats' and 'btrfs scrub start':",
-            "  findmnt -t btrfs -o TARGET,SOURCE,UUID",
-        ]
-    (point,) = points.values()
-    return _btrfs_at(point)
+    return next(iter(points.values())) if len(points) == 1 else ""  # sysfs does not show which
 
 
 def _btrfs_at(point: str) -> list[str]:
@@ -105,6 +125,8 @@ def _btrfs_at(point: str) -> list[str]:
     return [
         "The error counts of each of its devices:",
         f"  btrfs device stats {at}",
+        f"  btrfs scrub status -d {at}",
+        _NO_REPLACEMENT,
         (
             "Read all of it, while it is in use; -r changes nothing. It shows the number of bad"
             " blocks at the end; the kernel log has their files:"

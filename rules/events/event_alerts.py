@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.kmsg import kernel_btrfs
 from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
 from iowarden.collectors.md import md_events
 from iowarden.rules.advice.advice import PART
@@ -28,6 +29,7 @@ from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
 from iowarden.rules.incidents.model import BASELINE
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER
+from iowarden.rules.topology.stack import FILE_SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,7 +120,7 @@ def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -
         "slot": h.slot,
         "source": h.source,
     }
-    doubts = h.note, _failed_by_hand(state, h), _unseen(state, h), _unlogged(state, h, now)
+    doubts = h.note, _unnamed_disk(h), _failed_by_hand(state, h), _unseen(state, h), _unlogged(state, h, now)
     unknown = "; ".join(filter(None, doubts))
     meaning, task = hung.summary(h.burst.last.text) or (
         _event_text(h.burst.last) or row.meaning,
@@ -153,6 +155,8 @@ def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -
 
 MAX_LINE = 200
 """Characters of a kernel line in a summary."""
+_FIRST_DEVICE = "the line names the file system by one of its devices"
+_COPY = re.compile(r"\bmirror (?P<number>\d{1,3})\b", re.ASCII)
 _SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASCII)
 """Kernel line of a firmware event, by the drivers megaraid_sas, 3w-9xxx and 3w-sas."""
 
@@ -193,6 +197,19 @@ def _failed_by_hand(state: CorrelationState, h: EventGroup) -> str:
     return (
         f"The kernel log has no error of {member} in the {BLAME_SECONDS / 60:.0f} minutes before:"
         " it may have been failed by command (mdadm --fail)."
+    )
+
+
+def _unnamed_disk(h: EventGroup) -> str:
+    """Return that a btrfs line does not name the disk at fault, if the object is a file system."""
+    if not h.subject.startswith(FILE_SYSTEM) or not kernel_btrfs.file_system(h.burst.last.place):
+        return ""
+    copy = _COPY.search(h.burst.last.text)
+    if copy is None:
+        return f"which of its disks is at fault: {_FIRST_DEVICE}"
+    return (
+        f"which of its disks is at fault: {_FIRST_DEVICE}, and mirror {copy['number']} is the number"
+        " of a copy of that block, not of a disk"
     )
 
 

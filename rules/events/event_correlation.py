@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.event import StorageEvent
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
-from iowarden.rules.events import controller_clock, event_table
+from iowarden.rules.events import btrfs_repairs, controller_clock, event_table
 from iowarden.rules.events.controller_clock import ControllerClock, estimated
 from iowarden.rules.events.event_counters import MAX_DISKS, MEDIUM
 from iowarden.rules.events.event_state import (
@@ -88,7 +88,8 @@ another path if it has one, and its rules alert on the paths that are left."""
 _BACKED = re.compile(r"(?:loop|nbd|zram)[0-9]", re.ASCII)
 """Devices backed by a file, a network or memory: they matter only if something is on them."""
 KINDS = {
-    "controller_clock_moved": "a controller's clock was set, or changed for daylight saving time"
+    "controller_clock_moved": "a controller's clock was set, or changed for daylight saving time",
+    **btrfs_repairs.KINDS,
 }
 """Events that are derived here."""
 
@@ -147,6 +148,7 @@ class _Correlation:
         )
         twin = {each.key for first, *more in told for each in more if each.key != first.key}
         once: set[str] = {event.key for event in self.before.recent}
+        repairs = btrfs_repairs.repairs((*self.before.recent, *batch.baseline, *batch.events))
         shared = self._shared()
         for event, baseline in (
             *((event, True) for event in batch.baseline),
@@ -156,6 +158,7 @@ class _Correlation:
                 continue  # read twice: from the ring buffer and the journal, or again after a kill
             once.add(event.key)
             twice = event.key in twin or self._in_log(event)
+            event = btrfs_repairs.settled(event, repairs)
             self._take(self._dated(event), shared, baseline=baseline, twin=twice)
         for (kind, device), count in batch.left_out.items():
             self._count(kind, device, count)
@@ -546,6 +549,13 @@ def is_nameless(event: StorageEvent) -> bool:
     if event.kind == KICKED:
         return not event.place
     return event.kind in NAMELESS and not (event.device or event.place)
+
+
+def patience_seconds(event: StorageEvent) -> float:
+    """Return how long an event waits for lines that follow: its name, or its repair; 0: not."""
+    if btrfs_repairs.awaits_repair(event):
+        return btrfs_repairs.REPAIR_SECONDS
+    return NEIGHBOUR_SECONDS if is_nameless(event) else 0.0
 
 
 def _named_first(events: Sequence[StorageEvent]) -> list[StorageEvent]:

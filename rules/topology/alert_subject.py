@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules import faults
 from iowarden.rules.faults import Fault
 from iowarden.rules.topology.device_identity import ITSELF, Identity, adapter_identity, identity
+from iowarden.rules.topology.stack import FILE_SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,8 +65,22 @@ def subject(
         if "object" in own and gone.object == own["object"]:
             return Identity(key, gone.object, gone.adapter)
     name = device.removeprefix("/dev/")
+    if what.of_file_system and (system := of_btrfs(topology, name, mount_point)):
+        return system
     found = identity(topology, name)
     return _last(state, name) or found if found.key == f"device {name}" else found
+
+
+def of_btrfs(topology: Topology | None, name: str, mount_point: str = "") -> Identity | None:
+    """Return a btrfs by the name of one of its devices; None for its only device, and for others.
+
+    The mount table and the kernel's log name any one of several devices. How many there are is not
+    known before Linux 5.6: there it may be one of several that is left.
+    """
+    system = None if topology is None else topology.btrfs.get(topology.kernel_name(name))
+    if system is None or system.device_count == 1:
+        return None
+    return Identity(f"{FILE_SYSTEM}{system.uuid}", mount_point or f"btrfs {system.uuid}")
 
 
 def _last(state: Devices, name: str) -> Identity | None:

@@ -16,9 +16,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.kmsg import kernel_btrfs
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.rules.smart import plausibility
-from iowarden.rules.topology import device_identity, slots
+from iowarden.rules.topology import alert_subject, device_identity, slots
 from iowarden.rules.topology.device_identity import Identity
 from iowarden.rules.topology.slot_map import (
     DeviceIndex,
@@ -28,7 +29,7 @@ from iowarden.rules.topology.slot_map import (
     placed,
     unique,
 )
-from iowarden.rules.topology.stack import DeviceStack
+from iowarden.rules.topology.stack import FILE_SYSTEM, DeviceStack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -91,8 +92,13 @@ def place(event: StorageEvent, known: DeviceMap) -> EventPlace:
         earlier = event.boot_id and known.boot_id and event.boot_id != known.boot_id
         was = _before(atlas, name) if earlier else _predecessor(atlas, name, event)
         found = was or _at_name(atlas, name)
+        if kernel_btrfs.file_system(event.place):
+            system = _at_btrfs(atlas, event).identity.key
+            return replace(found, volumes=unique(found.volumes, [system]))
         array = event.place if event.place in known.arrays else ""
         return replace(found, around=unique(found.around, [array])) if array else found
+    if kernel_btrfs.file_system(event.place):
+        return _at_btrfs(atlas, event)
     if event.source not in {"kernel", "md"}:
         return slots.at_controller(atlas, event.controller, event.place, event.kind)
     if event.controller:
@@ -202,6 +208,25 @@ def _at_device(index: DeviceIndex, name: str) -> EventPlace:
     own = placed(own, slot)
     here = EventPlace(own, label, device.name, slot=slot, around=index.above(device))
     return slots.of_device(index, device, here)
+
+
+def _at_btrfs(index: DeviceIndex, event: StorageEvent) -> EventPlace:
+    """Return the btrfs that a line names by one of its devices; its disk only if that is its only.
+
+    Which of several disks is at fault the line does not say, and the one that it names may hold the
+    only good copy. A btrfs that is not mounted now is identified by the line's words.
+    """
+    known, name = index.map, kernel_btrfs.file_system(event.place)
+    topology = known.topology
+    earlier = event.boot_id and known.boot_id and event.boot_id != known.boot_id
+    if topology is None or earlier or topology.kernel_name(name) not in topology.btrfs:
+        return EventPlace(Identity(f"{FILE_SYSTEM}{event.place}", event.place))
+    own = alert_subject.of_btrfs(topology, name)
+    if own is None:
+        return _at_device(index, name)
+    everything = (above for held in known.dependents.now.values() for above in held)
+    points = (each.name for each in everything if each.key == own.key and each.mount)
+    return EventPlace(alert_subject.of_btrfs(topology, name, next(points, "")) or own)
 
 
 def _at_port(index: DeviceIndex, port: str, number: str | None) -> EventPlace:

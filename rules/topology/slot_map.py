@@ -68,7 +68,8 @@ class EventPlace:
     Fields: `identity` is that of its incident, its key '' the host's; `disk` is the label of the
     disk's series; `device` is its block device (or partition), or the one made of this disk alone,
     else ''; `controller` and `slot` are 'areca 1' and 'channel 2'; `volumes` are the keys of what
-    the controller makes of this disk or array, block devices and arrays; `around` describes what is
+    the controller makes of this disk or array, block devices and arrays, and of the btrfs that the
+    event names; `around` describes what is
     stacked on it, outwards: 'raid set 1 of areca 1', 'sdb', 'md0'.
     """
 

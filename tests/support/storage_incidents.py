@@ -1175,7 +1175,7 @@ INCIDENTS: dict[str, tuple[Scenario, Wanted]] = {
             nvme_gets_hot,
             Wanted(
                 subject=("nvme0n1",),
-                within=70,
+                within=90,
                 most=2,
                 severity="WARNING",
                 says=("temperature",),

@@ -110,6 +110,16 @@ def _btrfs_counts(
             remembered[key] = baseline.pairs(counted)
             yield "iowarden_btrfs_device_errors_since_baseline", labels, counted.new
             old += counted.baseline
+        unwritten = (device.write_errors_total, device.flush_errors_total)
+        if any(number is not None for number in unwritten):
+            own = key + " unwritten"
+            counted = baseline.count(remembered.get(own), sum(n or 0 for n in unwritten), now)
+            remembered[own] = baseline.pairs(counted)
+            yield (
+                "iowarden_btrfs_device_write_errors_since_baseline",
+                labels,
+                counted.new,
+            )
         if device.read_errors_total is not None:
             counted = baseline.recent(remembered.get(key + " read"), device.read_errors_total, now)
             remembered[key + " read"] = baseline.pairs(counted)
@@ -136,6 +146,12 @@ BTRFS_GROUP = baseline.group(
             "gauge",
             "Write, flush, corruption and generation errors of a btrfs device since iowarden"
             " first saw it, until 'btrfs device stats -z'.",
+        ),
+        Family(
+            "iowarden_btrfs_device_write_errors_since_baseline",
+            "gauge",
+            "Write and flush errors of a btrfs device since iowarden first saw it, until 'btrfs"
+            " device stats -z'.",
         ),
         Family(
             "iowarden_btrfs_device_baseline_errors",

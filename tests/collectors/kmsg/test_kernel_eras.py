@@ -350,7 +350,7 @@ OLD = (
     ),
     (
         "btrfs: sdb1 checksum verify failed on 12 wanted A1B2 found C3D4 level 0",  # disk-io.c 3.6
-        {"kind": "fs_checksum_error", "device": "sdb1"},
+        {"kind": "fs_checksum_error", "device": "", "place": "btrfs (device sdb1)"},
     ),
     (
         "parent transid verify failed on 4194304 wanted 7 found 5",  # btrfs/disk-io.c 2.6.32, 3.6
@@ -363,7 +363,7 @@ OLD = (
     ("btrfs: 2 errors while writing supers", {"kind": "fs_error"}),  # btrfs/disk-io.c 3.6
     (
         "BTRFS: failed to read chunk root on sdb1",  # btrfs/disk-io.c 4.4
-        {"kind": "fs_warning", "device": "sdb1"},
+        {"kind": "fs_warning", "device": "", "place": "btrfs (device sdb1)"},
     ),
     (
         "lost page write due to I/O error on /dev/sdb1",  # btrfs/disk-io.c 2.6.32

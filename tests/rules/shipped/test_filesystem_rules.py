@@ -336,16 +336,16 @@ def test_inodes_run_out_as_space_does(machine: FakeMachine) -> None:
 
 
 def test_btrfs_errors_stay_until_they_are_reset(machine: FakeMachine) -> None:
-    """Read errors are a warning for a day, corruption is critical until the count is 0 again."""
+    """Read errors warn for a day, bad blocks and lost writes until the count is 0 again."""
     path = f"/sys/fs/btrfs/{UUID}"
 
-    def stats(read: int, corruption: int, missing: int = 0) -> None:
+    def stats(read: int, corruption: int, missing: int = 0, write: int = 0) -> None:
         machine.write(
             {
                 f"{path}/label": "pool\n",
                 f"{path}/devinfo/1/missing": f"{missing}\n",
                 f"{path}/devinfo/1/error_stats": (
-                    f"write_errs 0\nread_errs {read}\nflush_errs 0\n"
+                    f"write_errs {write}\nread_errs {read}\nflush_errs 0\n"
                     f"corruption_errs {corruption}\ngeneration_errs 0\n"
                 ),
             }
@@ -359,10 +359,13 @@ def test_btrfs_errors_stay_until_they_are_reset(machine: FakeMachine) -> None:
     assert machine.fired[-1] == ("BtrfsReadErrors", "warning")
     stats(3, 4)
     machine.look(2)
-    assert machine.fired[-1] == ("BtrfsErrors", "critical")
+    assert machine.fired[-1] == ("BtrfsErrors", "warning")
     assert machine.summary("BtrfsErrors") == (
         "btrfs 'pool': device 1 has 3 new errors (write, flush, corruption or generation)"
     )
+    stats(3, 4, write=1)
+    machine.look(2)
+    assert machine.fired[-1] == ("BtrfsErrors", "critical")
     machine.look(8 * 4, every=HOUR)
     assert machine.states("BtrfsReadErrors") <= {"resolved"}
     assert machine.states("BtrfsErrors") == {"firing"}

@@ -15,6 +15,7 @@ from support.recordings import corpus
 
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.filesystem.btrfs_owner import FileSystem
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify, finish
@@ -234,6 +235,49 @@ def test_an_event_of_a_member_is_its_disks_and_that_of_an_array_the_arrays() -> 
     assert place(degraded, known).identity.key == key(known, "md0")
     assert place(degraded, DeviceMap(arrays={"md0": array})).identity.object == "md0 (raid1)"
     assert place(kernel(place="md0"), known).identity.key == key(known, "md0")
+
+
+BTRFS = "0f3a5b1e-1111-2222-3333-444455556666"
+
+
+@pytest.mark.parametrize(
+    ("devices", "count", "expected"),
+    [
+        (("sda", "sdb"), 2, f"file system {BTRFS}"),
+        (("sda",), 2, f"file system {BTRFS}"),
+        (("sda",), None, f"file system {BTRFS}"),
+        (("sda",), 1, "disk ACME DISK-9 A"),
+        (("sdb",), 1, "file system btrfs (device sda)"),
+    ],
+    ids=[
+        "a mirror",
+        "one that lost a disk: this is the last copy",
+        "before Linux 5.6",
+        "only this disk",
+        "not of this file system any more",
+    ],
+)
+def test_a_line_of_btrfs_is_about_the_file_system_and_its_first_device_only_if_it_is_its_only(
+    devices: tuple[str, ...], count: int | None, expected: str
+) -> None:
+    """'(device sda)' is the name from when it was mounted: sda may be good, or may have left it."""
+    pair = topology(sd("sda", "0:0:0:0", "A"), sd("sdb", "1:0:0:0", "B"))
+    system = FileSystem(BTRFS, devices, count)
+    known = DeviceMap(
+        topology=dataclasses.replace(pair, btrfs=dict.fromkeys(devices, system)),
+        boot_id="now",
+    )
+    line = kernel(place="btrfs (device sda)", boot_id="now")
+    found = place(line, known)
+    assert found.identity.key == expected
+    assert (found.device != "") == (expected == "disk ACME DISK-9 A")
+    earlier = place(dataclasses.replace(line, boot_id="before"), known)
+    assert earlier.identity.key == "file system btrfs (device sda)"
+    labels = (("alertname", "FilesystemReadOnly"), ("device", "sda"), ("mountpoint", "/pool"))
+    disk = place(dataclasses.replace(line, device="sdb"), known)
+    assert (disk.identity.key, disk.volumes) == ("disk ACME DISK-9 B", (expected,))
+    subject = alert_subject.subject(known.topology, Devices(), labels)
+    assert (subject.key == f"file system {BTRFS}") == (expected == f"file system {BTRFS}")
 
 
 def test_a_disk_that_is_gone_is_known_by_its_last_name() -> None:
