@@ -361,6 +361,7 @@ device fstype mountpoint:
     iowarden_mount_forced_read_only
     iowarden_mount_fstab_read_only
     iowarden_mount_read_only
+    iowarden_mount_read_only_by_command
     iowarden_mount_strictatime
     iowarden_mount_unexpected_read_only
 device host:

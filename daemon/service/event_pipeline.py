@@ -30,6 +30,7 @@ from iowarden.rules.events import (
     event_state,
 )
 from iowarden.rules.events.event_state import CorrelationState, EventBatch, EventUpdate
+from iowarden.rules.events.file_system_errors import file_system_errors
 from iowarden.rules.events.event_table import WINDOW_SECONDS
 from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.severity import Severity
@@ -284,6 +285,10 @@ class EventPipeline:
     def _share_with_engine(self) -> None:
         """Publish to the rules what the logs reported."""
         self._engine.signals.errors_logged = self.state.media
+        if KERNEL in self._seen:
+            topology = self._engine.devices.places().topology
+            found = file_system_errors(self.state.groups, self._boot_id, topology)
+            self._engine.signals.file_system_errors = found
         self._engine.devices.slots = self.state.slots
 
     # --- for incidents

@@ -60,6 +60,8 @@ class SignalGroups:
         """The groups that cannot be computed although all their data sources were read."""
         self.errors_logged: Mapping[str, float] = {}
         """Medium errors in logs, by disk."""
+        self.file_system_errors: Mapping[str, bool] | None = None
+        """As in Inputs."""
         self.scanned: frozenset[str] = frozenset()
         """Devices that a surface scan reads now."""
 
@@ -102,6 +104,7 @@ class SignalGroups:
             asleep_seconds,
             self.errors_logged,
             scanned=self.scanned,
+            file_system_errors=self.file_system_errors,
         )
         derived = self._derived if "block" in values else None
         self._state, result = signals.step_all(self._state, inputs, derived, self._slow)

@@ -178,7 +178,8 @@ _YES_OR_NO = frozenset(
     disk_missing disk_not_monitored enclosure_slot_active enclosure_slot_fault
     enclosure_slot_locate_on enclosure_slot_ok filesystem_device_error filesystem_readonly
     md_became_read_only md_not_running mount_became_read_only mount_emergency
-    mount_forced_read_only mount_fstab_read_only mount_read_only mount_strictatime
+    mount_forced_read_only mount_fstab_read_only mount_read_only
+    mount_read_only_by_command mount_strictatime
     mount_unexpected_read_only multipath_path probe_up rule_evaluation_failing scan_running
     scsi_blk_mq scsi_host_fair_queueing smart_enabled smart_failing smart_implausible
     smart_normalized_low_at_baseline_peer_ok smart_nvme_critical_warning_reason

@@ -51,6 +51,9 @@ class Inputs:
     """Medium errors by disk that the kernel or a controller logged."""
     scanned: frozenset[str] = frozenset()
     """Disks that iowarden's own surface scan reads now."""
+    file_system_errors: Mapping[str, bool] | None = None
+    """File systems of which the kernel logged an error, by device: whether it became read-only, or
+    stopped; None: the log was not read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
-"""File systems that are read-only and should be writable.
+"""File systems that are read-only and should be writable, and whether a command made them so.
 
 After an error the kernel makes the file system (the superblock) read-only and leaves the mount
-unchanged; 'mount -o remount,ro' changes both. Source: kernel, fs/proc_namespace.c show_mountinfo
-(prints both), fs/ext4/super.c ext4_handle_error; from 6.15 ext4 prints 'emergency_ro' instead.
-Limits: ext4 of 6.12 to 6.14 shows nothing in this table; its error count does (FilesystemErrors).
+unchanged; 'mount -o remount,ro' changes both, also after an error. So a command is known to be the
+cause only where the file system is known to be well: the kernel logged no error of it, and ext4,
+which stores its errors until e2fsck clears them, has none. Source: kernel, fs/proc_namespace.c
+show_mountinfo (prints both), fs/ext4/super.c ext4_handle_error; from 6.15 ext4 prints
+'emergency_ro' instead.
+Limits: ext4 of 6.12 to 6.14, and of 6.1 with later updates, shows nothing in this table; its error
+count does (FilesystemErrors).
 """
 
 from __future__ import annotations
@@ -20,10 +24,13 @@ from iowarden.rules.signals.signal import SignalGroup
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iowarden.collectors.filesystem.ext4 import Ext4
     from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
     from iowarden.rules.signals.signal import Pairs, View
 
 EMERGENCY = frozenset({"emergency_ro", "shutdown"})
+_EXT = frozenset({"ext2", "ext3", "ext4"})
+"""Mounted by ext4, whose superblock stores the number of errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +38,15 @@ class MountState:
     """When mounts were last writable, and the names of their devices.
 
     `writable`: when a mount was last writable. `names`: block devices by number, so that a second
-    without '/proc/diskstats' does not rename them.
+    without '/proc/diskstats' does not rename them. `stopped`: when the kernel first logged that the
+    file system of a mount became read-only, or stopped, after an error; until it is writable again.
+    `ext4_errors`: error counts in superblocks as last read, by device; None: not read.
     """
 
     writable: Mapping[str, Pairs] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    stopped: frozenset[str] = frozenset()
+    ext4_errors: Mapping[str, int | None] | None = None
 
 
 def step(state: MountState, view: View) -> tuple[MountState, list[Sample] | None]:
@@ -43,43 +54,76 @@ def step(state: MountState, view: View) -> tuple[MountState, list[Sample] | None
     value = view.inputs.snapshot.mounts
     if value is None:
         return state, None
-    now = view.inputs.now_seconds
-    blocks = view.inputs.snapshot.diskstats
-    names = (
-        state.names
-        if blocks is None
-        else {f"{b.major}:{b.minor}": b.device for b in blocks.values()}
-    )
-    writable = dict(state.writable)
+    look = _Look(state, view, value)
     samples: list[Sample] = []
     for mount in storage(value.mounts):
-        if not mount.source.startswith("/dev/") and not mount.kind.endswith("zfs"):
-            continue  # a network file system: this kernel does not decide
+        if mount.source.startswith("/dev/") or mount.kind.endswith("zfs"):
+            samples += look.samples(mount)
+        # else a network file system: this kernel does not decide
+    return look.state(), samples
+
+
+class _Look:
+    """One look at all mounts, and the working state."""
+
+    def __init__(self, state: MountState, view: View, value: Mounts) -> None:
+        self._before, self._value, self._now = state, value, view.inputs.now_seconds
+        snapshot = view.inputs.snapshot
+        self._names = (
+            state.names
+            if snapshot.diskstats is None
+            else {f"{b.major}:{b.minor}": b.device for b in snapshot.diskstats.values()}
+        )
+        self._counts = state.ext4_errors
+        if snapshot.ext4 is not None:
+            self._counts = {name: each.errors_total for name, each in snapshot.ext4.items()}
+        unread = "kernel_log" in view.inputs.failed
+        self._logged = None if unread else view.inputs.file_system_errors
+        self._writable = dict(state.writable)
+        self._stopped: set[str] = set()
+
+    def state(self) -> MountState:
+        """Return the state after the look."""
+        stopped = frozenset(self._stopped)
+        return MountState(baseline.bounded(self._writable), self._names, stopped, self._counts)
+
+    def samples(self, mount: Mount) -> list[Sample]:
+        """Return what is known of a mount."""
         # The kernel's name ('sda1', 'dm-0'), as in the series of ext4.
-        device = names.get(mount.device_number) or mount.source.removeprefix("/dev/")
+        device = self._names.get(mount.device_number) or mount.source.removeprefix("/dev/")
         labels = (("device", device), ("fstype", mount.kind), ("mountpoint", mount.mount_point))
         key = f"{device} {mount.mount_point}"
         emergency = not EMERGENCY.isdisjoint(mount.super_options)
         read_only = "ro" in mount.options or "ro" in mount.super_options
-        wanted = _wanted(mount, value)
-        before = key in state.writable
+        wanted = _wanted(mount, self._value)
+        before = key in self._before.writable
         if not read_only and not emergency:
-            baseline.seen(writable, key, 1.0, now)
+            baseline.seen(self._writable, key, 1.0, self._now)
+        if (self._logged or {}).get(device) or (key in self._before.stopped and read_only):
+            self._stopped.add(key)
         if wanted is False and not emergency:
             before = read_only = False
-        by_command = "ro" in mount.options
-        forced = emergency or (read_only and not by_command and (wanted is True or before))
-        left = read_only and by_command and not forced
-        samples += [
+        by_error = key in self._stopped or "ro" not in mount.options
+        forced = emergency or (read_only and by_error and (wanted is True or before))
+        unforced = read_only and "ro" in mount.options and not forced
+        unexpected = unforced and wanted is True
+        became = unforced and before and wanted is not True
+        return [
             ("iowarden_mount_forced_read_only", labels, float(forced)),
-            ("iowarden_mount_unexpected_read_only", labels, float(left and wanted is True)),
+            ("iowarden_mount_unexpected_read_only", labels, float(unexpected)),
+            ("iowarden_mount_became_read_only", labels, float(became)),
             (
-                "iowarden_mount_became_read_only",
+                "iowarden_mount_read_only_by_command",
                 labels,
-                float(left and before and wanted is not True),
+                float((unexpected or became) and self._is_well(mount, device, key)),
             ),
         ]
-    return MountState(baseline.bounded(writable), names), samples
+
+    def _is_well(self, mount: Mount, device: str, key: str) -> bool:
+        """Whether a file system is known to have had no error."""
+        if self._logged is None or device in self._logged or key in self._stopped:
+            return False
+        return mount.kind not in _EXT or (self._counts or {}).get(device) == 0
 
 
 def remember(state: MountState) -> Mapping[str, Pairs]:
@@ -122,6 +166,12 @@ GROUP = SignalGroup(
             "iowarden_mount_became_read_only",
             "gauge",
             "1 while a mount was remounted read-only that was writable before.",
+        ),
+        Family(
+            "iowarden_mount_read_only_by_command",
+            "gauge",
+            "1 while a mount is read-only that should be writable or was, and its file system is"
+            " known to have no error: a command made it so.",
         ),
     ),
     step=step,

@@ -187,6 +187,72 @@ def test_a_remount_by_the_administrator_is_a_warning_after_five_minutes(
     assert machine.states("FilesystemUnexpectedReadOnly") == {"resolved"}
 
 
+def logged(machine: FakeMachine, errors: dict[str, bool]) -> None:
+    """Let the kernel's log have been read, with these file systems that had errors, or stopped."""
+    assert machine.host.engine is not None
+    machine.host.engine.signals.file_system_errors = errors
+
+
+def advice(machine: FakeMachine, name: str) -> str:
+    """Return the advice of an alert that fires."""
+    assert machine.host.engine is not None
+    alerts = machine.host.engine.rules.alerts()
+    (text,) = (
+        a.annotation("description") + a.annotation("advice")
+        for a in alerts
+        if a.name == name and a.state.value == "firing"
+    )
+    return text
+
+
+def test_a_file_system_without_errors_that_is_read_only_was_made_so_by_a_command(
+    machine: FakeMachine,
+) -> None:
+    """The kernel's log was read and has no error of it, and ext4 has counted none."""
+    logged(machine, {})
+    machine.mount("ro", "ro")
+    machine.look(24)
+    text = advice(machine, "FilesystemUnexpectedReadOnly")
+    assert "A command mounted the ext4" in text
+    assert "mount -o remount,rw" in text
+
+
+@pytest.mark.parametrize(
+    ("errors", "counted"),
+    [(None, 0), ({}, 3), ({"sda1": False}, 0)],
+    ids=["its log was not read", "errors in its superblock", "an error in the log"],
+)
+def test_remount_is_not_advised_for_a_file_system_that_is_not_known_to_be_well(
+    machine: FakeMachine, errors: dict[str, bool] | None, counted: int
+) -> None:
+    """It may have made itself read-only, by whatever the mount table shows."""
+    if errors is not None:
+        logged(machine, errors)
+    machine.errors(counted)
+    machine.mount("ro", "ro")
+    machine.look(24)
+    text = advice(machine, "FilesystemUnexpectedReadOnly")
+    assert "A command" not in text
+    assert "remount,rw" not in text
+
+
+def test_ext4_that_aborted_its_journal_and_is_mounted_read_only_is_not_a_command(
+    machine: FakeMachine,
+) -> None:
+    """It stays so when the log has rolled over, until the mount is writable again."""
+    logged(machine, {"sda1": True})
+    machine.mount("ro", "ro,errors=remount-ro")
+    machine.look(3)
+    assert machine.fired == [("FilesystemReadOnly", "critical")]
+    assert "remount,rw" not in advice(machine, "FilesystemReadOnly")
+    logged(machine, {})
+    machine.look(30)
+    assert machine.fired == [("FilesystemReadOnly", "critical")]
+    machine.mount()
+    machine.look(3)
+    assert machine.states("FilesystemReadOnly") == {"resolved"}
+
+
 def test_what_fstab_has_as_read_only_is_left_alone() -> None:
     """An intended read-only root, a bind mount of a container and an image."""
     machine = FakeMachine()
