@@ -499,9 +499,7 @@ _DRIVER = lazy_pattern(
 )
 """A message of a driver that does not identify its adapter."""
 _DRIVER_NAMES = {"AAC": "aacraid", "MaxRAID": "pmcraid", "megasas": "megaraid_sas"}
-_EXTRA = frozenset(
-    "id lun quad array all other detail sector_hex host named event btrfs".split()
-)
+_EXTRA = frozenset("id lun quad array all other detail sector_hex host named event btrfs".split())
 _WHERE = frozenset({"device", "controller", "place"})
 _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
 

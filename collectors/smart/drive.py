@@ -160,7 +160,7 @@ class Drive:
     temperature_celsius: float | None = None
     temperature_limit_celsius: float | None = None
     critical_temperature_celsius: float | None = None
-    """The CCTEMP of an NVMe drive: it stops or shuts down to prevent damage; None if it has none."""
+    """The CCTEMP of an NVMe drive: from there on it may stop; None if it reports none."""
     reported_trip_celsius: float | None = None
     power_on_hours: int | None = None
     power_cycles: int | None = None

@@ -30,8 +30,8 @@ from iowarden.rules.events import (
     event_state,
 )
 from iowarden.rules.events.event_state import CorrelationState, EventBatch, EventUpdate
-from iowarden.rules.events.file_system_errors import file_system_errors
 from iowarden.rules.events.event_table import WINDOW_SECONDS
+from iowarden.rules.events.file_system_errors import file_system_errors
 from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes

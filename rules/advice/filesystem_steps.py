@@ -14,7 +14,6 @@ from iowarden.rules.topology.device_identity import identity
 from iowarden.rules.topology.redundancy import runs
 from iowarden.rules.topology.stack import FILE_SYSTEM, POOL
 
-
 _NO_REPLACEMENT = (
     "Replace or remove no disk before these counts show which one has the errors: another may hold"
     " the only good copy."

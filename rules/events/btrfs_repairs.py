@@ -49,7 +49,7 @@ def repairs(events: Iterable[StorageEvent]) -> tuple[StorageEvent, ...]:
 
 
 def settled(event: StorageEvent, repaired: Iterable[StorageEvent]) -> StorageEvent:
-    """Return a wrong checksum as corrected if one of these repairs is its; else the event itself."""
+    """Return a wrong checksum as corrected if one of these repairs is its own, else itself."""
     block = _block(event) if event.kind == _WRONG else None
     if block is None:
         return event

@@ -120,7 +120,13 @@ def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -
         "slot": h.slot,
         "source": h.source,
     }
-    doubts = h.note, _unnamed_disk(h), _failed_by_hand(state, h), _unseen(state, h), _unlogged(state, h, now)
+    doubts = (
+        h.note,
+        _unnamed_disk(h),
+        _failed_by_hand(state, h),
+        _unseen(state, h),
+        _unlogged(state, h, now),
+    )
     unknown = "; ".join(filter(None, doubts))
     meaning, task = hung.summary(h.burst.last.text) or (
         _event_text(h.burst.last) or row.meaning,
@@ -208,8 +214,8 @@ def _unnamed_disk(h: EventGroup) -> str:
     if copy is None:
         return f"which of its disks is at fault: {_FIRST_DEVICE}"
     return (
-        f"which of its disks is at fault: {_FIRST_DEVICE}, and mirror {copy['number']} is the number"
-        " of a copy of that block, not of a disk"
+        f"which of its disks is at fault: {_FIRST_DEVICE}, and mirror {copy['number']} is the"
+        " number of a copy of that block, not of a disk"
     )
 
 

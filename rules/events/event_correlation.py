@@ -158,8 +158,8 @@ class _Correlation:
                 continue  # read twice: from the ring buffer and the journal, or again after a kill
             once.add(event.key)
             twice = event.key in twin or self._in_log(event)
-            event = btrfs_repairs.settled(event, repairs)
-            self._take(self._dated(event), shared, baseline=baseline, twin=twice)
+            settled = self._dated(btrfs_repairs.settled(event, repairs))
+            self._take(settled, shared, baseline=baseline, twin=twice)
         for (kind, device), count in batch.left_out.items():
             self._count(kind, device, count)
         live = sorted(self.groups.values(), key=lambda h: h.received_seconds)

@@ -65,9 +65,9 @@ def subject(
         if "object" in own and gone.object == own["object"]:
             return Identity(key, gone.object, gone.adapter)
     name = device.removeprefix("/dev/")
-    if what.of_file_system and (system := of_btrfs(topology, name, mount_point)):
-        return system
-    found = identity(topology, name)
+    found = (what.of_file_system and of_btrfs(topology, name, mount_point)) or identity(
+        topology, name
+    )
     return _last(state, name) or found if found.key == f"device {name}" else found
 
 

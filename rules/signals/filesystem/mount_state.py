@@ -24,7 +24,6 @@ from iowarden.rules.signals.signal import SignalGroup
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.filesystem.ext4 import Ext4
     from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
     from iowarden.rules.signals.signal import Pairs, View
 

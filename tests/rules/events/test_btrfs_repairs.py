@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from iowarden.collectors.block.block_devices import Topology
-from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.filesystem.btrfs_owner import FileSystem
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify
@@ -20,6 +20,9 @@ from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.slot_map import DeviceMap
 
+if TYPE_CHECKING:
+    from iowarden.collectors.event import StorageEvent
+
 FILE = Path(event_alerts.__file__).with_name("events.yaml")
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
 UUID = "77b7d1e0-1f0e-4d54-9a0b-2f7c3c9d1e77"
@@ -29,9 +32,9 @@ DATA = "BTRFS warning (device sdb1): csum failed root 5 ino 257 off 4096 csum 0x
 METADATA = "BTRFS warning (device sdb1): checksum verify failed on logical 30408704 mirror 1 wanted 0x1 found 0x2 level 0"  # noqa: E501 - as the kernel prints it
 TRANSID = "BTRFS error (device sdb1): parent transid verify failed on logical 30408704 mirror 2 wanted 7 found 5"  # noqa: E501 - as the kernel prints it
 START = "BTRFS error (device sdb1): bad tree block start, mirror 1 want 30408704 have 0"
-SCRUBBED = "BTRFS warning (device sdb1): tree block 30408704 mirror 2 has bad csum, has 0x1 want 0x2"
+SCRUBBED = "BTRFS warning (device sdb1): tree block 30408704 mirror 2 has bad csum, has 1 want 2"
 OLD_SCRUB = "BTRFS warning (device sdb1): checksum error at logical 30408704 on dev /dev/sdc1, physical 9437184, root 5, inode 257, offset 4096, length 4096, links 1 (path: a)"  # noqa: E501 - as the kernel prints it
-CORRECTED = "BTRFS info (device sdb1): read error corrected: ino {} off {} (dev /dev/sdc1 sector 27136)"
+CORRECTED = "BTRFS info (device sdb1): read error corrected: ino {} off {} (dev /dev/sdc1 sector 9)"
 FIXED = "BTRFS error (device sdb1): fixed up error at logical {} on dev /dev/sdc1 physical 9437184"
 FIXED_MIRROR = "BTRFS error (device sdb1): fixed up error at logical {} on mirror 2"
 FIXED_OLD = "BTRFS error (device sdb1): fixed up error at logical {} on dev /dev/sdc1"
@@ -41,7 +44,9 @@ def logged(*texts: str, every: float = 0.001) -> list[StorageEvent]:
     """Return the events of lines that the kernel logs one after the other."""
     state, events = Classifier(), []
     for number, text in enumerate(texts):
-        state, more = classify(state, KernelLine(text, priority=4, monotonic_seconds=number * every))
+        state, more = classify(
+            state, KernelLine(text, priority=4, monotonic_seconds=number * every)
+        )
         events += more
     return events
 

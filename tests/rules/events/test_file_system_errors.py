@@ -41,7 +41,7 @@ def errors(*texts: str, boot_id: str = "now") -> dict[str, bool]:
         ("Aborting journal on device sda1-8.", "sda1"),
         ("Aborting journal on device dm-2-8.", "dm-2"),
         ("Aborting journal on device sdd1.", "sdd1"),  # a journal on a device of its own
-        ("EXT4-fs error (device sda1): ext4_journal_check_start:83: comm x: Detected aborted journal", "sda1"),
+        ("EXT4-fs error (device sda1): ext4_x:83: comm x: Detected aborted journal", "sda1"),
         ("EXT4-fs (sda1): Remounting filesystem read-only", "sda1"),
         ("XFS (sda1): Filesystem has been shut down due to log error (0x2).", "sda1"),
         ("F2FS-fs (sda1): Remounting filesystem read-only", "sda1"),

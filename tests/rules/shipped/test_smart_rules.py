@@ -509,7 +509,7 @@ def test_nvme_warnings_spare_and_wear(rack: Rack) -> None:
 def test_each_bit_of_an_nvme_critical_warning_has_its_severity(
     rack: Rack, bit: int, severities: set[str]
 ) -> None:
-    """Also bits 6 and 7, which no specification defines so far: the drive is FAILED all the same."""
+    """Also bits 6 and 7, which no specification defines so far: the drive is FAILED as well."""
     rack.poll(nvme(), times=2)
     rack.poll(replace(nvme(critical_warning=bit), passed=False))
     assert rack.firing() == {("NvmeCriticalWarning", each) for each in severities}
