@@ -213,8 +213,8 @@ def _at_device(index: DeviceIndex, name: str) -> EventPlace:
 def _at_btrfs(index: DeviceIndex, event: StorageEvent) -> EventPlace:
     """Return the btrfs that a line names by one of its devices; its disk only if that is its only.
 
-    Which of several disks is at fault the line does not say, and the one that it names may hold the
-    only good copy. A btrfs that is not mounted now is identified by the line's words.
+    The line does not show which of several disks is at fault, and the one that it names may hold
+    the only good copy. A btrfs that is not mounted now is identified by the line's words.
     """
     known, name = index.map, kernel_btrfs.file_system(event.place)
     topology = known.topology

@@ -53,17 +53,17 @@ def step(state: MountState, view: View) -> tuple[MountState, list[Sample] | None
     value = view.inputs.snapshot.mounts
     if value is None:
         return state, None
-    look = _Look(state, view, value)
+    evaluation = _Evaluation(state, view, value)
     samples: list[Sample] = []
     for mount in storage(value.mounts):
         if mount.source.startswith("/dev/") or mount.kind.endswith("zfs"):
-            samples += look.samples(mount)
+            samples += evaluation.samples(mount)
         # else a network file system: this kernel does not decide
-    return look.state(), samples
+    return evaluation.state(), samples
 
 
-class _Look:
-    """One look at all mounts, and the working state."""
+class _Evaluation:
+    """One evaluation of all mounts, and its working state."""
 
     def __init__(self, state: MountState, view: View, value: Mounts) -> None:
         self._before, self._value, self._now = state, value, view.inputs.now_seconds
@@ -82,12 +82,12 @@ class _Look:
         self._stopped: set[str] = set()
 
     def state(self) -> MountState:
-        """Return the state after the look."""
+        """Return the state after it."""
         stopped = frozenset(self._stopped)
         return MountState(baseline.bounded(self._writable), self._names, stopped, self._counts)
 
     def samples(self, mount: Mount) -> list[Sample]:
-        """Return what is known of a mount."""
+        """Return the samples of a mount."""
         # The kernel's name ('sda1', 'dm-0'), as in the series of ext4.
         device = self._names.get(mount.device_number) or mount.source.removeprefix("/dev/")
         labels = (("device", device), ("fstype", mount.kind), ("mountpoint", mount.mount_point))

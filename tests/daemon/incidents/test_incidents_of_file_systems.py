@@ -129,6 +129,46 @@ def test_btrfs_reads_a_wrong_block_from_its_second_copy(tmp_path: Path) -> None:
     assert "--repair" not in said_there
 
 
+def test_the_first_device_of_a_btrfs_is_not_blamed_for_the_other(tmp_path: Path) -> None:
+    """Wanted: one critical mail within 60 s about /pool and sdd, none that tells to replace sdc.
+
+    raid1 of sdc1 and sdd1, 'device sdc1' in each line; sdd1 is corrupt, and no line corrects it.
+    sdc has the only good copy.
+    """
+    live = Database(
+        tmp_path, sdc="0:50 / /pool rw,relatime - btrfs /dev/sdc1 rw,subvolid=5", sdd=""
+    )
+    base = f"/sys/fs/btrfs/{UUID}"
+    live._files |= {
+        f"{base}/label": "pool\n",
+        f"{base}/devices/sdc1": None,
+        f"{base}/devices/sdd1": None,
+        "/pool/.statvfs": usage("0:50"),
+    }
+    for number in (1, 2):
+        live._files |= {
+            f"{base}/devinfo/{number}/missing": "0\n",
+            f"{base}/devinfo/{number}/error_stats": stats(),
+        }
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        live.kernel.says(
+            "BTRFS warning (device sdc1): csum failed root 5 ino 257 off 4096 csum 0x8941f998 expected csum 0x2d8ee1f9 mirror 1",  # noqa: E501 - as the kernel prints it
+            "BTRFS error (device sdc1): bdev /dev/sdd1 errs: wr 0, rd 0, flush 0, corrupt 1, gen 0",
+        )
+        live.change({f"{base}/devinfo/2/error_stats": stats(corruption_errs=1)})
+        mails = host.wait(60)
+    assert len(threads(mails)) == 1
+    assert "[CRITICAL]" in "".join(subjects(mails))
+    assert all("sdc" not in subject for subject in subjects(mails))
+    read = "".join(map(text, mails))
+    assert "/pool" in read
+    assert "sdd" in read
+    assert "which of its disks is at fault" in read
+    assert "Replace or remove no disk before these counts show which one has the errors" in read
+    assert "smartctl -x /dev/sdc" not in read
+
+
 def test_btrfs_has_no_second_copy_of_a_wrong_block(tmp_path: Path) -> None:
     """Wanted: one critical mail within 60 s: a file of /pool cannot be read, by inode.
 
