@@ -59,6 +59,31 @@ def test_ext4_is_remounted_read_only_after_an_error_of_its_own(tmp_path: Path) -
     assert "remount,rw" not in text(mails[0])
 
 
+def test_ext4_that_aborted_its_journal_is_not_read_only_by_a_command(tmp_path: Path) -> None:
+    """Wanted: one critical mail within 15 s; no 'a command', no remount,rw, also 10 minutes later.
+
+    Mount and file system both show 'ro', as after 'mount -o remount,ro'; '/etc/fstab' has 'rw'.
+    """
+    live = Database(tmp_path)
+    live.mounts["sdb"] = "26 25 8:17 / /srv rw,relatime - ext4 /dev/sdb1 rw,errors=remount-ro"
+    live._files["/etc/fstab"] = "/dev/sda1 / ext4 defaults 0 1\n/dev/sdb1 /srv ext4 defaults 0 2\n"
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        live.mounts["sdb"] = "26 25 8:17 / /srv ro,relatime - ext4 /dev/sdb1 ro,errors=remount-ro"
+        live.kernel.says(
+            "Aborting journal on device sdb1-8.",
+            "EXT4-fs error (device sdb1): ext4_journal_check_start:83: comm postgres: Detected aborted journal",  # noqa: E501 - as the kernel prints it
+        )
+        mails = host.wait(12)
+        later = host.wait(600, 20.0)
+    assert "[CRITICAL]" in str(mails[0]["Subject"])
+    assert "/srv" in text(mails[0])
+    for mail in (*mails, *later):
+        assert "remount,rw" not in text(mail)
+        assert "A command" not in text(mail)
+    assert all("FilesystemUnexpectedReadOnly" not in text(mail) for mail in later)
+
+
 def test_xfs_finds_its_metadata_damaged_and_shuts_down(tmp_path: Path) -> None:
     """Wanted: one critical mail within 15 s; xfs_repair after unmounting, first with -n, never -L.
 
