@@ -286,9 +286,10 @@ class EventPipeline:
         """Publish to the rules what the logs reported."""
         self._engine.signals.errors_logged = self.state.media
         if KERNEL in self._seen:
-            topology = self._engine.devices.places().topology
-            found = file_system_errors(self.state.groups, self._boot_id, topology)
-            self._engine.signals.file_system_errors = found
+            topology = self._engine.devices.topology
+            self._engine.signals.file_system_errors = file_system_errors(
+                self.state.groups, self._boot_id, topology
+            )
         self._engine.devices.slots = self.state.slots
 
     # --- for incidents
