@@ -21,7 +21,7 @@ from iowarden.daemon.config.load import (
 )
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.receivers import ReceiverType
-from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
+from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes, shipped_rules
 from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.daemon.http import web_config
 from iowarden.daemon.receivers.alertmanager import doubled_alerts
@@ -37,7 +37,7 @@ CLOSE_SECONDS = 2.0
 if TYPE_CHECKING:
     import argparse
     import pwd
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from iowarden.daemon.cli.command import Add
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -73,10 +73,18 @@ def _config_check(arguments: argparse.Namespace) -> int:
     if settings.mail.password_credential is not None:  # systemd reads it, as root
         settings = with_password(settings, path)
     user = service_user.service_user()
-    return service_user.run(lambda: _check_config(settings, path, user), user)
+    # Before the user changes: a checkout below /root is closed to the service's user, who runs the
+    # installed copy.
+    shipped = shipped_rules(settings)
+    return service_user.run(lambda: _check_config(settings, path, shipped, user), user)
 
 
-def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = None) -> int:
+def _check_config(
+    settings: Config,
+    path: str,
+    shipped: Sequence[RuleGroup],
+    user: pwd.struct_passwd | None = None,
+) -> int:
     """Load all files that the configuration names; print the result. Errors: UserInputError."""
     # Another file may be a draft that this user may not read.
     if path == command.DEFAULT_CONFIG and command.is_there(path):
@@ -85,7 +93,7 @@ def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = 
         settings = with_password(settings, path)
     settings = with_receiver_secrets(settings, path)
     web_config.load(settings.web_config, settings.http.page)
-    groups = load_rules(settings)
+    groups = load_rules(settings, shipped=shipped)
     rules = sum(len(group.rules) for group in groups)
     judged = f" (checked as user '{user.pw_name}')" if user else ""
     counted = f"{rules} rule{'s'[: rules != 1]} in {len(groups)} group{'s'[: len(groups) != 1]}"

@@ -84,13 +84,13 @@ class LoadedRules(NamedTuple):
     refused: tuple[RefusedRules, ...] = ()
 
 
-def load_rules(settings: Config) -> list[RuleGroup]:
-    """Return the shipped and the user's rule groups.
+def load_rules(settings: Config, shipped: Sequence[RuleGroup] | None = None) -> list[RuleGroup]:
+    """Return the shipped and the user's rule groups. `shipped`: those already read, or None.
 
     Errors: RuleFileError with all problems, each with file, line and column. A missing directory is
     no error, an unreadable file in it is.
     """
-    groups = _shipped(settings)
+    groups = [*(shipped_rules(settings) if shipped is None else shipped)]
     problems: list[str] = []
     try:
         groups = apply(groups, settings.overrides)
@@ -110,7 +110,7 @@ def load_for_service(settings: Config, before: Iterable[RuleGroup] = ()) -> Load
     has rules of that file, these stay: an alert of theirs does not end by a typing error.
     Errors: RuleFileError for overrides, which are part of the configuration.
     """
-    shipped = apply(_shipped(settings), settings.overrides)
+    shipped = apply(shipped_rules(settings), settings.overrides)
     own = _own(settings.rules_directory, shipped)
     kept = [
         group
@@ -120,7 +120,8 @@ def load_for_service(settings: Config, before: Iterable[RuleGroup] = ()) -> Load
     return LoadedRules(shipped + own.groups + kept, own.refused)
 
 
-def _shipped(settings: Config) -> list[RuleGroup]:
+def shipped_rules(settings: Config) -> list[RuleGroup]:
+    """Return the rules of iowarden as they are shipped; none if `settings` switches them off."""
     if not settings.shipped_rules:
         return []
     found = importlib.resources.files("iowarden.rules")

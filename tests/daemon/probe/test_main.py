@@ -8,10 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from support import other_user
 from support.probe import DEADLINE_SECONDS, Talk
 
 from iowarden.daemon.probe.protocol import ReplyStatus, Request
@@ -104,9 +106,15 @@ def test_a_start_without_what_it_needs_reports_that(
 def test_nobody_but_root_may_start_it(tmp_path: Path) -> None:
     """Without root privileges it could do nothing of its purpose."""
     other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if ROOT else ()
-    ended = subprocess.run(
-        [*other, *COMMAND, "--runtime-directory", tmp_path], capture_output=True, check=False
-    )
+    with tempfile.TemporaryDirectory() as directory:  # pytest's own is closed to others
+        os.chmod(directory, 0o755)
+        command = other_user.program("iowarden.daemon.probe", directory)
+        ended = subprocess.run(
+            [*other, *command, "--runtime-directory", tmp_path],
+            capture_output=True,
+            check=False,
+            cwd="/",
+        )
     assert ended.returncode == 77
     assert "root" in ended.stderr.decode()
 
