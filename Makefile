@@ -21,6 +21,16 @@ export TIMEFORMAT := %U s of user and %S s of system time, %R s by the clock
 PYTEST = PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=tests/vm \
     --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
+# Of 'make run': four make the environment, the last one starts. Others end with steps of their own.
+STEPS := 5
+COMMA := ,
+# The packages of the Python index that a file of requirements pins.
+pinned = $$(sed -n 's/^\([a-z][^=]*\)==.*/\1/p' packaging/$(1).txt | paste -s -d ' ')
+step = @echo "[$(1)/$(STEPS)] $(2)"
+run: STEPS := 5
+wheels: STEPS := 6
+test test-system: STEPS := 7
+
 .DEFAULT_GOAL := help
 .PHONY: help run env test test-system test-fleet lint format bench example docs test-bare test-vm deb test-deb lint-deb wheels install uninstall system-packages clean
 
@@ -46,25 +56,34 @@ help:
 	@echo "make clean        remove .venv, build and caches"
 
 run: $(VENV)/runtime
-	$(BIN)/iowarden run --config packaging/iowarden.yaml --state-directory .run
+	$(call step,5,start iowarden in the foreground; its state and mails are in the directory .run)
+	@[ "$$(id -u)" -eq 0 ] || echo "  without root: no SMART data$(COMMA) RAID controllers and kernel log; with them: sudo make run"
+	@$(BIN)/iowarden run --config packaging/iowarden.yaml --state-directory .run
 
 env: $(VENV)/runtime $(VENV)/development
 
 # A different interpreter than last time (after a distribution upgrade) needs a new environment.
 $(VENV)/runtime: packaging/requirements-build.txt packaging/requirements.txt setup.cfg pyproject.toml
+	$(call step,1,system packages from apt)
 	@packaging/install-system-packages run
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "$(PYTHON): expected Python 3.11 or later; use another one: make PYTHON=..." >&2; exit 1; }
 	@[ ! -e $(BIN)/python ] || [ "$$($(BIN)/python -V 2>&1)" = "$$($(PYTHON) -V)" ] || rm -rf $(VENV)
-	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --require-hashes -r packaging/requirements-build.txt
+	$(call step,2,Python environment in '$(VENV)'$(COMMA) by $(PYTHON))
+	@$(PYTHON) -m venv $(VENV)
+	$(call step,3,into it the build tools: $(call pinned,requirements-build))
+	@$(INSTALL) --require-hashes -r packaging/requirements-build.txt
 	@packaging/link-systemd $(PYTHON) $(BIN)/python || packaging/install-system-packages build
-	$(INSTALL) --require-hashes --no-build-isolation -r packaging/requirements.txt
-	$(INSTALL) --no-deps --no-build-isolation --editable .
+	$(call step,4,into it the libraries and iowarden: $(call pinned,requirements))
+	@$(INSTALL) --require-hashes --no-build-isolation -r packaging/requirements.txt
+	@PYTHONWARNINGS=ignore $(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/development: $(VENV)/runtime packaging/requirements-dev.txt
-	$(INSTALL) --require-hashes -r packaging/requirements-dev.txt
+	@[ -w $(VENV) ] || { echo "'$(VENV)': expected write access, got a directory of user $$(stat -c %U $(VENV)); \
+	    run this with sudo as well, or 'sudo make clean' first" >&2; exit 1; }
+	$(call step,5,into it the tools of developers: $(call pinned,requirements-dev))
+	@$(INSTALL) --require-hashes -r packaging/requirements-dev.txt
 	@touch $@
 
 # mypy does not follow the mapping in setup.cfg, but it follows links.
@@ -85,8 +104,10 @@ format: env
 test-system: build/tools/promtool-3 build/tools/nginx build/tools/stunnel build/tools/axe.min.js \
     build/tools/prometheus-alertmanager
 test test-system: env build/tools/promtool build/tools/amtool build/tools/prometheus-node-exporter
+	$(call step,6,system packages from apt that tests use)
 	@packaging/install-system-packages test
-	time $(PYTEST) $(if $(filter test-system,$@),--system) tests
+	$(call step,7,tests)
+	@time $(PYTEST) $(if $(filter test-system,$@),--system) tests
 
 bench: env
 	$(BIN)/python tests/bench/bench.py
@@ -148,14 +169,16 @@ build/tools/prometheus-node-exporter:
 # The wheels, packaging/, systemd/, LICENSE and README.md are all that 'install' needs: copy them to a
 # machine with the same distribution and run packaging/install there.
 wheels: $(VENV)/runtime
+	$(call step,5,system packages from apt to compile systemd-python)
 	@packaging/install-system-packages build
-	rm -rf build/wheels build/lib build/bdist.*
-	$(PIP) wheel --require-hashes --wheel-dir build/wheels -r packaging/requirements-build.txt
-	$(PIP) wheel --require-hashes --no-build-isolation --wheel-dir build/wheels \
+	$(call step,6,wheels of iowarden and what it needs in build/wheels)
+	@rm -rf build/wheels build/lib build/bdist.*
+	@$(PIP) wheel --require-hashes --wheel-dir build/wheels -r packaging/requirements-build.txt
+	@$(PIP) wheel --require-hashes --no-build-isolation --wheel-dir build/wheels \
 	    -r packaging/requirements.txt
-	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheels .
-	rm build/wheels/setuptools-*
-	cd build/wheels && sha256sum *.whl >SHA256SUMS
+	@PYTHONWARNINGS=ignore $(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheels .
+	@rm build/wheels/setuptools-*
+	@cd build/wheels && sha256sum *.whl >SHA256SUMS
 
 install:
 	@packaging/install

@@ -322,6 +322,15 @@ def test_what_is_installed_is_not_installed_again() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize("goal", ["run", "test", "wheels"])
+def test_make_numbers_its_steps(tmp_path: Path, goal: str) -> None:
+    """On a host without an environment: each step once, in order, the last one with the total."""
+    done = run("make", "--dry-run", f"VENV={tmp_path}/venv", goal, MAKEFLAGS="")
+    steps = re.findall(r'^echo "\[(\d)/(\d)\] \w', done.stdout, re.MULTILINE)
+    total = steps[0][1]
+    assert steps == [(str(number), total) for number in range(1, int(total) + 1)], done.stderr
+
+
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="not a Debian")
 def test_a_user_is_told_the_command_that_installs() -> None:
     """Not root, a package missing: which and why, the one command to run, and nothing done."""
@@ -336,6 +345,20 @@ def test_a_user_is_told_the_command_that_installs() -> None:
     assert "no-such-package  a reason to have it" in done.stdout
     assert "no-other" not in done.stdout
     assert 'sudo make system-packages SECTIONS="run"' in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a user is told the command")
+@pytest.mark.parametrize("status", [0, 100])
+def test_what_apt_prints_is_shown_only_when_it_fails(tmp_path: Path, status: int) -> None:
+    """Forty lines of unpacking hide at which step 'make run' is; an error is never hidden."""
+    script = shutil.copy(TOP / "packaging/install-system-packages", tmp_path)
+    (tmp_path / "system-packages.txt").write_text("run  no-such-package  a reason to have it\n")
+    apt = tmp_path / "apt-get"
+    apt.write_text(f'#!/bin/sh\n[ "$1" = update ] || {{ echo "E: unpacking"; exit {status}; }}\n')
+    apt.chmod(0o755)
+    done = run(script, "run", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode == (1 if status else 0)
+    assert ("E: unpacking" in done.stderr, "E: unpacking" in done.stdout) == (status != 0, False)
 
 
 def test_every_script_stops_at_the_first_failure() -> None:
