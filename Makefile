@@ -57,7 +57,7 @@ help:
 
 run: $(VENV)/runtime
 	$(call step,5,start iowarden in the foreground; its state and mails are in the directory .run)
-	@[ "$$(id -u)" -eq 0 ] || echo "  without root: no SMART data$(COMMA) RAID controllers and kernel log; with them: sudo make run"
+	@[ "$$(id -u)" -eq 0 ] || echo "  without root it cannot read SMART data$(COMMA) RAID controllers and the kernel log: sudo make run"
 	@$(BIN)/iowarden run --config packaging/iowarden.yaml --state-directory .run
 
 env: $(VENV)/runtime $(VENV)/development
