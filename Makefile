@@ -48,8 +48,8 @@ help:
 	@echo "make test-fleet   test 200 simulated hosts with a real Prometheus and Alertmanager, 30 min"
 	@echo "make bench        measure CPU time, memory, scrapes and alerts against their budgets"
 	@echo "make example      generate packaging/iowarden.yaml from the configuration keys"
-	@echo "make docs         generate the pages of packaging/doc that come from the code, man pages, completion"
-	@echo "make wheels       build wheels of iowarden and its dependencies in build/wheels"
+	@echo "make docs         generate the pages of packaging/doc that come from the code"
+	@echo "make wheels       build wheels, man pages and completion in build/wheels"
 	@echo "make install      install these wheels, as root, without network"
 	@echo "make uninstall    remove the installation; PURGE=1: also configuration, state and user"
 	@echo "make env          create the environment in .venv"
@@ -117,10 +117,9 @@ example: env
 	$(BIN)/python -c 'from iowarden.daemon.config.keys import example; print(example(), end="")' >build/example
 	@mv build/example packaging/iowarden.yaml
 
-# The pages of packaging/doc that follow from the code, the man pages, and the completion of shells;
-# tests compare them.
+# The pages of packaging/doc that follow from the code; tests compare them.
 docs: env
-	$(BIN)/python -m iowarden.daemon.reference packaging
+	$(BIN)/python -m iowarden.daemon.reference pages packaging/doc
 
 # Half an hour: two hundred hosts before the real Prometheus and Alertmanager.
 test-fleet: env build/tools/prometheus build/tools/prometheus-alertmanager
@@ -166,8 +165,8 @@ build/tools/axe.min.js:
 build/tools/prometheus-node-exporter:
 	@packaging/fetch-node-exporter $@
 
-# The wheels, packaging/, systemd/, LICENSE and README.md are all that 'install' needs: copy them to a
-# machine with the same distribution and run packaging/install there.
+# build/wheels, packaging/, systemd/, LICENSE and README.md are all that 'install' needs: copy them to a
+# machine with the same distribution and run packaging/install there. build/wheels/share: of /usr/share.
 wheels: $(VENV)/runtime
 	$(call step,5,system packages from apt to compile systemd-python)
 	@packaging/install-system-packages build
@@ -177,8 +176,9 @@ wheels: $(VENV)/runtime
 	@$(PIP) wheel --require-hashes --no-build-isolation --wheel-dir build/wheels \
 	    -r packaging/requirements.txt
 	@PYTHONWARNINGS=ignore $(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheels .
-	@rm build/wheels/setuptools-*
-	@cd build/wheels && sha256sum *.whl >SHA256SUMS
+	@rm build/wheels/setuptools-* build/wheels/shtab-*
+	@$(BIN)/python -m iowarden.daemon.reference share packaging/doc build/wheels/share
+	@cd build/wheels && find * -type f ! -name SHA256SUMS -exec sha256sum {} + >SHA256SUMS
 
 install:
 	@packaging/install

@@ -12,7 +12,7 @@ from iowarden.rules.rulefile.overrides import severity, thresholds
 from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from iowarden.rules.events.event_table import EventRule
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -32,6 +32,16 @@ _EVENTS = """\
 An event is a line of the kernel's log, an entry of a RAID controller's log or a change of an md
 array. It opens an incident without a rule; its class is the name of the alert. Classes without a
 severity are recorded and raise no alert."""
+_INDEX = """\
+One line for each alert: its severities, and its summary as the subject of a mail shows it.
+`<device>` stands for a label's value, `...` for another one. Expressions, meanings, thresholds,
+conditions and their limits are in `/usr/share/doc/iowarden/packaging/doc/alerts.md` and
+`conditions.md`. `iowarden rules list` shows the rules that are in force on a host, `iowarden
+incident show ID` what to do."""
+_INDEX_EVENTS = """\
+An event is a line of the kernel's log, an entry of a RAID controller's log or a change of an md
+array. It opens an incident without a rule. Some controllers send a severity of their own."""
+_SENTENCE = re.compile(r"(?<=[^.]\.) ")
 _RECORDED = "Other rules use these; they are on `iowarden query`, not on `/metrics`."
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 _OUTPUT = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
@@ -58,6 +68,46 @@ def text() -> str:
         _EVENTS,
         *_events(),
     )
+
+
+def index() -> str:
+    """Return the man page's body: one line for each alert, of a rule or of an event."""
+    lines: dict[str, tuple[list[str], str]] = {}
+    for group in load_shipped(parse_config("", "defaults")):
+        for rule in group.rules:
+            if isinstance(rule, Rule):
+                severities, _ = lines.setdefault(rule.alert, ([], _summary(rule)))
+                severities.append(severity(rule))
+    events = {
+        row.kind: ([row.severity.name.lower()], _SENTENCE.split(row.meaning)[0])
+        for row in load_events().rows.values()
+        if row.severity is not None
+    }
+    return page(
+        "Alerts",
+        _INDEX,
+        "## Alerts of rules",
+        _lines(lines),
+        "## Alerts from events",
+        _INDEX_EVENTS,
+        _lines(events),
+    )
+
+
+def _lines(lines: Mapping[str, tuple[list[str], str]]) -> str:
+    """Return a table: name; severities and one sentence."""
+    return table(
+        ("alert", "meaning"),
+        (
+            (literal(name), f"{', '.join(dict.fromkeys(severities))}: {sentence}")
+            for name, (severities, sentence) in sorted(lines.items())
+        ),
+    )
+
+
+def _summary(rule: Rule) -> str:
+    """Return what the subject of a mail about a rule's alert has, with labels as '<label>'."""
+    return filled(dict(rule.annotations)["summary"].text)
 
 
 def condition(word: str) -> str:

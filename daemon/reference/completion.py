@@ -1,20 +1,26 @@
 """Completion of the command in bash, zsh and fish: by shtab, from the parser of all commands.
 
-Made when the reference is made, not while a user types: a program that starts for each Tab key is
+Made when the package is built, not while a user types: a program that starts for each Tab key is
 slow, and hangs with the disk that it is on.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import shtab
 
 from iowarden.daemon.cli.main import full_parser
 
-FILES = {"bash": "iowarden.bash", "zsh": "_iowarden", "fish": "iowarden.fish"}
-"""The file of each shell. Source: the names that bash-completion, zsh and fish look for."""
+FILES = {
+    "bash": "bash-completion/completions/iowarden",
+    "zsh": "zsh/vendor-completions/_iowarden",
+    "fish": "fish/vendor_completions.d/iowarden.fish",
+}
+"""The file of each shell below /usr/share.
+
+Source: the names that bash-completion and fish look for; fpath of Debian's zsh.
+"""
 _KINDS = {
     "FILE": shtab.FILE,
     "IN": shtab.FILE,
@@ -34,12 +40,6 @@ def texts() -> dict[str, str]:
         _mark(parser)
         found[name] = shtab.complete(parser, shell=shell).rstrip() + "\n"
     return found
-
-
-def write(directory: str) -> None:
-    """Write the files into a directory."""
-    for name, text in texts().items():
-        Path(directory, name).write_text(text, encoding="utf-8")
 
 
 def _mark(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,7 @@
-"""The man pages: from the generated pages of the reference, and from two that people write."""
+"""The man pages: from the generated pages of the reference, and from two that people write.
+
+Made when the package is built, not committed: what they contain is reviewed in packaging/doc.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli.main import full_parser
 from iowarden.daemon.installation import VERSION
-from iowarden.daemon.reference import alerts, commands, conditions, configuration, metrics, roff
+from iowarden.daemon.reference import alerts, commands, configuration, metrics, roff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +39,7 @@ _NAMES = (
 _SUMMARIES = {
     "iowarden(1)": "monitor disks, RAID and file systems of a Linux host, and report problems",
     "iowarden.yaml(5)": "configuration of iowarden",
-    "iowarden-alerts(7)": "alerts and conditions that iowarden reports, and what to do",
+    "iowarden-alerts(7)": "alerts of iowarden, with one line each",
     "iowarden-metrics(7)": "metrics that iowarden exposes to Prometheus",
     "iowarden-rules(7)": "change a shipped alerting rule of iowarden, write your own",
     "iowarden-probe(8)": "what of iowarden runs as root, and who has access to what",
@@ -60,7 +63,6 @@ _PAGES = {
     "commands.md": "iowarden(1)",
     "configuration.md": "iowarden.yaml(5)",
     "alerts.md": "iowarden-alerts(7)",
-    "conditions.md": "iowarden-alerts(7)",
     "metrics.md": "iowarden-metrics(7)",
     "rules.md": "iowarden-rules(7)",
     "probe-and-security.md": "iowarden-probe(8)",
@@ -69,8 +71,9 @@ _PAGES = {
 
 
 def file_name(name: str) -> str:
-    """Return the file of 'iowarden.yaml(5)': 'iowarden.yaml.5'."""
-    return name.replace("(", ".").removesuffix(")")
+    """Return the file of 'iowarden.yaml(5)' below /usr/share: 'man/man5/iowarden.yaml.5'."""
+    stem, _, section = name.removesuffix(")").partition("(")
+    return f"man/man{section}/{stem}.{section}"
 
 
 def texts(documents: str) -> Mapping[str, str]:
@@ -78,7 +81,7 @@ def texts(documents: str) -> Mapping[str, str]:
     bodies = {
         "iowarden(1)": _commands(),
         "iowarden.yaml(5)": configuration.text(),
-        "iowarden-alerts(7)": alerts.text(),
+        "iowarden-alerts(7)": alerts.index(),
         "iowarden-metrics(7)": metrics.text(),
         "iowarden-rules(7)": _read(documents, "rules.md"),
         "iowarden-probe(8)": _read(documents, "probe-and-security.md"),
@@ -90,8 +93,6 @@ def texts(documents: str) -> Mapping[str, str]:
         tail = [f"## See also\n\n{', '.join(also)}"]
         if name == "iowarden(1)":
             tail.insert(0, _FILES)
-        if name == "iowarden-alerts(7)":
-            tail.insert(0, _conditions())
         links = {file: page if page != name else "" for file, page in _PAGES.items()}
         stem, _, section = name.removesuffix(")").partition("(")
         head = roff.Head(
@@ -106,12 +107,6 @@ def texts(documents: str) -> Mapping[str, str]:
     return found
 
 
-def write(documents: str, directory: str) -> None:
-    """Write every man page into a directory."""
-    for name, text in texts(documents).items():
-        Path(directory, name).write_text(text, encoding="utf-8")
-
-
 def _commands() -> str:
     """Return the reference of the commands, with each as a subsection."""
     introduction, _, found = commands.text().partition("\n## ")
@@ -120,12 +115,6 @@ def _commands() -> str:
     return f"{title}# Commands\n\n{about}\n\n{words}\n## Commands\n\n### " + found.replace(
         "\n## ", "\n### "
     )
-
-
-def _conditions() -> str:
-    """Return the definitions of the conditions as a section of the page on alerts."""
-    _, _, definitions = conditions.text().partition("\n## ")
-    return "## Conditions\n\n### " + definitions.replace("\n## ", "\n### ")
 
 
 def _read(directory: str, name: str) -> str:

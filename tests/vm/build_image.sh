@@ -77,7 +77,7 @@ wheels='set -e; export APT_CONFIG=$MMDEBSTRAP_APT_CONFIG
         pip=\"/tmp/venv/bin/python -m pip --quiet --disable-pip-version-check\"
         \$pip install --no-index setuptools-*.whl
         \$pip wheel --no-index --no-build-isolation --no-deps systemd-python-*.tar.gz
-        rm -r /tmp/venv systemd-python-*.tar.gz setuptools-*.whl"
+        rm -r /tmp/venv systemd-python-*.tar.gz setuptools-*.whl shtab-*.whl"
     mv "$0/tmp/wheels" "$OUT/wheels"
     apt-get -qq -o DPkg::Chroot-Directory="$0" -o APT::AutoRemove::SuggestsImportant=false \
         purge --autoremove $COMPILER'

@@ -6,7 +6,7 @@
 #
 # 'make install' runs in the machine's own tree and by its own Python, without a network. It is not
 # running, so systemd is told nothing: the guest boots with the units there. Needs mmdebstrap,
-# e2fsprogs and PYTHON with pip and setuptools.
+# e2fsprogs and PYTHON of the environment of development.
 set -eu
 
 base=$(readlink -f "$1")
@@ -27,8 +27,9 @@ iowarden) install='
     rm -rf build/lib build/bdist.*
     "$BUILDER" -m pip --quiet --disable-pip-version-check wheel --no-index --no-deps \
         --no-build-isolation --wheel-dir "$source/build/wheels" .
+    "$BUILDER" -m iowarden.daemon.reference share packaging/doc "$source/build/wheels/share"
     cd "$source/build/wheels"
-    sha256sum *.whl >SHA256SUMS
+    find * -type f ! -name SHA256SUMS -exec sha256sum {} + >SHA256SUMS
     chroot "$0" env -u PYTHON -u PYTHONPYCACHEPREFIX make -C /usr/src/iowarden install' ;;
 # No package starts what it installs here: the guest does when it boots.
 dependencies) install='

@@ -1,7 +1,8 @@
-"""The man pages are those of this code, and 'man' and 'mandoc' show them without a warning."""
+"""The man pages, as they are built: 'man' and 'mandoc' show them without a warning."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -10,11 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from iowarden.daemon.reference import man, roff
+from iowarden.daemon.cli.main import full_parser
+from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.rule_files import load_events, load_shipped
+from iowarden.daemon.reference import man, roff, share
+from iowarden.rules.rulefile.rulefile import Rule
+from iowarden.rules.severity import Severity
 
 TOP = Path(__file__).parents[3]
-DIRECTORY = TOP / "packaging/man"
 TEXTS = man.texts(str(TOP / "packaging/doc"))
+COMMANDS = [
+    name
+    for action in full_parser()._actions
+    if isinstance(action, argparse._SubParsersAction)
+    for name in action.choices
+]
 HEAD = roff.Head("iowarden-x", 7, "an example", "1.0", "2026-11-23")
 
 
@@ -37,19 +48,49 @@ def written(tmp_path: Path, markdown: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_man_page_is_that_of_the_code(name: str) -> None:
-    """Whoever changes a rule, key or command updates the man page; nothing else lies there."""
-    there = (DIRECTORY / name).read_text() if (DIRECTORY / name).exists() else ""
-    assert there == TEXTS[name], f"packaging/man/{name} is not that of the code: run 'make docs'"
-    assert {path.name for path in DIRECTORY.iterdir()} == set(TEXTS)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is installed in /usr/share, as 'make wheels' and 'make deb' write it."""
+    directory = tmp_path_factory.mktemp("share")
+    share.write(str(TOP / "packaging/doc"), str(directory))
+    return directory
+
+
+def test_a_page_lies_in_the_directory_of_its_section(built: Path) -> None:
+    """All of them are written, and nothing else."""
+    paths = [path for path in (built / "man").rglob("*") if path.is_file()]
+    assert {str(path.relative_to(built)) for path in paths} == set(TEXTS)
+    assert {(path.parent.name, path.suffix) for path in paths} == {
+        (f"man{section}", f".{section}") for section in (1, 5, 7, 8)
+    }
+
+
+def test_each_command_and_key_has_its_place() -> None:
+    """iowarden(1) has each command, iowarden.yaml(5) its keys."""
+    page = TEXTS["man/man1/iowarden.1"]
+    assert [name for name in COMMANDS if f'\n.SS "iowarden {roff.plain(name)}' not in page] == []
+    page = TEXTS["man/man5/iowarden.yaml.5"].replace("\\%", "").replace("\\:", "")
+    assert [key for key in ("listen", "mail.server") if f"\\fB{key}" not in page] == []
+
+
+def test_the_page_of_alerts_has_one_line_each() -> None:
+    """An index: whoever reads a name in a subject finds it, and the whole text elsewhere."""
+    page = TEXTS["man/man7/iowarden-alerts.7"].replace("\\%", "").replace("\\:", "")
+    groups = load_shipped(parse_config("", "defaults"))
+    names = {rule.alert for group in groups for rule in group.rules if isinstance(rule, Rule)}
+    names |= {row.kind for row in load_events().rows.values() if row.severity is not None}
+    entries = re.findall(r"^\.TP\n\\fB(\w+)\\fR\n(\w.*)$", page, re.MULTILINE)
+    assert sorted(name for name, _ in entries) == sorted(map(roff.plain, names))
+    severities = "|".join(each.name.lower() for each in Severity)
+    wrong = [text for _, text in entries if not re.match(rf"({severities})(, |: )", text)]
+    assert wrong == []
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="no man here")
 @pytest.mark.parametrize("name", TEXTS)
-def test_man_shows_a_page_without_a_warning(name: str) -> None:
+def test_man_shows_a_page_without_a_warning(built: Path, name: str) -> None:
     """Also none of groff; and what is shown has the page's sections."""
-    done = shown(DIRECTORY / name)
+    done = shown(built / name)
     assert done.returncode == 0
     assert done.stderr == ""
     text = re.sub(".\b", "", done.stdout)
@@ -60,9 +101,9 @@ def test_man_shows_a_page_without_a_warning(name: str) -> None:
 
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="no mandoc here")
 @pytest.mark.parametrize("name", TEXTS)
-def test_mandoc_has_no_objection(name: str) -> None:
+def test_mandoc_has_no_objection(built: Path, name: str) -> None:
     """The reader of Alpine and of the BSDs."""
-    command = ("mandoc", "-T", "lint", "-W", "warning", DIRECTORY / name)
+    command = ("mandoc", "-T", "lint", "-W", "warning", built / name)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout + done.stderr == ""
 
@@ -127,9 +168,9 @@ Last."""
     ]
 
 
-def test_every_man_page_is_installed_and_removed() -> None:
-    """By both scripts, in the directory of its section."""
-    assert "/usr/share/man/man${page##*.}/" in (TOP / "packaging/install").read_text()
-    removed = (TOP / "packaging/uninstall").read_text()
-    (pattern,) = re.findall(r"usr/share/man/man\?/(\S+)", removed)
-    assert all(Path(name).match(pattern) for name in TEXTS)
+def test_what_is_built_is_removed() -> None:
+    """By 'make uninstall': man pages by a pattern, completion by name."""
+    script = (TOP / "packaging/uninstall").read_text()
+    paths = re.findall(r'"\$destination"?/usr/share/([^"\s]+)', script)
+    names = share.texts(str(TOP / "packaging/doc"))
+    assert [name for name in names if not any(Path(name).match(path) for path in paths)] == []
