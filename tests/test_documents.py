@@ -69,6 +69,13 @@ def test_the_first_screen_has_the_two_commands_to_try_it() -> None:
     assert missing == []
 
 
+def test_the_changes_are_those_of_the_versions_of_the_package() -> None:
+    """What is not released stands above; below it one heading for each version, newest first."""
+    versions = re.findall(r"^## (.+)$", (TOP / "CHANGELOG.md").read_text(), re.MULTILINE)
+    packaged = (TOP / "packaging/debian/changelog").read_text()
+    assert versions == ["Unreleased", *re.findall(r"^iowarden \((.+?)\)", packaged, re.MULTILINE)]
+
+
 @pytest.mark.parametrize("path", PAGES, ids=names(PAGES))
 def test_every_link_leads_somewhere(path: Path) -> None:
     """To a file of the repository, and to a heading that is in it."""
