@@ -31,6 +31,7 @@ none:
     iowarden_hung_task_timeout_seconds
     iowarden_hung_task_warnings
     iowarden_incidents_open
+    iowarden_incidents_unnotified
     iowarden_kernel_log_gaps_total
     iowarden_kernel_log_suppressed_messages_total
     iowarden_load1

@@ -59,6 +59,12 @@ INCIDENTS_UNRESOLVED = Family(
     "gauge",
     "Unresolved incidents, by severity; incidents of events only count until they are closed.",
 )
+INCIDENTS_UNNOTIFIED = Family(
+    "iowarden_incidents_unnotified",
+    "gauge",
+    "Open incidents of warning or worse of which no receiver accepted a notification. A Maildir is"
+    " no receiver; what is silenced or acknowledged does not count.",
+)
 LOG_LOST = Family(
     "iowarden_log_messages_lost_total", "counter", "Log messages that could not be written."
 )
@@ -109,7 +115,8 @@ HISTORY_LOST = Family(
 FAMILIES = (
     *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAILS_DISCARDED),
     *(MAIL_OLDEST_UNSENT, MAIL_LAST_DELIVERED, STATE_UNWRITTEN),
-    *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, LOG_LOST, RELOAD_SUCCESSFUL, RELOAD_SUCCESS_TIMESTAMP),
+    *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, INCIDENTS_UNNOTIFIED, LOG_LOST, RELOAD_SUCCESSFUL),
+    RELOAD_SUCCESS_TIMESTAMP,
     RULE_FILE_PROBLEMS,
     *(STATE_UNREADABLE, ALERT_INFO, UEVENTS, UEVENTS_LOST, CERTIFICATE_EXPIRY),
     *silences.FAMILIES,

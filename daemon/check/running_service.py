@@ -40,6 +40,7 @@ _LEVEL = {
 MAX_DISKS = 5
 """Unreadable disks with a line of their own."""
 _NOT_MONITORED = "iowarden_disk_not_monitored"
+_UNNOTIFIED = "iowarden_incidents_unnotified"
 _LAST_DELIVERED = "iowarden_notifications_last_delivered_age_seconds"
 _Metrics = list[tuple[str, dict[str, str], float]]
 
@@ -107,8 +108,8 @@ _NOT_RUNNING = {
 
 
 QUERY = (
-    '{__name__=~"iowarden_(rules|alerts|incidents_unresolved|disk_not_monitored|state_unwritten_seconds'
-    "|notifications_(total|waiting|last_delivered_age_seconds)|collector_age_seconds"
+    '{__name__=~"iowarden_(rules|alerts|incidents_(unresolved|unnotified)|disk_not_monitored'
+    "|state_unwritten_seconds|notifications_(total|waiting|last_delivered_age_seconds)|collector_age_seconds"
     '|config_last_reload_.*)"}'
 )
 """All metrics that are read here, for a service whose '/metrics' requires TLS or a login."""
@@ -199,6 +200,11 @@ def _unresolved(samples: _Metrics) -> Iterator[Finding]:
         if count := open_now.get(word, 0):
             text = f"{count} {word} in the running service; 'iowarden incident list' shows them"
             yield Finding(_LEVEL[word], "open incidents", "", text)
+    unnotified = sum(value for name, _, value in samples if name == _UNNOTIFIED)
+    if unnotified:
+        what = f"{unnotified:.0f} open incident{'s'[: unnotified != 1]}"
+        text = f"nobody has been notified about {what}; 'iowarden status' shows why"
+        yield Finding(Level.WARNING, "notifications", "", text)
 
 
 def _unreadable(samples: _Metrics) -> Iterator[Finding]:

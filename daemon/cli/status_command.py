@@ -284,6 +284,8 @@ def status_sections(status: Status) -> Sections:
             f"configuration reload failed at {since}; the previous configuration stays in use:"
         )
         sections += [f"  {problem}" for problem in status.failed_reload.problems]
+    if status.unnotified:
+        sections.append(status.unnotified)
     of_incidents = ("severity", "incident", "object", "since", "summary")
     return [
         *sections,

@@ -276,6 +276,8 @@ class Status:
     """Mails."""
     receivers: tuple[MailLine, ...] = ()
     """Receivers other than mail."""
+    unnotified: str = ""
+    """A sentence if nobody has been notified about open incidents, with the reasons; else ''."""
     probe: ProbeLine = field(default_factory=ProbeLine)
     disks: str = ""
     """One line: 'SMART: 24 of 24 disks readable (1 asleep)'."""

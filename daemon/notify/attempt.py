@@ -43,7 +43,8 @@ class SendResult:
 
     Fields: `refused` permanently (5xx) and `deferred` (4xx) by recipient, with the server's reply;
     `error` is a fault that affects all recipients that are in none of these: of the connection, or,
-    if `permanent`, the server's refusal of the message; `maybe_taken`: the connection failed after
+    if `permanent`, the server's refusal of the message; `is_local`: it was only written to the
+    Maildir of this machine; `maybe_taken`: the connection failed after
     the message was sent, so that the server may have accepted it; `answer` is the server's reply
     when it accepted the message; `discarded`: how many older mails of a full Maildir were deleted;
     `retry_after_seconds`: the server requested no other attempt before; `receiver`: whose it is.
@@ -57,6 +58,7 @@ class SendResult:
     deferred: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
     permanent: bool = False
+    is_local: bool = False
     maybe_taken: bool = False
     answer: str = ""
     discarded: int = 0

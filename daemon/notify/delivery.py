@@ -258,6 +258,29 @@ class Delivery:
             return
         self._write(self._channel(result.receiver).sent(result, now, self._commits + 1))
 
+    def accepted(self, result: SendResult) -> frozenset[str]:
+        """Return the incidents of a notification that a receiver accepted; a Maildir is none."""
+        if not result.delivered or result.is_local:
+            return frozenset()
+        outbox = self._channel(result.receiver).outbox
+        row = outbox.row(result.message_id)
+        rows = [] if row is None else [row, *map(outbox.row, row.parts)]
+        return frozenset(each.incident for each in rows if each is not None)
+
+    def waiting(self, now: float) -> list[tuple[OutboxRow, str]]:
+        """Return the notifications that wait, without digests, and why each does."""
+        found = []
+        for channel in self._active():
+            waits = channel.outbox.waits(now)
+            rows = (row for row in channel.outbox.rows() if not row.parts)
+            found += [(row, waits[row.message_id].reason) for row in rows]
+        return found
+
+    def alerting(self, now: float) -> frozenset[str]:
+        """Return the receivers of the present state that accepted it when it was sent last."""
+        lines = ((name, each.line(now, float)) for name, each in self._states.items())
+        return frozenset(name for name, line in lines if not (line.error or line.refused))
+
     def check_threads(self) -> None:
         """Log when a thread has been blocked for too long, for example by a hung disk."""
         self._log.hung(

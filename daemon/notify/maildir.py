@@ -67,7 +67,11 @@ def deliver(directory: str, mail: OutboundMail) -> Attempt:
     except OSError as problem:  # the mail itself is there
         answer += f"; older mails could not be deleted: {problem}"
     return SendResult(
-        mail.message_id, delivered=mail.recipients, answer=answer, discarded=discarded
+        mail.message_id,
+        delivered=mail.recipients,
+        is_local=True,
+        answer=answer,
+        discarded=discarded,
     )
 
 

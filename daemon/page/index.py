@@ -142,6 +142,7 @@ def _now(found: IndexPage, word: str, note: str) -> Markup:
         "now",
         "What is wrong now",
         tag("div", *texts, class_=f"state {word if word in _COLOURED else 'unknown'}"),
+        tag("p", paragraph(status.unnotified)) if status.unnotified else None,
         listed(f"Problem of the service: {each}" for each in status.problems),
         _reload(status),
         *(_incident(each, now) for each in found.incidents),

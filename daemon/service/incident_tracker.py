@@ -15,9 +15,10 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.storage.state_db import MAIL
+from iowarden.daemon.views.unnotified import Unnotified, WaitingNotification, reasoned
 from iowarden.rules.advice import advice
 from iowarden.rules.alerting.alerts import AlertState, Transition, same
-from iowarden.rules.incidents import incidents, members, model, recurring
+from iowarden.rules.incidents import acceptance, incidents, members, model, recurring
 from iowarden.rules.incidents.model import (
     DueNotice,
     Incident,
@@ -26,12 +27,12 @@ from iowarden.rules.incidents.model import (
     Incidents,
 )
 from iowarden.rules.notice import Reason
-from iowarden.rules.notices import report
+from iowarden.rules.notices import digest, report
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes, returned_disks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
+    from iowarden.rules.notice import Notice
 
 _BEGINS = (IncidentChangeKind.OPENED, IncidentChangeKind.ESCALATED, IncidentChangeKind.REOPENED)
 
@@ -144,7 +146,7 @@ class IncidentTracker:
         seen = self.engine.devices.events()
         for seen_event in seen:
             self.log.device(seen_event, self._taken_back(seen_event, now))
-        digest = self.summaries.state
+        before = self.summaries.state
         self.summaries.take([*changes, *lesser], seen, now, lambda alert: self._usual(alert, now))
         rows = [row for due in dues for row in self._compose(due, now)]
         replaced = {
@@ -152,7 +154,9 @@ class IncidentTracker:
             for row in rows  # Mails of incidents only: a digest replaces no other mail.
             if row.incident in waiting and row.receiver == MAIL
         }
-        summary = self.summaries.due(now, running_seconds, self.install)
+        summary = self._initial_report(now, running_seconds)
+        if summary is None:
+            summary = self.summaries.due(now, self.install)
         if summary is not None:
             together = replace(summary, advice=advice.combined(summary.advice))
             rows += self.notifier.rows(together)
@@ -164,9 +168,36 @@ class IncidentTracker:
             # The alert keeps firing if the program is killed in the middle of the stall.
             fired=any(change.alert.state is AlertState.FIRING for change in changes),
             changed=bool(changes or rows or lifted or self.incidents.changed)
-            or self.summaries.state != digest,
+            or self.summaries.state != before,
             had_events=happened,
         )
+
+    def _initial_report(self, now: float, running_seconds: float) -> Notice | None:
+        """Return the initial report if it is due; what it contains is counted as mailed by it."""
+        made = self.summaries.first(
+            self.incidents.by_key.values(), now, running_seconds, self.install
+        )
+        if made is None:
+            return None
+        notice, contained = made
+        for incident in contained:
+            self._put(incident)
+        return notice
+
+    def accepted(self, names: Container[str], now: float) -> bool:
+        """Note that a receiver accepted notifications about incidents; return whether that is new.
+
+        `names` are the incidents' identifiers, or that of the initial report.
+        """
+        is_new = digest.initial_report_identifier(self.install) in names
+        is_new = is_new and self.summaries.accepted()
+        for incident in list(self.incidents.by_key.values()):
+            threads = (each.rpartition(".")[0] for each in incident.references)
+            about = any(name in names for name in (incident.identifier, *threads))
+            if about and not incident.is_accepted:
+                self._put(replace(incident, accepted_seconds=now))
+                is_new = True
+        return is_new
 
     def _usual(self, alert: Alert, now: float) -> str:
         return recurring.usual(self.habits, alert, now, self.clock.wall_seconds)
@@ -273,12 +304,46 @@ class IncidentTracker:
                     "its rule was removed, its state is unknown",
                 )
 
-    def samples(self) -> list[Sample]:
+    def unnotified(self, now: float) -> Unnotified:
+        """Return how many open incidents nobody has been notified about, and why.
+
+        None if no receiver is configured: nothing is owed then, 'iowarden check' says so.
+        """
+        config, realtime = self.config(), self.clock.realtime(now)
+        owed = self._unnotified(now)
+        if not owed:
+            return Unnotified()
+        waiting = (
+            WaitingNotification(row.incident, row.created_realtime_seconds, reason)
+            for row, reason in self.mails.waiting(now)
+        )
+        is_maildir = config.mail.enabled and config.mail.server is None
+        return reasoned(owed, waiting, realtime, is_maildir=is_maildir)
+
+    def _unnotified(self, now: float) -> list[Incident] | None:
+        """Return the incidents that nobody has been notified about; None without a receiver."""
+        config = self.config()
+        receivers = [each for each in config.notify if each.notifies]
+        if not (config.mail.enabled or receivers):
+            return None
+        accepting = self.mails.alerting(now)
+        alerting = {
+            Severity[word.upper()]
+            for each in receivers
+            if each.name in accepting
+            for word in each.severities
+        }
+        acknowledged = self.commands.silences.by_incident()
+        return acceptance.unnotified(self.incidents.by_key.values(), acknowledged, alerting)
+
+    def samples(self, now: float) -> list[Sample]:
         """Return the number of incidents."""
+        owed = self._unnotified(now)
         open_now = [i for i in self.incidents.by_key.values() if i.closed_seconds is None]
         unresolved = Counter(i.severity for i in open_now if i.unresolved)
         name = metrics.INCIDENTS_UNRESOLVED.name
         return [
+            *([] if owed is None else [(metrics.INCIDENTS_UNNOTIFIED.name, (), float(len(owed)))]),
             (metrics.INCIDENTS_OPEN.name, (), float(len(open_now))),
             *(
                 (name, (("severity", each.name.lower()),), float(unresolved[each]))

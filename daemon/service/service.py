@@ -450,7 +450,7 @@ class Service:
                 took = f"{event.duration_seconds * 1000:.1f} ms"
                 self._log.debug(f"collector {event.source}: {event.outcome}, {took} {event.error}")
             case SendResult():
-                self._mails.sent(event, now)
+                self._checkpoint.sent(event, now)
             case Committed():
                 self._take_commit(event, now)
             case Noted():
@@ -539,8 +539,7 @@ class Service:
         self._dependencies.readers.hold(() if self._checkpoint.restored else held)
 
     def _read(self, now: float) -> None:
-        self._readings = [*self._pending, *self._dependencies.readers.run(now)]
-        self._pending = []
+        self._readings, self._pending = [*self._pending, *self._dependencies.readers.run(now)], []
 
     def _record_flight(self, now: float) -> None:
         if self._dependencies.flights is not None:
@@ -586,7 +585,7 @@ class Service:
     def _publish_own(self, now: float) -> None:
         """Publish iowarden's own metrics, so that rules can evaluate them."""
         samples: list[Sample] = [
-            *self._tracker.samples(),
+            *self._tracker.samples(now),
             *self._alert_info.samples(
                 [*self._engine.rules.alerts(), *self._engine.rules.events],
                 self._tracker.incidents.by_key.values(),
@@ -656,6 +655,7 @@ class Service:
             silences=self._command_handler.silences,
             mail=self._mails.line(config.mail_destination, now, self._clock.realtime),
             receivers=self._mails.receiver_lines(now, self._clock.realtime),
+            unnotified=self._tracker.unnotified(now),
             probe=self._probe.line(),
             refused_reload=self._reloader.refused,
             troubles=tuple(

@@ -111,14 +111,14 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             Incident,
             "identifier key object severity members mails references mailed_severity mailed_object"
             " last_reason firing unreadable recurrences advised has_new_facts detailed shared"
-            " returns",
+            " returns awaits_initial_report",
             program="opened_seconds mailed_seconds active_seconds started_seconds begun_seconds"
-            " changed_seconds closed_seconds",
+            " changed_seconds closed_seconds accepted_seconds",
         ),
         _record(
             IncidentMember,
             "labels name severity state summary advice unknown evidence subject silenced value"
-            " known_value count urgent redundancy usual",
+            " known_value count urgent redundancy usual baseline",
             program="since_seconds absent_seconds cleared_seconds notified_seconds"
             " unsilenced_seconds last_seconds joined_seconds unknown_seconds",
         ),
@@ -142,7 +142,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Dependent, "key name shown on mount"),
         _record(
             Digest,
-            "arrived number entries events events_total advised",
+            "arrived number entries events events_total advised is_report_accepted",
             program="begun_seconds arrived_seconds",
         ),
         _record(
@@ -261,12 +261,12 @@ class Document:
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("02282df749bc518e",)),
-    "incidents": Document(dict[str, Incident], ("8605579cea2e27df",)),
+    "incidents": Document(dict[str, Incident], ("cb934ad365dabef6",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
     "devices": Document(Devices, ("d9ae93a35da6e7c5",)),
     "dependents": Document(StoredDependents, ("a85a41082275e070",)),
-    "digest": Document(Digest, ("bf200a500c5ac55b",)),
+    "digest": Document(Digest, ("e60e2d0e949b882e",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "scans": Document(Scans, ("9eac87a29c79596d",)),

@@ -9,12 +9,12 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Outcome
 from iowarden.daemon.views import answers
 from iowarden.rules.advice import advice
-from iowarden.rules.incidents import model, recurring
+from iowarden.rules.incidents import incidents, model, recurring
 from iowarden.rules.notices import digest, drive_ages
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
@@ -47,7 +47,10 @@ class Summaries:
         if self._arrived() and self.state.arrived_seconds is None:
             return None
         return model.InitialReport(
-            digest.initial_report_identifier(install), self.state.arrived_seconds
+            digest.initial_report_identifier(install),
+            self.state.arrived_seconds,
+            self.state.is_report_accepted,
+            lambda alert: digest.entry_key(alert) in self.state.advised,
         )
 
     def _arrived(self) -> bool:
@@ -95,13 +98,55 @@ class Summaries:
         after = recurring.below_warning(change, text)
         return after if text or digest.entry_key(after.alert) in self.state.entries else change
 
-    def due(self, now: float, waited_seconds: float, install: str) -> Notice | None:
-        """Return the initial report or the weekly digest, when one is due.
+    def first(
+        self,
+        found: Iterable[model.Incident],
+        now: float,
+        running_seconds: float,
+        install: str,
+    ) -> tuple[Notice, list[model.Incident]] | None:
+        """Return the initial report if it is due, and the incidents that it is the first mail of.
 
-        `waited_seconds` is the time since the program started.
+        These are counted as mailed by it: what is decided here is stored with the report.
+        `running_seconds` is the time since the program started.
         """
+        engine, report = self.situation.engine, self.initial_report(install)
+        polled = not answers.never_polled(engine)
+        if (
+            report is None
+            or report.seconds is not None
+            or not digest.initial_report_is_due(self.state, now, running_seconds, all_polled=polled)
+        ):
+            return None
+        everything = list(found)
+        contained = [each for each in everything if incidents.in_report(each)]
+        apart = [each for each in everything if each.firing and not incidents.in_report(each)]
+        mounts = engine.last.filesystem
+        silent = [s.source.name for s in engine.sources.values() if s.is_silent]
+        known = self.situation.facts(now)
+        self.state, notice = digest.initial_report(
+            self.state,
+            digest.InitialContent(
+                contained,
+                [each for each in apart if any(not m.silenced for m in each.members)],
+                [advice.with_advice(each, known) for each in self.situation.alerts(now)],
+                digest.inventory(
+                    engine.last.block,
+                    None if mounts is None else len(mounts.usage),
+                    silent,
+                    answers.disks(engine),
+                ),
+            ),
+            install=install,
+            now=now,
+            realtime_seconds=self.clock.realtime(now),
+        )
+        return notice, [incidents.counted_by_report(each, report, now) for each in contained]
+
+    def due(self, now: float, install: str) -> Notice | None:
+        """Return the weekly digest, when it is due."""
         if not self._arrived():
-            return self._initial_report(now, waited_seconds, install)
+            return None
         mail, engine = self.config().mail, self.situation.engine
         if not digest.due(self.state, now, mail.digest_seconds):
             return None
@@ -123,26 +168,9 @@ class Summaries:
         )
         return weekly
 
-    def _initial_report(self, now: float, waited_seconds: float, install: str) -> Notice | None:
-        engine = self.situation.engine
-        if waited_seconds < digest.INITIAL_REPORT_SECONDS or (
-            waited_seconds < digest.MAX_INITIAL_REPORT_SECONDS and answers.never_polled(engine)
-        ):
-            return None
-        mounts = engine.last.filesystem
-        silent = [s.source.name for s in engine.sources.values() if s.is_silent]
-        known = self.situation.facts(now)
-        self.state, notice = digest.initial_report(
-            self.state,
-            [advice.with_advice(each, known) for each in self.situation.alerts(now)],
-            digest.inventory(
-                engine.last.block,
-                None if mounts is None else len(mounts.usage),
-                silent,
-                answers.disks(engine),
-            ),
-            install=install,
-            now=now,
-            realtime_seconds=self.clock.realtime(now),
-        )
-        return notice
+    def accepted(self) -> bool:
+        """Note that a receiver accepted the initial report; return whether that is new."""
+        is_new = self.state.arrived_seconds is not None and not self.state.is_report_accepted
+        if is_new:
+            self.state = replace(self.state, is_report_accepted=True)
+        return is_new

@@ -15,6 +15,7 @@ from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.control import documents
+from iowarden.daemon.views.unnotified import Unnotified
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import silences
@@ -65,6 +66,7 @@ class ViewInputs:
     full_reads: FullReads = field(default_factory=dict)
     receivers: tuple[documents.MailLine, ...] = ()
     """Those other than mail."""
+    unnotified: Unnotified = field(default_factory=Unnotified)
 
     def moment(self, at: float | None) -> float | None:
         """Return a time of the program's clock as Unix time, None for None."""
@@ -99,6 +101,7 @@ def answer(known: ViewInputs) -> documents.Status:
         collectors_ok=sum(s.outcome() is Outcome.OK for s in statuses),
         notifications=known.mail,
         receivers=known.receivers,
+        unnotified=known.unnotified.sentence,
         probe=known.probe,
         disks=disks(known.engine),
         kernel_lines=kernel_lines(known.engine),

@@ -65,6 +65,7 @@ def public(
         receivers=tuple(
             _receiver(each, f"receiver {number}") for number, each in enumerate(known.receivers, 1)
         ),
+        unnotified=replace(known.unnotified, reasons=()),
         probe=documents.ProbeLine(connected=known.probe.connected),
         refused_reload=None
         if known.refused_reload is None

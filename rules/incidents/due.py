@@ -130,6 +130,16 @@ def _rebuilt(incident: Incident, now: float) -> bool:
     )
 
 
+def awaits_report(incident: Incident, now: float) -> bool:
+    """Whether the first mail is the initial report that is not made yet.
+
+    Only what lasts waits for it; what is urgent and happens now never does.
+    """
+    if incident.mails or not incident.awaits_initial_report:
+        return False
+    return not any(urgent(m) and not m.baseline for m in reportable(incident, now))
+
+
 def urgent(member: IncidentMember) -> bool:
     """Whether programs are blocked because of it, or data is at risk."""
     return member.urgent == "true" or (member.what.urgent and member.urgent != "false")
@@ -208,14 +218,15 @@ def _is_escalation(incident: Incident, now: float) -> bool:
     mailed = incident.mailed_seconds or 0.0
     told: dict[object, tuple[float, Severity]] = {}
     for m in incident.members:
-        if m.notified_seconds is not None:
-            at, worst = told.get(m.fact, (-NEW_SECONDS, Severity.INFO))
-            told[m.fact] = max(at, m.notified_seconds), max(worst, m.severity)
+        # That a fault was reported as history does not report that it happens now.
+        for of in (False, True)[m.baseline :] if m.notified_seconds is not None else ():
+            at, worst = told.get((m.fact, of), (-NEW_SECONDS, Severity.INFO))
+            told[m.fact, of] = max(at, m.notified_seconds or 0.0), max(worst, m.severity)
     new = incident.object != incident.mailed_object
     for member in reportable(incident, now):
         if member.absent_seconds is not None:
             continue  # its condition has cleared, though its alert goes on firing
-        at, worst = told.get(member.fact, (-math.inf, Severity.INFO))
+        at, worst = told.get((member.fact, member.baseline), (-math.inf, Severity.INFO))
         if _began(member) - at >= NEW_SECONDS:
             critical = member.severity > incident.mailed_severity and urgent(member)
             if member.what.threatens or critical:
@@ -331,6 +342,7 @@ def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
         last_reason=reason,
         unreadable=incident.unreadable or reason is Reason.DATA_UNAVAILABLE,
         has_new_facts=False,
+        awaits_initial_report=False,
         shared=shared,
         returns=_returns(incident, reason, now),
         changed_seconds=incident.changed_seconds if reason is Reason.REMINDER else now,

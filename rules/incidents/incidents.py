@@ -30,6 +30,7 @@ from iowarden.rules.incidents.model import (
     Incidents,
     InitialReport,
     NotificationPolicy,
+    lasting,
 )
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
@@ -66,8 +67,8 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
     identifier that is the same again when a kill lost the state but not the mail. `observe` gives
     the evidence of an alert; it is called once, when the alert joins its incident. `is_observable`
     is whether a resolved alert, by labels and subject, would be noticed if it fired: otherwise
-    there is no resolved mail. `initial_report`: an incident of only lasting problems that existed
-    by then is reported there. `silenced` is whether an alert is silenced now,
+    there is no resolved mail. `initial_report`: an incident that began with only lasting problems
+    waits for it, see `counted_by_report`. `silenced` is whether an alert is silenced now,
     `usual` why it is not mailed because it recurs at this hour each day, `acknowledged` the
     acknowledgements of incidents, by identifier: no mail but the resolved one, until the event
     ACK_EXPIRED ends that; for events that is when the incident is closed. `around` is the topology.
@@ -112,14 +113,17 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
             book.events.append(IncidentChange(IncidentChangeKind.REOPENED, after))
         if after.severity > incident.severity and incident.members:
             book.events.append(IncidentChange(IncidentChangeKind.ESCALATED, after))
-        if initial_report is not None and all(
-            initial_report.includes(alert) for alert in by_key.get(key, ())
-        ):
-            after = _counted_as_mailed(after, by_key.get(key, ()), initial_report, now)
+        waits = False
+        if initial_report is not None:
+            after = _with_report(after, by_key.get(key, ()), initial_report, now)
+            waits = initial_report.seconds is None and due.awaits_report(after, now)
         acknowledgement = known.get(after.identifier)
         if acknowledgement is not None and any(m.known_value is None for m in after.members):
             after = replace(after, members=tuple(map(with_known_value, after.members)))
-        if acknowledgement is None:
+        reason = None
+        if waits:
+            pass
+        elif acknowledgement is None:
             reason = due.reason(after, now, policy)
         elif _exceeds_ack(after, acknowledgement, now):
             book.events.append(IncidentChange(IncidentChangeKind.ACK_EXPIRED, after))
@@ -128,8 +132,6 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
             book.events.append(IncidentChange(IncidentChangeKind.ACK_EXPIRED, after))
             after = _known_to_the_end(after)
             reason = due.reason(after, now, policy)
-        else:
-            reason = None
         if reason is not None:
             renamed = after.mailed_object not in {"", after.object}
             after = due.mailed(after, reason, now)
@@ -301,38 +303,67 @@ def _known_to_the_end(incident: Incident) -> Incident:
     )
 
 
-def _counted_as_mailed(
+def _with_report(
     incident: Incident, alerts: Iterable[Alert], initial_report: InitialReport, now: float
 ) -> Incident:
-    """Return an incident counted as mailed, because the initial report contains it.
+    """Return an incident that waits for the initial report, or that this has a line about.
 
-    Once that is sent, what joins counts: an escalation is news, and mails that followed the report
-    stay counted. New details of baseline problems cause no mail.
+    Once it is made, what was pending then and joins now was reported by it. New details of what it
+    contains cause no mail.
     """
-    reference, names = f"{initial_report.identifier}.1", [alert.name for alert in alerts]
-    if not names or (incident.mails and incident.references != (reference,)):
+    current = list(alerts)
+    if initial_report.seconds is None:
+        begins = bool(current) and not incident.mails and all(map(lasting, current))
+        return replace(incident, awaits_initial_report=True) if begins else incident
+    is_in_it = incident.mails and incident.references == (initial_report.reference,)
+    joins = any(m.joined_seconds == now for m in incident.members)
+    if (incident.mails and not is_in_it) or not (
+        not incident.mails or joins or incident.has_new_facts
+    ):
         return incident
-    told = replace(
+    if not current or not all(map(initial_report.contains, current)):
+        return incident
+    if not is_in_it:
+        return counted_by_report(incident, initial_report, initial_report.seconds)
+    members = tuple(
+        after if before.joined_seconds == now else before
+        for before, after in zip(incident.members, due.reported(incident, now), strict=True)
+    )
+    return replace(
         incident,
-        members=tuple(
-            after if initial_report.seconds is None or before.joined_seconds == now else before
-            for before, after in zip(incident.members, due.reported(incident, now), strict=True)
-        ),
-        advised=tuple(dict.fromkeys((*incident.advised, *names))),
+        members=members,
+        advised=tuple(dict.fromkeys((*incident.advised, *(a.name for a in current)))),
         has_new_facts=False,
         detailed=incident.detailed and not incident.has_new_facts,
     )
-    if incident.mails > 1:
-        return told
-    sent = incident.mailed_seconds if initial_report.seconds is None else initial_report.seconds
+
+
+def in_report(incident: Incident) -> bool:
+    """Whether the initial report that is made now contains an incident: it waited for that."""
+    heard = any(not m.silenced for m in incident.members)
+    waited = incident.awaits_initial_report and not incident.mails
+    return waited and heard and incident.closed_seconds is None
+
+
+def counted_by_report(incident: Incident, initial_report: InitialReport, now: float) -> Incident:
+    """Return an incident counted as mailed by the initial report, which contains it.
+
+    From then on it escalates and repeats as any that was mailed.
+    """
+    names = (m.name for m in incident.members if not m.silenced)
     return replace(
-        told,
+        incident,
+        members=due.reported(incident, now),
         mails=1,
-        references=(reference,),
+        references=(initial_report.reference,),
         mailed_object=incident.object,
         mailed_severity=incident.severity,
-        mailed_seconds=now if sent is None else sent,
+        mailed_seconds=now,
         last_reason=Reason.OPENED,
+        awaits_initial_report=False,
+        accepted_seconds=incident.begun_seconds if initial_report.is_accepted else None,
+        has_new_facts=False,
+        advised=tuple(dict.fromkeys((*incident.advised, *names))),
     )
 
 

@@ -12,7 +12,13 @@ from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState, same
 from iowarden.rules.faults import NONE_LEFT, WINDOWED
 from iowarden.rules.incidents import causes
-from iowarden.rules.incidents.model import ESCALATE_WHEN_DOUBLED, URGENT, Incident, IncidentMember
+from iowarden.rules.incidents.model import (
+    BASELINE,
+    ESCALATE_WHEN_DOUBLED,
+    URGENT,
+    Incident,
+    IncidentMember,
+)
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
 
@@ -208,6 +214,9 @@ def _member(
     redundancy = alert.annotation(REDUNDANCY) or known
     # That is news, whatever was reported before.
     exhausted = redundancy == NONE_LEFT and known not in {NONE_LEFT, None}
+    baseline = alert.annotation(BASELINE) == "true"
+    # So is that history repeats itself: what was logged yesterday happens now.
+    repeats = before is not None and before.baseline and not baseline
     member = IncidentMember(
         labels=alert.labels,
         name=alert.name,
@@ -220,7 +229,9 @@ def _member(
         evidence=measured,
         absent_seconds=alert.absent_seconds,
         subject=alert.subject,
-        notified_seconds=None if before is None or exhausted else before.notified_seconds,
+        notified_seconds=None
+        if before is None or exhausted or repeats
+        else before.notified_seconds,
         silenced=before is not None and not again and before.silenced,
         usual="" if before is None or again else before.usual,
         unsilenced_seconds=None if before is None else before.unsilenced_seconds,
@@ -232,6 +243,7 @@ def _member(
         unknown_seconds=alert.unknown_seconds,
         urgent=_urgency(alert, None if again else before),
         redundancy=redundancy,
+        baseline=baseline,
     )
     member.remember("made_of", alert)
     return member

@@ -20,7 +20,7 @@ from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from iowarden.rules.faults import Layer, Meaning
 
@@ -89,6 +89,8 @@ class IncidentMember(life.Remembered):
     """The alert's annotation REDUNDANCY when it was last known; None: not determined."""
     usual: str = ""
     """Why it is silenced automatically: it recurs at this hour, not longer or more severe."""
+    baseline: bool = False
+    """Whether it is only history: from before iowarden's first look, and not repeated since."""
 
     @property
     def what(self) -> Meaning:
@@ -197,11 +199,29 @@ class Incident:
     """Mails of further causes in a row, at increasing intervals."""
     returns: int = 0
     """How often it recurred, each time within a day of its end."""
+    awaits_initial_report: bool = False
+    """Whether the initial report is its first mail: it began with lasting problems only."""
+    accepted_seconds: float | None = None
+    """When a receiver accepted a notification about it, the first since it last began.
+
+    A Maildir is no receiver: nobody may ever look there.
+    """
 
     @property
     def first_mails(self) -> tuple[str, ...]:
         """Return the references to the first mail of its thread, and of those merged into it."""
         return self.references or (f"{self.identifier}.1",)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether a receiver accepted a notification about it, as long as it lasts.
+
+        A return without a mail of its own is the same matter.
+        """
+        accepted, mailed = self.accepted_seconds, self.mailed_seconds
+        if accepted is None or mailed is None:
+            return False
+        return accepted >= self.begun_seconds or mailed < self.begun_seconds
 
     @property
     def awaits_all_clear(self) -> bool:
@@ -254,15 +274,26 @@ class IncidentChangeKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InitialReport:
-    """The initial report of existing problems. `seconds`: when it was sent; None: not yet."""
+    """The initial report of existing problems.
+
+    Fields: `seconds` is when it was made, None: not yet; `lists` is whether it has a line about an
+    alert; `is_accepted`: a receiver accepted it.
+    """
 
     identifier: str
     seconds: float | None = None
+    is_accepted: bool = False
+    lists: Callable[[Alert], bool] = lambda _: False
 
-    def includes(self, alert: Alert) -> bool:
-        """Whether the initial report contains an alert: a lasting one that fired before it."""
-        before = self.seconds is None or alert.active_seconds <= self.seconds
-        return before and lasting(alert)
+    @property
+    def reference(self) -> str:
+        """Return the reference to its mail, the first one of the incidents that it contains."""
+        return f"{self.identifier}.1"
+
+    def contains(self, alert: Alert) -> bool:
+        """Whether an alert is a lasting one that it has a line about: also one that was pending."""
+        before = self.seconds is not None and alert.active_seconds <= self.seconds
+        return before and lasting(alert) and self.lists(alert)
 
 
 @dataclass(frozen=True, slots=True)

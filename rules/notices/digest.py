@@ -7,11 +7,13 @@ is given once. Units: seconds of the program's clock.
 
 from __future__ import annotations
 
+import re
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
+from iowarden.rules.incidents.causes import meaning
 from iowarden.rules.incidents.model import lasting
 from iowarden.rules.notice import Notice, Reason
 from iowarden.rules.quantity import duration
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
+    from iowarden.rules.incidents.model import Incident, IncidentMember
     from iowarden.rules.topology.device_changes import DeviceChange
 
 INITIAL_REPORT_SECONDS = 60.0
 """The first poll of all data sources takes so long; most rules have been evaluated then."""
-MAX_INITIAL_REPORT_SECONDS = 300.0
+MAX_INITIAL_REPORT_SECONDS = 240.0
 """At most; many drives are polled one after another, and a hanging one is not waited for."""
 MAX_ENTRIES = 500
 MAX_EVENTS = 50
@@ -57,6 +60,8 @@ class Digest:
     arrived: bool = False
     arrived_seconds: float | None = None
     """When the initial report was written, if it was."""
+    is_report_accepted: bool = False
+    """Whether a receiver accepted the initial report."""
     number: int = 0
     """Digests mailed so far."""
     entries: dict[str, DigestEntry] = field(default_factory=dict)
@@ -64,6 +69,20 @@ class Digest:
     events_total: int = 0
     advised: tuple[str, ...] = ()
     """Findings whose advice has been given."""
+
+
+@dataclass(frozen=True, slots=True)
+class InitialContent:
+    """What the initial report is made of.
+
+    Fields: `contained` are the incidents that it is the first mail of, `apart` those with a mail of
+    their own; `alerts` are all, with their advice; `inventory` are the lines about this host.
+    """
+
+    contained: Sequence[Incident]
+    apart: Sequence[Incident]
+    alerts: Sequence[Alert]
+    inventory: Sequence[str]
 
 
 def next_digest(
@@ -134,10 +153,25 @@ def device_sentence(event: DeviceChange) -> str:
     }[event.change.value]
 
 
+def initial_report_is_due(
+    state: Digest, now: float, running_seconds: float, *, all_polled: bool
+) -> bool:
+    """Whether the initial report is to be made now.
+
+    A program that is killed again and again must make it as well: what ran before a short break
+    counts. After a long one the data of before is old, and is read again first.
+    """
+    started = now - running_seconds
+    begun = started if state.begun_seconds is None else state.begun_seconds
+    if started - begun >= MAX_INITIAL_REPORT_SECONDS:
+        begun = started
+    read = running_seconds >= INITIAL_REPORT_SECONDS and all_polled
+    return read or now - begun >= MAX_INITIAL_REPORT_SECONDS
+
+
 def initial_report(
     state: Digest,
-    alerts: Iterable[Alert],
-    inventory: Sequence[str],
+    content: InitialContent,
     *,
     install: str,
     now: float,
@@ -145,22 +179,28 @@ def initial_report(
 ) -> tuple[Digest, Notice]:
     """Return the initial report of existing problems, and the digest without them.
 
-    What began in the first minute is not in it: that has an incident and a mail of its own.
+    It has the name and the severity of the worst incident that it contains, and a line about each
+    other one. Of findings without an incident it lists those
+    below warning, and lasting ones that are pending.
     """
+    contained = sorted(content.contained, key=lambda each: (-each.severity, each.opened_seconds))
     found = sorted(
-        (
-            a
-            for a in alerts
-            if (a.active or a.state is AlertState.PENDING)
-            and (lasting(a) or (a.active and a.severity < Severity.WARNING))
-        ),
+        (a for a in content.alerts if (a.active and a.severity < Severity.WARNING) or _waits(a)),
         key=lambda a: (-a.severity, a.name, a.object, a.labels),
     )
-    worst = max((a.severity for a in found), default=Severity.INFO)
+    by_key = {alert.key: alert for alert in content.alerts}
     # One rule per severity: the most severe one that fires is the finding.
     findings: dict[object, DigestEntry] = {}
+    listed: list[str] = []
+    for incident in contained:
+        for member in sorted(incident.members, key=lambda m: (-m.severity, m.name)):
+            if not member.silenced:
+                entry = _member_entry(member, incident, by_key.get(member.key))
+                findings.setdefault(_finding(member), entry)
+                listed.append(entry_key(member))
     for alert in found:
         findings.setdefault(_finding(alert), _entry(alert, now))
+        listed.append(entry_key(alert))
     entries = tuple(findings.values())
     settled = replace(
         state,
@@ -170,26 +210,74 @@ def initial_report(
         entries={},
         events=(),
         events_total=0,
-        advised=_advised(state, (entry_key(alert) for alert in found)),
+        advised=_advised(state, listed),
     )
-    number = _counted(len(entries), "finding") if entries else "no finding"
-    first = next((e.summary for e in entries if e.severity >= Severity.WARNING), "")
+    severities = [*(each.severity for each in contained), *(alert.severity for alert in found)]
+    others = [
+        f"in a mail of its own: {each.severity.name.lower()} {each.object}: {_worst(each).summary}"
+        for each in sorted(content.apart, key=lambda each: -each.severity)
+    ]
     return settled, Notice(
         incident=initial_report_identifier(install),
         number=1,
         references=(),
         reason=Reason.INITIAL,
-        severity=worst,
+        severity=max(severities, default=Severity.INFO),
         object="host",
-        summary=f"{number}: {first}" if first else f"{number} in the initial report",
+        summary=_initial_summary(contained, len(entries), len(others)),
         opened_seconds=realtime_seconds,
         realtime_seconds=realtime_seconds,
         recurrences=0,
-        sentences=(*inventory, *_lines(entries)),
+        sentences=(*content.inventory, *_lines(entries), *others),
         evidence=(),
         affected=(),
         advice=_advice(entries),
         unknown=(),
+    )
+
+
+def _waits(alert: Alert) -> bool:
+    """Whether an alert is lasting, and fires later: that is then no news, unless it is urgent."""
+    minor = alert.severity < Severity.CRITICAL and not meaning(alert).urgent
+    return alert.state is AlertState.PENDING and lasting(alert) and minor
+
+
+def _initial_summary(contained: Sequence[Incident], findings: int, others: int) -> str:
+    """Return the worst incident by name, and the number of the others."""
+    if contained:
+        first = contained[0]
+        summary, name = _worst(first).summary, first.object.partition(" (")[0]
+        head = summary if name == "host" or _names(summary, name) else f"{name}: {summary}"
+        more = len(contained) - 1
+        return f"{head}; {more} more" if more else head
+    number = _counted(findings, "finding") if findings else "no finding"
+    apart = f"; {_counted(others, 'incident')} mailed on {'its' if others == 1 else 'their'} own"
+    return f"{number}{apart if others else ''}"
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+
+
+def _worst(incident: Incident) -> IncidentMember:
+    """Return the member that stands for an incident: heard, going on, and severe."""
+    return max(
+        incident.members,
+        key=lambda m: (not m.silenced, m.over_seconds is None, m.severity, m.what.threatens),
+    )
+
+
+def _member_entry(member: IncidentMember, incident: Incident, alert: Alert | None) -> DigestEntry:
+    """Return a member as a finding: as its alert is now, or as it was when that ended."""
+    return DigestEntry(
+        name=member.name,
+        severity=member.severity,
+        object=incident.object if alert is None else alert.object or "host",
+        summary=member.summary if alert is None else alert.summary,
+        advice=member.advice if alert is None else alert.annotation("advice"),
+        first_seconds=member.since_seconds,
+        times=1,
+        firing=member.over_seconds is None,
     )
 
 
@@ -308,10 +396,10 @@ def _some(names: Sequence[str]) -> str:
 def _lines(entries: Sequence[DigestEntry], now: float | None = None) -> list[str]:
     """Return a line for each alert name: its summary, and the other objects that it fires for.
 
-    With `now`, for how long.
+    From warning on each object has its own, unless it is the same. With `now`, for how long.
     """
     lines = []
-    for same in _by_name(entries).values():
+    for same in _alike(entries).values():
         first = same[0]
         where = "" if first.object == "host" else f" {first.object}"
         times = sum(entry.times for entry in same)
@@ -342,6 +430,24 @@ def _others(same: Sequence[DigestEntry]) -> list[str]:
     return [name for name in dict.fromkeys(e.object for e in same) if name != same[0].object]
 
 
+def _alike(entries: Sequence[DigestEntry]) -> Mapping[object, list[DigestEntry]]:
+    """Return the entries of one line each: at most `MAX_OBJECTS` lines for one name."""
+    found: dict[object, list[DigestEntry]] = {}
+    lines: dict[str, list[list[DigestEntry]]] = {}
+    for entry in entries:
+        major = entry.severity >= Severity.WARNING
+        key = entry.name, *((entry.summary, entry.firing) if major else ())
+        own = lines.setdefault(entry.name, [])
+        if key in found:
+            found[key].append(entry)
+        elif len(own) >= MAX_OBJECTS:
+            own[-1].append(entry)
+        else:
+            found[key] = [entry]
+            own.append(found[key])
+    return found
+
+
 def _by_name(entries: Sequence[DigestEntry]) -> Mapping[str, list[DigestEntry]]:
     found: dict[str, list[DigestEntry]] = {}
     for entry in entries:
@@ -363,11 +469,11 @@ def _entry(alert: Alert, now: float) -> DigestEntry:
     )
 
 
-def _finding(alert: Alert) -> tuple[object, ...]:
+def _finding(alert: Alert | IncidentMember) -> tuple[object, ...]:
     return alert.subject, *(label for label in alert.labels if label[0] != "severity")
 
 
-def entry_key(alert: Alert) -> str:
+def entry_key(alert: Alert | IncidentMember) -> str:
     """Return the key of an alert's entry."""
     return " ".join((alert.subject, *(f"{name}={value}" for name, value in alert.labels)))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from iowarden.daemon.service.persisted_state import PersistedState, documents, read
-from iowarden.rules.alerting.alerts import Alert, AlertState
+from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
 from iowarden.rules.incidents import incidents, members, model, silences
 from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import Incidents, NotificationPolicy
@@ -100,6 +100,27 @@ class FakeMachine:
             reason="known",
             who="alice",
         )
+
+    def awaits_report(self) -> None:
+        """Begin as a machine that has not had its initial report."""
+        self.initial_report = model.InitialReport("report")
+
+    def reports(self, *pending: Alert) -> list[str]:
+        """Make the initial report now, with lines about pending alerts; return its incidents."""
+        report = self.initial_report
+        assert report is not None
+        contained = {k: i for k, i in self.state.by_key.items() if incidents.in_report(i)}
+        counted = {
+            key: incidents.counted_by_report(each, report, self.now)
+            for key, each in contained.items()
+        }
+        self.state = replace(self.state, by_key={**self.state.by_key, **counted})
+        listed = {m.key for each in contained.values() for m in each.members}
+        listed |= {each.key for each in pending}
+        self.initial_report = replace(
+            report, seconds=self.now, lists=lambda each: each.key in listed
+        )
+        return [*contained]
 
     def run(self, seconds: float, *alerts: Alert, step: float = 5.0) -> list[str]:
         """Let `seconds` pass with these alerts; return the reasons of the mails sent."""
@@ -516,15 +537,96 @@ def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
 def test_what_was_so_at_first_sight_is_reported_by_the_initial_report() -> None:
     """A degraded array at installation: no mail of its own; its resolution replies to that one."""
     host = FakeMachine()
-    host.initial_report = model.InitialReport("arrivalx")
+    host.awaits_report()
     degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
-    host.run(60, degraded)
+    host.run(200, degraded)
     assert host.mails == []
-    host.initial_report = model.InitialReport("arrivalx", 60.0)
+    assert host.reports() == ["disk md0"]
     host.run(60, degraded)
     host.run(700)
     assert [reason for _, reason, *_ in host.mails] == [Reason.RESOLVED]
-    assert host.state.by_key["disk md0"].references == ("arrivalx.1",)
+    assert host.state.by_key["disk md0"].references == ("report.1",)
+
+
+def test_an_array_without_redundancy_does_not_wait_for_the_initial_report() -> None:
+    """It may be so for years; the next disk takes all of its data. The report counts it no more."""
+    host = FakeMachine()
+    host.awaits_report()
+    degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
+    exhausted = replace(degraded, annotations=(*degraded.annotations, (REDUNDANCY, "none")))
+    assert host.run(30, exhausted) == ["opened"]
+    assert host.reports() == []
+
+
+def test_history_that_repeats_itself_before_the_initial_report_is_in_it() -> None:
+    """Eight medium errors before the first start, three more after 20 s: nobody heard of them."""
+    host = FakeMachine()
+    host.awaits_report()
+    errors = burst(8)
+    host.run(20, of_first_sight(errors))
+    host.run(40, burst(11))
+    assert host.reports() == ["disk sda"]
+    assert host.run(HOUR, burst(11)) == []
+
+
+@pytest.mark.parametrize("after_seconds", [5.0, 300.0, 2 * HOUR])
+def test_history_that_repeats_itself_after_the_initial_report_is_mailed(
+    after_seconds: float,
+) -> None:
+    """What was logged yesterday was reported as that; now the disk fails, and once it is mailed."""
+    host = FakeMachine()
+    host.awaits_report()
+    other = replace(burst(2), name="block_io_error", labels=(("alertname", "block_io_error"),))
+    host.run(60, of_first_sight(burst(8)), of_first_sight(other))
+    assert host.reports() == ["disk sda"]
+    host.run(after_seconds, of_first_sight(burst(8)), of_first_sight(other))
+    assert len(host.run(MINUTE, burst(9), of_first_sight(other))) == 1
+    assert host.run(5 * MINUTE, burst(10), of_first_sight(other)) == []
+
+
+def test_what_gets_worse_before_the_initial_report_is_in_it_as_it_is_then() -> None:
+    """A warning becomes critical after 30 s: not mailed before the report, nor again after it."""
+    host = FakeMachine()
+    host.awaits_report()
+    host.run(30, of_first_sight(burst(3)))
+    worse = burst(30, "critical")
+    host.run(30, worse)
+    assert host.mails == []
+    assert host.reports() == ["disk sda"]
+    assert host.state.by_key["disk sda"].mailed_severity is Severity.CRITICAL
+    assert host.run(HOUR, worse) == []
+
+
+def test_what_ended_before_the_initial_report_is_in_it() -> None:
+    """It was so at the start, and was repaired in the first minute."""
+    host = FakeMachine()
+    host.awaits_report()
+    host.run(20, alert("MdDegraded", "critical", device="md0", condition="raid_array"))
+    host.run(40)
+    assert host.mails == []
+    assert host.reports() == ["disk md0"]
+    host.run(700)
+    assert [reason for _, reason, *_ in host.mails] == [Reason.RESOLVED]
+
+
+def test_who_switches_the_initial_report_off_meanwhile_gets_each_mail() -> None:
+    """What waited for it waits no longer."""
+    host = FakeMachine()
+    host.awaits_report()
+    degraded = alert("MdDegraded", "critical", device="md0", condition="raid_array")
+    assert host.run(30, degraded) == []
+    host.initial_report = None
+    assert host.run(30, degraded) == ["opened"]
+
+
+def burst(count: int, severity: str = "warning") -> Alert:
+    """Medium errors of a disk in the kernel's log."""
+    return replace(
+        alert("block_medium_error", severity, device="sda", condition="io_error"),
+        labels=(("alertname", "block_medium_error"), ("severity", severity)),
+        count=count,
+        last_seconds=0.0,
+    )
 
 
 def of_first_sight(each: Alert) -> Alert:
@@ -535,9 +637,9 @@ def of_first_sight(each: Alert) -> Alert:
 def arrived(first: Alert) -> FakeMachine:
     """A host whose initial report, sent after a minute, contained an alert."""
     host = FakeMachine()
-    host.initial_report = model.InitialReport("arrivalx")
+    host.awaits_report()
     host.run(MINUTE, first)
-    host.initial_report = model.InitialReport("arrivalx", MINUTE)
+    assert len(host.reports()) == 1
     host.run(MINUTE, first)
     assert host.mails == []
     return host
@@ -569,14 +671,15 @@ def test_what_the_initial_report_reported_and_has_doubled_is_mailed() -> None:
 def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_initial_report() -> None:
     """An old error whose file was found within a second was mailed as escalated from nothing."""
     host = FakeMachine()
-    host.initial_report = model.InitialReport("arrivalx")
+    host.awaits_report()
     first = of_first_sight(alert("Found", "critical", device="sda", condition="smart_errors"))
     host.run(5, first)
+    assert not host.state.by_key["disk sda"].awaits_details
+    assert host.run(MINUTE - 5, first) == []
+    host.reports()
     own = host.state.by_key["disk sda"]
     learnt = replace(own, has_new_facts=True, detailed=True)
     host.state = replace(host.state, by_key={"disk sda": learnt})
-    assert host.run(MINUTE, first) == []
-    host.initial_report = model.InitialReport("arrivalx", MINUTE)
     assert host.run(HOUR, first) == []
     assert host.state.by_key["disk sda"].mailed_seconds == MINUTE
 
@@ -592,7 +695,7 @@ def test_an_incident_that_the_initial_report_reported_is_not_written_each_second
 def test_a_disk_that_hangs_at_first_sight_is_reported_at_once() -> None:
     """The first minute is no excuse: what happens now is no baseline."""
     host = FakeMachine()
-    host.initial_report = model.InitialReport("arrivalx")
+    host.awaits_report()
     host.run(5, alert("DeviceHang", "critical", device="sda", condition="device_hang"))
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
 
@@ -616,16 +719,22 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_reported_with_it()
 def test_what_held_before_the_initial_report_and_fires_after_it_was_reported_by_it() -> None:
     """A rule that waits for an hour: its baseline alert is not a mail of its own."""
     host = FakeMachine()
-    host.initial_report = model.InitialReport("arrivalx", 60.0)
-    host.now = 3600.0
-    early, late = (
-        alert("DirtyRatioTooLarge", condition="dirty_ratio_too_large", since=10.0),
-        alert("ZoneReclaimEnabled", since=3700.0),
+    host.awaits_report()
+    host.now = MINUTE
+    early, unlisted, late = (
+        replace(alert(name, since=since), subject=f"setting {name}")
+        for name, since in (
+            ("DirtyRatioTooLarge", 10.0),
+            ("NoSwap", 10.0),
+            ("ZoneReclaimEnabled", 3700.0),
+        )
     )
-    host.run(300, replace(early, subject="setting DirtyRatioTooLarge"))
+    host.reports(early, late)
+    host.now = 3600.0
+    host.run(300, early)
     assert host.mails == []
-    host.run(300, replace(late, subject="setting ZoneReclaimEnabled"))
-    assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
+    for each in (unlisted, late):  # the report has no line about one, the other began later
+        assert host.run(300, early, each) == ["opened"]
 
 
 def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_reported() -> None:
@@ -1285,7 +1394,9 @@ def test_old_errors_of_a_disk_are_reported_by_the_initial_report() -> None:
     """Old errors of a disk at baseline: no mail of their own."""
     found = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     machine = FakeMachine()
-    machine.initial_report = model.InitialReport("arrival", None)
+    machine.awaits_report()
+    assert machine.run(4 * MINUTE, found) == []
+    machine.reports()
     assert machine.run(DAY, found, step=60.0) == []
     hang = replace(HANG, active_seconds=machine.now, fired_seconds=machine.now)
     assert machine.run(HOUR, found, hang) == ["escalated"]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import pytest
 from support.machine import disk, topology
 
+from iowarden.daemon.notify.message import subject
 from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
+from iowarden.rules.incidents.model import Incident, IncidentMember
 from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_changes import DeviceChange, DeviceChangeKind
 from iowarden.rules.topology.device_identity import Identity
+
+if TYPE_CHECKING:
+    from iowarden.rules.notice import Notice
 
 WEEK = 7 * 86_400.0
 
@@ -47,12 +54,42 @@ def mail(state: Digest, now: float, heartbeat: str = "") -> tuple[Digest, digest
     return digest.weekly(state, now, lambda at: at, install="x", heartbeat=heartbeat)
 
 
+def incident(*alerts: Alert, over: bool = False, silenced: bool = False) -> Incident:
+    """An open incident about the object of its first alert."""
+    state, cleared = (AlertState.RESOLVED, 30.0) if over else (AlertState.FIRING, None)
+    members = tuple(
+        IncidentMember(
+            labels=each.labels,
+            name=each.name,
+            severity=each.severity,
+            state=state,
+            since_seconds=0.0,
+            summary=each.summary,
+            advice=f"Mend {each.name}.",
+            unknown="",
+            cleared_seconds=cleared,
+            subject=each.subject,
+            silenced=silenced,
+        )
+        for each in alerts
+    )
+    worst = max(each.severity for each in alerts)
+    first = alerts[0]
+    name = f"of {first.object}"
+    return Incident(name, first.subject, first.object, 0.0, worst, members, firing=not over)
+
+
+def initial(
+    *contained: Incident, apart: tuple[Incident, ...] = (), alerts: tuple[Alert, ...] = ()
+) -> tuple[Digest, Notice]:
+    """Return the initial report of these incidents, and of the others' alerts."""
+    content = digest.InitialContent(contained, apart, alerts, ())
+    return digest.initial_report(Digest(), content, install="x", now=60.0, realtime_seconds=60.0)
+
+
 def test_a_setting_of_forty_disks_is_one_line_and_one_advice() -> None:
     """At baseline: the first disks by name, the rest by number."""
-    alerts = [alert("Scheduler", f"sd{n:02}") for n in range(40)]
-    _, notice = digest.initial_report(
-        Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0
-    )
+    _, notice = initial(alerts=tuple(alert("Scheduler", f"sd{n:02}") for n in range(40)))
     assert notice.severity is Severity.INFO
     assert len(notice.sentences) == len(notice.advice) == 1
     assert notice.sentences[0].startswith("info Scheduler sd00: Scheduler is so; also sd01, sd02")
@@ -61,41 +98,92 @@ def test_a_setting_of_forty_disks_is_one_line_and_one_advice() -> None:
 
 
 def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
-    """Information, a critical one and a warning; resolved ones are not listed.
-
-    A current hang is a mail of its own; a lasting one that waits for its time is listed.
-    """
-    alerts = [
-        alert("A", "sda"),
-        alert("B", "sda", "critical"),
-        alert("C", "sda", "warning"),
-        alert("D", "sda", "critical", lasts=False),
-        alert("F", "sda", "warning", AlertState.PENDING),
-        alert("E", "sda", "critical", AlertState.RESOLVED),
-    ]
-    _, notice = digest.initial_report(
-        Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0
-    )
+    """Its name is in the subject, the number of the others behind it; all in one order."""
+    first = alert("B", "sdb", "critical")
+    alerts = (alert("A", "sda"), first, alert("F", "sdc", "warning", AlertState.PENDING))
+    _, notice = initial(incident(alert("C", "sda", "warning")), incident(first), alerts=alerts)
     assert notice.severity is Severity.CRITICAL
-    assert notice.summary == "4 findings: B is so"
+    assert notice.summary == "sdb: B is so; 1 more"
+    assert subject(notice, "db1") == "[CRITICAL] db1: INITIAL REPORT: sdb: B is so; 1 more"
     assert [line.split()[1] for line in notice.sentences] == ["B", "C", "F", "A"]
+
+
+def test_what_is_no_incident_is_no_warning_of_the_initial_report() -> None:
+    """An alert that opened no incident is not counted as mailed: nor does the report have it."""
+    firing, urgent = alert("A", "sda", "critical"), alert("MdInactive", "md0", "critical")
+    waits = replace(urgent, state=AlertState.PENDING)
+    state, notice = initial(alerts=(firing, waits))
+    assert (notice.severity, notice.summary, notice.sentences) == (Severity.INFO, "no finding", ())
+    assert state.advised == ()
+
+
+def test_an_incident_that_was_mailed_is_listed_as_that() -> None:
+    """A disk hung in the first minute: its mail has the tag, the report only a line."""
+    _, notice = initial(apart=(incident(alert("DeviceHang", "sdb", "critical")),))
+    assert notice.severity is Severity.INFO
+    assert notice.summary == "no finding; 1 incident mailed on its own"
+    assert notice.sentences == ("in a mail of its own: critical sdb: DeviceHang is so",)
+
+
+def test_what_ended_in_the_first_minute_is_reported_as_ended() -> None:
+    """Its alert is gone; the incident remembers what it was."""
+    _, notice = initial(incident(alert("A", "sda", "critical"), over=True))
+    assert notice.severity is Severity.CRITICAL
+    assert notice.sentences == ("critical A sda: A is so, resolved",)
+
+
+def test_what_repeated_is_reported_with_its_present_count() -> None:
+    """The incident began with 8 errors; now there are 11, of another disk 3: a line each."""
+    counted = [
+        replace(
+            alert("Errors", name, "warning"),
+            annotations=(("summary", f"sectors cannot be read ({count} times)"),),
+        )
+        for name, count in (("sda", 11), ("sdb", 3))
+    ]
+    before = (incident(alert("Errors", name, "warning")) for name in ("sda", "sdb"))
+    _, notice = initial(*before, alerts=tuple(counted))
+    assert notice.sentences == (
+        "warning Errors sda: sectors cannot be read (11 times)",
+        "warning Errors sdb: sectors cannot be read (3 times)",
+    )
 
 
 def test_a_finding_that_is_a_warning_and_critical_is_critical_and_one() -> None:
     """At 92 % both rules of fullness fire; another disk with a warning only is listed as well."""
-    alerts = [
+    alerts = (
         alert("Full", "sda", "warning"),
         alert("Full", "sda", "critical"),
         alert("Full", "sdb", "warning"),
         alert("Array", "md0", "warning"),
-    ]
-    _, notice = digest.initial_report(
-        Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0
     )
-    assert notice.summary == "3 findings: Full is so"
+    _, notice = initial(
+        incident(*alerts[:2]), incident(alerts[2]), incident(alerts[3]), alerts=alerts
+    )
+    assert notice.summary == "sda: Full is so; 2 more"
     assert notice.sentences[0] == "critical Full sda: Full is so; also sdb"
     assert notice.advice[0] == "Full:\nMend Full.\nThe same applies to sdb."
     assert [line.split()[1] for line in notice.sentences] == ["Full", "Array"]
+
+
+@pytest.mark.parametrize(
+    ("begun", "running", "all_polled", "is_due"),
+    [
+        pytest.param(0.0, 59.0, True, False, id="in the first minute"),
+        pytest.param(0.0, 60.0, True, True, id="after it"),
+        pytest.param(0.0, 239.0, False, False, id="a disk is not polled yet"),
+        pytest.param(0.0, 240.0, False, True, id="nor ever"),
+        pytest.param(-230.0, 9.0, False, False, id="killed again and again"),
+        pytest.param(-230.0, 10.0, False, True, id="for four minutes"),
+        pytest.param(-86_400.0, 10.0, True, False, id="a day ago, and now again"),
+    ],
+)
+def test_the_initial_report_comes_within_four_minutes(
+    begun: float, running: float, *, all_polled: bool, is_due: bool
+) -> None:
+    """Also of a program that is killed each half minute."""
+    state = Digest(begun_seconds=begun)
+    assert digest.initial_report_is_due(state, running, running, all_polled=all_polled) is is_due
 
 
 def test_only_what_is_no_mail_of_its_own_is_in_the_digest() -> None:
@@ -161,10 +249,7 @@ def test_what_has_no_advice_of_its_own_has_no_heading() -> None:
     """Two baseline lines of one error: the second one has the advice of the first."""
     first, second = alert("First", "loop0"), alert("Second", "loop0")
     second = replace(second, annotations=(("summary", "Second is so"), ("advice", "\n")))
-    alerts = [first, second]
-    _, notice = digest.initial_report(
-        Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0
-    )
+    _, notice = initial(alerts=(first, second))
     assert [text.partition(":")[0] for text in notice.advice] == ["First"]
 
 

@@ -1,0 +1,79 @@
+"""The sentence that nobody has been notified about open incidents, and why. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.quantity import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.rules.incidents.model import Incident
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingNotification:
+    """A notification in the outbox: why it waits. Units: Unix seconds."""
+
+    incident: str
+    """Its identifier, or that of the initial report."""
+    created_seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unnotified:
+    """How many open incidents nobody has been notified about, and why."""
+
+    incidents: int = 0
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Return all of it in a sentence; '' if there is none."""
+        if not self.incidents:
+            return ""
+        what = f"{self.incidents} open incident{'s'[: self.incidents != 1]}"
+        why = f": {'; '.join(self.reasons)}" if self.reasons else ""
+        return f"Nobody has been notified about {what}{why}"
+
+
+def reasoned(
+    incidents: Iterable[Incident],
+    waiting: Iterable[WaitingNotification],
+    realtime_seconds: float,
+    *,
+    is_maildir: bool,
+) -> Unnotified:
+    """Return the reasons, of several notifications about an incident that of the oldest.
+
+    `is_maildir`: mails are only stored in the Maildir of this machine.
+    """
+    oldest: dict[str, WaitingNotification] = {}
+    for each in sorted(waiting, key=lambda each: each.created_seconds):
+        oldest.setdefault(each.incident, each)
+    counts: dict[str, int] = {}
+    since: dict[str, float] = {}
+    total = 0
+    for incident in incidents:
+        total += 1
+        threads = (each.rpartition(".")[0] for each in incident.references)
+        queued = [oldest[name] for name in (incident.identifier, *threads) if name in oldest]
+        if queued:
+            first = min(queued, key=lambda each: each.created_seconds)
+            reason = first.reason
+            since[reason] = min(first.created_seconds, since.get(reason, first.created_seconds))
+        elif not incident.mails:
+            reason = "not mailed yet"
+        elif is_maildir:
+            reason = "only in the Maildir of this machine: set 'mail.server'"
+        else:
+            reason = "no receiver takes this severity, or the notification was discarded"
+        counts[reason] = counts.get(reason, 0) + 1
+    texts = []
+    for reason, count in counts.items():
+        waits = f"queued for {duration(max(realtime_seconds - since[reason], 0.0))}: "
+        texts.append(f"{count} {waits if reason in since else ''}{reason}")
+    return Unnotified(total, tuple(texts))
