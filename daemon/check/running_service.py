@@ -109,7 +109,8 @@ _NOT_RUNNING = {
 
 QUERY = (
     '{__name__=~"iowarden_(rules|alerts|incidents_(unresolved|unnotified)|disk_not_monitored'
-    "|state_unwritten_seconds|notifications_(total|waiting|last_delivered_age_seconds)|collector_age_seconds"
+    "|state_unwritten_seconds|notifications_(total|waiting|last_delivered_age_seconds)"
+    "|collector_age_seconds"
     '|config_last_reload_.*)"}'
 )
 """All metrics that are read here, for a service whose '/metrics' requires TLS or a login."""

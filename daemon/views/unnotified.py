@@ -72,8 +72,9 @@ def reasoned(
         else:
             reason = "no receiver takes this severity, or the notification was discarded"
         counts[reason] = counts.get(reason, 0) + 1
-    texts = []
-    for reason, count in counts.items():
-        waits = f"queued for {duration(max(realtime_seconds - since[reason], 0.0))}: "
-        texts.append(f"{count} {waits if reason in since else ''}{reason}")
+    ages = {each: duration(max(realtime_seconds - at, 0.0)) for each, at in since.items()}
+    texts = (
+        f"{count} queued for {ages[reason]}: {reason}" if reason in ages else f"{count} {reason}"
+        for reason, count in counts.items()
+    )
     return Unnotified(total, tuple(texts))

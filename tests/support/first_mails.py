@@ -7,12 +7,13 @@ after that, and may be killed soon after. Nothing of it may stay without a mail.
 from __future__ import annotations
 
 import contextlib
+import queue
 import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from support.database import usage
-from support.live import text, watched
+from support.live import MAX_POLLS, parsed, text, watched
 from support.storage_incidents import FakeMachine, _card, _megaraid, ata, medium, nvme
 
 from iowarden.rules.severity import Severity
@@ -199,15 +200,28 @@ def misses(directory: Path, kind: Kind, found: Life) -> list[str]:
                 machine.host = host
             elif what == "killed":
                 assert host is not None
-                found.mails += host.mails()
+                found.mails += _taken(host)
                 host.program.end(signal.SIGKILL)
                 host.start_again()
         assert host is not None
-        found.mails += host.mails()
+        found.mails += _taken(host)
         incidents = host.program._service._tracker.incidents.by_key.values()  # type: ignore[union-attr]
         said = [f"{mail['Subject']} {text(mail)}" for mail in found.mails]
         lost = [f"no mail has '{w}'" for w in kind.words if not any(w in each for each in said)]
         return [*lost, *(each for i in incidents if (each := _unmailed(i, found.mails)))]
+
+
+def _taken(host: Watched) -> list[EmailMessage]:
+    """Return the mails that the server took since the last call; others judge how they look."""
+    for _ in range(MAX_POLLS):
+        host.wait_only(1.0)
+        if host.program.sent():
+            break
+    found = []
+    with contextlib.suppress(queue.Empty):
+        while True:
+            found.append(parsed(host.answers.mails.get_nowait().data))
+    return found
 
 
 def _unmailed(incident: Incident, mails: list[EmailMessage]) -> str:

@@ -551,6 +551,9 @@ def test_what_the_running_service_reports_counts(
         assert "firing in the running service (warning)" in stall.text
         told = next(f for f in found if f.topic == "open incidents")
         assert (told.level, told.text[:9]) == (Level.WARNING, "1 warning")
+        nobody = next(f for f in found if f.topic == "notifications")
+        assert nobody.level is Level.WARNING  # its mail is in the Maildir
+        assert nobody.text.startswith("nobody has been notified about 1 open incident; ")
         answer = next(f for f in found if f.topic == "service")
         assert answer.level is Level.OK
         firing = sum(

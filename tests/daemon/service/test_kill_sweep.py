@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.areca import BOOT, LOG_IN, POWERED_ON, Card, reading
-from support.kmsg import Kernel, unreadable
+from support.kmsg import Kernel, medium_error, unreadable
 from support.live import Live, text
 from support.lives import Life
 from support.stories import Story, kernel_story, told
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+MINUTE = 60.0
 MAX_STEPS = 500
 """Far above anything counted: it ends a sweep that would not end."""
 
@@ -85,6 +86,50 @@ def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
         killed = Life(config, taken, kill_at=at).play(story.during)
         assert not Life(config, taken).play(story.after)
         judge(taken, story.words, at, repeats=int(killed))
+        shutil.rmtree(directory)
+        if not killed:
+            assert at > 5, "there is nothing to be killed in"
+            return
+    pytest.fail("the sweep does not end")
+
+
+def first_start(tmp_path: Path) -> Story:
+    """A disk has errors before the first start, and one more before the initial report."""
+    live = Live(tmp_path)
+    live.change(dict(BOOT))
+    kernel = Kernel(live)
+    kernel.says(*(medium_error(8 * number) for number in range(8)))
+    live.wait(MINUTE)
+    live.restarted()
+    live.wait(12)
+    during = live.steps
+    kernel.says(medium_error(4096))
+    live.wait(64)
+    live.restarted()
+    live.wait(80)
+    return Story([], during, live.steps, "could not read or write sectors (9 times)")
+
+
+@pytest.mark.parametrize(
+    "every", [pytest.param(1, marks=pytest.mark.system, id="each"), pytest.param(3, id="each 3rd")]
+)
+def test_a_kill_at_any_step_of_the_first_start_loses_no_finding_and_makes_one_report(
+    tmp_path: Path, every: int
+) -> None:
+    """Between the opening of the incident and its report, and while that is stored and sent."""
+    story = first_start(tmp_path)
+    for at in range(1, MAX_STEPS, every):
+        directory = tmp_path / f"state{at}"
+        directory.mkdir()
+        settings = (
+            f"host: db1.example.com\nstate_directory: {directory}\nmail: {{to: ops@example.com}}\n"
+        )
+        config, taken = parse_config(settings, "iowarden.yaml"), []
+        killed = Life(config, taken, kill_at=at).play(story.during)
+        assert not Life(config, taken).play(story.after)
+        judge(taken, story.words, at, repeats=int(killed))
+        assert len(set(taken)) == 1, f"killed at step {at}: more than the initial report"
+        assert b"INITIAL REPORT" in taken[0]
         shutil.rmtree(directory)
         if not killed:
             assert at > 5, "there is nothing to be killed in"
