@@ -178,6 +178,8 @@ PHRASES: dict[str, str] = {
     "evaluation leaves alerts unchanged": "a verb",
     "enters or leaves power save": "a verb",
     "could not read its source disk": "the disk that a rebuild copies from",
+    "Nobody has been notified": "the one sentence about incidents without an accepted notification",
+    "nobody has been notified": "the same sentence, not at the beginning",
     "connected in an invalid way": "how something is connected, not how a drive is reached",
     "connected in an unsupported way": "how something is connected, not how a drive is reached",
 }

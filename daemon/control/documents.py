@@ -277,7 +277,7 @@ class Status:
     receivers: tuple[MailLine, ...] = ()
     """Receivers other than mail."""
     unnotified: str = ""
-    """A sentence if nobody has been notified about open incidents, with the reasons; else ''."""
+    """A sentence if open incidents have no accepted notification, with the reasons; else ''."""
     probe: ProbeLine = field(default_factory=ProbeLine)
     disks: str = ""
     """One line: 'SMART: 24 of 24 disks readable (1 asleep)'."""

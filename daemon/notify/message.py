@@ -153,8 +153,14 @@ def _subject(notice: Notice, host: str, state: str) -> tuple[str, bool]:
     room = WIDTH - len(head) - len(between)
     if not summary or room < min(_MIN_SUMMARY_CHARACTERS, len(summary)):
         return (head if state else head.removesuffix(": ")), not summary
-    shown, is_whole = _shortened(summary, room)
-    return f"{head}{between}{shown}", is_whole
+    # How many others there are is said, whatever else does not fit.
+    more = _MORE.search(summary)
+    others = more[0] if more is not None and notice.reason is Reason.INITIAL else ""
+    shown, is_whole = _shortened(summary.removesuffix(others), room - len(others))
+    return f"{head}{between}{shown}{others}", is_whole
+
+
+_MORE = re.compile(r"; \d+ more$", re.ASCII)
 
 
 _BRIEF_STATES = {

@@ -305,9 +305,9 @@ class IncidentTracker:
                 )
 
     def unnotified(self, now: float) -> Unnotified:
-        """Return how many open incidents nobody has been notified about, and why.
+        """Return how many open incidents have no accepted notification, and why.
 
-        None if no receiver is configured: nothing is owed then, 'iowarden check' says so.
+        No incident if no receiver is configured: 'iowarden check' reports that.
         """
         config, realtime = self.config(), self.clock.realtime(now)
         owed = self._unnotified(now)
@@ -321,7 +321,7 @@ class IncidentTracker:
         return reasoned(owed, waiting, realtime, is_maildir=is_maildir)
 
     def _unnotified(self, now: float) -> list[Incident] | None:
-        """Return the incidents that nobody has been notified about; None without a receiver."""
+        """Return the incidents without an accepted notification; None without a receiver."""
         config = self.config()
         receivers = [each for each in config.notify if each.notifies]
         if not (config.mail.enabled or receivers):

@@ -1,4 +1,4 @@
-"""The sentence that nobody has been notified about open incidents, and why. Pure."""
+"""The sentence about open incidents without an accepted notification. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WaitingNotification:
 
 @dataclass(frozen=True, slots=True)
 class Unnotified:
-    """How many open incidents nobody has been notified about, and why."""
+    """How many open incidents have no accepted notification, and why."""
 
     incidents: int = 0
     reasons: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Which incidents nobody has been notified about. Pure."""
+"""Which incidents have no accepted notification. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def unnotified(
 ) -> list[Incident]:
     """Return the open incidents of warning or worse of which no receiver accepted a notification.
 
-    Nothing is owed for what is silenced, acknowledged (by identifier), or was over before its first
+    Not those that are silenced, acknowledged (by identifier), or that ended before their first
     mail. `alerting` are the severities of alerts that a receiver of the present state accepts.
     """
     return [

@@ -340,9 +340,9 @@ def _with_report(
 
 def in_report(incident: Incident) -> bool:
     """Whether the initial report that is made now contains an incident: it waited for that."""
-    heard = any(not m.silenced for m in incident.members)
+    is_due = any(not m.silenced for m in incident.members)
     waited = incident.awaits_initial_report and not incident.mails
-    return waited and heard and incident.closed_seconds is None
+    return waited and is_due and incident.closed_seconds is None
 
 
 def counted_by_report(incident: Incident, initial_report: InitialReport, now: float) -> Incident:

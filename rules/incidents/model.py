@@ -204,7 +204,7 @@ class Incident:
     accepted_seconds: float | None = None
     """When a receiver accepted a notification about it, the first since it last began.
 
-    A Maildir is no receiver: nobody may ever look there.
+    A Maildir is no receiver: perhaps no user looks there.
     """
 
     @property

@@ -31,6 +31,7 @@ INITIAL_REPORT_SECONDS = 60.0
 """The first poll of all data sources takes so long; most rules have been evaluated then."""
 MAX_INITIAL_REPORT_SECONDS = 240.0
 """At most; many drives are polled one after another, and a hanging one is not waited for."""
+_DETAILS = "log lines and values of each: iowarden incident list, then iowarden incident show ID"
 MAX_ENTRIES = 500
 MAX_EVENTS = 50
 MAX_OBJECTS = 12
@@ -228,7 +229,12 @@ def initial_report(
         opened_seconds=realtime_seconds,
         realtime_seconds=realtime_seconds,
         recurrences=0,
-        sentences=(*content.inventory, *_lines(entries), *others),
+        sentences=(
+            *content.inventory,
+            *_lines(entries),
+            *others,
+            *([_DETAILS] if contained or others else []),
+        ),
         evidence=(),
         affected=(),
         advice=_advice(entries),
@@ -260,7 +266,7 @@ def _names(text: str, name: str) -> bool:
 
 
 def _worst(incident: Incident) -> IncidentMember:
-    """Return the member that stands for an incident: heard, going on, and severe."""
+    """Return the worst member of an incident, of those that last and are not silenced if any."""
     return max(
         incident.members,
         key=lambda m: (not m.silenced, m.over_seconds is None, m.severity, m.what.threatens),

@@ -128,7 +128,7 @@ KINDS = {
             f"EXT4-fs error (device sda1): ext4_lookup:1785: inode #{n + 12}: comm ls: deleted"
             f" inode referenced: {n + 99}"
         ),
-        ("sda1",),
+        ("sda",),
     ),
     "a disk that hangs": Kind(_one_disk, _hangs, ("sda",), times=1, seconds=60.0),
     "a disk that is offline": Kind(
@@ -146,7 +146,7 @@ KINDS = {
         lambda m, n: m.says(
             f"Buffer I/O error on dev sda1, logical block {n + 7}, lost async page write"
         ),
-        ("sda1",),
+        ("sda",),
     ),
     "a risky setting": Kind(_one_disk, _setting, ("zone_reclaim",), times=1),
 }
@@ -164,9 +164,14 @@ class Life:
 
 
 def life(kind: Kind, chance: random.Random) -> Life:
-    """Return a life: iowarden starts from 2 min before the first occurrence to 5 min after it."""
+    """Return a life: iowarden starts from 2 min before the first occurrence to 5 min after it.
+
+    Of every second one a later occurrence is in its first minute, before the initial report.
+    """
     more = sorted(chance.uniform(1, 300) for _ in range(chance.randint(0, kind.times - 1)))
     starts = chance.uniform(-120, 300)
+    if more and chance.random() < 0.5:
+        starts = chance.choice(more) - chance.uniform(1, 70)
     killed = starts + chance.uniform(1, 120) if chance.random() < 0.4 else None
     last = max([starts, *more, *([] if killed is None else [killed])])
     return Life([0.0, *more], starts, killed, last + kind.seconds + LIMIT_SECONDS)

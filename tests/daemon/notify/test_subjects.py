@@ -190,3 +190,16 @@ def test_a_subject_gives_up_its_state_before_what_happened(
     """The severity shows that it escalated; the body has the rest."""
     told = replace(NOTICE, reason=reason, object=object_, summary=summary)
     assert subject(told, HOST) == expected
+
+
+def test_the_subject_of_an_initial_report_always_gives_the_number_of_the_others() -> None:
+    """What the disk has is cut off before that there are more."""
+    summary = "sda: the disk could not read or write sectors, and remapped none of them; 12 more"
+    found = replace(NOTICE, reason=Reason.INITIAL, severity=Severity.CRITICAL, summary=summary)
+    assert subject(found, HOST).endswith("; 12 more")
+    assert subject(found, HOST).startswith("[CRITICAL] db1: INITIAL REPORT: sda: ")
+    assert len(subject(found, HOST)) <= WIDTH
+    short = replace(found, summary="sda cannot read sectors; 2 more")
+    assert subject(short, "db1") == (
+        "[CRITICAL] db1: INITIAL REPORT: sda cannot read sectors; 2 more"
+    )
