@@ -181,28 +181,19 @@ def initial_report(
     """Return the initial report of existing problems, and the digest without them.
 
     It has the name and the severity of the worst incident that it contains, and a line about each
-    other one. Of findings without an incident it lists those
-    below warning, and lasting ones that are pending.
+    other one.
     """
     contained = sorted(content.contained, key=lambda each: (-each.severity, each.opened_seconds))
-    found = sorted(
+    alone = sorted(
         (a for a in content.alerts if (a.active and a.severity < Severity.WARNING) or _waits(a)),
         key=lambda a: (-a.severity, a.name, a.object, a.labels),
     )
-    by_key = {alert.key: alert for alert in content.alerts}
-    # One rule per severity: the most severe one that fires is the finding.
-    findings: dict[object, DigestEntry] = {}
-    listed: list[str] = []
-    for incident in contained:
-        for member in sorted(incident.members, key=lambda m: (-m.severity, m.name)):
-            if not member.silenced:
-                entry = _member_entry(member, incident, by_key.get(member.key))
-                findings.setdefault(_finding(member), entry)
-                listed.append(entry_key(member))
-    for alert in found:
-        findings.setdefault(_finding(alert), _entry(alert, now))
-        listed.append(entry_key(alert))
-    entries = tuple(findings.values())
+    entries, listed = _initial_findings(state, contained, alone, content.alerts, now)
+    severities = [*(each.severity for each in contained), *(alert.severity for alert in alone)]
+    others = [
+        f"in a mail of its own: {each.severity.name.lower()} {each.object}: {_worst(each).summary}"
+        for each in sorted(content.apart, key=lambda each: -each.severity)
+    ]
     settled = replace(
         state,
         arrived=True,
@@ -213,11 +204,6 @@ def initial_report(
         events_total=0,
         advised=_advised(state, listed),
     )
-    severities = [*(each.severity for each in contained), *(alert.severity for alert in found)]
-    others = [
-        f"in a mail of its own: {each.severity.name.lower()} {each.object}: {_worst(each).summary}"
-        for each in sorted(content.apart, key=lambda each: -each.severity)
-    ]
     return settled, Notice(
         incident=initial_report_identifier(install),
         number=1,
@@ -233,6 +219,7 @@ def initial_report(
             *content.inventory,
             *_lines(entries),
             *others,
+            *state.events,
             *([_DETAILS] if contained or others else []),
         ),
         evidence=(),
@@ -240,6 +227,35 @@ def initial_report(
         advice=_advice(entries),
         unknown=(),
     )
+
+
+def _initial_findings(
+    state: Digest,
+    contained: Iterable[Incident],
+    alone: Iterable[Alert],
+    alerts: Iterable[Alert],
+    now: float,
+) -> tuple[list[DigestEntry], list[str]]:
+    """Return the findings of the initial report, and the keys of those that it advises about.
+
+    These are the members of incidents, and without an incident what is below warning, also if it
+    has ended, and what is pending.
+    """
+    by_key = {alert.key: alert for alert in alerts}
+    # One rule per severity: the most severe one that fires is the finding.
+    findings: dict[object, DigestEntry] = {}
+    listed: list[str] = []
+    for incident in contained:
+        for member in sorted(incident.members, key=lambda m: (-m.severity, m.name)):
+            if not member.silenced:
+                entry = _member_entry(member, incident, by_key.get(member.key))
+                findings.setdefault(_finding(member), entry)
+                listed.append(entry_key(member))
+    for alert in alone:
+        findings.setdefault(_finding(alert), _entry(alert, now))
+        listed.append(entry_key(alert))
+    ended = (each for key, each in state.entries.items() if not each.firing and key not in listed)
+    return [*findings.values(), *ended], listed
 
 
 def _waits(alert: Alert) -> bool:

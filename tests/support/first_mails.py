@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from support.database import usage
-from support.live import MAX_POLLS, parsed, text, watched
+from support.live import MAX_POLLS, STEP_SECONDS, parsed, text, watched
 from support.storage_incidents import FakeMachine, _card, _megaraid, ata, medium, nvme
 
+from iowarden.rules.notices.digest import MAX_INITIAL_REPORT_SECONDS
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def misses(directory: Path, kind: Kind, found: Life) -> list[str]:
     kind.builds(machine)
     with contextlib.ExitStack() as stack:
         host: Watched | None = None
-        times, now = 0, min(-1.0, found.starts - 1)
+        times, now, began = 0, min(-1.0, found.starts - 1), 0.0
         for at, what in _timeline(found):
             machine.wait(max(at - now, 0.0))
             now = max(at, now)
@@ -201,6 +202,7 @@ def misses(directory: Path, kind: Kind, found: Life) -> list[str]:
                 now += machine.uptime() - before
                 times += 1
             elif what == "starts":
+                began = machine.wall
                 host = stack.enter_context(watched(directory, machine, initial_report=True))
                 machine.host = host
             elif what == "killed":
@@ -213,6 +215,7 @@ def misses(directory: Path, kind: Kind, found: Life) -> list[str]:
         incidents = host.program._service._tracker.incidents.by_key.values()  # type: ignore[union-attr]
         said = [f"{mail['Subject']} {text(mail)}" for mail in found.mails]
         lost = [f"no mail has '{w}'" for w in kind.words if not any(w in each for each in said)]
+        lost += _of_report(found.mails, began)
         return [*lost, *(each for i in incidents if (each := _unmailed(i, found.mails)))]
 
 
@@ -229,6 +232,16 @@ def _taken(host: Watched) -> list[EmailMessage]:
     return found
 
 
+def _of_report(mails: list[EmailMessage], began: float) -> list[str]:
+    """Return what is wrong with the initial report: one, within four minutes of the first start."""
+    reports = [mail for mail in mails if "INITIAL REPORT" in mail["Subject"]]
+    if len({mail["Message-ID"] for mail in reports}) != 1:
+        return [f"{len(reports)} initial reports"]
+    after = reports[0]["Date"].datetime.timestamp() - began
+    late = after > MAX_INITIAL_REPORT_SECONDS + STEP_SECONDS
+    return [f"the initial report came after {after:.0f} s"] if late else []
+
+
 def _unmailed(incident: Incident, mails: list[EmailMessage]) -> str:
     """Return what is wrong if no mail that was taken reports an incident of warning or worse."""
     heard = [m for m in incident.members if not m.silenced]
@@ -241,6 +254,9 @@ def _unmailed(incident: Incident, mails: list[EmailMessage]) -> str:
     ]
     if not about:
         return f"{name}: none was taken"
+    worst = max(Severity[str(mail["X-Iowarden-Severity"]).upper()] for mail in about)
+    if worst < incident.severity:
+        return f"{name}: it is {incident.severity.name}, its mails only {worst.name}"
     reports = [mail for mail in about if "INITIAL REPORT" in mail["Subject"]]
     if len(reports) < len(about):
         return ""

@@ -134,6 +134,17 @@ def test_what_ended_in_the_first_minute_is_reported_as_ended() -> None:
     assert notice.sentences[0] == "critical A sda: A is so, resolved"
 
 
+def test_a_notice_that_ended_and_a_disk_that_was_plugged_in_meanwhile_are_reported() -> None:
+    """Both were in no mail: the week began with the report."""
+    over = alert("A", "sda", "notice", AlertState.RESOLVED)
+    added = DeviceChange(DeviceChangeKind.ADDED, "sdb", Identity("disk B", "sdb (ACME)"))
+    state = stepped(Digest(), alert("A", "sda", "notice"), events=(added,))
+    state = digest.next_digest(state, [Transition(over, AlertState.FIRING)], (), 30.0, str)
+    content = digest.InitialContent((), (), (), ())
+    _, notice = digest.initial_report(state, content, install="x", now=60.0, realtime_seconds=60.0)
+    assert notice.sentences == ("notice A sda: A is so, resolved", "day 0: sdb (ACME) is new")
+
+
 def test_what_repeated_is_reported_with_its_present_count() -> None:
     """The incident began with 8 errors; now there are 11, of another disk 3: a line each."""
     counted = [
