@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.http_receiver import server
 from support.live import Live, watched
-from support.storage_incidents import FakeMachine
+from support.storage_incidents import FakeMachine, medium
 
 from iowarden.daemon.control.page_documents import IndexPage
 from iowarden.daemon.page import index
@@ -114,11 +114,12 @@ def test_what_a_webhook_accepted_somebody_was_notified_about(tmp_path: Path) -> 
 def test_a_webhook_for_critical_gets_an_initial_report_of_critical_problems(
     tmp_path: Path,
 ) -> None:
-    """A disk that the kernel gave up before the start: that lasts, so the report is its mail."""
+    """A disk had errors before the start, and has more before the report, which is its mail."""
     machine = FakeMachine(tmp_path)
     machine.sata("sda")
     machine.mount("/srv", "sda1")
-    machine.state("sda", "offline")
+    for sector in range(0, 320, 8):
+        machine.says(*medium("1:0:0:0", "sda", sector))
     with server() as answers:
         hook = (
             f"{{name: ops, type: webhook, url: 'http://localhost:{answers.port}/',"
@@ -126,6 +127,8 @@ def test_a_webhook_for_critical_gets_an_initial_report_of_critical_problems(
         )
         settings = f"notify: [{hook}]\n"
         with watched(tmp_path, machine, initial_report=True, settings=settings) as host:
+            host.wait_only(20)
+            machine.says(*medium("1:0:0:0", "sda", 4096))
             host.wait_only(80)
             host.program.until(answers.requests.qsize, "the message")
             document = json.loads(answers.next().body)

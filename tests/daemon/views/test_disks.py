@@ -62,12 +62,12 @@ def healthy(name: str, pending: int = 0) -> str:
 def test_what_is_monitored_is_reported_wherever_people_look(tmp_path: Path) -> None:
     """One disk is read, one is not: coverage, status and the initial report say the same.
 
-    The mail waits for the first word of every disk, and five minutes at most.
+    The mail waits for the first word of every disk, and four minutes at most.
     """
     live = Live(tmp_path)
     live.change(says("sda", healthy("sda")))
     with watched(tmp_path, live, initial_report=True) as host:
-        assert host.wait(290) == []
+        assert host.wait(230) == []
         (mail,) = host.wait(20)
         line = "SMART: 1 of 2 disks readable (1 not polled yet)"
         assert text(mail).count("SMART: ") == 1

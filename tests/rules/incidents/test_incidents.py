@@ -584,6 +584,16 @@ def test_history_that_repeats_itself_after_the_initial_report_is_mailed(
     assert host.run(5 * MINUTE, burst(10), of_first_sight(other)) == []
 
 
+def test_an_increase_of_what_was_reported_as_history_is_news() -> None:
+    """Old errors of a disk by SMART in the initial report; an hour later there are more."""
+    old = of_first_sight(alert("DiskErrorsInBaseline", device="sda", condition="smart_errors"))
+    host = arrived(old)
+    host.run(HOUR, old)
+    more = alert("DiskErrorsIncreased", device="sda", condition="smart_errors", since=host.now)
+    assert host.run(MINUTE, old, more) == ["escalated"]
+    assert host.run(HOUR, old, more) == []
+
+
 def test_what_gets_worse_before_the_initial_report_is_in_it_as_it_is_then() -> None:
     """A warning becomes critical after 30 s: not mailed before the report, nor again after it."""
     host = FakeMachine()
