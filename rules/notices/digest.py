@@ -245,12 +245,17 @@ def _initial_findings(
     # One rule per severity: the most severe one that fires is the finding.
     findings: dict[object, DigestEntry] = {}
     listed: list[str] = []
+    sentences: set[tuple[str, str]] = set()
     for incident in contained:
         for member in sorted(incident.members, key=lambda m: (-m.severity, m.name)):
-            if not member.silenced:
-                entry = _member_entry(member, incident, by_key.get(member.key))
+            if member.silenced:
+                continue
+            listed.append(entry_key(member))
+            entry = _member_entry(member, incident, by_key.get(member.key))
+            fact = entry.object, entry.summary
+            if fact not in sentences:  # a sense line and a block line of one error are one fact
                 findings.setdefault(_finding(member), entry)
-                listed.append(entry_key(member))
+                sentences.add(fact)
     for alert in alone:
         findings.setdefault(_finding(alert), _entry(alert, now))
         listed.append(entry_key(alert))
@@ -285,7 +290,13 @@ def _worst(incident: Incident) -> IncidentMember:
     """Return the worst member of an incident, of those that last and are not silenced if any."""
     return max(
         incident.members,
-        key=lambda m: (not m.silenced, m.over_seconds is None, m.severity, m.what.threatens),
+        key=lambda m: (
+            not m.silenced,
+            m.over_seconds is None,
+            m.severity,
+            m.what.threatens,
+            m.subject == incident.key,
+        ),
     )
 
 

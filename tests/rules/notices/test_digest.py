@@ -145,6 +145,15 @@ def test_a_notice_that_ended_and_a_disk_that_was_plugged_in_meanwhile_are_report
     assert notice.sentences == ("notice A sda: A is so, resolved", "day 0: sdb (ACME) is new")
 
 
+def test_two_kernel_lines_of_one_error_are_one_line() -> None:
+    """SCSI layer and block layer log each error: its text and its number are the same."""
+    lines = (alert("block_error", "sda", "critical"), alert("scsi_error", "sda", "critical"))
+    same = [replace(each, annotations=(("summary", "unreadable (8 times)"),)) for each in lines]
+    _, notice = initial(incident(*same))
+    assert notice.sentences[0] == "critical block_error sda: unreadable (8 times)"
+    assert len(notice.sentences) == 2
+
+
 def test_what_repeated_is_reported_with_its_present_count() -> None:
     """The incident began with 8 errors; now there are 11, of another disk 3: a line each."""
     counted = [
