@@ -174,7 +174,7 @@ class IncidentTracker:
 
     def _initial_report(self, now: float, running_seconds: float) -> Notice | None:
         """Return the initial report if it is due; what it contains is counted as mailed by it."""
-        made = self.summaries.first(
+        made = self.summaries.initial_mail(
             self.incidents.by_key.values(), now, running_seconds, self.install
         )
         if made is None:

@@ -98,9 +98,9 @@ class Summaries:
         after = recurring.below_warning(change, text)
         return after if text or digest.entry_key(after.alert) in self.state.entries else change
 
-    def first(
+    def initial_mail(
         self,
-        found: Iterable[model.Incident],
+        present: Iterable[model.Incident],
         now: float,
         running_seconds: float,
         install: str,
@@ -118,9 +118,9 @@ class Summaries:
             or not digest.initial_report_is_due(self.state, now, running_seconds, all_polled=polled)
         ):
             return None
-        everything = list(found)
+        everything = list(present)
         contained = [each for each in everything if incidents.in_report(each)]
-        apart = [each for each in everything if each.firing and not incidents.in_report(each)]
+        separate = [each for each in everything if each.firing and not incidents.in_report(each)]
         mounts = engine.last.filesystem
         silent = [s.source.name for s in engine.sources.values() if s.is_silent]
         known = self.situation.facts(now)
@@ -128,7 +128,7 @@ class Summaries:
             self.state,
             digest.InitialContent(
                 contained,
-                [each for each in apart if any(not m.silenced for m in each.members)],
+                [each for each in separate if any(not m.silenced for m in each.members)],
                 [advice.with_advice(each, known) for each in self.situation.alerts(now)],
                 digest.inventory(
                     engine.last.block,

@@ -218,10 +218,12 @@ def _is_escalation(incident: Incident, now: float) -> bool:
     mailed = incident.mailed_seconds or 0.0
     told: dict[object, tuple[float, Severity]] = {}
     for m in incident.members:
+        if m.notified_seconds is None:
+            continue
         # That a fault was reported as history does not report that it happens now.
-        for of in (False, True)[m.baseline :] if m.notified_seconds is not None else ():
-            at, worst = told.get((m.fact, of), (-NEW_SECONDS, Severity.INFO))
-            told[m.fact, of] = max(at, m.notified_seconds or 0.0), max(worst, m.severity)
+        for is_history in (True,) if m.baseline else (False, True):
+            at, worst = told.get((m.fact, is_history), (-NEW_SECONDS, Severity.INFO))
+            told[m.fact, is_history] = max(at, m.notified_seconds), max(worst, m.severity)
     new = incident.object != incident.mailed_object
     for member in reportable(incident, now):
         if member.absent_seconds is not None:

@@ -76,12 +76,12 @@ class Digest:
 class InitialContent:
     """What the initial report is made of.
 
-    Fields: `contained` are the incidents that it is the first mail of, `apart` those with a mail of
-    their own; `alerts` are all, with their advice; `inventory` are the lines about this host.
+    Fields: `contained` are the incidents that it is the first mail of, `separate` those with a mail
+    of their own; `alerts` are all, with their advice; `inventory` are the lines about this host.
     """
 
     contained: Sequence[Incident]
-    apart: Sequence[Incident]
+    separate: Sequence[Incident]
     alerts: Sequence[Alert]
     inventory: Sequence[str]
 
@@ -192,7 +192,7 @@ def initial_report(
     severities = [*(each.severity for each in contained), *(alert.severity for alert in alone)]
     others = [
         f"in a mail of its own: {each.severity.name.lower()} {each.object}: {_worst(each).summary}"
-        for each in sorted(content.apart, key=lambda each: -each.severity)
+        for each in sorted(content.separate, key=lambda each: -each.severity)
     ]
     settled = replace(
         state,
@@ -278,8 +278,8 @@ def _initial_summary(contained: Sequence[Incident], findings: int, others: int) 
         more = len(contained) - 1
         return f"{head}; {more} more" if more else head
     number = _counted(findings, "finding") if findings else "no finding"
-    apart = f"; {_counted(others, 'incident')} mailed on {'its' if others == 1 else 'their'} own"
-    return f"{number}{apart if others else ''}"
+    separate = f"; {_counted(others, 'incident')} mailed on {'its' if others == 1 else 'their'} own"
+    return f"{number}{separate if others else ''}"
 
 
 def _names(text: str, name: str) -> bool:

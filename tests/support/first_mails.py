@@ -178,22 +178,22 @@ def life(kind: Kind, chance: random.Random) -> Life:
     return Life([0.0, *more], starts, killed, last + kind.seconds + LIMIT_SECONDS)
 
 
-def _timeline(found: Life) -> Iterator[tuple[float, str]]:
-    steps = [(at, "occurs") for at in found.occurs]
-    steps += [(found.starts, "starts"), (found.end, "ends")]
-    steps += [] if found.killed is None else [(found.killed, "killed")]
+def _timeline(played: Life) -> Iterator[tuple[float, str]]:
+    steps = [(at, "occurs") for at in played.occurs]
+    steps += [(played.starts, "starts"), (played.end, "ends")]
+    steps += [] if played.killed is None else [(played.killed, "killed")]
     yield from sorted(steps)
 
 
-def misses(directory: Path, kind: Kind, found: Life) -> list[str]:
+def misses(directory: Path, kind: Kind, played: Life) -> list[str]:
     """Play a life; return what no mail reported."""
     directory.mkdir()
     machine = FakeMachine(directory)
     kind.builds(machine)
     with contextlib.ExitStack() as stack:
         host: Watched | None = None
-        times, now, began = 0, min(-1.0, found.starts - 1), 0.0
-        for at, what in _timeline(found):
+        times, now, began = 0, min(-1.0, played.starts - 1), 0.0
+        for at, what in _timeline(played):
             machine.wait(max(at - now, 0.0))
             now = max(at, now)
             if what == "occurs":
@@ -207,16 +207,16 @@ def misses(directory: Path, kind: Kind, found: Life) -> list[str]:
                 machine.host = host
             elif what == "killed":
                 assert host is not None
-                found.mails += _taken(host)
+                played.mails += _taken(host)
                 host.program.end(signal.SIGKILL)
                 host.start_again()
         assert host is not None
-        found.mails += _taken(host)
+        played.mails += _taken(host)
         incidents = host.program._service._tracker.incidents.by_key.values()  # type: ignore[union-attr]
-        said = [f"{mail['Subject']} {text(mail)}" for mail in found.mails]
+        said = [f"{mail['Subject']} {text(mail)}" for mail in played.mails]
         lost = [f"no mail has '{w}'" for w in kind.words if not any(w in each for each in said)]
-        lost += _of_report(found.mails, began)
-        return [*lost, *(each for i in incidents if (each := _unmailed(i, found.mails)))]
+        lost += _of_report(played.mails, began)
+        return [*lost, *(each for i in incidents if (each := _unmailed(i, played.mails)))]
 
 
 def _taken(host: Watched) -> list[EmailMessage]:
@@ -225,11 +225,11 @@ def _taken(host: Watched) -> list[EmailMessage]:
         host.wait_only(1.0)
         if host.program.sent():
             break
-    found = []
+    mails = []
     with contextlib.suppress(queue.Empty):
         while True:
-            found.append(parsed(host.answers.mails.get_nowait().data))
-    return found
+            mails.append(parsed(host.answers.mails.get_nowait().data))
+    return mails
 
 
 def _of_report(mails: list[EmailMessage], began: float) -> list[str]:

@@ -80,10 +80,10 @@ def incident(*alerts: Alert, over: bool = False, silenced: bool = False) -> Inci
 
 
 def initial(
-    *contained: Incident, apart: tuple[Incident, ...] = (), alerts: tuple[Alert, ...] = ()
+    *contained: Incident, separate: tuple[Incident, ...] = (), alerts: tuple[Alert, ...] = ()
 ) -> tuple[Digest, Notice]:
     """Return the initial report of these incidents, and of the others' alerts."""
-    content = digest.InitialContent(contained, apart, alerts, ())
+    content = digest.InitialContent(contained, separate, alerts, ())
     return digest.initial_report(Digest(), content, install="x", now=60.0, realtime_seconds=60.0)
 
 
@@ -121,7 +121,7 @@ def test_what_is_no_incident_is_no_warning_of_the_initial_report() -> None:
 
 def test_an_incident_that_was_mailed_is_listed_as_that() -> None:
     """A disk hung in the first minute: its mail has the tag, the report only a line."""
-    _, notice = initial(apart=(incident(alert("DeviceHang", "sdb", "critical")),))
+    _, notice = initial(separate=(incident(alert("DeviceHang", "sdb", "critical")),))
     assert notice.severity is Severity.INFO
     assert notice.summary == "no finding; 1 incident mailed on its own"
     assert notice.sentences[0] == "in a mail of its own: critical sdb: DeviceHang is so"
