@@ -96,6 +96,8 @@ class Log:
     ) -> None:
         """Choose the destination. `level`: the lowest priority logged, a key of `LEVELS`."""
         self._identifier = identifier
+        self.redact: Callable[[str], str] = str
+        """Removes every secret from a text of a message."""
         self.lost_total = 0
         self._lost_unreported = 0
         self._level = LEVELS[level]
@@ -162,6 +164,7 @@ class Log:
     def _take(
         self, kind: MessageKind, priority: int, message: str, fields: dict[str, str | int | None]
     ) -> bool:
+        message = self.redact(message)
         written = self._writer is None or self._writer.put(priority, message)
         if self._socket is None:
             return written
@@ -171,7 +174,11 @@ class Log:
             "MESSAGE_ID": kind.message_id,
             "SYSLOG_IDENTIFIER": self._identifier,
         }
-        return self._transmit(encode({**own, **fields})) and written
+        texts = {
+            name: self.redact(value) if isinstance(value, str) else value
+            for name, value in fields.items()
+        }
+        return self._transmit(encode({**own, **texts})) and written
 
     def _transmit(self, datagram: bytes) -> bool:
         if self._socket is None:

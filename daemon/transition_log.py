@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal
 from iowarden.daemon.control.documents import EventLine
+from iowarden.daemon.redactor import Redactor
 from iowarden.daemon.storage.event_rows import OWN
 from iowarden.rules.alerting.alerts import AlertState, Transition
 from iowarden.rules.incidents import model
@@ -79,10 +80,15 @@ class TransitionLog:
     """The log, the errors already logged, and the latest events."""
 
     def __init__(
-        self, log: LogSink, realtime: Callable[[], float], now: Callable[[], float]
+        self,
+        log: LogSink,
+        realtime: Callable[[], float],
+        now: Callable[[], float],
+        redactor: Redactor | None = None,
     ) -> None:
         """`realtime` is the wall clock time shown to users, Unix seconds; `now` never jumps."""
         self.log = log
+        self._redactor = redactor or Redactor()
         self.events: deque[EventLine] = deque(maxlen=MAX_EVENTS)
         self.follow: Callable[[EventLine], object] | None = None
         """Gets each event as it is logged."""
@@ -92,7 +98,8 @@ class TransitionLog:
     def send(
         self, kind: journal.MessageKind, priority: int, message: str, **fields: str | int | None
     ) -> None:
-        """Log a message; as journal.Log.send."""
+        """Log a message; as journal.Log.send. It is also an event, hence without any secret."""
+        message = self._redactor.text(message)
         self.log.send(kind, priority, message, **fields)
         device = str(fields.get("IOWARDEN_DEVICE") or "")
         self._show(
@@ -130,6 +137,7 @@ class TransitionLog:
 
     def trouble(self, key: str, text: str, kind: journal.MessageKind = journal.TROUBLE) -> None:
         """Log an error once, then when it changes or ends ('')."""
+        text = self._redactor.text(text)
         line = self._once.report(key, text) if text else self._once.clear(key)
         if line:
             self.send(kind, 4 if text else 5, line)

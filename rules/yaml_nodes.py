@@ -98,7 +98,7 @@ def _composed(text: str, loader: _Loader, max_depth: int, *, aliases: bool) -> y
             if depth > max_depth:
                 raise NotYamlError(text, index, f"expected at most {max_depth} levels, got more")
             if isinstance(event, yaml.AliasEvent) and not aliases:
-                problem = f"expected no alias, got '*{event.anchor}'; write it out"
+                problem = "expected no alias, got '*' and a name; write it out, or in quotes"
                 raise NotYamlError(text, index, problem)
             if loader is _LIBYAML and getattr(event, "tag", None):
                 raise NotYamlError(text, index, "a tag: '!' is resolved differently")

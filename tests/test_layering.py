@@ -337,6 +337,7 @@ daemon.locate: -
 daemon.mlock: -
 daemon.process_metrics: -
 daemon.sanitize: -
+daemon.redactor: sanitize
 daemon.trace: -
 daemon.control: json_codec sanitize
 daemon.journal: sanitize
@@ -345,19 +346,20 @@ daemon.probe: journal sanitize
 daemon.storage: clock control
 daemon.terminal: clock control duration sanitize
 daemon.probe_client: installation probe
-daemon.transition_log: control journal probe storage
+daemon.transition_log: control journal probe redactor storage
 daemon.metrics: probe_client
 daemon.metric_labels: -
 daemon.views: control metric_labels metrics probe process_metrics storage
 daemon.alert_info: metrics sanitize
 daemon.trace_client: control json_codec probe_client sanitize trace
-daemon.config: duration metric_labels metrics
+daemon.config: duration metric_labels metrics redactor
 daemon.check: clock config control exporters installation polling sanitize
-daemon.http: config sanitize
+daemon.http: config metrics sanitize
 daemon.page: control sanitize storage terminal views
 daemon.setup: check config sanitize terminal
-daemon.notify: clock config control journal json_codec metrics sanitize storage transition_log
-daemon.receivers: config control journal metrics notify sanitize storage transition_log
+daemon.notify: clock config control journal json_codec metrics redactor sanitize storage
+    transition_log
+daemon.receivers: config control journal metrics notify redactor sanitize storage transition_log
 daemon.service: alert_info clock config control http journal json_codec locate metrics notify
     page polling probe probe_client process_metrics receivers storage trace trace_client
     transition_log views

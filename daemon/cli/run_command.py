@@ -19,6 +19,7 @@ from iowarden.collectors.raid import vendors
 from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import garbage, journal, mlock
 from iowarden.daemon.cli import command
+from iowarden.daemon.config.load import with_redactor
 from iowarden.daemon.config.rule_files import LoadedRules, load_events, load_for_service, notes
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http import page_access, web_config
@@ -96,6 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
     under_systemd = journal.is_journal(sys.stderr.fileno())
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
+    log.redact = settings.redactor.text
     clock, player, root = command.machine(arguments.play)
     listening = listen.inherited()
     probe = (
@@ -162,6 +164,7 @@ def assembled(
     web = web_config.load(
         settings.web_config, settings.http.page
     )  # before a thread starts: it may be invalid
+    settings.redactor.learn(web.users.values())
     clock, root = machine.clock, machine.make_machine
     asked = pollers.make(
         settings.smart,
@@ -201,10 +204,12 @@ def assembled(
     exposition = Exposition(lambda text: events.put(Trouble("metrics", text)))
 
     def load(before: Sequence[RuleGroup]) -> tuple[Config, LoadedRules]:
-        fresh = read()
+        fresh = with_redactor(read(), settings.redactor)
         rules = load_for_service(fresh, before)
         # Last: an error before it, or in it, leaves the certificates and users in use.
-        server.use(web_config.load(fresh.web_config, settings.http.page))
+        web = web_config.load(fresh.web_config, settings.http.page)
+        settings.redactor.learn(web.users.values())
+        server.use(web)
         events.put(Trouble("notes", _noted(rules.groups, fresh)))
         return fresh, rules
 

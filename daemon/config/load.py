@@ -10,6 +10,8 @@ import stat
 from iowarden.daemon.config import receivers
 from iowarden.daemon.config.parser import parse_config, quoted_excerpt
 from iowarden.daemon.config.schema import Config, ConfigError, FallbackConfig, MailConfig
+from iowarden.daemon.redactor import Redactor
+from iowarden.daemon.redactor import problem as secret_problem
 
 MAX_BYTES = 64 * 1024
 MAX_PASSWORD_BYTES = 4096
@@ -45,7 +47,7 @@ def with_password(config: Config, file: str) -> Config:
         password = _server_password(second, "mail_fallback", file)
         mail = dataclasses.replace(mail, fallback=dataclasses.replace(second, password=password))
     mail = dataclasses.replace(mail, password=_server_password(mail, "mail", file))
-    return dataclasses.replace(config, mail=mail)
+    return with_redactor(dataclasses.replace(config, mail=mail), config.redactor)
 
 
 def _server_password(server: MailConfig | FallbackConfig, section: str, file: str) -> str | None:
@@ -69,7 +71,20 @@ def with_receiver_secrets(config: Config, file: str) -> Config:
         problems += [f"'{file}': notify, receiver {number}: {problem}" for problem in wrong]
     if problems:
         raise ConfigError(tuple(problems))
-    return dataclasses.replace(config, notify=tuple(found))
+    return with_redactor(dataclasses.replace(config, notify=tuple(found)), config.redactor)
+
+
+def with_redactor(config: Config, redactor: Redactor) -> Config:
+    """Return the configuration with a redactor, which learns its secrets; earlier ones stay known.
+
+    Replies to a request with an earlier secret may still arrive.
+    """
+    mail, second = config.mail, config.mail.fallback
+    redactor.learn((mail.password, None if second is None else second.password))
+    for each in config.notify:
+        redactor.learn(each.secrets)
+    notify = tuple(dataclasses.replace(each, redactor=redactor) for each in config.notify)
+    return dataclasses.replace(config, notify=notify, redactor=redactor)
 
 
 def machine_name() -> str:
@@ -194,4 +209,6 @@ def _first_line(text: str, where: str) -> str:
     password = text.partition("\n")[0].rstrip("\r")
     if not password:
         raise ConfigError((f"{where}: expected the password in its first line, got nothing",))
+    if wrong := secret_problem(password):
+        raise ConfigError((f"{where}: password in its first line: {wrong}",))
     return password

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import functools
 import json
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from iowarden.daemon.config.schema import (
     HttpConfig,
     MailConfig,
 )
+from iowarden.daemon.redactor import MARK
 from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.rulefile.overrides import Override
 from iowarden.rules.scan.schedule import START as SCAN_START
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 8
 MAX_SHOWN_CHARACTERS = 60
+_USER_INFORMATION = re.compile(r"//.*@", re.DOTALL)
+"""Of a URL. Source: RFC 3986, 3.2.1. A password may have a '/' or '@' that should be quoted."""
 _MAX_ITEMS = 1000
 _SCHEDULES = {"self_tests": selftest_schedule.KINDS, "scans": (SCAN_START,)}
 """The times that a group of a schedule may have."""
@@ -98,7 +102,7 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
         return
     if not isinstance(node, yaml.MappingNode):
         name = prefix.rstrip(".") or "the file"
-        reading.report(node, f"{name}: expected 'key: value' lines, got {_got(node)}")
+        reading.report(node, f"{name}: expected 'key: value' lines, got {_kind(node)}")
         return
     keys = {key.path: key for key in KEYS}
     sections = {path.rpartition(".")[0] for path in keys} - {""}
@@ -170,7 +174,7 @@ def _items(
         return []
     if isinstance(node, yaml.SequenceNode) and len(node.value) <= _MAX_ITEMS:
         return list(node.value)
-    many = f"{len(node.value)}" if isinstance(node, yaml.SequenceNode) else _got(node)
+    many = f"{len(node.value)}" if isinstance(node, yaml.SequenceNode) else _kind(node)
     example = next(_example(key) for key in KEYS if key.path == path)
     reading.report(node, f"{path}: expected a list of up to {limit} {what}, got {many}; {example}")
     return []
@@ -364,7 +368,7 @@ def _pairs(node: yaml.Node, path: str, reading: _Reading) -> dict[str, tuple[yam
     if _is_null(node):
         return found
     if not isinstance(node, yaml.MappingNode):
-        reading.report(node, f"{path}: expected 'key: value' lines, got {_got(node)}")
+        reading.report(node, f"{path}: expected 'key: value' lines, got {_kind(node)}")
         return found
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -417,6 +421,9 @@ def _read_scalar(node: yaml.Node, key: Key, reading: _Reading) -> Any:  # noqa: 
                 return value
             hint = "put it in quotes" if "str" in key.kind.tags else "remove the quotes"
     problem = f"{key.path} = {_got(node)}: expected {_expectation(key)}"
+    if key.path.endswith(_PASSWORDS) and not _got(node).startswith('"/'):
+        # It may be the password itself.
+        problem = f"{key.path}: expected {_expectation(key)}; got {_kind(node)} that is none"
     reading.report(node, f"{problem}; {hint}" if hint else problem)
     return None
 
@@ -597,8 +604,14 @@ def _got(node: yaml.Node) -> str:
     return "a list" if isinstance(node, yaml.SequenceNode) else "a section"
 
 
+def _kind(node: yaml.Node) -> str:
+    """Return what a node is; a text in place of a section may be a secret."""
+    return "a text" if isinstance(node, yaml.ScalarNode) and not _is_null(node) else _got(node)
+
+
 def quoted_excerpt(value: str) -> str:
-    """Return a value of a file, cut and quoted for a one-line message."""
+    """Return a value of a file without user and password, cut and quoted for a message."""
+    value = _USER_INFORMATION.sub(f"//{MARK}@", value)
     cut = value[:MAX_SHOWN_CHARACTERS] + "..." * (len(value) > MAX_SHOWN_CHARACTERS)
     return json.dumps(cut, ensure_ascii=not cut.isprintable())
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Labels  # noqa: TC001 - of a field
 from iowarden.daemon.duration import duration_seconds
+from iowarden.daemon.redactor import Redactor
+from iowarden.daemon.redactor import problem as secret_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -59,6 +61,8 @@ _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _SET_BY_IOWARDEN = frozenset({"alertname", "severity", "condition"})
 _SECRET_PART = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_-]{20,}")
 """A part of a path that is no word: it allows sending."""
+_MIN_TOKEN_CHARACTERS = 8
+"""A shorter part of a path next to a token may be a word: 'api'."""
 _PATH = re.compile(r"/[^\x00]{1,4095}")
 _MIN_PERIOD_SECONDS, _MAX_PERIOD_SECONDS = 10.0, 86_400.0
 _PORTS = {"http": 80, "https": 443}
@@ -111,6 +115,15 @@ class ReceiverConfig:
     secret: str | None = dataclasses.field(default=None, repr=False)
     token: str | None = dataclasses.field(default=None, repr=False)
     password: str | None = dataclasses.field(default=None, repr=False)
+    redactor: Redactor = dataclasses.field(default_factory=Redactor, repr=False, compare=False)
+    """That of the configuration."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the texts that no output may have: the contents of its files."""
+        paths = [url.path for url in self.urls] if self.url_file else []
+        of_urls = [part for path in paths for part in (path, *tokens(path))]
+        return tuple(filter(None, (self.secret, self.token, self.password, *of_urls)))
 
     @property
     def messages(self) -> bool:
@@ -225,6 +238,23 @@ def parse_url(text: str) -> Url:
     )
 
 
+def tokens(path: str) -> tuple[str, ...]:
+    """Return the parts of a secret path with its query that allow sending.
+
+    Those are the values of a query and what is no word; if there is none, the last part: a topic.
+    """
+    plain, _, query = path.partition("?")
+    parts = [part for part in plain.split("/") if part]
+    values = [pair.partition("=")[2] or pair for pair in query.split("&") if pair]
+    found = [part for part in parts if _is_token(part)] + values
+    return tuple(found or parts[-1:])
+
+
+def _is_token(part: str) -> bool:
+    is_word = part.isalpha() and (part.islower() or part.istitle())
+    return len(part) >= _MIN_TOKEN_CHARACTERS and not is_word
+
+
 def is_loopback(server: str) -> bool:
     """Whether a server's name or address is this machine, without a DNS query."""
     try:
@@ -248,8 +278,8 @@ def with_secrets(
             continue
         try:
             found[key] = text = read(path)
-            if not text.isprintable() or not text.isascii():
-                raise ValueError("expected printable ASCII in its first line, got other characters")
+            if wrong := secret_problem(text):
+                raise ValueError(f"in its first line: {wrong}")
         except ValueError as error:
             problems.append(f"{key}: {error}")
     urls = receiver.urls
@@ -258,6 +288,11 @@ def with_secrets(
             urls = (parse_url(found["url_file"].strip()),)
         except ValueError as error:
             problems.append(f"url_file: in its first line: {error}")
+        else:
+            # Where a path has no token, it is no secret: '/'.
+            longest = max(tokens(urls[0].path), key=len, default="")
+            if longest and (wrong := secret_problem(longest)):
+                problems.append(f"url_file: a part of its path or query is the secret: {wrong}")
     if not problems:
         problems += _clear_text(receiver.token_file or receiver.password_file, urls)
         problems += _topic(receiver.type, urls)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import UserInputError
+from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,6 +128,8 @@ class Config:
     log_level: str
     overrides: tuple[Override, ...] = ()
     """Changes to shipped rules."""
+    redactor: Redactor = dataclasses.field(default_factory=Redactor, repr=False, compare=False)
+    """Knows each secret that was read for this configuration."""
 
     @property
     def mail_destination(self) -> str:

@@ -27,6 +27,7 @@ from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
 from waitress.trigger import trigger
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon import metrics
 from iowarden.daemon.http.page_access import is_page
 from iowarden.daemon.http.password import Authenticator, Verdict
 from iowarden.daemon.http.web_config import WebConfig
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+    from iowarden.collectors.model import Sample
     from iowarden.daemon.config.schema import Address, HttpConfig
     from iowarden.daemon.http.page_access import PageAccess
 
@@ -506,10 +508,10 @@ class HttpServer:
         """How the next connections are served: 'https' or 'http'."""
         return "http" if self._web.tls is None else "https"
 
-    @property
-    def certificate_expiry_seconds(self) -> float | None:
-        """When the certificate in use expires, as Unix time; None without TLS."""
-        return self._web.expiry_seconds
+    def samples(self) -> list[Sample]:
+        """Return when the certificate in use expires; nothing without TLS."""
+        expiry = self._web.expiry_seconds
+        return [] if expiry is None else [(metrics.CERTIFICATE_EXPIRY.name, (), expiry)]
 
     @property
     def bound(self) -> tuple[Address, ...]:

@@ -38,4 +38,5 @@ def _server_settings(
         sender=settings.mail.sender,
         timeout_seconds=settings.mail.timeout_seconds,
         hello=settings.mail.hello,
+        redactor=settings.redactor,
     )

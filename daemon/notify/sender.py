@@ -13,6 +13,7 @@ from iowarden.daemon.notify import maildir, smtp
 from iowarden.daemon.notify.address_lookup import AddressLookup
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.smtp import MailSettings
+from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +45,7 @@ class Sender:
         servers = [each for each in (settings, *others) if isinstance(each, MailSettings)]
         self.servers = tuple(each.name for each in servers) or ("",)
         self._post = post
+        self._redactor = servers[0].redactor if servers else Redactor()
         self._began: dict[int, float] = {}
         self._mails: dict[str, queue.SimpleQueue[OutboundMail | None]] = {}
         self._threads: list[threading.Thread] = []
@@ -95,7 +97,7 @@ class Sender:
             try:
                 result = _result(deliver(mail))
             except Exception as error:  # noqa: BLE001 - without a result no mail would ever be sent again
-                bug = f"mail: bug: {trace(error)}"
+                bug = self._redactor.text(f"mail: bug: {trace(error)}")
                 result = SendResult(mail.message_id, error=bug, maybe_taken=True)
             del self._began[own]
             self._post(result)

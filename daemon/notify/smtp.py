@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.attempt import DialogueError, DialogueLine, SendResult
 from iowarden.daemon.notify.refusal import Fault, classify, enhanced_code
-from iowarden.daemon.sanitize import one_line
+from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -76,6 +76,8 @@ class MailSettings:
     hello: str
     authorities: str = AUTHORITIES
     limits: StepLimits = StepLimits()
+    redactor: Redactor = field(default_factory=Redactor, repr=False, compare=False)
+    """Every text of the server passes it."""
 
     @property
     def name(self) -> str:
@@ -99,8 +101,11 @@ def tls_context(settings: MailSettings) -> ssl.SSLContext:
 class _Replies:
     """Reply lines of a server for smtplib, within the limits of time (of a step) and size."""
 
-    def __init__(self, connection: socket.socket, deadline_seconds: float) -> None:
+    def __init__(
+        self, connection: socket.socket, deadline_seconds: float, redactor: Redactor
+    ) -> None:
         self.deadline_seconds = deadline_seconds
+        self._redactor = redactor
         self.pending = b""
         self.last = b""
         self.connection = connection
@@ -117,9 +122,9 @@ class _Replies:
         """Return a line, or the rest before the server closed. Errors: DialogueError."""
         while b"\n" not in self.pending:
             if len(self.pending) > _MAX_LINE_BYTES:
-                raise DialogueError(f"a too long line, beginning {self.pending[:60]!r}")
+                raise DialogueError(f"a too long line, beginning '{self.shown(self.pending)}'")
             if self._bytes_total > _MAX_REPLY_BYTES:
-                raise DialogueError(f"a too long reply, its last line {self.last[:60]!r}")
+                raise DialogueError(f"a too long reply, its last line '{self.shown(self.last)}'")
             self.allow()
             try:
                 chunk = self.connection.recv(4096)
@@ -135,6 +140,10 @@ class _Replies:
         self.last = line.rstrip()
         self.allow()  # smtplib may send next
         return line + end
+
+    def shown(self, received: bytes, max_characters: int = 60) -> str:
+        """Return the beginning of what was received, which may end anywhere."""
+        return self._redactor.excerpt(received, max_characters, is_cut=True)
 
     def close(self) -> None:
         """Do nothing: the socket is closed by its owner."""
@@ -154,6 +163,7 @@ class _Conversation:
         self.encrypted = False
         self.local = False
         self._settings = settings
+        settings.redactor.learn((settings.password,))
         self._socket: socket.socket | None = None
         # From `connect` on:
         self._smtp: smtplib.SMTP
@@ -190,7 +200,7 @@ class _Conversation:
     def _use(self, connection: socket.socket) -> None:
         """Use a new or newly encrypted connection: the SMTP session starts again."""
         self._socket = connection
-        self._replies = _Replies(connection, self.deadline_seconds)
+        self._replies = _Replies(connection, self.deadline_seconds, self._settings.redactor)
         # No server name is passed: smtplib would resolve it.
         self._smtp = smtplib.SMTP(local_hostname=self._settings.hello)
         self._smtp.sock = connection
@@ -199,7 +209,8 @@ class _Conversation:
     def encrypt(self, context: ssl.SSLContext) -> str:
         """Encrypt the connection; return TLS version and names. Errors: DialogueError, OSError."""
         if self._replies.pending:  # injected into the connection before encryption
-            raise DialogueError(f"data after the reply: {self._replies.pending[:60]!r}")
+            after = self._replies.shown(self._replies.pending)
+            raise DialogueError(f"data after the reply: '{after}'")
         self.begin("TLS", f"a certificate for '{self._settings.server}' from a known authority")
         self._replies.allow()
         encrypted = context.wrap_socket(
@@ -210,7 +221,7 @@ class _Conversation:
         certificate = encrypted.getpeercert() or {}
         names = [str(name[1]) for name in certificate.get("subjectAltName", ())]
         shown = f"certificate for {', '.join(names[:3])}" if names else "certificate not verified"
-        return f"{encrypted.version()}, {shown}"
+        return f"{encrypted.version()}, {self.line(shown)}"
 
     def greeting(self) -> str:
         """Read the first line."""
@@ -270,9 +281,9 @@ class _Conversation:
         Errors: DialogueError, as at 421: the server closes, and at 530: it demands encryption or a
         log-in, of any mail. Source of the latter: RFC 3207, 4; RFC 4954, 6.
         """
-        code, text = reply[0], _line(reply[1])
+        code, text = reply[0], self.line(reply[1])
         if code == -1:
-            raise DialogueError(f"no SMTP reply: {self._replies.last[:300]!r}")
+            raise DialogueError(f"no SMTP reply: '{self._replies.shown(self._replies.last, 300)}'")
         if not 200 <= code < 600 or code == 421:
             raise DialogueError(f"'{code} {text}'", code)
         if code == 530:
@@ -297,10 +308,22 @@ class _Conversation:
         if isinstance(problem, ssl.SSLCertVerificationError):
             return f"'{problem.verify_message}'"
         if isinstance(problem, smtplib.SMTPResponseException):
-            return f"'{problem.smtp_code} {_line(problem.smtp_error)}'"
+            return f"'{problem.smtp_code} {self.line(problem.smtp_error)}'"
         if time.monotonic() >= self.deadline_seconds or isinstance(problem, TimeoutError):
             return "no reply before the timeout"
-        return f"'{_line(str(problem))}'"
+        return f"'{self.line(str(problem))}'"
+
+    def reply_of(self, problem: Exception) -> tuple[int, str]:
+        """Return code and text of the reply that ended an attempt; 0 if no reply did."""
+        if isinstance(problem, DialogueError):
+            return problem.code, str(problem).strip("'")
+        if isinstance(problem, smtplib.SMTPResponseException) and problem.smtp_code > 0:
+            return problem.smtp_code, self.line(problem.smtp_error)
+        return 0, ""
+
+    def line(self, foreign: bytes | str) -> str:
+        """Return a text of the server on one line, without any secret that it repeats."""
+        return self._settings.redactor.excerpt(foreign, 300)
 
     def goodbye(self) -> None:
         """Send QUIT; the mail is accepted, whatever the server replies."""
@@ -313,12 +336,6 @@ class _Conversation:
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
-
-
-def _line(reply: bytes | str) -> str:
-    """Return a reply of the server as one line."""
-    text = reply.decode("utf-8", "backslashreplace") if isinstance(reply, bytes) else reply
-    return one_line(text, 300)
 
 
 def deliver(
@@ -334,7 +351,7 @@ def deliver(
         names.refresh()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield DialogueLine(error, good=False)
-        code, said = _reply_of(problem)
+        code, said = talk.reply_of(problem)
         return SendResult(
             mail.message_id,
             error=error,
@@ -343,15 +360,6 @@ def deliver(
         )
     finally:
         talk.close()
-
-
-def _reply_of(problem: Exception) -> tuple[int, str]:
-    """Return code and text of the reply that ended an attempt; 0 if no reply did."""
-    if isinstance(problem, DialogueError):
-        return problem.code, str(problem).strip("'")
-    if isinstance(problem, smtplib.SMTPResponseException) and problem.smtp_code > 0:
-        return problem.smtp_code, _line(problem.smtp_error)
-    return 0, ""
 
 
 def _opening(

@@ -218,7 +218,8 @@ class _Member:
         self.refused: Mapping[str, str] = {}
         self._client = http_sender.client(config, url, authorities, attempt_seconds)
         self._poster = Poster(config, self._client)
-        self.name = url.origin + url.path.rstrip("/")
+        # The path in a 'url_file' is a secret; there is one only.
+        self.name = url.origin if config.url_file else url.origin + url.path.rstrip("/")
         self._thread = StateThread[Batch](config, self.name, self._send, post)
         self._due_seconds = float("-inf")
         self._not_before_seconds = float("-inf")
@@ -303,7 +304,7 @@ class Poster:
             return None
         if reply.status in _OF_ONE_ALERT and alerts:
             named = ", ".join(f'{name}="{value}"' for name, value in alerts[0].labels)
-            text = f"{{{one_line(named, 300)}}}: {http_sender.shown(self.config, reply)}"
+            text = f"{{{one_line(named, 300)}}}: {reply.text()}"
             self._refused[alerts[0].labels] = (time.monotonic(), text)
             return None
         return None if reply.good and not reply.body.lstrip().startswith(b"<") else reply

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.attempt import DialogueError
-from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from iowarden.daemon.config.receivers import Url
     from iowarden.daemon.notify.address_lookup import AddressLookup
+    from iowarden.daemon.redactor import Redactor
 
 CONNECT_SECONDS = 5.0
 ATTEMPT_SECONDS = 30.0
@@ -66,6 +66,9 @@ class HttpReply:
 
     status: int = 0
     body: bytes = field(default=b"", repr=False)
+    """To parse, never to show: it may repeat a secret."""
+    excerpt: str = ""
+    """The beginning of the body without any secret, to show."""
     error: str = ""
     maybe_taken: bool = False
     retry_after_seconds: float = 0.0
@@ -87,16 +90,12 @@ class HttpReply:
         """Whether the server may have the message without having confirmed it."""
         return self.maybe_taken or self.status in _MAYBE_TAKEN
 
-    def text(self, secrets: tuple[str, ...] = ()) -> str:
-        """Return status and beginning of the body on one line, without any secret."""
+    def text(self) -> str:
+        """Return status and beginning of the body on one line."""
         if self.error:
             return self.error
-        body = self.body.decode("utf-8", "backslashreplace")
-        for secret in secrets:
-            body = body.replace(secret, "<secret>")
-        shown = one_line(body, _MAX_SHOWN_CHARACTERS)
         reason = http.client.responses.get(self.status, "")
-        return " ".join(part for part in (str(self.status), reason, shown) if part)
+        return " ".join(part for part in (str(self.status), reason, self.excerpt) if part)
 
 
 def verified_tls(authorities: str) -> ssl.SSLContext:
@@ -121,19 +120,21 @@ class HttpClient:
         url: Url,
         names: AddressLookup,
         tls: ssl.SSLContext,
+        redactor: Redactor,
         proxy: Url | None = None,
         attempt_seconds: float = ATTEMPT_SECONDS,
     ) -> None:
-        """`names` resolves the proxy's name, if there is one."""
+        """`names` resolves the proxy's name, if there is one; texts of servers pass `redactor`."""
         self.url = url
         self._names = names
         self._tls = tls
+        self._redactor = redactor
         self._proxy = proxy
         self._attempt_seconds = attempt_seconds
 
     def send(self, request: HttpRequest) -> HttpReply:
         """Make one attempt."""
-        attempt = _Attempt(time.monotonic() + self._attempt_seconds)
+        attempt = _Attempt(time.monotonic() + self._attempt_seconds, self._redactor)
         try:
             return self._send(request, attempt)
         except (DialogueError, OSError, http.client.HTTPException, ValueError) as problem:
@@ -183,6 +184,9 @@ class HttpClient:
         return HttpReply(
             status=response.status,
             body=body,
+            excerpt=self._redactor.excerpt(
+                body, _MAX_SHOWN_CHARACTERS, is_cut=len(body) >= MAX_RESPONSE_BYTES
+            ),
             retry_after_seconds=_seconds(response.headers.get("Retry-After"), received),
             server_seconds=_unix(received),
         )
@@ -191,7 +195,8 @@ class HttpClient:
 class _Attempt:
     """The connection of one request, and its current step."""
 
-    def __init__(self, deadline_seconds: float) -> None:
+    def __init__(self, deadline_seconds: float, redactor: Redactor) -> None:
+        self._redactor = redactor
         self.step = "connect"
         self.expected = "a connection"
         self.sent = False
@@ -239,7 +244,8 @@ class _Attempt:
         response = http.client.HTTPResponse(stream, method="CONNECT")  # type: ignore[arg-type]
         response.begin()
         if response.status != http.client.OK:
-            raise DialogueError(f"'{response.status} {one_line(response.reason, 60)}'")
+            reason = self._redactor.excerpt(response.reason, 60)
+            raise DialogueError(f"'{response.status} {reason}'")
 
     def encrypt(self, tls: ssl.SSLContext, host: str) -> None:
         """Encrypt the connection."""
@@ -258,7 +264,8 @@ class _Attempt:
         if isinstance(problem, DialogueError):
             return str(problem)
         if isinstance(problem, ssl.SSLCertVerificationError):
-            return f"'{problem.verify_message}'{_CERTIFICATES.get(problem.verify_code, '')}"
+            message = self._redactor.text(problem.verify_message)
+            return f"'{message}'{_CERTIFICATES.get(problem.verify_code, '')}"
         if isinstance(problem, ssl.SSLError) and problem.reason in _NO_TLS:
             return "a reply without TLS; is it an 'http://' port?"
         if isinstance(problem, TimeoutError) or time.monotonic() >= self._deadline_seconds:
@@ -268,7 +275,7 @@ class _Attempt:
         if isinstance(problem, http.client.HTTPException):
             return f"no HTTP reply ({type(problem).__name__})"
         if isinstance(problem, OSError):
-            return f"'{one_line(problem.strerror or str(problem), 200)}'"
+            return f"'{self._redactor.excerpt(problem.strerror or str(problem), 200)}'"
         return type(problem).__name__
 
     def close(self) -> None:

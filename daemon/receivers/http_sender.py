@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import re
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 _REFUSED_LOGIN = frozenset({401, 403})
 _WRONG_PLACE = frozenset({404, 405, 410})
-_MIN_SECRET_CHARACTERS = 8
-"""A shorter part of a path may be a word that an error needs."""
 
 
 class HttpSender:
@@ -70,10 +67,10 @@ class HttpSender:
             try:
                 result = deliver(self._config, self._client, message)
             except Exception as error:  # noqa: BLE001 - without a result none would be sent again
-                name = self._config.name
+                config, name = self._config, self._config.name
                 result = SendResult(
                     message.message_id,
-                    error=without_secrets(self._config, f"receiver '{name}': bug: {trace(error)}"),
+                    error=config.redactor.text(f"receiver '{name}': bug: {trace(error)}"),
                     maybe_taken=True,
                     receiver=name,
                 )
@@ -90,7 +87,9 @@ def client(
     """Return a client for a URL of a receiver; certificates are read from disk here."""
     place = config.proxy or url
     names = AddressLookup(place.host, place.port)
-    return HttpClient(url, names, verified_tls(authorities), config.proxy, attempt_seconds)
+    config.redactor.learn(config.secrets)
+    tls = verified_tls(authorities)
+    return HttpClient(url, names, tls, config.redactor, config.proxy, attempt_seconds)
 
 
 def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -> SendResult:
@@ -100,7 +99,7 @@ def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -
     place = f"receiver '{config.name}': {client.url.origin}"
     if reply.good:
         wrong = formats.refusal(config, reply)
-        answer = shown(config, reply)
+        answer = reply.text()
         if not wrong:
             return SendResult(
                 message.message_id,
@@ -139,7 +138,7 @@ def try_message(
 
 def failure(config: ReceiverConfig, reply: HttpReply, expected: str = "2xx") -> str:
     """Return why a reply is none that was wanted, and the next step if it is known."""
-    text = shown(config, reply)
+    text = reply.text()
     return text if reply.error else f"expected {expected}, got '{text}'{_next_step(config, reply)}"
 
 
@@ -154,24 +153,3 @@ def _next_step(config: ReceiverConfig, reply: HttpReply) -> str:
     if reply.status in _REFUSED_LOGIN | _WRONG_PLACE:
         return "; check the URL" + (f" in {config.url_file}" if config.url_file else "")
     return ""
-
-
-def shown(config: ReceiverConfig, reply: HttpReply) -> str:
-    """Return a reply in one line, without any secret that the server repeats."""
-    return without_secrets(config, reply.text(secrets_of(config)))
-
-
-def secrets_of(config: ReceiverConfig) -> tuple[str, ...]:
-    """Return the texts that no log line may have."""
-    paths = [url.path for url in config.urls if config.url_file and len(url.path) > 1]
-    parts = [part for path in paths for part in re.split("[/?&=]", path)]
-    words = [part for part in parts if len(part) >= _MIN_SECRET_CHARACTERS]
-    own = [config.secret, config.token, config.password, *paths, *words]
-    return tuple(each for each in own if each)
-
-
-def without_secrets(config: ReceiverConfig, text: str) -> str:
-    """Return text in which each secret is replaced."""
-    for secret in secrets_of(config):
-        text = text.replace(secret, "<secret>")
-    return text

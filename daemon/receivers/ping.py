@@ -96,6 +96,6 @@ def _ping(config: ReceiverConfig, client: HttpClient) -> SendResult:
     reply = client.send(HttpRequest("GET"))
     name, place = config.name, client.url.origin
     if reply.good:
-        return SendResult(place, answer=http_sender.shown(config, reply), receiver=name)
+        return SendResult(place, answer=reply.text(), receiver=name)
     said = f"receiver '{name}': {place}: {http_sender.failure(config, reply)}"
     return SendResult(place, error=said, receiver=name)

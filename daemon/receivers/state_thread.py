@@ -11,7 +11,6 @@ from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.receivers.http_client import ATTEMPT_SECONDS
-from iowarden.daemon.receivers.http_sender import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +73,7 @@ class StateThread(Generic[T]):
                 said = f"receiver '{self._config.name}': bug: {trace(error)}"
                 result = SendResult(
                     self.name,
-                    error=without_secrets(self._config, said),
+                    error=self._config.redactor.text(said),
                     receiver=self._config.name,
                 )
             self.working_since = None

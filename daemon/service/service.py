@@ -173,7 +173,9 @@ class Service:
         """Make the parts that hold state, and connect them."""
         clock, engine, drives = parts.clock, parts.engine, parts.pollers.drives
         self._clock, self._engine = clock, engine
-        self._log = log = TransitionLog(parts.log, lambda: clock.realtime(clock.now()), clock.now)
+        self._log = log = TransitionLog(
+            parts.log, lambda: clock.realtime(clock.now()), clock.now, parts.config.redactor
+        )
         if parts.control is not None:
             log.follow = parts.control.publish
         receivers = None if parts.receivers_for is None else parts.receivers_for(parts.config)
@@ -603,10 +605,8 @@ class Service:
             *self._reloader.samples(now, self._checkpoint.wall_ahead_seconds),
             *self._devices.samples(),
             *self._io_watch.samples(now),
+            *([] if self._server is None else self._server.samples()),
         ]
-        expiry = None if self._server is None else self._server.certificate_expiry_seconds
-        if expiry is not None:
-            samples.append((metrics.CERTIFICATE_EXPIRY.name, (), expiry))
         self._engine.hub.publish("daemon", metrics.FAMILIES, samples, now)
 
     def _evaluate(self, now: float) -> None:

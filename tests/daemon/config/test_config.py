@@ -237,7 +237,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ('mail: {to: "a@b.c\\nBcc: x@y.z"}', "mail.to = "),
         ("mail: {to: ['a b@c.d']}", 'mail.to = "a b@c.d": expected mail addresses'),
         ("mail: {server: 'm:25', to: root}", "without a port"),
-        ("mail: here", 'mail: expected \'key: value\' lines, got "here"'),
+        ("mail: here", 'mail: expected \'key: value\' lines, got a text'),
         ("warning_group_wait: 60", "a number needs its unit: 60s for seconds"),
         ("warning_group_wait: 1:30", 'warning_group_wait = "1:30": expected a duration'),
         ("warning_group_wait: 2h", "expected a duration from 0s to 1h"),
@@ -275,7 +275,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("resolve_after: 2d", "expected 'resolve_after' to be no longer than 'close_after'"),
         ("- a", "the file: expected 'key: value' lines, got a list"),
         ("[" * 5000, "expected at most 8 levels"),
-        ("host: &a x\nmail: {hello: *a}", "2: expected no alias, got '*a'"),
+        ("host: &a x\nmail: {hello: *a}", "2: expected no alias, got '*' and a name"),
         ("host: a\n\tb: c", "2: not YAML"),
         ("host: a\n\tb: c", "'\\t' that cannot start any token; indent with spaces"),
         ('host: "\\UFFFFFFFF"', "1: not YAML: after this, a number is out of range"),
@@ -283,8 +283,8 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("host: a\n# \x07", "2: not YAML: expected text, got U+0007"),
         ("host: a\nlisten: 127.0.0.1:1\nhost: b", "3: host: given before, in line 1"),
         ("smart: {wake_after: 5m}", 'wake_after = "5m": expected never, or a duration from 1h to'),
-        ("smart: {drives: /dev/sda}", 'a list of up to 1000 drives, got "/dev/sda"; example:'),
-        ("smart: {drives: [/dev/sda]}", "drive 1: expected 'key: value' lines, got \"/dev/sda\""),
+        ("smart: {drives: /dev/sda}", 'a list of up to 1000 drives, got a text; example:'),
+        ("smart: {drives: [/dev/sda]}", "drive 1: expected 'key: value' lines, got a text"),
         ("smart: {drives: [{pth: x}]}", "smart.drives, drive 1: 'pth': expected one of path,"),
         ("smart:\n  drives:\n  - {type: sat}", "3: smart.drives, drive 1: expected 'path' or"),
         ("smart: {drives: [{path: /dev/sda, type: jmb39x}]}", "which writes to sector 33"),
@@ -292,7 +292,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("smart: {drives: [{path: /dev/sda, profile: all}]}", "expected one of full, basic, minim"),
         ("smart: {drives: [{path: /dev/sda}, {path: /dev/sda, type: sat}]}", "same as drive 1"),
         ("overrides: [A]", "overrides: expected 'key: value' lines, got a list"),
-        ("overrides: {A: off}", "overrides.A: expected 'key: value' lines, got \"off\""),
+        ("overrides: {A: off}", "overrides.A: expected 'key: value' lines, got a text"),
         ("overrides: {[a]: {}}", "overrides: expected a key, got a list"),
         ("overrides:\n  A: {for: 5m}\n  A: {}", "3: overrides.A: given before, in line 2"),
         ("overrides: {A: {fro: 5m}}", "overrides.A.fro: unknown key; expected one of enabled,"),
@@ -394,6 +394,57 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
     path = tmp_path / "bom.yaml"
     path.write_bytes(b"\xef\xbb\xbfhost: a\n")
     assert load_config(str(path)).host == "a"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mail: {password: S}",
+        "mail: S",
+        "mail:\n  S",
+        "mail: {password_file: S}",
+        "mail: {password_file: [S]}",
+        "mail_fallback: {password_credential: 'a/S'}",
+        "mail: {server: 'smtp://u:S@mx1', to: a@b.example}",
+        "mail: {server: 'smtp://u:/S@mx1', to: a@b.example}",
+        "mail: {password: 'S}",
+        'mail: {password: "S\\q"}',
+        "mail: {password: *S}",
+        "mail: {password: !S x}",
+        "notify: S",
+        "notify: [S]",
+        "notify: [{name: ops, type: webhook, token: S}]",
+        "notify: [{name: ops, type: webhook, token_file: S}]",
+        "notify: [{name: ops, type: webhook, url: 'https://u:S@h/x'}]",
+        "notify: [{name: ops, type: webhook, url: 'https://h/x?key=S'}]",
+        "notify: [{name: ops, type: webhook, proxy: 'http://u:S@h:1'}]",
+        "notify: [{name: ops, type: webhook, url: 'https://h/x', headers: {X-Key: S}}]",
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(text: str) -> None:
+    """The journal, 'config check' and the mail about a failed start show the errors."""
+    with pytest.raises(ConfigError) as refusal:
+        parse_config(text.replace("S", "hunter2x"), FILE)
+    assert "hunter2x" not in str(refusal.value)
+    assert FILE in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("password", "problem"),
+    [
+        ("abcde", "at least 6 characters, got fewer"),
+        ("a  b  c", "at least 6 characters, got fewer"),
+        ("%41%42%43", "at least 6 characters, got fewer"),
+        ("gr\u00fc\u00dfe-gott", "printable ASCII characters, got others"),
+    ],
+)
+def test_a_password_that_is_no_secret_is_refused(
+    password: str, problem: str, tmp_path: Path
+) -> None:
+    """It is replaced in every message: a short one would be in half of them."""
+    line = refused(with_password(tmp_path, password + "\n"))
+    assert problem in line
+    assert password not in line
 
 
 def with_password(folder: Path, content: str, mode: int = 0o640) -> Path:

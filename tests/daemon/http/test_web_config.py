@@ -278,20 +278,20 @@ def test_a_new_certificate_is_in_use_after_a_reload_and_a_bad_one_never(
 ) -> None:
     """The expiry shows which one is in use."""
     server = start(TLS)
-    first = server.certificate_expiry_seconds
+    ((_, _, first),) = server.samples()
     bad = written(TLS.replace("server.crt", "client.crt"))
     with pytest.raises(ConfigError, match="KEY_VALUES_MISMATCH"):
         server.use(web_config.load(bad))
-    assert server.certificate_expiry_seconds == first
+    assert server.samples()[0][2] == first
     assert scrape(server, client_context(authority))[0] == 200
     server.use(web_config.load(written(TLS.replace("server.", "renewed."))))
-    assert first is not None
-    assert server.certificate_expiry_seconds == pytest.approx(first + 20 * 86400, abs=600)
+    ((_, _, renewed),) = server.samples()
+    assert renewed == pytest.approx(first + 20 * 86400, abs=600)
     with socket.create_connection(server.bound[0], timeout=DEADLINE_SECONDS) as plain:
         wrapped = client_context(authority).wrap_socket(plain, server_hostname="127.0.0.1")
         found = wrapped.getpeercert() or {}
         wrapped.close()
-    assert ssl.cert_time_to_seconds(str(found["notAfter"])) == server.certificate_expiry_seconds
+    assert ssl.cert_time_to_seconds(str(found["notAfter"])) == renewed
 
 
 # --- users

@@ -28,6 +28,7 @@ from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.receivers.dry_run import test_notice as make_notice
 from iowarden.daemon.receivers.http_client import HttpClient, HttpRequest
 from iowarden.daemon.receivers.http_sender import HttpSender
+from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
     import socket
@@ -399,6 +400,7 @@ from iowarden.daemon.config.receivers import ReceiverConfig, ReceiverType, parse
 from iowarden.daemon.notify.attempt import OutboundMail
 from iowarden.daemon.receivers import message
 from iowarden.daemon.receivers.http_sender import HttpSender
+from iowarden.daemon.redactor import Redactor
 port, authorities = sys.argv[1:3]
 results = queue.SimpleQueue()
 url = parse_url(f"https://localhost:{port}/x")
@@ -436,6 +438,6 @@ def test_an_attempt_whose_time_is_over_before_it_connects_leaves_no_socket_open(
     url, tls = parse_url("http://127.0.0.1/x"), ssl.create_default_context()
     request = HttpRequest("POST")
     for microseconds in range(1, 300):
-        client = HttpClient(url, names, tls, attempt_seconds=microseconds / 1e6)
+        client = HttpClient(url, names, tls, Redactor(), attempt_seconds=microseconds / 1e6)
         assert client.send(request).error
     gc.collect()  # a socket that is still open then is a warning, and that is an error here

@@ -222,7 +222,7 @@ def test_ctrl_c_during_the_test_mail_says_what_was_written(
     ("text", "reason"),
     [
         ("mail:\n  to: a\nmail:\n  to: b\n", ":3: mail: given before, in line 1; remove one"),
-        ("mail: &m {to: a}\nx: *m\n", ":2: expected no alias, got '*m'; write it out"),
+        ("mail: &m {to: a}\nx: *m\n", ":2: expected no alias, got '*' and a name; write it out"),
         ("mail: [\n", ":2: not YAML: "),
     ],
 )
