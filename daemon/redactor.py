@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import html
 import re
+import string
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.sanitize import one_line
@@ -31,29 +32,38 @@ MIN_BEGINNING_CHARACTERS = 4
 """So much of a secret at the end of a text that was cut is replaced as well."""
 MAX_SECRETS = 256
 """Of the present and earlier configurations; the newest ones."""
+_BLANK = re.compile(r"\r?\n[0-9]{3}[ -]|\s+")
+"""What a secret may be wrapped by: it counts as nothing. With digits it is the next line of a reply
+by SMTP."""
 _UNIT = re.compile(
     r"""%(?:25)*[0-9A-Fa-f]{2}                                 # URL, also quoted repeatedly
     |\\+(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[abfnrtv"'/])?      # JSON, Python, also repeatedly
     |&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|amp|lt|gt|quot|apos);
-    |\r?\n[0-9]{3}[ -]                                         # the next line of a reply
-    |\s+""",
+    |\r?\n[0-9]{3}[ -]|\s+                                     # as _BLANK""",
     re.VERBOSE,
 )
-"""What one character may be written as. Blanks and line ends count as nothing: a secret may be
-wrapped."""
+"""What one character may be written as."""
+_CUT_UNIT = re.compile(
+    r"(?:%(?:25)*[0-9A-Fa-f]?|\\+(?:u[0-9A-Fa-f]{0,3}|x[0-9A-Fa-f]?)?|&\#?[0-9A-Za-z]{0,8}"
+    r"|\r?\n[0-9]{0,3}|\r)\Z"
+)
+"""The beginning of a unit, at the end of a text that was cut."""
+_JOINING = "\\%&"
+"""At the end of a secret it may be read as one unit with what follows."""
 _ESCAPED_BLANKS = frozenset("abfnrtv")
 _BASE64_URL = str.maketrans("-_", "+/")
 _HEX_SEPARATORS = ":-"
 _HEX = str.maketrans("ABCDEF", "abcdef", _HEX_SEPARATORS)
-_BASE64_BEFORE = re.compile(r"[A-Za-z0-9+/_-]*\Z")
-_BASE64_AFTER = re.compile(r"[A-Za-z0-9+/_-]*=*")
+_BASE64_CHARACTERS = string.ascii_letters + string.digits + "+/-_="
+_MAX_NEXT_CHARACTERS = 200
+"""Of base64 next to a secret: what is farther away is not of its user."""
 
 
 def problem(secret: str) -> str:
     """Return what is wrong with a secret of the configuration, without any part of it, or ''."""
     if not secret.isascii() or not secret.isprintable():
         return "expected printable ASCII characters, got others"
-    if len(_canonical(secret)) < MIN_CHARACTERS:
+    if min(map(len, _forms(secret))) < MIN_CHARACTERS:
         return (
             f"expected at least {MIN_CHARACTERS} characters, got fewer: a secret is replaced"
             " wherever it occurs in a log message; choose a longer one"
@@ -85,6 +95,8 @@ class Redactor:
         """Return text without any secret. `is_cut`: its end may be the beginning of one."""
         if not self._spellings:
             return text
+        if is_cut and (partial := _CUT_UNIT.search(text)):
+            text = text[: partial.start()]
         views = _Views(text)
         if not any(each.occurs(views, is_cut=is_cut) for each in self._spellings):
             return text
@@ -108,27 +120,35 @@ class _Views:
 
     def __init__(self, text: str) -> None:
         self.raw = text
-        self.plain = _canonical(text)
+        self.dense = _BLANK.sub("", text)
+        self.plain = _UNIT.sub(_character, text)
         self.base64 = self.plain.translate(_BASE64_URL)
         self.hexadecimal = self.plain.translate(_HEX)
+        self._units: dict[tuple[re.Pattern[str], str], list[tuple[int, int]]] = {}
 
-    def place(self, begin: int, end: int, *, hexadecimal: bool = False) -> tuple[int, int]:
-        """Return the place in the text of a part of a view."""
-        units = [
-            (first, last)
-            for first, last, unit in _units(self.raw)
-            for character in unit
-            if not (hexadecimal and character in _HEX_SEPARATORS)
-        ]
-        return units[begin][0], units[end - 1][1]
+    def place(
+        self, part: tuple[int, int], pattern: re.Pattern[str], ignored: str = ""
+    ) -> tuple[int, int]:
+        """Return the place in the text of a part of a view, by the pattern of its units."""
+        units = self._units.get((pattern, ignored))
+        if units is None:
+            units = self._units[pattern, ignored] = [
+                (begin, end)
+                for begin, end, unit in _units(self.raw, pattern)
+                for character in unit
+                if character not in ignored
+            ]
+        return units[part[0]][0], units[part[1] - 1][1]
 
 
 class _Spellings:
     """One secret as it appears in each view."""
 
     def __init__(self, secret: str) -> None:
-        self._raw = secret
-        self._plain = {_canonical(secret), _canonical(secret.replace(" ", "+"))}
+        # A secret may look quoted itself; and a form has '+' for a blank.
+        both = (secret, secret.replace(" ", "+"))
+        self._plain = {form for text in both for form in _forms(text)}
+        self._dense = {"".join(text.split()) for text in both}
         data = secret.encode("ascii")
         cores = {_base64_core(data, shift) for shift in range(3)}
         # A form decodes '+' to a blank, which counts as nothing.
@@ -140,17 +160,19 @@ class _Spellings:
 
     def places(self, views: _Views, *, is_cut: bool) -> Iterator[tuple[int, int]]:
         """Yield where it is in the text."""
-        yield from _parts(views.raw, {self._raw}, is_cut=is_cut)
-        for begin, end in _parts(views.plain, self._plain, is_cut=is_cut):
-            yield views.place(begin, end)
-        for begin, end in _parts(views.hexadecimal, self._hexadecimal, is_cut=is_cut):
-            yield views.place(begin, end, hexadecimal=True)
-        for begin, end in _parts(views.base64, self._base64, is_cut=is_cut):
-            first, last = views.place(begin, end)
+        for part in _parts(views.dense, self._dense, is_cut=is_cut):
+            yield views.place(part, _BLANK)
+        for part in _parts(views.plain, self._plain, is_cut=is_cut):
+            yield views.place(part, _UNIT)
+        for part in _parts(views.hexadecimal, self._hexadecimal, is_cut=is_cut):
+            yield views.place(part, _UNIT, _HEX_SEPARATORS)
+        for part in _parts(views.base64, self._base64, is_cut=is_cut):
+            first, last = views.place(part, _UNIT)
             # The characters next to it have some bits of the secret, and the rest is its user.
-            before = _BASE64_BEFORE.search(views.raw, 0, first)
-            after = _BASE64_AFTER.match(views.raw, last)
-            yield before.start() if before else first, after.end() if after else last
+            before = views.raw[max(first - _MAX_NEXT_CHARACTERS, 0) : first]
+            after = views.raw[last : last + _MAX_NEXT_CHARACTERS]
+            first -= len(before) - len(before.rstrip(_BASE64_CHARACTERS))
+            yield first, last + len(after) - len(after.lstrip(_BASE64_CHARACTERS))
 
 
 def _parts(text: str, words: Iterable[str], *, is_cut: bool) -> Iterator[tuple[int, int]]:
@@ -167,15 +189,16 @@ def _parts(text: str, words: Iterable[str], *, is_cut: bool) -> Iterator[tuple[i
                     break
 
 
-def _canonical(text: str) -> str:
-    """Return text with each character as itself, without blanks."""
-    return _UNIT.sub(_character, text)
+def _forms(secret: str) -> tuple[str, str]:
+    """Return what a secret is in a text whose units are replaced, quoted there and plain."""
+    plain, quoted = _UNIT.sub(_character, secret), "".join(secret.split())
+    return plain.rstrip(_JOINING), quoted.rstrip(_JOINING)
 
 
-def _units(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield begin, end and canonical form of each unit of a text."""
+def _units(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield begin, end and character of each unit of a text; '' for a blank."""
     at = 0
-    for found in _UNIT.finditer(text):
+    for found in pattern.finditer(text):
         yield from ((place, place + 1, text[place]) for place in range(at, found.start()))
         yield found.start(), found.end(), _character(found)
         at = found.end()
