@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import NotRunningError, ServiceError, requested
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.config.load import with_receiver_secrets
+from iowarden.daemon.config.load import with_password, with_receiver_secrets
+from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.notify import sender
 from iowarden.daemon.notify.mail_settings import mail_settings, other_mail_settings
 from iowarden.daemon.notify.message import recipients, render
@@ -80,8 +82,15 @@ def _test_notify(arguments: argparse.Namespace) -> int:
     settings, path = command.public_settings(arguments)
     user = service_user.service_user()
     return service_user.run(
-        lambda: send_test_notification(with_receiver_secrets(settings, path), arguments.name), user
+        lambda: send_test_notification(_with_secrets(settings, path), arguments.name), user
     )
+
+
+def _with_secrets(settings: Config, path: str) -> Config:
+    """Return the configuration with the secrets of the receivers. Errors: ConfigError."""
+    with suppress(ConfigError):  # No receiver needs them, but the redactor should know them.
+        with_password(settings, path)
+    return with_receiver_secrets(settings, path)
 
 
 def send_test_notification(settings: Config, wanted: str | None = None) -> int:

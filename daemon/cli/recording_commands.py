@@ -170,7 +170,7 @@ def _report(arguments: argparse.Namespace) -> int:
                 path,
                 recording,
                 bundle.facts(VERSION),
-                found.json(),
+                config.redactor.text(found.json()),
                 _text_of(arguments.config or command.DEFAULT_CONFIG),
                 sensitive.own_hosts(config.host),
                 secrets.token_bytes(32),

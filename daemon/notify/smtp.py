@@ -35,6 +35,7 @@ _MAX_REPLY_BYTES = 256 * 1024
 """Of all replies together; a usual dialogue has less than 2 KiB."""
 _MAX_LINE_BYTES = 8192
 _BLOCK_BYTES = 64 * 1024
+_NO_SEPARATOR = re.compile(rb"\A([0-9]{3})(?=[^ \r\n-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,8 @@ class _Replies:
         self.deadline_seconds = deadline_seconds
         self._redactor = redactor
         self.pending = b""
-        self.last = b""
+        self.received = b""
+        """All lines of the current step: a secret may be spread over them."""
         self.connection = connection
         self._bytes_total = 0
 
@@ -122,9 +124,9 @@ class _Replies:
         """Return a line, or the rest before the server closed. Errors: DialogueError."""
         while b"\n" not in self.pending:
             if len(self.pending) > _MAX_LINE_BYTES:
-                raise DialogueError(f"a too long line, beginning '{self.shown(self.pending)}'")
+                raise DialogueError(f"a too long line, beginning '{self.beginning()}'")
             if self._bytes_total > _MAX_REPLY_BYTES:
-                raise DialogueError(f"a too long reply, its last line '{self.shown(self.last)}'")
+                raise DialogueError(f"a too long reply, beginning '{self.beginning()}'")
             self.allow()
             try:
                 chunk = self.connection.recv(4096)
@@ -137,13 +139,14 @@ class _Replies:
             self.pending += chunk
             self._bytes_total += len(chunk)
         line, end, self.pending = self.pending.partition(b"\n")
-        self.last = line.rstrip()
+        self.received += line + end
         self.allow()  # smtplib may send next
-        return line + end
+        # smtplib drops four characters, whatever they are.
+        return _NO_SEPARATOR.sub(rb"\1 ", line + end)
 
-    def shown(self, received: bytes, max_characters: int = 60) -> str:
-        """Return the beginning of what was received, which may end anywhere."""
-        return self._redactor.excerpt(received, max_characters, is_cut=True)
+    def beginning(self, max_characters: int = 60) -> str:
+        """Return the beginning of what was received in this step, which may end anywhere."""
+        return self._redactor.excerpt(self.received + self.pending, max_characters, is_cut=True)
 
     def close(self) -> None:
         """Do nothing: the socket is closed by its owner."""
@@ -175,6 +178,7 @@ class _Conversation:
         self.deadline_seconds = time.monotonic() + (limit_seconds or self._reply_seconds)
         if self._socket is not None:
             self._replies.deadline_seconds = self.deadline_seconds
+            self._replies.received = b""
             self._replies.allow()
 
     def connect(self, names: AddressLookup) -> str:
@@ -209,8 +213,7 @@ class _Conversation:
     def encrypt(self, context: ssl.SSLContext) -> str:
         """Encrypt the connection; return TLS version and names. Errors: DialogueError, OSError."""
         if self._replies.pending:  # injected into the connection before encryption
-            after = self._replies.shown(self._replies.pending)
-            raise DialogueError(f"data after the reply: '{after}'")
+            raise DialogueError(f"data after the reply: '{self._replies.beginning()}'")
         self.begin("TLS", f"a certificate for '{self._settings.server}' from a known authority")
         self._replies.allow()
         encrypted = context.wrap_socket(
@@ -283,7 +286,7 @@ class _Conversation:
         """
         code, text = reply[0], self.line(reply[1])
         if code == -1:
-            raise DialogueError(f"no SMTP reply: '{self._replies.shown(self._replies.last, 300)}'")
+            raise DialogueError(f"no SMTP reply: '{self._replies.beginning(300)}'")
         if not 200 <= code < 600 or code == 421:
             raise DialogueError(f"'{code} {text}'", code)
         if code == 530:
@@ -308,6 +311,8 @@ class _Conversation:
         if isinstance(problem, ssl.SSLCertVerificationError):
             return f"'{problem.verify_message}'"
         if isinstance(problem, smtplib.SMTPResponseException):
+            if problem.smtp_code < 0:
+                return f"no SMTP reply: '{self._replies.beginning(300)}'"
             return f"'{problem.smtp_code} {self.line(problem.smtp_error)}'"
         if time.monotonic() >= self.deadline_seconds or isinstance(problem, TimeoutError):
             return "no reply before the timeout"

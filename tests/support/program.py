@@ -281,6 +281,7 @@ class Played(_Written):
             settings = load_config(str(self.config))
             rules = rule_files.load_for_service(settings)
             self._said = _Said(self.journal_socket, settings.log_level)
+            self._said.log.redact = settings.redactor.text
             self._player = _Player(self.feed)
             machine = run_command.WatchedMachine(
                 PlayedClock(), self._player.root, PAGE_SIZE_BYTES, self._player
