@@ -28,6 +28,8 @@ from waitress.trigger import trigger
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import metrics
+from iowarden.daemon.http.login_turns import network
+from iowarden.daemon.http.logins import Login, Logins
 from iowarden.daemon.http.page_access import is_page
 from iowarden.daemon.http.password import Authenticator, Verdict
 from iowarden.daemon.http.web_config import WebConfig
@@ -147,6 +149,8 @@ class App:
         return compressed
 
 
+_VERDICT = "iowarden.verdict"
+"""Key of a request's verdict in its environment."""
 _REFUSALS = {
     Verdict.WRONG: (
         "401 Unauthorized",
@@ -161,19 +165,16 @@ _REFUSALS = {
     Verdict.BUSY: (
         "503 Service Unavailable",
         ("Retry-After", "1"),
-        b"Another password is being checked; retry.\n",
+        b"Too many logins wait; retry.\n",
     ),
 }
 
 
-def authenticated(app: WSGIApplication, authenticator: Authenticator | None) -> WSGIApplication:
-    """Return an application that answers only authenticated requests; `app` itself for None."""
-    if authenticator is None:
-        return app
+def authorized(app: WSGIApplication) -> WSGIApplication:
+    """Return an application that answers only requests whose verdict is CORRECT."""
 
     def checked(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        header = environ.get("HTTP_AUTHORIZATION", "")
-        verdict = authenticator.check(header, environ.get("REMOTE_ADDR", ""))
+        verdict = environ.get(_VERDICT, Verdict.WRONG)
         if verdict is Verdict.CORRECT:
             return app(environ, start_response)
         status, more, body = _REFUSALS[verdict]
@@ -210,6 +211,12 @@ class _Answer(WSGITask):  # type: ignore[misc]
         self.request.headers["CONNECTION"] = "close"
         super().start()
 
+    def get_environment(self) -> WSGIEnvironment:
+        """Return the environment of PEP 3333, with the verdict."""
+        environment: WSGIEnvironment = super().get_environment()
+        environment[_VERDICT] = self.channel.verdict
+        return environment
+
 
 class _Refusal(ErrorTask):  # type: ignore[misc]
     """The response to invalid HTTP; waitress would repeat the client's text in it."""
@@ -222,6 +229,8 @@ class _Refusal(ErrorTask):  # type: ignore[misc]
 class _Channel(HTTPChannel):  # type: ignore[misc]
     task_class = _Answer
     error_task_class = _Refusal
+    verdict = Verdict.WRONG
+    """On its one request."""
 
     def writable(self) -> bool:
         """Whether the polling thread has to send.
@@ -418,11 +427,28 @@ class _Listener(TcpWSGIServer):  # type: ignore[misc]
     """How the next client is served; set by the server."""
     page_dispatcher: ThreadedTaskDispatcher
     """Serves pages, one at a time; set by the server."""
+    authenticator: Authenticator
+    logins: Logins
+    """Verifies passwords, one at a time; both are set by the server."""
 
     def add_task(self, task: _Channel) -> None:
-        """Queue a request: pages apart from scrapes, which so never wait for a page."""
+        """Queue a request: who is known never waits for the password of another to be verified."""
         request = task.requests[0]
-        page = not request.error and is_page(request.path)
+        if request.error:
+            self.task_dispatcher.add_task(task)
+            return
+        header, origin = request.headers.get("AUTHORIZATION", ""), network(str(task.addr[0]))
+        verdict = self.authenticator.recall(header, origin)
+        if verdict is None:
+            connected, answer = lambda: bool(task.connected), partial(self._dispatch, task)
+            self.logins.add(Login(header, origin, connected, answer))
+        else:
+            self._dispatch(task, verdict)
+
+    def _dispatch(self, task: _Channel, verdict: Verdict) -> None:
+        """Queue an answer: pages apart from scrapes, which so never wait for a page."""
+        task.verdict = verdict
+        page = verdict is Verdict.CORRECT and is_page(task.requests[0].path)
         (self.page_dispatcher if page else self.task_dispatcher).add_task(task)
 
     def channel_class(self, server: Any, sock: socket.socket, *more: Any, **names: Any) -> None:  # noqa: ANN401 - waitress's
@@ -464,6 +490,7 @@ class _Running:
     wake: _Wake
     dispatcher: ThreadedTaskDispatcher
     page_dispatcher: ThreadedTaskDispatcher
+    logins: Logins
     stop: threading.Event
 
 
@@ -486,21 +513,19 @@ class HttpServer:
     ) -> None:
         """Do not listen yet. `on_error` is called with later errors, in any thread."""
         self._web = web or WebConfig()
-        self._answer: WSGIApplication = app
+        self._authenticator = Authenticator(self._web.users)
+        self._answer = authorized(app)
         self._addresses = addresses
-        self._app = app
         self._settings = settings
         self._on_error = on_error
         self._handler = _LogHandler(on_error)
         self._bound: dict[Address, Address] = {}
         self._running: _Running | None = None
         self._thread: threading.Thread | None = None
-        self.use(self._web)
 
     def use(self, web: WebConfig) -> None:
         """Serve the next connections by other certificates and users; from any thread."""
-        users = web.users
-        self._answer = authenticated(self._app, Authenticator(users) if users else None)
+        self._authenticator.use(web.users)
         self._web = web
 
     @property
@@ -561,18 +586,16 @@ class HttpServer:
         dispatcher.set_thread_count(self._settings.threads)
         pages = ThreadedTaskDispatcher()
         pages.set_thread_count(1)
+        logins = Logins(self._authenticator)
         sockets = _Sockets()
         running = self._running = _Running(
-            sockets, _Wake(sockets), dispatcher, pages, threading.Event()
+            sockets, _Wake(sockets), dispatcher, pages, logins, threading.Event()
         )
         self._thread = threading.Thread(
             target=self._loop, args=(running,), name="http", daemon=True
         )
         self._thread.start()
         return running
-
-    def _respond(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        return self._answer(environ, start_response)
 
     def _serve(self, running: _Running, listening: socket.socket) -> None:
         timeout_seconds = round(self._settings.connection_timeout_seconds)
@@ -596,7 +619,7 @@ class HttpServer:
             expose_tracebacks=False,
         )
         listener = _Listener(  # adds itself to the map
-            self._respond,
+            self._answer,
             running.sockets,
             _sock=listening,
             dispatcher=running.dispatcher,
@@ -606,6 +629,7 @@ class HttpServer:
         )
         listener.web = lambda: self._web
         listener.page_dispatcher = running.page_dispatcher
+        listener.authenticator, listener.logins = self._authenticator, running.logins
         listener.trigger.close()
         listener.trigger = _Wake(running.sockets)
 
@@ -622,6 +646,7 @@ class HttpServer:
         finally:
             running.dispatcher.shutdown(timeout=1)
             running.page_dispatcher.shutdown(timeout=1)
+            running.logins.close(1.0)
             running.sockets.close()
 
     def _drop(self, opened: dict[_Channel, float]) -> None:

@@ -1,7 +1,7 @@
 """Basic authentication of HTTP clients: bcrypt by libcrypt, at most one password at a time.
 
 Source: RFC 7617; crypt(3) of libxcrypt, crypt(5) for bcrypt. A correct password is remembered as an
-HMAC under a random key, so that a scrape costs no bcrypt.
+HMAC under a random key, so that a scrape costs no bcrypt and waits for no other client's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import functools
 import hashlib
 import hmac
 import secrets
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
 
 LIBRARY = "libcrypt.so.1"
 FAILURE_SECONDS = 1.0
-"""After a wrong password, no other one of that address is checked for so long."""
-MAX_ADDRESSES = 1000
+"""After a wrong password, no other one of that network is checked for so long."""
+MAX_NETWORKS = 1000
+_PREFIX = "$2b$10$"
 _UNKNOWN = "." * 53
 
 
@@ -34,9 +34,9 @@ class Verdict(enum.Enum):
     CORRECT = "correct"
     WRONG = "wrong"
     LIMITED = "limited"
-    """Not checked: a wrong password came from this address less than a second ago."""
+    """Not checked: a wrong password came from this network less than a second ago."""
     BUSY = "busy"
-    """Not checked: another password is being checked."""
+    """Not checked: too many logins wait."""
 
 
 @functools.cache
@@ -69,45 +69,73 @@ def matches(password: bytes, hashed: str) -> bool:
 
 
 class Authenticator:
-    """Checks credentials of requests, in the threads that answer them."""
+    """Which users are known by their password; `recall` is for any thread, `verify` for one.
 
-    def __init__(self, users: Mapping[str, str]) -> None:
-        """`users` has bcrypt hashes by name."""
-        self._users = dict(users)
+    A correct password is remembered until its hash changes, not the password itself but an HMAC
+    of it, under a random key of this process.
+    """
+
+    def __init__(self, users: Mapping[str, str] | None = None) -> None:
+        """`users` has bcrypt hashes by name; without any, every request is answered."""
+        self._users: dict[str, str] = {}
         self._key = secrets.token_bytes(32)
-        self._correct: dict[str, bytes] = {}
+        self._verified: dict[tuple[str, str], bytes] = {}
+        """By user and hash."""
         self._failed: dict[str, float] = {}
-        self._bcrypt = threading.Lock()
+        """When a wrong password came last, by network; the oldest first."""
+        self.use(users or {})
 
-    def check(self, header: str, address: str) -> Verdict:
-        """Check an Authorization header; waits for no other check."""
+    def use(self, users: Mapping[str, str]) -> None:
+        """Use other users; who is known stays so while the hash is the same."""
+        self._users = dict(users)
+        current = set(self._users.items())
+        self._verified = {key: each for key, each in self._verified.items() if key in current}
+
+    def recall(self, header: str, origin: str) -> Verdict | None:
+        """Return the verdict on an Authorization header; None: its password is to be verified."""
+        if not self._users:
+            return Verdict.CORRECT
         credentials = parse_basic(header)
         if credentials is None:  # no password, so nothing was guessed
             return Verdict.WRONG
         user, password = credentials
-        digest = hmac.digest(self._key, f"{user}\0".encode() + password, hashlib.sha256)
-        if hmac.compare_digest(self._correct.get(user, b""), digest):
+        hashed = self._users.get(user, "")
+        remembered = self._verified.get((user, hashed), b"")
+        if hmac.compare_digest(remembered, self._digest(user, hashed, password)):
             return Verdict.CORRECT
-        if time.monotonic() - self._failed.get(address, float("-inf")) < FAILURE_SECONDS:
-            return Verdict.LIMITED
-        if not self._bcrypt.acquire(blocking=False):
-            return Verdict.BUSY
-        try:
-            # An unknown user takes as long as a known one.
-            hashed = self._users.get(user) or next(iter(self._users.values()))[:7] + _UNKNOWN
-            if matches(password, hashed) and user in self._users:
-                self._correct[user] = digest
-                return Verdict.CORRECT
-            self._fail(address)
-        finally:
-            self._bcrypt.release()
+        since = time.monotonic() - self._failed.get(origin, float("-inf"))
+        return Verdict.LIMITED if since < FAILURE_SECONDS else None
+
+    def is_suspect(self, origin: str) -> bool:
+        """Whether a wrong password came from a network lately."""
+        return origin in self._failed
+
+    def verify(self, header: str, origin: str) -> Verdict:
+        """Return the verdict on an Authorization header, by bcrypt if it is not known."""
+        verdict = self.recall(header, origin)
+        credentials = parse_basic(header)
+        if verdict is not None or credentials is None:
+            return verdict or Verdict.WRONG
+        user, password = credentials
+        users = self._users
+        # An unknown user takes as long as a known one.
+        hashed = users.get(user) or next(iter(users.values()), _PREFIX)[:7] + _UNKNOWN
+        if matches(password, hashed) and user in users:
+            if self._users.get(user) == hashed:  # also after a reload meanwhile
+                self._verified[user, hashed] = self._digest(user, hashed, password)
+            return Verdict.CORRECT
+        self._fail(origin)
         return Verdict.WRONG
 
-    def _fail(self, address: str) -> None:
-        self._failed.pop(address, None)
-        if len(self._failed) >= MAX_ADDRESSES:
+    def _digest(self, user: str, hashed: str, password: bytes) -> bytes:
+        content = b"\0".join((user.encode(), hashed.encode(), password))
+        return hmac.digest(self._key, content, hashlib.sha256)
+
+    def _fail(self, origin: str) -> None:
+        self._failed.pop(origin, None)
+        if len(self._failed) >= MAX_NETWORKS:
             del self._failed[next(iter(self._failed))]  # the oldest failure
-        self._failed[address] = time.monotonic()
+        self._failed[origin] = time.monotonic()
 
 
 def parse_basic(header: str) -> tuple[str, bytes] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import ipaddress
 import os
 import shutil
 import socket
@@ -26,6 +25,7 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.http import http_server, password, web_config
 from iowarden.daemon.http.password import Authenticator, Verdict
+from iowarden.daemon.http.web_config import WebConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +35,8 @@ SETTINGS = parse_config("", "none").http
 METRICS = b"# TYPE x gauge\n" + b"".join(b'x{n="%d"} 1\n' % number for number in range(20000))
 HASH = "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW"
 """bcrypt of 'secret', cost 4."""
+OTHER_HASH = "$2b$04$zyxwvutsrqponmlkjihgfuXJrDMy5HRXi6keb/lueyqImTcQZ.boC"
+"""The same of another salt."""
 USERS = f"basic_auth_users: {{scraper: '{HASH}'}}\n"
 TLS = "tls_server_config: {cert_file: server.crt, key_file: server.key}\n"
 
@@ -313,43 +315,141 @@ def test_only_users_with_their_password_get_metrics(
 def test_a_wrong_password_is_followed_by_a_second_without_a_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Guessing costs no processor; who is known by its password is not affected."""
+    """Guessing costs little; who is known by its password is not affected."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     users = Authenticator({"scraper": HASH})
-    assert users.check(basic("scraper:guess"), "192.0.2.1") is Verdict.WRONG
-    assert users.check(basic("scraper:secret"), "192.0.2.1") is Verdict.LIMITED
-    assert users.check(basic("scraper:secret"), "192.0.2.2") is Verdict.CORRECT
-    assert users.check(basic("scraper:secret"), "192.0.2.1") is Verdict.CORRECT
+    assert users.verify(basic("scraper:guess"), "a") is Verdict.WRONG
+    assert users.recall(basic("scraper:secret"), "a") is Verdict.LIMITED
+    assert users.recall(basic("scraper:secret"), "b") is None
+    assert users.verify(basic("scraper:secret"), "b") is Verdict.CORRECT
+    assert users.recall(basic("scraper:secret"), "a") is Verdict.CORRECT
+    assert users.recall(basic("scraper:guess"), "b") is None
     now[0] += password.FAILURE_SECONDS
-    assert users.check(basic("other:guess"), "192.0.2.1") is Verdict.WRONG
-    for number in range(2 * password.MAX_ADDRESSES):
-        users._fail(str(ipaddress.ip_address(number)))
-    assert len(users._failed) == password.MAX_ADDRESSES
+    assert users.verify(basic("other:guess"), "a") is Verdict.WRONG
+    for number in range(2 * password.MAX_NETWORKS):
+        users._fail(str(number))
+    assert len(users._failed) == password.MAX_NETWORKS
 
 
-def test_one_password_at_a_time_is_checked_and_no_other_request_waits(
+def test_who_is_known_stays_known_over_a_reload_while_the_hash_is_the_same() -> None:
+    """A reload for another user costs nobody a login; a changed password does at once."""
+    users = Authenticator({"scraper": HASH})
+    assert users.verify(basic("scraper:secret"), "a") is Verdict.CORRECT
+    users.use({"scraper": HASH, "other": OTHER_HASH})
+    assert users.recall(basic("scraper:secret"), "a") is Verdict.CORRECT
+    assert users.recall(basic("other:secret"), "a") is None
+    users.use({"scraper": OTHER_HASH})
+    assert users.recall(basic("scraper:secret"), "a") is None
+    users.use({"scraper": HASH})
+    assert users.recall(basic("scraper:secret"), "a") is None
+    assert users.verify(basic("scraper:secret"), "a") is Verdict.CORRECT
+    users.use({})
+    assert users.recall("", "a") is Verdict.CORRECT
+    assert users._verified == {}
+
+
+def test_a_password_verified_while_its_user_was_removed_is_not_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """While bcrypt runs, a known client is served and an unknown one told to retry."""
+    """The reload came while bcrypt ran."""
+    users, real = Authenticator({"scraper": HASH}), password.matches
+
+    def during(text: bytes, hashed: str) -> bool:
+        users.use({"scraper": OTHER_HASH})
+        return real(text, hashed)
+
+    monkeypatch.setattr(password, "matches", during)
+    users.verify(basic("scraper:secret"), "a")
+    assert users._verified == {}
+
+
+def test_no_password_is_in_memory_after_it_was_verified() -> None:
+    """Only an HMAC of it, under a key of this process."""
     users = Authenticator({"scraper": HASH})
-    assert users.check(basic("scraper:secret"), "a") is Verdict.CORRECT
+    users.verify(basic("scraper:secret"), "a")
+    assert b"secret" not in repr(vars(users)).encode()
+    other = Authenticator({"scraper": HASH})
+    other.verify(basic("scraper:secret"), "a")
+    assert set(users._verified.values()) != set(other._verified.values())
+
+
+def test_who_is_known_is_answered_while_a_guess_is_verified(
+    start: Callable[..., http_server.HttpServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Metrics and page, over a reload; a first login from elsewhere goes before more guesses."""
+    order: list[bytes] = []
     entered, release = threading.Event(), threading.Event()
     real = password.matches
 
     def slow(text: bytes, hashed: str) -> bool:
-        entered.set()
-        release.wait(DEADLINE_SECONDS)
+        order.append(text)
+        if text.startswith(b"guess"):
+            entered.set()
+            release.wait(DEADLINE_SECONDS)
         return real(text, hashed)
 
+    server = start(USERS)
+    assert request(server, "scraper:secret") == 200
     monkeypatch.setattr(password, "matches", slow)
-    guess = threading.Thread(target=users.check, args=(basic("scraper:guess"), "b"))
-    guess.start()
+    monkeypatch.setattr(password, "FAILURE_SECONDS", 1e9)
+    answers: list[tuple[str, int]] = []
+
+    def ask(credentials: str, source: str) -> threading.Thread:
+        thread = threading.Thread(
+            target=lambda: answers.append((source, request(server, credentials, source)))
+        )
+        thread.start()
+        return thread
+
+    threads = [ask("scraper:guess0", "127.0.1.1")]
     assert entered.wait(DEADLINE_SECONDS)
-    assert users.check(basic("scraper:secret"), "a") is Verdict.CORRECT
-    assert users.check(basic("scraper:other"), "c") is Verdict.BUSY
+    running = server._running
+    assert running is not None
+    for number in range(1, 6):
+        threads.append(ask(f"scraper:guess{number}", f"127.0.1.{number % 2 + 1}"))
+        until(lambda number=number: len(running.logins.waiting) == number)
+    server.use(WebConfig(users={"scraper": HASH, "new": HASH}))
+    for path in ("/metrics", "/"):
+        assert request(server, "scraper:secret", "127.0.1.1", path) == 200
+    threads.append(ask("new:secret", "127.0.2.1"))
+    until(lambda: len(running.logins.waiting) == 6)
     release.set()
-    guess.join(DEADLINE_SECONDS)
+    for thread in threads:
+        thread.join(DEADLINE_SECONDS)
+    assert ("127.0.2.1", 200) in answers
+    # Each network has its turn; after a wrong password the rest of it costs no bcrypt.
+    assert order == [b"guess0", b"guess1", b"secret"]
+    assert sorted(status for _, status in answers) == [200, 401, 401, 429, 429, 429, 429]
+
+
+def request(
+    server: http_server.HttpServer,
+    credentials: str,
+    source: str = "127.0.0.1",
+    path: str = "/metrics",
+) -> int:
+    """Return the status of a request from an address of this machine."""
+    with socket.create_connection(
+        server.bound[0], timeout=DEADLINE_SECONDS, source_address=(source, 0)
+    ) as client:
+        client.sendall(
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: {basic(credentials)}\r\n\r\n".encode()
+        )
+        answer = b""
+        while piece := client.recv(65_536):
+            answer += piece
+    return int(answer.split()[1])
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not true():
+        assert time.monotonic() < end
+        threading.Event().wait(0.005)
 
 
 @pytest.mark.parametrize(
@@ -358,8 +458,8 @@ def test_one_password_at_a_time_is_checked_and_no_other_request_waits(
 def test_a_header_without_user_and_password_is_wrong(header: str) -> None:
     """RFC 7617; nothing was guessed, so the address is not limited."""
     users = Authenticator({"scraper": HASH})
-    assert users.check(header, "a") is Verdict.WRONG
-    assert users.check(basic("scraper:secret"), "a") is Verdict.CORRECT
+    assert users.verify(header, "a") is Verdict.WRONG
+    assert users.verify(basic("scraper:secret"), "a") is Verdict.CORRECT
 
 
 def test_a_password_with_a_nul_byte_is_not_its_beginning() -> None:
