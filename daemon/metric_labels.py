@@ -27,6 +27,7 @@ none:
     iowarden_host_io_bytes_per_second
     iowarden_host_io_median_bytes_per_second
     iowarden_http_certificate_expiry_timestamp_seconds
+    iowarden_http_certificate_start_timestamp_seconds
     iowarden_hung_task_detected_total
     iowarden_hung_task_timeout_seconds
     iowarden_hung_task_warnings

@@ -83,6 +83,11 @@ RULE_FILE_PROBLEMS = Family(
     "gauge",
     "Problems of a rule file of the user that is therefore not loaded; absent if there are none.",
 )
+CERTIFICATE_START = Family(
+    "iowarden_http_certificate_start_timestamp_seconds",
+    "gauge",
+    "From when the certificate of '/metrics' is valid, as Unix time; absent without TLS.",
+)
 CERTIFICATE_EXPIRY = Family(
     "iowarden_http_certificate_expiry_timestamp_seconds",
     "gauge",
@@ -118,7 +123,8 @@ FAMILIES = (
     *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, INCIDENTS_UNNOTIFIED, LOG_LOST, RELOAD_SUCCESSFUL),
     RELOAD_SUCCESS_TIMESTAMP,
     RULE_FILE_PROBLEMS,
-    *(STATE_UNREADABLE, ALERT_INFO, UEVENTS, UEVENTS_LOST, CERTIFICATE_EXPIRY),
+    *(STATE_UNREADABLE, ALERT_INFO, UEVENTS, UEVENTS_LOST),
+    *(CERTIFICATE_START, CERTIFICATE_EXPIRY),
     *silences.FAMILIES,
     *selftest_schedule.FAMILIES,
     *scan_plan.FAMILIES,

@@ -270,7 +270,7 @@ RULES = _table(
     _all(
         "NoDiskMonitored StateNotDurable StateUnreadable NotificationUnsent"
         " NotificationRefused RuleEvaluationFailing RuleEvaluationLate ConfigReloadFailed"
-        " RuleFileRefused LogMessagesLost UeventsLost ProbeDown",
+        " HttpCertificateExpires RuleFileRefused LogMessagesLost UeventsLost ProbeDown",
         Fault.ITSELF,
     ),
 )

@@ -280,6 +280,7 @@ def assembled(
         settings.http,
         lambda t: events.put(Trouble("http", t)),
         web,
+        lambda text: events.put(Trouble("certificate", text)),
     )
     return service, server
 

@@ -7,7 +7,6 @@ Source: RFC 9110 and 9112; Prometheus, "Exposition formats".
 from __future__ import annotations
 
 import contextlib
-import errno
 import gzip
 import html
 import logging
@@ -27,7 +26,9 @@ from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
 from waitress.trigger import trigger
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.daemon import metrics
+from iowarden.daemon.config.schema import ConfigError
+from iowarden.daemon.http import web_config
+from iowarden.daemon.http.listening import listen_problem, listening_socket
 from iowarden.daemon.http.login_turns import network
 from iowarden.daemon.http.logins import Login, Logins
 from iowarden.daemon.http.page_access import is_page
@@ -53,6 +54,8 @@ BODY_LIMIT_BYTES = 1024
 OUTPUT_LIMIT_BYTES = 256 * 1024 * 1024
 """Far above any response: waitress buffers larger ones in a file, and a file may hang."""
 
+CERTIFICATE_SECONDS = 60.0
+"""How often the files of the certificate are looked at."""
 _POLL_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 
@@ -510,8 +513,14 @@ class HttpServer:
         settings: HttpConfig,
         on_error: Callable[[str], None],
         web: WebConfig | None = None,
+        on_certificate: Callable[[str], object] = str,
     ) -> None:
-        """Do not listen yet. `on_error` is called with later errors, in any thread."""
+        """Do not listen yet. `on_error` is called with later errors, in any thread.
+
+        `on_certificate` is called with what is wrong with a renewed certificate, '' if nothing.
+        """
+        self._on_certificate = on_certificate
+        self._changing = threading.Lock()
         self._web = web or WebConfig()
         self._authenticator = Authenticator(self._web.users)
         self._answer = authorized(app)
@@ -525,8 +534,10 @@ class HttpServer:
 
     def use(self, web: WebConfig) -> None:
         """Serve the next connections by other certificates and users; from any thread."""
-        self._authenticator.use(web.users)
-        self._web = web
+        with self._changing:
+            self._authenticator.use(web.users)
+            self._web = web
+        self._on_certificate("")
 
     @property
     def scheme(self) -> str:
@@ -534,9 +545,22 @@ class HttpServer:
         return "http" if self._web.tls is None else "https"
 
     def samples(self) -> list[Sample]:
-        """Return when the certificate in use expires; nothing without TLS."""
-        expiry = self._web.expiry_seconds
-        return [] if expiry is None else [(metrics.CERTIFICATE_EXPIRY.name, (), expiry)]
+        """Return from when until when the certificate in use is valid; nothing without TLS."""
+        return [] if self._web.certificate is None else self._web.certificate.samples()
+
+    def renew(self) -> None:
+        """Serve the next connections by a certificate whose files were replaced, if it is valid."""
+        web = self._web
+        try:
+            fresh = web_config.renewed(web)
+        except ConfigError as error:
+            stays = "the certificate in use stays; iowarden reads these files again every minute"
+            self._on_certificate(f"http: {'; '.join(error.problems)}; {stays}")
+            return
+        with self._changing:
+            if fresh is not None and self._web is web:  # no reload was faster
+                self._web = fresh
+        self._on_certificate("")
 
     @property
     def bound(self) -> tuple[Address, ...]:
@@ -555,9 +579,9 @@ class HttpServer:
             if address in self._bound:
                 continue
             try:
-                listening = _listen(address)
+                listening = listening_socket(address)
             except OSError as error:
-                problems.append(_problem(address, error))
+                problems.append(listen_problem(address, error))
                 continue
             host, port = listening.getsockname()[:2]
             self._bound[address] = (host, port)
@@ -595,7 +619,16 @@ class HttpServer:
             target=self._loop, args=(running,), name="http", daemon=True
         )
         self._thread.start()
+        threading.Thread(
+            target=self._watch, args=(running.stop,), name="certificate", daemon=True
+        ).start()
         return running
+
+    def _watch(self, stop: threading.Event) -> None:
+        """Look for a renewed certificate; a disk that hangs blocks only this thread."""
+        while not stop.wait(CERTIFICATE_SECONDS):
+            if self._web.certificate is not None:
+                self.renew()
 
     def _serve(self, running: _Running, listening: socket.socket) -> None:
         timeout_seconds = round(self._settings.connection_timeout_seconds)
@@ -663,34 +696,3 @@ class HttpServer:
             if len(opened) <= limit and seconds >= since:
                 break
             channel.handle_close()
-
-
-def _listen(address: Address) -> socket.socket:
-    """Return a listening socket; only numeric addresses, because names would be resolved."""
-    family, kind, protocol, _, place = socket.getaddrinfo(
-        *address, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_PASSIVE
-    )[0]
-    listening = socket.socket(family, kind, protocol)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listening.bind(place)
-        listening.listen(128)
-    except OSError:
-        listening.close()
-        raise
-    return listening
-
-
-def _problem(address: Address, error: OSError) -> str:
-    host, port = address
-    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    expected, step = "a free address", f"find the program that uses it: ss -ltnp 'sport = :{port}'"
-    if error.errno in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT} or error.errno is None:
-        expected, step = "an address of this machine", "list them: ip address"
-    elif error.errno in {errno.EACCES, errno.EPERM}:
-        expected, step = "a permitted port", "choose one above 1023"
-    elif error.errno != errno.EADDRINUSE:
-        expected, step = "to listen", "mails are sent without it"
-    return f"http: '{shown}': expected {expected}, got '{error.strerror}'; {step}"

@@ -44,7 +44,7 @@ class Logins:
         """Queue a login; the one that is too many is refused."""
         is_suspect = self._authenticator.is_suspect(login.origin)
         with self._changed:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="logins", daemon=True)
                 self._thread.start()
             refused = self.waiting.put(login, login.origin, is_suspect=is_suspect)

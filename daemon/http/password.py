@@ -123,6 +123,7 @@ class Authenticator:
         if matches(password, hashed) and user in users:
             if self._users.get(user) == hashed:  # also after a reload meanwhile
                 self._verified[user, hashed] = self._digest(user, hashed, password)
+            self._failed.pop(origin, None)
             return Verdict.CORRECT
         self._fail(origin)
         return Verdict.WRONG

@@ -2,8 +2,8 @@
 
 Source: exporter-toolkit, docs/web-configuration.md. Supported are `tls_server_config` with
 `cert_file`, `key_file`, `client_auth_type`, `client_ca_file` and `min_version`, and
-`basic_auth_users`; any other key is an error that names it. Certificates and keys are read once and
-held in memory. Paths are relative to the file's directory.
+`basic_auth_users`; any other key is an error that names it. Certificates and keys are held in
+memory; `renewed` reads them again. Paths are relative to the file's directory.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ import os
 import re
 import ssl
 import stat
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import yaml
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon import metrics
 from iowarden.daemon.config.load import read_advice
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.http import password
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.model import Sample
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 4
@@ -41,7 +44,30 @@ _CLIENTS = {
     "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+_FILE_KEYS = ("cert_file", "key_file", "client_ca_file")
+FileVersion = tuple[int, int, int]
+"""Inode, time of change in nanoseconds, size."""
 _BCRYPT = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """The files of a TLS configuration as they were when they were read."""
+
+    web_config: str
+    settings: Mapping[str, str]
+    """Of `tls_server_config`."""
+    versions: tuple[FileVersion | None, ...]
+    start_seconds: float
+    """When the certificate becomes valid, as Unix time."""
+    expiry_seconds: float
+
+    def samples(self) -> list[Sample]:
+        """Return from when until when the certificate is valid."""
+        return [
+            (metrics.CERTIFICATE_START.name, (), self.start_seconds),
+            (metrics.CERTIFICATE_EXPIRY.name, (), self.expiry_seconds),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +75,8 @@ class WebConfig:
     """How clients of the HTTP server connect and who they must be; the default is plain HTTP."""
 
     tls: ssl.SSLContext | None = None
-    expiry_seconds: float | None = None
-    """When the certificate expires, as Unix time; None without TLS."""
+    certificate: CertificateFiles | None = None
+    """What `tls` was made of; None without TLS."""
     users: dict[str, str] = field(default_factory=dict, repr=False)
     """bcrypt hashes by user name; empty: no authentication."""
 
@@ -93,19 +119,48 @@ def _load(path: str) -> WebConfig:
     settings = reading.pairs(sections.get(_TLS), _TLS, _TLS_KEYS)
     users = dict(reading.users(sections.get(_USERS)))
     values = {key: text for key, node in settings.items() if (text := reading.text(node, key))}
-    context = reading.context(values) if not reading.problems else None
     if users and (problem := password.missing()):
         reading.problems.append(f"'{path}': {_USERS}: {problem}")
+    context, certificate = _certificate(reading, values)
     if reading.problems:
         raise ConfigError(tuple(reading.problems))
-    expiry = None
-    if context:
-        certificate = reading.path(values["cert_file"])
-        try:
-            expiry = expiry_seconds(_read(certificate))
-        except ValueError as error:
-            raise ConfigError((f"'{path}': '{certificate}': {error}",)) from error
-    return WebConfig(context, expiry, users)
+    return WebConfig(context, certificate, users)
+
+
+def renewed(web: WebConfig) -> WebConfig | None:
+    """Return the configuration with its certificate read again, None if no file has changed.
+
+    Only the files are read that the configuration in force names. Blocks while it reads. Errors:
+    ConfigError, as while one of two files is replaced; the next try may succeed.
+    """
+    before = web.certificate
+    if before is None:
+        return None
+    reading = _Reading(before.web_config)
+    if reading.versions(before.settings) == before.versions:
+        return None
+    context, certificate = _certificate(reading, before.settings)
+    if reading.problems:
+        raise ConfigError(tuple(reading.problems))
+    return replace(web, tls=context, certificate=certificate)
+
+
+def _certificate(
+    reading: _Reading, values: Mapping[str, str]
+) -> tuple[ssl.SSLContext | None, CertificateFiles | None]:
+    """Return the context of TLS and what it was made of; None if none is configured or valid."""
+    # First: what is replaced while it is read is read again.
+    versions = reading.versions(values)
+    context = None if reading.problems else reading.context(values)
+    if context is None:
+        return None, None
+    path = reading.path(values["cert_file"])
+    try:
+        start, expiry = validity_seconds(_read(path))
+    except (OSError, ValueError) as error:
+        reading.problems.append(f"'{reading.file}': '{path}': {error}")
+        return None, None
+    return context, CertificateFiles(reading.file, values, versions, start, expiry)
 
 
 def _read(path: str) -> str:
@@ -180,10 +235,14 @@ class _Reading:
             else:
                 yield user, text
 
+    def versions(self, values: Mapping[str, str]) -> tuple[FileVersion | None, ...]:
+        """Return which versions of the files exist; None for one that cannot be seen."""
+        return tuple(_version(self.path(values[key])) for key in _FILE_KEYS if key in values)
+
     def path(self, text: str) -> str:
         return os.path.join(os.path.dirname(os.path.abspath(self.file)), text)
 
-    def context(self, values: dict[str, str]) -> ssl.SSLContext | None:
+    def context(self, values: Mapping[str, str]) -> ssl.SSLContext | None:
         """Return the context of TLS; None if none is configured or a problem was found."""
         where = f"'{self.file}': {_TLS}"
         if not values:
@@ -217,7 +276,7 @@ class _Reading:
         self._load(context, values)
         return None if self.problems else context
 
-    def _load(self, context: ssl.SSLContext, values: dict[str, str]) -> None:
+    def _load(self, context: ssl.SSLContext, values: Mapping[str, str]) -> None:
         cert, key = self.path(values["cert_file"]), self.path(values["key_file"])
         authority = values.get("client_ca_file")
         for path in (cert, key, *([self.path(authority)] if authority else ())):
@@ -254,23 +313,37 @@ class _Reading:
             )
 
 
-def expiry_seconds(pem: str) -> float:
-    """Return when the first certificate of a PEM text expires, as Unix time. Errors: ValueError.
+def _version(path: str) -> FileVersion | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
-    Source: RFC 5280, 4.1: Certificate, TBSCertificate, Validity; ITU-T X.690 (DER).
+
+def validity_seconds(pem: str) -> tuple[float, float]:
+    """Return from when until when the first certificate of a PEM text is valid, as Unix times.
+
+    Source: RFC 5280, 4.1: Certificate, TBSCertificate, Validity; ITU-T X.690 (DER). Errors:
+    ValueError.
     """
     try:
         text = pem.split("-----BEGIN CERTIFICATE-----")[1].split("-----END", maxsplit=1)[0]
         fields = _elements(_elements(_elements(base64.b64decode(text))[0][1])[0][1])
         fields = fields[1:] if fields[0][0] == 0xA0 else fields  # version, which is optional
-        tag, value = _elements(fields[3][1])[1]
-        form = "%y%m%d%H%M%SZ" if tag == 0x17 else "%Y%m%d%H%M%SZ"
-        expiry = datetime.strptime(value.decode("ascii"), form).replace(tzinfo=UTC)
+        start, expiry = map(_unix_seconds, _elements(fields[3][1]))
     except (IndexError, ValueError, binascii.Error) as error:
         raise ValueError(
             "expected a PEM certificate with an expiry date first, got none; create it again"
         ) from error
-    return expiry.timestamp()
+    return start, expiry
+
+
+def _unix_seconds(element: tuple[int, bytes]) -> float:
+    """Return a UTCTime or GeneralizedTime as Unix time. Errors: ValueError."""
+    tag, value = element
+    form = "%y%m%d%H%M%SZ" if tag == 0x17 else "%Y%m%d%H%M%SZ"
+    return datetime.strptime(value.decode("ascii"), form).replace(tzinfo=UTC).timestamp()
 
 
 def _elements(der: bytes) -> list[tuple[int, bytes]]:

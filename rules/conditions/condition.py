@@ -84,6 +84,7 @@ class Condition(enum.StrEnum):
     RULE_EVALUATION_FAILING = "rule_evaluation_failing"
     RULE_EVALUATION_LATE = "rule_evaluation_late"
     CONFIG_RELOAD_FAILED = "config_reload_failed"
+    HTTP_CERTIFICATE_EXPIRY = "http_certificate_expiry"
     RULE_FILE_REFUSED = "rule_file_refused"
     LOG_MESSAGES_LOST = "log_messages_lost"
     UEVENTS_LOST = "uevents_lost"

@@ -280,20 +280,75 @@ def test_a_new_certificate_is_in_use_after_a_reload_and_a_bad_one_never(
 ) -> None:
     """The expiry shows which one is in use."""
     server = start(TLS)
-    ((_, _, first),) = server.samples()
+    first = expiry(server)
     bad = written(TLS.replace("server.crt", "client.crt"))
     with pytest.raises(ConfigError, match="KEY_VALUES_MISMATCH"):
         server.use(web_config.load(bad))
-    assert server.samples()[0][2] == first
+    assert expiry(server) == first
     assert scrape(server, client_context(authority))[0] == 200
     server.use(web_config.load(written(TLS.replace("server.", "renewed."))))
-    ((_, _, renewed),) = server.samples()
+    renewed = expiry(server)
     assert renewed == pytest.approx(first + 20 * 86400, abs=600)
     with socket.create_connection(server.bound[0], timeout=DEADLINE_SECONDS) as plain:
         wrapped = client_context(authority).wrap_socket(plain, server_hostname="127.0.0.1")
         found = wrapped.getpeercert() or {}
         wrapped.close()
     assert ssl.cert_time_to_seconds(str(found["notAfter"])) == renewed
+
+
+def expiry(server: http_server.HttpServer) -> float:
+    """Return when the certificate in use expires."""
+    values = {name: value for name, _, value in server.samples()}
+    start = values["iowarden_http_certificate_start_timestamp_seconds"]
+    assert start == pytest.approx(time.time(), abs=3600)
+    return values["iowarden_http_certificate_expiry_timestamp_seconds"]
+
+
+def served_expiry(server: http_server.HttpServer, authority: Path) -> float:
+    """Return when the certificate expires that a new client gets."""
+    with (
+        socket.create_connection(server.bound[0], timeout=DEADLINE_SECONDS) as plain,
+        client_context(authority).wrap_socket(plain, server_hostname="127.0.0.1") as wrapped,
+    ):
+        return ssl.cert_time_to_seconds(str((wrapped.getpeercert() or {})["notAfter"]))
+
+
+def test_a_renewed_certificate_is_in_use_without_a_reload(
+    written: Callable[[str], str], authority: Path, tmp_path: Path
+) -> None:
+    """By whatever renews it: files replaced one after the other, also through a link."""
+    said: list[str] = []
+    live = tmp_path / "live"
+    live.symlink_to(tmp_path / "server.crt")
+    path = written(TLS.replace("server.crt", "live"))
+    server = http_server.HttpServer(
+        (("127.0.0.1", 0),),
+        http_server.App("1", lambda: METRICS, str, str, str),
+        SETTINGS,
+        said.append,
+        web_config.load(path),
+        said.append,
+    )
+    with contextlib.closing(server):
+        assert server.start() == ""
+        first = served_expiry(server, authority)
+        server.renew()
+        assert said == [""]
+        live.unlink()
+        live.symlink_to(tmp_path / "renewed.crt")
+        server.renew()  # its key is not there yet
+        assert "KEY_VALUES_MISMATCH" in said[-1]
+        assert "the certificate in use stays" in said[-1]
+        assert served_expiry(server, authority) == expiry(server) == first
+        os.replace(tmp_path / "renewed.key", tmp_path / "server.key")
+        server.renew()
+        assert said[-1] == ""
+        assert served_expiry(server, authority) == expiry(server)
+        assert expiry(server) == pytest.approx(first + 20 * 86400, abs=600)
+        os.unlink(live)
+        server.renew()
+        assert "No such file" in said[-1]
+        assert scrape(server, client_context(authority))[0] == 200
 
 
 # --- users
@@ -563,7 +618,7 @@ def test_without_libcrypt_users_are_an_error_with_the_package(
 def test_an_empty_web_configuration_is_plain_http(written: Callable[[str], str], text: str) -> None:
     """As in Prometheus's own programs."""
     found = web_config.load(written(text))
-    assert (found.tls, found.users, found.expiry_seconds) == (None, {}, None)
+    assert (found.tls, found.users, found.certificate) == (None, {}, None)
 
 
 # --- the examples of packaging/doc/https.md
