@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from logins import bench_logins
 from machine import FakeMachine, measured
 from program import Peers, bench_delivery, bench_start
 from rule_language import bench_crowded, bench_rules
@@ -205,6 +206,7 @@ def main() -> None:
     bench_growth(arguments.turns)
     bench_replay(3600)
     bench_scrape(300)
+    bench_logins(300)
     bench_smart(20)
     bench_page(300)
     bench_slow_disks(480, 300)
