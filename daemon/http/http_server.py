@@ -55,7 +55,7 @@ OUTPUT_LIMIT_BYTES = 256 * 1024 * 1024
 """Far above any response: waitress buffers larger ones in a file, and a file may hang."""
 
 CERTIFICATE_SECONDS = 60.0
-"""How often the files of the certificate are looked at."""
+"""How often the files of the certificate are checked for a change."""
 _POLL_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 

@@ -2,7 +2,7 @@
 
 Source: exporter-toolkit, docs/web-configuration.md. Supported are `tls_server_config` with
 `cert_file`, `key_file`, `client_auth_type`, `client_ca_file` and `min_version`, and
-`basic_auth_users`; any other key is an error that names it. Certificates and keys are held in
+`basic_auth_users`; any other key is an error that names it. Certificates and keys stay in
 memory; `renewed` reads them again. Paths are relative to the file's directory.
 """
 
