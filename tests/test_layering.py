@@ -356,7 +356,7 @@ daemon.config: duration metric_labels metrics redactor
 daemon.check: clock config control exporters installation polling sanitize
 daemon.http: config metrics sanitize
 daemon.page: control sanitize storage terminal views
-daemon.setup: check config sanitize terminal
+daemon.setup: check config redactor sanitize terminal
 daemon.notify: clock config control journal json_codec metrics redactor sanitize storage
     transition_log
 daemon.receivers: config control journal metrics notify redactor sanitize storage transition_log

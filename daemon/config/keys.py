@@ -250,7 +250,8 @@ KEYS = (
     Key("mail.user", _WORD, "", "iowarden", "User name at the SMTP server.", "no log-in"),
     Key(
         "mail.password_file", _PATH, "", "/etc/iowarden/password",
-        "File with the password in its first line; not readable for others.", "no log-in",
+        "File with the password in its first line: 6 characters of ASCII or more; not readable for"
+        " others.", "no log-in",
     ),
     Key(
         "mail.password_credential", _CREDENTIAL, "", "iowarden.mail-password",
@@ -322,7 +323,8 @@ KEYS = (
         " 'severities' (default: [critical, warning]), 'proxy'. webhook: 'secret_file' signs,"
         " 'token_file' logs in; ntfy: 'token_file'; alertmanager: 'url' may be a list, 'labels',"
         " 'token_file', or 'user' and 'password_file'; ping: 'period' (default: 1m). Secrets are"
-        " the first lines of files that others cannot read. 'iowarden test-notify' tests them.",
+        " the first lines of files that others cannot read, of 6 characters or more. 'iowarden"
+        " test-notify' tests them.",
         "none, only mail",
     ),
     Key(

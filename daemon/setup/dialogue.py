@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.daemon.config.receivers import ReceiverType, is_loopback, parse_url
+from iowarden.daemon.redactor import problem
 from iowarden.daemon.setup.answers import (
     WHY_SELF_TESTS,
     AnswerError,
@@ -143,11 +144,12 @@ def _password(mail: Mapping[str, Any], path: str) -> tuple[str | None, str | Non
     said = "Password (not shown; Enter: no change): " if there else ("Password (not shown): ")
     while True:
         typed = getpass.getpass(said)
-        if typed:
+        wrong = problem(typed)
+        if typed and not wrong:
             return str(mail.get("password_file") or path), typed
-        if there:
+        if there and not typed:
             return None, None
-        print_line("expected a password, got nothing")
+        print_line(wrong if typed else "expected a password, got nothing")
 
 
 def _user(text: str) -> str:

@@ -317,6 +317,16 @@ def test_a_typed_url_that_is_a_secret_goes_to_a_file(
     assert secrets == {place: "https://hooks.example.com/services/T0/B0"}
 
 
+def test_a_typed_password_that_is_too_short_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The service would refuse it after the file was written."""
+    typed = iter(["abc", "a-longer-one"])
+    monkeypatch.setattr("getpass.getpass", lambda _: next(typed))
+    assert dialogue._password({}, str(tmp_path / "p")) == (str(tmp_path / "p"), "a-longer-one")
+    assert "expected at least 6 characters, got fewer" in capsys.readouterr().out
+
+
 def test_no_server_at_all_is_said(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
