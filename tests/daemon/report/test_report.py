@@ -393,10 +393,10 @@ def test_a_configuration_that_is_refused_can_be_reported(
     )
     words = ["report", str(path), "--recording", fixture("idle"), "--config", str(config)]
     assert main(words) == 0
-    assert "mail.password_file = " in capsys.readouterr().err
+    assert "mail.password_file: expected" in capsys.readouterr().err
     found = members(path)
     check = found["iowarden-report/check.json"].decode()
-    assert "mail.password_file = " in check
+    assert "mail.password_file: expected" in check
     everything = b"".join(found.values()).decode("utf-8", "replace")
     assert [word for word in (HOST, RELAY, PERSON, PASSWORD) if word in everything] == []
     assert "iowarden-report/iowarden.yaml" in found
