@@ -19,7 +19,7 @@ MAX_MAPS = 8
 
 
 def paths(step: StepContext) -> list[str]:
-    """What is known of the paths of a map, and which other maps have faults as well."""
+    """Return the states of the paths of a map, and which other maps have faults as well."""
     of_map = _map_of(step, step.device)
     if of_map is None:
         return []

@@ -220,7 +220,7 @@ def _signed(signature: BlockSignature, part: str) -> str:
 
 
 def unseen_uses(topology: Topology, name: str, pools: Iterable[str]) -> Iterator[str]:
-    """Yield what is known of a device on which no use is seen: never that nothing uses it.
+    """Yield sentences about a device on which no use is seen: never that nothing uses it.
 
     `pools` are the imported ZFS pools. Limits: neither sysfs nor the mount table shows a program or
     a virtual machine that opened the device, a network target, or the members of a pool.

@@ -298,7 +298,7 @@ def _place_warning(card: _SsacliDraft, volume: str, group: str) -> None:
     """Attribute the last warning to what it names, else to the logical drive that follows it.
 
     Below a controller's heading it names the logical drives; elsewhere it stands before the one
-    that it is about, whose block says 'Unrecoverable Media Errors: Detected'. Source: ssacli 3.25
+    that it is about, whose block has 'Unrecoverable Media Errors: Detected'. Source: ssacli 3.25
     and 4.x in issue 344 of libstoragemgmt, issues 211 and 212 of check_raid.
     """
     if not card.warning:
@@ -449,7 +449,7 @@ def _policy(caching: str) -> CachePolicy:
 
 
 def _worst(volume: ControllerArray, why: str) -> ControllerArray:
-    """Return a logical drive with a problem besides its state, which remains if it is worse."""
+    """Return a logical drive with a further problem; a state that is already not OK remains."""
     state = volume.state
     if state.health in states.WELL:
         return replace(volume, state=states.downgraded(state, [why]))
