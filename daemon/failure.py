@@ -95,7 +95,7 @@ def main(
                 return _recorded(
                     stamp, "\n".join(reasons), f"mailed to {', '.join(result.delivered)}"
                 )
-            failed += [result.error, *result.refused.values(), *result.deferred.values()]
+            failed += [result.error, *result.refused.values()]
     if problem := _by_sendmail(sendmail, message):
         failed.append(problem)
         return _reported("; ".join(filter(None, failed)), status=1)

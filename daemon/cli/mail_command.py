@@ -19,9 +19,12 @@ from iowarden.daemon.notify.message import recipients, render
 from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.receivers.dry_run import test_notice
 from iowarden.daemon.setup import service_user
+from iowarden.daemon.storage.state_db import MAIL
 from iowarden.daemon.terminal import exit_status
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.config.schema import Config
 
@@ -48,17 +51,18 @@ def _test_mail(arguments: argparse.Namespace) -> int:
     return status
 
 
-def retry_mails(state_directory: str | None) -> None:
-    """Let the running service try refused mails now: the server accepts mail."""
+def retry_mails(state_directory: str | None, receiver: str = MAIL) -> None:
+    """Let the running service try what was refused now: the server accepts messages."""
     where = argparse.Namespace(socket=None, state_directory=state_directory)
+    noun = "mails" if receiver == MAIL else f"notifications of '{receiver}'"
     try:
-        requested(where, "mail retry")
+        requested(where, "mail retry", {"receiver": receiver})
     except NotRunningError:
         return
     except ServiceError as error:
-        sys.stderr.write(f"mails that wait are not retried now: {error}\n")
+        sys.stderr.write(f"{noun} that wait are not retried now: {error}\n")
         return
-    sys.stdout.write("the service retries the mails that wait, if there are any\n")
+    sys.stdout.write(f"the service retries the {noun} that wait, if there are any\n")
 
 
 def send_test_mail(settings: Config) -> int:
@@ -82,7 +86,12 @@ def _test_notify(arguments: argparse.Namespace) -> int:
     settings, path = command.public_settings(arguments)
     user = service_user.service_user()
     return service_user.run(
-        lambda: send_test_notification(_with_secrets(settings, path), arguments.name), user
+        lambda: send_test_notification(
+            _with_secrets(settings, path),
+            arguments.name,
+            lambda name: retry_mails(arguments.state_directory, name),
+        ),
+        user,
     )
 
 
@@ -93,8 +102,15 @@ def _with_secrets(settings: Config, path: str) -> Config:
     return with_receiver_secrets(settings, path)
 
 
-def send_test_notification(settings: Config, wanted: str | None = None) -> int:
-    """Send one to each receiver, print the answers; return 0, or 1 if one did not accept it."""
+def send_test_notification(
+    settings: Config,
+    wanted: str | None = None,
+    accepted: Callable[[str], object] = lambda _: None,
+) -> int:
+    """Send one to each receiver, print the answers; return 0, or 1 if one did not accept it.
+
+    `accepted` is called with the name of each receiver of messages that did.
+    """
     chosen = [each for each in settings.notify if wanted in (None, each.name)]
     if not chosen:
         names = ", ".join(each.name for each in settings.notify) or "none"
@@ -107,9 +123,13 @@ def send_test_notification(settings: Config, wanted: str | None = None) -> int:
     notice = replace(
         test_notice(SystemClock().now()), sentences=("'iowarden test-notify' was run",)
     )
-    for each in chosen:
-        for line in try_receiver(each, notice, settings.host):
+    for receiver in chosen:
+        is_accepted = True
+        for line in try_receiver(receiver, notice, settings.host):
             sys.stdout.write(f"{line.text}\n")
             sys.stdout.flush()
-            delivered = delivered and line.good
+            is_accepted = is_accepted and line.good
+        if is_accepted and receiver.messages:
+            accepted(receiver.name)
+        delivered = delivered and is_accepted
     return 0 if delivered else exit_status.FAILED

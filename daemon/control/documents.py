@@ -157,7 +157,7 @@ class MailLine:
     """'SMTP server mx1:25', 'Maildir /var/lib/iowarden/Maildir'."""
     waiting: int = 0
     refused: int = 0
-    """Number of waiting ones that the server rejected permanently; retried only after a reload."""
+    """Number of waiting ones that are refused, for one of their recipients at least."""
     oldest_seconds: float | None = None
     next_seconds: float | None = None
     """Time of the next attempt."""

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.daemon.notify.refusal import Fault
+from iowarden.daemon.notify.retry import MAYBE_TAKEN, Fault, Scope
 from iowarden.daemon.storage.state_db import MAIL
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class OutboundMail:
     """The name of the server to use."""
     is_other_left: bool = False
     """Whether another server could be tried instead: then this one gets less time."""
+    is_repeated: bool = False
+    """Whether the receiver may have it from an earlier attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +43,37 @@ class DialogueLine:
 class SendResult:
     """Result of an attempt.
 
-    Fields: `refused` permanently (5xx) and `deferred` (4xx) by recipient, with the server's reply;
-    `error` is a fault that affects all recipients that are in none of these: of the connection, or,
-    if `permanent`, the server's refusal of the message; `is_local`: it was only written to the
-    Maildir of this machine; `maybe_taken`: the connection failed after
-    the message was sent, so that the server may have accepted it; `answer` is the server's reply
-    when it accepted the message; `discarded`: how many older mails of a full Maildir were deleted;
-    `retry_after_seconds`: the server requested no other attempt before; `receiver`: whose it is.
-    `fault` classifies `error`, and `faults` by recipient what is in `refused`; without these a
-    refusal is final.
+    Fields: `refused` and `faults` by recipient: the server's reply, and what it means; `error` is
+    about the server or the message (`scope`), for all recipients that are in none of these, and
+    `fault` what it means; `is_local`: it was only written to the Maildir of this machine; `answer`
+    is the server's reply when it accepted the message; `discarded`: how many older mails of a full
+    Maildir were deleted; `retry_after_seconds`: the server requested no other attempt before;
+    `may_try_plain`: the text alone may be accepted; `receiver`: its name.
     """
 
     message_id: str
     delivered: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
-    deferred: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
-    permanent: bool = False
     is_local: bool = False
-    maybe_taken: bool = False
     answer: str = ""
     discarded: int = 0
     retry_after_seconds: float = 0.0
     receiver: str = MAIL
-    fault: Fault = Fault.CONNECTION
+    scope: Scope = Scope.SERVER
+    fault: Fault = Fault.UNREACHABLE
     faults: Mapping[str, Fault] = field(default_factory=dict)
+    may_try_plain: bool = False
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether nobody and nothing was refused."""
+        return not (self.error or self.faults)
+
+    @property
+    def maybe_taken(self) -> bool:
+        """Whether the server may have accepted it without having confirmed that."""
+        return bool(self.error) and self.fault in MAYBE_TAKEN
 
 
 Attempt = Generator[DialogueLine, None, SendResult]

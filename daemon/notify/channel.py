@@ -99,9 +99,15 @@ class Channel:
     @sender.setter
     def sender(self, sender: MessageSender | None) -> None:
         self._sender = sender
-        servers = sender.servers if isinstance(sender, MailServers) else ("",)
-        self.outbox.servers = servers
-        self.outbox.connections = CONNECTIONS if servers[0] else 1
+        servers = sender.servers if isinstance(sender, MailServers) else ()
+        # One that is no mail server is known by the receiver's name.
+        self.outbox.servers = servers or (self.name,)
+        self.outbox.connections = CONNECTIONS if servers else 1
+
+    @property
+    def is_local(self) -> bool:
+        """Whether mails are written to a Maildir."""
+        return self.name == MAIL and self.outbox.servers == (MAIL,)
 
     def use(self, receiver: MessageReceiver) -> None:
         """Send to this receiver from now on, whose configuration was changed."""
@@ -124,9 +130,9 @@ class Channel:
         if row is not None:
             server, is_other_left = self.outbox.server_of(row.message_id)
             to = ", ".join(row.recipients_pending)
-            by = f" by {server}" if server else ""
+            noun = self.outbox.form.noun
             self._log.debug(
-                f"{self.outbox.form.noun} {row.message_id}: attempt {row.attempts + 1}, to {to}{by}"
+                f"{noun} {row.message_id}: attempt {row.attempts + 1}, to {to} by {server}"
             )
             self.sender.submit(
                 OutboundMail(
@@ -136,6 +142,7 @@ class Channel:
                     row.attempts + 1,
                     server,
                     is_other_left,
+                    is_repeated=self.outbox.is_repeated(row.message_id),
                 )
             )
 

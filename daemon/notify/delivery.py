@@ -12,24 +12,28 @@ from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
-from iowarden.daemon.notify.channel import Channel, MessageSender
+from iowarden.daemon.notify.channel import Channel, MailServers, MessageSender
 from iowarden.daemon.notify.outbox import COMMIT_WAIT_SECONDS
-from iowarden.daemon.notify.routes import DOCUMENT
+from iowarden.daemon.notify.routes import DOCUMENT, RouteState
 from iowarden.daemon.storage.state_db import MAIL, Committed, OutboxRow, StateChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.control.documents import MailLine
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.channel import MessageReceiver
     from iowarden.daemon.notify.outbox import MailWait
-    from iowarden.daemon.notify.routes import RouteState
+    from iowarden.daemon.notify.retry import Hold
     from iowarden.daemon.notify.state_receiver import PresentState, StateReceiver
     from iowarden.daemon.transition_log import TransitionLog
 
 HUNG_SECONDS = 10.0
+LOCAL = "Maildir"
+"""In place of a receiver: mails that nobody was sent; no receiver has this name."""
+NEWS_SECONDS = 86400.0
+"""How long a mail of the Maildir is news, if its incident is over."""
 
 
 class MailStore(Protocol):
@@ -201,7 +205,7 @@ class Delivery:
         for name, own in found.items():
             channel = self._channel(name)
             channel.outbox.restore(own, now)
-            if channel.sender is None:
+            if channel.sender is None and name != LOCAL:
                 self._log.send(
                     journal.MAIL_FAILED,
                     4,
@@ -211,13 +215,56 @@ class Delivery:
 
     @property
     def routes(self) -> RouteState:
-        """Return what mail servers refused."""
-        return self._channels[MAIL].outbox.routes.state
+        """Return what servers and receivers refused."""
+        states = [channel.outbox.routes.state for channel in self._channels.values()]
+        holds: dict[str, dict[str, Hold]] = {}
+        for state in states:
+            for server, held in state.holds.items():
+                holds.setdefault(server, {}).update(held)
+        return RouteState(holds, {k: tries for state in states for k, tries in state.tries.items()})
 
     def restore_routes(self, state: RouteState) -> None:
-        """Restore what mail servers refused before the restart."""
-        self._channels[MAIL].outbox.restore_routes(state)
+        """Restore what servers and receivers refused before the restart."""
+        for channel in self._channels.values():
+            channel.outbox.restore_routes(state)
         self._encoded_changes = -1
+
+    # --- mails that only went to the Maildir
+
+    def _local_copy(self, row: OutboxRow, now: float) -> tuple[OutboxRow, ...]:
+        """Keep a mail that was written to the Maildir, for a server that is configured later."""
+        copy = replace(row, message_id=f"{LOCAL}:{row.message_id}", receiver=LOCAL, attempts=0)
+        return self._channel(LOCAL).outbox.add(copy, now, self._commits + 1)
+
+    def send_local_mails(
+        self, recipients: tuple[str, ...], open_incidents: Collection[str], now: float
+    ) -> None:
+        """Send what only went to the Maildir, if a server is configured now, as one digest.
+
+        What is older than a day is sent if its incident is open, otherwise forgotten.
+        """
+        kept = self._channel(LOCAL).outbox
+        is_server = isinstance(self.sender, MailServers) and bool(self.sender.servers)
+        sent, remove = [], []
+        for row in kept.rows():
+            is_old = now - row.created_realtime_seconds > NEWS_SECONDS
+            if is_server or (is_old and row.incident not in open_incidents):
+                remove.append(row.message_id)
+                kept.discard(row.message_id)
+            if is_server and not (is_old and row.incident not in open_incidents):
+                name = row.message_id.removeprefix(f"{LOCAL}:")
+                sent.append(
+                    replace(
+                        row,
+                        message_id=name,
+                        receiver=MAIL,
+                        recipients_pending=recipients,
+                        maybe_taken=False,
+                    )
+                )
+        if remove:
+            self._channels[MAIL].outbox.restore(sent, now, is_released=True)
+            self._write(StateChanges(self._commits + 1, add=tuple(sent), remove=tuple(remove)))
 
     def waits(self, now: float, realtime: Callable[[float], float]) -> dict[str, MailWait]:
         """Return by ID why each mail waits, and the Unix time of the next attempt."""
@@ -256,7 +303,14 @@ class Delivery:
         if result.receiver in self._states:
             self._states[result.receiver].sent(result, now, self._log)
             return
-        self._write(self._channel(result.receiver).sent(result, now, self._commits + 1))
+        channel = self._channel(result.receiver)
+        rows = {row.message_id: row for row in channel.outbox.rows() if channel.is_local}
+        batch = channel.sent(result, now, self._commits + 1)
+        for message_id in batch.remove if result.delivered else ():
+            row = rows.get(message_id)
+            if row is not None and not row.parts:
+                batch = replace(batch, add=(*batch.add, *self._local_copy(row, now)))
+        self._write(batch)
 
     def accepted(self, result: SendResult) -> frozenset[str]:
         """Return the incidents of a notification that a receiver accepted; a Maildir is none."""
@@ -299,6 +353,8 @@ class Delivery:
     def log_state(self, now: float, limit_seconds: float) -> None:
         """Log that notifications are overdue or were discarded: none of them can report that."""
         for each in self._channels.values():
+            if each.name == LOCAL:
+                continue
             batch = each.log_state(now, limit_seconds, self._commits + 1)
             if batch is not None:
                 self._write(batch)
@@ -311,10 +367,11 @@ class Delivery:
             if batch.add or batch.remove or each.name == MAIL:
                 self._write(batch)
 
-    def retry(self, now: float) -> None:
-        """Retry what mail servers refused: a test mail was accepted."""
-        self._channels[MAIL].outbox.routes.open_all(now)
-        self._write(StateChanges(self._commits + 1))
+    def retry(self, now: float, receiver: str = MAIL) -> None:
+        """Retry what a receiver, or the mail servers, refused: a test message was accepted."""
+        if receiver in self._channels:
+            self._channels[receiver].outbox.routes.open_all(now)
+            self._write(StateChanges(self._commits + 1))
 
     def oldest_unsent_seconds(self, now: float) -> float:
         """Return how long the oldest notification has waited, or 0."""
@@ -357,7 +414,7 @@ class Delivery:
 
     def _write(self, batch: StateChanges) -> None:
         self._commits += 1
-        changes = self._channels[MAIL].outbox.routes.changes
+        changes = sum(channel.outbox.routes.changes for channel in self._channels.values())
         if self._encode is not None and self._encoded_changes not in (None, changes):
             self._encoded_changes = changes
             batch = replace(batch, put={**batch.put, DOCUMENT: self._encode(self.routes)})

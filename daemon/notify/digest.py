@@ -74,6 +74,10 @@ class MailFormat:
         """Return a mail as plain ASCII text of at most 20 kB, None if it is one already."""
         return plain(row)
 
+    def is_plain(self, message_id: str) -> bool:
+        """Whether a Message-ID is that of a plain text."""
+        return message_id.partition("@")[0].endswith("-plain")
+
 
 def cut(data: bytes) -> bytes:
     """Return a mail of iowarden without its text; the headers for its line in a digest stay."""

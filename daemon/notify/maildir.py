@@ -42,7 +42,6 @@ def deliver(directory: str, mail: OutboundMail) -> Attempt:
     """
     name = re.sub(r"[^A-Za-z0-9.@_-]", "_", mail.message_id.strip("<>"))[:200].lstrip(".") or "mail"
     path, draft = (f"{directory}/{folder}/{name}" for folder in ("new", "tmp"))
-    maybe_there = False
     try:
         os.makedirs(os.path.dirname(directory) or ".", 0o750, exist_ok=True)
         for folder in (directory, *(f"{directory}/{folder}" for folder in ("tmp", "new", "cur"))):
@@ -52,13 +51,13 @@ def deliver(directory: str, mail: OutboundMail) -> Attempt:
         # A Maildir has the line ends of this system.
         durable_file.write(draft, mail.data.replace(b"\r\n", b"\n"))
         _hand_over(draft)
-        maybe_there = True
         os.rename(draft, path)
         durable_file.sync_directory(f"{directory}/new")
     except OSError as problem:
         error = f"mail: '{directory}': expected a writable Maildir, got '{problem}'"
         yield DialogueLine(f"{error}; repair the directory or set 'mail.server'", good=False)
-        return SendResult(mail.message_id, error=error, maybe_taken=maybe_there)
+        # Written again under the same name, there is one mail.
+        return SendResult(mail.message_id, error=error)
     yield DialogueLine(f"written to '{path}', not sent: no mail server configured")
     answer = f"written to '{path}'"
     discarded = 0

@@ -49,3 +49,6 @@ class MessageFormat(Protocol):
 
     def plain(self, row: OutboxRow) -> OutboxRow | None:
         """Return a short message of plain text under another ID, None if it is one already."""
+
+    def is_plain(self, message_id: str) -> bool:
+        """Whether an ID is that of a short message."""

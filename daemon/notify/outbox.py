@@ -11,26 +11,16 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.notify import problem_text
-from iowarden.daemon.notify.outbox_queue import (
-    MAX_SINGLE,
-    PATIENCE_ATTEMPTS,
-    Entry,
-    Flight,
-    OutboxQueue,
-)
-from iowarden.daemon.notify.refusal import (
-    REFUSALS,
-    UNANSWERED_ATTEMPTS,
-    Fault,
-)
-from iowarden.daemon.notify.routes import ALL, ANYTIME, NEVER
+from iowarden.daemon.notify.outbox_queue import MAX_SINGLE, Entry, Flight, OutboxQueue
+from iowarden.daemon.notify.retry import ANYTIME, NEVER, NO_REPLY, REFUSALS, Fault, Scope
+from iowarden.daemon.notify.routes import ALL, Attempted
 from iowarden.daemon.storage.state_db import OutboxRow, StateChanges
 from iowarden.rules.incidents.due import REPLACED_SECONDS
 from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.message_format import MessageFormat
@@ -43,18 +33,10 @@ COMMIT_WAIT_SECONDS = 2.0
 MAX_BYTES = 8 * 1024 * 1024
 """Of all messages: servers must accept a digest of them (Postfix's default is 10,240,000 bytes)."""
 REFUSED_SECONDS = 30 * 86400.0
-"""How long a permanently refused mail is retained."""
-MAX_RETRY_AFTER_SECONDS = 3600.0
-"""A server that requests a longer pause is tried after this one."""
+"""How long a refused mail is retained."""
 _OVERDUE_REPEAT_SECONDS = 86400.0
-_BACKOFF_SECONDS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 _CRITICAL, _NOTICE = 2, 5
 """Journal priorities. Source: syslog(3)."""
-
-
-def backoff_seconds(attempt: int) -> float:
-    """Return the retry delay after the n-th failed attempt, counted from 1."""
-    return _BACKOFF_SECONDS[min(max(attempt, 1), len(_BACKOFF_SECONDS)) - 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +50,18 @@ class MailWait:
 class Outbox(OutboxQueue):
     """The queue of waiting mails and their delivery state. `now` is passed in, in seconds.
 
-    Order: critical mails first, then the oldest; mails of one incident in their order; one at a
-    time, but a mail that takes long delays no other. Mails go to the first server, and to the next
-    one while that fails. While a server fails, one mail is retried at growing intervals; what it
-    refuses (5xx) is probed by one mail at long ones, see routes.py. A mail is sent when state.db
-    has stored it, or after 2 s; after each attempt state.db gets the same time to store the result,
-    so that a kill causes at most one duplicate.
+    Critical mails go first, then the oldest; mails of one incident in their order; one at a time,
+    but a mail that takes long delays no other. Mails go to the first server, and to the next one
+    while that fails. What a server, a recipient or a mail has to wait for is in routes.py; when it
+    is tried, in retry.py. A mail is sent when state.db has stored it, or after 2 s; after each
+    attempt state.db gets the same time to store the result, so that a kill causes at most one
+    duplicate.
 
-    If mails wait for an hour, all that were certainly never handed over are sent as one digest. A
-    mail that the server may have accepted is sent again unchanged, under its own Message-ID.
-    Therefore state.db stores before an attempt what is being sent: a mail by its `maybe_taken`, a
-    digest by its row. If the attempt certainly failed, the digest is dissolved, and the next digest
-    also contains newer mails.
+    Mails that waited for an hour, or for a server that accepts mails again, are sent as one digest,
+    if they were certainly never handed over. A mail that the server may have accepted is sent again
+    unchanged, under its own Message-ID. Therefore state.db stores before an attempt what is being
+    sent: a mail by its `maybe_taken`, a digest by its row. If the attempt certainly failed, the
+    digest is dissolved, and the next digest also contains newer mails.
     """
 
     def __init__(self, messages: MessageFormat | None = None) -> None:
@@ -92,12 +74,12 @@ class Outbox(OutboxQueue):
         return sum(not entry.row.parts for entry in self._entries.values())
 
     def refused(self) -> int:
-        """Return the number of mails that are refused for one of their recipients."""
+        """Return the number of mails that all servers refuse for one of their recipients."""
         return sum(
-            len(e.row.parts) or 1
-            for e in self._entries.values()
-            if e.digest is None
-            and (e.row.undeliverable or any(map(self._is_refused, e.row.recipients_pending)))
+            len(entry.row.parts) or 1
+            for entry in self._entries.values()
+            if entry.digest is None
+            and any(self._is_refused(entry.row, r) for r in entry.row.recipients_pending)
         )
 
     def row(self, message_id: str) -> OutboxRow | None:
@@ -130,36 +112,40 @@ class Outbox(OutboxQueue):
             maybe_taken=self._is_healthy() and len(self._entries) < MAX_SINGLE,
         )
         due = now + COMMIT_WAIT_SECONDS
-        self._entries[row.message_id] = Entry(row, since, due, sequence)
+        self._entries[row.message_id] = Entry(row, since, now, due, sequence)
         return (row, *self._cut())
+
+    def discard(self, message_id: str) -> None:
+        """Remove a mail, which state.db must remove as well."""
+        self._forget(self._entries[message_id])
 
     def outdated(self, now: float) -> dict[str, tuple[OutboxRow, ...]]:
         """Return by incident the mails certainly not delivered, if one waited for a minute.
 
         Mails that may have been handed over, are being sent or are in a digest are not returned.
         """
-        found: dict[str, list[Entry]] = {}
+        entries_by_incident: dict[str, list[Entry]] = {}
         for entry in self._entries.values():
             row = entry.row
-            if (
-                entry.waits()
-                and not (entry.maybe_taken or row.parts or row.recipients_refused)
-                and not self._is_busy(row.message_id)
-                and entry.is_whole(self.form)
-            ):
-                found.setdefault(row.incident, []).append(entry)
+            is_unsent = not (entry.maybe_taken or row.parts or self._is_busy(row.message_id))
+            if entry.digest is None and is_unsent and entry.is_whole(self.form):
+                entries_by_incident.setdefault(row.incident, []).append(entry)
         return {
             incident: tuple(entry.row for entry in entries)
-            for incident, entries in found.items()
+            for incident, entries in entries_by_incident.items()
             if now - min(entry.since_seconds for entry in entries) >= REPLACED_SECONDS
         }
 
-    def restore(self, rows: Iterable[OutboxRow], now: float) -> None:
-        """Restore mails from state.db; entries that exist here are newer."""
+    def restore(self, rows: Iterable[OutboxRow], now: float, *, is_released: bool = False) -> None:
+        """Restore mails from state.db; entries that exist here are newer.
+
+        `is_released`: they waited for a server to be configured, and go as one digest.
+        """
         for row in rows:
             created = row.created_realtime_seconds
             since = min(created, now) if created > PLAUSIBLE_SECONDS else now
-            entry = Entry(row, since, now, maybe_taken=row.maybe_taken)
+            entry = Entry(row, since, since, now, maybe_taken=row.maybe_taken)
+            entry.is_released = is_released
             self._entries.setdefault(row.message_id, entry)
         for entry in list(self._entries.values()):
             if all(part in self._entries for part in entry.row.parts):
@@ -171,49 +157,54 @@ class Outbox(OutboxQueue):
     def restore_routes(self, state: RouteState) -> None:
         """Restore what servers refused, and which mails they did not confirm."""
         self.routes.restore(state)
-        for name, entry in self._entries.items():
-            entry.maybe_taken = entry.maybe_taken or self.routes.unanswered(name) is not None
+        self._keep_routes()
+        for message_id, entry in self._entries.items():
+            is_uncertain = self.routes.maybe_taken(message_id) is not None
+            entry.maybe_taken = entry.maybe_taken or is_uncertain
+
+    def _keep_routes(self) -> None:
+        recipients = (r for entry in self._entries.values() for r in entry.row.recipients_pending)
+        self.routes.keep(self.servers, (*self._entries, *recipients))
 
     def committed(self, committed: Committed) -> None:
         """Stop waiting for a batch: it is stored, or cannot be stored."""
         for entry in self._entries.values():
             if entry.sequence is not None and entry.sequence <= committed.sequence:
-                entry.sequence, entry.due_seconds = None, float("-inf")
+                entry.sequence, entry.due_seconds = None, ANYTIME
         if self._settling is not None and self._settling[0] <= committed.sequence:
             self._settling = None
         if self._marking is not None and self._marking[0] <= committed.sequence:
             self._marking = None
 
     def retry_refused(self, recipients: tuple[str, ...], now: float, sequence: int) -> StateChanges:
-        """Retry permanently refused mails now; return the batch to store.
+        """Try everything now that is held: the configuration was read again; return the batch.
 
-        They go to those of `recipients` (the ones configured now) who have not received them.
+        Mails go to those of `recipients` (the ones configured now) who have not received them.
         """
         add: list[OutboxRow] = []
         remove: list[str] = []
         for entry in list(self._entries.values()):
             row = entry.row
-            refused = row.recipients_refused or any(map(self._is_refused, row.recipients_pending))
-            if not refused or entry.digest is not None or self._is_busy(row.message_id):
+            gone = row.message_id not in self._entries or entry.digest is not None
+            if gone or self._is_busy(row.message_id):
                 continue
             written_to = self.form.addressees(self._messages(row)[0].data)
-            missing = {*row.recipients_pending, *row.recipients_refused}
-            got = {recipient for recipient in written_to if recipient not in missing}
-            pending = tuple(recipient for recipient in recipients if recipient not in got)
-            if pending:
-                entry.row = replace(row, recipients_pending=pending, recipients_refused=())
-                entry.due_seconds = now
-                add.append(entry.row)
-            else:
+            received = {r for r in written_to if r not in row.recipients_pending}
+            pending = tuple(r for r in recipients if r not in received)
+            if not pending:
                 remove += self._forget(entry)
-        self.routes.keep(self.servers, recipients)
+            elif pending != row.recipients_pending:
+                entry.row = replace(row, recipients_pending=pending)
+                entry.due_seconds = min(entry.due_seconds, now)
+                add.append(entry.row)
+        self._keep_routes()
         self.routes.open_all(now)
         return StateChanges(sequence, add=tuple(add), remove=tuple(remove))
 
     def drop_refused(
         self, now: float, sequence: int, *, unused: bool = False
     ) -> tuple[StateChanges, tuple[str, ...]]:
-        """Discard permanently refused mails older than 30 days; return a log line for each.
+        """Discard refused mails older than 30 days; return a log line for each.
 
         `unused`: all of that age, because their receiver is no longer configured.
         """
@@ -221,17 +212,17 @@ class Outbox(OutboxQueue):
         remove: list[str] = []
         for entry in list(self._entries.values()):
             row = entry.row
-            dropped = row.message_id not in self._entries or entry.digest is not None
-            if dropped or not (unused or self._all_refused(row)):
+            waited = now - entry.since_seconds
+            is_part = row.message_id not in self._entries or entry.digest is not None
+            if is_part or waited <= REFUSED_SECONDS or self._is_busy(row.message_id):
                 continue
-            if now - entry.since_seconds > REFUSED_SECONDS:
-                age = duration(now - entry.since_seconds)
-                left = (*row.recipients_refused, *row.recipients_pending)
+            if unused or self._is_all_refused(row) or self._is_exhausted(entry):
                 why = (
                     "its receiver is not configured"
-                    if unused and not row.undeliverable
-                    else f"refused for {', '.join(left)}: {row.last_error}"
+                    if unused
+                    else f"refused for {', '.join(row.recipients_pending)}: {row.last_error}"
                 )
+                age = duration(waited)
                 lines.append(f"{self.form.noun} {row.message_id} is discarded after {age}: {why}")
                 remove += self._forget(entry)
         return StateChanges(sequence, remove=tuple(remove)), tuple(lines)
@@ -247,12 +238,14 @@ class Outbox(OutboxQueue):
             return None
         best = min(candidates, key=lambda candidate: candidate.urgency)
         entry = best.members[0]
+        if any(member.is_released for member in best.members):
+            self._released_seconds.append(now)
         if len(best.members) > 1 or self._is_exhausted(entry):
             entry = self._gather(best.members, now)
-        holds = self.routes.begin(best.server, best.recipients, now)
         name = entry.row.message_id
-        self._chosen = Flight(name, best.server, best.recipients, now, holds)
-        if entry.row.maybe_taken and not holds:  # stored already
+        attempt = self.routes.begin(best.server, best.recipients, name, now)
+        self._chosen = Flight(name, best.server, best.recipients, now, attempt)
+        if entry.row.maybe_taken and not attempt.changes_holds:  # stored already
             return None
         entry.row = replace(entry.row, maybe_taken=True)
         self._marking = (sequence, now + COMMIT_WAIT_SECONDS) if sequence else None
@@ -274,56 +267,66 @@ class Outbox(OutboxQueue):
         row = replace(self._entries[flight.message_id].row, recipients_pending=flight.recipients)
         if not row.parts:
             return row
-        uncertain = [part for part in row.parts if self.routes.unanswered(part) is not None]
-        return replace(row, data=self.form.digest(self._messages(row), uncertain))
+        messages = self._messages(row)
+        if self.form.is_plain(row.message_id) and (plain := self.form.plain(messages[0])):
+            return replace(row, data=plain.data)
+        uncertain = [part for part in row.parts if self.routes.maybe_taken(part) is not None]
+        return replace(row, data=self.form.digest(messages, uncertain))
+
+    def is_repeated(self, message_id: str) -> bool:
+        """Whether the receiver may have a message from an earlier attempt."""
+        return self._entries[message_id].maybe_taken
 
     def server_of(self, message_id: str) -> tuple[str, bool]:
         """Return the server that a mail is being sent to, and whether another one is usable."""
         flight = self._flights[message_id]
-        others = (each for each in self.servers if each != flight.server)
-        return flight.server, any(self._is_usable(each, flight) for each in others)
+        return flight.server, self._is_other_open(flight)
 
-    def _is_usable(self, server: str, flight: Flight) -> bool:
-        now = flight.begun_seconds
-        return self._server_due_seconds.get(server, ANYTIME) <= now and any(
-            self.routes.due(server, each, now, now) <= now for each in flight.recipients
+    def _is_other_open(self, flight: Flight) -> bool:
+        others = (server for server in self.servers if server != flight.server)
+        return any(
+            self.routes.is_open(server, (recipient,))
+            for server in others
+            for recipient in flight.recipients
         )
 
     def next_due(self, now: float) -> float | None:
         """Return when `next` has a mail; None if none is to be tried again by itself."""
-        due = min((each.due_seconds for each in self._candidates(now)), default=NEVER)
-        return None if due == NEVER else max(self._not_before(), due)
+        due = min((candidate.due_seconds for candidate in self._candidates(now)), default=NEVER)
+        return None if due == NEVER else max(now, self._not_before(), due)
 
     def waits(self, now: float) -> dict[str, MailWait]:
         """Return by ID why each mail waits."""
-        due = {
-            entry.row.message_id: each.due_seconds
-            for each in self._candidates(now)
-            for entry in each.members
+        due_by_id = {
+            entry.row.message_id: candidate.due_seconds
+            for candidate in self._candidates(now)
+            for entry in candidate.members
         }
-        found = {}
-        for name, entry in self._entries.items():
+        waits = {}
+        for message_id, entry in self._entries.items():
             row = entry.row if entry.digest is None else self._entries[entry.digest].row
             flight = self._flights.get(row.message_id)
-            at = due.get(row.message_id, NEVER)
+            due = due_by_id.get(row.message_id, NEVER)
             reason = f"being sent by {flight.server}" if flight else self._reason(row)
-            found[name] = MailWait(None if at == NEVER or flight else max(at, now), reason)
-        return found
+            waits[message_id] = MailWait(None if due == NEVER or flight else max(due, now), reason)
+        return waits
 
     def _reason(self, row: OutboxRow) -> str:
+        """Return why a mail waits, for 'iowarden mail list'."""
         parts = []
-        unanswered = self.routes.unanswered(row.message_id)
-        if unanswered is not None:
-            times = f"{unanswered.attempts} time{'s'[: unanswered.attempts != 1]}"
-            parts.append(f"sent {times} without a reply: it may have arrived")
+        repeated = self.routes.maybe_taken(row.message_id)
+        if repeated is not None:
+            parts.append(f"sent {_times(repeated.attempts)} without a reply: it may have arrived")
         for recipient in row.recipients_pending:
             for server in self.servers:
-                for hold in self.routes.holds(server, recipient):
-                    times = f"{hold.attempts} attempt{'s'[: hold.attempts != 1]}"
-                    parts.append(f"refused for {recipient} ({times}): {hold.error}")
-        if row.recipients_refused:
-            parts.append(f"refused for {', '.join(row.recipients_refused)}: {row.last_error}")
+                for hold in self.routes.holds(server, recipient, row.message_id):
+                    if hold is not repeated:
+                        times = f"{hold.attempts} attempt{'s'[: hold.attempts != 1]}"
+                        kind = "refused" if hold.fault in REFUSALS else hold.fault
+                        parts.append(f"{kind} for {recipient} ({times}): {hold.error}")
         return "; ".join(dict.fromkeys(parts)) or row.last_error or "not tried yet"
+
+    # --- the result of an attempt
 
     def sent(self, result: SendResult, now: float, sequence: int = 0) -> tuple[StateChanges, str]:
         """Return the batch `sequence` to store after an attempt, and its error text, or ''.
@@ -335,147 +338,123 @@ class Outbox(OutboxQueue):
         if entry is None:
             return StateChanges(sequence), ""
         if flight is None:
-            to = entry.row.recipients_pending
-            flight = Flight(result.message_id, self.servers[0], to, now)
+            server, recipients = self.servers[0], entry.row.recipients_pending
+            attempt = Attempted(server, result.message_id)
+            flight = Flight(result.message_id, server, recipients, now, attempt)
         if sequence:
             self._settling = sequence, now + COMMIT_WAIT_SECONDS
-        entry.row = replace(entry.row, attempts=entry.row.attempts + 1)
-        if result.error and not result.permanent:
-            problem = self._failure(entry, flight, result, now)
-            return self._failed(entry, result, now, sequence), problem
-        self._failures.pop(flight.server, None)
-        self._server_due_seconds.pop(flight.server, None)
-        return self._answered(entry, flight, result, now, sequence)
-
-    def _failure(self, entry: Entry, flight: Flight, result: SendResult, now: float) -> str:
-        """Note why a server did not decide about a mail; return the text about that."""
-        server, error = flight.server, result.error
-        if result.fault in REFUSALS:
-            others = {each: hold for each, hold in flight.holds.items() if each != ALL}
-            self.routes.undo(server, others)
-            self.routes.refused(server, ALL, result.fault, error, now)
-            (hold, *_) = self.routes.holds(server, ALL)
-            return problem_text.refused_by_server(self.form, error, hold.next_seconds - now)
-        self.routes.undo(server, flight.holds)
-        if flight.begun_seconds >= self._failed_seconds.get(server, ANYTIME):
-            self._failures[server] = self._failures.get(server, 0) + 1
-        self._failed_seconds[server] = now
-        wait = min(result.retry_after_seconds, MAX_RETRY_AFTER_SECONDS)
-        back = backoff_seconds(self._failures.get(server, 1))
-        self._server_due_seconds[server] = now + max(back, wait)
-        if result.fault is not Fault.UNANSWERED:
-            return problem_text.unreachable(self.form, error)
-        found = self.routes.no_answer(entry.row.message_id, now)
-        again = self.routes.patience_until(entry.row.message_id) - now
-        return problem_text.unanswered(self.form, error, None if found.is_exhausted else again)
-
-    def _failed(self, entry: Entry, result: SendResult, now: float, sequence: int) -> StateChanges:
-        """Process an attempt that the server did not reply to."""
+        text = "; ".join(dict.fromkeys(filter(None, (*result.refused.values(), result.error))))
+        attempts = entry.row.attempts + 1
+        entry.row = replace(entry.row, attempts=attempts, last_error=text)
+        short = self._short_form(entry, flight, result, now)
+        if short:
+            result = _without(result, short[0].recipients_pending)
+        is_suspect = self._is_suspect(entry, flight, result)
+        entry.is_alone = entry.is_alone or is_suspect
+        opened = self.routes.settle(flight.attempt, result, now, is_suspect=is_suspect)
+        self._release(entry, opened, now)
         entry.maybe_taken = entry.maybe_taken or result.maybe_taken
-        unanswered = self.routes.unanswered(entry.row.message_id)
-        often = entry.row.attempts >= PATIENCE_ATTEMPTS
-        entry.answered = often or result.fault is not Fault.CONNECTION
-        entry.row = replace(entry.row, last_error=result.error)
-        remove: tuple[str, ...] = ()
-        given_up = often and entry.overtaken if unanswered is None else unanswered.is_exhausted
-        if entry.row.parts and (not entry.maybe_taken or (given_up and self._untouched(entry.row))):
-            # Other mails are accepted, the digest is not: a duplicate is better than a lost mail.
-            for part in entry.row.parts if unanswered is not None else ():
-                self.routes.no_answer(part, now, UNANSWERED_ATTEMPTS)
-                self._entries[part].maybe_taken = True
-            remove = self._dissolve(entry, alone=entry.maybe_taken and unanswered is None)
-        add = {} if remove else {entry.row.message_id: entry}
-        for name, other in self._entries.items():
-            marked = other.row.maybe_taken and not other.maybe_taken
-            if marked and not other.row.undeliverable and not self._is_busy(name):
-                add[name] = other
-        for other in add.values():
-            other.row = replace(other.row, maybe_taken=other.maybe_taken)
-        return StateChanges(sequence, add=tuple(other.row for other in add.values()), remove=remove)
-
-    def _answered(
-        self, entry: Entry, flight: Flight, result: SendResult, now: float, sequence: int
-    ) -> tuple[StateChanges, str]:
-        """Process the server's replies for each recipient."""
-        row = entry.row
-        final = {r: text for r, text in result.refused.items() if r not in result.faults}
-        if result.permanent:
-            spared = {*result.delivered, *result.deferred, *result.refused}
-            final |= {r: result.error for r in flight.recipients if r not in spared}
-        is_content = Fault.CONTENT in result.faults.values()
-        if row.parts and not result.delivered and self._untouched(row):
-            error = next(iter((*result.refused.values(), *final.values())), "")
-            if result.permanent or is_content:
-                entry.row = replace(row, last_error=error)
-                remove = self._dissolve(entry, alone=True)
-                one_by_one = f"the {self.form.noun}s of the digest are sent one by one"
-                return StateChanges(sequence, remove=remove), f"{error}; {one_by_one}"
-        plain = self._plain(entry, result, now)
-        refused, wait = self._hold(flight, result, plain, now)
-        words = "; ".join(dict.fromkeys({**result.deferred, **result.refused, **final}.values()))
-        gone = {*result.delivered, *final, *(() if plain is None else plain.recipients_pending)}
-        entry.whole = False if gone else entry.whole
-        entry.row = row = replace(
-            row,
-            recipients_pending=tuple(r for r in row.recipients_pending if r not in gone),
-            recipients_refused=(*row.recipients_refused, *final),
-            last_error=words,
+        repeated = self.routes.maybe_taken(result.message_id)
+        problem = problem_text.undelivered(
+            self.form,
+            text,
+            result,
+            self._wait_seconds(entry, now),
+            0 if repeated is None else repeated.attempts,
         )
-        if result.delivered:
-            for other in self._entries.values():
-                other.overtaken = other.overtaken or other.row.attempts > 0
-        problem = problem_text.undelivered(self.form, final, result.deferred, refused, wait)
-        add = () if plain is None else (plain,)
-        if not row.recipients_pending and not row.recipients_refused:
-            return StateChanges(sequence, add=add, remove=self._forget(entry)), problem
-        entry.answered = True
-        later = now + backoff_seconds(row.attempts)
-        if result.deferred:
-            entry.later_seconds[flight.server] = later
-        if row.parts and not (entry.maybe_taken or gone):
-            for part in row.parts:
-                self._entries[part].later_seconds |= entry.later_seconds
-            return StateChanges(sequence, remove=self._dissolve(entry, alone=False)), problem
-        # A digest that a recipient received or refused is sent to the others unchanged.
-        entry.maybe_taken = entry.maybe_taken or bool(row.parts)
-        entry.row = replace(row, maybe_taken=entry.maybe_taken)
-        return StateChanges(sequence, add=(*add, entry.row)), problem
+        gone = {*result.delivered, *(r for row in short for r in row.recipients_pending)}
+        changes = self._changes(entry, flight, result, gone, now)
+        return replace(changes, sequence=sequence, add=(*short, *changes.add)), problem
 
-    def _hold(
-        self, flight: Flight, result: SendResult, plain: OutboxRow | None, now: float
-    ) -> tuple[dict[str, str], float]:
-        """Open the routes that worked, hold the refused ones; return these and their wait."""
-        server, routes = flight.server, self.routes
-        routes.undo(server, {r: h for r, h in flight.holds.items() if r in result.deferred})
-        opened = {r for r in result.delivered if routes.accepted(server, r)}
-        before = flight.holds.get(ALL)
-        is_in = before is not None and before.fault is Fault.LOGIN
-        everything = (is_in or result.delivered or result.faults) and routes.accepted(server, ALL)
-        for other in self._entries.values():
-            if everything or not opened.isdisjoint(other.row.recipients_pending):
-                other.gather = True
-        short = () if plain is None else plain.recipients_pending
-        refused = {r: text for r, text in result.refused.items() if r in result.faults}
-        wait = 0.0
-        for recipient in [r for r in refused if r not in short]:
-            fault = result.faults[recipient]
-            kind = Fault.POLICY if fault is Fault.CONTENT else fault
-            routes.refused(server, recipient, kind, refused[recipient], now)
-            wait = max(hold.next_seconds - now for hold in routes.holds(server, recipient))
-        return {r: text for r, text in refused.items() if r not in short}, wait
+    def _is_suspect(self, entry: Entry, flight: Flight, result: SendResult) -> bool:
+        """Whether a mail or digest was refused while the server accepted others."""
+        if not result.error or result.scope is not Scope.MESSAGE or result.fault in NO_REPLY:
+            return False
+        is_again = entry.is_alone or entry.is_released or bool(entry.row.parts)
+        return is_again and not self.routes.is_refusing(flight.server)
 
-    def _plain(self, entry: Entry, result: SendResult, now: float) -> OutboxRow | None:
-        """Replace a mail by plain text for those to whom its size or content was refused."""
-        to = tuple(r for r, fault in result.faults.items() if fault is Fault.CONTENT)
-        made = self.form.plain(entry.row) if to and not entry.row.parts else None
-        if made is None:
-            return None
-        there = self._entries.get(made.message_id)
-        if there is not None:
-            to = tuple(dict.fromkeys((*there.row.recipients_pending, *to)))
-        made = replace(made, recipients_pending=to, recipients_refused=(), maybe_taken=False)
-        self._entries[made.message_id] = Entry(made, entry.since_seconds, now, answered=True)
-        return made
+    def _release(self, entry: Entry, opened: Collection[str], now: float) -> None:
+        """Let what waited for a server or recipient go as one digest: it accepts mails again."""
+        for message_id, other in self._entries.items():
+            is_open = ALL in opened or not set(opened).isdisjoint(other.row.recipients_pending)
+            if is_open and other is not entry and not other.is_alone:
+                other.is_released = True
+                self.routes.release(message_id, now)
+
+    def _wait_seconds(self, entry: Entry, now: float) -> float:
+        """Return until when a mail waits by schedule, for the recipient that waits longest."""
+        row = entry.row
+        return max(
+            (
+                min(self.routes.scheduled_until(s, r, row.message_id, now) for s in self.servers)
+                - now
+                for r in row.recipients_pending
+            ),
+            default=0.0,
+        )
+
+    def _changes(
+        self, entry: Entry, flight: Flight, result: SendResult, gone: Collection[str], now: float
+    ) -> StateChanges:
+        """Return what state.db must store after an attempt; `gone` wait for this mail no more."""
+        row = entry.row
+        add: tuple[OutboxRow, ...] = () if result.is_accepted else self._unmarked(entry)
+        if row.parts and not gone and self._is_untouched(row):
+            removed = self._dissolve_if_needed(entry, result, now)
+            if removed:
+                return StateChanges(0, add=add, remove=removed)
+        pending = tuple(r for r in row.recipients_pending if r not in gone)
+        if not pending:
+            return StateChanges(0, add=add, remove=self._forget(entry))
+        if gone:  # A digest that one recipient has goes to the others unchanged.
+            entry.whole, entry.maybe_taken = False, entry.maybe_taken or bool(row.parts)
+        entry.row = replace(row, recipients_pending=pending, maybe_taken=entry.maybe_taken)
+        if result.may_try_plain and self.routes.is_first_refusal(flight.server):
+            add += self._plain_trial(entry, flight, now)
+        return StateChanges(0, add=(entry.row, *add))
+
+    def _unmarked(self, entry: Entry) -> tuple[OutboxRow, ...]:
+        """Return mails that were marked as being sent and are not: no start may repeat them."""
+        rows = []
+        for message_id, other in self._entries.items():
+            is_marked = other.row.maybe_taken and not other.maybe_taken
+            if is_marked and other is not entry and not self._is_busy(message_id):
+                other.row = replace(other.row, maybe_taken=False)
+                rows.append(other.row)
+        return tuple(rows)
+
+    # --- short forms
+
+    def _short_form(
+        self, entry: Entry, flight: Flight, result: SendResult, now: float
+    ) -> tuple[OutboxRow, ...]:
+        """Replace a mail by its short form for those to whom its size or content was refused."""
+        to = [r for r, fault in result.faults.items() if fault is Fault.CONTENT]
+        if result.error and result.fault is Fault.CONTENT:
+            to += [r for r in flight.recipients if r not in {*result.delivered, *result.faults}]
+        short = self.form.plain(entry.row) if to and not entry.row.parts else None
+        if short is None:
+            return ()
+        existing = self._entries.get(short.message_id)
+        pending = () if existing is None else existing.row.recipients_pending
+        pending = tuple(dict.fromkeys((*pending, *to)))
+        row = replace(short, recipients_pending=pending, maybe_taken=False)
+        self._entries[row.message_id] = Entry(row, entry.since_seconds, now, now)
+        return (row,)
+
+    def _plain_trial(self, entry: Entry, flight: Flight, now: float) -> tuple[OutboxRow, ...]:
+        """Try the text of a mail at once, which a filter may accept; if not, the mail stays.
+
+        Not if the mail itself can go to another server.
+        """
+        plain = self.form.plain(entry.row)
+        if plain is None or not entry.is_whole(self.form) or self._is_other_open(flight):
+            return ()
+        trial = replace(plain, data=b"", parts=(entry.row.message_id,), attempts=0, number=0)
+        trial_entry = Entry(trial, now, now, now, only_server=flight.server)
+        self._entries[trial.message_id] = trial_entry
+        entry.digest = trial.message_id
+        return (trial,)
 
     # --- waiting times
 
@@ -516,10 +495,17 @@ class Outbox(OutboxQueue):
             entry
             for entry in self._entries.values()
             if not entry.row.parts
-            and not entry.row.undeliverable
-            and (entry.digest is None or not self._entries[entry.digest].row.undeliverable)
-            and (entry.is_whole(self.form) or not self._all_refused(entry.row))
+            and not (self._is_received(entry) and self._is_all_refused(self._carrier(entry).row))
         ]
+
+    def _carrier(self, entry: Entry) -> Entry:
+        """Return the digest that contains a mail, or the mail."""
+        return entry if entry.digest is None else self._entries[entry.digest]
+
+    def _is_received(self, entry: Entry) -> bool:
+        """Whether a recipient has it, alone or in a digest."""
+        row = self._carrier(entry).row
+        return not (self._is_untouched(row) if row.parts else entry.is_whole(self.form))
 
     # --- digests
 
@@ -540,14 +526,34 @@ class Outbox(OutboxQueue):
         )
         for entry in members:
             entry.digest = row.message_id
-        self._entries[row.message_id] = entry = Entry(row, now, now)
+        self._entries[row.message_id] = entry = Entry(row, now, now, now)
         return entry
 
-    def _dissolve(self, entry: Entry, *, alone: bool) -> tuple[str, ...]:
+    def _dissolve_if_needed(self, entry: Entry, result: SendResult, now: float) -> tuple[str, ...]:
+        """Dissolve a digest that nobody has; return the IDs that state.db must delete, if any.
+
+        What the server refuses it for may be in one mail only. One without a reply stays, unless it
+        was repeated often: a duplicate is better than a lost mail.
+        """
+        row = entry.row
+        if entry.maybe_taken:
+            hold = self.routes.maybe_taken(row.message_id)
+            if hold is None or not hold.is_exhausted:
+                return ()
+            for part in row.parts:
+                self.routes.exhaust(part, now)
+                self._entries[part].maybe_taken = True
+        is_trial = self.form.is_plain(row.message_id)
+        is_content = Fault.CONTENT in result.faults.values()
+        is_refused = (result.scope is Scope.MESSAGE and bool(result.error)) or is_content
+        is_alone = is_refused and not is_trial and not result.maybe_taken
+        return self._dissolve(entry, is_alone=is_alone)
+
+    def _dissolve(self, entry: Entry, *, is_alone: bool) -> tuple[str, ...]:
         """Dissolve a digest; return the IDs that state.db must delete."""
         for part in entry.row.parts:
             member = self._entries[part]
-            member.digest, member.alone = None, alone
+            member.digest, member.is_alone = None, member.is_alone or is_alone
             # Not stored: many rows, and only for display.
             error, attempts = entry.row.last_error, member.row.attempts + 1
             member.row = replace(member.row, attempts=attempts, last_error=error)
@@ -555,8 +561,8 @@ class Outbox(OutboxQueue):
         self.routes.forget((entry.row.message_id,))
         return (entry.row.message_id,)
 
-    def _untouched(self, row: OutboxRow) -> bool:
-        """Whether no recipient has received or refused this digest."""
+    def _is_untouched(self, row: OutboxRow) -> bool:
+        """Whether no recipient has received this digest."""
         return row.recipients_pending == self._messages(row)[0].recipients_pending
 
     def _forget(self, entry: Entry) -> tuple[str, ...]:
@@ -570,8 +576,8 @@ class Outbox(OutboxQueue):
     def _cut(self) -> tuple[OutboxRow, ...]:
         """Discard the text of mails until the size limit is met; return the changed rows.
 
-        Permanently refused mails first, then the least severe, the oldest first; never a mail that
-        may have been accepted, nor the newest critical one.
+        The least severe first, of these the oldest; never a mail that may have been accepted, nor
+        the newest critical one.
         Limits: a cut mail still takes up to 1 KiB.
         """
         excess = sum(len(entry.row.data) for entry in self._entries.values()) - MAX_BYTES
@@ -580,7 +586,7 @@ class Outbox(OutboxQueue):
         rows = [e.row for e in self._entries.values() if e.row.severity is Severity.CRITICAL]
         newest = max(rows, key=lambda row: row.created_realtime_seconds, default=None)
         changed = []
-        for entry in sorted(self._entries.values(), key=_worth):
+        for entry in sorted(self._entries.values(), key=_cut_order):
             row = entry.row
             spared = entry.maybe_taken or entry.digest is not None or row is newest
             if spared or row.parts or self.form.is_cut(row.data):
@@ -595,6 +601,21 @@ class Outbox(OutboxQueue):
         return tuple(changed)
 
 
-def _worth(entry: Entry) -> tuple[bool, int, float]:
-    row = entry.row
-    return not row.undeliverable, row.severity, row.created_realtime_seconds
+def _cut_order(entry: Entry) -> tuple[int, float]:
+    return entry.row.severity, entry.row.created_realtime_seconds
+
+
+def _times(attempts: int) -> str:
+    return f"{attempts} time{'s'[: attempts != 1]}"
+
+
+def _without(result: SendResult, recipients: Iterable[str]) -> SendResult:
+    """Return a result without the recipients who are sent a short form instead."""
+    gone = set(recipients)
+    is_error = result.error and result.fault is not Fault.CONTENT
+    return replace(
+        result,
+        refused={r: text for r, text in result.refused.items() if r not in gone},
+        faults={r: fault for r, fault in result.faults.items() if r not in gone},
+        error=result.error if is_error else "",
+    )

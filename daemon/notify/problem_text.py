@@ -4,62 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.daemon.notify.retry import MAYBE_TAKEN, REFUSALS, UNANSWERED_ATTEMPTS, Fault
 from iowarden.rules.quantity import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.message_format import MessageFormat
 
 
 def undelivered(
-    form: MessageFormat,
-    final: Mapping[str, str],
-    deferred: Mapping[str, str],
-    refused: Mapping[str, str],
-    wait_seconds: float,
+    form: MessageFormat, text: str, result: SendResult, wait_seconds: float, repeats: int = 0
 ) -> str:
-    """Return why a message was not delivered, by recipient, and what follows.
+    """Return why a message was not delivered and what follows, '' if it was.
 
-    `final` is not retried; `refused` is, after `wait_seconds`; so is `deferred`, soon. The same
-    fault gives the same text, so that it can be logged once.
+    `wait_seconds` is the time until the next attempt by schedule, `repeats` how often it was sent
+    without a reply. The same fault gives the same text, so that it can be logged once.
     """
-    parts = []
-    if final:
-        parts.append(
-            f"{_errors(final)}; not delivered to {', '.join(final)}, stored in state.db and not"
-            f" retried before a reload: correct {form.setting}, then 'systemctl reload iowarden'"
+    if not text:
+        return ""
+    to = f"not delivered to {', '.join(result.faults)}, " if result.faults else ""
+    return f"{text}; {to}{_next_step(form, result, wait_seconds, repeats)}"
+
+
+def _next_step(form: MessageFormat, result: SendResult, wait_seconds: float, repeats: int) -> str:
+    faults = {*result.faults.values(), *((result.fault,) if result.error else ())}
+    after = duration(max(wait_seconds, 0.0))
+    if not faults:
+        return f"its text is sent at once in a short {form.noun}"
+    if repeats >= UNANSWERED_ATTEMPTS and Fault.UNANSWERED in faults:
+        return f"the {form.noun} may have arrived and is only sent again in a digest"
+    if faults & MAYBE_TAKEN:
+        return f"the {form.noun} may have arrived and is repeated in {after}"
+    if faults & REFUSALS:
+        return (
+            f"retried after 'systemctl reload iowarden', a successful '{form.test}', or in {after}"
         )
-    if refused:
-        parts.append(f"{_errors(refused)}; not delivered to {', '.join(refused)}, {_next(form)}")
-        parts[-1] += f" {duration(wait_seconds)}"
-    if deferred:
-        parts.append(
-            f"{_errors(deferred)}; not yet delivered to {', '.join(deferred)}, will be retried"
-        )
-    return "; ".join(parts)
-
-
-def refused_by_server(form: MessageFormat, error: str, wait_seconds: float) -> str:
-    """Return the text about a server that refuses all messages."""
-    return f"{error}; {_next(form)} {duration(wait_seconds)}"
-
-
-def unanswered(form: MessageFormat, error: str, wait_seconds: float | None) -> str:
-    """Return the text about a message without a reply; None: it is not sent alone again."""
-    if wait_seconds is None:
-        return f"{error}; the {form.noun} may have arrived and is only sent again in a digest"
-    return f"{error}; the {form.noun} may have arrived and is repeated in {duration(wait_seconds)}"
-
-
-def unreachable(form: MessageFormat, error: str) -> str:
-    """Return the text about a server that could not be reached, or failed."""
-    return f"{error}; the {form.noun}s wait in the outbox and are retried at least every 15 min"
-
-
-def _errors(errors: Mapping[str, str]) -> str:
-    return "; ".join(dict.fromkeys(errors.values()))
-
-
-def _next(form: MessageFormat) -> str:
-    return f"retried after 'systemctl reload iowarden', a successful '{form.test}', or in"
+    if faults == {Fault.UNREACHABLE}:
+        return f"the {form.noun}s wait in the outbox and are retried at least every 15 min"
+    return f"retried in {after}"

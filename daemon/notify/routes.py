@@ -1,4 +1,4 @@
-"""Routes: which server may be tried for which recipient, and when. Pure.
+"""Routes: what waits at which server, and since when: the history of retry.py. Pure.
 
 A restart does not reset it: state.db stores `RouteState`.
 """
@@ -6,66 +6,47 @@ A restart does not reset it: state.db stores `RouteState`.
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.daemon.notify.refusal import (
-    MAX_ATTEMPTS_SECONDS,
-    UNANSWERED_ATTEMPTS,
-    Fault,
-    next_seconds,
-)
+from iowarden.daemon.notify import retry
+from iowarden.daemon.notify.retry import ANYTIME, NEVER, NO_REPLY, REFUSALS, Fault, Hold, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from iowarden.daemon.notify.attempt import SendResult
+
 DOCUMENT = "mail_routes"
 """Name of the document of state.db."""
-NEVER = float("inf")
-ANYTIME = float("-inf")
 ALL = ""
-"""In place of a recipient: the server refuses every mail."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """A server refuses a recipient, or everything: one mail at a time probes whether it still does.
-
-    `first_seconds` and `tried_seconds` are of the first and the last attempt, `error` is what the
-    server replied.
-    """
-
-    fault: Fault
-    attempts: int
-    first_seconds: float
-    tried_seconds: float
-    error: str = ""
-
-    @property
-    def next_seconds(self) -> float:
-        """Return when it is probed next."""
-        return next_seconds(self.fault, self.attempts, self.first_seconds, self.tried_seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """A mail that was completely sent, so many times, without a reply."""
-
-    attempts: int
-    tried_seconds: float
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether it is not sent alone again."""
-        return self.attempts >= UNANSWERED_ATTEMPTS
+"""In place of a recipient: the server refuses every message."""
+CONNECTION = "(connection)"
+"""In place of a recipient: the server does not reply."""
+ANY = ""
+"""In place of a server: a message that one may have accepted waits at all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteState:
-    """What survives a restart: holds by server and recipient, and by ID the unanswered mails."""
+    """What survives a restart.
+
+    `holds`: by server, and by what it is about: ALL, a recipient, or the ID of a message. `tries`:
+    when a server refused last, for the budget of attempts.
+    """
 
     holds: dict[str, dict[str, Hold]] = field(default_factory=dict)
-    unanswered: dict[str, Unanswered] = field(default_factory=dict)
+    tries: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+class Sending(NamedTuple):
+    """What the routes have to know of a message."""
+
+    message_id: str
+    since_seconds: float
+    added_seconds: float
+    """Later than the start of its waiting time if it replaced another one."""
+    is_critical: bool
 
 
 class Routes:
@@ -74,7 +55,11 @@ class Routes:
     def __init__(self) -> None:
         """Start with every route open."""
         self._holds: dict[tuple[str, str], Hold] = {}
-        self._unanswered: dict[str, Unanswered] = {}
+        self._tries: dict[str, tuple[float, ...]] = {}
+        self._refusing: set[str] = set()
+        """Servers that refused a message and accepted none since."""
+        self._suspicious: set[str] = set()
+        """Servers whose last refusal seems to be about its message: the next one shows it."""
         self.changes = 0
         """Counts the changes, so that each is stored."""
 
@@ -82,114 +67,226 @@ class Routes:
     def state(self) -> RouteState:
         """Return what is to be stored."""
         holds: dict[str, dict[str, Hold]] = {}
-        for (server, recipient), hold in sorted(self._holds.items()):
-            holds.setdefault(server, {})[recipient] = hold
-        return RouteState(holds, dict(self._unanswered))
+        for (server, subject), hold in sorted(self._holds.items()):
+            holds.setdefault(server, {})[subject] = hold
+        return RouteState(holds, dict(self._tries))
 
     def restore(self, state: RouteState) -> None:
         """Restore the stored state; what happened since the start is newer."""
         for server, holds in state.holds.items():
-            for recipient, hold in holds.items():
-                self._holds.setdefault((server, recipient), hold)
-        self._unanswered = {**state.unanswered, **self._unanswered}
+            for subject, hold in holds.items():
+                self._holds.setdefault((server, subject), hold)
+        self._tries = {**state.tries, **self._tries}
 
-    # --- holds
+    # --- when
 
-    def holds(self, server: str, recipient: str) -> tuple[Hold, ...]:
+    def holds(self, server: str, recipient: str, message_id: str = "") -> tuple[Hold, ...]:
         """Return what prevents delivery to a recipient by a server."""
-        found = (self._holds.get((server, each)) for each in dict.fromkeys((ALL, recipient)))
-        return tuple(hold for hold in found if hold is not None)
+        keys = [(server, CONNECTION), (server, ALL), (server, recipient)]
+        if message_id:
+            keys += [(server, message_id), (ANY, message_id)]
+        holds = (self._holds.get(key) for key in dict.fromkeys(keys))
+        return tuple(hold for hold in holds if hold is not None)
 
-    def due(self, server: str, recipient: str, created_seconds: float, now: float) -> float:
-        """Return when a mail may be tried; ANYTIME if nothing prevents it.
+    def message_hold(self, server: str, message_id: str) -> Hold | None:
+        """Return what prevents delivery of this message by a server, whoever it is for."""
+        return self._holds.get((ANY, message_id)) or self._holds.get((server, message_id))
 
-        A mail that is too old is not used for probing.
-        """
-        found = self.holds(server, recipient)
-        if found and now - created_seconds > MAX_ATTEMPTS_SECONDS:
-            return NEVER
-        return max((hold.next_seconds for hold in found), default=ANYTIME)
+    def maybe_taken(self, message_id: str) -> Hold | None:
+        """Return the attempts at a message that a server may have accepted."""
+        return self._holds.get((ANY, message_id))
 
-    def begin(self, server: str, recipients: Iterable[str], now: float) -> dict[str, Hold]:
-        """Count an attempt; return the holds before, by recipient, for `undo`.
+    def due(self, server: str, recipient: str, sending: Sending, now: float) -> float:
+        """Return when a message may be tried; ANYTIME if nothing prevents it."""
+        holds = self.holds(server, recipient, sending.message_id)
+        is_refusing = server in self._refusing or any(hold.fault not in NO_REPLY for hold in holds)
+        tries = self._tries.get(server, ()) if is_refusing else ()
+        is_given_up = self._is_given_up(sending, holds, now)
+        scheduled = NEVER if is_given_up else retry.scheduled_seconds(holds, tries)
+        if not self._is_new(server, sending, holds):
+            return scheduled
+        if sending.is_critical:
+            return min(scheduled, retry.critical_seconds(holds, tries))
+        return min(scheduled, retry.new_seconds(holds, tries))
 
-        Before it begins: a kill must not repeat it.
-        """
-        before = {
-            each: hold
-            for each in (ALL, *recipients)
-            if (hold := self._holds.get((server, each))) is not None
-        }
-        for each, hold in before.items():
-            self._put(server, each, replace(hold, attempts=hold.attempts + 1, tried_seconds=now))
-        return before
+    def _is_new(self, server: str, sending: Sending, holds: tuple[Hold, ...]) -> bool:
+        """Whether a message came after the last attempt: it need not wait with others."""
+        if self.message_hold(server, sending.message_id) is not None:
+            return False
+        last = [hold.tried_seconds for hold in holds] or list(self._tries.get(server, ())[-1:])
+        return sending.added_seconds > max(last, default=ANYTIME)
 
-    def undo(self, server: str, before: Mapping[str, Hold]) -> None:
-        """Undo `begin`, since the server did not decide: the connection failed."""
-        for each, hold in before.items():
-            self._put(server, each, hold)
+    @staticmethod
+    def _is_given_up(sending: Sending, holds: tuple[Hold, ...], now: float) -> bool:
+        is_old = now - sending.since_seconds > retry.MAX_REFUSED_SECONDS
+        return is_old and any(hold.fault in REFUSALS for hold in holds)
 
-    def refused(self, server: str, recipient: str, fault: Fault, error: str, now: float) -> None:
-        """Hold a route; a refusal for another reason begins with a short interval again."""
-        found = self._holds.get((server, recipient))
-        if found is None:
-            self._put(server, recipient, Hold(fault, 1, now, now, error))
-        elif found.fault is fault:
-            self._put(server, recipient, replace(found, tried_seconds=now, error=error))
-        else:
-            self._put(server, recipient, Hold(fault, 1, found.first_seconds, now, error))
-
-    def accepted(self, server: str, recipient: str) -> bool:
-        """Open a route; return whether there was a hold."""
-        found = self._holds.pop((server, recipient), None)
-        self.changes += found is not None
-        return found is not None
-
-    def open_all(self, now: float) -> bool:
-        """Let every route be tried now: an administrator may have corrected it."""
-        for (server, recipient), hold in list(self._holds.items()):
-            since = hold.next_seconds - hold.tried_seconds
-            early = replace(hold, tried_seconds=min(hold.tried_seconds, now - since))
-            if early.next_seconds > now:  # no attempt was left within the five days
-                early = replace(early, attempts=1, first_seconds=now, tried_seconds=now - since)
-            self._put(server, recipient, early)
-        return bool(self._holds)
-
-    def keep(self, servers: Iterable[str], recipients: Iterable[str]) -> None:
-        """Forget the routes that are no longer configured."""
-        names, to = set(servers), {ALL, *recipients}
-        for server, recipient in list(self._holds):
-            if server not in names or recipient not in to:
-                self.accepted(server, recipient)
-
-    def _put(self, server: str, recipient: str, hold: Hold) -> None:
-        self._holds[server, recipient] = hold
-        self.changes += 1
-
-    # --- mails without a reply
-
-    def unanswered(self, message_id: str) -> Unanswered | None:
-        """Return the attempts at a mail that a server may have accepted."""
-        return self._unanswered.get(message_id)
-
-    def no_answer(self, message_id: str, now: float, attempts: int = 1) -> Unanswered:
-        """Count an attempt at a mail that was sent completely, without a reply."""
-        found = self._unanswered.get(message_id)
-        made = Unanswered(attempts + (found.attempts if found else 0), now)
-        self._unanswered[message_id] = made
-        self.changes += 1
-        return made
-
-    def patience_until(self, message_id: str) -> float:
-        """Return when a mail that may have been accepted is sent again; ANYTIME if it was not."""
-        found = self._unanswered.get(message_id)
-        if found is None:
-            return ANYTIME
-        return next_seconds(
-            Fault.UNANSWERED, found.attempts, found.tried_seconds, found.tried_seconds
+    def is_open(self, server: str, recipients: Iterable[str]) -> bool:
+        """Whether nothing but a message's own refusal prevents delivery by a server."""
+        subjects = (CONNECTION, ALL, *recipients)
+        return server not in self._refusing and not any(
+            (server, subject) in self._holds for subject in subjects
         )
 
+    def is_refusing(self, server: str) -> bool:
+        """Whether the server's last reply to a message was a refusal."""
+        return server in self._refusing or server in self._suspicious
+
+    def is_first_refusal(self, server: str) -> bool:
+        """Whether a server refused only once within an hour: one more is no risk."""
+        tries = self._tries.get(server, ())
+        return len(tries) == 1 or tries[-2:][0] < tries[-1] - retry.HOUR
+
+    def scheduled_until(self, server: str, recipient: str, message_id: str, now: float) -> float:
+        """Return until when a message waits by schedule; `now` if it does not."""
+        holds = self.holds(server, recipient, message_id)
+        return max((hold.next_seconds for hold in holds), default=now)
+
+    # --- attempts
+
+    def begin(self, server: str, recipients: Iterable[str], name: str, now: float) -> Attempted:
+        """Count an attempt before it begins: a kill must not repeat it."""
+        subjects = (CONNECTION, ALL, *recipients, name)
+        keys = [*((server, subject) for subject in subjects), (ANY, name)]
+        before = {key: hold for key in keys if (hold := self._holds.get(key)) is not None}
+        for key, hold in before.items():
+            self._put(key, replace(hold, attempts=hold.attempts + 1, tried_seconds=now))
+        is_probe = server in self._refusing or any(
+            hold.fault not in NO_REPLY for hold in before.values()
+        )
+        if is_probe:
+            self._count_refusal(server, now)
+        return Attempted(server, name, before, now if is_probe else None)
+
+    def settle(
+        self, attempt: Attempted, result: SendResult, now: float, *, is_suspect: bool = False
+    ) -> frozenset[str]:
+        """Hold what was refused, open what worked; return what an acceptance opened.
+
+        `is_suspect`: the first refusal after an acceptance is about this message.
+        """
+        server, name = attempt.server, attempt.message_id
+        has_reply = not result.error or result.fault not in NO_REPLY
+        self._settle_budget(attempt, now, is_refused=has_reply and not result.is_accepted)
+        decided = {CONNECTION, *result.delivered, *result.faults}
+        decided |= {ALL} if has_reply else set()
+        decided |= {name} if result.error and result.scope is Scope.MESSAGE else set()
+        for key, hold in attempt.before.items():
+            if key[1] not in decided:  # the server did not come to that
+                self._put(key, hold)
+        opened = {r for r in result.delivered if self._open(server, r)}
+        if has_reply and self._open(server, CONNECTION):
+            opened.add(ALL)
+        if has_reply and not (result.error and result.scope is Scope.SERVER):
+            opened |= {ALL} if self._open(server, ALL) else set()
+        if result.delivered:
+            opened |= {ALL} if server in self._refusing else set()
+            self._refusing.discard(server)
+            self._suspicious.discard(server)
+        for recipient, fault in result.faults.items():
+            self._hold((server, recipient), fault, result.refused[recipient], now)
+        if result.error:
+            self._hold_error(attempt, result, now, is_suspect=is_suspect)
+        return frozenset(opened) if result.delivered else frozenset()
+
+    def _settle_budget(self, attempt: Attempted, now: float, *, is_refused: bool) -> None:
+        counted, server = attempt.counted_seconds, attempt.server
+        if is_refused and counted is None:
+            self._count_refusal(server, now)
+        elif not is_refused and counted is not None:
+            tries = self._tries.get(server, ())
+            self._tries[server] = tuple(at for at in tries if at != counted)
+
+    def _hold_error(
+        self, attempt: Attempted, result: SendResult, now: float, *, is_suspect: bool
+    ) -> None:
+        fault, server, name = result.fault, attempt.server, attempt.message_id
+        if result.scope is Scope.MESSAGE:
+            key = (ANY if fault in retry.MAYBE_TAKEN else server, name)
+            self._hold(key, fault, result.error, now)
+            if fault not in NO_REPLY:
+                (self._suspicious if is_suspect else self._refusing).add(server)
+        # Whether it is the server or this message shows the next one.
+        if fault in NO_REPLY:
+            self._hold((server, CONNECTION), Fault.UNREACHABLE, result.error, now)
+        elif result.scope is Scope.SERVER:
+            self._hold((server, ALL), fault, result.error, now, result.retry_after_seconds)
+
+    def _hold(
+        self, key: tuple[str, str], fault: Fault, error: str, now: float, pause_seconds: float = 0.0
+    ) -> None:
+        """Hold something; a refusal for another reason begins with a short interval again."""
+        before = self._holds.get(key)
+        attempts = before.attempts if before is not None and before.fault is fault else 1
+        first = now if before is None else before.first_seconds
+        self._put(key, Hold(fault, attempts, first, now, error, pause_seconds))
+
+    def _count_refusal(self, server: str, now: float) -> None:
+        self._tries[server] = (*self._tries.get(server, ()), now)[-retry.MAX_TRIES :]
+        self.changes += 1
+
+    def _open(self, server: str, subject: str) -> bool:
+        hold = self._holds.pop((server, subject), None)
+        self.changes += hold is not None
+        return hold is not None
+
+    def _put(self, key: tuple[str, str], hold: Hold) -> None:
+        self._holds[key] = hold
+        self.changes += 1
+
+    # --- what was corrected, and what is gone
+
+    def release(self, message_id: str, now: float) -> None:
+        """Let a refused message be tried now, since the server accepts others."""
+        for (server, subject), hold in list(self._holds.items()):
+            if subject == message_id and hold.fault not in NO_REPLY:
+                self._put((server, subject), _due_now(hold, now))
+
+    def exhaust(self, message_id: str, now: float) -> None:
+        """Note that a message was in a digest that was sent often without a reply."""
+        hold = Hold(Fault.UNANSWERED, retry.UNANSWERED_ATTEMPTS, now, now)
+        self._put((ANY, message_id), hold)
+
+    def open_all(self, now: float) -> None:
+        """Let everything be tried now: an administrator may have corrected it."""
+        self._refusing.clear()
+        self._tries.clear()
+        for (server, subject), hold in list(self._holds.items()):
+            if hold.fault not in retry.MAYBE_TAKEN:
+                self._put((server, subject), _due_now(hold, now))
+
+    def keep(self, servers: Iterable[str], subjects: Iterable[str]) -> None:
+        """Forget servers that are no longer configured; recipients and messages that are gone."""
+        names, about = {ANY, *servers}, {ALL, CONNECTION, *subjects}
+        for server, subject in list(self._holds):
+            if server not in names or subject not in about:
+                self._open(server, subject)
+        self._tries = {server: tries for server, tries in self._tries.items() if server in names}
+
     def forget(self, message_ids: Iterable[str]) -> None:
-        """Forget mails that are no longer in the outbox."""
-        for each in message_ids:
-            self.changes += self._unanswered.pop(each, None) is not None
+        """Forget messages that are no longer in the outbox."""
+        gone = set(message_ids)
+        for server, subject in [key for key in self._holds if key[1] in gone]:
+            self._open(server, subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """An attempt in progress: what was held before it, and when it was counted, if it was."""
+
+    server: str
+    message_id: str
+    before: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
+    counted_seconds: float | None = None
+
+    @property
+    def changes_holds(self) -> bool:
+        """Whether it changed what must be stored before the attempt."""
+        return bool(self.before) or self.counted_seconds is not None
+
+
+def _due_now(hold: Hold, now: float) -> Hold:
+    """Return a hold that is due, of which the attempts still count; so do five days of refusals."""
+    early = replace(hold, pause_seconds=0.0)
+    wait = early.next_seconds - early.tried_seconds
+    return replace(early, tried_seconds=min(early.tried_seconds, now - wait))

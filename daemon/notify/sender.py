@@ -12,6 +12,7 @@ from iowarden.collectors.model import trace
 from iowarden.daemon.notify import maildir, smtp
 from iowarden.daemon.notify.address_lookup import AddressLookup
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
+from iowarden.daemon.notify.retry import Fault, Scope
 from iowarden.daemon.notify.smtp import MailSettings
 from iowarden.daemon.redactor import Redactor
 
@@ -43,17 +44,18 @@ class Sender:
     ) -> None:
         """Start the threads. `post` takes a SendResult for each mail submitted."""
         servers = [each for each in (settings, *others) if isinstance(each, MailSettings)]
-        self.servers = tuple(each.name for each in servers) or ("",)
+        self.servers = tuple(each.name for each in servers)
+        """None: mails are written to a Maildir."""
         self._post = post
         self._redactor = servers[0].redactor if servers else Redactor()
         self._began: dict[int, float] = {}
         self._mails: dict[str, queue.SimpleQueue[OutboundMail | None]] = {}
         self._threads: list[threading.Thread] = []
         all_settings: tuple[MailSettings | MaildirSettings, ...] = (*servers,) or (settings,)
-        for name, each in zip(self.servers, all_settings, strict=True):
-            mails = self._mails[name] = queue.SimpleQueue()
+        for number, each in enumerate(all_settings):
+            mails = self._mails[self.servers[number] if servers else ""] = queue.SimpleQueue()
             deliver = _delivery(each)
-            for _ in range(CONNECTIONS if name else 1):
+            for _ in range(CONNECTIONS if servers else 1):
                 self._threads.append(
                     threading.Thread(
                         target=self._run, args=(deliver, mails), name="mail", daemon=True
@@ -70,11 +72,11 @@ class Sender:
     @property
     def hung_seconds(self) -> float:
         """Return after how long an attempt is blocked by something that has no time limit."""
-        return HUNG_SERVER_SECONDS if self.servers[0] else HUNG_SECONDS
+        return HUNG_SERVER_SECONDS if self.servers else HUNG_SECONDS
 
     def submit(self, mail: OutboundMail) -> None:
         """Request one attempt."""
-        self._mails.get(mail.server, self._mails[self.servers[0]]).put(mail)
+        self._mails.get(mail.server, next(iter(self._mails.values()))).put(mail)
 
     def close(self, timeout_seconds: float) -> bool:
         """End after the submitted mails; return whether that happened in time."""
@@ -98,7 +100,9 @@ class Sender:
                 result = _result(deliver(mail))
             except Exception as error:  # noqa: BLE001 - without a result no mail would ever be sent again
                 bug = self._redactor.text(f"mail: bug: {trace(error)}")
-                result = SendResult(mail.message_id, error=bug, maybe_taken=True)
+                result = SendResult(
+                    mail.message_id, error=bug, scope=Scope.MESSAGE, fault=Fault.UNANSWERED
+                )
             del self._began[own]
             self._post(result)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.attempt import DialogueError, DialogueLine, SendResult
-from iowarden.daemon.notify.refusal import Fault, classify, enhanced_code
+from iowarden.daemon.notify.retry import Fault, Scope, is_spam_refusal, smtp_verdict
 from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -356,13 +356,7 @@ def deliver(
         names.refresh()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield DialogueLine(error, good=False)
-        code, said = talk.reply_of(problem)
-        return SendResult(
-            mail.message_id,
-            error=error,
-            maybe_taken=talk.step == "end of data" and code == 0,
-            fault=classify(talk.step, code, enhanced_code(said), said),
-        )
+        return _refused(mail, talk.step, *talk.reply_of(problem), error)
     finally:
         talk.close()
 
@@ -403,46 +397,42 @@ def _handing_over(
     code, text = talk.mail(parseaddr(settings.sender)[1], len(mail.data))
     yield DialogueLine(f"sender {settings.sender}: {text}", good=code == 250)
     if code != 250:
-        said = f"{place}: {talk.step}: {text}"
-        fault = classify(talk.step, code, enhanced_code(text), text)
-        everyone = dict.fromkeys(mail.recipients, said)
-        if fault is Fault.DEFERRED:
-            return SendResult(mail.message_id, deferred=everyone)
-        if fault is Fault.CONTENT:
-            too_large = dict.fromkeys(everyone, Fault.CONTENT)
-            return SendResult(mail.message_id, refused=everyone, faults=too_large)
-        return SendResult(mail.message_id, error=said, fault=fault)
-    accepted: list[str] = []
+        return _refused(mail, talk.step, code, text, f"{place}: {talk.step}: {text}")
     refused: dict[str, str] = {}
     faults: dict[str, Fault] = {}
-    deferred: dict[str, str] = {}
-
-    def take(recipient: str, code: int, text: str, said: str) -> None:
-        fault: Fault = classify(talk.step, code, enhanced_code(text), text)
-        if fault in (Fault.DEFERRED, Fault.CONNECTION):
-            deferred[recipient] = said
-        else:
-            refused[recipient] = said
-            faults[recipient] = fault
-
     for recipient in mail.recipients:
         code, text = talk.recipient(recipient)
         yield DialogueLine(f"recipient {recipient}: {text}", good=code in (250, 251))
         if code in (250, 251):
-            accepted.append(recipient)
-        else:
-            said = f"{place}: {talk.step} <{recipient}>: expected 250, got '{text}'"
-            take(recipient, code, text, said)
-    result = SendResult(mail.message_id, refused=refused, deferred=deferred, faults=faults)
+            continue
+        error = f"{place}: {talk.step} <{recipient}>: expected 250, got '{text}'"
+        verdict = smtp_verdict(talk.step, code, text)
+        if verdict.scope is Scope.SERVER:
+            talk.goodbye()
+            return _refused(mail, talk.step, code, text, error)
+        refused[recipient], faults[recipient] = error, verdict.fault
+    accepted = tuple(r for r in mail.recipients if r not in refused)
+    result = SendResult(mail.message_id, refused=refused, faults=faults)
     if accepted:
         code, text = talk.data(mail.data)
         yield DialogueLine(f"message: {text}", good=code == 250)
         if 200 <= code < 300:
-            result = replace(result, delivered=tuple(accepted), answer=text)
+            result = replace(result, delivered=accepted, answer=text)
         else:
-            # The message was refused: this applies to all accepted recipients.
-            said = f"{place}: {talk.step}: expected {talk.expected}, got '{text}'"
-            for recipient in accepted:
-                take(recipient, code, text, said)
+            error = f"{place}: {talk.step}: expected {talk.expected}, got '{text}'"
+            whole = _refused(mail, talk.step, code, text, error)
+            result = replace(whole, refused=refused, faults=faults)
     talk.goodbye()
     return result
+
+
+def _refused(mail: OutboundMail, step: str, code: int, text: str, error: str) -> SendResult:
+    """Return the result of an attempt that ended at a step, by a reply or, code 0, without one."""
+    verdict = smtp_verdict(step, code, text)
+    return SendResult(
+        mail.message_id,
+        error=error,
+        scope=verdict.scope,
+        fault=verdict.fault,
+        may_try_plain=is_spam_refusal(verdict, text),
+    )

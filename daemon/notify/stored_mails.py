@@ -47,8 +47,8 @@ class WaitingMails(Protocol):
     def waits(self, now: float, realtime: Callable[[float], float]) -> Mapping[str, MailWait]:
         """Return by ID why each mail waits, and the Unix time of the next attempt."""
 
-    def retry(self, now: float) -> None:
-        """Retry what mail servers refused."""
+    def retry(self, now: float, receiver: str = MAIL) -> None:
+        """Retry what the mail servers, or a receiver, refused."""
 
 
 class StoredMails:
@@ -66,7 +66,8 @@ class StoredMails:
     def answer(self, command: ControlCommand, now: float) -> None:
         """Execute a command; its reply comes later."""
         if command.name == "mail retry":
-            self._mails.retry(now)
+            receiver = str(command.arguments.get("receiver", MAIL))
+            self._mails.retry(now, receiver)
             command.reply({"answer": {}})
             return
         rows, waits = tuple(self._mails.rows()), self._mails.waits(now, self._realtime)
@@ -129,7 +130,7 @@ def of_outbox(
             row.created_realtime_seconds,
             row.message_id,
             severity=row.severity.name.lower(),
-            recipients=(*row.recipients_pending, *row.recipients_refused),
+            recipients=row.recipients_pending,
             attempts=row.attempts,
             error=row.last_error if wait is None else wait.reason,
         )

@@ -276,7 +276,7 @@ class Poster:
         if self._ahead_seconds is None:
             reply = self._request("GET", _STATUS_PATH)
             if not reply.good:
-                return self._failed(reply, place, name)
+                return self._failed(reply, name)
         expired = time.monotonic() - REFUSED_SECONDS
         self._refused = {key: each for key, each in self._refused.items() if each[0] > expired}
         there = {alert.labels for alert in batch.alerts if alert.resolved}
@@ -285,7 +285,7 @@ class Poster:
         for start in range(0, max(len(alerts), 1), MAX_BATCH):
             problem = self._post(alerts[start : start + MAX_BATCH])
             if problem is not None:
-                return self._failed(problem, place, name)
+                return self._failed(problem, name)
         present = {alert.labels for alert in batch.alerts}
         refused = {
             str(key): f"{place}: an alert was refused and is not sent for an hour: {why}"
@@ -338,13 +338,9 @@ class Poster:
             posted["endsAt"] = timestamp(max(ended, started))
         return posted
 
-    def _failed(self, reply: HttpReply, place: str, name: str) -> SendResult:
-        return SendResult(
-            name,
-            error=f"{place}: {http_sender.failure(self.config, reply, '200')}",
-            retry_after_seconds=reply.retry_after_seconds,
-            receiver=self.config.name,
-        )
+    def _failed(self, reply: HttpReply, name: str) -> SendResult:
+        why = http_sender.failure(self.config, reply, "200")
+        return http_sender.failed(self.config, self.client, reply, name, why)
 
 
 def try_alert(

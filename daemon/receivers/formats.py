@@ -22,6 +22,8 @@ from iowarden.daemon.config.receivers import (
     ReceiverType,
     parse_url,
 )
+from iowarden.daemon.notify.attempt import OutboundMail
+from iowarden.daemon.receivers import message
 from iowarden.daemon.receivers.http_client import HttpRequest
 from iowarden.daemon.sanitize import ELLIPSIS
 
@@ -37,26 +39,33 @@ _JSON = "application/json"
 _MAX_ADVICE = 3
 _PRIORITIES = {"critical": 5, "warning": 4}
 _TAGS = {"critical": "rotating_light", "warning": "warning", "resolved": "white_check_mark"}
+_REPEATED = " (repeated)"
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
 
 
-def request(config: ReceiverConfig, data: bytes, attempt: int, unix_seconds: float) -> HttpRequest:
-    """Return the request for a message of the outbox; `attempt` counts from 1."""
-    document = json.loads(data)
+def request(config: ReceiverConfig, mail: OutboundMail, unix_seconds: float) -> HttpRequest:
+    """Return the request for a message of the outbox.
+
+    A repeat has the same id and body; people read that it is one.
+    """
+    document = json.loads(mail.data)
+    if mail.is_repeated:
+        document["title"] += _REPEATED
     match config.type:
         case ReceiverType.NTFY:
             return _ntfy(config, document)
         case ReceiverType.SLACK:
             return _json(_slack(document))
         case _:
-            return _webhook(config, data, document["id"], attempt, unix_seconds)
+            return _webhook(config, mail, document["id"], unix_seconds)
 
 
 def dry_run(data: bytes) -> None:
     """Render a message for each service, so that all modules it needs are in memory."""
     url = parse_url("https://localhost/topic")
     for kind in MESSAGE_TYPES:
-        request(ReceiverConfig("test", kind, urls=(url,), secret="-"), data, 1, 0.0)  # noqa: S106
+        config = ReceiverConfig("test", kind, urls=(url,), secret="-")  # noqa: S106
+        request(config, OutboundMail("test", ("test",), data), 0.0)
 
 
 def refusal(config: ReceiverConfig, reply: HttpReply) -> str:
@@ -95,12 +104,14 @@ def signature(secret: str, unix_seconds: float, body: bytes) -> str:
 
 
 def _webhook(
-    config: ReceiverConfig, body: bytes, identifier: str, attempt: int, unix_seconds: float
+    config: ReceiverConfig, mail: OutboundMail, identifier: str, unix_seconds: float
 ) -> HttpRequest:
+    body = mail.data
     headers = {
         "Content-Type": _JSON,
         "X-Iowarden-Id": identifier.encode("ascii", "replace").decode(),
-        "X-Iowarden-Attempt": str(attempt),
+        "X-Iowarden-Attempt": str(mail.attempt),
+        **({"X-Iowarden-Repeated": "yes"} if mail.is_repeated else {}),
         **authorization(config),
     }
     if config.secret is not None:
@@ -154,7 +165,9 @@ def _lines(document: dict[str, Any]) -> list[str]:
     lines += [line for each in document["advice"][:_MAX_ADVICE] for line in each.split("\n")]
     lines += [f"Not known: {each}" for each in document["unknown"]]
     if document["cut"]:
-        lines.append("The text of this notification was discarded: the outbox was full.")
+        is_short = document["id"].endswith(message.SHORT)
+        why = "the receiver refused all of it" if is_short else "the outbox was full"
+        lines.append(f"The text of this notification was discarded: {why}.")
     if document["incident"]:
         lines.append(f"Incident {document['incident']}, notification {document['number']}")
     return [line for line in dict.fromkeys(lines) if line]

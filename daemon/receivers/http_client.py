@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.attempt import DialogueError
+from iowarden.daemon.notify.retry import Verdict, http_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,8 +33,6 @@ ATTEMPT_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 4096
 """Read of a response; what follows is of no interest."""
 _MAX_SHOWN_CHARACTERS = 200
-_REQUEST_TIMEOUT, _TOO_EARLY, _TOO_MANY_REQUESTS = 408, 425, 429
-_LATER = frozenset({_REQUEST_TIMEOUT, _TOO_EARLY, _TOO_MANY_REQUESTS})
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
 _AUTHORITY = "; for an authority of your own: update-ca-certificates(8), then restart iowarden"
 _CERTIFICATES = {
@@ -42,8 +41,6 @@ _CERTIFICATES = {
 }
 """What to do, by the result of the verification. Source: openssl/x509_vfy.h, X509_V_ERR_*:
 9 not yet valid, 10 expired, 18 self-signed, 19 self-signed in the chain, 20 and 21 no issuer."""
-_MAYBE_TAKEN = frozenset({500, 502, 504})
-"""A gateway without an answer: the server behind it may have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +78,11 @@ class HttpReply:
         return not self.error and 200 <= self.status < 300
 
     @property
-    def is_temporary(self) -> bool:
-        """Whether the same request may be accepted later."""
-        return bool(self.error) or self.status in _LATER or self.status >= 500
-
-    @property
-    def answered_late(self) -> bool:
-        """Whether the server may have the message without having confirmed it."""
-        return self.maybe_taken or self.status in _MAYBE_TAKEN
+    def verdict(self) -> Verdict:
+        """Return what it means, if it is no acceptance."""
+        if self.error:
+            return http_verdict(0, is_sent=self.maybe_taken)
+        return http_verdict(self.status, self.excerpt)
 
     def text(self) -> str:
         """Return status and beginning of the body on one line."""

@@ -11,6 +11,7 @@ from iowarden.collectors.model import trace
 from iowarden.daemon.config.receivers import ReceiverType
 from iowarden.daemon.notify.address_lookup import AddressLookup
 from iowarden.daemon.notify.attempt import DialogueLine, OutboundMail, SendResult
+from iowarden.daemon.notify.retry import Fault, Scope
 from iowarden.daemon.notify.smtp import AUTHORITIES
 from iowarden.daemon.receivers import formats
 from iowarden.daemon.receivers.http_client import (
@@ -71,7 +72,8 @@ class HttpSender:
                 result = SendResult(
                     message.message_id,
                     error=config.redactor.text(f"receiver '{name}': bug: {trace(error)}"),
-                    maybe_taken=True,
+                    scope=Scope.MESSAGE,
+                    fault=Fault.FAILED,
                     receiver=name,
                 )
             self.working_since = None
@@ -94,32 +96,32 @@ def client(
 
 def deliver(config: ReceiverConfig, client: HttpClient, message: OutboundMail) -> SendResult:
     """Make one attempt."""
-    request = formats.request(config, message.data, message.attempt, time.time())
-    reply = client.send(request)
-    place = f"receiver '{config.name}': {client.url.origin}"
-    if reply.good:
-        wrong = formats.refusal(config, reply)
-        answer = reply.text()
-        if not wrong:
-            return SendResult(
-                message.message_id,
-                delivered=message.recipients,
-                answer=answer,
-                receiver=config.name,
-            )
-        return SendResult(
-            message.message_id, error=f"{place}: {wrong}, got '{answer}'", receiver=config.name
-        )
-    said = f"{place}: {failure(config, reply)}"
-    if reply.is_temporary:
+    reply = client.send(formats.request(config, message, time.time()))
+    wrong = formats.refusal(config, reply) if reply.good else ""
+    if reply.good and not wrong:
         return SendResult(
             message.message_id,
-            error=said,
-            maybe_taken=reply.answered_late,
-            retry_after_seconds=reply.retry_after_seconds,
+            delivered=message.recipients,
+            answer=reply.text(),
             receiver=config.name,
         )
-    return SendResult(message.message_id, error=said, permanent=True, receiver=config.name)
+    why = f"{wrong}, got '{reply.text()}'" if wrong else failure(config, reply)
+    return failed(config, client, reply, message.message_id, why)
+
+
+def failed(
+    config: ReceiverConfig, client: HttpClient, reply: HttpReply, message_id: str, why: str
+) -> SendResult:
+    """Return the result of an attempt that was not accepted."""
+    verdict = reply.verdict
+    return SendResult(
+        message_id,
+        error=f"receiver '{config.name}': {client.url.origin}: {why}",
+        scope=verdict.scope,
+        fault=verdict.fault,
+        retry_after_seconds=reply.retry_after_seconds,
+        receiver=config.name,
+    )
 
 
 def try_message(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ MAX_LINES = 100
 """Of a list; the last one then gives the number of those left out."""
 DELAYED = "delayed messages"
 """Reason of a message that contains others, which could not be sent."""
+SHORT = "-short"
+"""Ends the id of a short form."""
 _LISTS = ("sentences", "meaning", "evidence", "affected", "advice", "unknown")
 
 
@@ -78,9 +81,19 @@ class DocumentFormat:
         """Return one message that contains others, oldest first."""
         return encoded(digest(rows))
 
-    def plain(self, row: OutboxRow) -> OutboxRow | None:  # noqa: ARG002 - as of mails
-        """Return None: these messages are plain."""
-        return None
+    def plain(self, row: OutboxRow) -> OutboxRow | None:
+        """Return the short form of a message under another id: what happened, and nothing else."""
+        if self.is_plain(row.message_id):
+            return None
+        document = json.loads(self.cut(row.data))
+        short = {"id": f"{document['id']}{SHORT}", "messages": []}
+        return replace(
+            row, message_id=f"{row.message_id}{SHORT}", data=encoded(document | short), parts=()
+        )
+
+    def is_plain(self, message_id: str) -> bool:
+        """Whether an id is that of a short form."""
+        return message_id.endswith(SHORT)
 
 
 def message_id(receiver: str, notice: Notice) -> str:

@@ -94,8 +94,7 @@ def try_ping(config: ReceiverConfig, authorities: str = AUTHORITIES) -> Iterator
 
 def _ping(config: ReceiverConfig, client: HttpClient) -> SendResult:
     reply = client.send(HttpRequest("GET"))
-    name, place = config.name, client.url.origin
+    name = client.url.origin
     if reply.good:
-        return SendResult(place, answer=reply.text(), receiver=name)
-    said = f"receiver '{name}': {place}: {http_sender.failure(config, reply)}"
-    return SendResult(place, error=said, receiver=name)
+        return SendResult(name, answer=reply.text(), receiver=config.name)
+    return http_sender.failed(config, client, reply, name, http_sender.failure(config, reply))

@@ -10,6 +10,7 @@ from iowarden.collectors.model import trace
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.attempt import SendResult
+from iowarden.daemon.notify.retry import REFUSALS
 from iowarden.daemon.receivers.http_client import ATTEMPT_SECONDS
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _HUNG_SECONDS = 3 * ATTEMPT_SECONDS
+LASTING_SECONDS = 900.0
+"""A refusal of everything that lasts for so long is reported by another receiver."""
 
 
 class StateThread(Generic[T]):
@@ -92,8 +95,10 @@ class Account:
         self._where = f"receiver '{config.name}'"
         self._destination = ", ".join(url.origin for url in config.urls)
         self._urls = len(config.urls)
-        self._failing: dict[str, str] = {}
-        """The last error by URL."""
+        self._failing: dict[str, SendResult] = {}
+        """The last failed attempt by URL."""
+        self._refused_since: float | None = None
+        """Since when every URL answers that an administrator has to correct something."""
         self._since: float | None = None
         self._started: float | None = None
         self._delivered_total = 0
@@ -110,7 +115,7 @@ class Account:
         """Process the result of an attempt at a URL."""
         if result.error:
             self._failed_total += 1
-            self._failing[result.message_id] = result.error
+            self._failing[result.message_id] = result
             if self._since is None and len(self._failing) == self._urls:
                 self._since = now if self._started is None else self._started
         else:
@@ -119,6 +124,10 @@ class Account:
             self._failing.pop(result.message_id, None)
             self._since = None
         self._started = None
+        faults = [failed.fault in REFUSALS for failed in self._failing.values()]
+        is_refused = len(faults) == self._urls and all(faults)
+        since = now if self._refused_since is None else self._refused_since
+        self._refused_since = since if is_refused else None
         text = f"{result.error}; will be retried" if result.error else ""
         log.trouble(f"{self._where} {result.message_id}", text, journal.MAIL_FAILED)
 
@@ -141,7 +150,7 @@ class Account:
             *ages,
             (metrics.MAILS.name, (*label, ("result", "delivered")), float(self._delivered_total)),
             (metrics.MAILS.name, (*label, ("result", "failed")), float(self._failed_total)),
-            (metrics.MAILS_REFUSED.name, label, float(self.refused)),
+            (metrics.MAILS_REFUSED.name, label, float(self._refused(now))),
             (metrics.MAIL_OLDEST_UNSENT.name, label, 0.0 if since is None else now - since),
         ]
 
@@ -149,7 +158,16 @@ class Account:
         """Return its state, for 'iowarden status'."""
         return MailLine(
             receiver=f"{self._name} ({self._destination})",
-            refused=self.refused,
+            refused=self._refused(now),
             oldest_seconds=None if self._since is None else realtime(min(self._since, now)),
-            error="; ".join(self._failing.values()),
+            error="; ".join(failed.error for failed in self._failing.values()),
         )
+
+    def _refused(self, now: float) -> int:
+        """Return the number of refused alerts; a receiver that refuses everything counts as one.
+
+        Then another receiver reports it (alert NotificationRefused).
+        """
+        since = self._refused_since
+        is_lasting = since is not None and now - since >= LASTING_SECONDS
+        return max(self.refused, int(is_lasting))

@@ -29,7 +29,8 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.json_codec import CodecError
 from iowarden.daemon.locate.affected_files import SectorLookup
 from iowarden.daemon.locate.locate import Located
-from iowarden.daemon.notify.routes import Hold, RouteState, Unanswered
+from iowarden.daemon.notify.retry import Hold
+from iowarden.daemon.notify.routes import RouteState
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.rules.alerting.alerts import Alert
@@ -182,9 +183,13 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             " trouble_seconds tries_seconds paused_seconds",
             duration="troubles zone_seconds",
         ),
-        _record(RouteState, "holds unanswered"),
-        _record(Hold, "fault attempts error", program="first_seconds tried_seconds"),
-        _record(Unanswered, "attempts", program="tried_seconds"),
+        _record(RouteState, "holds", program="tries"),
+        _record(
+            Hold,
+            "fault attempts error",
+            program="first_seconds tried_seconds",
+            duration="pause_seconds",
+        ),
         _record(Stuck, "pid start_ticks arguments controllers devices", program="since_seconds"),
         _record(
             CorrelationState,
@@ -275,7 +280,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
     "lookups": Document(tuple[SectorLookup, ...], ("e15d4827855b84a8",)),
     "recurring": Document(Recurrences, ("06525c7756b2ac32",)),
-    "mail_routes": Document(RouteState, ("3bb9a4a1a84a0e9e",)),
+    "mail_routes": Document(RouteState, ("36c23d6824aa5f06",)),
     "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
 }
 """By the field of `PersistedState`. The digest of a released version never changes."""

@@ -38,7 +38,6 @@ CREATE TABLE outbox (
     severity INTEGER NOT NULL,
     created_realtime_seconds REAL NOT NULL,
     recipients_pending TEXT NOT NULL,
-    recipients_refused TEXT NOT NULL,
     data BLOB NOT NULL,
     attempts INTEGER NOT NULL,
     last_error TEXT NOT NULL,
@@ -62,10 +61,10 @@ KIND = sqlite.DatabaseKind(
 )
 _COLUMNS = (
     "message_id, incident, number, severity, created_realtime_seconds, recipients_pending,"
-    " data, attempts, last_error, recipients_refused, maybe_taken, parts, receiver"
+    " data, attempts, last_error, maybe_taken, parts, receiver"
 )
-_ROWS = f"SELECT {_COLUMNS} FROM outbox ORDER BY created_realtime_seconds, number"  # noqa: S608 - ours
-_PUT_ROW = f"INSERT OR REPLACE INTO outbox ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
+_ROWS = f"SELECT {_COLUMNS} FROM outbox ORDER BY created_realtime_seconds, number, message_id"  # noqa: S608 - ours
+_PUT_ROW = f"INSERT OR REPLACE INTO outbox ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
 MAIL = "mail"
 """The receiver of mails; no other receiver has this name."""
 _VERSIONED = re.compile(r"(.+)\.v([1-9][0-9]{0,8})", re.DOTALL)
@@ -76,10 +75,9 @@ class OutboxRow:
     """A mail that has not reached all its recipients, or a message for another receiver.
 
     Fields: `data` is the whole message, always the same for a `message_id`; `recipients_pending`
-    have not received it, `recipients_refused` refused it permanently (5xx). `maybe_taken`: an
-    attempt is in progress, or broke off when the server may already have accepted it. `parts` are
-    the message ids in a digest; its `data` is empty and is built from theirs, and while its row
-    exists they are not sent on their own. Units: Unix seconds.
+    have not received it. `maybe_taken`: an attempt is in progress, or broke off when the server may
+    already have accepted it. `parts` are the message ids in a digest; its `data` is empty and is
+    built from theirs, and while its row exists they are not sent on their own. Units: Unix seconds.
     """
 
     message_id: str
@@ -91,16 +89,10 @@ class OutboxRow:
     data: bytes = field(repr=False)
     attempts: int = 0
     last_error: str = ""
-    recipients_refused: tuple[str, ...] = ()
     maybe_taken: bool = False
     parts: tuple[str, ...] = ()
     receiver: str = MAIL
     """The configured name of the receiver."""
-
-    @property
-    def undeliverable(self) -> bool:
-        """Whether it is only stored: no recipient is left to try, but one refused it."""
-        return not self.recipients_pending
 
 
 def versioned(name: str, version: int) -> str:
@@ -552,7 +544,7 @@ def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
 
 def _row(*values: Any) -> OutboxRow:  # noqa: ANN401 - as SQLite returns them
     """Return a row from its columns, in the order of the fields. Errors: ValueError, TypeError."""
-    (message_id, incident, number, severity, created, pending, data, attempts, last_error, refused,
+    (message_id, incident, number, severity, created, pending, data, attempts, last_error,
      maybe_taken, parts, receiver) = values  # fmt: skip
     for name, value, cls in (
         ("receiver", receiver, str),
@@ -578,7 +570,6 @@ def _row(*values: Any) -> OutboxRow:  # noqa: ANN401 - as SQLite returns them
         data,
         attempts,
         last_error,
-        _list("recipients_refused", refused),
         bool(maybe_taken),
         _list("parts", parts),
         receiver,
@@ -614,7 +605,6 @@ def _values(row: OutboxRow) -> tuple[object, ...]:
         row.data,
         row.attempts,
         sqlite.encodable(row.last_error),
-        json.dumps(row.recipients_refused),
         row.maybe_taken,
         json.dumps(row.parts),
         row.receiver,

@@ -114,26 +114,25 @@ def test_a_relay_that_answers_554_for_a_minute_gets_the_mail_later() -> None:
     ):
         with smtp_server(broken) as (port, answers), post(settings(port)) as office:
             office.outbox.restore([mail(1), mail(2), mail(3)], START)
-            office.run(MINUTE)
+            office.run(MINUTE - 1)
             assert len(office.outbox) == 3
             answers.sender, answers.recipients, answers.message = "", {}, "250 OK"
-            office.run(HOUR)
+            office.run(4 * MINUTE)
             assert len(office.outbox) == 0
             first, digest = answers.next(), answers.next()
-            assert first.data.startswith(b"Subject: mail 1")
+            assert first.data.startswith(b"Subject: mail ")
             assert b"2 delayed mails" in digest.data
-            assert [at for at, _ in office.attempts[-2:]] == [30.0, 30.0]
 
 
-def test_a_server_that_refuses_everybody_in_its_greeting_is_tried_every_half_an_hour() -> None:
+def test_a_server_that_refuses_everybody_in_its_greeting_is_tried_now_and_then() -> None:
     """It lists this address today, and does not tomorrow."""
     with scripted_server(dialogue("554 5.7.1 listed\r\n")) as port, post(settings(port)) as office:
         office.outbox.restore([mail(1)], START)
         office.run(8 * HOUR)
-    assert [at for at, _ in office.attempts] == [0, 30, 90, 210, 450]
+    assert [at for at, _ in office.attempts] == [0, 1, 6, 36, 156]
 
 
-def test_a_wrong_password_is_tried_four_times_in_six_hours_and_the_other_server_is_used() -> None:
+def test_a_wrong_password_is_tried_six_times_a_day_and_the_other_server_is_used() -> None:
     """An account is not locked; meanwhile the second server sends each mail."""
     with (
         smtp_server(password="secret") as (port, _),
@@ -146,7 +145,8 @@ def test_a_wrong_password_is_tried_four_times_in_six_hours_and_the_other_server_
             office.run(number * HOUR + 10)
         assert len(office.outbox) == 0
         assert answers.mails.qsize() == 8
-    assert [at for at, server in office.attempts if server == 0] == [0, 60, 120, 360]
+    at_first = [at for at, server in office.attempts if server == 0]
+    assert at_first == [0, 60, 120, 180, 240, 300], "by a new critical mail once an hour"
 
 
 def test_one_refused_recipient_is_sent_to_by_the_other_server() -> None:

@@ -12,7 +12,7 @@ import pytest
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.digest import MAX_PLAIN_BYTES
 from iowarden.daemon.notify.outbox import Outbox
-from iowarden.daemon.notify.refusal import Fault
+from iowarden.daemon.notify.retry import Fault, Scope
 from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.rules.severity import Severity
 
@@ -57,7 +57,18 @@ def taken(row: OutboxRow) -> SendResult:
 def unanswered(row: OutboxRow) -> SendResult:
     """Return the result of a server that does not reply to the final dot."""
     text = "mx1: end of data: expected 250, got no reply before the timeout"
-    return SendResult(row.message_id, error=text, maybe_taken=True, fault=Fault.UNANSWERED)
+    return SendResult(row.message_id, error=text, scope=Scope.MESSAGE, fault=Fault.UNANSWERED)
+
+
+def at_end(row: OutboxRow, reply: str, fault: Fault = Fault.REFUSED) -> SendResult:
+    """Return the result of a server that refuses a mail at its end."""
+    return SendResult(
+        row.message_id,
+        error=f"mx1: {reply}",
+        scope=Scope.MESSAGE,
+        fault=fault,
+        may_try_plain="5.7." in reply,
+    )
 
 
 def outbox_of(*rows: OutboxRow, servers: tuple[str, ...] = ("mx1",)) -> Outbox:
@@ -83,32 +94,34 @@ def after_kill(outbox: Outbox, now: float) -> Outbox:
     return found
 
 
-def test_a_minute_of_554_delays_a_critical_mail_and_does_not_lose_it() -> None:
-    """The relay refuses at the end of data; half an hour later the same mail is accepted."""
+def test_a_minute_of_554_delays_a_critical_mail_by_that_minute() -> None:
+    """The relay refuses at the end of data; then the same mail is accepted."""
     outbox = outbox_of(written(1))
-    batch, problem = outbox.sent(refused(chosen(outbox, START), Fault.POLICY, *TO), START)
+    batch, problem = outbox.sent(at_end(chosen(outbox, START), "554 no"), START)
     assert [r.recipients_pending for r in batch.add] == [TO]
-    assert "or in 30 min" in problem
-    assert outbox.next(START + 30 * MINUTE - 1) is None
-    again = chosen(outbox, START + 30 * MINUTE)
+    assert "or in 1 min" in problem
+    assert outbox.next(START + MINUTE - 1) is None
+    again = chosen(outbox, START + MINUTE)
     assert again.data == written(1).data
-    outbox.sent(taken(again), START + 30 * MINUTE)
+    outbox.sent(taken(again), START + MINUTE)
     assert len(outbox) == 0
 
 
 def test_one_mail_probes_and_when_it_is_accepted_the_others_follow_as_one_digest() -> None:
-    """Nine mails arrive while the relay refuses all: five attempts, one mail, and one digest."""
-    outbox, now, attempts = outbox_of(written(1)), START, 0
-    for number in range(2, 11):
-        outbox.add(written(number, f"i{number}", at=now), now, 0)
+    """Nine warnings arrive while the relay refuses all: attempts of one mail, then one digest."""
+    outbox, now, attempts = outbox_of(), START, []
+    for number in range(1, 11):
+        row = written(number, f"i{number}", at=now, severity=Severity.WARNING)
+        outbox.add(row, now, 0)
+    now = outbox.next_due(now) or now
     while now < START + 8 * HOUR:
         row = chosen(outbox, now)
         assert row.parts == (), "a digest may be refused for one of its mails"
-        outbox.sent(refused(row, Fault.POLICY), now)
-        attempts += 1
+        outbox.sent(refused(row, Fault.REFUSED), now)
+        attempts.append(round((now - START) / MINUTE))
         assert outbox.next(now + 1) is None, "the others wait"
         now = outbox.next_due(now) or 0
-    assert attempts == 5
+    assert attempts == [0, 1, 6, 36, 156]
     outbox.sent(taken(chosen(outbox, now)), now)
     digest = chosen(outbox, now)
     assert len(digest.parts) == 9
@@ -116,7 +129,35 @@ def test_one_mail_probes_and_when_it_is_accepted_the_others_follow_as_one_digest
     assert len(outbox) == 0
 
 
-@pytest.mark.parametrize("fault", [Fault.LOGIN, Fault.POLICY, Fault.RECIPIENT])
+def test_the_newest_critical_mail_probes_at_once_and_no_other_waits_with_it_for_long() -> None:
+    """After a night of refusals: the server heals, a disk hangs; both mails are there at once."""
+    outbox, now = outbox_of(written(1, severity=Severity.WARNING)), START
+    while now < START + 9 * HOUR:
+        outbox.sent(refused(chosen(outbox, now), Fault.REFUSED), now)
+        now = outbox.next_due(now) or 0
+    now = START + 9 * HOUR
+    outbox.add(written(1, "hang", at=now), now, 0)
+    row = chosen(outbox, now + 2)
+    assert row.incident == "hang"
+    outbox.sent(taken(row), now + 2)
+    assert chosen(outbox, now + 2).message_id == written(1).message_id
+
+
+def test_an_acceptance_releases_ten_messages_a_minute() -> None:
+    """For each of thirty pairs of recipients there is a mail: a digest is none of these."""
+    rows = [written(n, f"i{n}", recipients_pending=(f"{n}@x",)) for n in range(30)]
+    outbox = outbox_of(*rows)
+    outbox.sent(refused(chosen(outbox, START), Fault.REFUSED), START)
+    now, times = START + MINUTE, []
+    while len(outbox):
+        row = chosen(outbox, now)
+        times.append(now - START - MINUTE)
+        outbox.sent(taken(row), now)
+        now = outbox.next_due(now) or now
+    assert times == [0.0, *[0.0] * 10, *[60.0] * 10, *[120.0] * 9]
+
+
+@pytest.mark.parametrize("fault", [Fault.LOGIN, Fault.REFUSED, Fault.UNKNOWN_RECIPIENT])
 def test_no_restart_shortens_the_patience(fault: Fault) -> None:
     """The service is killed every 7 minutes for a day, also in attempts: accounts stay unlocked."""
     outbox, now, attempts = outbox_of(written(1)), START, []
@@ -129,8 +170,8 @@ def test_no_restart_shortens_the_patience(fault: Fault) -> None:
         outbox = after_kill(outbox, now)
         now += 7 * MINUTE
     gaps = [b - a for a, b in itertools.pairwise(attempts)]
-    least = {Fault.LOGIN: 15 * MINUTE, Fault.POLICY: 30 * MINUTE, Fault.RECIPIENT: HOUR}[fault]
-    assert min(gaps[1:]) >= least
+    usual = {Fault.LOGIN: 15 * MINUTE, Fault.REFUSED: MINUTE, Fault.UNKNOWN_RECIPIENT: HOUR}
+    assert min(gaps[1:]) >= usual[fault]
     assert len(attempts) <= 9
 
 
@@ -139,11 +180,12 @@ def test_a_refused_recipient_waits_and_the_other_one_gets_every_mail() -> None:
     outbox, tried = outbox_of(), []
     for hour in range(10 * 24):
         now = START + hour * HOUR
-        outbox.add(written(hour, f"i{hour}", at=now), now, 0)
+        warning = written(hour, f"i{hour}", at=now, severity=Severity.WARNING)
+        outbox.add(warning, now, 0)
         while (row := outbox.next(now + 3)) is not None:
             if "b@x" in row.recipients_pending:
                 tried.append(hour)
-                outbox.sent(refused(row, Fault.RECIPIENT, "b@x"), now + 3)
+                outbox.sent(refused(row, Fault.UNKNOWN_RECIPIENT, "b@x"), now + 3)
             else:
                 outbox.sent(taken(row), now + 3)
         waiting = [r for r in outbox.rows() if "a@x" in r.recipients_pending]
@@ -159,7 +201,7 @@ def test_a_mail_that_every_recipient_refuses_is_overdue_and_stays_for_thirty_day
     """After five days only newer mails probe; an accepted one opens the way for the old ones."""
     outbox, now = outbox_of(written(1)), START
     while (row := outbox.next(now)) is not None:
-        outbox.sent(refused(row, Fault.RECIPIENT, *TO), now)
+        outbox.sent(refused(row, Fault.UNKNOWN_RECIPIENT, *TO), now)
         due = outbox.next_due(now)
         if due is None:
             break
@@ -176,7 +218,7 @@ def test_a_mail_that_every_recipient_refuses_is_overdue_and_stays_for_thirty_day
     outbox.sent(taken(row), now + 3)
     old = chosen(outbox, now + 3)
     assert old.message_id == written(1).message_id
-    outbox.sent(refused(old, Fault.RECIPIENT, *TO), now + 3)
+    outbox.sent(refused(old, Fault.UNKNOWN_RECIPIENT, *TO), now + 3)
     batch, (line,) = outbox.drop_refused(START + 31 * DAY, 6)
     assert batch.remove == (old.message_id,)
     assert "discarded after 31 d: refused for a@x, b@x: mx1: 554 no" in line
@@ -185,7 +227,7 @@ def test_a_mail_that_every_recipient_refuses_is_overdue_and_stays_for_thirty_day
 def test_a_reload_tries_at_once_and_at_the_corrected_address() -> None:
     """'b@x' was a typo of 'c@x': the mail goes to c@x now, not in four hours."""
     outbox = outbox_of(written(1))
-    outbox.sent(refused(chosen(outbox, START), Fault.RECIPIENT, "b@x"), START)
+    outbox.sent(refused(chosen(outbox, START), Fault.UNKNOWN_RECIPIENT, "b@x"), START)
     assert outbox.next(START + 60) is None
     batch = outbox.retry_refused(("a@x", "c@x"), START + 60, 3)
     assert [r.recipients_pending for r in batch.add] == [("c@x",)]
@@ -229,10 +271,11 @@ def test_a_digest_of_other_mails_contains_what_may_have_arrived() -> None:
         outbox.sent(unanswered(chosen(outbox, now)), now)
         now = outbox.next_due(now) or now
     now -= 20 * HOUR
-    for number in (2, 3):
+    for number in (2, 3, 4):
         outbox.add(written(number, f"i{number}", at=now), now, 0)
     down = SendResult("", error="mx1: connect: refused")
     outbox.sent(replace(down, message_id=chosen(outbox, now + 3).message_id), now + 3)
+    outbox.sent(taken(chosen(outbox, now + 2 * HOUR)), now + 2 * HOUR)
     digest = chosen(outbox, now + 2 * HOUR)
     assert len(digest.parts) == 3
     assert digest.data.decode().count("(may have reached you)") == 1
@@ -260,8 +303,11 @@ def test_the_second_server_is_used_while_the_first_one_fails() -> None:
     """Connection refused, log-in refused, recipient refused, deferred: the mail is not late."""
     down = {"error": "mx1: connect: refused"}
     login = {"error": "mx1: AUTH: 535 no", "fault": Fault.LOGIN}
-    unknown = {"refused": dict.fromkeys(TO, "550"), "faults": dict.fromkeys(TO, Fault.RECIPIENT)}
-    deferred = {"deferred": dict.fromkeys(TO, "451 later")}
+    unknown = {
+        "refused": dict.fromkeys(TO, "550"),
+        "faults": dict.fromkeys(TO, Fault.UNKNOWN_RECIPIENT),
+    }
+    deferred = {"refused": dict.fromkeys(TO, "451"), "faults": dict.fromkeys(TO, Fault.DEFERRED)}
     for result in (down, login, unknown, deferred):
         outbox = outbox_of(written(1), servers=("mx1", "mx2"))
         row = chosen(outbox, START)
@@ -283,16 +329,18 @@ def test_what_both_servers_refuse_waits_for_the_first_of_them() -> None:
         row = chosen(outbox, now)
         server, _ = outbox.server_of(row.message_id)
         tried.append((now - START, server))
-        fault = Fault.POLICY if server == "mx1" else Fault.LOGIN
+        fault = Fault.REFUSED if server == "mx1" else Fault.LOGIN
         outbox.sent(refused(row, fault), now)
         now = outbox.next_due(now) or 0
     assert tried == [
         (0, "mx1"),
         (0, "mx2"),
+        (1 * MINUTE, "mx1"),
+        (6 * MINUTE, "mx1"),
         (15 * MINUTE, "mx2"),
-        (30 * MINUTE, "mx1"),
+        (36 * MINUTE, "mx1"),
         (75 * MINUTE, "mx2"),
-        (90 * MINUTE, "mx1"),
+        (156 * MINUTE, "mx1"),
     ]
 
 
@@ -318,7 +366,9 @@ def test_a_mail_that_is_too_large_goes_at_once_as_plain_text() -> None:
     form = b"Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n"
     row = replace(row, data=head + form + long.encode().replace(b"\n", b"\r\n"))
     outbox = outbox_of(row)
-    batch, problem = outbox.sent(refused(chosen(outbox, START), Fault.CONTENT, *TO), START)
+    too_large = at_end(chosen(outbox, START), "552 5.3.4 too large", Fault.CONTENT)
+    batch, problem = outbox.sent(too_large, START)
+    assert problem == "mx1: 552 5.3.4 too large; its text is sent at once in a short mail"
     assert batch.remove == (row.message_id,)
     plain = chosen(outbox, START)
     assert plain == replace(batch.add[0], maybe_taken=True)
@@ -331,9 +381,41 @@ def test_a_mail_that_is_too_large_goes_at_once_as_plain_text() -> None:
     text = mail.get_content()
     assert "Anderung ... of a very long evidence line" in text
     assert text.rstrip().endswith("[The rest is left out.]")
-    _, problem = outbox.sent(refused(plain, Fault.CONTENT, *TO), START)
-    assert "or in 30 min" in problem, "then it is a refusal like any other"
-    assert outbox.next(START + 60) is None
+    _, problem = outbox.sent(at_end(plain, "552 5.3.4 too large", Fault.CONTENT), START)
+    assert "or in 1 min" in problem, "then it is a refusal like any other"
+    assert outbox.next(START + 59) is None
+
+
+def test_a_mail_that_a_filter_refuses_is_tried_once_as_plain_text() -> None:
+    """The first 5.7.x at the end of it; accepted, that is the mail."""
+    outbox = outbox_of(written(1))
+    batch, _ = outbox.sent(at_end(chosen(outbox, START), "550 5.7.1 spam"), START)
+    assert [row.message_id for row in batch.add] == [
+        written(1).message_id,
+        "<iowarden.a.1-plain@db1>",
+    ]
+    outbox = after_kill(outbox, START)
+    plain = chosen(outbox, START)
+    assert b"Content-Type: text/plain; charset=us-ascii" in plain.data
+    batch, _ = outbox.sent(taken(plain), START)
+    assert set(batch.remove) == {plain.message_id, written(1).message_id}
+    assert len(outbox) == 0
+
+
+def test_a_plain_text_that_is_refused_too_is_forgotten_and_the_mail_is_repeated() -> None:
+    """The server is down for maintenance: the mail arrives under its own Message-ID."""
+    outbox, now, names = outbox_of(written(1)), START, []
+    for _ in range(4):
+        row = chosen(outbox, now)
+        names.append(row.message_id)
+        outbox.sent(at_end(row, "550 5.7.1 maintenance"), now)
+        assert outbox.rows()[0].data == written(1).data
+        now = outbox.next_due(now) or now
+    assert names == [
+        written(1).message_id,
+        "<iowarden.a.1-plain@db1>",
+        *[written(1).message_id] * 2,
+    ]
 
 
 def test_only_who_refused_the_size_gets_the_plain_text() -> None:
@@ -367,12 +449,12 @@ def test_why_a_mail_waits_is_known() -> None:
     outbox = outbox_of(written(1), written(1, "b"))
     row = chosen(outbox, START)
     assert outbox.waits(START)[row.message_id].reason == "being sent by mx1"
-    outbox.sent(refused(row, Fault.POLICY, "b@x"), START)
-    found = outbox.waits(START + 60)[row.message_id]
-    assert found.next_seconds == START + 30 * MINUTE
+    outbox.sent(refused(row, Fault.REFUSED, "b@x"), START)
+    found = outbox.waits(START + 30)[row.message_id]
+    assert found.next_seconds == START + MINUTE
     assert found.reason == "refused for b@x (1 attempt): mx1: 554 no"
-    other = chosen(outbox, START + 60)
-    outbox.sent(unanswered(other), START + 60)
-    found = outbox.waits(START + 61)[other.message_id]
-    assert found.next_seconds == START + 11 * MINUTE
+    other = chosen(outbox, START + 30)
+    outbox.sent(unanswered(other), START + 30)
+    found = outbox.waits(START + 31)[other.message_id]
+    assert found.next_seconds == START + 10 * MINUTE + 30
     assert "sent 1 time without a reply: it may have arrived" in found.reason

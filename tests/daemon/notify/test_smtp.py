@@ -29,6 +29,7 @@ from iowarden.daemon.notify import sender as mail_sender
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.maildir import MaildirSettings
+from iowarden.daemon.notify.retry import Fault
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.notify.smtp import MailSettings, StepLimits
 
@@ -103,33 +104,42 @@ def test_a_refused_recipient_does_not_cost_the_others_their_mail() -> None:
     with smtp_server(answers) as (port, _):
         result = attempt(settings(port), replace(OUTBOUND, recipients=("a@x", "b@x", "c@x")))
     assert result.delivered == ("a@x",)
-    assert list(result.refused) == ["b@x"]
+    assert result.faults == {"b@x": Fault.UNKNOWN_RECIPIENT, "c@x": Fault.DEFERRED}
     assert "550 5.1.1 no such user" in result.refused["b@x"]
-    assert list(result.deferred) == ["c@x"]
+    assert result.error == ""
     assert answers.next().recipients == ("a@x",)
 
 
 @pytest.mark.parametrize(
     ("answers", "fault", "words"),
     [
-        (Answers(message="554 5.7.1 looks like spam"), "policy", "end of data: expected 250, got"),
+        (Answers(message="554 5.7.1 looks like spam"), "refused", "end of data: expected 250, got"),
         (Answers(message="552 5.3.4 too large"), "content", "end of data: expected 250, got '552"),
         (Answers(message="451 4.3.0 disk full"), "deferred", "end of data: expected 250, got '451"),
         (Answers(sender="552 5.3.4 too large"), "content", "MAIL FROM: 552"),
-        (Answers(sender="451 4.7.1 greylisted"), "deferred", "MAIL FROM: 451"),
     ],
 )
 def test_what_a_server_reports_of_the_whole_message_applies_to_every_recipient(
     answers: Answers, fault: str, words: str
 ) -> None:
-    """5xx is classified, 4xx temporary; either way each recipient is accounted for."""
+    """It holds this message, and neither the server nor a recipient."""
     with smtp_server(answers) as (port, _):
         result = attempt(settings(port))
-    (said,) = (*result.deferred.values(), *result.refused.values())
-    assert set(result.faults.values()) == ({fault} - {"deferred"})
-    assert words in said
+    assert (result.scope, result.fault) == ("message", fault)
+    assert words in result.error
     assert not result.delivered
-    assert not result.permanent
+    assert not result.refused
+    assert result.may_try_plain == ("5.7.1" in result.error)
+
+
+def test_a_sender_that_is_refused_in_the_reply_to_a_recipient_is_refused_for_all() -> None:
+    """As Postfix does it: no other recipient is named in vain, and no mail is handed over."""
+    answers = Answers(recipients={"a@x": "450 4.1.8 <iowarden@db1>: sender address rejected"})
+    with smtp_server(answers) as (port, _):
+        result = attempt(settings(port), replace(OUTBOUND, recipients=("a@x", "b@x")))
+    assert (result.scope, result.fault) == ("server", "deferred")
+    assert not result.refused
+    assert answers.mails.empty()
 
 
 def test_a_sender_that_is_refused_is_a_refusal_of_every_mail() -> None:
@@ -137,9 +147,8 @@ def test_a_sender_that_is_refused_is_a_refusal_of_every_mail() -> None:
     with smtp_server(Answers(sender="553 5.1.8 no such domain")) as (port, _):
         result = attempt(settings(port))
     assert "MAIL FROM: 553" in result.error
-    assert result.fault == "policy"
+    assert (result.scope, result.fault) == ("server", "refused")
     assert not result.refused
-    assert not result.permanent
 
 
 GREETING, HELLO, OK, GO = "220 mx\r\n", "250 mx\r\n", "250 ok\r\n", "354 go\r\n"
@@ -165,7 +174,6 @@ def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
     assert result.error == (
         f"mail: '127.0.0.1:{port}': {step}: expected {expected}, got no reply before the timeout"
     )
-    assert not result.permanent
     assert result.maybe_taken == (step == "end of data")
 
 
@@ -213,7 +221,7 @@ def test_nonsense_is_an_error_of_the_server_never_a_verdict_on_the_mail(
     with scripted_server(script) as port:
         result = attempt(settings(port))
     assert f"127.0.0.1:{port}': greeting: expected 220, got {got}" in result.error
-    assert not result.permanent
+    assert result.scope == "server"
     assert not result.refused
 
 
@@ -225,7 +233,7 @@ def test_a_server_that_goes_down_defers_nobody(said: tuple[str, ...]) -> None:
     if said:
         assert "got '421 going down'" in result.error
     assert result.error
-    assert not result.deferred
+    assert (result.scope, result.faults) == ("server", {})
 
 
 def test_a_server_that_is_content_without_the_message_has_not_got_it() -> None:
@@ -294,7 +302,7 @@ def test_a_bug_of_ours_costs_an_attempt_not_the_sender() -> None:
         failed = send(replace(OUTBOUND, data=None))  # type: ignore[arg-type]
         assert send(OUTBOUND).delivered == OUTBOUND.recipients
     assert "bug: TypeError: " in failed.error
-    assert not failed.permanent
+    assert failed.maybe_taken
 
 
 def test_nobody_listening_is_reported_with_server_and_port() -> None:
@@ -381,7 +389,7 @@ def test_a_log_in_is_made_and_a_wrong_password_is_retried_later() -> None:
     assert good.delivered == OUTBOUND.recipients
     assert answers.next().data == DATA
     assert "AUTH: expected an accepted log-in, got '535" in bad.error
-    assert not bad.permanent
+    assert (bad.scope, bad.fault) == ("server", "login")
 
 
 @pytest.mark.parametrize("place", ["sender", "recipient"])
@@ -394,7 +402,7 @@ def test_a_server_that_demands_encryption_or_a_log_in_loses_no_mail(place: str) 
     )
     with smtp_server(answers) as (port, _):
         result = attempt(settings(port))
-    assert not result.permanent
+    assert result.scope == "server"
     assert not result.refused
     assert f"got '{reply}'; set 'mail.tls: starttls' for encryption, or 'mail.user'" in result.error
 
@@ -515,7 +523,7 @@ def test_a_maildir_that_cannot_be_written_is_an_error_for_now(tmp_path: Path) ->
     (tmp_path / "file").write_text("")
     result = attempt(MaildirSettings(str(tmp_path / "file" / "Maildir")))
     assert f"'{tmp_path}/file/Maildir': expected a writable Maildir, got" in result.error
-    assert not result.permanent
+    assert not result.maybe_taken, "written again under the same name it is one mail"
 
 
 # --- test-mail

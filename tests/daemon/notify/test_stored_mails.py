@@ -20,8 +20,8 @@ from iowarden.daemon.notify import delivery, maildir, stored_mails
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.message import render
 from iowarden.daemon.notify.outbox import MailWait, Outbox
-from iowarden.daemon.notify.refusal import Fault
-from iowarden.daemon.notify.routes import ALL
+from iowarden.daemon.notify.retry import Fault, Hold
+from iowarden.daemon.notify.routes import ALL, RouteState
 from iowarden.daemon.receivers.dry_run import test_notice as make_notice
 from iowarden.daemon.storage import state_db
 from iowarden.daemon.storage.state_db import OutboxRow, StateChanges, StateDatabase
@@ -157,8 +157,9 @@ class Waiting(Outbox):
         """Return why it waits."""
         return super().waits(now)
 
-    def retry(self, now: float) -> None:
+    def retry(self, now: float, receiver: str = "mail") -> None:
         """Retry it."""
+        assert receiver == "mail"
         self.routes.open_all(now)
 
 
@@ -168,7 +169,8 @@ def test_a_refused_mail_is_listed_with_its_reason_and_its_next_attempt(
     """Then a successful test mail has the service retry it at once."""
     now = time.time()
     waiting = Waiting(now)
-    waiting.routes.refused("", ALL, Fault.LOGIN, "mail: 'mx1:587': AUTH: 535 no", now)
+    hold = Hold(Fault.LOGIN, 1, now, now, "mail: 'mx1:587': AUTH: 535 no")
+    waiting.routes.restore(RouteState({"": {ALL: hold}}))
     stored = stored_mails.StoredMails(waiting, str(tmp_path), float)
     control = control_socket.Control(
         listen.bind(path := str(tmp_path / listen.FILE_NAME)),

@@ -15,6 +15,7 @@ from support.http_receiver import config
 from support.json_schema import problems
 
 from iowarden.daemon.config.receivers import ReceiverType
+from iowarden.daemon.notify.attempt import OutboundMail
 from iowarden.daemon.notify.message import render
 from iowarden.daemon.receivers import formats, message
 from iowarden.daemon.storage.state_db import OutboxRow
@@ -52,10 +53,15 @@ HOSTILE = [
 ]
 
 
+def outbound(data: bytes) -> OutboundMail:
+    """Return a first attempt at a message."""
+    return OutboundMail("ops:a.1", ("ops",), data)
+
+
 def sent(kind: ReceiverType, notice: Notice = NOTICE) -> dict[str, Any]:
     """Return the body that a service gets."""
     data = message.encoded(message.document(notice, "db1.example.com"))
-    found = json.loads(formats.request(config(kind, 1, "/path/topic"), data, 1, 0.0).body)
+    found = json.loads(formats.request(config(kind, 1, "/path/topic"), outbound(data), 0.0).body)
     assert isinstance(found, dict)
     return found
 
@@ -155,14 +161,15 @@ def test_no_text_of_a_machine_is_in_a_header() -> None:
     """A header would need an encoding that services read in different ways."""
     data = message.encoded(message.document(hostile("x\r\nEvil: 1"), "db1\r\nEvil: 1"))
     for kind in (ReceiverType.WEBHOOK, ReceiverType.NTFY, ReceiverType.SLACK):
-        headers = formats.request(config(kind, 1, "/topic"), data, 1, 0.0).headers
+        headers = formats.request(config(kind, 1, "/topic"), outbound(data), 0.0).headers
         assert "Evil" not in repr(dict(headers))
 
 
 def test_ntfy_gets_the_topic_in_the_body_at_the_servers_root() -> None:
     """Priority and tag show how bad it is."""
     data = message.encoded(message.document(NOTICE, "db1"))
-    made = formats.request(config(ReceiverType.NTFY, 1, "/ntfy/storage", token="t"), data, 1, 0.0)
+    to = config(ReceiverType.NTFY, 1, "/ntfy/storage", token="t")
+    made = formats.request(to, outbound(data), 0.0)
     body = json.loads(made.body)
     assert (made.path, body["topic"], body["priority"]) == ("/ntfy/", "storage", 5)
     assert made.headers["Authorization"] == "Bearer t"
@@ -216,7 +223,7 @@ def test_delayed_messages_are_one_that_contains_them() -> None:
     assert [each["id"] for each in document["messages"]] == ["8f3a2b1c9d.1", "8f3a2b1c9d.2"]
     assert document["title"].startswith("[CRITICAL] db1.example.com: 2 delayed notifications")
     for kind in (ReceiverType.NTFY, ReceiverType.SLACK):
-        assert formats.request(config(kind, 1, "/topic"), data, 1, 0.0).body
+        assert formats.request(config(kind, 1, "/topic"), outbound(data), 0.0).body
 
 
 def test_a_message_that_was_cut_is_still_one() -> None:
@@ -229,5 +236,18 @@ def test_a_message_that_was_cut_is_still_one() -> None:
     document = json.loads(short)
     assert problems(document, SCHEMA) == []
     assert document["title"].startswith("[CRITICAL]")
-    body = json.loads(formats.request(config(ReceiverType.SLACK, 1), short, 1, 0.0).body)
+    body = json.loads(formats.request(config(ReceiverType.SLACK, 1), outbound(short), 0.0).body)
     assert "was discarded" in body["text"]
+
+
+def test_a_repeat_is_marked_and_has_the_same_id_and_body() -> None:
+    """A person reads that it may be the second one; a program compares the id."""
+    data = message.encoded(message.document(NOTICE, "db1"))
+    repeat = replace(outbound(data), is_repeated=True)
+    first = formats.request(config(ReceiverType.WEBHOOK, 1), outbound(data), 0.0)
+    again = formats.request(config(ReceiverType.WEBHOOK, 1), repeat, 0.0)
+    assert first.body == again.body
+    assert dict(again.headers) == {**first.headers, "X-Iowarden-Repeated": "yes"}
+    for kind in (ReceiverType.NTFY, ReceiverType.SLACK):
+        body = formats.request(config(kind, 1, "/topic"), repeat, 0.0).body
+        assert b"(repeated)" in body

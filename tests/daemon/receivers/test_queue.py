@@ -9,6 +9,7 @@ import pytest
 
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.outbox import MAX_BYTES, Outbox
+from iowarden.daemon.notify.retry import http_verdict
 from iowarden.daemon.receivers import message
 from iowarden.daemon.receivers.dry_run import test_notice as make_notice
 from iowarden.daemon.storage.state_db import Committed, OutboxRow
@@ -53,15 +54,26 @@ def sent(outbox: Outbox, now: float) -> OutboxRow:
     return found
 
 
-def down(each: OutboxRow, **changes: float) -> SendResult:
-    """Return the result of an attempt at a server that is down."""
-    return SendResult(each.message_id, error="503", receiver="ops", **changes)  # type: ignore[arg-type]
+def replied(each: OutboxRow, status: int, pause_seconds: float = 0.0) -> SendResult:
+    """Return the result of an attempt that a server did not accept."""
+    verdict = http_verdict(status)
+    return SendResult(
+        each.message_id,
+        error=str(status),
+        scope=verdict.scope,
+        fault=verdict.fault,
+        retry_after_seconds=pause_seconds,
+        receiver="ops",
+    )
 
 
 def test_a_receiver_that_was_down_for_an_hour_gets_one_message_that_contains_the_others() -> None:
     """It is stored as a row of that receiver; accepted, it removes all of them."""
     outbox = filled(row(1), row(2), row(1, "b"))
-    outbox.sent(down(sent(outbox, START)), START, 99)
+    outbox.sent(replied(sent(outbox, START), 503), START, 99)
+    outbox.committed(Committed(99))
+    probe = sent(outbox, START + 4000.0)
+    outbox.sent(SendResult(probe.message_id, ("ops",)), START + 4000.0, 99)
     outbox.committed(Committed(99))
     batch = outbox.begin(START + 4000.0, 100)
     assert batch is not None
@@ -71,46 +83,79 @@ def test_a_receiver_that_was_down_for_an_hour_gets_one_message_that_contains_the
     digest = outbox.next(START + 4000.0)
     assert digest is not None
     held = [each["id"] for each in json.loads(digest.data)["messages"]]
-    assert sorted(held) == ["a.1", "a.2", "b.1"]
+    assert len(held) == 2
     batch, _ = outbox.sent(SendResult(digest.message_id, ("ops",)), START + 4001.0, 101)
-    assert len(batch.remove) == 4
+    assert len(batch.remove) == 3
     assert len(outbox) == 0
 
 
 def test_a_message_of_delayed_ones_that_is_too_large_is_taken_apart() -> None:
     """413: they go one by one; none is kept back for a month because of the others."""
-    outbox = filled(row(1), row(1, "b"))
-    outbox.sent(down(sent(outbox, START)), START, 99)
-    outbox.committed(Committed(99))
+    outbox = Outbox(FORM)
+    outbox.restore([row(1), row(1, "b")], START + 4000.0)
     digest = sent(outbox, START + 4000.0)
     assert digest.parts
-    refused = SendResult(digest.message_id, error="413", permanent=True, receiver="ops")
-    _, problem = outbox.sent(refused, START + 4000.0, 100)
-    assert "the notifications of the digest are sent one by one" in problem
+    outbox.sent(replied(digest, 413), START + 4000.0, 100)
     outbox.committed(Committed(100))
     assert not sent(outbox, START + 4001.0).parts
     assert outbox.refused() == 0
 
 
-def test_a_refused_message_is_kept_and_the_text_names_what_to_correct() -> None:
-    """It is sent again after a reload, and discarded after a month with its last error."""
+@pytest.mark.parametrize("status", [302, 401, 403, 404, 405, 410])
+def test_what_a_server_refuses_waits_and_is_never_dropped(status: int) -> None:
+    """The text names what to correct; a reload tries it at once."""
     outbox = filled(row(1))
     first = sent(outbox, START)
-    refused = SendResult(first.message_id, error="404", permanent=True, receiver="ops")
-    _, problem = outbox.sent(refused, START, 100)
-    assert "correct the entry 'ops' of 'notify', then 'systemctl reload iowarden'" in problem
+    _, problem = outbox.sent(replied(first, status), START, 100)
+    assert "retried after 'systemctl reload iowarden', a successful 'iowarden test-notify ops'" in (
+        problem
+    )
     assert outbox.refused() == 1
-    assert outbox.oldest_unsent_seconds(START + 9999.0) is None
+    assert outbox.oldest_unsent_seconds(START + 9999.0) == 9999.0
     outbox.committed(Committed(100))
-    assert outbox.retry_refused(("ops",), START + 60.0, 101).add
-    assert sent(outbox, START + 60.0).data == first.data
+    due = outbox.next_due(START)
+    assert due is not None
+    outbox.retry_refused(("ops",), START + 30.0, 101)
+    assert sent(outbox, START + 30.0).data == first.data
 
 
-@pytest.mark.parametrize(("wanted", "waits"), [(0.0, 5.0), (120.0, 120.0), (1e6, 3600.0)])
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_message_that_is_too_much_goes_at_once_in_a_short_form(status: int) -> None:
+    """Never the same bytes again; it has an id of its own, and says what was left out."""
+    outbox = filled(row(1))
+    outbox.sent(replied(sent(outbox, START), status), START, 99)
+    outbox.committed(Committed(99))
+    short = sent(outbox, START)
+    document = json.loads(short.data)
+    assert (document["id"], document["sentences"]) == ("a.1-short", [])
+    assert document["title"] == json.loads(row(1).data)["title"]
+    outbox.sent(replied(short, status), START, 100)
+    outbox.committed(Committed(100))
+    assert outbox.next_due(START) == START + 60.0, "then it is a refusal like any other"
+    assert len(outbox) == 1
+
+
+@pytest.mark.parametrize("status", [0, 500, 502, 504])
+def test_a_message_without_a_reply_is_repeated_unchanged_and_is_marked(status: int) -> None:
+    """After 1 min, 10 min and each hour; meanwhile others are tried."""
+    outbox, now, times = filled(row(1)), START, []
+    first = row(1)
+    for _ in range(4):
+        again = sent(outbox, now)
+        assert again.data == first.data
+        assert outbox.is_repeated(again.message_id) == (now > START)
+        times.append(now - START)
+        outbox.sent(replied(again, status), now, 99)
+        outbox.committed(Committed(99))
+        now = outbox.next_due(now) or now
+    assert times == [0.0, 60.0, 660.0, 4260.0]
+
+
+@pytest.mark.parametrize(("wanted", "waits"), [(0.0, 60.0), (120.0, 120.0), (1e6, 3600.0)])
 def test_the_server_is_given_the_pause_it_wants_up_to_an_hour(wanted: float, waits: float) -> None:
     """Also for other messages."""
     outbox = filled(row(1))
-    outbox.sent(down(sent(outbox, START), retry_after_seconds=wanted), START, 99)
+    outbox.sent(replied(sent(outbox, START), 503, wanted), START, 99)
     outbox.committed(Committed(99))
     outbox.add(row(1, "b"), START, 100)
     outbox.committed(Committed(100))

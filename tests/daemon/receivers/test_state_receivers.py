@@ -279,6 +279,30 @@ def test_a_log_in_is_made(answers: Server) -> None:
     assert got.headers["Authorization"] == "Basic aW93YXJkZW46czNjcmV0"
 
 
+def test_a_lasting_refusal_of_everything_is_reported_by_another_receiver(answers: Server) -> None:
+    """A wrong password: after 15 min it counts as refused, for the alert NotificationRefused."""
+    answers.answer = lambda _: Answer(401)
+    host = Host(config(AM, answers.port))
+    host.step(alert("DiskFailing"))
+    for _ in range(14):
+        host.step(alert("DiskFailing"), seconds=60.0)
+        assert host.value("iowarden_notifications_refused") == 0.0
+    host.step(alert("DiskFailing"), seconds=60.0)
+    assert host.value("iowarden_notifications_refused") == 1.0
+    answers.answer = lambda _: Answer()
+    host.step(alert("DiskFailing"), seconds=60.0)
+    assert host.value("iowarden_notifications_refused") == 0.0
+
+
+def test_a_server_that_is_down_refuses_nothing(answers: Server) -> None:
+    """That is an alert after an hour."""
+    answers.answer = lambda _: Answer(503)
+    host = Host(config(AM, answers.port))
+    for _ in range(20):
+        host.step(alert("DiskFailing"), seconds=60.0)
+    assert host.value("iowarden_notifications_refused") == 0.0
+
+
 # --- ping
 
 

@@ -46,7 +46,6 @@ ROW = OutboxRow(
     data=b"Subject: x\r\n\r\n\x00\xff",
     attempts=2,
     last_error="mail: 'mx1:25': connect: expected a connection, got 'Connection refused'",
-    recipients_refused=("gone@example.com",),
 )
 
 
