@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
+from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.service import persisted_state
 from iowarden.daemon.storage.sqlite import document_of_text
 from iowarden.daemon.storage.state_db import StateLoaded, version_of
@@ -133,12 +134,27 @@ class Checkpoint:
         self.events.restore(before.correlation, before.cursors, before.devices.names)
         self.probe.restore(before.stuck)
         self.mails.restore_routes(before.mail_routes)
+        self.send_local_mails(now)
         tracker.log_removed_rules(gone, now)
         # State collected before the file could be read must be written to it.
         self.commit(
             signals=True,
             delete=persisted_state.outdated(loaded.documents, self.schema),
             aside={row: each.aside for row, each in unread.items() if each.aside},
+        )
+
+    def retry_mails(self, now: float) -> None:
+        """Try everything now: the configuration was read again."""
+        self.mails.retry_refused(recipients(self.tracker.config()), now)
+        self.send_local_mails(now)
+
+    def send_local_mails(self, now: float) -> None:
+        """Send the mails that only went to the Maildir, if a server is configured."""
+        incidents = self.tracker.incidents.by_key.values()
+        self.mails.send_local_mails(
+            recipients(self.tracker.config()),
+            {incident.identifier for incident in incidents if incident.closed_seconds is None},
+            now,
         )
 
     def step(self, now: float) -> None:
@@ -149,6 +165,7 @@ class Checkpoint:
         if now - self._signals_saved_seconds >= SIGNALS_SAVE_SECONDS:
             self._signals_saved_seconds = now
             self.commit(signals=True)
+            self.send_local_mails(now)
 
     def commit(
         self,

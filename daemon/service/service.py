@@ -18,7 +18,6 @@ from iowarden.daemon.http.exposition import MetricsSnapshot
 from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
 from iowarden.daemon.notify import delivery, stored_mails
 from iowarden.daemon.notify.attempt import SendResult
-from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.page.builder import PageBuilder, PageRequest
 from iowarden.daemon.polling.io_watch import IoRead, IoWatch
 from iowarden.daemon.service import (
@@ -692,5 +691,5 @@ class Service:
         self._dependencies.pollers.directories.configure(config.watch_directories)
         gone = self._engine.rules.load(loaded.rules.groups, now, config.evaluation_interval_seconds)
         self._tracker.log_removed_rules(gone, now)
-        self._mails.retry_refused(recipients(config), now)
+        self._checkpoint.retry_mails(now)
         return len(self._engine.rules)
