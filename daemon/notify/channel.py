@@ -104,11 +104,6 @@ class Channel:
         self.outbox.servers = servers or (self.name,)
         self.outbox.connections = CONNECTIONS if servers else 1
 
-    @property
-    def is_local(self) -> bool:
-        """Whether mails are written to a Maildir."""
-        return self.name == MAIL and self.outbox.servers == (MAIL,)
-
     def use(self, receiver: MessageReceiver) -> None:
         """Send to this receiver from now on, whose configuration was changed."""
         self.sender, self.destination = receiver.sender, receiver.destination

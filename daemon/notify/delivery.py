@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HUNG_SECONDS = 10.0
 LOCAL = "Maildir"
 """In place of a receiver: mails that nobody was sent; no receiver has this name."""
-NEWS_SECONDS = 86400.0
+MAX_LOCAL_SECONDS = 86400.0
 """How long a mail of the Maildir is news, if its incident is over."""
 
 
@@ -243,25 +243,20 @@ class Delivery:
 
         What is older than a day is sent if its incident is open, otherwise forgotten.
         """
-        kept = self._channel(LOCAL).outbox
+        local = self._channel(LOCAL).outbox
         is_server = isinstance(self.sender, MailServers) and bool(self.sender.servers)
         sent, remove = [], []
-        for row in kept.rows():
-            is_old = now - row.created_realtime_seconds > NEWS_SECONDS
-            if is_server or (is_old and row.incident not in open_incidents):
-                remove.append(row.message_id)
-                kept.discard(row.message_id)
-            if is_server and not (is_old and row.incident not in open_incidents):
+        for row in local.rows():
+            is_young = now - row.created_realtime_seconds <= MAX_LOCAL_SECONDS
+            is_wanted = is_young or row.incident in open_incidents
+            if is_wanted and not is_server:
+                continue
+            remove.append(row.message_id)
+            local.discard(row.message_id)
+            if is_wanted:
                 name = row.message_id.removeprefix(f"{LOCAL}:")
-                sent.append(
-                    replace(
-                        row,
-                        message_id=name,
-                        receiver=MAIL,
-                        recipients_pending=recipients,
-                        maybe_taken=False,
-                    )
-                )
+                mail = replace(row, message_id=name, receiver=MAIL, maybe_taken=False)
+                sent.append(replace(mail, recipients_pending=recipients))
         if remove:
             self._channels[MAIL].outbox.restore(sent, now, is_released=True)
             self._write(StateChanges(self._commits + 1, add=tuple(sent), remove=tuple(remove)))
@@ -304,9 +299,9 @@ class Delivery:
             self._states[result.receiver].sent(result, now, self._log)
             return
         channel = self._channel(result.receiver)
-        rows = {row.message_id: row for row in channel.outbox.rows() if channel.is_local}
+        rows = {row.message_id: row for row in channel.outbox.rows()} if result.is_local else {}
         batch = channel.sent(result, now, self._commits + 1)
-        for message_id in batch.remove if result.delivered else ():
+        for message_id in batch.remove:
             row = rows.get(message_id)
             if row is not None and not row.parts:
                 batch = replace(batch, add=(*batch.add, *self._local_copy(row, now)))

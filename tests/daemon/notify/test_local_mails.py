@@ -99,7 +99,8 @@ class Host:
             self.delivery.committed(Committed(self.sequence))
             self.delivery.step(now)
             for mail in sender.mails[before:]:
-                result = SendResult(mail.message_id, delivered=mail.recipients)
+                is_local = not sender.servers
+                result = SendResult(mail.message_id, delivered=mail.recipients, is_local=is_local)
                 self.delivery.sent(result, now)
 
 
