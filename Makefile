@@ -32,7 +32,7 @@ wheels: STEPS := 6
 test test-system: STEPS := 7
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system test-fleet lint format bench example docs test-bare test-vm deb test-deb lint-deb wheels install uninstall system-packages clean
+.PHONY: help run env test test-system test-fleet lint format bench example docs golden test-bare test-vm deb test-deb lint-deb wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          run iowarden in the foreground, with the example configuration"
@@ -49,6 +49,7 @@ help:
 	@echo "make bench        measure CPU time, memory, scrapes and alerts against their budgets"
 	@echo "make example      generate packaging/iowarden.yaml from the configuration keys"
 	@echo "make docs         generate the pages of packaging/doc that come from the code"
+	@echo "make golden       rewrite the committed texts that the program made: mails, subjects, pages, samples"
 	@echo "make wheels       build wheels, man pages and completion in build/wheels"
 	@echo "make install      install these wheels, as root, without network"
 	@echo "make uninstall    remove the installation; PURGE=1: also configuration, state and user"
@@ -120,6 +121,11 @@ example: env
 # The pages of packaging/doc that follow from the code; tests compare them.
 docs: env
 	$(BIN)/python -m iowarden.daemon.reference pages packaging/doc
+
+# Only the tests with such a text run; review the difference as CONTRIBUTING.md says.
+golden: env
+	$(BIN)/python -m pytest -q --rewrite-golden $$(grep -rlw 'golden: Golden' tests --include 'test_*.py')
+	@git --no-pager diff --stat
 
 # Half an hour: two hundred hosts before the real Prometheus and Alertmanager.
 test-fleet: env build/tools/prometheus build/tools/prometheus-alertmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support import recordings, tiers
+from support.golden import Golden
 from support.memory import Content, Memory
 from support.recordings import NO_CORPUS
 
@@ -41,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="a tenth of the tests, the same ones each time: what is proved on another platform",
     )
+    parser.addoption(
+        "--rewrite-golden",
+        action="store_true",
+        help="only the tests of golden texts, which write them ('make golden')",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,12 +59,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of the other tier, and those outside the tenth."""
     tenth = config.getoption("--tenth")
+    rewrites = config.getoption("--rewrite-golden")
     chosen: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
         markers = {marker.name for marker in item.iter_markers()}
         here = tiers.chosen(markers, system=config.getoption("--system"))
         here = here and (not tenth or tiers.in_tenth(item.nodeid))
+        here = here and (not rewrites or "golden" in getattr(item, "fixturenames", ()))
         (chosen if here else others).append(item)
     if others:
         config.hook.pytest_deselected(items=others)
@@ -83,6 +91,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if isinstance(report.longrepr, tuple) and NO_CORPUS in report.longrepr[2]:
         report.longrepr = (recordings.__file__, None, report.longrepr[2])
     return report
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Return what compares golden texts; with '--rewrite-golden' it writes them."""
+    return Golden(is_rewriting=request.config.getoption("--rewrite-golden"))
 
 
 MachineMaker = Callable[[Mapping[str, Content]], Memory]

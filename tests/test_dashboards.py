@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.lives import Life
@@ -19,6 +19,9 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.metric_labels import LABELS
 from iowarden.rules.promql import parser
 from iowarden.rules.rulefile.unmatched_selectors import selectors
+
+if TYPE_CHECKING:
+    from support.golden import Golden
 
 FOLDER = Path(__file__).parents[1] / "packaging/prometheus"
 DASHBOARDS = ("iowarden-fleet", "iowarden-host")
@@ -53,11 +56,13 @@ def queries(name: str) -> list[tuple[str, str]]:
     ]
 
 
-def test_the_dashboards_are_those_that_the_list_of_panels_makes(tmp_path: Path) -> None:
+def test_the_dashboards_are_those_that_the_list_of_panels_makes(
+    tmp_path: Path, golden: Golden
+) -> None:
     """Change the list, not the JSON."""
     subprocess.run([sys.executable, FOLDER / "make-dashboards", tmp_path], check=True)
     for name in DASHBOARDS:
-        assert (tmp_path / f"{name}.json").read_text() == (FOLDER / f"{name}.json").read_text()
+        golden(FOLDER / f"{name}.json", (tmp_path / f"{name}.json").read_text())
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)

@@ -8,16 +8,14 @@ import email.policy
 import io
 import re
 import shlex
-import shutil
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import FIXTURES, open_fixture
-from support.smtp import DEADLINE_SECONDS, free_port, smtp_server
+from support import pictures
+from support.golden import excerpt
+from support.recordings import FIXTURES
 
 from iowarden.daemon.cli.main import full_parser, main
 from iowarden.daemon.config.parser import parse_config
@@ -27,6 +25,8 @@ from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from support.golden import Golden
 
 TOP = Path(__file__).parents[1]
 PAGES = (
@@ -161,98 +161,70 @@ def test_only_yaml_has_a_fence() -> None:
     assert kinds == {"yaml"}
 
 
-def shown(path: Path, name: str) -> list[str]:
-    """The lines of a picture, without those that stand for something left out."""
-    _, _, rest = path.read_text().partition(f"<!-- {name} -->\n\n")
-    block = re.match(r"(?:(?:    .*)?\n)+", rest)
-    assert block, name
-    lines = [line[4:].rstrip() for line in block[0].splitlines()]
-    return [line for line in lines if line not in {"", "..."} and not line.startswith("$ ")]
-
-
 def test_the_mail_in_readme_is_the_one_of_the_recording(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
-    """Each line that is shown, in its order."""
+    """Its subject, what it means, and the command that helps."""
     config = tmp_path / "iowarden.yaml"
     config.write_text("host: db1.example.com\n")
     recording = str(FIXTURES / "write-stall.tar.xz")
     main(["replay", recording, "--config", str(config), "--mails", str(tmp_path / "mails")])
     capsys.readouterr()
-    sent = [
-        email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
-        for path in sorted((tmp_path / "mails").iterdir())
-    ]
-    expected = shown(TOP / "README.md", "mail")
-    (mail,) = [each for each in sent if f"Subject: {each['subject']}" == expected[0]]
+    (path,) = (tmp_path / "mails").iterdir()
+    mail = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
     body = mail.get_body(("plain",))
     assert body is not None
-    lines = iter([line.rstrip() for line in body.get_content().splitlines()])
-    assert [line for line in expected[1:] if line not in lines] == []
+    text = f"Subject: {mail['subject']}\n\n{body.get_content()}"
+    golden.block(TOP / "README.md", "mail", excerpt(text, "1-2 7-12 19"))
 
 
-PICTURES = (
-    (TOP / "README.md", "status", ("status",)),
-    (TOP / "packaging/doc/events-and-incidents.md", "events", ("events", "-n", "8")),
-    (TOP / "packaging/doc/events-and-incidents.md", "incident", ("incident", "show", "ID")),
+SAMPLES = (
+    ("README.md", "status", ("status",), "1-3 6-7 18"),
+    ("packaging/doc/events-and-incidents.md", "events", ("events", "-n", "8"), "1 5-6"),
+    ("packaging/doc/events-and-incidents.md", "incident",
+     ("incident", "show", "INCIDENT"), "1-6 11-13 28-30"),
+)  # fmt: skip
+"""Document, block in it, command, and which lines of it are shown."""
+
+
+def test_answers_of_the_service_are_those_of_the_recording(tmp_path: Path, golden: Golden) -> None:
+    """After its first 95 seconds, with a mail server that takes mail."""
+    with pictures.mailing("write-stall", 95, tmp_path) as (played, identifier):
+        for document, name, words, lines in SAMPLES:
+            command = " ".join(words).replace("INCIDENT", pictures.IDENTIFIER[:4])
+            text = f"$ iowarden {command}\n{pictures.printed(played, identifier, *words)}"
+            golden.block(TOP / document, name, excerpt(text, lines))
+
+
+@pytest.mark.parametrize("name", pictures.TERMINAL)
+def test_a_picture_of_a_terminal_is_that_of_the_recording(
+    name: str, tmp_path: Path, golden: Golden
+) -> None:
+    """Its words: those of the other pictures are images, which 'packaging/make-pictures' makes."""
+    golden(pictures.PICTURES / f"{name}.svg", pictures.terminal(name, tmp_path), pictures.text_of)
+
+
+EXPLAINED = re.compile(
+    r"(?<=^    \$ echo ')(.*)(' \| iowarden explain\n)(?:(?:    .*)?\n)+?(?=\n\S|\Z)", re.MULTILINE
 )
 
 
-@pytest.mark.system
-def test_answers_of_the_service_are_those_of_the_recording(tmp_path: Path) -> None:
-    """After its first 95 seconds, with a mail server that takes mail; the ID is random."""
-    recording = Path(open_fixture("write-stall", tmp_path / "recorded"))
-    for frame in sorted(recording.glob("[0-9]*"))[95:]:
-        shutil.rmtree(frame)
-    config, state = tmp_path / "iowarden.yaml", tmp_path / "state"
-    program = Path(sys.executable).with_name("iowarden")
-
-    def answer(*words: str) -> str:
-        command = (program, *words, "--state-directory", state)
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
-
-    with smtp_server() as (port, server):
-        config.write_text(
-            f"host: db1.example.com\nlisten: 127.0.0.1:{free_port()}\nprobe: false\n"
-            f"mail: {{server: localhost, port: {port}, to: storage@example.com}}\n"
-        )
-        service = subprocess.Popen(
-            [program, "run", "--config", config, "--state-directory", state, "--play", recording],
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            before, end = "", time.monotonic() + DEADLINE_SECONDS
-            while before != (now := answer("status")) or server.mails.empty():
-                assert time.monotonic() < end, now
-                before = now
-                time.sleep(1.0)
-            found = re.search(r"  ([0-9a-f]{10})  ", now)
-            assert found
-            answers = {
-                name: answer(*(word.replace("ID", found[1]) for word in words))
-                for _, name, words in PICTURES
-            }
-        finally:
-            service.terminate()
-            service.wait(DEADLINE_SECONDS)
-    for path, name, _ in PICTURES:
-        text = re.sub(r"\b[0-9a-f]{10}\b", "ID", answers[name]).replace(f":{port}", ":25")
-        lines = iter([line.rstrip() for line in text.splitlines()])
-        picture = [re.sub(r"\b[0-9a-f]{10}\b", "ID", line) for line in shown(path, name)]
-        assert [line for line in picture if line not in lines] == [], name
-
-
-@pytest.mark.parametrize("path", PAGES, ids=names(PAGES))
 def test_an_explanation_is_what_explain_prints(
-    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     """Where a page shows what iowarden makes of a line."""
-    pattern = r"^    \$ echo '(.*)' \| iowarden explain\n((?:(?:    .*)?\n)+)"
-    for line, output in re.findall(pattern, path.read_text(), re.MULTILINE):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{line}\n".encode())))
+
+    def explained(match: re.Match[str]) -> str:
+        line = f"{match[1]}\n".encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line)))
         main(["explain"])
-        printed = [each.rstrip() for each in capsys.readouterr().out.splitlines()]
-        assert [each[4:].rstrip() for each in output.splitlines()][: len(printed)] == printed
+        printed = capsys.readouterr().out.splitlines()
+        return match[1] + match[2] + "".join(f"    {each}".rstrip() + "\n" for each in printed)
+
+    texts = {path: path.read_text() for path in PAGES}
+    assert any(EXPLAINED.search(text) for text in texts.values())
+    for path, text in texts.items():
+        golden(path, EXPLAINED.sub(explained, text))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=names(PAGES))

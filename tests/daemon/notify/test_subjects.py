@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.golden import GOLDEN
 
 from iowarden.daemon.notify.message import WIDTH, subject
 from iowarden.rules.alerting.unit_tests import parse_unit_tests
@@ -20,6 +21,8 @@ from iowarden.rules.topology.device_changes import Devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from support.golden import Golden
 
 UNITS = Path(__file__).parents[2] / "rules" / "units"
 EVENTS = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
@@ -115,6 +118,16 @@ def test_no_subject_of_a_shipped_alert_is_cut_before_what_happened(path: Path) -
         _, state, what = found.partition("UNAVAILABLE: ")
         assert state, found
         assert len(what) >= 24 or not what.endswith("..."), (name, found)
+
+
+def test_subjects_of_shipped_alerts_are_those_that_were_read(golden: Golden) -> None:
+    """Of the first mail about each alert, as the unit tests of its rule expect it."""
+    lines = {
+        f"{name}: {subject(notice, HOST)}\n"
+        for path in sorted(UNITS.glob("*_test.yaml"))
+        for name, notice in played(path)
+    }
+    golden(GOLDEN / "subjects.txt", "".join(sorted(lines)))
 
 
 CONTROLLERS = {"megaraid": "megaraid c0", "areca": "areca c0", "3ware": "3ware c0"}
