@@ -167,7 +167,7 @@ CODES = {
 """Codes of conditions, as they once were; also in docstrings and comments."""
 
 SKIPPED = {
-    "daemon/service/stored_documents.py": "names of stored fields, which stay with their version",
+    "daemon/service/stored_documents.py": "names of attributes, as the code has them",
     "packaging/doc/stored-schema.md": "names of stored fields; its sentences are in the code",
 }
 

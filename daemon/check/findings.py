@@ -169,7 +169,7 @@ def of_tracing(settings: Config, machine: Machine) -> Iterator[Finding]:
 
 
 def of_roles() -> Iterator[Finding]:
-    """Advise to narrow what members of the service's own group may do."""
+    """Report who reads the configuration as a member of the service's own group."""
     if text := roles.narrowing(roles.service_group_members()):
         yield Finding(Level.INFO, "roles", "", text)
 

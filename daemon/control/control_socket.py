@@ -34,7 +34,6 @@ from iowarden.daemon.control.roles import (
     QUERIES,
     Role,
     RoleGroups,
-    narrowing,
     refusal,
     required,
 )
@@ -155,7 +154,6 @@ class Control:
         self._on_note = on_note or on_trouble
         self._remove = remove
         self._groups = groups
-        self._narrowed = False
         self._arrived: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._guard = threading.Lock()
@@ -240,7 +238,6 @@ class Control:
             else:
                 self._serve(key.data, events)
         self._take_arrived()
-        self._report_members()
         now = time.monotonic()
         if self._relisten and now >= self._relisten:
             self._relisten = 0.0
@@ -330,13 +327,6 @@ class Control:
         group = self._groups.of(role)
         exists = (self._names.gids() or {}).get(group) is not None
         return refusal(command, who, group, exists=exists)
-
-    def _report_members(self) -> None:
-        """Report once who has both roles by the service's own group."""
-        if not self._narrowed and self._names.groups_known:
-            self._narrowed = True
-            if text := narrowing(self._names.members, self._groups.service):
-                self._note("members", f"control: {text}")
 
     def _serve(self, connection: _Connection, events: int) -> None:
         """Read and write as much as is possible without blocking."""

@@ -17,7 +17,6 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.control.roles import service_group_members
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -80,8 +79,6 @@ class Names:
         """Start with the groups; `on_name` is called in the thread, after each answer."""
         self._on_name = on_name
         self._groups = groups
-        self.members: tuple[str, ...] = ()
-        """The users in the last of the groups, if they are listed there."""
         self._gids: Mapping[str, int | None] = {}
         self._groups_requested = time.monotonic()
         self._known: dict[int, str] = {0: "root"}
@@ -89,11 +86,6 @@ class Names:
         self._wanted: queue.SimpleQueue[int | str | None] = queue.SimpleQueue()
         self._wanted.put(_GROUPS)
         threading.Thread(target=self._run, name="names", daemon=True).start()
-
-    @property
-    def groups_known(self) -> bool:
-        """Whether the groups were resolved, in time or late."""
-        return bool(self._gids)
 
     def gids(self) -> Mapping[str, int | None] | None:
         """Return the numbers of the groups, None of one that does not exist; None while unknown.
@@ -136,7 +128,6 @@ class Names:
     def _run(self) -> None:
         while (uid := self._wanted.get()) is not None:
             if isinstance(uid, str):
-                self.members = service_group_members(self._groups[-1])
                 self._gids = {name: group_id(name) for name in self._groups}
                 self._on_name()
                 continue

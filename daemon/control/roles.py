@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 VIEWER_GROUP = "iowarden-viewer"
 OPERATOR_GROUP = "iowarden-operator"
 SERVICE_GROUP = "iowarden"
-"""Group of the service's user, which reads the configuration. Its members have both roles: before
-there were roles, it was the group of the control socket."""
+"""Group of the service's user, which reads the configuration. It grants no role."""
 
 QUERIES = frozenset(
     {
@@ -49,20 +48,19 @@ class Role(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RoleGroups:
-    """The names of the groups; `service` grants both roles."""
+    """The names of the groups."""
 
     viewer: str = VIEWER_GROUP
     operator: str = OPERATOR_GROUP
-    service: str = SERVICE_GROUP
 
-    def names(self) -> tuple[str, str, str]:
-        """Return all names."""
-        return self.viewer, self.operator, self.service
+    def names(self) -> tuple[str, str]:
+        """Return both names."""
+        return self.viewer, self.operator
 
     def granted(self, gids: Collection[int], found: Mapping[str, int | None]) -> Role:
         """Return the role of a member of some groups; `found` maps names to numbers."""
         joined = {name for name in self.names() if found.get(name) in gids}
-        if joined & {self.operator, self.service}:
+        if self.operator in joined:
             return Role.OPERATOR
         return Role.VIEWER if self.viewer in joined else Role.NONE
 
@@ -116,15 +114,14 @@ MAX_MEMBERS = 5
 
 
 def narrowing(members: Collection[str], group: str = SERVICE_GROUP) -> str:
-    """Return what members of the service's own group may do, and how to narrow it; '' if none."""
+    """Return what members of the service's own group may read, and how to end it; '' if none."""
     if not members:
         return ""
     named = sorted(members)[:MAX_MEMBERS]
     more = f" and {len(members) - len(named)} more" if len(members) > len(named) else ""
     return (
-        f"in group '{group}': {', '.join(named)}{more}; they may query, act, and read the"
-        f" configuration and a 'mail.password_file'. To narrow this for {named[0]}:"
-        f" 'usermod -aG {OPERATOR_GROUP} {named[0]}' (may act) or 'usermod -aG {VIEWER_GROUP}"
-        f" {named[0]}' (may only query), then 'gpasswd -d {named[0]} {group}'; effective after a"
-        " new login"
+        f"in group '{group}': {', '.join(named)}{more}; they may read the configuration and a"
+        f" 'mail.password_file'. To end this for {named[0]}: 'gpasswd -d {named[0]} {group}'. To"
+        f" query iowarden: 'usermod -aG {VIEWER_GROUP} {named[0]}'; to act as well: 'usermod -aG"
+        f" {OPERATOR_GROUP} {named[0]}'; effective after a new login"
     )

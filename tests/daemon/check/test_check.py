@@ -773,15 +773,15 @@ def test_groups_that_need_a_longer_look_are_there() -> None:
     assert {group.name for group in GROUPS} >= findings.SLOW_GROUPS
 
 
-def test_who_is_in_the_services_own_group_is_advised_to_be_narrowed(
+def test_who_reads_the_password_as_a_member_of_the_services_group_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An administrator added two users before there were roles; on a new machine it is empty."""
+    """An administrator added two users; on a new machine the group is empty."""
     members = grp.struct_group(("iowarden", "x", 990, ["bob", "alice"]))
     monkeypatch.setattr(grp, "getgrnam", lambda name: members)
     (found,) = findings.of_roles()
     assert (found.level, found.topic) == (Level.INFO, "roles")
-    assert found.text.startswith("in group 'iowarden': alice, bob; they may query, act, and read")
+    assert found.text.startswith("in group 'iowarden': alice, bob; they may read the configuration")
     assert "gpasswd -d alice iowarden" in found.text
     members = grp.struct_group(("iowarden", "x", 990, []))
     assert not list(findings.of_roles())

@@ -432,7 +432,7 @@ def test_no_descriptor_left_is_reported_and_survived(
 GID, OTHER_GID = 1, 2
 """Groups that each Linux system has; the service gets one of them as the group of a role."""
 VIEWERS, OPERATORS = (grp.getgrgid(gid).gr_name for gid in (GID, OTHER_GID))
-ROLES = RoleGroups(VIEWERS, OPERATORS, "no-such-group")
+ROLES = RoleGroups(VIEWERS, OPERATORS)
 
 
 def as_nobody(
@@ -531,16 +531,9 @@ def test_a_viewer_queries_everything_and_changes_nothing(
 
 
 @as_root
-@pytest.mark.parametrize(
-    ("groups", "roles"),
-    [([OTHER_GID], ROLES), ([GID], RoleGroups("no-group", "no-group-either", VIEWERS))],
-    ids=["operator", "member of the service's group, as before there were roles"],
-)
-def test_an_operator_may_do_everything(
-    tmp_path: Path, groups: list[int], roles: RoleGroups
-) -> None:
-    """Who acts also sees; the members of the former single group keep what they had."""
-    answers, _ = as_nobody(tmp_path, say_who, ask_each, roles, groups=groups)
+def test_an_operator_may_do_everything(tmp_path: Path) -> None:
+    """Who acts also sees."""
+    answers, _ = as_nobody(tmp_path, say_who, ask_each, groups=[OTHER_GID])
     assert {command for command, line in answers.items() if "answer" in line} == QUERIES | ACTIONS
 
 
@@ -549,7 +542,7 @@ def test_a_group_that_does_not_exist_is_named_with_the_command_that_creates_it(
     tmp_path: Path,
 ) -> None:
     """The package's groups were not created: nobody but root gets in, and the text says why."""
-    missing = RoleGroups("no-viewers", "no-operators", "no-service")
+    missing = RoleGroups("no-viewers", "no-operators")
     line, _ = as_nobody(tmp_path, say_who, ask_status, missing, groups=[GID])
     assert "group 'no-viewers', which does not exist on this machine" in line["error"]
     assert "groupadd --system no-viewers && usermod -aG no-viewers" in line["error"]
@@ -724,7 +717,7 @@ def test_each_command_is_a_query_or_an_action_and_the_default_groups_differ() ->
     assert control_socket.COMMANDS == QUERIES | ACTIONS
     assert {required(name) for name in QUERIES} == {Role.VIEWER}
     assert {required(name) for name in ACTIONS} == {Role.OPERATOR}
-    assert RoleGroups().names() == (VIEWER_GROUP, OPERATOR_GROUP, SERVICE_GROUP)
+    assert RoleGroups().names() == (VIEWER_GROUP, OPERATOR_GROUP)
 
 
 def test_a_refusal_to_an_unnamed_user_gives_a_command_with_a_placeholder() -> None:
@@ -734,30 +727,14 @@ def test_a_refusal_to_an_unnamed_user_gives_a_command_with_a_placeholder() -> No
     assert f"usermod -aG {OPERATOR_GROUP} USER" in text
 
 
-def test_members_of_the_services_group_are_reported_with_how_to_narrow_it() -> None:
-    """They read the password as well; a large group is not listed in full."""
+def test_members_of_the_services_group_have_no_role_and_are_named_with_how_to_end_it() -> None:
+    """They read the password; a large group is not listed in full."""
+    assert RoleGroups().granted({990}, {SERVICE_GROUP: 990, VIEWER_GROUP: 991}) is Role.NONE
     assert narrowing(()) == ""
     text = narrowing(tuple(f"user{number}" for number in range(9)))
     assert text.startswith("in group 'iowarden': user0, user1, user2, user3, user4 and 4 more;")
     assert "gpasswd -d user0 iowarden" in text
     assert f"usermod -aG {VIEWER_GROUP} user0" in text
-
-
-def test_the_service_reports_the_members_of_its_own_group_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A group with members, as an administrator made it before there were roles."""
-    members = grp.struct_group(("iowarden", "x", 990, ["iowarden", "bob", "alice"]))
-    monkeypatch.setattr(grp, "getgrnam", lambda name: members)
-    service = Service(tmp_path / "control.sock", say_who)
-    client = Client(service.path)
-    for _ in range(3):
-        client.ask("status")
-        client.line()
-    client.close()
-    service.control.close()
-    (text,) = service.troubles
-    assert text.startswith("control: in group 'iowarden': alice, bob; they may query, act, and")
 
 
 def say_who(command: control_socket.ControlCommand) -> None:
