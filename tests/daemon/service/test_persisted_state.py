@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.daemon.service import persisted_state, stored_documents
+from iowarden.daemon.service.stored_documents import NumberKind
 from iowarden.daemon.storage.state_db import versioned
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.incidents.model import Incident, IncidentMember, Incidents
@@ -55,6 +58,36 @@ def test_what_was_kept_comes_back() -> None:
         signals=PersistentSignals({"sda": (1.0,)}, {"sda": ((15, 2.0),)}),
     )
     assert persisted_state.read(persisted_state.documents(before), 1000.0) == (before, {})
+
+
+def filled(hint: Any, kind: NumberKind = NumberKind.PLAIN) -> Any:  # noqa: ANN401 - any of a document
+    """Return a value of a declared type, no part of which is empty."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Matcher:
+        return Matcher("alertname", "=", "A")
+    if hint in stored_documents.RECORDS:
+        hints = get_type_hints(hint)
+        fields = stored_documents.RECORDS[hint]
+        return hint(**{each.name: filled(hints[each.name], each.kind) for each in fields})
+    if kind is NumberKind.PERSISTENT:
+        return {"hung_task": {"sda": ((START, 2.0), (START, 3.0))}}
+    if origin in (UnionType, Union):
+        return filled(next(each for each in arguments if each is not NoneType), kind)
+    if origin is tuple:
+        return tuple(filled(each, kind) for each in arguments if each is not Ellipsis)
+    if origin is dict:
+        return {"key": filled(arguments[1], kind)}
+    if issubclass(hint, Enum):
+        return next(iter(hint))
+    return {str: "text", bool: True, int: 7, float: START}[hint]
+
+
+@pytest.mark.parametrize("name", [*stored_documents.DOCUMENTS][:-1])
+def test_each_record_is_read_as_it_was_written(name: str) -> None:
+    """With every field set none is lost, or taken for another. The last one moves all times."""
+    value = filled(stored_documents.DOCUMENTS[name].type)
+    before = replace(persisted_state.PersistedState(), **{name: value})
+    assert persisted_state.read(persisted_state.documents(before), START) == (before, {})
 
 
 def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
