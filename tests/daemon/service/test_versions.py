@@ -17,16 +17,14 @@ from support.lives import Life
 
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
+from iowarden.daemon.storage.state_db import OutboxRow, StateChanges, StateDatabase
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
     from pathlib import Path
 
-MAIL_OF_NO_RECEIVER = """
-INSERT INTO outbox VALUES ('<m@db1>', 'i', 1, 2, 1, '["root@db1"]', '[]', x'00', 0, '', 0, '{}',
-    'mail')
-"""
-"""A row whose parts are not a list."""
+DEADLINE_SECONDS = 20.0
 
 
 def life_of(
@@ -64,6 +62,15 @@ def change(directory: Path, *statements: str) -> None:
     with closing(sqlite3.connect(directory / "state.db")) as connection, connection:
         for statement in statements:
             connection.execute(statement)
+
+
+def store_damaged_mail(directory: Path) -> None:
+    """Store a mail whose parts are not a list."""
+    row = OutboxRow("<m@db1>", "i", 1, Severity.WARNING, 1.0, ("root@db1",), b"Subject: x\r\n")
+    database = StateDatabase(str(directory / "state.db"), lambda _: None)
+    database.commit(StateChanges(1, add=(row,)))
+    assert database.close(DEADLINE_SECONDS)
+    change(directory, "UPDATE outbox SET parts = '{}'")
 
 
 def with_mails(incidents: dict[str, Any]) -> dict[str, Any]:
@@ -137,8 +144,8 @@ def test_what_cannot_be_read_is_a_text_and_an_alert_and_costs_nothing_else(
         directory,
         f"UPDATE document SET text = replace(text, '{firing}', '{flapping}') WHERE name = 'alerts'",
         "UPDATE document SET name = 'silences.v2' WHERE name = 'silences'",
-        MAIL_OF_NO_RECEIVER,
     )
+    store_damaged_mail(directory)
     live.degrade(0)
     live.wait(1000)
     life, mails = life_of(live, directory)
