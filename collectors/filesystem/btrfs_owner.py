@@ -1,7 +1,9 @@
 """Find the files of a byte of a mounted btrfs, with 'btrfs inspect-internal', which is read-only.
 
 A byte of a device is mapped to a logical address of the file system by the chunk tree, which is
-read from the devices; the kernel reports the files of an address. Source: btrfs-inspect-internal(8)
+read from the devices; the kernel reports the files of an address. The names of an inode are asked
+for inside the probe (`query_names`), and only if it owns the address that was asked for; the
+service reads that (`read_names`). Source: btrfs-inspect-internal(8)
 and btrfs-filesystem(8) 6.2, tried; btrfs-progs' kernel-shared/print-tree.c and cmds/inspect.c for
 their output, also those of 5.16 to 6.17; kernel, fs/btrfs/backref.c. Units: bytes.
 Limits: the tree is that of the last commit, at most half a minute old. The devices are read
@@ -11,21 +13,25 @@ if complete, with every block of the generation in the superblock or in the bloc
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.btrfs import DIRECTORY
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.probe_reply import field, optional
 from iowarden.collectors.program import run_program
 from iowarden.collectors.sysfs import device_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.machine import Machine
 
+VERB = "btrfs_names"
 MAX_DEVICES = 32
 """Maximum devices of one file system: the probe's limit."""
 MAX_CHUNKS = 50_000
@@ -143,6 +149,17 @@ class BtrfsListing:
 
     uuid: str
     present: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class InodeNames:
+    """The path of a subvolume ('' for the top-level one), and the paths of an inode in it.
+
+    `names` None: the subvolume is not mounted by itself, so that they cannot be asked for.
+    """
+
+    subvolume: str
+    names: tuple[str, ...] | None
 
 
 def parse_superblock(text: str) -> BtrfsSuperblock:
@@ -379,21 +396,68 @@ def read_references(
     return parse_references(_query(root, deadline_seconds, "logical-resolve", *words))
 
 
-def read_subvolume(root: Machine, mount_point: str, number: int, deadline_seconds: float) -> str:
-    """Query the path of a subvolume. Errors: as `read_superblock`."""
-    words = ("subvolid-resolve", str(number), mount_point)
-    return parse_subvolume(_query(root, deadline_seconds, *words))
+def query_names(
+    root: Machine,
+    mounts: Sequence[Mount],
+    question: tuple[str, int, int, int],
+    time_left: Callable[[], float],
+) -> InodeNames:
+    """Run btrfs for the names of an inode that owns an address. Called by the probe.
+
+    `question`: mount point, address, tree and number of the inode. `mounts`: all of the host.
+    Errors: as `read_superblock`; ReadError, if it does not own the address.
+    """
+    point, address, tree, inode = question
+    references = read_references(root, point, address, time_left()) or ()
+    if not any((each.root, each.inode) == (tree, inode) for each in references):
+        raise ReadError(
+            f"btrfs address {address}: expected it to be of inode {inode} of tree {tree}, got"
+            f" {len(references)} others; query it again"
+        )
+    text = _query(root, time_left(), "subvolid-resolve", str(tree), point)
+    subvolume = parse_subvolume(text)
+    numbers = {mount.device_number for mount in mounts if mount.mount_point == point}
+    here = [mount for mount in mounts if mount.device_number in numbers]
+    own = subvolume_mount(here, subvolume)
+    if own is None:
+        return InodeNames(subvolume, None)
+    text = _query(root, time_left(), "inode-resolve", str(inode), own)
+    return InodeNames(subvolume, parse_names(text, own))
+
+
+def subvolume_mount(mounts: Sequence[Mount], subvolume: str) -> str | None:
+    """Return a mount point of exactly this subvolume that the probe accepts, or None."""
+    wanted = f"/{subvolume}"
+    points = (mount.mount_point for mount in mounts if mount.root == wanted)
+    return next((point for point in points if MOUNT_POINT.fullmatch(point)), None)
+
+
+def to_json(found: InodeNames) -> dict[str, Any]:
+    """Return the answer to the verb, to be printed as JSON."""
+    return {"subvolume": found.subvolume, "names": found.names}
+
+
+def from_json(text: str) -> InodeNames:
+    """Parse the JSON of `to_json`. Errors: ParseError."""
+    try:
+        found = json.loads(text)
+        names = optional(list, found, "names")
+        if not all(isinstance(name, str) and name.startswith("/") for name in names or ()):
+            raise TypeError(f"'names': expected paths, got {names!r:.60}")
+        return InodeNames(field(str, found, "subvolume"), None if names is None else tuple(names))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ParseError(
+            f"probe '{VERB}': expected names of an inode as JSON, got {text[:80]!r}:"
+            f" {type(error).__name__}: {error}"
+        ) from None
 
 
 def read_names(
-    root: Machine, mount_point: str, inode: int, deadline_seconds: float
-) -> tuple[str, ...]:
-    """Query the paths of an inode in the subvolume that is mounted there.
-
-    Errors: as `read_superblock`.
-    """
-    text = _query(root, deadline_seconds, "inode-resolve", str(inode), mount_point)
-    return parse_names(text, mount_point)
+    root: Machine, mount_point: str, address: int, owner: Reference, deadline_seconds: float
+) -> InodeNames:
+    """Query the probe for the names of an inode that owns an address. Errors: as `query_names`."""
+    arguments = (mount_point, *map(str, (address, owner.root, owner.inode)))
+    return from_json(root.query_probe(VERB, *arguments, deadline_seconds=deadline_seconds))
 
 
 def read_listing(root: Machine, mount_point: str, deadline_seconds: float) -> BtrfsListing:

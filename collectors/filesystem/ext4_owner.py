@@ -1,4 +1,8 @@
-"""Find the file of a block of ext2, ext3 or ext4, with debugfs, which opens it read-only.
+"""Find the files of blocks of ext2, ext3 or ext4, with debugfs, which opens it read-only.
+
+debugfs prints much that is nobody's business: values of extended attributes, targets of links. It
+runs inside the probe (`query_owned_blocks`), which returns the parsed owners of the blocks that
+were asked for, and their names; the service reads that (`read_owned_blocks`).
 
 Source: debugfs(8) 1.47, tried; e2fsprogs' debugfs/{icheck,ncheck,dump}.c for their output. Units:
 blocks of the file system, counted from the device's first byte for any block size.
@@ -8,21 +12,36 @@ Unwritten changes of a mounted one may be missing; a name is bytes, and may cont
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.model import ParseError
+from iowarden.collectors.model import (
+    SECTOR_BYTES,
+    AbsentError,
+    DeadlineError,
+    ParseError,
+    ReadError,
+    StuckError,
+)
+from iowarden.collectors.probe_reply import field
 from iowarden.collectors.program import run_program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iowarden.collectors.machine import Machine
 
+VERB = "ext4_owners"
+MAX_BLOCKS = 240
+"""Used blocks whose owner is queried: each sixty of them take a pass through all inodes."""
+MAX_INODES = 60
+"""Inodes of one query that are read and named."""
+ROOT_INODE = 2
 MAX_QUERIED = 60
-"""Maximum blocks or inodes of one query: the probe's limit."""
+"""Maximum blocks or inodes of one run of debugfs: the probe's limit."""
 MAX_EXTENTS = 1_000_000
 
 _PAIR = lazy_pattern(r"([A-Z][A-Za-z #]{1,40}):\s+(.*)")
@@ -67,7 +86,6 @@ class Inode:
     kind: str
     """'regular', 'directory', 'symlink' ..."""
     size_bytes: int
-    links: int
     attributes_block: int
     extents: tuple[Ext4Extent, ...]
     inner: frozenset[int]
@@ -150,9 +168,8 @@ def parse_inode(text: str) -> Inode:
     """Parse an inode from 'stat'. Errors: ParseError."""
     head = re.search(r"^Inode: (\d{1,10})\s+Type: (.{1,30}?)\s+Mode:", text, re.MULTILINE)
     size = re.search(r"\bSize: (\d{1,20})\s*$", text, re.MULTILINE | re.ASCII)
-    links = re.search(r"^Links: (\d{1,10})\b", text, re.MULTILINE | re.ASCII)
-    if head is None or size is None or links is None:
-        raise _refused("stat", "'Inode: <n> Type: <type>', 'Size: <n>', 'Links: <n>'", text)
+    if head is None or size is None:
+        raise _refused("stat", "'Inode: <n> Type: <type>', 'Size: <n>'", text)
     attributes = re.search(r"^File ACL: (\d{1,18})\b", text, re.MULTILINE | re.ASCII)
     marker = re.search(r"^(EXTENTS|BLOCKS):$", text, re.MULTILINE)
     listing = "" if marker is None else text[marker.end() :].partition("\nTOTAL:")[0]
@@ -173,43 +190,207 @@ def parse_inode(text: str) -> Inode:
         int(head[1]),
         head[2],
         int(size[1]),
-        int(links[1]),
         0 if attributes is None else int(attributes[1]),
         tuple(extents),
         frozenset(inner),
     )
 
 
-def read_superblock(root: Machine, device: str, deadline_seconds: float) -> Ext4Superblock:
-    """Query the superblock of the file system. Errors: as `_query`."""
-    return parse_superblock(_query(root, device, "stats -h", deadline_seconds))
+@dataclass(frozen=True, slots=True)
+class OwnedBlocks:
+    """The owners of some blocks; of an inode only its extents that contain one of them.
+
+    Fields: `used` by block, without those whose state is unknown because of `untested`; `owners`
+    by block, None: no inode's; without `late`, blocks beyond the limit. `inodes`: or why one could
+    not be read. `names` by inode; `unnamed`: why they could not be read.
+    """
+
+    superblock: Ext4Superblock
+    used: Mapping[int, bool]
+    untested: str
+    owners: Mapping[int, int | None]
+    late: frozenset[int]
+    inodes: Mapping[int, Inode | str]
+    names: Mapping[int, tuple[str, ...]]
+    unnamed: str
 
 
-def read_tested(
-    root: Machine, device: str, block: int, count: int, deadline_seconds: float
-) -> Mapping[int, bool]:
-    """Query which of some blocks are in use; debugfs must read all bitmaps. Errors: as `_query`."""
-    text = _query(root, device, f"testb {block} {count}", deadline_seconds, bitmaps=True)
-    return parse_tested(text)
+def query_owned_blocks(
+    root: Machine, device: str, sector: int, count: int, time_left: Callable[[], float]
+) -> OwnedBlocks:
+    """Run debugfs for the blocks that contain some sectors of the device. Called by the probe.
+
+    `time_left` returns the timeout of the next run, or raises a DeadlineError. A bitmap, an inode
+    or names that cannot be read are reported as such. Errors: as `_query`, for all else.
+    """
+    superblock = parse_superblock(_query(root, device, "stats -h", time_left()))
+    per = superblock.block_bytes // SECTOR_BYTES
+    blocks = range(sector // per, (sector + count - 1) // per + 1)
+    # debugfs accepts no block 0; if the file system has one, it contains the superblock.
+    inside = [b for b in blocks if max(superblock.first_block, 1) <= b < superblock.blocks]
+    used, untested = _used(root, device, inside, time_left)
+    asked = [block for block in inside if used.get(block, True)]
+    asked, late = asked[:MAX_BLOCKS], frozenset(asked[MAX_BLOCKS:])
+    owners: dict[int, int | None] = {}
+    for at in range(0, len(asked), MAX_QUERIED):
+        numbers = _numbers(asked[at : at + MAX_QUERIED])
+        owners.update(parse_owned(_query(root, device, f"icheck {numbers}", time_left())))
+    owners = {block: owners.get(block) for block in asked}
+    wanted = [
+        inode
+        for inode in dict.fromkeys(owners.values())
+        if inode is not None and (inode >= superblock.first_inode or inode == ROOT_INODE)
+    ][:MAX_INODES]
+    inodes: dict[int, Inode | str] = {}
+    for number in wanted:
+        try:
+            inode = parse_inode(_query(root, device, f"stat <{number}>", time_left()))
+            inodes[number] = _of_blocks(inode, [b for b in asked if owners[b] == number])
+        except (AbsentError, ReadError, ParseError) as error:
+            inodes[number] = str(error)
+    names, unnamed = _named(root, device, wanted, time_left)
+    return OwnedBlocks(superblock, used, untested, owners, late, inodes, names, unnamed)
 
 
-def read_owned(
-    root: Machine, device: str, blocks: Sequence[int], deadline_seconds: float
-) -> Mapping[int, int | None]:
-    """Query the inodes that own at most MAX_QUERIED blocks. Errors: as `_query`."""
-    return parse_owned(_query(root, device, f"icheck {_numbers(blocks)}", deadline_seconds))
+def _used(
+    root: Machine, device: str, blocks: Sequence[int], time_left: Callable[[], float]
+) -> tuple[Mapping[int, bool], str]:
+    """Return which blocks are in use, or why that is unknown. Errors: DeadlineError, StuckError."""
+    if not blocks:
+        return {}, ""
+    try:
+        request = f"testb {blocks[0]} {len(blocks)}"
+        tested = parse_tested(_query(root, device, request, time_left(), bitmaps=True))
+    except (DeadlineError, StuckError):
+        raise
+    except (AbsentError, ReadError, ParseError) as error:
+        return {}, str(error)  # an unreadable bitmap; the inodes may be readable
+    return {block: tested[block] for block in blocks if block in tested}, ""
 
 
-def read_names(
-    root: Machine, device: str, inodes: Sequence[int], deadline_seconds: float
-) -> Mapping[int, tuple[str, ...]]:
-    """Query the names of at most MAX_QUERIED inodes. Errors: as `_query`."""
-    return parse_names(_query(root, device, f"ncheck {_numbers(inodes)}", deadline_seconds))
+def _of_blocks(inode: Inode, blocks: Sequence[int]) -> Inode:
+    """Return an inode with what it has of its own in some blocks, and no more."""
+    extents = dict.fromkeys(
+        extent for block in blocks if (extent := inode.extent_of(block)) is not None
+    )
+    return Inode(
+        inode.number,
+        inode.kind,
+        inode.size_bytes,
+        inode.attributes_block if inode.attributes_block in blocks else 0,
+        tuple(extents),
+        inode.inner & frozenset(blocks),
+    )
 
 
-def read_inode(root: Machine, device: str, inode: int, deadline_seconds: float) -> Inode:
-    """Query the type and the blocks of an inode. Errors: as `_query`."""
-    return parse_inode(_query(root, device, f"stat <{inode}>", deadline_seconds))
+def _named(
+    root: Machine, device: str, inodes: Sequence[int], time_left: Callable[[], float]
+) -> tuple[Mapping[int, tuple[str, ...]], str]:
+    """Return the names of inodes, or why they are unknown."""
+    if not inodes:
+        return {}, ""
+    try:
+        names = parse_names(_query(root, device, f"ncheck {_numbers(inodes)}", time_left()))
+    except (AbsentError, ReadError, ParseError) as error:
+        return {}, str(error)
+    return {inode: names[inode] for inode in inodes if inode in names}, ""
+
+
+def to_json(owned: OwnedBlocks) -> dict[str, Any]:
+    """Return the answer to the verb, to be printed as JSON."""
+    block = owned.superblock
+    return {
+        "superblock": [
+            *(block.block_bytes, block.blocks, block.first_block),
+            *(block.journal_inode, block.first_inode),
+        ],
+        "used": list(owned.used.items()),
+        "untested": owned.untested,
+        "owners": list(owned.owners.items()),
+        "late": sorted(owned.late),
+        "inodes": [
+            {"number": number, "problem": inode}
+            if isinstance(inode, str)
+            else {
+                "number": number,
+                "problem": "",
+                "kind": inode.kind,
+                "bytes": inode.size_bytes,
+                "attributes_block": inode.attributes_block,
+                "extents": [[e.first, e.last, e.physical, e.unwritten] for e in inode.extents],
+                "inner": sorted(inode.inner),
+            }
+            for number, inode in owned.inodes.items()
+        ],
+        "names": list(owned.names.items()),
+        "unnamed": owned.unnamed,
+    }
+
+
+def from_json(text: str) -> OwnedBlocks:
+    """Parse the JSON of `to_json`. Errors: ParseError."""
+    try:
+        found = json.loads(text)
+        return OwnedBlocks(
+            Ext4Superblock(*map(_count, field(list, found, "superblock"))),
+            {_count(block): bool(used) for block, used in field(list, found, "used")},
+            field(str, found, "untested"),
+            {
+                _count(block): None if inode is None else _count(inode)
+                for block, inode in field(list, found, "owners")
+            },
+            frozenset(map(_count, field(list, found, "late"))),
+            {_count(row["number"]): _inode(row) for row in field(list, found, "inodes")},
+            {
+                _count(inode): tuple(map(_path, paths))
+                for inode, paths in field(list, found, "names")
+            },
+            field(str, found, "unnamed"),
+        )
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ParseError(
+            f"probe '{VERB}': expected owners of blocks as JSON, got {text[:80]!r}:"
+            f" {type(error).__name__}: {error}"
+        ) from None
+
+
+def _inode(row: Any) -> Inode | str:  # noqa: ANN401 - whatever the probe sent
+    if problem := field(str, row, "problem"):
+        return problem
+    return Inode(
+        _count(row["number"]),
+        field(str, row, "kind"),
+        _count(row["bytes"]),
+        _count(row["attributes_block"]),
+        tuple(
+            Ext4Extent(_count(first), _count(last), _count(physical), bool(unwritten))
+            for first, last, physical, unwritten in field(list, row, "extents")
+        ),
+        frozenset(map(_count, field(list, row, "inner"))),
+    )
+
+
+def _count(value: Any) -> int:  # noqa: ANN401 - whatever the probe sent
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"expected an unsigned number, got {value!r:.60}")
+    return value
+
+
+def _path(value: Any) -> str:  # noqa: ANN401 - whatever the probe sent
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise TypeError(f"expected a path, got {value!r:.60}")
+    return value
+
+
+def read_owned_blocks(
+    root: Machine, device: str, sector: int, count: int, deadline_seconds: float
+) -> OwnedBlocks:
+    """Query the probe for the owners of some sectors of the device.
+
+    Errors: AbsentError, ProgramNotFoundError, StuckError, DeadlineError, ReadError, ParseError.
+    """
+    arguments = (f"/dev/{device}", str(sector), str(count))
+    return from_json(root.query_probe(VERB, *arguments, deadline_seconds=deadline_seconds))
 
 
 def _query(

@@ -1,7 +1,9 @@
 """Find the owner of a sector of a mounted XFS with 'xfs_io -c fsmap', and the path of an inode.
 
 Source: xfs_io(8) 6.1, ioctl_getfsmap(2), linux/fsmap.h and xfs_fs.h (XFS_FMR_OWN_*); tried on a
-mounted image. Units: sectors of 512 bytes, also the offset in a file.
+mounted image. Both programs run inside the probe (`query_owned_sectors`), which names only the
+owners of the sectors that were asked for; the service reads that (`read_owned_sectors`).
+Units: sectors of 512 bytes, also the offset in a file.
 Limits: the kernel knows owners only if the file system has a reverse map ('rmapbt=1', the default
 since xfsprogs 6.5 [unchecked]); otherwise all used space is 'unknown'. XFS before parent pointers
 cannot report the path of an inode: find walks the directories until it finds the inode.
@@ -9,17 +11,24 @@ cannot report the path of an inode: find walks the directories until it finds th
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
-from iowarden.collectors.model import ParseError
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.probe_reply import field, optional
 from iowarden.collectors.program import run_program
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from iowarden.collectors.machine import Machine
 
+VERB = "xfs_owners"
+MAX_INODES = 60
+"""Inodes of one query that are named: find may take minutes for each."""
 MAX_EXTENTS = 100_000
 HEADING = "EXT,MAJOR,MINOR,PSTART,PEND,OWNER,OSTART,OEND,LENGTH"
 _ROW = lazy_pattern(
@@ -99,18 +108,6 @@ def parse_fsmap(text: str) -> tuple[XfsExtent, ...]:
     return tuple(extents)
 
 
-def read_fsmap(
-    root: Machine, mount_point: str, first: int, last: int, deadline_seconds: float
-) -> tuple[XfsExtent, ...]:
-    """Query the owners of sectors of the data device.
-
-    Errors: AbsentError, ProgramNotFoundError, StuckError, DeadlineError, ReadError, ParseError.
-    """
-    command = f"fsmap -d -m {first} {last}"
-    text = run_program(root, deadline_seconds, "xfs_io", "-r", "-c", command, mount_point)
-    return parse_fsmap(text)
-
-
 def parse_inode(text: str) -> FoundInode | None:
     r"""Parse the output of 'find -printf' for an inode; None: not found, whatever its errors."""
     if "\0" not in text:
@@ -121,15 +118,97 @@ def parse_inode(text: str) -> FoundInode | None:
     return FoundInode(row[1], int(row[2]), row[3])
 
 
-def read_inode(
-    root: Machine, mount_point: str, inode: int, deadline_seconds: float
-) -> FoundInode | None:
-    """Query a path of an inode; None: not found. Errors: as `read_fsmap`.
+@dataclass(frozen=True, slots=True)
+class OwnedSectors:
+    """The extents of some sectors, and their inodes by number; None: not found, str: why."""
 
-    Limits: the first path that find finds, of perhaps several; minutes, with millions of files.
+    extents: tuple[XfsExtent, ...]
+    inodes: Mapping[int, FoundInode | str | None]
+
+
+def query_owned_sectors(
+    root: Machine, mount_point: str, sector: int, count: int, time_left: Callable[[], float]
+) -> OwnedSectors:
+    """Run xfs_io for some sectors of the data device, and find for their inodes. By the probe.
+
+    `time_left` returns the timeout of the next run, or raises a DeadlineError. Limits: of an inode
+    the first path that find finds, of perhaps several. Errors: AbsentError, ProgramNotFoundError,
+    StuckError, DeadlineError, ReadError, ParseError.
     """
-    words = ("find", mount_point, "-xdev", "-inum", str(inode), "-printf", FORMAT, "-quit")
-    return parse_inode(run_program(root, deadline_seconds, *words))
+    last = sector + count - 1
+    words = ("xfs_io", "-r", "-c", f"fsmap -d -m {sector} {last}", mount_point)
+    listed = parse_fsmap(run_program(root, time_left(), *words))
+    extents = tuple(each for each in listed if each.first <= last and each.last >= sector)
+    inodes: dict[int, FoundInode | str | None] = {}
+    numbers = dict.fromkeys(each.inode for each in extents if each.inode is not None)
+    for number in [*numbers][:MAX_INODES]:
+        words = ("find", mount_point, "-xdev", "-inum", str(number), "-printf", FORMAT, "-quit")
+        try:
+            inodes[number] = parse_inode(run_program(root, time_left(), *words))
+        except (AbsentError, ReadError, ParseError) as error:
+            inodes[number] = str(error)
+    return OwnedSectors(extents, inodes)
+
+
+def to_json(owned: OwnedSectors) -> dict[str, Any]:
+    """Return the answer to the verb, to be printed as JSON."""
+    return {
+        "extents": [
+            [each.first, each.last, each.owner, each.inode, each.part, each.offset_sectors]
+            for each in owned.extents
+        ],
+        "inodes": [
+            [number, *((inode.kind, inode.size_bytes, inode.path) if inode else ("", 0, "")), why]
+            for number, found in owned.inodes.items()
+            for inode, why in [(None, found) if isinstance(found, str) else (found, "")]
+        ],
+    }
+
+
+def from_json(text: str) -> OwnedSectors:
+    """Parse the JSON of `to_json`. Errors: ParseError."""
+    try:
+        found = json.loads(text)
+        extents = [dict(zip(_EXTENT, row, strict=True)) for row in field(list, found, "extents")]
+        inodes = [dict(zip(_NAMED, row, strict=True)) for row in field(list, found, "inodes")]
+        return OwnedSectors(
+            tuple(
+                XfsExtent(
+                    field(int, row, "first"),
+                    field(int, row, "last"),
+                    field(str, row, "owner"),
+                    optional(int, row, "inode"),
+                    field(str, row, "part"),
+                    optional(int, row, "offset"),
+                )
+                for row in extents
+            ),
+            {field(int, row, "number"): _named(row) for row in inodes},
+        )
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ParseError(
+            f"probe '{VERB}': expected owners of sectors as JSON, got {text[:80]!r}:"
+            f" {type(error).__name__}: {error}"
+        ) from None
+
+
+_EXTENT = ("first", "last", "owner", "inode", "part", "offset")
+_NAMED = ("number", "kind", "bytes", "path", "problem")
+
+
+def _named(row: Mapping[str, Any]) -> FoundInode | str | None:
+    if problem := field(str, row, "problem"):
+        return problem
+    kind = field(str, row, "kind")
+    return FoundInode(kind, field(int, row, "bytes"), field(str, row, "path")) if kind else None
+
+
+def read_owned_sectors(
+    root: Machine, mount_point: str, sector: int, count: int, deadline_seconds: float
+) -> OwnedSectors:
+    """Query the probe for the owners of sectors of the data device. Errors: as above."""
+    arguments = (mount_point, str(sector), str(count))
+    return from_json(root.query_probe(VERB, *arguments, deadline_seconds=deadline_seconds))
 
 
 def _refused(expected: str, got: str) -> ParseError:

@@ -68,6 +68,7 @@ class BtrfsOwners:
     references: dict[int, tuple[Reference, ...] | None] = field(default_factory=dict)
     names: dict[tuple[int, int], tuple[str, ...] | str] = field(default_factory=dict)
     subvolumes: dict[int, str] = field(default_factory=dict)
+    asked_subvolumes: set[int] = field(default_factory=set)
     inodes: int = 0
 
     def answers(self) -> list[SectorContent]:
@@ -282,7 +283,7 @@ class BtrfsOwners:
             moved = any(each.root >= _FIRST_INTERNAL for each in references)
             text = "a copy made by a running balance" if moved else "free space cache"
             return self._of_piece(piece, ContentKind.METADATA, f"of btrfs: {text}")
-        named, unnamed = self._named(files)
+        named, unnamed = self._named(block, files)
         first, mounted = named[0][1:] if named else ("", False)
         reference = named[0][0] if named else unnamed[0][0]
         compressed = self._compressed(piece, block, references, reference)
@@ -343,15 +344,15 @@ class BtrfsOwners:
     # --- what it is called
 
     def _named(
-        self, files: Sequence[Reference]
+        self, block: int, files: Sequence[Reference]
     ) -> tuple[list[tuple[Reference, str, bool]], list[tuple[Reference, str]]]:
-        """Return references with their paths, and those without a path with the reason."""
+        """Return a block's references with their paths, and those without one with the reason."""
         named: list[tuple[Reference, str, bool]] = []
         unnamed: list[tuple[Reference, str]] = []
         # Mounted subvolumes first: unmounted snapshots must not use up the limits.
         known = {_root_of(mount) for mount in self.here}
         for each in sorted(files, key=lambda each: (each.root not in known, each)):
-            paths = self._paths(each)
+            paths = self._paths(block, each)
             if isinstance(paths, str):
                 unnamed.append((each, f"inode {each.inode} of {paths}"))
                 continue
@@ -361,7 +362,7 @@ class BtrfsOwners:
             named += [(each, *host_path(self.here, path)) for path in paths]
         return named, list({text: (each, text) for each, text in unnamed}.values())
 
-    def _paths(self, reference: Reference) -> tuple[str, ...] | str:
+    def _paths(self, block: int, reference: Reference) -> tuple[str, ...] | str:
         """Return the paths of an inode from the top-level subvolume on, or why there are none.
 
         Errors: DeadlineError, StuckError.
@@ -369,44 +370,44 @@ class BtrfsOwners:
         key = reference.root, reference.inode
         if key not in self.names:
             try:
-                self.names[key] = self._query_paths(*key)
+                self.names[key] = self._query_paths(block, reference)
             except HUNG:
                 raise
             except FAILED as error:
                 self.names[key] = f"subvolume {reference.root}, without a name: {error}"
         return self.names[key]
 
-    def _query_paths(self, number: int, inode: int) -> tuple[str, ...] | str:
+    def _query_paths(self, block: int, reference: Reference) -> tuple[str, ...] | str:
         """Errors: AbsentError, ReadError, ParseError."""
-        if number not in self.subvolumes:
-            if len(self.subvolumes) >= MAX_SUBVOLUMES:
+        number = reference.root
+        name = self.subvolumes.get(number)
+        if name is None:
+            self.asked_subvolumes.add(number)
+            if len(self.asked_subvolumes) > MAX_SUBVOLUMES:
                 return f"subvolume {number}, beyond the limit of {MAX_SUBVOLUMES} names"
-            self.subvolumes[number] = btrfs_owner.read_subvolume(
-                self.machine, self._point, number, self.time_left()
-            )
-        name = self.subvolumes[number]
-        place = f"/{name}" if name else ""
-        point = next(
-            (
-                mount.mount_point
-                for mount in self.here
-                if _is_root(mount, place) and _queried(mount)
-            ),
-            None,
-        )
-        if point is None:
-            path, reached = host_path(self.here, place or "/")
-            text = f"subvolume {number} ('{name}'), which is not mounted by itself"
-            if not reached:
-                return text
-            return f"{text}: see 'btrfs inspect-internal inode-resolve {inode} {path}'"
-        self.inodes += 1
-        if self.inodes > MAX_INODES:
+        elif btrfs_owner.subvolume_mount(self.here, name) is None:
+            return self._unmounted(name, reference)
+        if self.inodes >= MAX_INODES:
             return (
-                f"subvolume '{name}', beyond the limit of {MAX_INODES} names; locate fewer sectors"
+                f"subvolume '{name or number}', beyond the limit of {MAX_INODES} names; locate"
+                " fewer sectors"
             )
-        paths = btrfs_owner.read_names(self.machine, point, inode, self.time_left())
-        return tuple(place + path for path in paths)
+        answered = btrfs_owner.read_names(
+            self.machine, self._point, block, reference, self.time_left()
+        )
+        name = self.subvolumes[number] = answered.subvolume
+        if answered.names is None:
+            return self._unmounted(name, reference)
+        self.inodes += 1
+        place = f"/{name}" if name else ""
+        return tuple(place + path for path in answered.names)
+
+    def _unmounted(self, name: str, reference: Reference) -> str:
+        path, reached = host_path(self.here, f"/{name}")
+        text = f"subvolume {reference.root} ('{name}'), which is not mounted by itself"
+        if not reached:
+            return text
+        return f"{text}: see 'btrfs inspect-internal inode-resolve {reference.inode} {path}'"
 
 
 def _tree(superblock: BtrfsSuperblock) -> tuple[int, int]:
@@ -415,10 +416,6 @@ def _tree(superblock: BtrfsSuperblock) -> tuple[int, int]:
 
 def _queried(mount: Mount) -> bool:
     return btrfs_owner.MOUNT_POINT.fullmatch(mount.mount_point) is not None
-
-
-def _is_root(mount: Mount, place: str) -> bool:
-    return mount.root == (place or "/")
 
 
 def _root_of(mount: Mount) -> int:

@@ -1,4 +1,4 @@
-"""Finds the owner of sectors of ext2 to ext4 by debugfs, of a mounted XFS by xfs_io.
+"""Finds the owner of sectors of ext2 to ext4, and of a mounted XFS, through the probe.
 
 Owners are found, never guessed; an unknown owner is reported with the reason.
 Units: sectors of 512 bytes on the device of the file system.
@@ -13,25 +13,20 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import ext4_owner, xfs_owner
 from iowarden.collectors.model import SECTOR_BYTES
-from iowarden.daemon.locate.extents import FAILED, HUNG, answer, host_path, unknown
+from iowarden.daemon.locate.extents import answer, host_path, unknown
 from iowarden.rules.topology import sector_map
 from iowarden.rules.topology.file_location import ContentKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.filesystem.ext4_owner import Ext4Superblock, Inode
+    from iowarden.collectors.filesystem.ext4_owner import OwnedBlocks
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.filesystem.xfs_owner import FoundInode
     from iowarden.collectors.machine import Machine
     from iowarden.daemon.locate.extents import SectorExtent
     from iowarden.rules.topology.file_location import SectorContent
 
-MAX_BLOCKS = 240
-"""Used blocks whose owner is queried: each sixty of them take a pass through all inodes."""
-MAX_INODES = 60
-"""Inodes of one range that are read."""
-_ROOT_INODE = 2
 _BAD_BLOCKS_INODE = 1
 _RESIZE_INODE = 7
 _CONTENT = frozenset({"regular", "f"})
@@ -55,41 +50,28 @@ class Ext4Owners:
     extent: SectorExtent
     kind: str
     mounts: Sequence[Mount]
-    untested: str = ""
-    names: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    unnamed: str = ""
-    inodes: dict[int, Inode | str] = field(default_factory=dict)
 
     def answers(self) -> Iterator[SectorContent]:
         """Yield the owner of each block. Errors: AbsentError, ReadError, ParseError."""
         spot = self.extent
-        root, device, left = self.machine, self.extent.device, self.time_left
-        superblock = ext4_owner.read_superblock(root, device, left())
+        owned = ext4_owner.read_owned_blocks(
+            self.machine, spot.device, spot.sector, spot.count, self.time_left()
+        )
+        superblock = owned.superblock
         per = superblock.block_bytes // SECTOR_BYTES
-        blocks = range(spot.sector // per, (spot.sector + spot.count - 1) // per + 1)
-        # debugfs accepts no block 0; if the file system has one, it contains the superblock.
-        inside = [b for b in blocks if max(superblock.first_block, 1) <= b < superblock.blocks]
-        used = self._used(inside)
-        asked = [block for block in inside if used.get(block, True)]
-        asked, late = asked[:MAX_BLOCKS], frozenset(asked[MAX_BLOCKS:])
-        owners: dict[int, int | None] = {}
-        for at in range(0, len(asked), ext4_owner.MAX_QUERIED):
-            some = asked[at : at + ext4_owner.MAX_QUERIED]
-            owners.update(ext4_owner.read_owned(root, device, some, left()))
-        self._describe(superblock, [inode for inode in owners.values() if inode is not None])
-        for block in blocks:
+        for block in range(spot.sector // per, (spot.sector + spot.count - 1) // per + 1):
             met = sector_map.overlap(spot.sector, spot.count, block * per, per)
             if met is None:
                 continue
             part = spot.part(*met)
-            if block in late:
-                first = min(late) * per - spot.sector + spot.origin
+            if block in owned.late:
+                first = min(owned.late) * per - spot.sector + spot.origin
                 yield unknown(
                     part,
-                    f"limit of {MAX_BLOCKS} blocks; locate the rest from {first} on",
+                    f"limit of {ext4_owner.MAX_BLOCKS} blocks; locate the rest from {first} on",
                 )
                 continue
-            found = self._block(part, block, superblock, used.get(block), owners)
+            found = self._block(part, block, owned)
             yield replace(
                 found,
                 chain=(*found.chain, f"{self.kind} block {block}"),
@@ -99,74 +81,27 @@ class Ext4Owners:
                 in_place=found.kind is ContentKind.FILE,
             )
 
-    def _used(self, blocks: Sequence[int]) -> Mapping[int, bool]:
-        """Return which blocks are in use; blocks with unknown state are left out.
-
-        Errors: DeadlineError, StuckError.
-        """
-        if not blocks:
-            return {}
-        try:
-            return ext4_owner.read_tested(
-                self.machine, self.extent.device, blocks[0], len(blocks), self.time_left()
-            )
-        except HUNG:
-            raise
-        except FAILED as error:  # an unreadable bitmap; the inodes may be readable
-            self.untested = str(error)
-            return {}
-
-    def _describe(self, superblock: Ext4Superblock, owners: Sequence[int]) -> None:
-        """Read the inodes and their names; errors are reported with each of them."""
-        root, device, left = self.machine, self.extent.device, self.time_left
-        inodes = [
-            inode
-            for inode in dict.fromkeys(owners)
-            if inode >= superblock.first_inode or inode == _ROOT_INODE
-        ][:MAX_INODES]
-        for inode in inodes:
-            try:
-                self.inodes[inode] = ext4_owner.read_inode(root, device, inode, left())
-            except FAILED as error:
-                self.inodes[inode] = str(error)
-        if inodes:
-            try:
-                self.names.update(ext4_owner.read_names(root, device, inodes, left()))
-            except FAILED as error:
-                self.unnamed = str(error)
-        self.names[_ROOT_INODE] = ("/",)
-
-    def _block(
-        self,
-        part: SectorExtent,
-        block: int,
-        superblock: Ext4Superblock,
-        used: bool | None,  # noqa: FBT001 - None: unknown
-        owners: Mapping[int, int | None],
-    ) -> SectorContent:
-        inode = owners.get(block)
+    def _block(self, part: SectorExtent, block: int, owned: OwnedBlocks) -> SectorContent:
+        superblock = owned.superblock
+        inode = owned.owners.get(block)
         if inode is None:
-            return self._unowned(part, block, superblock, used)
+            return self._unowned(part, block, owned)
         if inode == superblock.journal_inode:
             return answer(part, ContentKind.JOURNAL, f"of {self.kind} on {self.extent.device}")
         if inode == _BAD_BLOCKS_INODE:
             text = "on the bad block list of the file system: nothing uses it"
             return answer(part, ContentKind.RESERVED, text)
-        if inode not in self.inodes:
+        if inode not in owned.inodes:
             if inode < superblock.first_inode:
                 what = "resize inode" if inode == _RESIZE_INODE else f"internal inode {inode}"
                 return answer(part, ContentKind.METADATA, f"of {self.kind}: {what}")
-            text = f"inode {inode}; only {MAX_INODES} inodes are read: locate fewer sectors"
+            limit = ext4_owner.MAX_INODES
+            text = f"inode {inode}; only {limit} inodes are read: locate fewer sectors"
             return replace(answer(part, ContentKind.FILE, text), inode=inode)
-        return self._of_inode(part, block, superblock.block_bytes, inode)
+        return self._of_inode(part, block, inode, owned)
 
-    def _unowned(
-        self,
-        part: SectorExtent,
-        block: int,
-        superblock: Ext4Superblock,
-        used: bool | None,  # noqa: FBT001 - None: unknown
-    ) -> SectorContent:
+    def _unowned(self, part: SectorExtent, block: int, owned: OwnedBlocks) -> SectorContent:
+        superblock, used = owned.superblock, owned.used.get(block)
         if block >= superblock.blocks:
             return answer(part, ContentKind.FREE, "beyond the end of the file system")
         if block < superblock.first_block:
@@ -183,14 +118,15 @@ class Ext4Owners:
             )
         if used is None:
             text = "no file owns it; unknown whether it is free or metadata: "
-            return unknown(part, text + self.untested)
+            return unknown(part, text + owned.untested)
         text = f"of {self.kind}: superblock, group descriptors, bitmaps or inodes"
         return answer(part, ContentKind.METADATA, text)
 
     def _of_inode(
-        self, part: SectorExtent, block: int, block_bytes: int, inode: int
+        self, part: SectorExtent, block: int, inode: int, owned: OwnedBlocks
     ) -> SectorContent:
-        names = [host_path(self.mounts, name) for name in self.names.get(inode, ())]
+        inside = ("/",) if inode == ext4_owner.ROOT_INODE else owned.names.get(inode, ())
+        names = [host_path(self.mounts, name) for name in inside]
         path, mounted = names[0] if names else ("", False)
         named = partial(
             replace,
@@ -199,7 +135,7 @@ class Ext4Owners:
             mounted=mounted,
             other_paths=tuple(name for name, _ in names[1:]),
         )
-        found = self.inodes[inode]
+        found = owned.inodes[inode]
         if isinstance(found, str):
             text = f"position in the file unknown: {found}"
             return named(answer(part, ContentKind.FILE, text))
@@ -217,13 +153,14 @@ class Ext4Owners:
             return named(answer(part, ContentKind.METADATA, f"{found.kind} {name}"))
         if extent is None:
             return named(unknown(part, f"{name} owned the block, but no longer does"))
+        block_bytes = owned.superblock.block_bytes
         within = part.sector * SECTOR_BYTES - block * block_bytes
         offset = (extent.first + block - extent.physical) * block_bytes + within
         held = max(min(part.count * SECTOR_BYTES, found.size_bytes - offset), 0)
         text = (
             ""
             if names
-            else (self.unnamed or "no name: the file is deleted, and perhaps still open")
+            else (owned.unnamed or "no name: the file is deleted, and perhaps still open")
         )
         if extent.unwritten:
             text = "reserved but never written: no data is lost"
@@ -248,7 +185,7 @@ class XfsOwners:
     time_left: Callable[[], float]
     extent: SectorExtent
     mounts: Sequence[Mount]
-    inodes: dict[int, FoundInode | str | None] = field(default_factory=dict)
+    inodes: Mapping[int, FoundInode | str | None] = field(default_factory=dict)
 
     def answers(self) -> Iterator[SectorContent]:
         """Yield the owners of the sectors. Errors: AbsentError, ReadError, ParseError."""
@@ -259,11 +196,12 @@ class XfsOwners:
                 f"only a part of XFS on {spot.device} is mounted (bind mount); mount all of it",
             )
             return
-        last = spot.sector + spot.count - 1
-        point = mount.mount_point
-        extents = xfs_owner.read_fsmap(self.machine, point, spot.sector, last, self.time_left())
+        owned = xfs_owner.read_owned_sectors(
+            self.machine, mount.mount_point, spot.sector, spot.count, self.time_left()
+        )
+        self.inodes = owned.inodes
         owners: dict[tuple[int, int], list[xfs_owner.XfsExtent]] = {}
-        for extent in extents:
+        for extent in owned.extents:
             sectors = extent.last - extent.first + 1
             if met := sector_map.overlap(spot.sector, spot.count, extent.first, sectors):
                 owners.setdefault(met, []).append(extent)
@@ -300,14 +238,8 @@ class XfsOwners:
         self, part: SectorExtent, extent: xfs_owner.XfsExtent, inode: int, *, shared: bool
     ) -> SectorContent:
         point = self.mounts[0].mount_point
-        if inode not in self.inodes:
-            try:
-                self.inodes[inode] = xfs_owner.read_inode(
-                    self.machine, point, inode, self.time_left()
-                )
-            except FAILED as error:
-                self.inodes[inode] = str(error)
-        found = self.inodes[inode]
+        limit = f"only {xfs_owner.MAX_INODES} inodes are named: locate fewer sectors"
+        found = self.inodes.get(inode, limit)
         known = None if isinstance(found, str) else found
         path = "" if known is None else known.path
         name = path or f"inode {inode}"

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon.probe.capabilities import Capability
 from iowarden.daemon.sanitize import one_line
 
 MAX_ARGUMENTS = 64
@@ -39,6 +40,13 @@ class Part:
 
 Form = tuple[Part, ...]
 
+READ_ALL = frozenset({Capability.DAC_READ_SEARCH})
+"""Directories that are closed to others, and devices that were given to another user."""
+ADMIN = READ_ALL | {Capability.SYS_ADMIN}
+"""Requests to the kernel, such as fs/xfs/xfs_fsmap.c, fs/btrfs/ioctl.c, drivers/md/dm-ioctl.c."""
+HARDWARE = ADMIN | {Capability.SYS_RAWIO, Capability.MKNOD}
+"""Commands to drives and controllers, and the device nodes that their programs make."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -46,7 +54,9 @@ class Program:
 
     Fields: `directories` are its vendor's own, searched before the usual ones; `drivers` are those
     of the hosts that it may access, whichever is named, `vendor` stands for them if there is none.
-    `idle`: it may read a file system for minutes, and runs with idle I/O priority.
+    `idle`: it may read a file system for minutes, and runs with idle I/O priority. `inner` forms
+    are only for verbs of the probe, which return less than the program prints (`owners`).
+    `capabilities`: what it needs of root's; of those that the probe has, it gets no others.
     """
 
     forms: tuple[Form, ...]
@@ -54,6 +64,8 @@ class Program:
     drivers: tuple[str, ...] = ()
     vendor: str = ""
     idle: bool = False
+    inner: tuple[Form, ...] = ()
+    capabilities: frozenset[Capability] = HARDWARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +85,11 @@ class Matched:
     scan: bool = False
 
 
-def match(arguments: tuple[str, ...]) -> Matched:
+def match(arguments: tuple[str, ...], *, inner: bool = False) -> Matched:
     """Return what a command line names; its first argument is the program's name.
 
-    Errors: ValueError, with the argument that is not allowed and those that would be.
+    `inner`: a verb of the probe runs it. Errors: ValueError, with the argument that is not allowed
+    and those that would be.
     """
     if not 0 < len(arguments) <= MAX_ARGUMENTS:
         raise ValueError(f"expected 1 to {MAX_ARGUMENTS} arguments, got {len(arguments)}")
@@ -87,7 +100,8 @@ def match(arguments: tuple[str, ...]) -> Matched:
                 f" got '{one_line(argument, 80)}'; not run"
             )
     program = PROGRAMS.get(arguments[0])
-    if program is None:
+    forms = () if program is None else program.forms + (program.inner if inner else ())
+    if program is None or not forms:
         raise ValueError(
             f"expected a program that root may run, got '{one_line(arguments[0], 80)}'; not run"
         )
@@ -95,7 +109,7 @@ def match(arguments: tuple[str, ...]) -> Matched:
         _refuse_writing_types(arguments)
     farthest = 0
     expected: list[str] = []
-    for form in program.forms:
+    for form in forms:
         words: list[tuple[str, str]] = []
         at, wanted = _fit(form, arguments, words)
         if at == len(arguments) and not wanted:
@@ -378,12 +392,14 @@ _BTRFS: tuple[Form, ...] = (
         *map(_one, ("inspect-internal", "logical-resolve", "-P")),
         *(_maybe("-o"), _one("<inode>"), _one("<btrfs_mount_point>")),
     ),
+    (*map(_one, ("filesystem", "show", "--raw")), _one("<btrfs_mount_point>")),
+    (*map(_one, ("scrub", "status", "-d")), _one("<btrfs_mount_point>")),
+)
+_BTRFS_NAMES: tuple[Form, ...] = (
     (
         *map(_one, ("inspect-internal", "subvolid-resolve|inode-resolve", "<inode>")),
         _one("<btrfs_mount_point>"),
     ),
-    (*map(_one, ("filesystem", "show", "--raw")), _one("<btrfs_mount_point>")),
-    (*map(_one, ("scrub", "status", "-d")), _one("<btrfs_mount_point>")),
 )
 _IRCU: tuple[Form, ...] = ((_one("(?i:list)", r"\d{1,2} (?i:display)", r"\d{1,2} (?i:status)"),),)
 
@@ -400,23 +416,40 @@ PROGRAMS = {
             (_some("<json>"), _one("-V"), _some("<json>")),
         )
     ),
-    "mdadm": Program(((_one("--detail"), _some("<array_report>"), _one("<md>")),)),
+    "mdadm": Program(
+        ((_one("--detail"), _some("<array_report>"), _one("<md>")),), capabilities=ADMIN
+    ),
     # Never '-w'; without it debugfs(8) opens the file system read-only.
-    "debugfs": Program(((_maybe("-c"), _one("-R <request>"), _one("<block>")),), idle=True),
-    "dumpe2fs": Program(((_one("-b"), _one("<block>")),), idle=True),
-    "xfs_io": Program(((_one("-r"), _one("-c <fsmap>"), _one("<mount_point>")),), idle=True),
+    "debugfs": Program(
+        (),
+        idle=True,
+        inner=((_maybe("-c"), _one("-R <request>"), _one("<block>")),),
+        capabilities=READ_ALL,
+    ),
+    "dumpe2fs": Program(((_one("-b"), _one("<block>")),), idle=True, capabilities=READ_ALL),
+    "xfs_io": Program(
+        (),
+        idle=True,
+        inner=((_one("-r"), _one("-c <fsmap>"), _one("<mount_point>")),),
+        capabilities=ADMIN,
+    ),
     "find": Program(
-        (
+        (),
+        idle=True,
+        inner=(
             (
                 _one("<mount_point>"),
                 *map(_one, "-xdev|-inum <inode>|-printf <found>|-quit".split("|")),
             ),
         ),
-        idle=True,
+        capabilities=READ_ALL,
     ),
-    "btrfs": Program(_BTRFS, idle=True),
+    "btrfs": Program(_BTRFS, idle=True, inner=_BTRFS_NAMES, capabilities=ADMIN),
     # Never '--showkeys'; without it the encryption key is not printed.
-    "dmsetup": Program(((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),)),
+    "dmsetup": Program(
+        ((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),),
+        capabilities=ADMIN,
+    ),
     "tw_cli": Program(
         _TW_CLI,
         ("/opt/3ware/CLI", "/opt/AMCC/CLI"),

@@ -16,9 +16,14 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon.probe.capabilities import keep
+
+if TYPE_CHECKING:
+    from iowarden.daemon.probe.capabilities import Capability
+    from iowarden.daemon.probe.programs import ProgramCommand
 
 Work = Callable[[dict[str, str]], object]
 """What a child does, given its environment; ends by exec, or by returning."""
@@ -27,6 +32,18 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 SCRATCH = "job-"
 """Prefix of the name of each scratch directory."""
 MAX_FILE_BYTES = 16 * 1024 * 1024
+MAX_MEMORY_BYTES = 256 * 1024 * 1024
+"""Half of the limit of the unit."""
+MAX_CPU_SECONDS = 600
+"""The longest deadline: what survives that hangs, or is killed."""
+MAX_OPEN_FILES = 256
+_LIMITS = {
+    resource.RLIMIT_CORE: 0,
+    resource.RLIMIT_FSIZE: MAX_FILE_BYTES,
+    resource.RLIMIT_DATA: MAX_MEMORY_BYTES,
+    resource.RLIMIT_CPU: MAX_CPU_SECONDS,
+    resource.RLIMIT_NOFILE: MAX_OPEN_FILES,
+}
 MAX_ERROR_BYTES = 4000
 _READ_BYTES = 64 * 1024
 _PR_SET_PDEATHSIG = 1
@@ -137,16 +154,17 @@ def prepare() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def program(path: str, arguments: tuple[str, ...], *, idle: bool = False) -> Work:
-    """Return the work of executing a program; `arguments` begin with its name.
+def program(command: ProgramCommand) -> Work:
+    """Return the work of executing a program.
 
-    `idle`: with idle I/O priority, so that it uses a disk only while nothing else does.
+    One that is `idle` gets idle I/O priority, so that it uses a disk only while nothing else does.
     """
 
     def work(environment: dict[str, str]) -> None:
-        if idle:
+        if command.idle:
             be_idle()
-        os.execve(path, arguments, environment)  # noqa: S606 - no shell
+        keep(command.capabilities)
+        os.execve(command.path, command.arguments, environment)  # noqa: S606 - no shell
 
     return work
 
@@ -165,10 +183,15 @@ def be_idle() -> None:
         )
 
 
-def function(call: Callable[[tuple[str, ...]], dict[str, Any]], arguments: tuple[str, ...]) -> Work:
-    """Return the work of calling a function and writing its result as JSON."""
+def function(
+    call: Callable[[tuple[str, ...]], dict[str, Any]],
+    arguments: tuple[str, ...],
+    capabilities: frozenset[Capability],
+) -> Work:
+    """Return the work of calling a function with some capabilities, writing its result as JSON."""
 
     def work(_: dict[str, str]) -> None:
+        keep(capabilities)
         rest = json.dumps(call(arguments), separators=(",", ":")).encode("ascii")
         while rest:
             rest = rest[os.write(1, rest) :]
@@ -237,21 +260,17 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
         fault = _FAULT
         os.closerange(_FIRST_OTHER, os.sysconf("SC_OPEN_MAX"))
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+        end_with_parent()
+        _limit()
         # When memory is short, the probe is among the last to be killed, its programs are not.
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("0")
         os.umask(0o077)
         os.chdir(scratch)
-        environment = {"LC_ALL": "C", "PATH": PATH, "HOME": scratch, "TW_CLI_LOG": "OFF"}
-        if "TZ" in os.environ:
-            environment["TZ"] = os.environ["TZ"]
         # The gate may have been opened by a parent that died before its death could kill this
         # child.
         if os.read(_GATE, 1) and os.getppid() == parent:
-            work(environment)
+            work(environment(scratch))
             status = 0
     except BaseException as error:  # noqa: BLE001 - whatever it was, it is reported, and the child ends
         plain = isinstance(error, OSError | ValueError)
@@ -260,6 +279,28 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
             os.write(fault, text.encode("utf-8", "backslashreplace")[:MAX_ERROR_BYTES])
     finally:
         os._exit(status)
+
+
+def _limit() -> None:
+    """Limit what this process, and the program it becomes, may use. Source: getrlimit(2).
+
+    Limits: the number of processes is limited by the unit (TasksMax=): root has no other limit.
+    """
+    for number, limit in _LIMITS.items():
+        hard = resource.getrlimit(number)[1]
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)  # noqa: PLW2901
+        resource.setrlimit(number, (limit, limit))
+
+
+def environment(scratch: str) -> dict[str, str]:
+    """Return the environment of a program."""
+    found = {"LC_ALL": "C", "PATH": PATH, "HOME": scratch, "TW_CLI_LOG": "OFF"}
+    return found | {name: os.environ[name] for name in ("TZ",) if name in os.environ}
+
+
+def end_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def kill(pid: int, pidfd: int) -> None:

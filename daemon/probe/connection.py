@@ -40,6 +40,8 @@ class Connection:
         self._out: collections.deque[tuple[memoryview, int]] = collections.deque()
         self._unsent_bytes = 0
         self._progress_at = now
+        self.active_at = now
+        """When a message last came or went."""
 
     def peer(self) -> int:
         """Return the client's user ID, as of its connect. Source: unix(7), SO_PEERCRED."""
@@ -57,6 +59,7 @@ class Connection:
         if not received:
             return None
         messages = self._decoder.feed(received)
+        self.active_at = now
         if not self._decoder.waiting():
             self._waiting_since = None
         elif messages or self._waiting_since is None:
@@ -65,6 +68,7 @@ class Connection:
 
     def put(self, frame: bytes, now: float, descriptor: int = -1) -> None:
         """Queue a frame; the descriptor is sent with its first byte, and is owned from now on."""
+        self.active_at = now
         if not self._out:
             self._progress_at = now
         self._out.append((memoryview(frame), descriptor))

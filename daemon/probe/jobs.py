@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.daemon.probe import children, protocol, stuck, verbs
+from iowarden.daemon.probe import children, owners, protocol, stuck, verbs
 from iowarden.daemon.probe.limited_log import MAX_REQUESTS_LOGGED
 from iowarden.daemon.probe.orphans import KILL_SECONDS, Orphans
 from iowarden.daemon.probe.programs import NotInstalledError, RefusedError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.children import Child, Pipe, Work
     from iowarden.daemon.probe.connection import Connection
     from iowarden.daemon.probe.limited_log import LimitedLog
-    from iowarden.daemon.probe.programs import Programs
+    from iowarden.daemon.probe.programs import ProgramCommand, Programs
 
 MAX_OPEN = 64
 MAX_CHILDREN = 32
@@ -139,8 +139,9 @@ class Jobs:
     def add(self, each: Connection, request: Request) -> None:
         """Queue a request; start what can start. Errors: RefusedError."""
         now = time.monotonic()
-        controllers, devices, work = self._plan(request)
-        job = Job(each, request, controllers, devices, work, now + request.deadline_seconds, now)
+        until = now + request.deadline_seconds
+        controllers, devices, work = self._plan(request, until)
+        job = Job(each, request, controllers, devices, work, until, now)
         self._waiting.append(job)
         self._begin()
 
@@ -165,22 +166,33 @@ class Jobs:
                 self._late(job, job.child)
         self.orphans.on_time(now)
 
-    def _plan(self, request: Request) -> tuple[frozenset[str], tuple[str, ...], Work]:
-        """Return what must be used exclusively, the devices, and the work."""
+    def _plan(self, request: Request, until: float) -> tuple[frozenset[str], tuple[str, ...], Work]:
+        """Return what must be used exclusively, the devices, and the work, until its deadline."""
         if request.verb == "run":
-            try:
-                command = self._programs.resolve(request.arguments)
-            finally:
-                for change in self._programs.changes():
-                    self._log.write("warning", f"probe: {change}")
-            work = children.program(command.path, command.arguments, idle=command.idle)
+            command = self._resolve(request.arguments)
+            return command.controllers, command.devices, children.program(command)
+        if verb := owners.VERBS.get(request.verb):
+            if refusal := owners.refusal(request.verb, request.arguments):
+                raise RefusedError(refusal)
+            command = self._resolve(verb.first(request.arguments), inner=True)
+            answer = partial(owners.answer, request.verb, self._programs, until)
+            work = children.function(answer, request.arguments, verb.capabilities)
             return command.controllers, command.devices, work
         if refusal := verbs.refusal(request.verb, request.arguments):
             raise RefusedError(refusal)
         kind = "disk" if request.verb == "scan" else "path"
         name = request.verb if request.verb in _ALONE else f"{kind} {request.arguments[0]}"
-        call = children.function(verbs.VERBS[request.verb], request.arguments)
+        call = children.function(
+            verbs.VERBS[request.verb], request.arguments, verbs.CAPABILITIES[request.verb]
+        )
         return frozenset({name}), (), call
+
+    def _resolve(self, words: tuple[str, ...], *, inner: bool = False) -> ProgramCommand:
+        try:
+            return self._programs.resolve(words, inner=inner)
+        finally:
+            for change in self._programs.changes():
+                self._log.write("warning", f"probe: {change}")
 
     def _begin(self) -> None:
         """Start what can start, at each controller in the order of the requests."""
@@ -207,7 +219,7 @@ class Jobs:
         While it waited, smartd may have been started, a program replaced, or a disk renamed.
         """
         try:
-            job.controllers, job.devices, job.work = self._plan(job.request)
+            job.controllers, job.devices, job.work = self._plan(job.request, job.until)
         except RefusedError as error:
             outcome = self.refused(job.connection, job.request, error)
             self._waiting.remove(job)

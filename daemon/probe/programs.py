@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from iowarden.daemon.probe.allowed import Matched
+    from iowarden.daemon.probe.capabilities import Capability
 
 DIRECTORIES = ("/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
 _MAX_LINKS = 40
@@ -59,7 +60,7 @@ class ProgramCommand:
 
     Fields: `arguments` begin with its name; `controllers` are those at which no second program may
     be started; `devices` are the disks and arrays that it accesses, by kernel name; `idle`: in the
-    idle I/O class.
+    idle I/O class; `capabilities`: those of the probe that it keeps.
     """
 
     path: str
@@ -67,6 +68,7 @@ class ProgramCommand:
     controllers: frozenset[str]
     devices: tuple[str, ...]
     idle: bool = False
+    capabilities: frozenset[Capability] = frozenset()
 
 
 class Programs:
@@ -103,14 +105,15 @@ class Programs:
         changes, self._changes = self._changes, []
         return changes
 
-    def resolve(self, arguments: Iterable[str]) -> ProgramCommand:
+    def resolve(self, arguments: Iterable[str], *, inner: bool = False) -> ProgramCommand:
         """Return how to run a command line that begins with a program's name.
 
-        Errors: RefusedError; NotInstalledError, if only the program is missing.
+        `inner`: a verb of the probe runs it, as in `allowed`. Errors: RefusedError;
+        NotInstalledError, if only the program is missing.
         """
         given = tuple(arguments)
         try:
-            matched = allowed.match(given)
+            matched = allowed.match(given, inner=inner)
         except ValueError as error:
             raise RefusedError(str(error)) from error
         self._find(given[0])
@@ -130,6 +133,7 @@ class Programs:
             controllers,
             self._devices(matched),
             matched.program.idle,
+            matched.program.capabilities,
         )
 
     def _rival(self, matched: Matched, controllers: frozenset[str]) -> str:

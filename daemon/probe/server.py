@@ -15,6 +15,7 @@ import traceback
 from functools import partial
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.probe import children, connection, protocol
 from iowarden.daemon.probe.connection import Connection
 from iowarden.daemon.probe.jobs import Jobs
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from iowarden.daemon import journal
     from iowarden.daemon.probe.protocol import Message
 
-IDLE_SECONDS = 30.0
 STOP_SECONDS = 2.0
 MAX_CONNECTIONS = 8
 _ACCEPT_RETRY_SECONDS = 1.0
@@ -36,6 +36,23 @@ _NEVER = float("inf")
 
 _KMSG = "/dev/kmsg"
 _AT_ONCE = frozenset({"kmsg", "programs"})
+
+
+@dataclass(frozen=True, slots=True)
+class IdleTimes:
+    """Units: seconds. Fields: without a client the probe ends after `end`.
+
+    A client without a request is closed after `client`, unless programs are stuck: it is told when
+    they end. The service itself leaves before that. If all places are taken, it makes room for
+    another one after `yields`.
+    """
+
+    end: float = 30.0
+    client: float = 180.0
+    yields: float = 10.0
+
+
+_IDLE = IdleTimes()
 
 
 class ProbeServer:
@@ -50,18 +67,18 @@ class ProbeServer:
         listener: socket.socket | None = None,
         connected: Iterable[socket.socket] = (),
         find: Callable[[], Programs] = Programs,
-        idle_seconds: float = IDLE_SECONDS,
+        idle: IdleTimes = _IDLE,
     ) -> None:
         """Find the programs and what an earlier probe left. `directory`: its own, in memory.
 
         `users`: may send requests in addition to root. `listener`: it ends when no client has been
-        connected for `idle_seconds`; without one it ends with its last connection.
+        connected for a while (`idle`); without one it ends with its last connection.
         """
         children.prepare()
         self.log = LimitedLog(log)
         self._users = frozenset({0, *users})
         self._listener = listener
-        self._idle_seconds = idle_seconds
+        self._idle = idle
         self._selector = selectors.DefaultSelector()
         self._connections: set[Connection] = set()
         self._busy_at = time.monotonic()
@@ -129,7 +146,7 @@ class ProbeServer:
         user = taken.peer()
         if user not in self._users:
             self.log.refuse(f"a connection from user {user}: expected root or iowarden")
-        elif len(self._connections) >= MAX_CONNECTIONS:
+        elif len(self._connections) >= MAX_CONNECTIONS and not self._make_room():
             self.log.refuse(f"a connection from user {user}: {MAX_CONNECTIONS} are already open")
         else:
             self._connections.add(taken)
@@ -137,6 +154,16 @@ class ProbeServer:
             return
         taken.close()
         self._stopping |= self._alone()
+
+    def _make_room(self) -> bool:
+        """Close the client that has been idle for longest, if it is idle for long enough."""
+        now = time.monotonic()
+        idle = [each for each in self._connections if not self._jobs.of(each)]
+        longest = min(idle, key=lambda each: each.active_at, default=None)
+        if longest is None or now < longest.active_at + self._idle.yields:
+            return False
+        self._drop(longest)
+        return True
 
     def _serve(self, each: Connection) -> None:
         """Read from a connection and write to it; an error ends this connection only."""
@@ -263,6 +290,8 @@ class ProbeServer:
             if now >= each.late_at():
                 self.log.refuse(f"a connection: {each.fault()}")
                 self._drop(each)
+            elif now >= self._leave_at(each):
+                self._drop(each)
         if now >= self._accept_retry_at:
             self._accept_retry_at = _NEVER
             if self._listener is not None and not self._stopping:
@@ -278,16 +307,22 @@ class ProbeServer:
         return min(
             (
                 self._jobs.next_at(),
-                *(each.late_at() for each in self._connections),
+                *(min(each.late_at(), self._leave_at(each)) for each in self._connections),
                 self._accept_retry_at,
                 self._stop_at,
                 self._idle_at(),
             )
         )
 
+    def _leave_at(self, each: Connection) -> float:
+        """Return when a client is closed because it is idle; inf: it is not."""
+        if self._jobs.of(each) or self._jobs.orphans.stuck():
+            return _NEVER
+        return each.active_at + self._idle.client
+
     def _idle_at(self) -> float:
         idle = not (self._connections or self._jobs.busy())
-        return self._busy_at + self._idle_seconds if idle and self._listener is not None else _NEVER
+        return self._busy_at + self._idle.end if idle and self._listener is not None else _NEVER
 
     def _over(self) -> bool:
         now = time.monotonic()

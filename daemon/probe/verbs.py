@@ -24,7 +24,9 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.procfs import process_io
 from iowarden.collectors.procfs import tasks as blocked_tasks
-from iowarden.daemon.probe import scan
+from iowarden.daemon.probe import owners, scan
+from iowarden.daemon.probe.allowed import ADMIN, READ_ALL
+from iowarden.daemon.probe.capabilities import Capability
 from iowarden.daemon.sanitize import ELLIPSIS
 
 if TYPE_CHECKING:
@@ -58,7 +60,8 @@ _CURSOR = re.compile(
 def refusal(verb: str, arguments: tuple[str, ...]) -> str:
     """Return '', or why a request is not even tried. Pure: nothing is accessed."""
     if verb not in VERBS:
-        return f"'{verb}': expected one of {', '.join(sorted(VERBS))}"
+        expected = ", ".join(sorted((*VERBS, *owners.VERBS)))
+        return f"'{verb}': expected one of {expected}"
     wanted = _ARGUMENTS[verb]
     if len(arguments) != len(wanted):
         return f"'{verb}': expected {' '.join(wanted) or 'no argument'}, got {len(arguments)}"
@@ -406,6 +409,17 @@ VERBS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
     "journal": journal,
     "scan": scan.scan,
 }
+
+CAPABILITIES: Mapping[str, frozenset[Capability]] = {
+    # Kernel stacks, what others' tasks wait for, and files of '/proc' that belong to others.
+    "tasks": ADMIN | {Capability.SYS_PTRACE},
+    process_io.VERB: READ_ALL | {Capability.SYS_PTRACE},
+    "statvfs": READ_ALL,
+    "newest": READ_ALL,
+    "journal": READ_ALL,
+    "scan": READ_ALL,
+}
+"""What each verb keeps of root's capabilities. Source: kernel, fs/proc/base.c."""
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "tasks": (),

@@ -6,13 +6,17 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.filesystem import btrfs_owner, ext4_owner, xfs_owner
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.daemon.probe.protocol import ReplyStatus
 
 if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
 
-VERBS = ("run", "tasks", "io_sweep", "journal", "newest", "statvfs", "kmsg")
+VERBS = (
+    *("run", "tasks", "io_sweep", "journal", "newest", "statvfs", "kmsg"),
+    *(ext4_owner.VERB, xfs_owner.VERB, btrfs_owner.VERB),
+)
 UNREACHABLE = "unreachable"
 """Used instead of an outcome: there was no connection, or it broke before the answer."""
 _MAX_CHARACTERS = 500

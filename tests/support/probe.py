@@ -35,14 +35,14 @@ _SCRIPT = """
 import os, socket, sys
 from iowarden.daemon.journal import Log
 from iowarden.daemon.probe.programs import Programs
-from iowarden.daemon.probe.server import ProbeServer
-directory, root, kind, descriptor, idle = sys.argv[1:]
+from iowarden.daemon.probe.server import IdleTimes, ProbeServer
+directory, root, kind, descriptor, *idle = sys.argv[1:]
 stream = socket.socket(fileno=int(descriptor))
 log = Log(foreground=True, socket_path="/nonexistent")
 server = ProbeServer(
     directory=directory, users={os.geteuid()}, log=log, find=lambda: Programs(root, os.geteuid()),
     listener=stream if kind == "listener" else None,
-    connected=[stream] if kind == "connected" else [], idle_seconds=float(idle),
+    connected=[stream] if kind == "connected" else [], idle=IdleTimes(*map(float, idle)),
 )
 print("ready", file=sys.stderr, flush=True)
 server.run()
@@ -144,7 +144,14 @@ class Probe:
         draft.rename(path)
         return path
 
-    def start(self, *, idle_seconds: float = DEADLINE_SECONDS, **environment: str) -> None:
+    def start(
+        self,
+        *,
+        idle_seconds: float = DEADLINE_SECONDS,
+        client_seconds: float = DEADLINE_SECONDS,
+        yield_seconds: float = DEADLINE_SECONDS,
+        **environment: str,
+    ) -> None:
         """Start it on a listening socket, as systemd does."""
         self._path.unlink(missing_ok=True)
         if self._listener is not None:
@@ -152,7 +159,8 @@ class Probe:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._path))
         self._listener.listen(128)
-        self._start("listener", self._listener, environment, idle_seconds)
+        idle = (idle_seconds, client_seconds, yield_seconds)
+        self._start("listener", self._listener, environment, idle)
 
     def start_connected(
         self, pair: tuple[socket.socket, socket.socket] | None = None, *, greet: bool = True
@@ -170,9 +178,9 @@ class Probe:
         kind: str,
         stream: socket.socket,
         environment: dict[str, str],
-        idle_seconds: float = DEADLINE_SECONDS,
+        idle: tuple[float, ...] = (),
     ) -> None:
-        words = [str(self.runtime), str(self.root), kind, str(stream.fileno()), str(idle_seconds)]
+        words = [str(self.runtime), str(self.root), kind, str(stream.fileno()), *map(str, idle)]
         said = self.text().count("ready\n")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

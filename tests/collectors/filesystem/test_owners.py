@@ -94,7 +94,7 @@ def test_the_blocks_of_a_file_are_content_or_report_where_it_is() -> None:
     """Extents with the blocks of their tree; some only allocated; in old and new formats."""
     listing = "(ETB0):500, (0-3):1000-1003, (5):1010, (6-9[u]):1011-1014, (10[uninit]):1015\n"
     found = ext4_owner.parse_inode(INODE + listing + BANNER)
-    assert (found.number, found.kind, found.size_bytes, found.links) == (15, "regular", 100000, 2)
+    assert (found.number, found.kind, found.size_bytes) == (15, "regular", 100000)
     assert found.attributes_block == 77
     assert found.inner == {500}
     assert found.extent_of(1002) == Ext4Extent(0, 3, 1000)

@@ -20,6 +20,7 @@ from iowarden.daemon.locate.locate import locate
 from iowarden.rules.topology.file_location import ContentKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from iowarden.rules.topology.file_location import SectorContent
@@ -46,13 +47,13 @@ class Talking(Imaged):
         super().__init__(path, {})
         self.texts = said
 
-    def query_probe(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
+    def run(self, arguments: Sequence[str], deadline_seconds: float) -> str:
         """Answer a command that is on the list of permitted ones."""
         text = self.texts.get(" ".join(arguments))
         if isinstance(text, list):
             text = text.pop(0) if len(text) > 1 else text[0]
         self.said = {} if text is None else {" ".join(arguments): text}
-        return super().query_probe(verb, *arguments, deadline_seconds=deadline_seconds)
+        return super().run(arguments, deadline_seconds)
 
 
 def resolve(block: int, mount_point: str = "/srv", option: str = "") -> str:
@@ -109,6 +110,7 @@ def test_a_file_is_named_by_its_block(tmp_path: Path) -> None:
         SUPER,
         TREE,
         SHOW,
+        resolve(2),
         resolve(2),
         "btrfs inspect-internal subvolid-resolve 5 /srv",
         "btrfs inspect-internal inode-resolve 257 /srv",

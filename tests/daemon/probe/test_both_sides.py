@@ -162,6 +162,11 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Probe]:
     """A probe that serves all requests."""
     one = Probe(tmp_path_factory.mktemp("p"))
     one.program("smartctl", "echo well")
+    for name in ("debugfs", "xfs_io", "find", "btrfs"):
+        one.program(name, "echo nonsense")
+    mounts = one.root / "proc/1/mountinfo"
+    mounts.parent.mkdir(parents=True)
+    mounts.write_text("31 22 8:17 / /srv rw - xfs /dev/sdb1 rw\n")
     one.start()
     yield one
     one.close()
@@ -185,16 +190,21 @@ WORDS = st.one_of(
     ),
     st.text(max_size=10),
 )
+PLACES = st.sampled_from(["/dev/sda1", "/dev/shm/x", "/srv", "/etc", "/dev/md0", "/srv/../etc"])
+NUMBERS = st.sampled_from(["0", "8", "65536", "65537", "-1", "1e3", "8;quit", "9" * 30, "\u0661"])
 REQUESTS = st.builds(
     Request,
     IDENTIFIERS,
     st.sampled_from(
         [
             *("run", "tasks", "io_sweep", "journal", "newest", "statvfs", "kmsg", "programs"),
-            *("scan", "\udcff", ""),
+            *("scan", "ext4_owners", "xfs_owners", "btrfs_names", "\udcff", ""),
         ]
     ),
-    st.lists(WORDS, max_size=3).map(tuple) | st.just(("smartctl", "-V")),
+    st.lists(WORDS, max_size=4).map(tuple)
+    | st.just(("smartctl", "-V"))
+    | st.tuples(PLACES, NUMBERS, NUMBERS)
+    | st.tuples(PLACES, NUMBERS, NUMBERS, NUMBERS),
     st.sampled_from([1e-300, 0.001, 5.0, 600.0]),
     st.sampled_from([1, 50, MAX_REPLY_BYTES]),
 )

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.daemon.probe import children
+from iowarden.daemon.probe.capabilities import Capability
+from iowarden.daemon.probe.programs import ProgramCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from iowarden.daemon.probe.children import Child
+    from iowarden.daemon.probe.children import Child, Work
 
 DEADLINE_SECONDS = 60.0
 """Far above anything measured: it ends a test that would hang, and is no assertion."""
@@ -37,6 +39,13 @@ def started(tmp_path: Path) -> Iterator[list[Child]]:
         os.close(child.pidfd)
 
 
+def program(
+    path: str, arguments: tuple[str, ...], capabilities: frozenset[Capability] = frozenset()
+) -> Work:
+    """The work of executing a program that accesses nothing."""
+    return children.program(ProgramCommand(path, arguments, frozenset(), (), False, capabilities))
+
+
 def over(pidfd: int) -> bool:
     """Wait for the end of a process."""
     return bool(select.select([pidfd], [], [], DEADLINE_SECONDS)[0])
@@ -53,7 +62,7 @@ def output(child: Child) -> bytes:
 def test_nothing_is_done_before_the_gate_opens(tmp_path: Path, started: list[Child]) -> None:
     """A child that is killed at its gate has accessed nothing."""
     child = children.start(
-        children.program("/bin/touch", ("touch", str(tmp_path / "touched"))), str(tmp_path / "job")
+        program("/bin/touch", ("touch", str(tmp_path / "touched"))), str(tmp_path / "job")
     )
     started.append(child)
     child.kill()
@@ -66,7 +75,7 @@ def test_a_child_whose_gate_never_opens_ends_without_its_work(
 ) -> None:
     """The process that should open it died: the end of the pipe does not open the gate."""
     child = children.start(
-        children.program("/bin/touch", ("touch", str(tmp_path / "touched"))), str(tmp_path / "job")
+        program("/bin/touch", ("touch", str(tmp_path / "touched"))), str(tmp_path / "job")
     )
     started.append(child)
     os.close(child.gate)
@@ -77,7 +86,9 @@ def test_a_child_whose_gate_never_opens_ends_without_its_work(
 
 def test_a_function_returns_json(tmp_path: Path, started: list[Child]) -> None:
     """The result is longer than a pipe holds, and arrives completely."""
-    call = children.function(lambda arguments: {"got": arguments, "long": "x" * 500_000}, ("a",))
+    call = children.function(
+        lambda arguments: {"got": arguments, "long": "x" * 500_000}, ("a",), frozenset()
+    )
     child = children.start(call, str(tmp_path / "job"))
     started.append(child)
     child.release()
@@ -105,7 +116,7 @@ def test_a_function_that_fails_reports_why(
     def fail(_: tuple[str, ...]) -> dict[str, object]:
         raise error
 
-    child = children.start(children.function(fail, ()), str(tmp_path / "job"))
+    child = children.start(children.function(fail, (), frozenset()), str(tmp_path / "job"))
     started.append(child)
     child.release()
     assert output(child) == said
@@ -118,7 +129,7 @@ def test_a_scratch_directory_that_is_there_already_is_an_error_and_leaves_nothin
     before = os.listdir("/proc/self/fd")
     (tmp_path / "job").mkdir()
     with pytest.raises(FileExistsError):
-        children.start(children.program("/bin/true", ("true",)), str(tmp_path / "job"))
+        children.start(program("/bin/true", ("true",)), str(tmp_path / "job"))
     assert (tmp_path / "job").is_dir()
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
@@ -129,7 +140,7 @@ def test_all_is_closed_and_removed_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").touch()
     text = f"mkdir -p a/b; touch a/b/c .d; ln -s {tmp_path}/mine a/link; chmod 500 a/b"
-    child = children.start(children.program("/bin/sh", ("sh", "-c", text)), str(tmp_path / "job"))
+    child = children.start(program("/bin/sh", ("sh", "-c", text)), str(tmp_path / "job"))
     child.release()
     assert over(child.pidfd)
     assert children.ended(child.pid) == 0
@@ -156,9 +167,7 @@ def test_a_name_in_parentheses_hides_no_field(tmp_path: Path) -> None:
 
 def test_the_signals_of_a_child_are_as_at_login(tmp_path: Path, started: list[Child]) -> None:
     """Python ignores SIGPIPE and the probe blocks some: a program that inherits that never ends."""
-    child = children.start(
-        children.program("/bin/cat", ("cat", "/proc/self/status")), str(tmp_path / "job")
-    )
+    child = children.start(program("/bin/cat", ("cat", "/proc/self/status")), str(tmp_path / "job"))
     started.append(child)
     child.release()
     lines = [line.split() for line in output(child).decode().splitlines()]
@@ -167,10 +176,42 @@ def test_the_signals_of_a_child_are_as_at_login(tmp_path: Path, started: list[Ch
     assert [int(mask, 16) & ~(0b11 << 31) for mask in masks.values()] == [0, 0, 0]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up")
+def test_a_program_of_root_has_the_capabilities_that_it_needs_and_can_get_no_others(
+    tmp_path: Path, started: list[Child]
+) -> None:
+    """A program that reads a file system: neither it nor what it starts may load, trace, mount."""
+    kept = frozenset({Capability.DAC_READ_SEARCH})
+    text = "cat /proc/self/status; sh -c 'cat /proc/self/status'"
+    child = children.start(program("/bin/sh", ("sh", "-c", text), kept), str(tmp_path / "job"))
+    started.append(child)
+    child.release()
+    lines = [line.split() for line in output(child).decode().splitlines()]
+    sets = [words[1] for words in lines if words[0] in ("CapPrm:", "CapEff:", "CapInh:")]
+    assert [int(mask, 16) for mask in sets] == [0, 1 << 2, 1 << 2] * 2
+    assert [words[1] for words in lines if words[0] == "NoNewPrivs:"] == ["1", "1"]
+
+
+def test_a_program_is_limited_in_what_it_uses(tmp_path: Path, started: list[Child]) -> None:
+    """A vendor's program that goes mad takes no memory, time or disk from the host."""
+    command = ("cat", "/proc/self/limits")
+    child = children.start(program("/bin/cat", command), str(tmp_path / "job"))
+    started.append(child)
+    child.release()
+    limits = {
+        line[:26].strip(): line[26:].split()[:2] for line in output(child).decode().split("\n")
+    }
+    assert limits["Max data size"] == [str(children.MAX_MEMORY_BYTES)] * 2
+    assert limits["Max cpu time"] == [str(children.MAX_CPU_SECONDS)] * 2
+    assert limits["Max file size"] == [str(children.MAX_FILE_BYTES)] * 2
+    assert limits["Max open files"] == [str(children.MAX_OPEN_FILES)] * 2
+    assert limits["Max core file size"] == ["0", "0"]
+
+
 def test_descendants_are_found_in_other_sessions(tmp_path: Path, started: list[Child]) -> None:
     """SIGKILL reaches a process that left the group while its parent lives."""
     text = "setsid sleep 1000 & echo $!; wait"
-    child = children.start(children.program("/bin/sh", ("sh", "-c", text)), str(tmp_path / "job"))
+    child = children.start(program("/bin/sh", ("sh", "-c", text)), str(tmp_path / "job"))
     started.append(child)
     child.release()
     assert select.select([child.output.descriptor], [], [], DEADLINE_SECONDS)[0]
@@ -185,7 +226,9 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     """The probe is killed: no other process would end its programs."""
     script = (
         "import sys, time\nfrom iowarden.daemon.probe import children\n"
-        "child = children.start(children.program('/bin/sleep', ('sleep', '1000')), sys.argv[1])\n"
+        "from iowarden.daemon.probe.programs import ProgramCommand\n"
+        "child = children.start(children.program(ProgramCommand("
+        "'/bin/sleep', ('sleep', '1000'), frozenset(), ())), sys.argv[1])\n"
         "child.release()\nprint(child.pid, flush=True)\ntime.sleep(1000)\n"
     )
     with subprocess.Popen(

@@ -412,6 +412,30 @@ def test_a_thousand_connections_leave_the_first_ones_alone(probe: Probe) -> None
     assert probe.text().count("already") == 1
 
 
+def test_a_client_that_greeted_and_asks_nothing_is_closed(probe: Probe) -> None:
+    """Eight of them would keep the service out for ever; one whose program runs stays."""
+    probe.program(*A[:1], FOR_EVER)
+    probe.start(client_seconds=0.2)
+    working = probe.connect()
+    working.run(*A)
+    assert all(probe.connect().closed() for _ in range(8))
+    working.send(Request(2, "programs"))
+    assert working.answer().identifier == 2
+
+
+def test_a_client_gets_the_place_of_the_one_that_is_idle_for_longest(probe: Probe) -> None:
+    """All places are taken: one whose program runs keeps its own, whenever it came."""
+    probe.program(*A[:1], FOR_EVER)
+    probe.start(yield_seconds=0.0)
+    talks = [probe.connect() for _ in range(8)]
+    talks[0].run(*A)
+    late = probe.connect()
+    assert talks[1].closed()
+    for talk in (talks[0], talks[2], late):
+        talk.send(Request(2, "programs"))
+        assert talk.answer().identifier == 2
+
+
 def test_more_open_requests_than_allowed_are_refused(probe: Probe) -> None:
     """The 65th request of a connection is refused; so is a number in use."""
     probe.program(*A[:1], FOR_EVER)
@@ -679,12 +703,12 @@ def test_what_reads_whole_file_systems_takes_no_disk_time_from_others(probe: Pro
         pytest.skip("'ionice' is not here to say the class: 'apt install util-linux'")
     mounts = probe.root / "proc/1/mountinfo"
     mounts.parent.mkdir(parents=True)
-    mounts.write_text("31 22 8:17 / /srv rw - xfs /dev/sdb1 rw\n")
-    for name in ("xfs_io", "smartctl"):
+    mounts.write_text("31 22 0:39 / /srv rw - btrfs /dev/sdb1 rw\n")
+    for name in ("btrfs", "smartctl"):
         probe.program(name, "exec ionice")
     talk = probe.start_connected()
     classes = []
-    for words in (("xfs_io", "-r", "-c", "fsmap -d 0 7", "/srv"), FREE):
+    for words in (("btrfs", "filesystem", "show", "--raw", "/srv"), FREE):
         talk.run(*words)
         classes.append(talk.answer().value["stdout"].split(":")[0].strip())
     assert classes == ["idle", own_class()]
