@@ -447,7 +447,8 @@ PROGRAMS = {
     "btrfs": Program(_BTRFS, idle=True, inner=_BTRFS_NAMES, capabilities=ADMIN),
     # Never '--showkeys'; without it the encryption key is not printed.
     "dmsetup": Program(
-        ((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),),
+        (),
+        inner=((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),),
         capabilities=ADMIN,
     ),
     "tw_cli": Program(

@@ -1,8 +1,9 @@
 """Verbs of the probe that find the owners of blocks: programs run here, and are parsed here.
 
 What debugfs, xfs_io, find and btrfs print would give a compromised service any name, and with
-debugfs values of extended attributes and targets of links. So their command lines are not allowed
-by themselves: a verb runs them in its child, and returns the owners of what was asked for.
+debugfs values of extended attributes and targets of links; a table of dmsetup may have keys. So
+their command lines are not allowed by themselves: a verb runs them in its child, and returns the
+owners of what was asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from iowarden.collectors.block import dm_table
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import btrfs_owner, ext4_owner, mountinfo, xfs_owner
 from iowarden.collectors.machine import Machine
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 MAX_SECTORS = 65_536
 """Of one request: as many as 'iowarden locate' takes."""
 _RESERVE_SECONDS = 2.0
-"""A program is killed so long before the deadline, so that the rest of the answer is sent."""
+"""A program is killed so long before the deadline, or a tenth of it, to answer with the rest."""
 _MAX_OUTPUT_BYTES = children.MAX_FILE_BYTES
 
 Arguments = tuple[str, ...]
@@ -78,6 +80,10 @@ def _btrfs_names(root: Machine, words: Arguments, time_left: Callable[[], float]
     return btrfs_owner.to_json(btrfs_owner.query_names(root, mounts, question, time_left))
 
 
+def _dm_table(root: Machine, words: Arguments, time_left: Callable[[], float]) -> dict[str, Any]:
+    return dm_table.to_json(dm_table.query_dm_table(root, *words, time_left()))
+
+
 _NUMBER = r"\d{1,15}"
 _LONG_NUMBER = r"\d{1,20}"
 _COUNT = r"[1-9]\d{0,4}"
@@ -108,6 +114,12 @@ VERBS: Mapping[str, OwnerVerb] = {
         _btrfs_names,
         ADMIN,
     ),
+    dm_table.VERB: OwnerVerb(
+        {"MAJOR": r"\d{1,7}", "MINOR": r"\d{1,7}"},
+        lambda words: ("dmsetup", "table", "-j", words[0], "-m", words[1]),
+        _dm_table,
+        ADMIN,
+    ),
 }
 
 
@@ -127,6 +139,7 @@ def refusal(verb: str, arguments: Arguments) -> str:
 def answer(verb: str, programs: Programs, until: float, arguments: Arguments) -> dict[str, Any]:
     """Answer a verb, in its child. `until`: deadline by the monotonic clock. Errors: ValueError."""
     children.be_idle()
+    until -= min(_RESERVE_SECONDS, (until - time.monotonic()) / 10)
     try:
         root = Machine(probe=partial(_run, programs))
         return VERBS[verb].answer(root, arguments, partial(_time_left, until))
@@ -135,7 +148,7 @@ def answer(verb: str, programs: Programs, until: float, arguments: Arguments) ->
 
 
 def _time_left(until: float) -> float:
-    left = until - _RESERVE_SECONDS - time.monotonic()
+    left = until - time.monotonic()
     if left <= 0:
         raise DeadlineError("the deadline of the request is reached; ask for fewer sectors")
     return left

@@ -47,6 +47,8 @@ TRIED = {
     "wait channel": True,
     "input and output": True,
     "closed directory": True,
+    "give up capabilities": 0,
+    "memory file": None,
     "scratch": 1,
     "write to a disk": "PermissionError",
     "write to the kernel log": "PermissionError",
@@ -232,11 +234,15 @@ def test_the_watchdogs_user_can_run_nothing_else(scripts: Watched) -> None:
         ["debugfs", "-R", "cat /etc/shadow", disk],
         ["debugfs", "-R", "dump /etc/shadow /tmp/x", disk],
         ["debugfs", "-f", "/etc/shadow", disk],
+        ["debugfs", "-c", "-R", "stat <12>", disk],
+        ["debugfs", "-c", "-R", "ncheck 12", disk],
+        ["find", "/", "-xdev", "-inum", "12", "-printf", "%y:%s:%p\\0", "-quit"],
         ["xfs_io", "-c", "pwrite 0 4096", "/etc/passwd"],
         [],
     ]
     requests = [{"verb": "run", "arguments": each} for each in command_lines]
     requests += [{"verb": "shell", "arguments": ["id"]}, {"verb": "statvfs", "arguments": ["/.."]}]
+    requests += [{"verb": "ext4_owners", "arguments": ["/etc/shadow", "0", "8"]}]
     answers = ask(vm, *requests)["answers"]
     wrong = [
         (request["arguments"], answer["outcome"])
@@ -245,6 +251,15 @@ def test_the_watchdogs_user_can_run_nothing_else(scripts: Watched) -> None:
     ]
     assert wrong == []
     assert "refused" in vm.run("journalctl --boot --output=cat --identifier=iowarden-probe")
+
+
+def test_the_owner_of_a_block_is_told_and_no_more(scripts: Watched) -> None:
+    """Of the root file system: its first blocks are no file's, and nothing is named."""
+    system = scripts.vm.run("findmnt --noheadings --output SOURCE /").strip()
+    request = {"verb": "ext4_owners", "arguments": [system, "0", "8"], "deadline_seconds": 120}
+    (answer,) = ask(scripts.vm, request)["answers"]
+    assert answer["outcome"] == "done", answer["error"]
+    assert answer["value"]["names"] == []
 
 
 def test_the_unit_allows_what_disks_need_and_no_more(scripts: Watched) -> None:

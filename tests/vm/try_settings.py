@@ -3,6 +3,7 @@
 argv: a SCSI disk, and the device of the root file system. Prints one JSON: what each came to.
 """
 
+import ctypes
 import json
 import os
 import socket
@@ -37,6 +38,8 @@ def main() -> None:
         "wait channel": lambda: any((each / "wchan").read_text().isidentifier() for each in others),
         "input and output": lambda: "read_bytes" in (ours / "io").read_text(),
         "closed directory": lambda: "state.db" in os.listdir("/var/lib/iowarden"),
+        "give up capabilities": _keep_capabilities,
+        "memory file": lambda: os.close(os.memfd_create("x")),
         "scratch": lambda: Path("/tmp/scratch").write_text("x"),
         "write to a disk": lambda: os.open(system, os.O_WRONLY),
         "write to the kernel log": lambda: os.open("/dev/kmsg", os.O_WRONLY),
@@ -61,6 +64,14 @@ def _tried(each: Callable[[], object]) -> object:
 
 def _run(*arguments: str) -> int:
     return subprocess.run(arguments, check=False, capture_output=True).returncode
+
+
+def _keep_capabilities() -> int:
+    """Set the capabilities that it has, as if it gave up others. Source: capset(2)."""
+    library = ctypes.CDLL(None)
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    library.capget(header, sets)
+    return int(library.capset(header, sets))
 
 
 def _opens(path: str, flags: int) -> bool:

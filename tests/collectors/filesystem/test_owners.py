@@ -12,17 +12,29 @@ from hypothesis import strategies as st
 
 from iowarden.collectors.block import dm_table
 from iowarden.collectors.block.block_stack import StackNode, read_block_stack
-from iowarden.collectors.filesystem import ext4_owner, xfs_owner
+from iowarden.collectors.filesystem import btrfs_owner, ext4_owner, xfs_owner
 from iowarden.collectors.filesystem.ext4_owner import Ext4Extent
-from iowarden.collectors.machine import probe_path
+from iowarden.collectors.machine import Machine, probe_path
 from iowarden.collectors.md.md_layout import MemberPlace, read_md_layout
 from iowarden.collectors.model import AbsentError, ParseError
+from iowarden.rules.topology.dm_map import through_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import MachineMaker
 
+NAMES = (
+    "targets used untested owners late inodes names unnamed superblock extents subvolume".split()
+)
+JSON = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=6),
+        max_leaves=6,
+    ),
+)
 BANNER = "debugfs 1.47.0 (5-Feb-2023)\n"
 SUPERBLOCK = """Filesystem magic number:  0xEF53
 First block:              1
@@ -158,14 +170,45 @@ def test_a_table_names_its_devices_and_no_key() -> None:
             dm_table.parse_dm_table(wrong)
 
 
+class Printing(Machine):
+    """The machine as the probe has it, whose programs print a text."""
+
+    def __init__(self, text: str) -> None:
+        """Run nothing yet."""
+        super().__init__("/nowhere")
+        self.text = text
+        self.lines: list[tuple[str, ...]] = []
+
+    def query_probe(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
+        """Print the text."""
+        self.lines.append(arguments)
+        answer = {"status": 0, "signal": None, "stdout": self.text, "stderr": ""}
+        return json.dumps(answer)
+
+
 def test_a_table_is_requested_by_the_number_of_its_device(machine: MachineMaker) -> None:
-    """Its name may be anything."""
-    answer = {"status": 0, "signal": None, "stdout": "0 8 linear 8:17 0\n", "stderr": ""}
-    name = probe_path("run", "dmsetup table -j 253 -m 4".split())
-    root = machine({name: json.dumps(answer)})
-    assert dm_table.read_dm_table(root, "253:4", 5.0)[0].kind == "linear"
+    """Its name may be anything. No key, and no name of a key, leaves the probe."""
+    key = "secret" * 9
+    root = Printing(
+        "0 8 linear 8:17 0\n"
+        f"8 8 crypt aes-xts-plain64 {key} 0 8:33 4096 1 allow_discards\n"
+        f"16 8 integrity 8:49 0 32 J 1 journal_mac:hmac(sha256):{key}\n"
+    )
+    targets = dm_table.query_dm_table(root, "253", "4", 5.0)
+    assert root.lines == [tuple("dmsetup table -j 253 -m 4".split())]
+    text = json.dumps(dm_table.to_json(targets))
+    assert key not in text
+    read = dm_table.read_dm_table(machine({probe_path("dm_table", ("253", "4")): text}), "253:4", 5)
+    assert read == targets
+    assert [(each.kind, each.devices) for each in read] == [
+        ("linear", {"8:17"}),
+        ("crypt", {"8:33"}),
+        ("integrity", {"8:49"}),
+    ]
+    pieces, unknown = through_table(read, "8:33", 4096, 8)
+    assert ([each.above for each in pieces], unknown) == ([8], [])
     with pytest.raises(AbsentError):
-        dm_table.read_dm_table(root, "253:5", 5.0)
+        dm_table.read_dm_table(machine({}), "253:5", 5.0)
 
 
 @pytest.mark.parametrize(
@@ -179,11 +222,16 @@ def test_a_table_is_requested_by_the_number_of_its_device(machine: MachineMaker)
         xfs_owner.parse_fsmap,
         xfs_owner.parse_inode,
         dm_table.parse_dm_table,
+        dm_table.from_json,
+        ext4_owner.from_json,
+        xfs_owner.from_json,
+        btrfs_owner.from_json,
     ],
 )
 @given(
     st.text(max_size=200)
     | st.text(alphabet="0123456789:()-[u],\t\n ETBINDlinear", max_size=200)
+    | JSON.map(json.dumps)
     | st.sampled_from([SUPERBLOCK, INODE, xfs_owner.HEADING + "\n"]).flatmap(
         lambda head: st.text(alphabet="0123456789,:()-[u]\n _inodeata", max_size=120).map(
             lambda rest: head + rest

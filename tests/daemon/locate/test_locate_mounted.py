@@ -16,6 +16,7 @@ from support.images import PLACES, SECTOR, where_is
 from support.loops import command
 
 from iowarden.collectors.machine import Machine
+from iowarden.collectors.model import ReadError
 from iowarden.daemon.locate.locate import locate
 from iowarden.daemon.probe_client.client import Client
 from iowarden.daemon.probe_client.connect import spawn
@@ -98,6 +99,40 @@ def test_the_file_of_a_mounted_ext4_is_named(
     """Written while mounted: the answer is the kernel's state, with the path on this host."""
     with mounted(tmp_path, 32, "mkfs.ext4", "-q", "-b", block_bytes) as (device, point, image):
         assert judged(probe, device, image, fill(point)) == 9
+
+
+SECRETS = ("SECRET-VALUE", "SECRET-TARGET", "SECRET-NAME", "SECRET-SHORT")
+
+
+def test_the_service_gets_no_attribute_no_target_and_no_other_name(
+    tmp_path: Path, probe: Client
+) -> None:
+    """Every block of a file system is asked for: the probe names the owners, and no more.
+
+    A compromised service asks what it may ask; only the file with a secret name is its own answer.
+    """
+    with mounted(tmp_path, 16, "mkfs.ext4", "-q", "-b", "1024") as (device, point, image):
+        files = fill(point)
+        os.symlink("/SECRET-TARGET" * 20, point / "long link")
+        os.symlink("/SECRET-SHORT", point / "short link")
+        os.setxattr(next(iter(files)), "user.x", b"SECRET-VALUE" * 40)
+        (point / "base/SECRET-NAME").write_bytes(random.Random(5).randbytes(5000))
+        os.sync()
+        sectors = image.stat().st_size // SECTOR
+        told = {
+            start: probe.request("ext4_owners", (f"/dev/{device}", str(start), "256"), 60.0)
+            for start in range(0, sectors, 256)
+        }
+        everything = "".join(told.values())
+        assert [secret for secret in SECRETS if secret in everything] == ["SECRET-NAME"]
+        assert all(name.name in everything for name in (*files, point / "long link"))
+        content = (point / "base/SECRET-NAME").read_bytes()
+        own = {first // 256 * 256 for first in where_is(image, content)}
+        assert {start for start, text in told.items() if "SECRET-NAME" in text} == own
+        for request in ("stat <12>", "ncheck 12", "icheck 600", "stats -h"):
+            words = ("debugfs", "-c", "-R", request, f"/dev/{device}")
+            with pytest.raises(ReadError, match="expected a program that root may run"):
+                probe.request("run", words, 60.0)
 
 
 def test_the_file_of_a_mounted_xfs_is_named_where_it_has_a_reverse_map(

@@ -640,6 +640,58 @@ def test_a_program_that_hangs_in_the_kernel_holds_up_nobody_else(
     assert probe.text().count("hangs in the kernel") == 1
 
 
+SECTORS = ("/srv", "0", "8")
+
+
+def of_xfs(probe: Probe, text: str) -> Talk:
+    """Start the probe of a machine with an XFS, whose program is `text`."""
+    mounts = probe.root / "proc/1/mountinfo"
+    mounts.parent.mkdir(parents=True)
+    mounts.write_text("31 22 8:17 / /srv rw - xfs /dev/sdb1 rw\n")
+    probe.program("xfs_io", text)
+    probe.start()
+    return probe.connect()
+
+
+def test_a_verb_whose_program_is_too_slow_tells_that(probe: Probe) -> None:
+    """It is killed before the deadline of the request, so that the verb itself answers."""
+    talk = of_xfs(probe, "echo $$ > ../pid; exec sleep 1000")
+    talk.send(Request(1, "xfs_owners", SECTORS, 1.0))
+    answer = talk.answer()
+    assert answer.outcome is ReplyStatus.FAILED
+    assert answer.error == "'xfs_io' was killed at the deadline"
+    assert gone(pid_in(probe, probe.runtime / "pid"))
+
+
+def test_a_verb_whose_program_ends_badly_tells_why(probe: Probe) -> None:
+    """It prints for ever, a signal ends it, it cannot be started: each is an error with a name."""
+    talk = of_xfs(probe, "exec yes")
+    answers = []
+    for text in ("exec yes", "kill -SEGV $$", "echo '$1'; echo what >&2"):
+        probe.program("xfs_io", text)
+        talk.send(Request(1, "xfs_owners", SECTORS))
+        answers.append(talk.answer())
+    assert {answer.outcome for answer in answers} == {ReplyStatus.FAILED}
+    assert "terminated by signal 25" in answers[0].error
+    assert "terminated by signal 11" in answers[1].error
+    assert "'xfs_io fsmap': expected" in answers[2].error
+
+
+def test_a_verb_whose_program_hangs_in_the_kernel_holds_its_disk(
+    probe: Probe, frozen: Path
+) -> None:
+    """The program survives its verb, and is registered: no second one is put beside it."""
+    talk = of_xfs(probe, f"echo x > {frozen}/file")
+    talk.send(Request(1, "xfs_owners", SECTORS, 0.5))
+    assert talk.answer().outcome is ReplyStatus.TIMEOUT
+    (hung,) = talk.told().stuck
+    assert hung.arguments == ("xfs_owners", *SECTORS)
+    talk.send(Request(2, "xfs_owners", SECTORS))
+    assert talk.answer().outcome is ReplyStatus.STUCK
+    thaw(frozen)
+    assert talk.told().stuck == ()
+
+
 def test_a_stop_does_not_wait_for_a_program_that_hangs_and_the_next_start_finds_it(
     probe: Probe, frozen: Path
 ) -> None:
