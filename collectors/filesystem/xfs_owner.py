@@ -142,9 +142,9 @@ def query_owned_sectors(
     inodes: dict[int, FoundInode | str | None] = {}
     numbers = dict.fromkeys(each.inode for each in extents if each.inode is not None)
     for number in [*numbers][:MAX_INODES]:
-        words = ("find", mount_point, "-xdev", "-inum", str(number), "-printf", FORMAT, "-quit")
+        find = ("find", mount_point, "-xdev", "-inum", str(number), "-printf", FORMAT, "-quit")
         try:
-            inodes[number] = parse_inode(run_program(root, time_left(), *words))
+            inodes[number] = parse_inode(run_program(root, time_left(), *find))
         except (AbsentError, ReadError, ParseError) as error:
             inodes[number] = str(error)
     return OwnedSectors(extents, inodes)

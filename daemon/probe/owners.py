@@ -81,7 +81,7 @@ def _btrfs_names(root: Machine, words: Arguments, time_left: Callable[[], float]
 
 
 def _dm_table(root: Machine, words: Arguments, time_left: Callable[[], float]) -> dict[str, Any]:
-    return dm_table.to_json(dm_table.query_dm_table(root, *words, time_left()))
+    return dm_table.to_json(dm_table.query_dm_table(root, words[0], words[1], time_left()))
 
 
 _NUMBER = r"\d{1,15}"
@@ -180,7 +180,7 @@ def _run(programs: Programs, _: str, words: tuple[str, ...], deadline_seconds: f
         finally:
             os._exit(127)
     process = os.pidfd_open(pid)
-    ended, _, _ = select.select([process], [], [], deadline_seconds)
+    ended = bool(select.select([process], [], [], deadline_seconds)[0])
     if not ended:
         signal.pidfd_send_signal(process, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -105,14 +105,18 @@ class PlayedService:
 
     def server(self, address: Address = ("127.0.0.1", 0)) -> HttpServer:
         """Return a server of the page that is not started."""
+        config = parse_config("", "none").http
+        return HttpServer((address,), self.app(), config, self.log.append)
+
+    def app(self) -> App:
+        """Return what answers the requests of a browser."""
 
         def get(path: str) -> tuple[int, bytes] | None:
             found = self.pages.get(path)
             return None if found is None else (found.status, found.html)
 
         access = PageAccess(get, style.POLICY, page_access.names(HOST))
-        app = App("1.2.3", self.exposition.render, str, str, str, pages=access)
-        return HttpServer((address,), app, parse_config("", "none").http, self.log.append)
+        return App("1.2.3", self.exposition.render, str, str, str, pages=access)
 
 
 def rack(

@@ -21,6 +21,7 @@ from support.recordings import fixture, recorded
 from iowarden.daemon.control.control_socket import ControlCommand
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.control.page_documents import DrivePage, IncidentPage, IndexPage
+from iowarden.daemon.control.roles import ACTIONS, QUERIES
 from iowarden.daemon.page import drive, incident, index, style
 from iowarden.daemon.page.builder import PageKind, PageReply, PageRequest
 from iowarden.daemon.page.pages import MAX_KEY_CHARACTERS, StatusPages, target
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.golden import Golden
+
+    from iowarden.daemon.http.http_server import App
 
 LINES = (
     "EXT4-fs error (device sdb1): ext4_lookup:1855: inode #2: comm SECRETPROG: SECRETWORD: 99",
@@ -137,6 +140,58 @@ def paths(service: PlayedService) -> list[str]:
     """Return every page of a machine."""
     disks = [f"/drive/S-sd{letter}" for letter in "abcdef"]
     return ["/", *(f"/incident/{each}" for each in service.incidents()), *disks]
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get")
+
+
+def test_no_request_changes_anything(troubled: dict[bool, PlayedService]) -> None:
+    """Every page, every path that looks like a command, every method: the service stays as it is.
+
+    Only GET and HEAD are answered; the loop is asked for documents, and for nothing else.
+    """
+    service = troubled[True]
+    posted: list[object] = []
+
+    def post(request: PageRequest) -> None:
+        posted.append(request)
+        service.answer(request)
+
+    service.pages._post = post
+    service.pages._pause = lambda _: None
+    incident = service.incidents()[0]
+    acts = [f"/{action.replace(' ', '/')}" for action in sorted(ACTIONS)]
+    acts += [f"/incident/{incident}/ack", "/drive/S-sda/selftest/start", "/-/reload", "/-/quit"]
+    before = known(service)
+    for path in [*paths(service), "/metrics", "/-/healthy", "/-/ready", *acts]:
+        for method in METHODS:
+            status, headers, body = requested(service.app(), method, path)
+            if method in {"GET", "HEAD"}:
+                assert status.startswith("404") == (path in acts), (path, status)
+                assert not body or method == "GET"
+            else:
+                assert (status, headers["Allow"]) == ("405 Method Not Allowed", "GET, HEAD")
+    assert {type(each) for each in posted} == {PageRequest}
+    assert known(service) == before
+
+
+def requested(app: App, method: str, path: str) -> tuple[str, dict[str, str], bytes]:
+    """Return status, headers and body of a request. Source: PEP 3333."""
+    answered: list[tuple[str, dict[str, str]]] = []
+
+    def start(status: str, headers: list[tuple[str, str]], _: object = None) -> Any:  # noqa: ANN401
+        answered.append((status, dict(headers)))
+
+    body = b"".join(app({"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": HOST}, start))
+    ((status, headers),) = answered
+    return status, headers, body
+
+
+def known(service: PlayedService) -> list[object]:
+    """Return what the service tells of its state; its clock stands still."""
+    queries = ("status", "silence list", "incident list", "monitoring", "metrics")
+    assert set(queries) <= QUERIES
+    return [commanded(service, query) for query in queries]
 
 
 # --- What is shown.

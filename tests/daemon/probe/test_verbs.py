@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from support.memory import Memory
 
 from iowarden.collectors.filesystem import newest
 from iowarden.collectors.kmsg import kernel_journal
-from iowarden.daemon.probe import verbs
+from iowarden.daemon.probe import allowed, owners, verbs
+from iowarden.daemon.probe.capabilities import Capability
 from iowarden.daemon.probe.protocol import MAX_REPLY_BYTES
 
 if TYPE_CHECKING:
@@ -79,6 +81,55 @@ def test_what_may_be_queried(verb: str, arguments: tuple[str, ...]) -> None:
 def test_what_may_not(verb: str, arguments: tuple[str, ...], text: str) -> None:
     """A path has one spelling, so that a list of paths cannot be bypassed."""
     assert text in verbs.refusal(verb, arguments)
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("ext4_owners", ("/dev/sda1", "0", "65536")),
+        ("xfs_owners", ("/", "123456789012345", "1")),
+        ("btrfs_names", ("/srv", str(2**64 - 1), "5", "257")),
+        ("dm_table", ("253", "0")),
+    ],
+)
+def test_an_owner_is_asked_for_by_place_and_number(verb: str, arguments: tuple[str, ...]) -> None:
+    """A number may be as long as the kernel's; anything else in its place is refused."""
+    assert owners.refusal(verb, arguments) == ""
+    assert f"'{verb}': expected " in owners.refusal(verb, arguments[1:])
+    for at in range(1, len(arguments)):
+        for bad in ("", "-1", "0x10", "1 2", "8;quit", "\n", "\u0661", "9" * 30, "/etc"):
+            wrong = (*arguments[:at], bad, *arguments[at + 1 :])
+            assert f"'{verb}': expected " in owners.refusal(verb, wrong)
+    if verb.endswith("_owners"):
+        for count in ("0", "65537", "99999"):
+            assert owners.refusal(verb, (*arguments[:2], count))
+
+
+@given(st.sampled_from(sorted(owners.VERBS)), st.lists(st.text(max_size=20), max_size=5))
+def test_any_text_is_refused_or_makes_a_command_line_that_is_checked(
+    verb: str, words: list[str]
+) -> None:
+    """Whatever passes for arguments of a verb makes one of its own allowed command lines."""
+    if owners.refusal(verb, tuple(words)) == "":
+        with contextlib.suppress(ValueError):
+            allowed.match(owners.VERBS[verb].first(tuple(words)), inner=True)
+
+
+def test_the_unit_permits_the_capabilities_that_are_kept_and_no_others() -> None:
+    """And the system call with which each child gives up the others."""
+    text = (Path(__file__).parents[3] / "systemd/iowarden-probe.service").read_text()
+    lines = [line.partition("=") for line in text.splitlines()]
+    permitted = {
+        word for key, _, words in lines if key == "CapabilityBoundingSet" for word in words.split()
+    }
+    kept = {*chain(*verbs.CAPABILITIES.values())}
+    kept |= {*chain(*(each.capabilities for each in allowed.PROGRAMS.values()))}
+    kept |= {*chain(*(each.capabilities for each in owners.VERBS.values()))}
+    assert {*verbs.CAPABILITIES} == {*verbs.VERBS}
+    # The probe itself opens '/dev/kmsg'.
+    assert permitted == {f"CAP_{each.name}" for each in {*kept, Capability.SYSLOG}}
+    calls = [words.split() for key, _, words in lines if key == "SystemCallFilter"]
+    assert "capset" in calls[-1]
 
 
 @given(st.sampled_from(["statvfs", "newest", "journal"]), st.text(max_size=60))
