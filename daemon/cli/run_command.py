@@ -43,6 +43,7 @@ from iowarden.daemon.service.messages import JournalNote, Reload, Stop, Trouble
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage import claim, unparsed
+from iowarden.daemon.storage.bounded import WAIT_SECONDS, within
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.daemon.terminal import exit_status
@@ -85,13 +86,15 @@ def _run(arguments: argparse.Namespace) -> int:
     settings = command.settings(arguments)
     command.require_config(arguments)
     rules = load_for_service(settings)
+    threading.stack_size(mlock.THREAD_STACK_BYTES)
     try:
         # A lock that lasts until this process ends, however it does.
         held = claim.claim(settings.state_directory)
     except claim.AlreadyClaimedError as error:
         sys.stderr.write(f"{error}\n")
         return exit_status.FAILED  # not EX_CONFIG: systemd retries
-    threading.stack_size(mlock.THREAD_STACK_BYTES)
+    if held.problem:
+        events.put(Trouble("state directory", held.problem))
     sys.setswitchinterval(SWITCH_SECONDS)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
@@ -333,10 +336,9 @@ def _control(
     path = ""
     try:
         if listening is None:
-            os.makedirs(settings.state_directory, mode=0o750, exist_ok=True)
             path = str(Path(settings.state_directory) / listen.FILE_NAME)
-            listening = listen.bind(path)
-    except OSError as error:  # a ControlError is one
+            listening = within(WAIT_SECONDS, lambda: _bound(settings.state_directory, path))
+    except OSError as error:  # a ControlError is one, as is a directory that hangs
         post(Trouble("control", str(error)))
         return None
     return control_socket.Control(
@@ -346,6 +348,11 @@ def _control(
         on_note=lambda t: post(JournalNote(t)),
         remove=path,
     )
+
+
+def _bound(directory: str, path: str) -> socket.socket:
+    os.makedirs(directory, mode=0o750, exist_ok=True)
+    return listen.bind(path)
 
 
 def _where(settings: Config, http: HttpServer) -> list[str]:

@@ -75,7 +75,11 @@ class ServiceHealth:
         names = ", ".join(sorted({a.name for a in firing}))
         self._landing = f"Alerts: {names}." if names else "No alert is firing."
         sources = self.engine.sources.values()
-        silent = [s.source.name for s in sources if s.is_silent]
+        silent = [
+            f"{s.source.name} ({s.held_because})" if s.held_because else s.source.name
+            for s in sources
+            if s.is_silent
+        ]
         if not self.is_ready and (
             all(s.reading is not None for s in sources)
             or self.since_start(now) > FIRST_ROUND_SECONDS

@@ -537,7 +537,14 @@ class Service:
         waited = self.health.since_start(now)
         most = {KERNEL: STATE_WAIT_SECONDS, CONTROLLERS: CONTROLLERS_WAIT_SECONDS}
         held = [name for name, seconds in most.items() if waited <= seconds]
-        self._dependencies.readers.hold(() if self._checkpoint.restored else held)
+        held = [] if self._checkpoint.restored else held
+        self._dependencies.readers.hold(held)
+        self._engine.hold(held, "waits for state.db", now)
+        text = (
+            f"{', '.join(held)}: not polled: where it was read to is in state.db, which does not"
+            f" answer; is polled without that after {CONTROLLERS_WAIT_SECONDS:.0f} s"
+        )
+        self._log.trouble("held", text if held and waited > STATE_WAIT_SECONDS else "")
 
     def _read(self, now: float) -> None:
         self._readings, self._pending = [*self._pending, *self._dependencies.readers.run(now)], []

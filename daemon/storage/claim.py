@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon.storage.bounded import WAIT_SECONDS, NoAnswerError, within
 
 _LOCKS = "/proc/locks"
 """Source: proc(5): number, kind, 'ADVISORY', mode, process, device as hexadecimal, inode."""
@@ -23,9 +24,13 @@ class AlreadyClaimedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A locked directory, until it is closed. `descriptor` None: it could not be locked."""
+    """A locked directory, until it is closed. `descriptor` None: it could not be locked.
+
+    `problem`: why, if it hangs; then it is locked as soon as it answers, until the process ends.
+    """
 
     descriptor: int | None
+    problem: str = ""
 
     def close(self) -> None:
         """Release the lock."""
@@ -33,12 +38,25 @@ class Claim:
             os.close(self.descriptor)
 
 
-def claim(directory: str) -> Claim:
+def claim(directory: str, wait_seconds: float = WAIT_SECONDS) -> Claim:
     """Lock a state directory, and create it if it is missing. Errors: AlreadyClaimedError.
 
-    If it cannot be created, opened or locked at all (a failing disk, NFS), nothing is locked: a
-    watchdog runs without, and reports by itself that it cannot write its state.
+    If it cannot be created, opened or locked at all (a failing disk, NFS), or not in this time,
+    nothing is locked: a watchdog runs without, and reports by itself that it cannot write its
+    state.
     """
+    try:
+        return within(wait_seconds, lambda: _locked(directory))
+    except NoAnswerError as error:
+        return Claim(
+            None,
+            f"'{directory}': the state directory does not answer: {error}; running without state"
+            " until it does: alerts and incidents of before are not known, and mails are kept in"
+            " memory",
+        )
+
+
+def _locked(directory: str) -> Claim:
     try:
         os.makedirs(directory, mode=0o750, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -158,6 +158,11 @@ class Engine:
                 status.show(None, None)
                 self.hub.hide(status, now)
 
+    def hold(self, names: Container[str], reason: str, now: float) -> None:
+        """Note which data sources are not polled on purpose, and why; all others are polled."""
+        for name, status in self.sources.items():
+            status.hold(reason if name in names else "", now)
+
     def recall(
         self,
         memory: signals.PersistentSignals,

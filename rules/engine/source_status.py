@@ -38,7 +38,8 @@ FAMILIES = (
     Family(
         "iowarden_collector_stale_seconds",
         "gauge",
-        "Seconds for which a collector has had no current data; 0 while its last data are valid.",
+        "Seconds for which a collector has had no current data; 0 while its last data are valid,"
+        " and while it is not polled on purpose.",
     ),
 )
 
@@ -62,6 +63,8 @@ class SourceStatus(Generic[T]):
     """Those that the exported samples are restricted to; None: not known."""
     _made: tuple[T | None, frozenset[str] | None, list[Sample]] | None = None
     """The exported samples, after what they were made of; None: not made yet."""
+    held_because: str = ""
+    """Why it is not polled on purpose: then it is not stale."""
     is_silent: bool = True
     """Whether it should deliver data and does not; one absent on this host need not."""
     outcome_samples: list[Sample] = field(default_factory=list)
@@ -96,6 +99,16 @@ class SourceStatus(Generic[T]):
             self._made = made = value, whole, found
         return made[2]
 
+    def hold(self, reason: str, now: float) -> None:
+        """Note why it is not polled on purpose; '': it is polled, and has its time from now on."""
+        if self.held_because and not reason:
+            self.since_seconds = now
+        self.held_because = reason
+
+    def is_stale(self, now: float) -> bool:
+        """Whether it should deliver data, and has not for too long."""
+        return self.is_silent and not self.held_because and not self.is_valid(now)
+
     def outcome(self) -> Outcome | None:
         """Return the last run's outcome, or None before the first."""
         return None if self.reading is None else self.reading.outcome
@@ -116,7 +129,7 @@ def needs_update(
     return any(
         (of := sources[name].outcome_of) is None or of.outcome is not sources[name].outcome()
         for name in fresh
-    ) or any(status.is_silent and not status.is_valid(now) for status in sources.values())
+    ) or any(status.is_stale(now) for status in sources.values())
 
 
 def samples(sources: Mapping[str, SourceStatus[Any]], now: float) -> list[Sample]:
@@ -132,7 +145,7 @@ def samples(sources: Mapping[str, SourceStatus[Any]], now: float) -> list[Sample
         if status.good_seconds is not None:
             age = now - status.good_seconds
             found.append(("iowarden_collector_age_seconds", labels, age))
-        lost = status.is_silent and not status.is_valid(now)
+        lost = status.is_stale(now)
         silent = now - status.since_seconds if lost and status.since_seconds else 0.0
         found.append(("iowarden_collector_stale_seconds", labels, silent))
     return found

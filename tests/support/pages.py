@@ -46,7 +46,13 @@ class PlayedService:
     """The whole service after a recording; its loop stands still, and answers for the page."""
 
     def __init__(
-        self, steps: Sequence[RecordingStep], directory: Path, *, full: bool, settings: str = ""
+        self,
+        steps: Sequence[RecordingStep],
+        directory: Path,
+        *,
+        full: bool,
+        settings: str = "",
+        state: type[_NullStateDatabase] = _NullStateDatabase,
     ) -> None:
         """Play the steps to their end; `directory` is where history.db would be."""
         config = parse_config(
@@ -72,7 +78,7 @@ class PlayedService:
                 readers=readers,
                 events=events,
                 log=_Log(self.log),
-                state=_NullStateDatabase(events.put),
+                state=state(events.put),
                 sender=_Sender(lambda: 0.0, events.put),
                 exposition=self.exposition,
                 notify=lambda _: None,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from support.program import run
 
-from iowarden.daemon.storage import claim
+from iowarden.daemon.storage import bounded, claim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,3 +82,34 @@ def test_where_nobody_can_tell_who_it_is(tmp_path: Path, monkeypatch: pytest.Mon
     ):
         claim.claim(str(tmp_path))
     held.close()
+
+
+@pytest.mark.parametrize("call", ["makedirs", "open"])
+def test_a_directory_that_hangs_does_not_hold_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The disk of the state hangs: the watchdog starts without, and takes the lock when it can."""
+    answers, done, real = threading.Event(), threading.Event(), getattr(os, call)
+
+    def hang(*arguments: object, **names: object) -> object:
+        if threading.current_thread() is threading.main_thread():
+            return real(*arguments, **names)
+        answers.wait()
+        done.set()
+        return real(*arguments, **names)
+
+    state = tmp_path / "state"
+    monkeypatch.setattr(os, call, hang)
+    held = claim.claim(str(state), 0.02)
+    assert held.descriptor is None
+    assert f"'{state}': the state directory does not answer" in held.problem
+    assert "running without state until it does" in held.problem
+    answers.set()
+    assert done.wait(60.0)
+
+
+def test_a_disk_that_fails_is_told_from_one_that_hangs(tmp_path: Path) -> None:
+    """The error of the call is the caller's; its thread ends."""
+    with pytest.raises(NotADirectoryError):
+        bounded.within(60.0, lambda: os.listdir(__file__))
+    assert bounded.within(60.0, lambda: os.listdir(tmp_path)) == []
