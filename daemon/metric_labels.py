@@ -73,6 +73,7 @@ none:
     iowarden_rules
     iowarden_scsi_blk_mq
     iowarden_silences
+    iowarden_state_blocked_seconds
     iowarden_state_unwritten_seconds
     iowarden_swapping_out_seconds
     iowarden_tasks_blocked

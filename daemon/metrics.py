@@ -50,6 +50,11 @@ STATE_UNWRITTEN = Family(
     "gauge",
     "How long a change has waited to be written to state.db, or 0.",
 )
+STATE_BLOCKED = Family(
+    "iowarden_state_blocked_seconds",
+    "gauge",
+    "For how long the current access to state.db has not returned, or 0: its disk hangs.",
+)
 
 # --- daemon/service
 
@@ -119,7 +124,7 @@ HISTORY_LOST = Family(
 
 FAMILIES = (
     *(MAILS, MAILS_WAITING, MAILS_REFUSED, MAILS_DISCARDED),
-    *(MAIL_OLDEST_UNSENT, MAIL_LAST_DELIVERED, STATE_UNWRITTEN),
+    *(MAIL_OLDEST_UNSENT, MAIL_LAST_DELIVERED, STATE_UNWRITTEN, STATE_BLOCKED),
     *(INCIDENTS_OPEN, INCIDENTS_UNRESOLVED, INCIDENTS_UNNOTIFIED, LOG_LOST, RELOAD_SUCCESSFUL),
     RELOAD_SUCCESS_TIMESTAMP,
     RULE_FILE_PROBLEMS,

@@ -33,6 +33,7 @@ from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.page import style
 from iowarden.daemon.page.pages import StatusPages
 from iowarden.daemon.polling import hotplug, pollers
+from iowarden.daemon.polling.own_tasks import OwnTasks
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.polling.smart import MAX_RECORDED_BYTES
 from iowarden.daemon.process_metrics import ProcessMetrics
@@ -248,6 +249,7 @@ def assembled(
             notify=_notify,
             player=machine.player,
             own_metrics=ProcessMetrics(),
+            own_tasks=OwnTasks(0 if machine.player else os.getpid()),
             rules=rules,
             load=load,
             sender_for=sender,

@@ -375,12 +375,18 @@ class Delivery:
 
     def samples(self, now: float) -> list[Sample]:
         """Return the samples of notifications and of state.db."""
-        since = self._state.unwritten_since
-        waited = 0.0 if since is None else time.monotonic() - since
+        now_monotonic = time.monotonic()
+        times = {
+            metrics.STATE_UNWRITTEN.name: self._state.unwritten_since,
+            metrics.STATE_BLOCKED.name: self._state.working_since,
+        }
         return [
             *(sample for each in self._channels.values() for sample in each.samples(now)),
             *(sample for each in self._states.values() for sample in each.samples(now)),
-            (metrics.STATE_UNWRITTEN.name, (), round(waited, 3)),
+            *(
+                (name, (), 0.0 if since is None else round(now_monotonic - since, 3))
+                for name, since in times.items()
+            ),
         ]
 
     def line(self, destination: str, now: float, realtime: Callable[[float], float]) -> MailLine:

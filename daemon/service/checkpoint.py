@@ -15,6 +15,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.service import persisted_state
+from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL
 from iowarden.daemon.storage.sqlite import document_of_text
 from iowarden.daemon.storage.state_db import StateLoaded, version_of
 from iowarden.rules.quantity import duration
@@ -46,6 +47,10 @@ SIGNALS_SAVE_SECONDS = 600.0
 """
 RETRY_INTERVAL_SECONDS = 5.0
 """How often reading state.db is retried while it cannot be read."""
+CONTROLLERS_WAIT_SECONDS = 300.0
+"""How long polling the controllers waits for their cursors in state.db, at most."""
+STATE_WAIT_SECONDS = 5.0
+"""How long the first evaluation, and the kernel log, wait for state.db; then they run without."""
 STEP_SECONDS = 2.0
 """A wall clock jump: the clock was set, or the machine was suspended, if the two clocks diverge by
 this much between two ticks."""
@@ -99,6 +104,20 @@ class Checkpoint:
         """Take the content of state.db, for `restore`."""
         self._loaded = loaded
         self.answered = True
+
+    def held_logs(self, waited_seconds: float) -> tuple[tuple[str, ...], str]:
+        """Return which logs are not read yet, and a line about that if the wait is long.
+
+        Without its cursor, what was reported before the restart would be taken for new.
+        """
+        most = {KERNEL: STATE_WAIT_SECONDS, CONTROLLERS: CONTROLLERS_WAIT_SECONDS}
+        held = tuple(name for name, seconds in most.items() if waited_seconds <= seconds)
+        if self.restored or not held:
+            return (), ""
+        return held, "" if KERNEL in held else (
+            f"{', '.join(held)}: not polled: where it was read to is in state.db, which does not"
+            f" answer; is polled without that after {CONTROLLERS_WAIT_SECONDS:.0f} s"
+        )
 
     def restore(self, now: float) -> None:
         """Restore the persisted state, also when it arrives late; log what cannot be read."""

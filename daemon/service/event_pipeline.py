@@ -86,6 +86,8 @@ class Callbacks:
     locate: Callable[[SectorQuery], object] = lambda _: None
     is_scan: Callable[[StorageEvent], bool] = lambda _: False
     """Whether a kernel line is about a read of a surface scan, which reports what is bad."""
+    is_own_hang: Callable[[StorageEvent], bool] = lambda _: False
+    """Whether a kernel line is about a hung task of iowarden itself."""
 
 
 class EventPipeline:
@@ -117,6 +119,7 @@ class EventPipeline:
         self._poll_drives = callbacks.drives
         self._poll_arrays = callbacks.arrays
         self._locate = callbacks.locate
+        self._is_own_hang = callbacks.is_own_hang
         self._is_scan = callbacks.is_scan
         self._store = store
         self._updates: list[EventUpdate] = []
@@ -200,6 +203,7 @@ class EventPipeline:
         events = tuple(
             replace(each, kind="scan_read_error") if self._is_scan(each) else each
             for each in batch.events
+            if not self._is_own_hang(each)
         )
         self._take(replace(batch, events=events))
 

@@ -20,6 +20,7 @@ from iowarden.daemon.notify import delivery, stored_mails
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.page.builder import PageBuilder, PageRequest
 from iowarden.daemon.polling.io_watch import IoRead, IoWatch
+from iowarden.daemon.polling.own_tasks import OwnTasks
 from iowarden.daemon.service import (
     flight_recorder,
     reload,
@@ -27,10 +28,10 @@ from iowarden.daemon.service import (
     scan_runner,
     selftest_runner,
 )
-from iowarden.daemon.service.checkpoint import Checkpoint
+from iowarden.daemon.service.checkpoint import STATE_WAIT_SECONDS, Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.service.device_watch import DeviceWatch
-from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Callbacks, EventPipeline
+from iowarden.daemon.service.event_pipeline import Callbacks, EventPipeline
 from iowarden.daemon.service.health import ServiceHealth
 from iowarden.daemon.service.incident_tracker import IncidentTracker
 from iowarden.daemon.service.loop import OWN_NAMES, Loop
@@ -72,10 +73,6 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
-CONTROLLERS_WAIT_SECONDS = 300.0
-"""How long polling the controllers waits for their cursors in state.db, at most."""
-STATE_WAIT_SECONDS = 5.0
-"""How long the first evaluation waits for state.db; then it runs without."""
 SCRAPE_WAIT_SECONDS = 60.0
 """How long /metrics waits for it: without the stored alerts a Prometheus resolves them."""
 HTTP_RETRY_INTERVAL_SECONDS = 30.0
@@ -104,6 +101,7 @@ class Dependencies:
     player: FrameSource | None = None
     own_metrics: Callable[[], Content] = tuple
     """Metrics of the process itself."""
+    own_tasks: OwnTasks = OwnTasks()
     store_unparsed: Callable[[Reading[object], float], object] | None = None
     """Saves the text of a reading that could not be parsed; the time is Unix time."""
     rules: LoadedRules = field(default_factory=lambda: LoadedRules([]))
@@ -221,6 +219,7 @@ class Service:
                 lambda: parts.readers.read_now(("md",)),
                 (lambda _: None) if files is None else files.request,
                 lambda event: self._scans.is_own(event, clock.now()),
+                parts.own_tasks.is_hang,
             ),
             store=parts.history,
         )
@@ -534,20 +533,15 @@ class Service:
 
     def _hold_logs(self, now: float) -> None:
         """Delay reading the logs until their cursors are known, or cannot be known."""
-        waited = self.health.since_start(now)
-        most = {KERNEL: STATE_WAIT_SECONDS, CONTROLLERS: CONTROLLERS_WAIT_SECONDS}
-        held = [name for name, seconds in most.items() if waited <= seconds]
-        held = [] if self._checkpoint.restored else held
+        held, text = self._checkpoint.held_logs(self.health.since_start(now))
         self._dependencies.readers.hold(held)
         self._engine.hold(held, "waits for state.db", now)
-        text = (
-            f"{', '.join(held)}: not polled: where it was read to is in state.db, which does not"
-            f" answer; is polled without that after {CONTROLLERS_WAIT_SECONDS:.0f} s"
-        )
-        self._log.trouble("held", text if held and waited > STATE_WAIT_SECONDS else "")
+        self._log.trouble("held", text)
 
     def _read(self, now: float) -> None:
-        self._readings, self._pending = [*self._pending, *self._dependencies.readers.run(now)], []
+        own, readers = self._dependencies.own_tasks, self._dependencies.readers
+        self._readings = [own.without(r) for r in (*self._pending, *readers.run(now))]
+        self._pending = []
 
     def _record_flight(self, now: float) -> None:
         if self._dependencies.flights is not None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from support.pages import PlayedService, rack
 
+from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.model import Outcome, Reading
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
+from iowarden.daemon.polling.own_tasks import OwnTasks
 from iowarden.daemon.replay.replay import _NullStateDatabase
-from iowarden.daemon.service.service import CONTROLLERS_WAIT_SECONDS
+from iowarden.daemon.service.checkpoint import CONTROLLERS_WAIT_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class Silent(_NullStateDatabase):
-    """A state database whose first read does not return."""
+    """A state database whose first read has not returned for two minutes."""
 
     def load(self) -> None:
         """Answer nothing."""
+        self.working_since = time.monotonic() - 120
 
 
 def test_a_collector_that_waits_for_the_state_is_not_stale(
@@ -37,8 +46,49 @@ def test_a_collector_that_waits_for_the_state_is_not_stale(
     assert status.held_because == "waits for state.db"
     alerts = [(alert.name, alert.label("collector")) for alert in service.engine.rules.alerts()]
     assert ("CollectorStale", "controllers") not in alerts
+    (state,) = (a for a in service.engine.rules.alerts() if a.name == "StateNotDurable")
+    assert state.summary.startswith("its state cannot be written to disk for 2m 0s")
+    assert state.summary.endswith(": the disk of its state directory does not answer")
     assert [line for line in service.log if "controllers: not polled: " in line]
     now = service.clock.now() + 60
     service.engine.hold((), "", now)
     assert not status.is_stale(now)
     assert status.is_stale(now + 4 * status.source.period_seconds)
+
+
+def test_the_services_own_threads_are_no_blocked_programs() -> None:
+    """They wait for the disk of its state; a program beside them stays, as does its number."""
+    first = BlockedTask(40, 1, "iowarden", "io_schedule", (), None, None)
+    thread, other = replace(first, pid=41, process=40), replace(first, pid=50, command="mysqld")
+    reading = Reading("tasks", Outcome.OK, 0.0, 0.0, BlockedTasks((first, thread, other), 7))
+    assert OwnTasks(40).without(reading).value == BlockedTasks((other,), 5)
+    assert OwnTasks().without(reading) is reading
+    block = replace(reading, source="block")
+    assert OwnTasks(40).without(block) is block
+
+
+def test_a_hung_task_of_the_service_is_no_event() -> None:
+    """The kernel names a thread by its own number; that of another program is an event."""
+    own = OwnTasks(os.getpid())
+    leave, ready = threading.Event(), threading.Event()
+    numbers: list[int] = []
+
+    def wait() -> None:
+        numbers.append(threading.get_native_id())
+        ready.set()
+        leave.wait()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    ready.wait()
+    text = "INFO: task iowarden:{} blocked for more than 120 seconds."
+    of_thread, of_parent = (
+        StorageEvent("kernel", "hung_task", text.format(number))
+        for number in (numbers[0], os.getppid())
+    )
+    assert own.is_hang(of_thread)
+    assert not own.is_hang(of_parent)
+    assert not own.is_hang(replace(of_thread, kind="io_error"))
+    assert not OwnTasks().is_hang(of_thread)
+    leave.set()
+    thread.join()

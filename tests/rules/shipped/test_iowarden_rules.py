@@ -23,6 +23,7 @@ MAIL = (("receiver", "mail"),)
 UNREAD = (("document", "incidents"), ("reason", "unreadable"))
 CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
     ("iowarden_state_unwritten_seconds", (), 59, 60, "StateNotDurable", "warning"),
+    ("iowarden_state_blocked_seconds", (), 59, 60, "StateNotDurable", "warning"),
     (
         "iowarden_notifications_oldest_unsent_seconds",
         MAIL,
