@@ -1,11 +1,11 @@
 """Find the files of a byte of a mounted btrfs, with 'btrfs inspect-internal', which is read-only.
 
 A byte of a device is mapped to a logical address of the file system by the chunk tree, which is
-read from the devices; the kernel reports the files of an address. The names of an inode are asked
-for inside the probe (`query_names`), and only if it owns the address that was asked for; the
-service reads that (`read_names`). Source: btrfs-inspect-internal(8)
-and btrfs-filesystem(8) 6.2, tried; btrfs-progs' kernel-shared/print-tree.c and cmds/inspect.c for
-their output, also those of 5.16 to 6.17; kernel, fs/btrfs/backref.c. Units: bytes.
+read from the devices; the kernel reports the files of an address. The names of an inode are queried
+inside the probe (`query_names`), and only if it owns the requested address; the service reads that
+(`read_names`). Source: btrfs-inspect-internal(8) and btrfs-filesystem(8) 6.2, tried; btrfs-progs'
+kernel-shared/print-tree.c and cmds/inspect.c for their output, also those of 5.16 to 6.17; kernel,
+fs/btrfs/backref.c. Units: bytes.
 Limits: the tree is that of the last commit, at most half a minute old. The devices are read
 independently of the kernel, through a cache that may be older than that: so the tree is used only
 if complete, with every block of the generation in the superblock or in the block above it.
@@ -155,7 +155,7 @@ class BtrfsListing:
 class InodeNames:
     """The path of a subvolume ('' for the top-level one), and the paths of an inode in it.
 
-    `names` None: the subvolume is not mounted by itself, so that they cannot be asked for.
+    `names` None: the subvolume is not mounted by itself, so that they cannot be queried.
     """
 
     subvolume: str

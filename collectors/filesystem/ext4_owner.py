@@ -1,8 +1,8 @@
 """Find the files of blocks of ext2, ext3 or ext4, with debugfs, which opens it read-only.
 
-debugfs prints much that is nobody's business: values of extended attributes, targets of links. It
-runs inside the probe (`query_owned_blocks`), which returns the parsed owners of the blocks that
-were asked for, and their names; the service reads that (`read_owned_blocks`).
+debugfs prints more than is needed: values of extended attributes, targets of links. It runs inside
+the probe (`query_owned_blocks`), which returns the parsed owners of the requested blocks and their
+names; the service reads that (`read_owned_blocks`).
 
 Source: debugfs(8) 1.47, tried; e2fsprogs' debugfs/{icheck,ncheck,dump}.c for their output. Units:
 blocks of the file system, counted from the device's first byte for any block size.
@@ -229,13 +229,13 @@ def query_owned_blocks(
     # debugfs accepts no block 0; if the file system has one, it contains the superblock.
     inside = [b for b in blocks if max(superblock.first_block, 1) <= b < superblock.blocks]
     used, untested = _used(root, device, inside, time_left)
-    asked = [block for block in inside if used.get(block, True)]
-    asked, late = asked[:MAX_BLOCKS], frozenset(asked[MAX_BLOCKS:])
+    queried = [block for block in inside if used.get(block, True)]
+    queried, late = queried[:MAX_BLOCKS], frozenset(queried[MAX_BLOCKS:])
     owners: dict[int, int | None] = {}
-    for at in range(0, len(asked), MAX_QUERIED):
-        numbers = _numbers(asked[at : at + MAX_QUERIED])
+    for at in range(0, len(queried), MAX_QUERIED):
+        numbers = _numbers(queried[at : at + MAX_QUERIED])
         owners.update(parse_owned(_query(root, device, f"icheck {numbers}", time_left())))
-    owners = {block: owners.get(block) for block in asked}
+    owners = {block: owners.get(block) for block in queried}
     wanted = [
         inode
         for inode in dict.fromkeys(owners.values())
@@ -245,7 +245,7 @@ def query_owned_blocks(
     for number in wanted:
         try:
             inode = parse_inode(_query(root, device, f"stat <{number}>", time_left()))
-            inodes[number] = _of_blocks(inode, [b for b in asked if owners[b] == number])
+            inodes[number] = _of_blocks(inode, [b for b in queried if owners[b] == number])
         except (AbsentError, ReadError, ParseError) as error:
             inodes[number] = str(error)
     names, unnamed = _named(root, device, wanted, time_left)

@@ -2,7 +2,7 @@
 
 Source: xfs_io(8) 6.1, ioctl_getfsmap(2), linux/fsmap.h and xfs_fs.h (XFS_FMR_OWN_*); tried on a
 mounted image. Both programs run inside the probe (`query_owned_sectors`), which names only the
-owners of the sectors that were asked for; the service reads that (`read_owned_sectors`).
+owners of the requested sectors; the service reads that (`read_owned_sectors`).
 Units: sectors of 512 bytes, also the offset in a file.
 Limits: the kernel knows owners only if the file system has a reverse map ('rmapbt=1', the default
 since xfsprogs 6.5 [unchecked]); otherwise all used space is 'unknown'. XFS before parent pointers

@@ -44,7 +44,7 @@ from iowarden.daemon.service.messages import JournalNote, Reload, Stop, Trouble
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage import claim, unparsed
-from iowarden.daemon.storage.bounded import WAIT_SECONDS, within
+from iowarden.daemon.storage.bounded import WAIT_SECONDS, NoAnswerError, within
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.daemon.terminal import exit_status
@@ -340,7 +340,10 @@ def _control(
         if listening is None:
             path = str(Path(settings.state_directory) / listen.FILE_NAME)
             listening = within(WAIT_SECONDS, lambda: _bound(settings.state_directory, path))
-    except OSError as error:  # a ControlError is one, as is a directory that hangs
+    except NoAnswerError as error:
+        post(Trouble("control", f"'{path}': no commands until the next start: {error}"))
+        return None
+    except OSError as error:  # a ControlError is one
         post(Trouble("control", str(error)))
         return None
     return control_socket.Control(

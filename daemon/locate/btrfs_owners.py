@@ -68,7 +68,7 @@ class BtrfsOwners:
     references: dict[int, tuple[Reference, ...] | None] = field(default_factory=dict)
     names: dict[tuple[int, int], tuple[str, ...] | str] = field(default_factory=dict)
     subvolumes: dict[int, str] = field(default_factory=dict)
-    asked_subvolumes: set[int] = field(default_factory=set)
+    queried_subvolumes: set[int] = field(default_factory=set)
     inodes: int = 0
 
     def answers(self) -> list[SectorContent]:
@@ -382,8 +382,8 @@ class BtrfsOwners:
         number = reference.root
         name = self.subvolumes.get(number)
         if name is None:
-            self.asked_subvolumes.add(number)
-            if len(self.asked_subvolumes) > MAX_SUBVOLUMES:
+            self.queried_subvolumes.add(number)
+            if len(self.queried_subvolumes) > MAX_SUBVOLUMES:
                 return f"subvolume {number}, beyond the limit of {MAX_SUBVOLUMES} names"
         elif btrfs_owner.subvolume_mount(self.here, name) is None:
             return self._unmounted(name, reference)

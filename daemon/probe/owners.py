@@ -3,7 +3,7 @@
 What debugfs, xfs_io, find and btrfs print would give a compromised service any name, and with
 debugfs values of extended attributes and targets of links; a table of dmsetup may have keys. So
 their command lines are not allowed by themselves: a verb runs them in its child, and returns the
-owners of what was asked for.
+owners of the requested blocks.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def answer(verb: str, programs: Programs, until: float, arguments: Arguments) ->
 def _time_left(until: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
-        raise DeadlineError("the deadline of the request is reached; ask for fewer sectors")
+        raise DeadlineError("the deadline of the request is reached; request fewer sectors")
     return left
 
 

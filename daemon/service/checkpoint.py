@@ -105,7 +105,7 @@ class Checkpoint:
         self._loaded = loaded
         self.answered = True
 
-    def held_logs(self, waited_seconds: float) -> tuple[tuple[str, ...], str]:
+    def paused_logs(self, waited_seconds: float) -> tuple[tuple[str, ...], str]:
         """Return which logs are not read yet, and a line about that if the wait is long.
 
         Without its cursor, what was reported before the restart would be taken for new.

@@ -76,7 +76,7 @@ class ServiceHealth:
         self._landing = f"Alerts: {names}." if names else "No alert is firing."
         sources = self.engine.sources.values()
         silent = [
-            f"{s.source.name} ({s.held_because})" if s.held_because else s.source.name
+            f"{s.source.name} ({s.paused_because})" if s.paused_because else s.source.name
             for s in sources
             if s.is_silent
         ]

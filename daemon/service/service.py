@@ -533,7 +533,7 @@ class Service:
 
     def _hold_logs(self, now: float) -> None:
         """Delay reading the logs until their cursors are known, or cannot be known."""
-        held, text = self._checkpoint.held_logs(self.health.since_start(now))
+        held, text = self._checkpoint.paused_logs(self.health.since_start(now))
         self._dependencies.readers.hold(held)
         self._engine.hold(held, "waits for state.db", now)
         self._log.trouble("held", text)

@@ -51,7 +51,7 @@ def claim(directory: str, wait_seconds: float = WAIT_SECONDS) -> Claim:
         return Claim(
             None,
             f"'{directory}': the state directory does not answer: {error}; running without state"
-            " until it does: alerts and incidents of before are not known, and mails are kept in"
+            " until it does: alerts and incidents of before are not known, and mails wait in"
             " memory",
         )
 

@@ -63,7 +63,7 @@ class SourceStatus(Generic[T]):
     """Those that the exported samples are restricted to; None: not known."""
     _made: tuple[T | None, frozenset[str] | None, list[Sample]] | None = None
     """The exported samples, after what they were made of; None: not made yet."""
-    held_because: str = ""
+    paused_because: str = ""
     """Why it is not polled on purpose: then it is not stale."""
     is_silent: bool = True
     """Whether it should deliver data and does not; one absent on this host need not."""
@@ -101,13 +101,13 @@ class SourceStatus(Generic[T]):
 
     def hold(self, reason: str, now: float) -> None:
         """Note why it is not polled on purpose; '': it is polled, and has its time from now on."""
-        if self.held_because and not reason:
+        if self.paused_because and not reason:
             self.since_seconds = now
-        self.held_because = reason
+        self.paused_because = reason
 
     def is_stale(self, now: float) -> bool:
         """Whether it should deliver data, and has not for too long."""
-        return self.is_silent and not self.held_because and not self.is_valid(now)
+        return self.is_silent and not self.paused_because and not self.is_valid(now)
 
     def outcome(self) -> Outcome | None:
         """Return the last run's outcome, or None before the first."""

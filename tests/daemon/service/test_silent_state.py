@@ -43,7 +43,7 @@ def test_a_collector_that_waits_for_the_state_is_not_stale(
     service = PlayedService(rack(1, seconds), tmp_path, full=True, state=Silent)
     status = service.engine.sources["controllers"]
     assert status.reading is None
-    assert status.held_because == "waits for state.db"
+    assert status.paused_because == "waits for state.db"
     alerts = [(alert.name, alert.label("collector")) for alert in service.engine.rules.alerts()]
     assert ("CollectorStale", "controllers") not in alerts
     (state,) = (a for a in service.engine.rules.alerts() if a.name == "StateNotDurable")

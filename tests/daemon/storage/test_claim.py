@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 from support.program import run
 
+from iowarden.daemon.cli import run_command
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.storage import bounded, claim
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from iowarden.daemon.service.messages import Trouble
 
 
 def test_a_second_service_is_refused_with_the_first_ones_number(tmp_path: Path) -> None:
@@ -113,3 +117,19 @@ def test_a_disk_that_fails_is_told_from_one_that_hangs(tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError):
         bounded.within(60.0, lambda: os.listdir(__file__))
     assert bounded.within(60.0, lambda: os.listdir(tmp_path)) == []
+
+
+def test_the_socket_in_a_directory_that_hangs_does_not_hold_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run in the foreground has its socket beside its state: it goes on without, and says so."""
+    answers = threading.Event()
+    monkeypatch.setattr(os, "makedirs", lambda *_, **__: answers.wait())
+    monkeypatch.setattr(run_command, "WAIT_SECONDS", 0.02)
+    posted: list[Trouble] = []
+    settings = parse_config(f"state_directory: {tmp_path / 'state'}\n", "test")
+    assert run_command._control(None, settings, posted.append) is None
+    (trouble,) = posted
+    assert f"'{tmp_path / 'state'}/" in trouble.text
+    assert "no commands until the next start: no answer within" in trouble.text
+    answers.set()
