@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.probe import DEADLINE_SECONDS, Probe, Talk
 
-from iowarden.daemon.probe import allowed, protocol
+from iowarden.collectors.model import DeadlineError, ReadError
+from iowarden.daemon.probe import allowed, owners, protocol
+from iowarden.daemon.probe.programs import Programs
 from iowarden.daemon.probe.protocol import Cancel, Hello, ProbeReply, ReplyStatus, Request
 
 if TYPE_CHECKING:
@@ -653,14 +655,15 @@ def of_xfs(probe: Probe, text: str) -> Talk:
     return probe.connect()
 
 
-def test_a_verb_whose_program_is_too_slow_tells_that(probe: Probe) -> None:
-    """It is killed before the deadline of the request, so that the verb itself answers."""
-    talk = of_xfs(probe, "echo $$ > ../pid; exec sleep 1000")
-    talk.send(Request(1, "xfs_owners", SECTORS, 1.0))
-    answer = talk.answer()
-    assert answer.outcome is ReplyStatus.FAILED
-    assert answer.error == "'xfs_io' was killed at the deadline"
-    assert gone(pid_in(probe, probe.runtime / "pid"))
+def test_a_program_of_a_verb_that_is_too_slow_is_killed_and_named(probe: Probe) -> None:
+    """Before the deadline of the request, so that the verb itself answers with what it has."""
+    of_xfs(probe, "exec sleep 1000")
+    programs = Programs(str(probe.root), os.geteuid())
+    line = ("xfs_io", "-r", "-c", "fsmap -d -m 0 7", "/srv")
+    with pytest.raises(DeadlineError, match="'xfs_io' was killed at the deadline"):
+        owners._run(programs, "run", line, 0.05)
+    with pytest.raises(ReadError, match="expected the mount point of an XFS"):
+        owners._run(programs, "run", (*line[:-1], "/home"), 0.05)
 
 
 def test_a_verb_whose_program_ends_badly_tells_why(probe: Probe) -> None:
