@@ -1,0 +1,420 @@
+"""Judges the mails of a run: it knows what was injected, and nothing of how iowarden concludes.
+
+The rules are those of the specification: one fault is one incident, titled by its deepest cause;
+so many mails an hour; '[OK]' only when the machine is well. Units: seconds of the world's clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from support.world.behaviour import FOREVER, SPREADS, SYMPTOMS, By, Fact, Kind
+from support.world.injection import layer_of
+from support.world.machine import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from support.world.injection import Injection, Run
+
+HOUR_SECONDS = 3600.0
+LESSER_AN_HOUR = 8
+NEWS_SECONDS = 1020.0
+"""News is in a mail after at most so long, the intervals between mails included."""
+TOGETHER_SECONDS, TOGETHER = 60.0, 3
+FRESH_SECONDS = 5.0
+"""A mail may be titled by what was known so long before it."""
+OPENING_SECONDS, URGENT_SECONDS = 65.0, 8.0
+REPORT_SECONDS = 300.0
+CLEAR_SECONDS = 2100.0
+"""The all-clear comes at most so long after the end: ten minutes, polls of five, keeping of ten."""
+GOOD = frozenset(("resolved", "rebuilt"))
+UNTITLED = frozenset((*GOOD, "data unavailable", "initial report", "digest", "reminder"))
+URGENT = frozenset((Kind.STOPPED, Kind.EXHAUSTED, Kind.LOST, Kind.GONE))
+_LEAST = {Kind.HANGS: 10.0, Kind.SLOW: 60.0, Kind.FULL: 60.0, Kind.SUSPENDED: 30.0}
+"""An occurrence that is shorter is none, for the kinds of which one fault repeats."""
+_COVERS = {
+    Kind.DEGRADED: (Kind.EXHAUSTED, Kind.STOPPED),
+    Kind.EXHAUSTED: (Kind.STOPPED,),
+    Kind.READ_ONLY: (Kind.FAILED,),
+}
+
+
+@dataclass(frozen=True)
+class Mail:
+    """A mail as its receiver sees it.
+
+    Fields: `tag` is what the subject begins with; `object` is the title's object, `kind` and
+    `about` are the fault and the object that its summary names; `content` are all faults that it
+    reports, as 'kind: object'.
+    """
+
+    at: float
+    incident: str
+    reason: str
+    tag: str
+    object: str
+    kind: str
+    about: str
+    content: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """Return the title's object without its description."""
+        return self.object.partition(" (")[0]
+
+
+@dataclass(frozen=True)
+class Miss:
+    """What a mail, or its absence, got wrong."""
+
+    what: str
+    detail: str
+
+
+def judge(run: Run, mails: Sequence[Mail], seen: Mapping[tuple[str, str], float]) -> list[Miss]:
+    """Return what is wrong with the mails of a run.
+
+    `seen` is when iowarden first had an alert of each object and kind: it cannot report sooner.
+    """
+    known = _Knowledge(run, mails, seen)
+    if not run.injections:
+        return [
+            Miss("mail on a healthy host", _shown(each))
+            for each in mails
+            if each.content or each.reason != "initial report"
+        ]
+    misses = [
+        *known.titles(),
+        *known.budget(),
+        *known.incidents(),
+        *known.news(),
+        *known.openings(),
+        *known.ends(),
+    ]
+    for own in run.injections:
+        if len(own.spans) > 1 and len(run.injections) == 1:
+            misses += known.returns(own)
+    first: dict[str, Miss] = {}
+    for each in misses:
+        first.setdefault(each.what, each)
+    return list(first.values())
+
+
+def _shown(mail: Mail) -> str:
+    return f"{mail.at:.0f} [{mail.tag}] {mail.object}: {mail.reason}: {mail.kind}: {mail.about}"
+
+
+class _Knowledge:
+    """What the oracle knows of one run."""
+
+    def __init__(
+        self, run: Run, mails: Sequence[Mail], seen: Mapping[tuple[str, str], float]
+    ) -> None:
+        self.run, self.mails, self.seen = run, mails, seen
+        self.machine = run.machine
+        self.faults = [
+            each
+            for each in run.facts
+            if each.of
+            and each.kind is not Kind.LESSER
+            and (each.object, each.kind.value) in seen
+            and (each.kind not in SYMPTOMS or self._is_own_line(each))
+        ]
+        self.told: dict[str, set[str]] = {}
+        """What the mails of each incident reported."""
+        for mail in mails:
+            self.told.setdefault(mail.incident, set()).update(mail.content)
+
+    def _is_own_line(self, fact: Fact) -> bool:
+        """Whether an adapter itself says that it is reset."""
+        return layer_of(self.machine, fact.object) is Layer.ADAPTER and fact.by is By.LINE
+
+    def known_at(self, at: float) -> list[Fact]:
+        """Return the faults that iowarden could know at a time."""
+        return [
+            each
+            for each in self.faults
+            if self.seen[each.object, each.kind.value] <= at and each.at <= at
+        ]
+
+    # Titles
+
+    def titles(self) -> Iterator[Miss]:
+        """Yield mails that are titled with a wrong object or kind."""
+        titled: set[str] = set()
+        for mail in self.mails:
+            if mail.reason in UNTITLED:
+                continue
+            first = mail.incident not in titled
+            titled.add(mail.incident)
+            when = "" if first else " (later mail)"
+            known = self.known_at(mail.at)
+            if not known:
+                if not self._symptoms(mail):
+                    yield Miss("mail about nothing", _shown(mail))
+                continue
+            right = self._right(mail, known) | self._right(mail, self.known_at(mail.at - FRESH_SECONDS))
+            if mail.name not in right:
+                yield Miss(f"object: {self._kind_of_wrong(mail, right)}{when}", _reason(mail, right))
+            elif not self._is_right_kind(mail, known):
+                yield Miss(f"kind{when}", _shown(mail))
+
+    def _symptoms(self, mail: Mail) -> bool:
+        return any(
+            each.of and each.at <= mail.at and f"{each.kind}: {each.object}" in mail.content
+            for each in self.run.facts
+        )
+
+    def _right(self, mail: Mail, known: list[Fact]) -> set[str]:
+        """Return the objects that may be the title: of each injected fault that it is about."""
+        about = {
+            number
+            for each in known
+            for number in each.of
+            if f"{each.kind}: {each.object}" in self.told[mail.incident] | mail.content
+        } or {own.number for own in self.run.injections}
+        right: set[str] = set()
+        for number in about:
+            right |= self._causes(self.run.injections[number], known)
+        disks = [each for each in right if layer_of(self.machine, each) is Layer.DISK]
+        if len(about) > 1 and (parent := self.machine.common_parent(disks)):
+            right.add(parent)
+        return right
+
+    def _causes(self, own: Injection, known: list[Fact]) -> set[str]:
+        """Return the right titles of one injected fault, of what can be known of it."""
+        mine = [each for each in known if own.number in each.of]
+        objects = {each.object for each in mine}
+        if not mine:
+            return set()
+        layers = {each: layer_of(self.machine, each) for each in objects}
+        if own.object in {"iscsi", "fc"}:
+            deepest = {each for each in objects if layers[each] is min(layers.values())}
+            return deepest | {"storage fabric"}
+        node = self.machine.nodes[own.object]
+        if node.role in {"iscsi", "fc"}:
+            maps = [each for each in objects if layers[each] is Layer.VOLUME]
+            return {own.object} if own.object in objects else {*maps, "storage fabric"}
+        if node.layer is Layer.NETWORK:
+            return {own.object, *node.carriers}
+        if node.layer is Layer.DISK or node.layer > Layer.DISK:
+            if own.object in objects:
+                return {own.object}
+            deepest_layer = min(layers.values())
+            return {each for each in objects if layers[each] is deepest_layer}
+        disks = _together(mine, self.machine.disks_of(own.object))
+        shared = self.machine.nearest_visible(own.object)
+        few = len(disks) < min(TOGETHER, len(self.machine.disks_of(own.object)))
+        if few and own.object not in objects:
+            deepest_layer = min(layers.values())
+            return {shared, *(each for each in objects if layers[each] is deepest_layer)}
+        if own.what == "firmware":
+            return {own.object, self.machine.common_parent(disks)}
+        return {shared}
+
+    def _kind_of_wrong(self, mail: Mail, right: set[str]) -> str:
+        for each in right:
+            node = self.machine.nodes.get(each)
+            if node is None:
+                continue
+            if node.role == "expander" and mail.name in node.carriers:
+                return "adapter in place of its expander"
+            if node.layer is Layer.FILE_SYSTEM and mail.name in node.carriers:
+                return "device in place of its file system"
+            if node.layer < Layer.DISK and mail.name in self.machine.disks_of(each):
+                return "one disk in place of what they share"
+            if mail.name in self.machine.carried(each):
+                return "what stands on it"
+            if mail.name in self.machine.below(each):
+                return "what carries it"
+        return "the host" if mail.name == "host" else "another one"
+
+    def _is_right_kind(self, mail: Mail, known: list[Fact]) -> bool:
+        node = self.machine.nodes.get(mail.name)
+        carried = set(self.machine.carried(mail.name)) if node else set()
+        shared = node is None or node.layer < Layer.DISK
+        kinds = {
+            each.kind.value
+            for each in known
+            if each.object == mail.name
+            or (shared and (node is None or each.object in carried))
+            or (node is not None and node.layer is Layer.NETWORK and each.object in carried)
+        }
+        return mail.kind in kinds
+
+    # Number and time
+
+    def budget(self) -> Iterator[Miss]:
+        """Yield incidents, and faults, with more mails an hour than there may be."""
+        by_incident: dict[str, list[Mail]] = {}
+        for mail in self.mails:
+            if mail.reason != "initial report":
+                by_incident.setdefault(mail.incident, []).append(mail)
+        for own in by_incident.values():
+            yield from self._too_many(own, "more mails an hour than the budget")
+        if len(self.run.injections) == 1:
+            every = [each for own in by_incident.values() for each in own]
+            yield from self._too_many(sorted(every, key=lambda m: m.at), "one fault: more mails an hour")
+
+    def _too_many(self, mails: list[Mail], what: str) -> Iterator[Miss]:
+        for first in mails:
+            end = first.at + HOUR_SECONDS
+            count = sum(first.at <= each.at < end for each in mails)
+            if count > LESSER_AN_HOUR + len(self._worse(first.at - 60.0, end)):
+                yield Miss(what, f"{count} from {first.at:.0f} on")
+                return
+
+    def _worse(self, start: float, end: float) -> set[str]:
+        """Return the worse kinds that first appeared in a time; harm and 'critical' among them."""
+        worse = {"harmed", "critical"}
+        for (name, kind), at in self.seen.items():
+            system = kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM
+            if start <= at < end and (system or kind in {Kind.EXHAUSTED, Kind.STOPPED, Kind.LOST}):
+                worse.add(kind)
+        return worse
+
+    def incidents(self) -> Iterator[Miss]:
+        """Yield one fault that was mailed as several incidents."""
+        if len(self.run.injections) > 1:
+            return
+        mailed = [each for each in self.mails if each.reason not in {"initial report", *GOOD}]
+        ids = Counter(each.incident for each in mailed)
+        if len(ids) > 1:
+            names = {each.incident: each.name for each in mailed}
+            yield Miss("one fault in several incidents", ", ".join(sorted(names.values())[:6]))
+
+    def news(self) -> Iterator[Miss]:
+        """Yield faults that are in no mail, or in one that came too late."""
+        for (name, kind), at in self.seen.items():
+            facts = [each for each in self.faults if (each.object, each.kind) == (name, kind)]
+            if not facts or Kind(kind) in SYMPTOMS:
+                continue
+            until = max(each.until for each in facts)
+            if until < at + OPENING_SECONDS and kind not in URGENT:
+                continue
+            limit = at + NEWS_SECONDS + self._away(at)
+            if limit > self.run.seconds:
+                continue
+            texts = {f"{each}: {name}" for each in (kind, *_COVERS.get(Kind(kind), ()))}
+            times = [each.at for each in self.mails if texts & each.content and each.at >= at - 1.0]
+            layer = layer_of(self.machine, name).name.lower()
+            if not times:
+                yield Miss(f"in no mail: {kind} of {layer}", f"{name} since {at:.0f}")
+            elif min(times) > limit:
+                yield Miss("in a mail too late", f"{kind}: {name} at {at:.0f}: {min(times):.0f}")
+
+    def _away(self, at: float) -> float:
+        """Return for how long iowarden did not run in the time in which a mail is due."""
+        lives, away = self.run.lives, 0.0
+        for before, after in zip(lives, lives[1:], strict=False):
+            if before.stop > at - 60.0 and after.start < at + 2 * NEWS_SECONDS:
+                away += after.start - before.stop + NEWS_SECONDS
+        return away
+
+    def openings(self) -> Iterator[Miss]:
+        """Yield a first mail that came too late."""
+        first = min((self.seen[each.object, each.kind.value] for each in self.faults), default=None)
+        if first is None or first < self.run.lives[0].start + REPORT_SECONDS or self._away(first):
+            return
+        urgent = [
+            at
+            for (name, kind), at in self.seen.items()
+            if kind in URGENT
+            or (kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM)
+        ]
+        limit = min(first + OPENING_SECONDS, min(urgent, default=math.inf) + URGENT_SECONDS)
+        mailed = min((each.at for each in self.mails if each.reason != "initial report"), default=None)
+        lasted = max(each.until for each in self.faults) > first + OPENING_SECONDS
+        if mailed is None:
+            if lasted:
+                yield Miss("no mail at all", f"since {first:.0f}")
+        elif mailed > limit:
+            yield Miss("first mail late", f"{mailed:.0f} in place of {limit:.0f}")
+
+    # Ends
+
+    def ends(self) -> Iterator[Miss]:
+        """Yield good news that is false, missing, or looks like bad news."""
+        for mail in self.mails:
+            if mail.reason in GOOD and mail.tag not in {"OK", "INFO"}:
+                yield Miss("good news above INFO", _shown(mail))
+            if mail.reason == "resolved":
+                yield from self._false_end(mail)
+        once = all(len(own.spans) == 1 for own in self.run.injections)
+        lines = any(each.by is By.LINE and each.kind not in SYMPTOMS for each in self.faults)
+        end = max((each.until for each in self.faults), default=FOREVER)
+        bad = [each for each in self.mails if each.reason not in UNTITLED and each.at <= end + 60.0]
+        if not once or lines or not bad or end + CLEAR_SECONDS + self._away(end) > self.run.seconds:
+            return
+        clear = [each for each in self.mails if each.reason == "resolved" and each.at >= end]
+        if not any(each.at <= end + CLEAR_SECONDS + self._away(end) for each in clear):
+            yield Miss("no [OK]", f"ended {end:.0f}")
+
+    def _false_end(self, mail: Mail) -> Iterator[Miss]:
+        for each in self.faults:
+            if f"{each.kind}: {each.object}" not in self.told[mail.incident]:
+                continue
+            if each.at < mail.at < each.until:
+                yield Miss("[OK] while it is not well", f"{mail.at:.0f}: {each.kind}: {each.object}")
+                return
+
+    # Returns
+
+    def returns(self, own: Injection) -> Iterator[Miss]:
+        """Yield what is wrong about a fault that comes and goes."""
+        times = list(self._occurrences(own))
+        if len(times) < TOGETHER:
+            return
+        third = times[TOGETHER - 1][0]
+        bad = [each for each in self.mails if each.reason not in {*GOOD, "initial report"}]
+        if not any(each.at >= third for each in bad):
+            yield Miss("recurrence: never mailed from the third on", f"{len(times)} times")
+        else:
+            soon = times[TOGETHER - 1][1] + REPORT_SECONDS
+            if not any(third <= each.at <= soon for each in bad):
+                yield Miss("recurrence: no mail at the third", f"{len(times)} times")
+        quiet = times[-1][1] + 86_400.0
+        if any(each.reason == "resolved" and third < each.at < quiet for each in self.mails):
+            yield Miss("recurrence: [OK] within a day", f"{len(times)} times")
+        worst, worse = times[0][1] - times[0][0], 0
+        for start, end in times[1:]:
+            if end - start > 1.5 * worst:
+                worse += 1
+                limit = start + max(1.5 * worst, 10.0) + 90.0
+                if end > limit and not any(start <= each.at <= limit for each in bad):
+                    yield Miss("recurrence: worse, and not mailed at once", f"at {start:.0f}")
+                worst = end - start
+        allowed = 3 + worse + sum(len(times) >= each for each in (10, 30))
+        if len(self.mails) > allowed + 1:
+            yield Miss("recurrence: too many mails", f"{len(self.mails)} of {len(times)} times")
+
+    def _occurrences(self, own: Injection) -> Iterator[tuple[float, float]]:
+        """Yield the occurrences that iowarden could see as a whole."""
+        for fact in self.faults:
+            if fact.object != own.object or fact.kind not in _LEAST:
+                continue
+            long = fact.until - fact.at >= _LEAST[fact.kind] + 2.0
+            if long and any(e.start <= fact.at and fact.until <= e.stop for e in self.run.lives):
+                yield fact.at, fact.until
+
+
+def _reason(mail: Mail, right: Iterable[str]) -> str:
+    return f"{_shown(mail)}; right: {', '.join(sorted(right)[:4])}"
+
+
+def _together(facts: Iterable[Fact], disks: Iterable[str]) -> list[str]:
+    """Return the disks that began to fail within a minute of each other."""
+    able = set(disks)
+    began: dict[str, float] = {}
+    for each in facts:
+        if each.object in able and each.kind in SPREADS:
+            began[each.object] = min(began.get(each.object, math.inf), each.at)
+    groups = [
+        [name for name, at in began.items() if first <= at <= first + TOGETHER_SECONDS]
+        for first in began.values()
+    ]
+    return max(groups, key=len, default=[])

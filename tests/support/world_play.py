@@ -1,0 +1,491 @@
+"""Plays a run of the world through the product's incidents: the only module that knows both.
+
+The world's facts become the alerts that the product would have of them: by the names, delays,
+severities and subjects of the shipped rules and events. The topology is given to the product whole
+and right: what fails is what it concludes. Event-driven: it is called when an alert changes and at
+the times at which a mail may become due. Units: seconds of the world's clock, in what is returned.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from support.world.behaviour import SYMPTOMS, By, Fact, Kind
+from support.world.injection import layer_of
+from support.world.machine import Layer
+from support.world.oracle import Mail
+
+from iowarden.daemon.notify import message
+from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
+from iowarden.rules.incidents import incidents
+from iowarden.rules.incidents.causes import CauseContext
+from iowarden.rules.incidents.model import Incidents, InitialReport, NotificationPolicy
+from iowarden.rules.notices import digest, report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.world.injection import Life, Run
+    from support.world.machine import Machine
+
+    from iowarden.rules.incidents.model import DueNotice
+    from iowarden.rules.notice import Notice
+
+BASE = 1_000_000.0
+"""The product's clock when the world's begins: long after boot."""
+EPOCH = 1_800_000_000.0
+INSTALL = "world"
+REPORT_SECONDS = 60.0
+LATE = (1, 2, 5, 8, 30, 60, 61, 75)
+AFTER = (*range(10, 121, 10), *range(150, 751, 30), 900, 1200, 1800, 3600, 7200)
+"""After the last change, and after each mail, the product is called at these seconds."""
+EVENT_SECONDS = 600.0
+MANY, MANY_SECONDS = 5, 600.0
+"""So many medium errors within that time are critical."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """How the product shows a fact: a rule's alert, or an event if it has a condition.
+
+    Fields: `after` is how long it must hold, `keep` how long the alert outlasts it, `poll` how
+    often it is read, `timed`: its value is for how many seconds it has been so.
+    """
+
+    name: str
+    severity: str
+    after: float = 1.0
+    keep: float = 0.0
+    poll: float = 0.0
+    timed: bool = False
+    condition: str = ""
+
+
+_RULES: dict[tuple[Kind, By], dict[Layer, tuple[Row, ...]]] = {
+    (Kind.GONE, By.STATE): {Layer.DISK: (Row("DeviceRemoved", "critical"),)},
+    (Kind.FAILED, By.STATE): {Layer.DISK: (Row("DiskOffline", "critical"),)},
+    (Kind.FAILED, By.POLL): {Layer.DISK: (Row("ControllerDiskFailed", "critical", poll=300.0),)},
+    (Kind.HANGS, By.COUNTER): {
+        Layer.DISK: (
+            Row("DeviceHang", "warning", 10.0, 60.0, timed=True),
+            Row("DeviceHang", "critical", 30.0, 60.0, timed=True),
+        ),
+        Layer.VOLUME: (
+            Row("DeviceHang", "warning", 45.0, 60.0, timed=True),
+            Row("DeviceHang", "critical", 135.0, 60.0, timed=True),
+        ),
+    },
+    (Kind.SLOW, By.COUNTER): {Layer.DISK: (Row("DiskSlow", "warning", 60.0, 300.0, timed=True),)},
+    (Kind.LESSER, By.COUNTER): {
+        Layer.DISK: (Row("DiskSlow", "notice", 60.0, 300.0, timed=True),),
+        Layer.VOLUME: (Row("DiskSlow", "notice", 60.0, 300.0, timed=True),),
+    },
+    (Kind.STOPPED, By.STATE): {
+        Layer.ARRAY: (Row("MdBroken", "critical"),),
+        Layer.VOLUME: (Row("MultipathAllPathsLost", "critical"),),
+    },
+    (Kind.STOPPED, By.POLL): {
+        Layer.VOLUME: (Row("ControllerArrayFailed", "critical", poll=300.0),)
+    },
+    (Kind.DEGRADED, By.STATE): {
+        Layer.ARRAY: (Row("MdDegraded", "critical"),),
+        Layer.VOLUME: (Row("MultipathPathLost", "warning", 30.0),),
+    },
+    (Kind.DEGRADED, By.POLL): {
+        Layer.VOLUME: (Row("ControllerArrayDegraded", "critical", poll=300.0),)
+    },
+    (Kind.ERRORS, By.POLL): {Layer.DISK: (Row("DiskPendingSectors", "warning", poll=1800.0),)},
+    (Kind.ERRORS, By.STATE): {Layer.FILE_SYSTEM: (Row("BtrfsErrors", "critical"),)},
+    (Kind.UNPROTECTED, By.POLL): {
+        Layer.ADAPTER: (Row("ControllerBatteryFault", "warning", poll=300.0),)
+    },
+    (Kind.FULL, By.STATE): {
+        Layer.FILE_SYSTEM: (Row("FilesystemFull", "warning", 60.0, 600.0),)
+    },
+    (Kind.READ_ONLY, By.STATE): {Layer.FILE_SYSTEM: (Row("FilesystemReadOnly", "critical"),)},
+    (Kind.SUSPENDED, By.STATE): {
+        Layer.MAPPED: (Row("DeviceSuspended", "warning", 30.0, 60.0, timed=True),)
+    },
+    (Kind.STALL, By.COUNTER): {
+        Layer.HOST: (
+            Row("WriteStall", "warning", 12.0, 60.0),
+            Row("WriteStall", "critical", 72.0, 60.0),
+        )
+    },
+}
+_LINES: dict[tuple[Kind, Layer], Row] = {
+    (Kind.RESETS, Layer.DISK): Row("scsi_abort", "warning", condition="command_timeout"),
+    (Kind.RESETS, Layer.ADAPTER): Row("hba_reset", "warning", condition="command_timeout"),
+    (Kind.FAILED, Layer.DISK): Row("scsi_offlined", "critical", condition="device_unavailable"),
+    (Kind.FAILED, Layer.ADAPTER): Row("hba_dead", "critical", condition="command_timeout"),
+    (Kind.FAILED, Layer.FILE_SYSTEM): Row("fs_error", "critical", condition="filesystem_error"),
+    (Kind.ERRORS, Layer.DISK): Row("block_medium_error", "warning", condition="io_error"),
+    (Kind.ERRORS, Layer.FILE_SYSTEM): Row(
+        "fs_checksum_corrected", "warning", condition="filesystem_error"
+    ),
+    (Kind.DEGRADED, Layer.ARRAY): Row("md_disk_failure", "warning", condition="raid_array"),
+    (Kind.LOST, Layer.FILE_SYSTEM): Row("lost_write", "critical", condition="io_error"),
+    (Kind.DROPPED, Layer.ADAPTER): Row(
+        "connection_lost", "critical", condition="io_error"
+    ),
+    (Kind.HUNG, Layer.HOST): Row("hung_task", "critical", condition="hung_task"),
+    (Kind.HANGS, Layer.NETWORK): Row(
+        "nfs_not_responding", "critical", condition="device_unavailable"
+    ),
+}
+_MULTIPLE = {"raid1", "raid5", "raid6", "raid10", "volume"}
+
+
+def subject_of(machine: Machine, fact: Fact) -> tuple[str, str]:
+    """Return the key and the name of the object that the product gives the alert of a fact."""
+    name = fact.object
+    layer = layer_of(machine, name)
+    if layer is Layer.HOST:
+        return "", ""
+    if layer is Layer.NETWORK:  # the line names the server
+        server = machine.nodes[name].carriers[0]
+        return f"device {server}", server
+    if layer is Layer.FILE_SYSTEM and fact.kind is not Kind.FULL:
+        below = machine.nodes[name].carriers
+        return (f"file system {name}", name) if len(below) > 1 else (key_of(machine, below[0]), below[0])
+    return key_of(machine, name), name
+
+
+def key_of(machine: Machine, name: str) -> str:
+    """Return the product's key of an object."""
+    node = machine.nodes[name]
+    if node.layer is Layer.ADAPTER:
+        return f"adapter {name}"
+    if node.role == "map":
+        return f"device dm-{name}"
+    if node.layer in {Layer.ARRAY, Layer.MAPPED}:
+        return f"device {name}"
+    return f"file system {name}" if node.layer is Layer.FILE_SYSTEM else f"disk {name}"
+
+
+def context(machine: Machine) -> CauseContext:
+    """Return the whole topology, as the product would have it of this machine."""
+    above: dict[str, frozenset[str]] = {}
+    for node in machine.nodes.values():
+        if not Layer.ADAPTER <= node.layer < Layer.FILE_SYSTEM or node.role == "expander":
+            continue
+        keys = {
+            key_of(machine, each)
+            for each in machine.carried(node.name)
+            if machine.nodes[each].layer < Layer.FILE_SYSTEM and machine.nodes[each].role != "expander"
+        }
+        keys |= {
+            f"file system {each}"
+            for each in machine.carried(node.name)
+            if len(machine.nodes[each].carriers) > 1 and each.startswith("/srv")
+        }
+        above[key_of(machine, node.name)] = frozenset(keys)
+    disks = {
+        host: len([each for each in machine.disks_of(host) if machine.nodes[each].role != "behind"])
+        for host in machine.of_role("hba", "ahci port")
+    }
+    maps = {f"disk lun {each}": frozenset({key_of(machine, each)}) for each in machine.of_role("map")}
+    return CauseContext(above, disks, {}, maps)
+
+
+@dataclass
+class Spell:
+    """An alert of the product over time.
+
+    Fields: it fires from `start` until `end`, its condition is false from `absent` on; `began` is
+    what the product takes for its beginning; `times` are the events, `levels` when how much
+    redundancy was left.
+    """
+
+    row: Row
+    fact: Fact
+    subject: str
+    object: str
+    adapter: str
+    began: float
+    start: float
+    absent: float
+    end: float
+    times: tuple[float, ...] = ()
+    levels: tuple[tuple[float, str], ...] = ()
+    key: str = ""
+    _phase: tuple[object, ...] = ()
+    _alert: Alert | None = None
+
+    def changes(self) -> Iterator[float]:
+        """Yield when the alert changes; also just before it ends, when it is seen for the last time."""
+        yield from (self.start, self.absent, self.end - 1.0, self.end)
+        yield from self.times
+        yield from (at for at, _ in self.levels)
+
+    def at(self, now: float) -> Alert:
+        """Return the alert as it is at a time within the spell."""
+        left = next((text for at, text in reversed(self.levels) if at <= now), "")
+        count = sum(at <= now for at in self.times)
+        over = self.absent <= now and not self.times
+        severity = self.row.severity
+        recent = [at for at in self.times if now - MANY_SECONDS < at <= now]
+        if self.fact.kind is Kind.ERRORS and len(recent) >= MANY:
+            severity = "critical"
+        phase = (over, left, count, severity, now if self.row.timed and not over else 0.0)
+        if phase != self._phase or self._alert is None:
+            self._phase, self._alert = phase, self._made(now, over, left, count, severity)
+        return self._alert
+
+    def _made(self, now: float, over: bool, left: str, count: int, severity: str) -> Alert:  # noqa: FBT001
+        labels = {
+            "alertname": self.row.name,
+            "condition": self.row.condition,
+            "device": self.object,
+            "severity": severity,
+        }
+        kind = Kind.EXHAUSTED if left == "none" else self.fact.kind
+        until = min(now, self.absent)
+        return Alert(
+            self.row.name,
+            tuple(sorted((name, text) for name, text in labels.items() if text)),
+            AlertState.FIRING,
+            until - self.began if self.row.timed else float(count or self.fact.value),
+            (("summary", f"{kind}: {self.fact.object}"), *(((REDUNDANCY, left),) if left else ())),
+            BASE + (self.times[0] if self.times else self.start if not self.row.timed else self.start),
+            BASE + (self.times[0] if self.times else self.start),
+            absent_seconds=BASE + self.absent if over else None,
+            subject=self.subject,
+            object=self.object,
+            adapter=self.adapter,
+            count=count,
+            last_seconds=BASE + max((at for at in self.times if at <= now), default=0.0)
+            if self.times
+            else None,
+        )
+
+
+def spells(run: Run) -> list[Spell]:
+    """Return the alerts that the product would have during a run."""
+    result: list[Spell] = []
+    lines: dict[tuple[str, Kind], list[Fact]] = {}
+    states: dict[tuple[str, Kind, By], list[Fact]] = {}
+    for fact in run.facts:
+        if fact.by is By.LINE:
+            lines.setdefault((fact.object, fact.kind), []).append(fact)
+        else:
+            # That no redundancy is left is an annotation of the alert about missing members.
+            kind = Kind.DEGRADED if fact.kind is Kind.EXHAUSTED else fact.kind
+            states.setdefault((fact.object, kind, fact.by), []).append(fact)
+    for (_, kind, by), facts in states.items():
+        layer = layer_of(run.machine, facts[0].object)
+        for row in _RULES.get((kind, by), {}).get(layer, ()):
+            for joined in _adjacent(facts):
+                result += _of_rule(run, row, joined)
+    for (_, kind), facts in lines.items():
+        row = _LINES[kind, layer_of(run.machine, facts[0].object)]
+        if facts[0].object in run.machine.of_role("behind"):
+            row = Row("megaraid_pd_failed", "critical", condition="raid_array")
+        result += _of_lines(run, row, facts)
+    return result
+
+
+def _adjacent(facts: list[Fact]) -> Iterator[list[Fact]]:
+    """Yield facts that follow each other without a gap: one alert."""
+    own: list[Fact] = []
+    for fact in facts:
+        if own and fact.at > max(each.until for each in own) + 0.5:
+            yield own
+            own = []
+        own.append(fact)
+    if own:
+        yield own
+
+
+def _of_rule(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
+    first, off = facts[0], max(each.until for each in facts)
+    subject, name = subject_of(run.machine, first)
+    fired = False
+    levels: tuple[tuple[float, str], ...] = ()
+    if run.machine.nodes.get(first.object) and run.machine.nodes[first.object].role in _MULTIPLE:
+        levels = tuple(
+            (each.at, "none" if each.kind is Kind.EXHAUSTED else "left")
+            for each in facts
+            if each.kind in {Kind.EXHAUSTED, Kind.DEGRADED}
+        )
+    for life in run.lives:
+        begins = max(first.at, life.start)
+        start = begins + (2.0 if fired else row.after)
+        if row.poll:
+            start = max(math.ceil(begins / row.poll) * row.poll, life.start + 20.0)
+        if start < min(off, life.stop):
+            fired = True
+            seen = off if not row.poll else math.ceil(off / row.poll) * row.poll if off < math.inf else off
+            end = min(seen + row.keep + 1.0, life.stop)
+            yield Spell(
+                row, first, subject, name, run.machine.adapter_of(first.object) if layer_of(
+                    run.machine, first.object) is Layer.DISK else "",
+                begins, start, seen, end, levels=levels,
+            )  # fmt: skip
+
+
+def _of_lines(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
+    """Yield bursts of events; lines that came while iowarden did not run are read at its start."""
+    first = run.lives[0].start
+    times = sorted(each.at for each in facts if each.at >= first)
+    bursts: list[list[float]] = []
+    for at in times:
+        if bursts and at - bursts[-1][-1] <= EVENT_SECONDS:
+            bursts[-1].append(at)
+        else:
+            bursts.append([at])
+    subject, name = subject_of(run.machine, facts[0])
+    on_disk = layer_of(run.machine, facts[0].object) is Layer.DISK
+    adapter = run.machine.adapter_of(facts[0].object) if on_disk else ""
+    for burst in bursts:
+        end = burst[-1] + EVENT_SECONDS
+        for life in run.lives:
+            start = max(burst[0] + 0.5, life.start + 1.0)
+            if start < min(end, life.stop):
+                own = tuple(burst)
+                stop = min(end, life.stop)
+                yield Spell(row, facts[0], subject, name, adapter, burst[0], start, end, stop, own)
+
+
+@dataclass
+class Play:
+    """One run, played."""
+
+    run: Run
+    mails: list[Mail] = field(default_factory=list)
+    steps: int = 0
+    every_second_until: float = 0.0
+    """Until then it is called each second, as the product is: to compare."""
+    _state: Incidents = field(default_factory=Incidents)
+    _reported: float | None = None
+    _around: CauseContext = field(default_factory=CauseContext)
+    _times: list[int] = field(default_factory=list)
+
+    def play(self) -> list[Mail]:
+        """Return the mails of the run."""
+        self._around = context(self.run.machine)
+        spells_ = sorted(spells(self.run), key=lambda each: each.start)
+        previous: Life | None = None
+        for life in self.run.lives:
+            if previous is not None and life.start - previous.stop > incidents.UNWATCHED_SECONDS:
+                by_key = incidents.unwatched(self._state.by_key, BASE + life.start)
+                self._state = replace(self._state, by_key=by_key)
+            self._live(life, [each for each in spells_ if life.start <= each.start < life.stop])
+            previous = life
+        return self.mails
+
+    def _live(self, life: Life, own: list[Spell]) -> None:
+        self._times = []
+        seen: set[int] = set()
+        last = 0.0
+        changes = sorted({math.ceil(at) for each in own for at in each.changes() if at < life.stop})
+        changes.append(math.ceil(life.start))
+        changes.sort()
+        for at in changes:
+            self._push(at, (0, *LATE))
+        for at, following in zip(changes, (*changes[1:], math.inf), strict=True):
+            self._push(at, [each for each in AFTER if at + each < following + 1])
+        self._push(changes[-1], range(86_400, 90_000, 3600))
+        if self._reported is None:
+            self._push(math.ceil(life.start + REPORT_SECONDS), (0,))
+        self._push(math.ceil(life.start), range(int(self.every_second_until)))
+        while self._times:
+            now = heapq.heappop(self._times)
+            if now in seen or not life.start <= now < min(life.stop, self.run.seconds):
+                continue
+            seen.add(now)
+            mails = len(self.mails)
+            self._step(float(now), life, [each.at(now) for each in own if each.start <= now < each.end])
+            if len(self.mails) > mails and now - last > 5:
+                last = now
+                self._push(now, (31, 61, 121, 241))
+
+    def _push(self, at: int, offsets: object) -> None:
+        for each in offsets:  # type: ignore[attr-defined]
+            heapq.heappush(self._times, at + each)
+
+    def _step(self, now: float, life: Life, alerts: list[Alert]) -> None:
+        self.steps += 1
+        initial = InitialReport(
+            digest.initial_report_identifier(INSTALL),
+            None if self._reported is None else BASE + self._reported,
+        )
+        self._state, dues, _ = incidents.next_incidents(
+            self._state,
+            alerts,
+            BASE + now,
+            install=INSTALL,
+            policy=_POLICY,
+            observe=lambda _: (),
+            is_observable=lambda _labels, _subject: True,
+            initial_report=initial,
+            around=self._around,
+        )
+        for due in dues:
+            self._mail(due, now)
+        if self._reported is None and now - life.start >= REPORT_SECONDS:
+            _, notice = digest.initial_report(
+                digest.Digest(), alerts, (), install=INSTALL, now=BASE + now, realtime_seconds=EPOCH + now
+            )
+            self._reported = now
+            text = " ".join(notice.sentences)
+            content = frozenset(
+                each.annotation("summary")
+                for each in alerts
+                if each.annotation("summary") in text
+                or (each.object and each.object in re.split(r"[ ,:;]+", text))
+            )
+            self._add(notice, now, content)
+
+    def _mail(self, due: DueNotice, now: float) -> None:
+        notice = report.notice(due, lambda at: EPOCH - BASE + at, BASE + now, (), None)
+        content = frozenset(
+            each.summary for each in due.incident.members if each.cleared_seconds is None
+        )
+        self._add(notice, now, content)
+
+    def _add(self, notice: Notice, now: float, content: frozenset[str]) -> None:
+        found = _TITLE.search(notice.summary)
+        tag = message.subject(notice, "db1").partition("]")[0].removeprefix("[")
+        self.mails.append(
+            Mail(
+                now,
+                notice.incident,
+                notice.reason.value,
+                tag,
+                notice.object,
+                found["kind"] if found else "",
+                found["object"] if found else "",
+                content,
+            )
+        )
+
+
+_TITLE = re.compile(rf"(?P<kind>{'|'.join(sorted(Kind, key=len, reverse=True))}): (?P<object>.+)")
+_POLICY = NotificationPolicy()
+
+
+def is_mailable(fact: Fact) -> bool:
+    """Whether a fact is of severity warning or above by the shipped rules, and no symptom."""
+    return fact.kind not in SYMPTOMS and fact.kind is not Kind.LESSER
+
+
+def visible(run: Run) -> dict[tuple[str, str], float]:
+    """Return when the product first had an alert of each object and kind."""
+    first: dict[tuple[str, str], float] = {}
+    for spell in spells(run):
+        if spell.row.severity in {"warning", "critical"}:
+            kinds = [(spell.start, spell.fact.kind.value)]
+            kinds += [
+                (max(at, spell.start), Kind.EXHAUSTED.value)
+                for at, left in spell.levels
+                if left == "none" and at < spell.end
+            ]
+            for at, kind in kinds:
+                key = spell.fact.object, kind
+                first[key] = min(first.get(key, math.inf), at)
+    return first
