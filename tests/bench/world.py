@@ -27,8 +27,10 @@ class Row:
 
     runs: int = 0
     right: int = 0
+    named: int = 0
+    """Runs in which each title had a right object."""
     titled: int = 0
-    """Runs in which no title was wrong."""
+    """Runs in which each title had a right kind as well."""
     mails: int = 0
     misses: Counter[str] = field(default_factory=Counter)
     seeds: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -38,6 +40,7 @@ class Row:
         self.runs += 1
         self.mails += mails
         self.right += not misses
+        self.named += not any(each.what.startswith(("object", "mail")) for each in misses)
         self.titled += not any(each.what.startswith(("object", "kind", "mail")) for each in misses)
         for each in misses:
             self.misses[each.what] += 1
@@ -88,10 +91,10 @@ def main() -> None:
 
 
 def _print(rows: dict[str, Row]) -> None:
-    print(f"{'class':38} {'runs':>5} {'right':>6} {'titles':>6} {'mails':>6}")
+    print(f"{'class':38} {'runs':>5} {'right':>6} {'object':>6} {'title':>6} {'mails':>6}")
     for name, row in sorted(rows.items()):
-        share, titles = 100 * row.right / row.runs, 100 * row.titled / row.runs
-        print(f"{name:38} {row.runs:5} {share:5.0f}% {titles:5.0f}% {row.mails / row.runs:6.1f}")
+        shares = " ".join(f"{100 * n / row.runs:5.0f}%" for n in (row.right, row.named, row.titled))
+        print(f"{name:38} {row.runs:5} {shares} {row.mails / row.runs:6.1f}")
     every = Counter[str]()
     seeds: defaultdict[str, list[int]] = defaultdict(list)
     for row in rows.values():

@@ -23,11 +23,16 @@ from iowarden.daemon.notify import message
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
 from iowarden.rules.incidents import incidents
 from iowarden.rules.incidents.causes import CauseContext
-from iowarden.rules.incidents.model import Incidents, InitialReport, NotificationPolicy
+from iowarden.rules.incidents.model import (
+    BASELINE,
+    Incidents,
+    InitialReport,
+    NotificationPolicy,
+)
 from iowarden.rules.notices import digest, report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from support.world.injection import Life, Run
     from support.world.machine import Machine
@@ -40,8 +45,8 @@ BASE = 1_000_000.0
 EPOCH = 1_800_000_000.0
 INSTALL = "world"
 REPORT_SECONDS = 60.0
-LATE = (1, 2, 5, 8, 30, 60, 61, 75)
-AFTER = (*range(10, 121, 10), *range(150, 751, 30), 900, 1200, 1800, 3600, 7200)
+LATE = (1, 2, 5, 8)
+AFTER = (15, 31, 46, 61, 76, 91, 121, 151, 181, 241, 301, 421, 541, 601, 661, 721, 901, 1801, 3601, 7201)
 """After the last change, and after each mail, the product is called at these seconds."""
 EVENT_SECONDS = 600.0
 MANY, MANY_SECONDS = 5, 600.0
@@ -212,7 +217,8 @@ class Spell:
     end: float
     times: tuple[float, ...] = ()
     levels: tuple[tuple[float, str], ...] = ()
-    key: str = ""
+    is_baseline: bool = False
+    """Whether its lines were in the log when iowarden was first started."""
     _phase: tuple[object, ...] = ()
     _alert: Alert | None = None
 
@@ -245,13 +251,18 @@ class Spell:
         }
         kind = Kind.EXHAUSTED if left == "none" else self.fact.kind
         until = min(now, self.absent)
+        texts = {
+            "summary": f"{kind}: {self.fact.object}",
+            REDUNDANCY: left,
+            BASELINE: "true" if self.is_baseline else "",
+        }
         return Alert(
             self.row.name,
             tuple(sorted((name, text) for name, text in labels.items() if text)),
             AlertState.FIRING,
             until - self.began if self.row.timed else float(count or self.fact.value),
-            (("summary", f"{kind}: {self.fact.object}"), *(((REDUNDANCY, left),) if left else ())),
-            BASE + (self.times[0] if self.times else self.start if not self.row.timed else self.start),
+            tuple((name, text) for name, text in texts.items() if text),
+            BASE + (self.times[0] if self.times else self.start),
             BASE + (self.times[0] if self.times else self.start),
             absent_seconds=BASE + self.absent if over else None,
             subject=self.subject,
@@ -302,9 +313,11 @@ def _adjacent(facts: list[Fact]) -> Iterator[list[Fact]]:
 
 
 def _of_rule(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
+    """Yield the alert of a rule; what was firing continues over a restart."""
     first, off = facts[0], max(each.until for each in facts)
+    if first.kind is Kind.GONE and first.at < run.lives[0].start:
+        return  # it never knew this disk
     subject, name = subject_of(run.machine, first)
-    fired = False
     levels: tuple[tuple[float, str], ...] = ()
     if run.machine.nodes.get(first.object) and run.machine.nodes[first.object].role in _MULTIPLE:
         levels = tuple(
@@ -314,24 +327,39 @@ def _of_rule(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
         )
     for life in run.lives:
         begins = max(first.at, life.start)
-        start = begins + (2.0 if fired else row.after)
+        start = begins + row.after
         if row.poll:
-            start = max(math.ceil(begins / row.poll) * row.poll, life.start + 20.0)
+            start = max(_polled(begins, row.poll), life.start + 20.0)
         if start < min(off, life.stop):
-            fired = True
-            seen = off if not row.poll else math.ceil(off / row.poll) * row.poll if off < math.inf else off
-            end = min(seen + row.keep + 1.0, life.stop)
-            yield Spell(
-                row, first, subject, name, run.machine.adapter_of(first.object) if layer_of(
-                    run.machine, first.object) is Layer.DISK else "",
-                begins, start, seen, end, levels=levels,
-            )  # fmt: skip
+            absent = _running(run, _polled(off, row.poll) if row.poll else off)
+            end = _running(run, absent + row.keep + 1.0)
+            adapter = _adapter(run, name)
+            yield Spell(row, first, subject, name, adapter, begins, start, absent, end, levels=levels)
+            return
+
+
+def _polled(at: float, period: float) -> float:
+    return math.ceil(at / period) * period if at < math.inf else at
+
+
+def _adapter(run: Run, name: str) -> str:
+    """Return the adapter of the object that an alert has: its disk's, if it is one."""
+    is_disk = layer_of(run.machine, name) in {Layer.DISK, Layer.VOLUME}
+    return run.machine.adapter_of(name) if is_disk and name in run.machine.nodes else ""
+
+
+def _running(run: Run, at: float) -> float:
+    """Return a time, or when iowarden runs again and has read what it reads."""
+    for before, after in zip(run.lives, run.lives[1:], strict=False):
+        if before.stop <= at < after.start + 2.0:
+            return after.start + 2.0
+    return at
 
 
 def _of_lines(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
     """Yield bursts of events; lines that came while iowarden did not run are read at its start."""
     first = run.lives[0].start
-    times = sorted(each.at for each in facts if each.at >= first)
+    times = sorted(each.at for each in facts)
     bursts: list[list[float]] = []
     for at in times:
         if bursts and at - bursts[-1][-1] <= EVENT_SECONDS:
@@ -339,16 +367,16 @@ def _of_lines(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
         else:
             bursts.append([at])
     subject, name = subject_of(run.machine, facts[0])
-    on_disk = layer_of(run.machine, facts[0].object) is Layer.DISK
-    adapter = run.machine.adapter_of(facts[0].object) if on_disk else ""
     for burst in bursts:
-        end = burst[-1] + EVENT_SECONDS
-        for life in run.lives:
-            start = max(burst[0] + 0.5, life.start + 1.0)
-            if start < min(end, life.stop):
-                own = tuple(burst)
-                stop = min(end, life.stop)
-                yield Spell(row, facts[0], subject, name, adapter, burst[0], start, end, stop, own)
+        before = burst[-1] < first
+        received = first + 1.0 if before else burst[-1]
+        start = max(_running(run, burst[0] + 0.5), first + 1.0)
+        end = _running(run, received + EVENT_SECONDS)
+        adapter = _adapter(run, name)
+        yield Spell(
+            row, facts[0], subject, name, adapter, burst[0], start, end, end, tuple(burst),
+            is_baseline=before,
+        )  # fmt: skip
 
 
 @dataclass
@@ -358,8 +386,8 @@ class Play:
     run: Run
     mails: list[Mail] = field(default_factory=list)
     steps: int = 0
-    every_second_until: float = 0.0
-    """Until then it is called each second, as the product is: to compare."""
+    each_second: range = range(0)
+    """Then it is called each second, as the product is: to compare."""
     _state: Incidents = field(default_factory=Incidents)
     _reported: float | None = None
     _around: CauseContext = field(default_factory=CauseContext)
@@ -374,7 +402,7 @@ class Play:
             if previous is not None and life.start - previous.stop > incidents.UNWATCHED_SECONDS:
                 by_key = incidents.unwatched(self._state.by_key, BASE + life.start)
                 self._state = replace(self._state, by_key=by_key)
-            self._live(life, [each for each in spells_ if life.start <= each.start < life.stop])
+            self._live(life, [e for e in spells_ if e.start < life.stop and life.start < e.end])
             previous = life
         return self.mails
 
@@ -382,7 +410,15 @@ class Play:
         self._times = []
         seen: set[int] = set()
         last = 0.0
-        changes = sorted({math.ceil(at) for each in own for at in each.changes() if at < life.stop})
+        mailed = [each for each in own if each.row.severity != "notice"]
+        changes = sorted(
+            {
+                math.ceil(at)
+                for each in mailed
+                for at in each.changes()
+                if life.start <= at < life.stop
+            }
+        )
         changes.append(math.ceil(life.start))
         changes.sort()
         for at in changes:
@@ -392,7 +428,7 @@ class Play:
         self._push(changes[-1], range(86_400, 90_000, 3600))
         if self._reported is None:
             self._push(math.ceil(life.start + REPORT_SECONDS), (0,))
-        self._push(math.ceil(life.start), range(int(self.every_second_until)))
+        self._push(0, self.each_second)
         while self._times:
             now = heapq.heappop(self._times)
             if now in seen or not life.start <= now < min(life.stop, self.run.seconds):
@@ -404,8 +440,8 @@ class Play:
                 last = now
                 self._push(now, (31, 61, 121, 241))
 
-    def _push(self, at: int, offsets: object) -> None:
-        for each in offsets:  # type: ignore[attr-defined]
+    def _push(self, at: int, offsets: Iterable[int]) -> None:
+        for each in offsets:
             heapq.heappush(self._times, at + each)
 
     def _step(self, now: float, life: Life, alerts: list[Alert]) -> None:
@@ -433,12 +469,9 @@ class Play:
             )
             self._reported = now
             text = " ".join(notice.sentences)
-            content = frozenset(
-                each.annotation("summary")
-                for each in alerts
-                if each.annotation("summary") in text
-                or (each.object and each.object in re.split(r"[ ,:;]+", text))
-            )
+            # Of many objects with one finding a few are listed and the others counted.
+            listed = {each.name for each in alerts if each.summary in text}
+            content = frozenset(each.summary for each in alerts if each.name in listed)
             self._add(notice, now, content)
 
     def _mail(self, due: DueNotice, now: float) -> None:

@@ -382,6 +382,8 @@ def _stop(world: World, node: Node, at: float, back: float, of: frozenset[int]) 
     end = back if node.role == "map" else FOREVER
     by = By.POLL if node.role == "volume" else By.STATE
     world.show(node.name, Kind.STOPPED, by, (at, end), of)
+    if node.role != "map":
+        world.show(node.name, Kind.EXHAUSTED, by, (at, end), of)
     if node.role == "map" and world.random.random() < 0.5:
         world.show(node.name, Kind.HANGS, By.COUNTER, (at, end), of)
         waits(world, (at, end), of)

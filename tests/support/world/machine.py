@@ -102,7 +102,7 @@ class Machine:
         """Return the nearest visible object that carries all of some disks; '' if none does."""
         wanted = set(disks)
         parents = [
-            (len(self.disks_of(each.name)), -each.layer, each.name)
+            (len(self.disks_of(each.name)), -len(list(self.below(each.name))), each.name)
             for each in self.nodes.values()
             if each.visible and each.layer < Layer.DISK and wanted <= set(self.disks_of(each.name))
         ]
@@ -110,8 +110,9 @@ class Machine:
 
     def adapter_of(self, name: str) -> str:
         """Return the SCSI host that a disk, or a volume, hangs off; '' if it has none."""
-        hosts = (each for each in self.below(name) if self.nodes[each].name.startswith("host"))
-        return next(hosts, "")
+        there = (self.nodes[each] for each in self.below(name))
+        hosts = (each.name for each in there if each.layer is Layer.ADAPTER)
+        return next((each for each in hosts if self.nodes[each].role != "expander"), "")
 
 
 _ARRAYS = (

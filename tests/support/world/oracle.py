@@ -27,7 +27,7 @@ NEWS_SECONDS = 1020.0
 TOGETHER_SECONDS, TOGETHER = 60.0, 3
 FRESH_SECONDS = 5.0
 """A mail may be titled by what was known so long before it."""
-OPENING_SECONDS, URGENT_SECONDS = 65.0, 8.0
+OPENING_SECONDS, URGENT_SECONDS = 70.0, 8.0
 REPORT_SECONDS = 300.0
 CLEAR_SECONDS = 2100.0
 """The all-clear comes at most so long after the end: ten minutes, polls of five, keeping of ten."""
@@ -293,7 +293,7 @@ class _Knowledge:
             facts = [each for each in self.faults if (each.object, each.kind) == (name, kind)]
             if not facts or Kind(kind) in SYMPTOMS:
                 continue
-            until = max(each.until for each in facts)
+            until = max(each.until for each in facts if each.at <= at)
             if until < at + OPENING_SECONDS and kind not in URGENT:
                 continue
             limit = at + NEWS_SECONDS + self._away(at)

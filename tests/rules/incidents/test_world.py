@@ -1,0 +1,253 @@
+"""Random machines that break at random: what iowarden's incidents do of them today, and the judge.
+
+All that they get wrong is printed by tests/bench/world.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from support import world_play
+from support.tiers import examples
+from support.world import oracle
+from support.world.behaviour import FOREVER, By, Kind
+from support.world.injection import Life, Run, random_run
+from support.world.machine import Layer, random_machine
+from support.world.oracle import Mail
+
+WORLD = Path(__file__).parents[2] / "support" / "world"
+SOUND = frozenset(
+    {
+        "healthy",
+        "errors / disk",
+        "slow / disk",
+        "full / file system",
+        "suspended / LV",
+        "unprotected / adapter",
+    }
+)
+"""Classes of which today's incidents get all right; the others are a table, not a test."""
+
+
+@functools.cache
+def played(seed: int) -> tuple[Run, tuple[Mail, ...]]:
+    """A run and its mails."""
+    run = random_run(seed)
+    return run, tuple(world_play.Play(run).play())
+
+
+def misses(run: Run, mails: list[Mail]) -> set[str]:
+    """What the judge finds wrong."""
+    return {each.what for each in oracle.judge(run, mails, world_play.visible(run))}
+
+
+def seed_of(group: str, *, lives: int = 1) -> int:
+    """The first seed of a class in which iowarden ran from the beginning, and had mails."""
+    for seed in range(2000):
+        run = random_run(seed)
+        early = run.lives[0].start == 0.0 and len(run.lives) == lives
+        if run.group == group and early:
+            return seed
+    raise AssertionError(f"no run of class '{group}' in 2000 seeds")
+
+
+def test_the_world_imports_nothing_of_iowarden() -> None:
+    """It is to be judged by something that does not share its beliefs."""
+    files = sorted(WORLD.glob("*.py"))
+    assert len(files) >= 4
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [each.name for each in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            for name in names:
+                own = f"{name}.".startswith("support.world.")
+                assert own or name.partition(".")[0] in sys.stdlib_module_names, f"{path}: {name}"
+
+
+@pytest.mark.parametrize("seed", [3, 48])
+def test_a_seed_is_the_same_run_and_the_same_mails_each_time(seed: int) -> None:
+    """So that a miss can be looked at again."""
+    assert random_run(seed) == random_run(seed)
+    assert tuple(world_play.Play(random_run(seed)).play()) == played(seed)[1]
+
+
+def test_machines_are_of_all_kinds_and_what_stands_on_an_object_is_above_it() -> None:
+    """Shelves, sessions, controllers, NVMe, arrays, volumes, file systems, network mounts."""
+    roles: Counter[str] = Counter()
+    for seed in range(200):
+        machine = random_machine(Random(seed))
+        for node in machine.nodes.values():
+            roles[node.role] += 1
+            for carrier in node.carriers:
+                below = machine.nodes[carrier]
+                assert node.name in machine.carried(carrier)
+                assert below.layer <= node.layer
+    for role in "expander sata nvme volume map raid6 raid10 btrfs lv nfs program".split():
+        assert roles[role] >= 10, role
+
+
+def test_a_power_supply_has_no_name_and_its_shelf_does() -> None:
+    """What carries its disks, and no others, is the nearest that has one."""
+    machine = random_machine(Random(next(n for n in range(99) if _has_shelf(n))))
+    power = machine.of_role("power")[0]
+    expander = machine.nearest_visible(power)
+    assert machine.nodes[expander].role == "expander"
+    assert power in machine.nodes[expander].carriers
+    assert machine.common_parent(machine.disks_of(power)) == expander
+
+
+def _has_shelf(seed: int) -> bool:
+    return bool(random_machine(Random(seed)).of_role("power"))
+
+
+def test_a_lost_shelf_stops_arrays_and_file_systems_after_its_disks() -> None:
+    """Causes come first, and each effect says of which injected fault it is."""
+    run = random_run(seed_of("power lost / power (hidden)"))
+    start = run.injections[0].spans[0][0]
+    brought = [each for each in run.facts if each.of]
+    assert min(each.at for each in brought) >= start
+    gone = {each.object: each.at for each in brought if each.kind is Kind.GONE}
+    assert len(gone) >= 6
+    above = [each for each in brought if run.machine.nodes[each.object].layer > Layer.DISK]
+    for fact in above:
+        below = [at for name, at in gone.items() if fact.object in run.machine.carried(name)]
+        assert min(below) < fact.at
+
+
+def test_runs_are_played_as_if_each_second() -> None:
+    """Its steps are when something changes or may be due: the mails are those of each second."""
+    run, mails = played(seed_of("gone / disk"))
+    begun = int(run.injections[0].spans[0][0])
+    dense = world_play.Play(run, each_second=range(begun - 5, begun + 700)).play()
+    soon = [each for each in mails if each.at < begun + 700]
+    assert len(soon) > 2
+    assert [(e.incident, e.reason, e.object) for e in dense[: len(soon)]] == [
+        (e.incident, e.reason, e.object) for e in soon
+    ]
+    assert all(abs(one.at - other.at) <= 5.0 for one, other in zip(dense, soon, strict=False))
+
+
+def test_a_healthy_host_gets_its_initial_report_and_no_other_mail() -> None:
+    """Short hangs, notices and restarts are no reason."""
+    seeds = [seed for seed in range(examples(200)) if random_run(seed).group == "healthy"]
+    assert len(seeds) >= 10
+    for seed in seeds:
+        _, mails = played(seed)
+        assert [each.reason for each in mails] == ["initial report"], f"seed {seed}"
+
+
+def test_one_lasting_fault_of_a_simple_kind_is_reported_and_ends_as_it_should() -> None:
+    """Titles, number of mails, first mail, all-clear: whenever iowarden was started or restarted."""
+    tried = 0
+    for seed in range(examples(100)):
+        if random_run(seed).group not in SOUND:
+            continue
+        run, mails = played(seed)
+        tried += 1
+        assert not misses(run, list(mails)), f"seed {seed}"
+    assert tried >= 10
+
+
+# The judge
+
+
+@pytest.fixture(scope="module")
+def slow_disk() -> tuple[Run, list[Mail]]:
+    """A run of which all mails are right: a disk was slow for a while."""
+    run, mails = played(seed_of("slow / disk"))
+    assert not misses(run, list(mails))
+    return run, list(mails)
+
+
+def test_it_finds_another_object_and_another_kind_in_a_title(
+    slow_disk: tuple[Run, list[Mail]],
+) -> None:
+    """A mail that blames the neighbour, and one that calls slow what is gone."""
+    run, mails = slow_disk
+    first = next(each for each in mails if each.reason == "opened")
+    at, other = mails.index(first), next(
+        each for each in run.machine.nodes if each != run.injections[0].object
+    )
+    blamed = [*mails[:at], replace(first, object=other), *mails[at + 1 :]]
+    assert any(each.startswith("object: ") for each in misses(run, blamed))
+    called = [*mails[:at], replace(first, kind=Kind.GONE.value), *mails[at + 1 :]]
+    assert misses(run, called) == {"kind"}
+
+
+def test_it_finds_that_there_was_no_mail_or_a_late_one(slow_disk: tuple[Run, list[Mail]]) -> None:
+    """The fault was known, and nobody was told in time."""
+    run, mails = slow_disk
+    assert {"no mail at all", "in no mail: slow of disk"} <= misses(run, mails[:1])
+    late = [replace(each, at=each.at + 90.0) if each.reason == "opened" else each for each in mails]
+    assert "first mail late" in misses(run, late)
+
+
+def test_it_finds_too_many_mails(slow_disk: tuple[Run, list[Mail]]) -> None:
+    """Eight an hour, and one for each worse kind."""
+    run, mails = slow_disk
+    first = next(each for each in mails if each.reason == "opened")
+    storm = [replace(first, at=first.at + 60.0 * number) for number in range(12)]
+    assert "more mails an hour than the budget" in misses(run, [*mails, *storm])
+
+
+def test_it_finds_an_all_clear_that_is_false_missing_or_looks_bad(
+    slow_disk: tuple[Run, list[Mail]],
+) -> None:
+    """'[OK]' while the disk is slow; none at all; one that says CRITICAL."""
+    run, mails = slow_disk
+    end = run.injections[0].spans[0][1]
+    clear = next(each for each in mails if each.reason == "resolved")
+    others = [each for each in mails if each is not clear]
+    assert "[OK] while it is not well" in misses(run, [*others, replace(clear, at=end - 5.0)])
+    assert "no [OK]" in misses(run, others)
+    assert "good news above INFO" in misses(run, [*others, replace(clear, tag="CRITICAL")])
+
+
+def test_it_finds_one_fault_in_two_incidents(slow_disk: tuple[Run, list[Mail]]) -> None:
+    """Two threads about one disk."""
+    run, mails = slow_disk
+    first = next(each for each in mails if each.reason == "opened")
+    assert "one fault in several incidents" in misses(run, [*mails, replace(first, incident="b")])
+
+
+def test_it_finds_a_mail_on_a_healthy_host(slow_disk: tuple[Run, list[Mail]]) -> None:
+    """Whatever it is about."""
+    run, mails = slow_disk
+    healthy = replace(run, injections=(), facts=())
+    assert misses(healthy, mails) == {"mail on a healthy host"}
+
+
+def test_it_finds_that_a_disk_that_hangs_again_and_again_is_never_mailed_again() -> None:
+    """Twice mailed, then for a day in no mail, and closed as '[OK]'."""
+    run = random_run(seed_of("slow / disk"))
+    own = run.injections[0]
+    disk, start = own.object, own.spans[0][0]
+    times = tuple((start + 600.0 * n, start + 600.0 * n + 14.0) for n in range(40))
+    of = frozenset((own.number,))
+    facts = tuple(
+        replace(run.facts[0], at=at, until=end, object=disk, kind=Kind.HANGS, by=By.COUNTER, of=of)
+        for at, end in times
+    )
+    again = replace(
+        run, injections=(replace(own, spans=times),), facts=facts, lives=(Life(0.0, FOREVER),)
+    )
+    content = frozenset({f"hangs: {disk}"})
+    mails = [
+        Mail(start + 10.0, "a", "opened", "WARNING", disk, "hangs", disk, content),
+        Mail(start + 700.0, "a", "reopened", "WARNING", disk, "hangs", disk, content),
+        Mail(start + 3000.0, "a", "resolved", "OK", disk, "hangs", disk, frozenset()),
+    ]
+    found = {
+        each.what for each in oracle.judge(again, mails, {(disk, "hangs"): start + 10.0})
+    }
+    assert {"recurrence: never mailed from the third on", "recurrence: [OK] within a day"} <= found
