@@ -1,6 +1,6 @@
 """Plays random machines that break at random, and prints what iowarden's mails got wrong, by class.
 
-    PYTHONPATH=tests .venv/bin/python tests/bench/world.py --runs 2000 [--first 0] [--markdown]
+    PYTHONPATH=tests .venv/bin/python tests/bench/world.py --runs 2000 [--first 0]
     PYTHONPATH=tests .venv/bin/python tests/bench/world.py --seed 17    # one run, in detail
 
 Tier A: facts straight into the incidents, without texts; a run is 24 hours. The judge is
@@ -50,7 +50,8 @@ class Row:
 def show(seed: int) -> None:
     """Print one run: what was injected, what shows of it, the mails, what is wrong."""
     run = random_run(seed)
-    print(f"seed {seed}: {run.group}; iowarden runs {[(round(e.start), round(e.stop)) for e in run.lives]}")
+    times = [(round(life.start), round(life.stop)) for life in run.lives]
+    print(f"seed {seed}: {run.group}; iowarden runs {times}")
     for own in run.injections:
         spans = ", ".join(f"{start:.0f} to {end:.0f}" for start, end in own.spans[:5])
         print(f"  {own.what} of {own.object} ({own.layer}), {len(own.spans)} times: {spans}")
@@ -85,8 +86,9 @@ def main() -> None:
         misses = oracle.judge(run, mails, world_play.visible(run))
         rows[run.group].add(run, misses, len(mails))
     used = time.process_time() - began
-    print(f"{chosen.runs} runs, seeds {chosen.first} to {chosen.first + chosen.runs - 1}: "
-          f"{used:.0f} s of CPU, {chosen.runs / used:.1f} runs a second, {steps / chosen.runs:.0f} steps a run\n")
+    last, speed = chosen.first + chosen.runs - 1, chosen.runs / used
+    print(f"{chosen.runs} runs, seeds {chosen.first} to {last}: {used:.0f} s of CPU, {speed:.1f}")
+    print(f"runs a second, {steps / chosen.runs:.0f} steps a run\n")
     _print(rows)
 
 

@@ -12,9 +12,10 @@ import heapq
 import math
 import re
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from support.world.behaviour import SYMPTOMS, By, Fact, Kind
+from support.world.behaviour import By, Fact, Kind
 from support.world.injection import layer_of
 from support.world.machine import Layer
 from support.world.oracle import Mail
@@ -46,7 +47,28 @@ EPOCH = 1_800_000_000.0
 INSTALL = "world"
 REPORT_SECONDS = 60.0
 LATE = (1, 2, 5, 8)
-AFTER = (15, 31, 46, 61, 76, 91, 121, 151, 181, 241, 301, 421, 541, 601, 661, 721, 901, 1801, 3601, 7201)
+AFTER = (
+    15,
+    31,
+    46,
+    61,
+    76,
+    91,
+    121,
+    151,
+    181,
+    241,
+    301,
+    421,
+    541,
+    601,
+    661,
+    721,
+    901,
+    1801,
+    3601,
+    7201,
+)
 """After the last change, and after each mail, the product is called at these seconds."""
 EVENT_SECONDS = 600.0
 MANY, MANY_SECONDS = 5, 600.0
@@ -108,9 +130,7 @@ _RULES: dict[tuple[Kind, By], dict[Layer, tuple[Row, ...]]] = {
     (Kind.UNPROTECTED, By.POLL): {
         Layer.ADAPTER: (Row("ControllerBatteryFault", "warning", poll=300.0),)
     },
-    (Kind.FULL, By.STATE): {
-        Layer.FILE_SYSTEM: (Row("FilesystemFull", "warning", 60.0, 600.0),)
-    },
+    (Kind.FULL, By.STATE): {Layer.FILE_SYSTEM: (Row("FilesystemFull", "warning", 60.0, 600.0),)},
     (Kind.READ_ONLY, By.STATE): {Layer.FILE_SYSTEM: (Row("FilesystemReadOnly", "critical"),)},
     (Kind.SUSPENDED, By.STATE): {
         Layer.MAPPED: (Row("DeviceSuspended", "warning", 30.0, 60.0, timed=True),)
@@ -134,9 +154,7 @@ _LINES: dict[tuple[Kind, Layer], Row] = {
     ),
     (Kind.DEGRADED, Layer.ARRAY): Row("md_disk_failure", "warning", condition="raid_array"),
     (Kind.LOST, Layer.FILE_SYSTEM): Row("lost_write", "critical", condition="io_error"),
-    (Kind.DROPPED, Layer.ADAPTER): Row(
-        "connection_lost", "critical", condition="io_error"
-    ),
+    (Kind.DROPPED, Layer.ADAPTER): Row("connection_lost", "critical", condition="io_error"),
     (Kind.HUNG, Layer.HOST): Row("hung_task", "critical", condition="hung_task"),
     (Kind.HANGS, Layer.NETWORK): Row(
         "nfs_not_responding", "critical", condition="device_unavailable"
@@ -156,7 +174,11 @@ def subject_of(machine: Machine, fact: Fact) -> tuple[str, str]:
         return f"device {server}", server
     if layer is Layer.FILE_SYSTEM and fact.kind is not Kind.FULL:
         below = machine.nodes[name].carriers
-        return (f"file system {name}", name) if len(below) > 1 else (key_of(machine, below[0]), below[0])
+        return (
+            (f"file system {name}", name)
+            if len(below) > 1
+            else (key_of(machine, below[0]), below[0])
+        )
     return key_of(machine, name), name
 
 
@@ -181,7 +203,8 @@ def context(machine: Machine) -> CauseContext:
         keys = {
             key_of(machine, each)
             for each in machine.carried(node.name)
-            if machine.nodes[each].layer < Layer.FILE_SYSTEM and machine.nodes[each].role != "expander"
+            if machine.nodes[each].layer < Layer.FILE_SYSTEM
+            and machine.nodes[each].role != "expander"
         }
         keys |= {
             f"file system {each}"
@@ -193,7 +216,9 @@ def context(machine: Machine) -> CauseContext:
         host: len([each for each in machine.disks_of(host) if machine.nodes[each].role != "behind"])
         for host in machine.of_role("hba", "ahci port")
     }
-    maps = {f"disk lun {each}": frozenset({key_of(machine, each)}) for each in machine.of_role("map")}
+    maps = {
+        f"disk lun {each}": frozenset({key_of(machine, each)}) for each in machine.of_role("map")
+    }
     return CauseContext(above, disks, {}, maps)
 
 
@@ -223,7 +248,7 @@ class Spell:
     _alert: Alert | None = None
 
     def changes(self) -> Iterator[float]:
-        """Yield when the alert changes; also just before it ends, when it is seen for the last time."""
+        """Yield when the alert changes; also just before it ends: it was active until then."""
         yield from (self.start, self.absent, self.end - 1.0, self.end)
         yield from self.times
         yield from (at for at, _ in self.levels)
@@ -242,7 +267,7 @@ class Spell:
             self._phase, self._alert = phase, self._made(now, over, left, count, severity)
         return self._alert
 
-    def _made(self, now: float, over: bool, left: str, count: int, severity: str) -> Alert:  # noqa: FBT001
+    def _made(self, now: float, over: bool, left: str, count: int, severity: str) -> Alert:
         labels = {
             "alertname": self.row.name,
             "condition": self.row.condition,
@@ -334,7 +359,9 @@ def _of_rule(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
             absent = _running(run, _polled(off, row.poll) if row.poll else off)
             end = _running(run, absent + row.keep + 1.0)
             adapter = _adapter(run, name)
-            yield Spell(row, first, subject, name, adapter, begins, start, absent, end, levels=levels)
+            yield Spell(
+                row, first, subject, name, adapter, begins, start, absent, end, levels=levels
+            )
             return
 
 
@@ -350,7 +377,7 @@ def _adapter(run: Run, name: str) -> str:
 
 def _running(run: Run, at: float) -> float:
     """Return a time, or when iowarden runs again and has read what it reads."""
-    for before, after in zip(run.lives, run.lives[1:], strict=False):
+    for before, after in pairwise(run.lives):
         if before.stop <= at < after.start + 2.0:
             return after.start + 2.0
     return at
@@ -435,7 +462,9 @@ class Play:
                 continue
             seen.add(now)
             mails = len(self.mails)
-            self._step(float(now), life, [each.at(now) for each in own if each.start <= now < each.end])
+            self._step(
+                float(now), life, [each.at(now) for each in own if each.start <= now < each.end]
+            )
             if len(self.mails) > mails and now - last > 5:
                 last = now
                 self._push(now, (31, 61, 121, 241))
@@ -465,7 +494,12 @@ class Play:
             self._mail(due, now)
         if self._reported is None and now - life.start >= REPORT_SECONDS:
             _, notice = digest.initial_report(
-                digest.Digest(), alerts, (), install=INSTALL, now=BASE + now, realtime_seconds=EPOCH + now
+                digest.Digest(),
+                alerts,
+                (),
+                install=INSTALL,
+                now=BASE + now,
+                realtime_seconds=EPOCH + now,
             )
             self._reported = now
             text = " ".join(notice.sentences)
@@ -500,11 +534,6 @@ class Play:
 
 _TITLE = re.compile(rf"(?P<kind>{'|'.join(sorted(Kind, key=len, reverse=True))}): (?P<object>.+)")
 _POLICY = NotificationPolicy()
-
-
-def is_mailable(fact: Fact) -> bool:
-    """Whether a fact is of severity warning or above by the shipped rules, and no symptom."""
-    return fact.kind not in SYMPTOMS and fact.kind is not Kind.LESSER
 
 
 def visible(run: Run) -> dict[tuple[str, str], float]:

@@ -147,7 +147,7 @@ def test_a_healthy_host_gets_its_initial_report_and_no_other_mail() -> None:
 
 
 def test_one_lasting_fault_of_a_simple_kind_is_reported_and_ends_as_it_should() -> None:
-    """Titles, number of mails, first mail, all-clear: whenever iowarden was started or restarted."""
+    """Titles, number of mails, first mail, all-clear: whenever iowarden was started."""
     tried = 0
     for seed in range(examples(100)):
         if random_run(seed).group not in SOUND:
@@ -175,8 +175,9 @@ def test_it_finds_another_object_and_another_kind_in_a_title(
     """A mail that blames the neighbour, and one that calls slow what is gone."""
     run, mails = slow_disk
     first = next(each for each in mails if each.reason == "opened")
-    at, other = mails.index(first), next(
-        each for each in run.machine.nodes if each != run.injections[0].object
+    at, other = (
+        mails.index(first),
+        next(each for each in run.machine.nodes if each != run.injections[0].object),
     )
     blamed = [*mails[:at], replace(first, object=other), *mails[at + 1 :]]
     assert any(each.startswith("object: ") for each in misses(run, blamed))
@@ -247,7 +248,5 @@ def test_it_finds_that_a_disk_that_hangs_again_and_again_is_never_mailed_again()
         Mail(start + 700.0, "a", "reopened", "WARNING", disk, "hangs", disk, content),
         Mail(start + 3000.0, "a", "resolved", "OK", disk, "hangs", disk, frozenset()),
     ]
-    found = {
-        each.what for each in oracle.judge(again, mails, {(disk, "hangs"): start + 10.0})
-    }
+    found = {each.what for each in oracle.judge(again, mails, {(disk, "hangs"): start + 10.0})}
     assert {"recurrence: never mailed from the third on", "recurrence: [OK] within a day"} <= found

@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
 FOREVER = math.inf
 COMMAND_SECONDS = 30.0
-"""Time-out of a command of a disk. drivers/scsi/sd.h, SD_TIMEOUT: unchecked."""
+"""Time-out of a command of a disk. drivers/scsi/sd.h, SD_TIMEOUT: checked."""
 SETTLE_SECONDS = 10.0
 """After a reset of bus or host. drivers/scsi/scsi_error.c, HOST_RESET_SETTLE_TIME: checked."""
 HUNG_SECONDS = 120.0
 """kernel/hung_task.c, watchdog: it looks once per time-out, so that a task is reported when it has
 waited for one to two of them: checked. The default of 120 s is lib/Kconfig.debug's: unchecked."""
 COMMIT_SECONDS = 5.0
-"""fs/jbd2, JBD2_DEFAULT_MAX_COMMIT_AGE: unchecked."""
+"""include/linux/jbd2.h, JBD2_DEFAULT_MAX_COMMIT_AGE: checked."""
 EXPIRE_SECONDS = 35.0
-"""mm/page-writeback.c: dirty_expire_interval and dirty_writeback_interval, 30 s and 5 s:
-unchecked."""
+"""mm/page-writeback.c: dirty_expire_interval and dirty_writeback_interval, 30 s and 5 s: checked."""
 GIVE_UP_SECONDS = {"iscsi": 120.0, "fc": 60.0}
 """open-iscsi's replacement_timeout; scsi_transport_fc.c, dev_loss_tmo: unchecked."""
 
@@ -108,8 +107,6 @@ class World:
     random: Random
     facts: list[Fact] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
-    silent: set[str] = field(default_factory=set)
-    """Disks that nothing uses during the run."""
 
     def show(
         self,
@@ -188,7 +185,7 @@ def pulled(world: World, name: str, at: float, back: float, of: frozenset[int]) 
 def link(world: World, name: str, at: float, back: float, of: frozenset[int]) -> None:
     """A SATA link is lost: resets for some time, then the disk is disabled and detached.
 
-    drivers/ata/libata-eh.c, ata_eh_reset_timeouts: 10, 10, 35 and 5 s: unchecked.
+    drivers/ata/libata-eh.c, ata_eh_reset_timeouts: 10, 10, 35 and 5 s: checked.
     """
     end = at + world.between(15.0, 60.0)
     world.show(name, Kind.HANGS, By.COUNTER, (at, end), of)
@@ -199,7 +196,8 @@ def link(world: World, name: str, at: float, back: float, of: frozenset[int]) ->
 def nvme(world: World, name: str, at: float, back: float, of: frozenset[int]) -> None:
     """Commands of an NVMe disk time out, its controller is reset, which fails: it is removed.
 
-    drivers/nvme/host/pci.c, nvme_timeout and nvme_reset_work; NVME_IO_TIMEOUT 30 s: unchecked.
+    drivers/nvme/host/core.c, nvme_io_timeout, 30 s: checked. pci.c, nvme_timeout and
+    nvme_reset_work: unchecked.
     """
     timeout = at + COMMAND_SECONDS
     dead = timeout + world.between(5.0, 60.0)
@@ -243,8 +241,9 @@ def waits(world: World, span: tuple[float, float], of: frozenset[int]) -> None:
 def adapter_faults(world: World, host: str, span: tuple[float, float], of: frozenset[int]) -> None:
     """The firmware of an adapter stops: all disks wait; it is reset and goes on, or they leave.
 
-    drivers/scsi/mpt3sas/mpt3sas_base.c, _base_fault_reset_work looks once a second, then
-    mpt3sas_base_hard_reset_handler; if that fails the disks are removed: unchecked.
+    drivers/scsi/mpt3sas/mpt3sas_base.c, FAULT_POLLING_INTERVAL, once a second: checked.
+    _base_fault_reset_work, mpt3sas_base_hard_reset_handler; if that fails the disks are removed:
+    unchecked.
     """
     at, back = span
     disks = [each for each in world.machine.disks_of(host) if world.machine.nodes[each].visible]

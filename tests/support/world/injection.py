@@ -221,7 +221,10 @@ class _Dice:
         if not (cause.may_repeat and self.random.random() < 0.3):
             return ((at, at + length),)
         length = min(length, max(low, 300.0))
-        count, period = self.random.randint(2, 40), self.random.choice((300.0, 600.0, 1800.0, 5400.0))
+        count, period = (
+            self.random.randint(2, 40),
+            self.random.choice((300.0, 600.0, 1800.0, 5400.0)),
+        )
         period += length
         spans = []
         for number in range(count):
@@ -282,9 +285,7 @@ def random_run(seed: int) -> Run:
             cause.act(world, own, span, frozenset((own.number,)))
     behaviour.climb(world)
     _lesser(world)
-    return Run(
-        seed, machine, tuple(own for own, _ in dice.injections), lives, _merged(world.facts)
-    )
+    return Run(seed, machine, tuple(own for own, _ in dice.injections), lives, _merged(world.facts))
 
 
 def _merged(facts: list[Fact]) -> tuple[Fact, ...]:

@@ -190,7 +190,9 @@ class _Builder:
         for _ in range(self.random.randint(1, 2)):
             name = next(self.names)
             count = self.random.randint(2, 6)
-            disks = [self.disk("behind", host, name=f"{host} {name} slot {n}") for n in range(count)]
+            disks = [
+                self.disk("behind", host, name=f"{host} {name} slot {n}") for n in range(count)
+            ]
             volumes.append(self.machine.add(Node(name, Layer.VOLUME, "volume", tuple(disks), 1)))
         return volumes
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from support.world.behaviour import FOREVER, SPREADS, SYMPTOMS, By, Fact, Kind
@@ -157,9 +158,13 @@ class _Knowledge:
                 if not self._symptoms(mail):
                     yield Miss("mail about nothing", _shown(mail))
                 continue
-            right = self._right(mail, known) | self._right(mail, self.known_at(mail.at - FRESH_SECONDS))
+            right = self._right(mail, known) | self._right(
+                mail, self.known_at(mail.at - FRESH_SECONDS)
+            )
             if mail.name not in right:
-                yield Miss(f"object: {self._kind_of_wrong(mail, right)}{when}", _reason(mail, right))
+                yield Miss(
+                    f"object: {self._kind_of_wrong(mail, right)}{when}", _reason(mail, right)
+                )
             elif not self._is_right_kind(mail, known):
                 yield Miss(f"kind{when}", _shown(mail))
 
@@ -258,7 +263,9 @@ class _Knowledge:
             yield from self._too_many(own, "more mails an hour than the budget")
         if len(self.run.injections) == 1:
             every = [each for own in by_incident.values() for each in own]
-            yield from self._too_many(sorted(every, key=lambda m: m.at), "one fault: more mails an hour")
+            yield from self._too_many(
+                sorted(every, key=lambda m: m.at), "one fault: more mails an hour"
+            )
 
     def _too_many(self, mails: list[Mail], what: str) -> Iterator[Miss]:
         for first in mails:
@@ -310,7 +317,7 @@ class _Knowledge:
     def _away(self, at: float) -> float:
         """Return for how long iowarden did not run in the time in which a mail is due."""
         lives, away = self.run.lives, 0.0
-        for before, after in zip(lives, lives[1:], strict=False):
+        for before, after in pairwise(lives):
             if before.stop > at - 60.0 and after.start < at + 2 * NEWS_SECONDS:
                 away += after.start - before.stop + NEWS_SECONDS
         return away
@@ -327,7 +334,9 @@ class _Knowledge:
             or (kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM)
         ]
         limit = min(first + OPENING_SECONDS, min(urgent, default=math.inf) + URGENT_SECONDS)
-        mailed = min((each.at for each in self.mails if each.reason != "initial report"), default=None)
+        mailed = min(
+            (each.at for each in self.mails if each.reason != "initial report"), default=None
+        )
         lasted = max(each.until for each in self.faults) > first + OPENING_SECONDS
         if mailed is None:
             if lasted:
@@ -359,7 +368,9 @@ class _Knowledge:
             if f"{each.kind}: {each.object}" not in self.told[mail.incident]:
                 continue
             if each.at < mail.at < each.until:
-                yield Miss("[OK] while it is not well", f"{mail.at:.0f}: {each.kind}: {each.object}")
+                yield Miss(
+                    "[OK] while it is not well", f"{mail.at:.0f}: {each.kind}: {each.object}"
+                )
                 return
 
     # Returns
