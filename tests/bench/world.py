@@ -40,11 +40,11 @@ class Row:
         self.runs += 1
         self.mails += mails
         self.right += not misses
-        self.named += not any(each.what.startswith(("object", "mail")) for each in misses)
-        self.titled += not any(each.what.startswith(("object", "kind", "mail")) for each in misses)
-        for each in misses:
-            self.misses[each.what] += 1
-            self.seeds[each.what].append(run.seed)
+        self.named += not any(miss.what.startswith(("object", "mail")) for miss in misses)
+        self.titled += not any(miss.what.startswith(("object", "kind", "mail")) for miss in misses)
+        for miss in misses:
+            self.misses[miss.what] += 1
+            self.seeds[miss.what].append(run.seed)
 
 
 def show(seed: int) -> None:
@@ -52,9 +52,11 @@ def show(seed: int) -> None:
     run = random_run(seed)
     times = [(round(life.start), round(life.stop)) for life in run.lives]
     print(f"seed {seed}: {run.group}; iowarden runs {times}")
-    for own in run.injections:
-        spans = ", ".join(f"{start:.0f} to {end:.0f}" for start, end in own.spans[:5])
-        print(f"  {own.what} of {own.object} ({own.layer}), {len(own.spans)} times: {spans}")
+    for injection in run.injections:
+        spans = ", ".join(f"{start:.0f} to {end:.0f}" for start, end in injection.spans[:5])
+        print(
+            f"  {injection.what} of {injection.object} ({injection.layer}), {len(injection.spans)} times: {spans}"
+        )
     for fact in run.facts:
         print(f"    {fact.at:9.1f} to {fact.until:9.1f}  {fact.by}: {fact.kind}: {fact.object}")
     play = world_play.Play(run)
@@ -101,8 +103,8 @@ def _print(rows: dict[str, Row]) -> None:
     seeds: defaultdict[str, list[int]] = defaultdict(list)
     for row in rows.values():
         every += row.misses
-        for what, own in row.seeds.items():
-            seeds[what] += own
+        for what, numbers in row.seeds.items():
+            seeds[what] += numbers
     print(f"\n{'miss':58} {'runs':>5}  seeds")
     for what, count in every.most_common():
         print(f"{what:58} {count:5}  {' '.join(map(str, sorted(seeds[what])[:EXAMPLES]))}")

@@ -201,23 +201,25 @@ def context(machine: Machine) -> CauseContext:
         if not Layer.ADAPTER <= node.layer < Layer.FILE_SYSTEM or node.role == "expander":
             continue
         keys = {
-            key_of(machine, each)
-            for each in machine.carried(node.name)
-            if machine.nodes[each].layer < Layer.FILE_SYSTEM
-            and machine.nodes[each].role != "expander"
+            key_of(machine, name)
+            for name in machine.carried(node.name)
+            if machine.nodes[name].layer < Layer.FILE_SYSTEM
+            and machine.nodes[name].role != "expander"
         }
         keys |= {
-            f"file system {each}"
-            for each in machine.carried(node.name)
-            if len(machine.nodes[each].carriers) > 1 and each.startswith("/srv")
+            f"file system {other}"
+            for other in machine.carried(node.name)
+            if len(machine.nodes[other].carriers) > 1 and other.startswith("/srv")
         }
         above[key_of(machine, node.name)] = frozenset(keys)
     disks = {
-        host: len([each for each in machine.disks_of(host) if machine.nodes[each].role != "behind"])
+        host: len(
+            [other for other in machine.disks_of(host) if machine.nodes[other].role != "behind"]
+        )
         for host in machine.of_role("hba", "ahci port")
     }
     maps = {
-        f"disk lun {each}": frozenset({key_of(machine, each)}) for each in machine.of_role("map")
+        f"disk lun {other}": frozenset({key_of(machine, other)}) for other in machine.of_role("map")
     }
     return CauseContext(above, disks, {}, maps)
 
@@ -255,30 +257,32 @@ class Spell:
 
     def at(self, now: float) -> Alert:
         """Return the alert as it is at a time within the spell."""
-        left = next((text for at, text in reversed(self.levels) if at <= now), "")
+        redundancy = next((text for at, text in reversed(self.levels) if at <= now), "")
         count = sum(at <= now for at in self.times)
         over = self.absent <= now and not self.times
         severity = self.row.severity
         recent = [at for at in self.times if now - MANY_SECONDS < at <= now]
         if self.fact.kind is Kind.ERRORS and len(recent) >= MANY:
             severity = "critical"
-        phase = (over, left, count, severity, now if self.row.timed and not over else 0.0)
+        phase = (over, redundancy, count, severity, now if self.row.timed and not over else 0.0)
         if phase != self._phase or self._alert is None:
-            self._phase, self._alert = phase, self._made(now, over, left, count, severity)
+            self._phase, self._alert = phase, self._alert_at(now, over, redundancy, count, severity)
         return self._alert
 
-    def _made(self, now: float, over: bool, left: str, count: int, severity: str) -> Alert:
+    def _alert_at(
+        self, now: float, over: bool, redundancy: str, count: int, severity: str
+    ) -> Alert:
         labels = {
             "alertname": self.row.name,
             "condition": self.row.condition,
             "device": self.object,
             "severity": severity,
         }
-        kind = Kind.EXHAUSTED if left == "none" else self.fact.kind
+        kind = Kind.EXHAUSTED if redundancy == "none" else self.fact.kind
         until = min(now, self.absent)
         texts = {
             "summary": f"{kind}: {self.fact.object}",
-            REDUNDANCY: left,
+            REDUNDANCY: redundancy,
             BASELINE: "true" if self.is_baseline else "",
         }
         return Alert(
@@ -327,28 +331,28 @@ def spells(run: Run) -> list[Spell]:
 
 def _adjacent(facts: list[Fact]) -> Iterator[list[Fact]]:
     """Yield facts that follow each other without a gap: one alert."""
-    own: list[Fact] = []
+    joined: list[Fact] = []
     for fact in facts:
-        if own and fact.at > max(each.until for each in own) + 0.5:
-            yield own
-            own = []
-        own.append(fact)
-    if own:
-        yield own
+        if joined and fact.at > max(spell.until for spell in joined) + 0.5:
+            yield joined
+            joined = []
+        joined.append(fact)
+    if joined:
+        yield joined
 
 
 def _of_rule(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
     """Yield the alert of a rule; what was firing continues over a restart."""
-    first, off = facts[0], max(each.until for each in facts)
+    first, off = facts[0], max(fact.until for fact in facts)
     if first.kind is Kind.GONE and first.at < run.lives[0].start:
         return  # it never knew this disk
     subject, name = subject_of(run.machine, first)
     levels: tuple[tuple[float, str], ...] = ()
     if run.machine.nodes.get(first.object) and run.machine.nodes[first.object].role in _MULTIPLE:
         levels = tuple(
-            (each.at, "none" if each.kind is Kind.EXHAUSTED else "left")
-            for each in facts
-            if each.kind in {Kind.EXHAUSTED, Kind.DEGRADED}
+            (fact.at, "none" if fact.kind is Kind.EXHAUSTED else "left")
+            for fact in facts
+            if fact.kind in {Kind.EXHAUSTED, Kind.DEGRADED}
         )
     for life in run.lives:
         begins = max(first.at, life.start)
@@ -386,7 +390,7 @@ def _running(run: Run, at: float) -> float:
 def _of_lines(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
     """Yield bursts of events; lines that came while iowarden did not run are read at its start."""
     first = run.lives[0].start
-    times = sorted(each.at for each in facts)
+    times = sorted(fact.at for fact in facts)
     bursts: list[list[float]] = []
     for at in times:
         if bursts and at - bursts[-1][-1] <= EVENT_SECONDS:
@@ -423,26 +427,29 @@ class Play:
     def play(self) -> list[Mail]:
         """Return the mails of the run."""
         self._around = context(self.run.machine)
-        spells_ = sorted(spells(self.run), key=lambda each: each.start)
+        spells_ = sorted(spells(self.run), key=lambda spell: spell.start)
         previous: Life | None = None
         for life in self.run.lives:
             if previous is not None and life.start - previous.stop > incidents.UNWATCHED_SECONDS:
                 by_key = incidents.unwatched(self._state.by_key, BASE + life.start)
                 self._state = replace(self._state, by_key=by_key)
-            self._live(life, [e for e in spells_ if e.start < life.stop and life.start < e.end])
+            self._live(
+                life,
+                [spell for spell in spells_ if spell.start < life.stop and life.start < spell.end],
+            )
             previous = life
         return self.mails
 
-    def _live(self, life: Life, own: list[Spell]) -> None:
+    def _live(self, life: Life, alive: list[Spell]) -> None:
         self._times = []
         seen: set[int] = set()
         last = 0.0
-        mailed = [each for each in own if each.row.severity != "notice"]
+        mailed = [spell for spell in alive if spell.row.severity != "notice"]
         changes = sorted(
             {
                 math.ceil(at)
-                for each in mailed
-                for at in each.changes()
+                for spell in mailed
+                for at in spell.changes()
                 if life.start <= at < life.stop
             }
         )
@@ -451,7 +458,7 @@ class Play:
         for at in changes:
             self._push(at, (0, *LATE))
         for at, following in zip(changes, (*changes[1:], math.inf), strict=True):
-            self._push(at, [each for each in AFTER if at + each < following + 1])
+            self._push(at, [offset for offset in AFTER if at + offset < following + 1])
         self._push(changes[-1], range(86_400, 90_000, 3600))
         if self._reported is None:
             self._push(math.ceil(life.start + REPORT_SECONDS), (0,))
@@ -463,15 +470,17 @@ class Play:
             seen.add(now)
             mails = len(self.mails)
             self._step(
-                float(now), life, [each.at(now) for each in own if each.start <= now < each.end]
+                float(now),
+                life,
+                [spell.at(now) for spell in alive if spell.start <= now < spell.end],
             )
             if len(self.mails) > mails and now - last > 5:
                 last = now
                 self._push(now, (31, 61, 121, 241))
 
     def _push(self, at: int, offsets: Iterable[int]) -> None:
-        for each in offsets:
-            heapq.heappush(self._times, at + each)
+        for offset in offsets:
+            heapq.heappush(self._times, at + offset)
 
     def _step(self, now: float, life: Life, alerts: list[Alert]) -> None:
         self.steps += 1
@@ -504,19 +513,19 @@ class Play:
             self._reported = now
             text = " ".join(notice.sentences)
             # Of many objects with one finding a few are listed and the others counted.
-            listed = {each.name for each in alerts if each.summary in text}
-            content = frozenset(each.summary for each in alerts if each.name in listed)
+            listed = {alert.name for alert in alerts if alert.summary in text}
+            content = frozenset(alert.summary for alert in alerts if alert.name in listed)
             self._add(notice, now, content)
 
     def _mail(self, due: DueNotice, now: float) -> None:
         notice = report.notice(due, lambda at: EPOCH - BASE + at, BASE + now, (), None)
         content = frozenset(
-            each.summary for each in due.incident.members if each.cleared_seconds is None
+            member.summary for member in due.incident.members if member.cleared_seconds is None
         )
         self._add(notice, now, content)
 
     def _add(self, notice: Notice, now: float, content: frozenset[str]) -> None:
-        found = _TITLE.search(notice.summary)
+        title = _TITLE.search(notice.summary)
         tag = message.subject(notice, "db1").partition("]")[0].removeprefix("[")
         self.mails.append(
             Mail(
@@ -525,8 +534,8 @@ class Play:
                 notice.reason.value,
                 tag,
                 notice.object,
-                found["kind"] if found else "",
-                found["object"] if found else "",
+                title["kind"] if title else "",
+                title["object"] if title else "",
                 content,
             )
         )

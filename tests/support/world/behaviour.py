@@ -29,7 +29,7 @@ waited for one to two of them: checked. The default of 120 s is lib/Kconfig.debu
 COMMIT_SECONDS = 5.0
 """include/linux/jbd2.h, JBD2_DEFAULT_MAX_COMMIT_AGE: checked."""
 EXPIRE_SECONDS = 35.0
-"""mm/page-writeback.c: dirty_expire_interval and dirty_writeback_interval, 30 s and 5 s: checked."""
+"""mm/page-writeback.c: dirty_expire_interval and dirty_writeback_interval, 30 and 5 s: checked."""
 GIVE_UP_SECONDS = {"iscsi": 120.0, "fc": 60.0}
 """open-iscsi's replacement_timeout; scsi_transport_fc.c, dev_loss_tmo: unchecked."""
 
@@ -246,17 +246,17 @@ def adapter_faults(world: World, host: str, span: tuple[float, float], of: froze
     unchecked.
     """
     at, back = span
-    disks = [each for each in world.machine.disks_of(host) if world.machine.nodes[each].visible]
-    found = at + world.between(0.5, 12.0)
-    reset = found + world.between(5.0, 60.0)
+    disks = [name for name in world.machine.disks_of(host) if world.machine.nodes[name].visible]
+    noticed = at + world.between(0.5, 12.0)
+    reset = noticed + world.between(5.0, 60.0)
     for disk in disks:
         if world.random.random() < 0.9:
             world.show(disk, Kind.HANGS, By.COUNTER, (at + world.between(0.0, 1.0), reset), of)
     waits(world, (at, reset), of)
     if world.random.random() < 0.5:
-        world.show(host, Kind.RESETS, By.LINE, (found, reset), of)
+        world.show(host, Kind.RESETS, By.LINE, (noticed, reset), of)
         return
-    world.show(host, Kind.FAILED, By.LINE, (found, back), of)
+    world.show(host, Kind.FAILED, By.LINE, (noticed, back), of)
     for disk in disks:
         pulled(world, disk, reset + world.between(0.0, 2.0), back, of)
 
@@ -340,7 +340,7 @@ def _whole_again(world: World, node: Node, loss: Loss) -> float:
 
 def _lose_members(world: World, node: Node, losses: list[Loss]) -> None:
     missing: dict[str, tuple[float, float, frozenset[int]]] = {}
-    for loss in sorted(losses, key=lambda each: each.at):
+    for loss in sorted(losses, key=lambda loss: loss.at):
         until = _whole_again(world, node, loss)
         start, end, of = missing.get(loss.object, (_noticed(world, node, loss), until, loss.of))
         missing[loss.object] = start, max(end, until), of | loss.of
@@ -398,7 +398,7 @@ def _file_system(world: World, node: Node, losses: list[Loss]) -> None:
     lost: fs/buffer.c, buffer_io_error 'lost async page write': unchecked.
     """
     lost = {loss.object for loss in losses}
-    first = min(losses, key=lambda each: each.at)
+    first = min(losses, key=lambda loss: loss.at)
     of = frozenset[int]().union(*(loss.of for loss in losses))
     if node.spare and len(lost) <= node.spare:  # btrfs raid1 goes on with the other copy
         at = first.at + world.between(0.5, EXPIRE_SECONDS)

@@ -89,7 +89,7 @@ def _roles(*roles: str) -> Targets:
 
 
 def _hosts_with_disks(machine: Machine) -> list[str]:
-    return [each for each in machine.of_role("hba") if len(machine.disks_of(each)) > 2]
+    return [name for name in machine.of_role("hba") if len(machine.disks_of(name)) > 2]
 
 
 def _networks(machine: Machine) -> list[str]:
@@ -97,30 +97,38 @@ def _networks(machine: Machine) -> list[str]:
 
 
 def _of_length(act: Callable[[World, str, float, float, frozenset[int]], None]) -> Act:
-    def run(world: World, own: Injection, span: tuple[float, float], of: frozenset[int]) -> None:
-        act(world, own.object, span[0], span[1] - span[0], of)
+    def run(
+        world: World, injection: Injection, span: tuple[float, float], of: frozenset[int]
+    ) -> None:
+        act(world, injection.object, span[0], span[1] - span[0], of)
 
     return run
 
 
 def _until(act: Callable[[World, str, float, float, frozenset[int]], None]) -> Act:
-    def run(world: World, own: Injection, span: tuple[float, float], of: frozenset[int]) -> None:
-        act(world, own.object, *span, of)
+    def run(
+        world: World, injection: Injection, span: tuple[float, float], of: frozenset[int]
+    ) -> None:
+        act(world, injection.object, *span, of)
 
     return run
 
 
 def _of_span(act: Callable[[World, str, tuple[float, float], frozenset[int]], None]) -> Act:
-    def run(world: World, own: Injection, span: tuple[float, float], of: frozenset[int]) -> None:
-        act(world, own.object, span, of)
+    def run(
+        world: World, injection: Injection, span: tuple[float, float], of: frozenset[int]
+    ) -> None:
+        act(world, injection.object, span, of)
 
     return run
 
 
 def _shown(kind: Kind, by: By, *, waits: bool = False, lasts: bool = False) -> Act:
-    def run(world: World, own: Injection, span: tuple[float, float], of: frozenset[int]) -> None:
+    def run(
+        world: World, injection: Injection, span: tuple[float, float], of: frozenset[int]
+    ) -> None:
         start, end = span[0], FOREVER if lasts else span[1]
-        world.show(own.object, kind, by, (start, end), of)
+        world.show(injection.object, kind, by, (start, end), of)
         if waits:
             behaviour.waits(world, (start, end), of)
 
@@ -128,31 +136,31 @@ def _shown(kind: Kind, by: By, *, waits: bool = False, lasts: bool = False) -> A
 
 
 def _broken_file_system(
-    world: World, own: Injection, span: tuple[float, float], of: frozenset[int]
+    world: World, injection: Injection, span: tuple[float, float], of: frozenset[int]
 ) -> None:
     """fs/ext4/super.c, ext4_handle_error with errors=remount-ro: unchecked."""
-    world.show(own.object, Kind.FAILED, By.LINE, (span[0], FOREVER), of)
-    world.show(own.object, Kind.READ_ONLY, By.STATE, (span[0] + 0.5, FOREVER), of)
+    world.show(injection.object, Kind.FAILED, By.LINE, (span[0], FOREVER), of)
+    world.show(injection.object, Kind.READ_ONLY, By.STATE, (span[0] + 0.5, FOREVER), of)
 
 
 def _wrong_copy(
-    world: World, own: Injection, span: tuple[float, float], of: frozenset[int]
+    world: World, injection: Injection, span: tuple[float, float], of: frozenset[int]
 ) -> None:
     """fs/btrfs/bio.c, btrfs_repair_io_failure: 'read error corrected': unchecked."""
     when = span[0]
     while when <= span[1]:
-        world.show(own.object, Kind.ERRORS, By.LINE, (when, FOREVER), of)
+        world.show(injection.object, Kind.ERRORS, By.LINE, (when, FOREVER), of)
         when += world.between(0.1, 900.0)
 
 
 def _member_of_volume(
-    world: World, own: Injection, span: tuple[float, float], of: frozenset[int]
+    world: World, injection: Injection, span: tuple[float, float], of: frozenset[int]
 ) -> None:
     """A RAID controller drops a disk; its driver may pass on the firmware's line at once."""
     if world.random.random() < 0.6:
-        world.show(own.object, Kind.FAILED, By.LINE, span, of)
-    world.show(own.object, Kind.FAILED, By.POLL, span, of)
-    world.lose(own.object, *span, of)
+        world.show(injection.object, Kind.FAILED, By.LINE, span, of)
+    world.show(injection.object, Kind.FAILED, By.POLL, span, of)
+    world.lose(injection.object, *span, of)
 
 
 CAUSES = (
@@ -232,17 +240,17 @@ class _Dice:
             spans.append((start, start + length * self.random.uniform(0.7, 1.3)))
         if self.random.random() < 0.2:  # the last time it is for good
             spans[-1] = spans[-1][0], spans[-1][0] + 20 * length
-        return tuple(each for each in spans if each[1] < DAY_SECONDS - 4000.0) or (spans[0],)
+        return tuple(span for span in spans if span[1] < DAY_SECONDS - 4000.0) or (spans[0],)
 
     def choose(self, machine: Machine, at: float) -> None:
         """Inject one fault into an object that has none yet."""
         number = len(self.injections)
-        taken = {own.object for own, _ in self.injections}
-        able = [each for each in CAUSES if set(each.targets(machine)) - taken]
+        taken = {injection.object for injection, _ in self.injections}
+        able = [cause for cause in CAUSES if set(cause.targets(machine)) - taken]
         cause = self.random.choice(able)
         name = self.random.choice(sorted(set(cause.targets(machine)) - taken))
-        own = Injection(number, cause.what, cause.layer, name, self.spans(cause, at))
-        self.injections.append((own, cause))
+        injection = Injection(number, cause.what, cause.layer, name, self.spans(cause, at))
+        self.injections.append((injection, cause))
 
 
 def _lives(random: Random, at: float) -> tuple[Life, ...]:
@@ -280,28 +288,34 @@ def random_run(seed: int) -> Run:
     for number in range(faults):
         dice.choose(machine, at + (random.uniform(0.0, 600.0) if number else 0.0))
     lives = _lives(random, at)
-    for own, cause in dice.injections:
-        for span in own.spans:
-            cause.act(world, own, span, frozenset((own.number,)))
+    for injection, cause in dice.injections:
+        for span in injection.spans:
+            cause.act(world, injection, span, frozenset((injection.number,)))
     behaviour.climb(world)
     _lesser(world)
-    return Run(seed, machine, tuple(own for own, _ in dice.injections), lives, _merged(world.facts))
+    return Run(
+        seed,
+        machine,
+        tuple(injection for injection, _ in dice.injections),
+        lives,
+        _merged(world.facts),
+    )
 
 
 def _merged(facts: list[Fact]) -> tuple[Fact, ...]:
     """Return the facts in order; of one state that was entered twice at once, one."""
     states: dict[tuple[str, Kind, By], list[Fact]] = {}
-    lines = [each for each in facts if each.by is By.LINE]
-    for each in sorted(facts, key=lambda fact: fact.at):
-        if each.by is By.LINE:
+    lines = [fact for fact in facts if fact.by is By.LINE]
+    for fact in sorted(facts, key=lambda fact: fact.at):
+        if fact.by is By.LINE:
             continue
-        own = states.setdefault((each.object, each.kind, each.by), [])
-        if own and each.at <= own[-1].until:
-            until = max(own[-1].until, each.until)
-            own[-1] = replace(own[-1], until=until, of=own[-1].of | each.of)
+        joined = states.setdefault((fact.object, fact.kind, fact.by), [])
+        if joined and fact.at <= joined[-1].until:
+            until = max(joined[-1].until, fact.until)
+            joined[-1] = replace(joined[-1], until=until, of=joined[-1].of | fact.of)
         else:
-            own.append(each)
-    flat = [*lines, *(each for own in states.values() for each in own)]
+            joined.append(fact)
+    flat = [*lines, *(each for joined in states.values() for each in joined)]
     return tuple(sorted(flat, key=lambda fact: (fact.at, fact.object, fact.kind, fact.by)))
 
 

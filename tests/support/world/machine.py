@@ -62,11 +62,11 @@ class Machine:
 
     def of_role(self, *roles: str) -> list[str]:
         """Return the names of the objects with one of these roles."""
-        return [each.name for each in self.nodes.values() if each.role in roles]
+        return [node.name for node in self.nodes.values() if node.role in roles]
 
     def direct(self, name: str) -> list[str]:
         """Return what stands directly on an object."""
-        return [each.name for each in self.nodes.values() if name in each.carriers]
+        return [node.name for node in self.nodes.values() if name in node.carriers]
 
     def carried(self, name: str) -> tuple[str, ...]:
         """Return everything that stands on an object, the nearest first."""
@@ -80,7 +80,7 @@ class Machine:
 
     def disks_of(self, name: str) -> list[str]:
         """Return the disks that an object carries."""
-        return [each for each in self.carried(name) if self.nodes[each].layer is Layer.DISK]
+        return [other for other in self.carried(name) if self.nodes[other].layer is Layer.DISK]
 
     def below(self, name: str) -> Iterator[str]:
         """Yield everything that carries an object, the nearest first."""
@@ -92,27 +92,27 @@ class Machine:
         """Return the object itself, else the nearest one on it or below it that has a name."""
         if self.nodes[name].visible:
             return name
-        above = [each for each in self.carried(name) if self.nodes[each].visible]
+        above = [other for other in self.carried(name) if self.nodes[other].visible]
         whole = set(self.disks_of(name))
-        parents = [each for each in above if whole <= set(self.disks_of(each))]
-        below = [each for each in self.below(name) if self.nodes[each].visible]
+        parents = [other for other in above if whole <= set(self.disks_of(other))]
+        below = [other for other in self.below(name) if self.nodes[other].visible]
         return next(iter((*parents, *below, *above)), name)
 
     def common_parent(self, disks: Iterable[str]) -> str:
         """Return the nearest visible object that carries all of some disks; '' if none does."""
         wanted = set(disks)
         parents = [
-            (len(self.disks_of(each.name)), -len(list(self.below(each.name))), each.name)
-            for each in self.nodes.values()
-            if each.visible and each.layer < Layer.DISK and wanted <= set(self.disks_of(each.name))
+            (len(self.disks_of(node.name)), -len(list(self.below(node.name))), node.name)
+            for node in self.nodes.values()
+            if node.visible and node.layer < Layer.DISK and wanted <= set(self.disks_of(node.name))
         ]
         return min(parents)[2] if parents and len(wanted) > 1 else ""
 
     def adapter_of(self, name: str) -> str:
         """Return the SCSI host that a disk, or a volume, hangs off; '' if it has none."""
-        there = (self.nodes[each] for each in self.below(name))
-        hosts = (each.name for each in there if each.layer is Layer.ADAPTER)
-        return next((each for each in hosts if self.nodes[each].role != "expander"), "")
+        there = (self.nodes[other] for other in self.below(name))
+        hosts = (node.name for node in there if node.layer is Layer.ADAPTER)
+        return next((other for other in hosts if self.nodes[other].role != "expander"), "")
 
 
 _ARRAYS = (
@@ -166,9 +166,9 @@ class _Builder:
             count = self.random.randint(2, 6)
             return [self.disk("sata", self.host("ahci port")) for _ in range(count)]
         if kind == "nvme":
-            count = sum(each.role == "nvme" for each in self.machine.nodes.values())
+            count = sum(node.role == "nvme" for node in self.machine.nodes.values())
             news = range(count, count + self.random.randint(1, 4))
-            return [self.disk("nvme", name=f"nvme{each}n1") for each in news]
+            return [self.disk("nvme", name=f"nvme{number}n1") for number in news]
         return self.controller() if kind == "raid" else self.maps()
 
     def shelf(self) -> list[str]:

@@ -81,27 +81,27 @@ def judge(run: Run, mails: Sequence[Mail], seen: Mapping[tuple[str, str], float]
 
     `seen` is when iowarden first had an alert of each object and kind: it cannot report sooner.
     """
-    known = _Knowledge(run, mails, seen)
+    knowledge = _Knowledge(run, mails, seen)
     if not run.injections:
         return [
-            Miss("mail on a healthy host", _shown(each))
-            for each in mails
-            if each.content or each.reason != "initial report"
+            Miss("mail on a healthy host", _shown(mail))
+            for mail in mails
+            if mail.content or mail.reason != "initial report"
         ]
     misses = [
-        *known.titles(),
-        *known.budget(),
-        *known.incidents(),
-        *known.news(),
-        *known.openings(),
-        *known.ends(),
+        *knowledge.titles(),
+        *knowledge.budget(),
+        *knowledge.incidents(),
+        *knowledge.news(),
+        *knowledge.openings(),
+        *knowledge.ends(),
     ]
-    for own in run.injections:
-        if len(own.spans) > 1 and len(run.injections) == 1:
-            misses += known.returns(own)
+    for injection in run.injections:
+        if len(injection.spans) > 1 and len(run.injections) == 1:
+            misses += knowledge.returns(injection)
     first: dict[str, Miss] = {}
-    for each in misses:
-        first.setdefault(each.what, each)
+    for miss in misses:
+        first.setdefault(miss.what, miss)
     return list(first.values())
 
 
@@ -118,28 +118,28 @@ class _Knowledge:
         self.run, self.mails, self.seen = run, mails, seen
         self.machine = run.machine
         self.faults = [
-            each
-            for each in run.facts
-            if each.of
-            and each.kind is not Kind.LESSER
-            and (each.object, each.kind.value) in seen
-            and (each.kind not in SYMPTOMS or self._is_own_line(each))
+            fact
+            for fact in run.facts
+            if fact.of
+            and fact.kind is not Kind.LESSER
+            and (fact.object, fact.kind.value) in seen
+            and (fact.kind not in SYMPTOMS or self._is_own_line(fact))
         ]
-        self.told: dict[str, set[str]] = {}
+        self.reported: dict[str, set[str]] = {}
         """What the mails of each incident reported."""
         for mail in mails:
-            self.told.setdefault(mail.incident, set()).update(mail.content)
+            self.reported.setdefault(mail.incident, set()).update(mail.content)
 
     def _is_own_line(self, fact: Fact) -> bool:
         """Whether an adapter itself says that it is reset."""
         return layer_of(self.machine, fact.object) is Layer.ADAPTER and fact.by is By.LINE
 
-    def known_at(self, at: float) -> list[Fact]:
+    def evident_at(self, at: float) -> list[Fact]:
         """Return the faults that iowarden could know at a time."""
         return [
-            each
-            for each in self.faults
-            if self.seen[each.object, each.kind.value] <= at and each.at <= at
+            fact
+            for fact in self.faults
+            if self.seen[fact.object, fact.kind.value] <= at and fact.at <= at
         ]
 
     # Titles
@@ -153,101 +153,101 @@ class _Knowledge:
             first = mail.incident not in titled
             titled.add(mail.incident)
             when = "" if first else " (later mail)"
-            known = self.known_at(mail.at)
-            if not known:
+            evident = self.evident_at(mail.at)
+            if not evident:
                 if not self._symptoms(mail):
                     yield Miss("mail about nothing", _shown(mail))
                 continue
-            right = self._right(mail, known) | self._right(
-                mail, self.known_at(mail.at - FRESH_SECONDS)
+            right = self._right(mail, evident) | self._right(
+                mail, self.evident_at(mail.at - FRESH_SECONDS)
             )
             if mail.name not in right:
                 yield Miss(
                     f"object: {self._kind_of_wrong(mail, right)}{when}", _reason(mail, right)
                 )
-            elif not self._is_right_kind(mail, known):
+            elif not self._is_right_kind(mail, evident):
                 yield Miss(f"kind{when}", _shown(mail))
 
     def _symptoms(self, mail: Mail) -> bool:
         return any(
-            each.of and each.at <= mail.at and f"{each.kind}: {each.object}" in mail.content
-            for each in self.run.facts
+            fact.of and fact.at <= mail.at and f"{fact.kind}: {fact.object}" in mail.content
+            for fact in self.run.facts
         )
 
-    def _right(self, mail: Mail, known: list[Fact]) -> set[str]:
+    def _right(self, mail: Mail, evident: list[Fact]) -> set[str]:
         """Return the objects that may be the title: of each injected fault that it is about."""
         about = {
             number
-            for each in known
-            for number in each.of
-            if f"{each.kind}: {each.object}" in self.told[mail.incident] | mail.content
-        } or {own.number for own in self.run.injections}
+            for fact in evident
+            for number in fact.of
+            if f"{fact.kind}: {fact.object}" in self.reported[mail.incident] | mail.content
+        } or {injection.number for injection in self.run.injections}
         right: set[str] = set()
         for number in about:
-            right |= self._causes(self.run.injections[number], known)
-        disks = [each for each in right if layer_of(self.machine, each) is Layer.DISK]
+            right |= self._causes(self.run.injections[number], evident)
+        disks = [name for name in right if layer_of(self.machine, name) is Layer.DISK]
         if len(about) > 1 and (parent := self.machine.common_parent(disks)):
             right.add(parent)
         return right
 
-    def _causes(self, own: Injection, known: list[Fact]) -> set[str]:
+    def _causes(self, injection: Injection, evident: list[Fact]) -> set[str]:
         """Return the right titles of one injected fault, of what can be known of it."""
-        mine = [each for each in known if own.number in each.of]
-        objects = {each.object for each in mine}
+        mine = [fact for fact in evident if injection.number in fact.of]
+        objects = {fact.object for fact in mine}
         if not mine:
             return set()
-        layers = {each: layer_of(self.machine, each) for each in objects}
-        if own.object in {"iscsi", "fc"}:
-            deepest = {each for each in objects if layers[each] is min(layers.values())}
+        layers = {name: layer_of(self.machine, name) for name in objects}
+        if injection.object in {"iscsi", "fc"}:
+            deepest = {other for other in objects if layers[other] is min(layers.values())}
             return deepest | {"storage fabric"}
-        node = self.machine.nodes[own.object]
+        node = self.machine.nodes[injection.object]
         if node.role in {"iscsi", "fc"}:
-            maps = [each for each in objects if layers[each] is Layer.VOLUME]
-            return {own.object} if own.object in objects else {*maps, "storage fabric"}
+            maps = [other for other in objects if layers[other] is Layer.VOLUME]
+            return {injection.object} if injection.object in objects else {*maps, "storage fabric"}
         if node.layer is Layer.NETWORK:
-            return {own.object, *node.carriers}
+            return {injection.object, *node.carriers}
         if node.layer is Layer.DISK or node.layer > Layer.DISK:
-            if own.object in objects:
-                return {own.object}
+            if injection.object in objects:
+                return {injection.object}
             deepest_layer = min(layers.values())
-            return {each for each in objects if layers[each] is deepest_layer}
-        disks = _together(mine, self.machine.disks_of(own.object))
-        shared = self.machine.nearest_visible(own.object)
-        few = len(disks) < min(TOGETHER, len(self.machine.disks_of(own.object)))
-        if few and own.object not in objects:
+            return {other for other in objects if layers[other] is deepest_layer}
+        disks = _together(mine, self.machine.disks_of(injection.object))
+        shared = self.machine.nearest_visible(injection.object)
+        few = len(disks) < min(TOGETHER, len(self.machine.disks_of(injection.object)))
+        if few and injection.object not in objects:
             deepest_layer = min(layers.values())
-            return {shared, *(each for each in objects if layers[each] is deepest_layer)}
-        if own.what == "firmware":
-            return {own.object, self.machine.common_parent(disks)}
+            return {shared, *(other for other in objects if layers[other] is deepest_layer)}
+        if injection.what == "firmware":
+            return {injection.object, self.machine.common_parent(disks)}
         return {shared}
 
     def _kind_of_wrong(self, mail: Mail, right: set[str]) -> str:
-        for each in right:
-            node = self.machine.nodes.get(each)
+        for name in right:
+            node = self.machine.nodes.get(name)
             if node is None:
                 continue
             if node.role == "expander" and mail.name in node.carriers:
                 return "adapter in place of its expander"
             if node.layer is Layer.FILE_SYSTEM and mail.name in node.carriers:
                 return "device in place of its file system"
-            if node.layer < Layer.DISK and mail.name in self.machine.disks_of(each):
+            if node.layer < Layer.DISK and mail.name in self.machine.disks_of(name):
                 return "one disk in place of what they share"
-            if mail.name in self.machine.carried(each):
+            if mail.name in self.machine.carried(name):
                 return "what stands on it"
-            if mail.name in self.machine.below(each):
+            if mail.name in self.machine.below(name):
                 return "what carries it"
         return "the host" if mail.name == "host" else "another one"
 
-    def _is_right_kind(self, mail: Mail, known: list[Fact]) -> bool:
+    def _is_right_kind(self, mail: Mail, evident: list[Fact]) -> bool:
         node = self.machine.nodes.get(mail.name)
         carried = set(self.machine.carried(mail.name)) if node else set()
         shared = node is None or node.layer < Layer.DISK
         kinds = {
-            each.kind.value
-            for each in known
-            if each.object == mail.name
-            or (shared and (node is None or each.object in carried))
-            or (node is not None and node.layer is Layer.NETWORK and each.object in carried)
+            fact.kind.value
+            for fact in evident
+            if fact.object == mail.name
+            or (shared and (node is None or fact.object in carried))
+            or (node is not None and node.layer is Layer.NETWORK and fact.object in carried)
         }
         return mail.kind in kinds
 
@@ -259,10 +259,10 @@ class _Knowledge:
         for mail in self.mails:
             if mail.reason != "initial report":
                 by_incident.setdefault(mail.incident, []).append(mail)
-        for own in by_incident.values():
-            yield from self._too_many(own, "more mails an hour than the budget")
+        for incident in by_incident.values():
+            yield from self._too_many(incident, "more mails an hour than the budget")
         if len(self.run.injections) == 1:
-            every = [each for own in by_incident.values() for each in own]
+            every = [mail for incident in by_incident.values() for mail in incident]
             yield from self._too_many(
                 sorted(every, key=lambda m: m.at), "one fault: more mails an hour"
             )
@@ -270,7 +270,7 @@ class _Knowledge:
     def _too_many(self, mails: list[Mail], what: str) -> Iterator[Miss]:
         for first in mails:
             end = first.at + HOUR_SECONDS
-            count = sum(first.at <= each.at < end for each in mails)
+            count = sum(first.at <= mail.at < end for mail in mails)
             if count > LESSER_AN_HOUR + len(self._worse(first.at - 60.0, end)):
                 yield Miss(what, f"{count} from {first.at:.0f} on")
                 return
@@ -288,26 +288,26 @@ class _Knowledge:
         """Yield one fault that was mailed as several incidents."""
         if len(self.run.injections) > 1:
             return
-        mailed = [each for each in self.mails if each.reason not in {"initial report", *GOOD}]
-        ids = Counter(each.incident for each in mailed)
+        mailed = [mail for mail in self.mails if mail.reason not in {"initial report", *GOOD}]
+        ids = Counter(mail.incident for mail in mailed)
         if len(ids) > 1:
-            names = {each.incident: each.name for each in mailed}
+            names = {mail.incident: mail.name for mail in mailed}
             yield Miss("one fault in several incidents", ", ".join(sorted(names.values())[:6]))
 
     def news(self) -> Iterator[Miss]:
         """Yield faults that are in no mail, or in one that came too late."""
         for (name, kind), at in self.seen.items():
-            facts = [each for each in self.faults if (each.object, each.kind) == (name, kind)]
+            facts = [fact for fact in self.faults if (fact.object, fact.kind) == (name, kind)]
             if not facts or Kind(kind) in SYMPTOMS:
                 continue
-            until = max(each.until for each in facts if each.at <= at)
+            until = max(fact.until for fact in facts if fact.at <= at)
             if until < at + OPENING_SECONDS and kind not in URGENT:
                 continue
             limit = at + NEWS_SECONDS + self._away(at)
             if limit > self.run.seconds:
                 continue
-            texts = {f"{each}: {name}" for each in (kind, *_COVERS.get(Kind(kind), ()))}
-            times = [each.at for each in self.mails if texts & each.content and each.at >= at - 1.0]
+            texts = {f"{word}: {name}" for word in (kind, *_COVERS.get(Kind(kind), ()))}
+            times = [mail.at for mail in self.mails if texts & mail.content and mail.at >= at - 1.0]
             layer = layer_of(self.machine, name).name.lower()
             if not times:
                 yield Miss(f"in no mail: {kind} of {layer}", f"{name} since {at:.0f}")
@@ -324,7 +324,7 @@ class _Knowledge:
 
     def openings(self) -> Iterator[Miss]:
         """Yield a first mail that came too late."""
-        first = min((self.seen[each.object, each.kind.value] for each in self.faults), default=None)
+        first = min((self.seen[fact.object, fact.kind.value] for fact in self.faults), default=None)
         if first is None or first < self.run.lives[0].start + REPORT_SECONDS or self._away(first):
             return
         urgent = [
@@ -335,9 +335,9 @@ class _Knowledge:
         ]
         limit = min(first + OPENING_SECONDS, min(urgent, default=math.inf) + URGENT_SECONDS)
         mailed = min(
-            (each.at for each in self.mails if each.reason != "initial report"), default=None
+            (mail.at for mail in self.mails if mail.reason != "initial report"), default=None
         )
-        lasted = max(each.until for each in self.faults) > first + OPENING_SECONDS
+        lasted = max(fact.until for fact in self.faults) > first + OPENING_SECONDS
         if mailed is None:
             if lasted:
                 yield Miss("no mail at all", f"since {first:.0f}")
@@ -353,63 +353,65 @@ class _Knowledge:
                 yield Miss("good news above INFO", _shown(mail))
             if mail.reason == "resolved":
                 yield from self._false_end(mail)
-        once = all(len(own.spans) == 1 for own in self.run.injections)
-        lines = any(each.by is By.LINE and each.kind not in SYMPTOMS for each in self.faults)
-        end = max((each.until for each in self.faults), default=FOREVER)
-        bad = [each for each in self.mails if each.reason not in UNTITLED and each.at <= end + 60.0]
+        once = all(len(injection.spans) == 1 for injection in self.run.injections)
+        lines = any(fact.by is By.LINE and fact.kind not in SYMPTOMS for fact in self.faults)
+        end = max((fact.until for fact in self.faults), default=FOREVER)
+        bad = [mail for mail in self.mails if mail.reason not in UNTITLED and mail.at <= end + 60.0]
         if not once or lines or not bad or end + CLEAR_SECONDS + self._away(end) > self.run.seconds:
             return
-        clear = [each for each in self.mails if each.reason == "resolved" and each.at >= end]
-        if not any(each.at <= end + CLEAR_SECONDS + self._away(end) for each in clear):
+        clear = [mail for mail in self.mails if mail.reason == "resolved" and mail.at >= end]
+        if not any(mail.at <= end + CLEAR_SECONDS + self._away(end) for mail in clear):
             yield Miss("no [OK]", f"ended {end:.0f}")
 
     def _false_end(self, mail: Mail) -> Iterator[Miss]:
-        for each in self.faults:
-            if f"{each.kind}: {each.object}" not in self.told[mail.incident]:
+        for fact in self.faults:
+            if f"{fact.kind}: {fact.object}" not in self.reported[mail.incident]:
                 continue
-            if each.at < mail.at < each.until:
+            if fact.at < mail.at < fact.until:
                 yield Miss(
-                    "[OK] while it is not well", f"{mail.at:.0f}: {each.kind}: {each.object}"
+                    "[OK] while it is not well", f"{mail.at:.0f}: {fact.kind}: {fact.object}"
                 )
                 return
 
     # Returns
 
-    def returns(self, own: Injection) -> Iterator[Miss]:
+    def returns(self, injection: Injection) -> Iterator[Miss]:
         """Yield what is wrong about a fault that comes and goes."""
-        times = list(self._occurrences(own))
+        times = list(self._occurrences(injection))
         if len(times) < TOGETHER:
             return
         third = times[TOGETHER - 1][0]
-        bad = [each for each in self.mails if each.reason not in {*GOOD, "initial report"}]
-        if not any(each.at >= third for each in bad):
+        bad = [mail for mail in self.mails if mail.reason not in {*GOOD, "initial report"}]
+        if not any(mail.at >= third for mail in bad):
             yield Miss("recurrence: never mailed from the third on", f"{len(times)} times")
         else:
             soon = times[TOGETHER - 1][1] + REPORT_SECONDS
-            if not any(third <= each.at <= soon for each in bad):
+            if not any(third <= mail.at <= soon for mail in bad):
                 yield Miss("recurrence: no mail at the third", f"{len(times)} times")
         quiet = times[-1][1] + 86_400.0
-        if any(each.reason == "resolved" and third < each.at < quiet for each in self.mails):
+        if any(mail.reason == "resolved" and third < mail.at < quiet for mail in self.mails):
             yield Miss("recurrence: [OK] within a day", f"{len(times)} times")
         worst, worse = times[0][1] - times[0][0], 0
         for start, end in times[1:]:
             if end - start > 1.5 * worst:
                 worse += 1
                 limit = start + max(1.5 * worst, 10.0) + 90.0
-                if end > limit and not any(start <= each.at <= limit for each in bad):
+                if end > limit and not any(start <= mail.at <= limit for mail in bad):
                     yield Miss("recurrence: worse, and not mailed at once", f"at {start:.0f}")
                 worst = end - start
-        allowed = 3 + worse + sum(len(times) >= each for each in (10, 30))
+        allowed = 3 + worse + sum(len(times) >= milestone for milestone in (10, 30))
         if len(self.mails) > allowed + 1:
             yield Miss("recurrence: too many mails", f"{len(self.mails)} of {len(times)} times")
 
-    def _occurrences(self, own: Injection) -> Iterator[tuple[float, float]]:
+    def _occurrences(self, injection: Injection) -> Iterator[tuple[float, float]]:
         """Yield the occurrences that iowarden could see as a whole."""
         for fact in self.faults:
-            if fact.object != own.object or fact.kind not in _LEAST:
+            if fact.object != injection.object or fact.kind not in _LEAST:
                 continue
             long = fact.until - fact.at >= _LEAST[fact.kind] + 2.0
-            if long and any(e.start <= fact.at and fact.until <= e.stop for e in self.run.lives):
+            if long and any(
+                life.start <= fact.at and fact.until <= life.stop for life in self.run.lives
+            ):
                 yield fact.at, fact.until
 
 
@@ -421,9 +423,9 @@ def _together(facts: Iterable[Fact], disks: Iterable[str]) -> list[str]:
     """Return the disks that began to fail within a minute of each other."""
     able = set(disks)
     began: dict[str, float] = {}
-    for each in facts:
-        if each.object in able and each.kind in SPREADS:
-            began[each.object] = min(began.get(each.object, math.inf), each.at)
+    for fact in facts:
+        if fact.object in able and fact.kind in SPREADS:
+            began[fact.object] = min(began.get(fact.object, math.inf), fact.at)
     groups = [
         [name for name, at in began.items() if first <= at <= first + TOGETHER_SECONDS]
         for first in began.values()
