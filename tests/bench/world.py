@@ -54,9 +54,8 @@ def show(seed: int) -> None:
     print(f"seed {seed}: {run.group}; iowarden runs {times}")
     for injection in run.injections:
         spans = ", ".join(f"{start:.0f} to {end:.0f}" for start, end in injection.spans[:5])
-        print(
-            f"  {injection.what} of {injection.object} ({injection.layer}), {len(injection.spans)} times: {spans}"
-        )
+        where = f"{injection.object} ({injection.layer})"
+        print(f"  {injection.what} of {where}, {len(injection.spans)} times: {spans}")
     for fact in run.facts:
         print(f"    {fact.at:9.1f} to {fact.until:9.1f}  {fact.by}: {fact.kind}: {fact.object}")
     play = world_play.Play(run)

@@ -315,7 +315,7 @@ def _merged(facts: list[Fact]) -> tuple[Fact, ...]:
             joined[-1] = replace(joined[-1], until=until, of=joined[-1].of | fact.of)
         else:
             joined.append(fact)
-    flat = [*lines, *(each for joined in states.values() for each in joined)]
+    flat = [*lines, *(fact for joined in states.values() for fact in joined)]
     return tuple(sorted(flat, key=lambda fact: (fact.at, fact.object, fact.kind, fact.by)))
 
 
