@@ -199,6 +199,8 @@ def test_it_finds_too_many_mails(slow_disk: tuple[Run, list[Mail]]) -> None:
     first = next(each for each in mails if each.reason == "opened")
     storm = [replace(first, at=first.at + 60.0 * number) for number in range(12)]
     assert "more mails an hour than the budget" in misses(run, [*mails, *storm])
+    again = replace(first, at=first.at + 10.0, reason="escalated")
+    assert misses(run, sorted([*mails, again], key=lambda mail: mail.at)) == {"mails too close"}
 
 
 def test_it_finds_an_all_clear_that_is_false_missing_or_looks_bad(

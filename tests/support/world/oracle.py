@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 HOUR_SECONDS = 3600.0
 LESSER_AN_HOUR = 8
+WORSE_SECONDS, INTERVAL_SECONDS = 4.0, 28.0
+"""A worse kind waits 5 s for what comes with it; other news at least 30 s after the last mail."""
 NEWS_SECONDS = 1020.0
 """News is in a mail after at most so long, the intervals between mails included."""
 TOGETHER_SECONDS, TOGETHER = 60.0, 3
@@ -34,6 +36,7 @@ CLEAR_SECONDS = 2100.0
 """The all-clear comes at most so long after the end: ten minutes, polls of five, keeping of ten."""
 GOOD = frozenset(("resolved", "rebuilt"))
 UNTITLED = frozenset((*GOOD, "data unavailable", "initial report", "digest", "reminder"))
+WORSE = frozenset((Kind.EXHAUSTED, Kind.STOPPED, Kind.LOST))
 URGENT = frozenset((Kind.STOPPED, Kind.EXHAUSTED, Kind.LOST, Kind.GONE))
 _LEAST = {Kind.HANGS: 10.0, Kind.SLOW: 60.0, Kind.FULL: 60.0, Kind.SUSPENDED: 30.0}
 """An occurrence that is shorter is none, for the kinds of which one fault repeats."""
@@ -261,6 +264,7 @@ class _Knowledge:
                 by_incident.setdefault(mail.incident, []).append(mail)
         for incident in by_incident.values():
             yield from self._too_many(incident, "more mails an hour than the budget")
+            yield from self._too_close([mail for mail in incident if mail.reason not in GOOD])
         if len(self.run.injections) == 1:
             every = [mail for incident in by_incident.values() for mail in incident]
             yield from self._too_many(
@@ -275,12 +279,33 @@ class _Knowledge:
                 yield Miss(what, f"{count} from {first.at:.0f} on")
                 return
 
+    def _too_close(self, mails: list[Mail]) -> Iterator[Miss]:
+        """Yield mails that follow each other sooner than a worse kind, and other news, may."""
+        worse = self._worse_in(mails[0]) if mails else set[str]()
+        for before, mail in pairwise(mails):
+            news = self._worse_in(mail) - worse
+            worse |= news
+            gap = mail.at - before.at
+            if gap < WORSE_SECONDS or (gap < INTERVAL_SECONDS and not news):
+                yield Miss("mails too close", f"{gap:.0f} s: {_shown(mail)}")
+                return
+
+    def _worse_in(self, mail: Mail) -> set[str]:
+        """Return the worse kinds that a mail reports; that it is critical is one."""
+        worse = {mail.tag} & {"CRITICAL"}
+        for text in mail.content:
+            kind, _, name = text.partition(": ")
+            system = kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM
+            if system or kind in WORSE:
+                worse.add(kind)
+        return worse
+
     def _worse(self, start: float, end: float) -> set[str]:
         """Return the worse kinds that first appeared in a time; harm and 'critical' among them."""
         worse = {"harmed", "critical"}
         for (name, kind), at in self.seen.items():
             system = kind == Kind.FAILED and layer_of(self.machine, name) is Layer.FILE_SYSTEM
-            if start <= at < end and (system or kind in {Kind.EXHAUSTED, Kind.STOPPED, Kind.LOST}):
+            if start <= at < end and (system or kind in WORSE):
                 worse.add(kind)
         return worse
 
@@ -367,7 +392,8 @@ class _Knowledge:
         for fact in self.faults:
             if f"{fact.kind}: {fact.object}" not in self.reported[mail.incident]:
                 continue
-            if fact.at < mail.at < fact.until:
+            since = fact.at + _LEAST.get(fact.kind, 0.0) + 2.0  # until then nobody can know
+            if since < mail.at < fact.until:
                 yield Miss(
                     "[OK] while it is not well", f"{mail.at:.0f}: {fact.kind}: {fact.object}"
                 )
