@@ -59,11 +59,13 @@ def show(seed: int) -> None:
     for fact in run.facts:
         print(f"    {fact.at:9.1f} to {fact.until:9.1f}  {fact.by}: {fact.kind}: {fact.object}")
     play = world_play.Play(run)
+    if run.acknowledged is not None:
+        print(f"  acknowledged at {run.acknowledged:.0f}")
     for mail in play.play():
         text = f"[{mail.tag}] {mail.object}: {mail.reason}: {mail.kind}: {mail.about}"
         print(f"  {mail.at:9.0f}  {mail.incident} {text}")
         print(f"             {'; '.join(sorted(mail.content)[:12])}")
-    for miss in oracle.judge(run, play.mails, world_play.visible(run)):
+    for miss in oracle.judge(run, play.mails, world_play.visible(run), play.acks):
         print(f"  MISS {miss.what}: {miss.detail}")
 
 
@@ -84,7 +86,7 @@ def main() -> None:
         play = world_play.Play(run)
         mails = play.play()
         steps += play.steps
-        misses = oracle.judge(run, mails, world_play.visible(run))
+        misses = oracle.judge(run, mails, world_play.visible(run), play.acks)
         rows[run.group].add(run, misses, len(mails))
     used = time.process_time() - began
     last, speed = chosen.first + chosen.runs - 1, chosen.runs / used

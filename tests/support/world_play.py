@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from support.world.behaviour import By, Fact, Kind
 from support.world.injection import layer_of
 from support.world.machine import Layer
-from support.world.oracle import Mail
+from support.world.oracle import Ack, Mail
 
 from iowarden.daemon.notify import message
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
@@ -26,10 +26,12 @@ from iowarden.rules.incidents import incidents
 from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import (
     BASELINE,
+    IncidentChangeKind,
     Incidents,
     InitialReport,
     NotificationPolicy,
 )
+from iowarden.rules.incidents.silences import Silences, acknowledge, drop_acknowledgement
 from iowarden.rules.notices import digest, report
 
 if TYPE_CHECKING:
@@ -47,28 +49,7 @@ EPOCH = 1_800_000_000.0
 INSTALL = "world"
 REPORT_SECONDS = 60.0
 LATE = (1, 2, 5, 8)
-AFTER = (
-    15,
-    31,
-    46,
-    61,
-    76,
-    91,
-    121,
-    151,
-    181,
-    241,
-    301,
-    421,
-    541,
-    601,
-    661,
-    721,
-    901,
-    1801,
-    3601,
-    7201,
-)
+AFTER = (*range(16, 92, 15), *range(121, 242, 30), 301, 421, 541, 601, 661, 721, 901, 1801, 3601)
 """After the last change, and after each mail, the product is called at these seconds."""
 EVENT_SECONDS = 600.0
 MANY, MANY_SECONDS = 5, 600.0
@@ -419,8 +400,12 @@ class Play:
     steps: int = 0
     each_second: range = range(0)
     """Then it is called each second, as the product is: to compare."""
+    acks: dict[str, Ack] = field(default_factory=dict)
+    """The acknowledgements, by incident."""
+    _silences: Silences = field(default_factory=Silences)
     _state: Incidents = field(default_factory=Incidents)
     _reported: float | None = None
+    _acked: bool = False
     _around: CauseContext = field(default_factory=CauseContext)
     _times: list[int] = field(default_factory=list)
 
@@ -463,6 +448,8 @@ class Play:
         if self._reported is None:
             self._push(math.ceil(life.start + REPORT_SECONDS), (0,))
         self._push(0, self.each_second)
+        if self.run.acknowledged is not None:
+            self._push(math.ceil(self.run.acknowledged), (0,))
         while self._times:
             now = heapq.heappop(self._times)
             if now in seen or not life.start <= now < min(life.stop, self.run.seconds):
@@ -484,11 +471,13 @@ class Play:
 
     def _step(self, now: float, life: Life, alerts: list[Alert]) -> None:
         self.steps += 1
+        if self.run.acknowledged is not None and now >= self.run.acknowledged and not self._acked:
+            self._acknowledge(now)
         initial = InitialReport(
             digest.initial_report_identifier(INSTALL),
             None if self._reported is None else BASE + self._reported,
         )
-        self._state, dues, _ = incidents.next_incidents(
+        self._state, dues, changes = incidents.next_incidents(
             self._state,
             alerts,
             BASE + now,
@@ -498,7 +487,11 @@ class Play:
             is_observable=lambda _labels, _subject: True,
             initial_report=initial,
             around=self._around,
+            acknowledged=self._silences.by_incident(),
         )
+        for change in changes:
+            if change.change is IncidentChangeKind.ACK_EXPIRED:
+                self._silences = drop_acknowledgement(self._silences, change.incident.identifier)
         for due in dues:
             self._mail(due, now)
         if self._reported is None and now - life.start >= REPORT_SECONDS:
@@ -516,6 +509,18 @@ class Play:
             listed = {alert.name for alert in alerts if alert.summary in text}
             content = frozenset(alert.summary for alert in alerts if alert.name in listed)
             self._add(notice, now, content)
+
+    def _acknowledge(self, now: float) -> None:
+        """Acknowledge every incident that is open and was mailed."""
+        self._acked = True
+        open_now = [i for i in self._state.by_key.values() if i.firing and i.mails]
+        for incident in open_now:
+            self._silences, _ = acknowledge(
+                self._silences, open_now, incident.identifier, now=BASE + now, reason="", who="root"
+            )
+            active = (member for member in incident.members if member.cleared_seconds is None)
+            content = frozenset(member.summary for member in active)
+            self.acks[incident.identifier] = Ack(now, content)
 
     def _mail(self, due: DueNotice, now: float) -> None:
         notice = report.notice(due, lambda at: EPOCH - BASE + at, BASE + now, (), None)

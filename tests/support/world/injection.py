@@ -49,6 +49,8 @@ class Run:
     lives: tuple[Life, ...]
     facts: tuple[Fact, ...]
     seconds: float = DAY_SECONDS
+    acknowledged: float | None = None
+    """When somebody acknowledges every incident that is open."""
 
     @property
     def group(self) -> str:
@@ -293,13 +295,11 @@ def random_run(seed: int) -> Run:
             cause.act(world, injection, span, frozenset((injection.number,)))
     behaviour.climb(world)
     _lesser(world)
-    return Run(
-        seed,
-        machine,
-        tuple(injection for injection, _ in dice.injections),
-        lives,
-        _merged(world.facts),
-    )
+    late = None
+    if faults and random.random() < 0.15:
+        late = at + 120.0 * 100.0 ** random.random()
+    injections = tuple(injection for injection, _ in dice.injections)
+    return Run(seed, machine, injections, lives, _merged(world.facts), acknowledged=late)
 
 
 def _merged(facts: list[Fact]) -> tuple[Fact, ...]:

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from support.world.behaviour import FOREVER, SPREADS, SYMPTOMS, By, Fact, Kind
@@ -79,12 +80,26 @@ class Miss:
     detail: str
 
 
-def judge(run: Run, mails: Sequence[Mail], seen: Mapping[tuple[str, str], float]) -> list[Miss]:
+@dataclass(frozen=True)
+class Ack:
+    """An incident was acknowledged, with the faults that it had then, as 'kind: object'."""
+
+    at: float
+    content: frozenset[str]
+
+
+def judge(
+    run: Run,
+    mails: Sequence[Mail],
+    seen: Mapping[tuple[str, str], float],
+    acks: Mapping[str, Ack] = MappingProxyType({}),
+) -> list[Miss]:
     """Return what is wrong with the mails of a run.
 
-    `seen` is when iowarden first had an alert of each object and kind: it cannot report sooner.
+    `seen` is when iowarden first had an alert of each object and kind: it cannot report sooner;
+    `acks` are the acknowledgements, by incident.
     """
-    knowledge = _Knowledge(run, mails, seen)
+    knowledge = _Knowledge(run, mails, seen, acks)
     if not run.injections:
         return [
             Miss("mail on a healthy host", _shown(mail))
@@ -98,9 +113,10 @@ def judge(run: Run, mails: Sequence[Mail], seen: Mapping[tuple[str, str], float]
         *knowledge.news(),
         *knowledge.openings(),
         *knowledge.ends(),
+        *knowledge.acknowledged(),
     ]
     for injection in run.injections:
-        if len(injection.spans) > 1 and len(run.injections) == 1:
+        if len(injection.spans) > 1 and len(run.injections) == 1 and not acks:
             misses += knowledge.returns(injection)
     first: dict[str, Miss] = {}
     for miss in misses:
@@ -116,9 +132,13 @@ class _Knowledge:
     """What the oracle knows of one run."""
 
     def __init__(
-        self, run: Run, mails: Sequence[Mail], seen: Mapping[tuple[str, str], float]
+        self,
+        run: Run,
+        mails: Sequence[Mail],
+        seen: Mapping[tuple[str, str], float],
+        acks: Mapping[str, Ack],
     ) -> None:
-        self.run, self.mails, self.seen = run, mails, seen
+        self.run, self.mails, self.seen, self.acks = run, mails, seen, acks
         self.machine = run.machine
         self.faults = [
             fact
@@ -328,6 +348,8 @@ class _Knowledge:
             until = max(fact.until for fact in facts if fact.at <= at)
             if until < at + OPENING_SECONDS and kind not in URGENT:
                 continue
+            if self._is_acknowledged(name, kind, at):
+                continue
             limit = at + NEWS_SECONDS + self._away(at)
             if limit > self.run.seconds:
                 continue
@@ -346,6 +368,31 @@ class _Knowledge:
             if before.stop > at - 60.0 and after.start < at + 2 * NEWS_SECONDS:
                 away += after.start - before.stop + NEWS_SECONDS
         return away
+
+    def _is_acknowledged(self, name: str, kind: str, at: float) -> bool:
+        """Whether a fault is about an object of an acknowledged incident, and no worse."""
+        objects = {
+            text.partition(": ")[2]
+            for ack in self.acks.values()
+            if ack.at <= at + NEWS_SECONDS
+            for text in ack.content
+        }
+        return name in objects and kind not in WORSE
+
+    def acknowledged(self) -> Iterator[Miss]:
+        """Yield the first mail after an acknowledgement, if it has no news."""
+        for incident, ack in self.acks.items():
+            mails = [mail for mail in self.mails if mail.incident == incident]
+            later = [mail for mail in mails if mail.at > ack.at and mail.reason not in GOOD]
+            if not later:
+                continue
+            mail, objects = later[0], {text.partition(": ")[2] for text in ack.content}
+            news = mail.content - ack.content
+            rises = mail.tag not in {before.tag for before in mails if before.at <= ack.at}
+            further = any(text.partition(": ")[2] not in objects for text in news)
+            worse = any(text.partition(": ")[0] in WORSE for text in news)
+            if not (rises or further or worse):
+                yield Miss("acknowledged: mail without news", _shown(mail))
 
     def openings(self) -> Iterator[Miss]:
         """Yield a first mail that came too late."""
@@ -378,6 +425,8 @@ class _Knowledge:
                 yield Miss("good news above INFO", _shown(mail))
             if mail.reason == "resolved":
                 yield from self._false_end(mail)
+        if self.acks:
+            return
         once = all(len(injection.spans) == 1 for injection in self.run.injections)
         lines = any(fact.by is By.LINE and fact.kind not in SYMPTOMS for fact in self.faults)
         end = max((fact.until for fact in self.faults), default=FOREVER)
