@@ -19,6 +19,8 @@ from support.world import oracle
 from support.world.injection import Run, random_run
 
 EXAMPLES = 3
+_OBJECTS = ("object: ", "mail about", "mail on")
+"""What misses begin with that are about the object of a title."""
 
 
 @dataclass
@@ -40,8 +42,8 @@ class Row:
         self.runs += 1
         self.mails += mails
         self.right += not misses
-        self.named += not any(miss.what.startswith(("object", "mail")) for miss in misses)
-        self.titled += not any(miss.what.startswith(("object", "kind", "mail")) for miss in misses)
+        self.named += not any(miss.what.startswith(_OBJECTS) for miss in misses)
+        self.titled += not any(miss.what.startswith((*_OBJECTS, "kind")) for miss in misses)
         for miss in misses:
             self.misses[miss.what] += 1
             self.seeds[miss.what].append(run.seed)

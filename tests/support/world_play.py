@@ -48,7 +48,7 @@ BASE = 1_000_000.0
 EPOCH = 1_800_000_000.0
 INSTALL = "world"
 REPORT_SECONDS = 60.0
-LATE = (1, 2, 5, 8)
+LATE = (1, 2, 5, 8, 61)
 AFTER = (*range(16, 92, 15), *range(121, 242, 30), 301, 421, 541, 601, 661, 721, 901, 1801, 3601)
 """After the last change, and after each mail, the product is called at these seconds."""
 EVENT_SECONDS = 600.0

@@ -339,16 +339,15 @@ def _whole_again(world: World, node: Node, loss: Loss) -> float:
 
 
 def _lose_members(world: World, node: Node, losses: list[Loss]) -> None:
-    missing: dict[str, tuple[float, float, frozenset[int]]] = {}
-    for loss in sorted(losses, key=lambda loss: loss.at):
-        until = _whole_again(world, node, loss)
-        start, end, of = missing.get(loss.object, (_noticed(world, node, loss), until, loss.of))
-        missing[loss.object] = start, max(end, until), of | loss.of
+    missing = [
+        (loss.object, _noticed(world, node, loss), _whole_again(world, node, loss), loss.of)
+        for loss in losses
+    ]
     polled = By.POLL if node.role == "volume" else By.STATE
-    times = sorted({at for start, end, _ in missing.values() for at in (start, end)})
+    times = sorted({at for _, start, end, _ in missing for at in (start, end)})
     count = 0
     for at, until in zip(times, (*times[1:], FOREVER), strict=True):
-        out = {name: of for name, (start, end, of) in missing.items() if start <= at < end}
+        out = {name: of for name, start, end, of in missing if start <= at < end}
         of = frozenset[int]().union(*out.values())
         if at == FOREVER or not out:
             count = 0
@@ -357,7 +356,9 @@ def _lose_members(world: World, node: Node, losses: list[Loss]) -> None:
             world.show(node.name, Kind.DEGRADED, By.LINE, (at, until), of, len(out))
         count = len(out)
         if _stops(node, set(out)):
-            _stop(world, node, at, max(missing[name][1] for name in out), of)
+            _stop(world, node, at, until, of)
+            if node.role == "map":
+                continue
             return
         if node.spare - len(out) > 0 or node.role == "map":
             world.show(node.name, Kind.DEGRADED, polled, (at, until), of, len(out))

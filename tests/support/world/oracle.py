@@ -45,6 +45,7 @@ _COVERS = {
     Kind.DEGRADED: (Kind.EXHAUSTED, Kind.STOPPED),
     Kind.EXHAUSTED: (Kind.STOPPED,),
     Kind.READ_ONLY: (Kind.FAILED,),
+    Kind.FAILED: (Kind.READ_ONLY,),
 }
 
 
@@ -353,8 +354,13 @@ class _Knowledge:
             limit = at + NEWS_SECONDS + self._away(at)
             if limit > self.run.seconds:
                 continue
-            texts = {f"{word}: {name}" for word in (kind, *_COVERS.get(Kind(kind), ()))}
-            times = [mail.at for mail in self.mails if texts & mail.content and mail.at >= at - 1.0]
+            text, more = f"{kind}: {name}", _COVERS.get(Kind(kind), ())
+            covering = {f"{other}: {name}" for other in more}
+            times = [
+                max(mail.at, at)
+                for mail in self.mails
+                if covering & mail.content or (text in mail.content and mail.at >= at - 1.0)
+            ]
             layer = layer_of(self.machine, name).name.lower()
             if not times:
                 yield Miss(f"in no mail: {kind} of {layer}", f"{name} since {at:.0f}")
