@@ -178,9 +178,10 @@ class _Knowledge:
             titled.add(mail.incident)
             when = "" if first else " (later mail)"
             evident = self.evident_at(mail.at)
+            if self._is_unexplained(mail, evident):
+                continue
             if not evident:
-                if not self._symptoms(mail):
-                    yield Miss("mail about nothing", _shown(mail))
+                yield Miss("mail about nothing", _shown(mail))
                 continue
             right = self._right(mail, evident) | self._right(
                 mail, self.evident_at(mail.at - FRESH_SECONDS)
@@ -192,11 +193,15 @@ class _Knowledge:
             elif not self._is_right_kind(mail, evident):
                 yield Miss(f"kind{when}", _shown(mail))
 
-    def _symptoms(self, mail: Mail) -> bool:
-        return any(
-            fact.of and fact.at <= mail.at and f"{fact.kind}: {fact.object}" in mail.content
+    def _is_unexplained(self, mail: Mail, evident: list[Fact]) -> bool:
+        """Whether a mail is about symptoms alone, of whose cause nothing could be known."""
+        facts = [
+            fact
             for fact in self.run.facts
-        )
+            if fact.of and fact.at <= mail.at and f"{fact.kind}: {fact.object}" in mail.content
+        ]
+        causes = {number for fact in evident for number in fact.of}
+        return bool(facts) and all(fact.kind in SYMPTOMS and not fact.of & causes for fact in facts)
 
     def _right(self, mail: Mail, evident: list[Fact]) -> set[str]:
         """Return the objects that may be the title: of each injected fault that it is about."""
