@@ -105,7 +105,7 @@ def judge(
         return [
             Miss("mail on a healthy host", _shown(mail))
             for mail in mails
-            if mail.content or mail.reason != "initial report"
+            if mail.tag in {"WARNING", "CRITICAL"} or mail.reason != "initial report"
         ]
     misses = [
         *knowledge.titles(),
@@ -439,7 +439,7 @@ class _Knowledge:
         if self.acks:
             return
         once = all(len(injection.spans) == 1 for injection in self.run.injections)
-        lines = any(fact.by is By.LINE and fact.kind not in SYMPTOMS for fact in self.faults)
+        lines = any(fact.by is By.LINE for fact in self.faults)
         end = max((fact.until for fact in self.faults), default=FOREVER)
         bad = [mail for mail in self.mails if mail.reason not in UNTITLED and mail.at <= end + 60.0]
         if not once or lines or not bad or end + CLEAR_SECONDS + self._away(end) > self.run.seconds:
