@@ -404,7 +404,7 @@ class Play:
     """The acknowledgements, by incident."""
     _silences: Silences = field(default_factory=Silences)
     _state: Incidents = field(default_factory=Incidents)
-    _reported: float | None = None
+    _digest: digest.Digest = field(default_factory=digest.Digest)
     _acked: bool = False
     _around: CauseContext = field(default_factory=CauseContext)
     _times: list[int] = field(default_factory=list)
@@ -445,7 +445,7 @@ class Play:
         for at, following in zip(changes, (*changes[1:], math.inf), strict=True):
             self._push(at, [offset for offset in AFTER if at + offset < following + 1])
         self._push(changes[-1], range(86_400, 90_000, 3600))
-        if self._reported is None:
+        if not self._digest.arrived:
             self._push(math.ceil(life.start + REPORT_SECONDS), (0,))
         self._push(0, self.each_second)
         if self.run.acknowledged is not None:
@@ -475,7 +475,8 @@ class Play:
             self._acknowledge(now)
         initial = InitialReport(
             digest.initial_report_identifier(INSTALL),
-            None if self._reported is None else BASE + self._reported,
+            self._digest.arrived_seconds,
+            lists=lambda alert: digest.entry_key(alert) in self._digest.advised,
         )
         self._state, dues, changes = incidents.next_incidents(
             self._state,
@@ -494,21 +495,29 @@ class Play:
                 self._silences = drop_acknowledgement(self._silences, change.incident.identifier)
         for due in dues:
             self._mail(due, now)
-        if self._reported is None and now - life.start >= REPORT_SECONDS:
-            _, notice = digest.initial_report(
-                digest.Digest(),
-                alerts,
-                (),
-                install=INSTALL,
-                now=BASE + now,
-                realtime_seconds=EPOCH + now,
-            )
-            self._reported = now
-            text = " ".join(notice.sentences)
-            # Of many objects with one finding a few are listed and the others counted.
-            listed = {alert.name for alert in alerts if alert.summary in text}
-            content = frozenset(alert.summary for alert in alerts if alert.name in listed)
-            self._add(notice, now, content)
+        if not self._digest.arrived and now - life.start >= REPORT_SECONDS:
+            self._report(now, alerts, initial)
+
+    def _report(self, now: float, alerts: list[Alert], initial: InitialReport) -> None:
+        """Make the initial report, and count what it contains as mailed by it."""
+        by_key = dict(self._state.by_key)
+        contained = {key: i for key, i in by_key.items() if incidents.in_report(i)}
+        separate = [i for key, i in by_key.items() if i.firing and key not in contained]
+        self._digest, notice = digest.initial_report(
+            self._digest,
+            digest.InitialContent([*contained.values()], separate, alerts, ()),
+            install=INSTALL,
+            now=BASE + now,
+            realtime_seconds=EPOCH + now,
+        )
+        for key, incident in contained.items():
+            by_key[key] = incidents.counted_by_report(incident, initial, BASE + now)
+        self._state = replace(self._state, by_key=by_key)
+        text = " ".join(notice.sentences)
+        # Of many objects with one finding a few are listed and the others counted.
+        reported = [*alerts, *(m for i in contained.values() for m in i.members)]
+        names = {member.name for member in reported if member.summary in text}
+        self._add(notice, now, frozenset(m.summary for m in reported if m.name in names))
 
     def _acknowledge(self, now: float) -> None:
         """Acknowledge every incident that is open and was mailed."""
