@@ -15,8 +15,12 @@ from __future__ import annotations
 
 PLACE = "btrfs (device {})"
 """Place of an event of a file system, by the device that its lines name it by."""
-_SYSTEM = r"(?i:btrfs)(?: \w+)?:?(?: error)? \(device (?P<btrfs>[^\s)]+)[^)]*\)"
-_ANY = r"(?i:btrfs)(?: \w+)?:?(?: error)?(?: \(device (?P<btrfs>[^\s)]+)[^)]*\))?"
+DEVICE = r"\(device (?P<btrfs>[^\s)]+?)(?::? state \w+)?\)"
+"""The device of the prefix, without the state of the file system: '(device sda: state EA)' since
+Linux 5.18, '(device sda state EA)' since 6.10 (messages.c, STATE_STRING_PREFACE).
+"""
+_SYSTEM = rf"(?i:btrfs)(?: \w+)?:?(?: error)? {DEVICE}"
+_ANY = rf"(?i:btrfs)(?: \w+)?:?(?: error)?(?: {DEVICE})?"
 """Also without a file system, as up to Linux 3."""
 _DISK = r"(?:/dev/)?(?!mirror\b)(?P<device>[a-z][^\s,;()]*)"
 ROWS = (
@@ -56,15 +60,15 @@ ROWS = (
     ),
     (
         (
-            r"(?i:btrfs) (?:warning|error|critical) \(device (?P<btrfs>[^\s)]+)[^)]*\): "
+            rf"(?i:btrfs) (?:warning|error|critical) {DEVICE}: "
             r".*(?:csum|checksum|parent transid|corrupt|bad tree block)"
         ),
         "fs_checksum_error",
     ),
     (
         (
-            r"(?i:btrfs)(?: (?:error|critical))?:?(?: error)? \(device "
-            r"(?P<btrfs>[^\s)]+)[^)]*\)(?: in |: .*(?:errno|[Ee]rror|fail))"
+            rf"(?i:btrfs)(?: (?:error|critical))?:?(?: error)? {DEVICE}"
+            r"(?: in |: .*(?:errno|[Ee]rror|fail))"
         ),
         "fs_error",
     ),

@@ -14,6 +14,8 @@ import functools
 import re
 from typing import NamedTuple
 
+from iowarden.collectors.kmsg import kernel_btrfs
+
 NOTHING = ""
 """The kind of a line that is no event."""
 Rows = tuple[tuple[str, str], ...]
@@ -466,7 +468,7 @@ _PRINTERS = (
     ),
     PrinterRules("XFS xfs", _FILE_SYSTEM, rf"XFS \({_NAME}\)(?:.*(?:daddr"
         rf"|block) 0x(?P<sector_hex>[0-9a-f]{{1,16}}))?"),
-    PrinterRules("BTRFS btrfs", _FILE_SYSTEM, r"\(device (?P<btrfs>[^\s)]+)[^)]*\)"),
+    PrinterRules("BTRFS btrfs", _FILE_SYSTEM, kernel_btrfs.DEVICE),
     PrinterRules("F", _FILE_SYSTEM, rf"F2FS-fs \((?:device )?{_NAME}\)"),
     PrinterRules("JBD jbd", _JOURNAL, rf"(?:\b(?:on|for|in) |JBD2: ){_NAME}(?:-\d+)?(?:\.?$|: )"),
     PrinterRules("md raid", _MD, r"(?:on|device|disk|in|dev|kicking non-fresh) "

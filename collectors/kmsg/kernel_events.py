@@ -6,7 +6,8 @@ carried over, so the line with the additional sense and the one with the command
 sense key, and the command block has the range. Consequences of an error remain events of their own,
 as KINDS states. A line of level error or worse that no pattern takes, neither as an event nor as
 harmless, is an event too if storage printed it (storage_drivers.py): 'unrecognized_error' or
-'unrecognized_critical'.
+'unrecognized_critical'. So is one that only words of a fault in general take ('error', 'failed'):
+with such a word a line must not count for less than without.
 
 Not reported, because they do not concern a disk in use: floppy, CD and ram devices (of loop, nbd
 and zram devices rules/events/event_correlation.py uses those that carry something); no medium in a
@@ -45,8 +46,9 @@ from iowarden.collectors.kmsg.kernel_scsi import (
     scsi_rest,
 )
 from iowarden.collectors.kmsg.storage_drivers import (
-    CRITICAL,
+    ERROR,
     driver_of,
+    is_critical,
     is_error,
     place_of,
 )
@@ -55,8 +57,8 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import KernelLine
 
-_BY_LEVEL = frozenset({"driver_message", "fs_warning"})
-"""Kinds that differ from a driver's ordinary messages only by the level."""
+_CATCH_ALL = frozenset({"driver_message", "fs_warning"})
+"""Kinds of a line that only words of a fault in general took: its level decides what it is."""
 _WARNING = 4
 """Source: include/linux/kern_levels.h."""
 _SEEN = 16
@@ -86,14 +88,16 @@ def finish(state: Classifier) -> tuple[StorageEvent, ...]:
 def unrecognized_driver(state: Classifier, line: KernelLine) -> str:
     """Return the storage driver whose line no pattern takes, at any level; '': there is none.
 
-    A pattern of a driver's words in general takes no line whose level is not known.
+    Words of a fault in general take no line of level error or worse, or of unknown level.
     """
     if line.facility or "\n" in line.text:
         return ""
     text = line.text.strip()
     _, found = _taken(state, line, text)
-    is_taken = found is not None and (line.priority is not None or found[0] not in _BY_LEVEL)
-    return "" if is_taken else driver_of(line, text, state.host_drivers)
+    is_vague = found is not None and found[0] in _CATCH_ALL
+    if found is not None and not (is_vague and (line.priority is None or line.priority <= ERROR)):
+        return ""
+    return driver_of(line, text, state.host_drivers)
 
 
 def _taken(state: Classifier, line: KernelLine, text: str) -> Taken:
@@ -109,12 +113,15 @@ def _classify(
 ) -> tuple[Classifier, tuple[StorageEvent, ...]]:
     after, found = _taken(state, line, text)
     if found is None:
-        return _unrecognized(after, line, text)
+        return _unrecognized(after, line, text, {})
     kind, fields = found
     if not kind or (NO_DEVICE.match(fields.get("device", "")) and not kind.startswith("md_")):
         return after, ()
-    if kind in _BY_LEVEL and (line.priority is None or line.priority > _WARNING):
-        return after, ()
+    if kind in _CATCH_ALL:
+        if line.priority is None or line.priority > _WARNING:
+            return after, ()
+        if line.priority <= ERROR and driver_of(line, text, state.host_drivers):
+            return _unrecognized(after, line, text, fields)
     after, event = _event(after, line, text, kind, fields)
     held = after.pending_sense
     if kind not in WAITING:
@@ -128,16 +135,20 @@ def _classify(
 
 
 def _unrecognized(
-    state: Classifier, line: KernelLine, text: str
+    state: Classifier, line: KernelLine, text: str, fields: Fields
 ) -> tuple[Classifier, tuple[StorageEvent, ...]]:
-    """Return the event of an error line that no pattern took, if storage printed it."""
+    """Return the event of an error line that no pattern took, if storage printed it.
+
+    `fields` are those of a catch-all, which locates a line by the grammar of its printer.
+    """
     if line.priority is None or line.priority > _WARNING:
         return state, ()
     driver = driver_of(line, text, state.host_drivers)
     if not driver or not is_error(driver, line.priority):
         return state, ()
-    kind = UNRECOGNIZED_CRITICAL if line.priority <= CRITICAL else UNRECOGNIZED_ERROR
-    _, where = located((kind, place_of(text, driver)), text)
+    is_worse = is_critical(driver, line.priority, text)
+    kind = UNRECOGNIZED_CRITICAL if is_worse else UNRECOGNIZED_ERROR
+    _, where = located((kind, place_of(text, driver) | fields), text)
     where = where or {"controller": driver}
     if NO_DEVICE.match(where.get("device", "")) or _NO_DISK.search(text) is not None:
         return state, ()

@@ -98,7 +98,7 @@ KINDS = {
     "hba_link_up": "a link or port of an adapter is up",
     "driver_message": "a driver message that is no known fault; evidence",
     UNRECOGNIZED_ERROR: "an error line of a storage driver or file system that no pattern takes",
-    UNRECOGNIZED_CRITICAL: "such a line of level critical, alert or emergency",
+    UNRECOGNIZED_CRITICAL: "such a line of level critical or worse, or of a suspended ZFS pool",
     # file systems
     "fs_error": "a file system detected an error of the disk or of its own structures",
     "fs_checksum_error": "data or metadata on the disk do not match their checksum",

@@ -60,8 +60,9 @@ _UNRECOGNIZED = Family(
     "iowarden_kernel_lines_unrecognized_total",
     "counter",
     "Lines of level error or worse in the kernel log that a storage driver, the block layer or a"
-    " file system printed and that no pattern takes, since iowarden started, by driver and level"
-    " ('error', or 'critical': critical, alert and emergency).",
+    " file system printed and that no pattern takes, since iowarden started and in the day before"
+    " its first start, by driver and level ('error', or 'critical': critical, alert and"
+    " emergency).",
 )
 FAMILIES = (_EVENTS, _GAPS, _SUPPRESSED_TOTAL, _UNRECOGNIZED)
 
@@ -87,11 +88,11 @@ class KernelLog:
     """New events of the kernel log since the last read.
 
     Fields: `baseline` are those found when first seen; `left_out` counts what is in neither, though
-    in `counts`; `counts`, `gaps`, `suppressed` and `unrecognized` are since the start, without the
-    baseline. A new pair is 0 in its first read, so that its counter increases from there.
-    `unrecognized_lines` are those of this read that no pattern took, baseline included, the first
-    one of each shape. `problem`: '', or why the time before is unknown. `boot_id` is the running
-    boot: in another one devices may have had other names.
+    in `counts`; `counts`, `gaps` and `suppressed` are since the start, without the baseline,
+    `unrecognized` with it. A new pair is 0 in its first read, so that its counter increases from
+    there. `unrecognized_lines` are those of this read that no pattern took, baseline included, the
+    first one of each shape. `problem`: '', or why the time before is unknown. `boot_id` is the
+    running boot: in another one devices may have had other names.
     """
 
     events: tuple[StorageEvent, ...] = ()

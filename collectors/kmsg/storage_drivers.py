@@ -43,14 +43,14 @@ _MAX_HOSTS = 256
 _NAMES: Mapping[str, str] = {
     "block": "block bdi blk bio badblocks bdev bfq bsg genhd kyber mq_deadline sed_opal t10_pi",
     "drivers/scsi": (
-        "3w_9xxx 3w_sas 3w_xxxx aacraid advansys aic79xx aic7xxx aic94xx am53c974 arcmsr"
-        " atp870u be2iscsi beiscsi bfa bnx2fc bnx2i buslogic csiostor cxgb3i cxgb4i cxlflash"
-        " dc395x efct elx esas2r fcoe fdomain fnic hisi_sas hpsa hptiop hv_storvsc ibmvfc"
-        " ibmvscsi ibmvscsis inia100 initio ipr ips isci iscsi iscsi_tcp libcxgbi libfc libfcoe"
-        " libiscsi libsas libsrp lpfc megaraid megaraid_sas megasas mpi3mr mpt2sas mpt3sas mvsas"
-        " mvumi myrb myrs nsp32 pm8001 pm80xx pmcraid qedf qedi qla1280 qla2xxx qla4xxx ql4xxx"
-        " raid_class sas scsi sd sd_mod ses smartpqi snic stex storvsc sym53c8xx tcm_qla2xxx"
-        " virtio_scsi vmw_pvscsi wd719x xen_scsifront"
+        "3w_9xxx 3w_sas 3w_xxxx aac aacraid advansys ahc ahd aic79xx aic7xxx aic94xx am53c974"
+        " arcmsr atp870u be2iscsi beiscsi bfa bnx2fc bnx2i buslogic cciss csiostor cxgb3i cxgb4i"
+        " cxlflash dc395x efct elx esas2r fcoe fdomain fnic hisi_sas hpsa hptiop hv_storvsc"
+        " ibmvfc ibmvscsi ibmvscsis inia100 initio ipr ips isci iscsi iscsi_tcp libcxgbi libfc"
+        " libfcoe libiscsi libsas libsrp lpfc maxraid megaraid megaraid_sas megasas mpi3mr"
+        " mpt2sas mpt3sas mvsas mvumi myrb myrs nsp32 pm8001 pm80xx pmcraid qedf qedi qla1280"
+        " qla2xxx qla4xxx ql4xxx raid_class sas scsi sd sd_mod ses smartpqi snic stex storvsc"
+        " sym sym53c8xx tcm_qla2xxx virtio_scsi vmw_pvscsi wd719x xen_scsifront"
     ),
     "drivers/message/fusion": "mpt mptbase mptctl mptfc mptsas mptscsih mptspi",
     "drivers/ata": "acard_ahci ahci ata libahci libata pata pdc_adma sata st_ahci xgene_ahci",
@@ -61,7 +61,10 @@ _NAMES: Mapping[str, str] = {
         " rnbd_server rtrs rtrs_client rtrs_server sunvdc ublk ublk_drv vbd virtio_blk"
         " xen_blkback xen_blkfront blkfront zram"
     ),
-    "drivers/target": "cxgbit iscsi_target sbp_target target target_core tcm tcm_fc tcm_loop tcmu",
+    "drivers/target": (
+        "cxgbit fileio iblock iscsi_target pscsi sbp_target target target_core tcm tcm_fc tcm_loop"
+        " tcmu xcopy"
+    ),
     "drivers/infiniband/ulp": "ib_iser ib_isert ib_srp ib_srpt iser isert srp srpt",
     "drivers/usb/storage": "uas ums usb_storage",
     "drivers/mmc": (
@@ -95,6 +98,15 @@ _NAMES: Mapping[str, str] = {
 What follows after an underscore is of the same family: 'sdhci-pci', 'nvme-tcp', 'ahci_mvebu'.
 """
 _DRIVER_BY_NAME = {name: name for names in _NAMES.values() for name in names.split()} | {
+    "aac": "aacraid",
+    "ahc": "aic7xxx",
+    "ahd": "aic79xx",
+    "fileio": "target",
+    "iblock": "target",
+    "maxraid": "pmcraid",
+    "pscsi": "target",
+    "sym": "sym53c8xx",
+    "xcopy": "target",
     "blkfront": "xen_blkfront",
     "vbd": "xen_blkfront",
     "beiscsi": "be2iscsi",
@@ -130,7 +142,6 @@ _DRIVER_BY_NAME = {name: name for names in _NAMES.values() for name in names.spl
     **dict.fromkeys(("icp", "spl", "splerror", "zil", "zio", "zvol"), "zfs"),
 }
 _NUMBERED = {
-    "aac": "aacraid",
     "connection": "iscsi",
     "host": "scsi",
     "ioc": "mptbase",
@@ -173,6 +184,10 @@ _SENTENCES = lazy_pattern(
 """Lines without a driver's prefix. Source: block/blk-core.c, fs/buffer.c, mm/page_io.c; OpenZFS,
 module/os/linux/spl/spl-err.c (cmn_err, spl_panic), zfs/vdev_disk.c (vdev_disk_error).
 """
+_SUSPENDED = lazy_pattern(
+    r"WARNING: [^\n]*(?:\bhas been suspended\b|; suspending pool\b)", re.ASCII
+)
+"""Source: OpenZFS, module/zfs/zio.c (zio_suspend), mmp.c (mmp_thread)."""
 _PREFIX = lazy_pattern(
     r"(?P<name>[A-Za-z0-9][\w.+-]{0,47}(?::[0-9-]+(?=:))?)"
     r"(?: ?:|\[\w{1,20}\]: |/\w+:"
@@ -244,6 +259,15 @@ def is_error(driver: str, priority: int | None) -> bool:
     OpenZFS prints errors of pools and vdevs as warnings (cmn_err(CE_WARN), spl-err.c).
     """
     return priority is not None and priority <= (_WARNING if driver == "zfs" else ERROR)
+
+
+def is_critical(driver: str, priority: int | None, text: str) -> bool:
+    """Return whether a line of this level is critical, by the driver's own use of levels.
+
+    OpenZFS prints as a warning that a pool is suspended: all of its I/O waits from then on.
+    """
+    is_suspended = driver == "zfs" and _SUSPENDED.match(text) is not None
+    return is_error(driver, priority) and (is_suspended or (priority or 0) <= CRITICAL)
 
 
 def host_drivers(root: Machine) -> frozenset[str]:

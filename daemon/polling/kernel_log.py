@@ -323,7 +323,8 @@ class KernelLogPoller:
                     known = (kind, device) in self._totals or len(self._totals) < MAX_PAIRS
                     self._totals[kind, device if known else ""] += row.count
                 self._suppressed += fold.suppressed
-                self._unrecognized += fold.unrecognized
+            # Also those of before the first start: nothing else says that they are there.
+            self._unrecognized += fold.unrecognized
         cursor = self._value.cursor
         at = self._at
         if is_all and self._wanted is None and at is not None:

@@ -10,7 +10,11 @@ from iowarden.collectors.kmsg.kernel_events import classify
 from iowarden.collectors.kmsg.kernel_line import KernelLine
 
 FIRST = "sda1"
-PREFIXES = ("BTRFS {} (device sda1): ", "BTRFS {} (device sda1 state EA): ")
+PREFIXES = (
+    "BTRFS {} (device sda1): ",
+    "BTRFS {} (device sda1: state EA): ",  # Linux 5.18 to 6.9
+    "BTRFS {} (device sda1 state EA): ",
+)
 BY_FILE_SYSTEM = {
     "warning": {
         "csum failed root 5 ino 257 off 4096 csum 0x1 expected csum 0x2 mirror 2": (
@@ -97,6 +101,8 @@ def test_a_line_that_names_a_disk_is_about_that_disk(level: str, prefix: str) ->
     ("text", "name"),
     [
         ("BTRFS: error (device dm-3 state A) in cleanup_transaction:2000: errno=-5", "dm-3"),
+        ("BTRFS: error (device dm-3: state A) in cleanup_transaction:2000: errno=-5", "dm-3"),
+        ("BTRFS critical (device nvme0n1p2: state EMO): surprise failure", "nvme0n1p2"),
         ("BTRFS critical (device cciss!c0d0p1): corrupt leaf: block=4096", "cciss!c0d0p1"),
         ("btrfs: sda1 checksum verify failed on 12 wanted A1 found C3 level 0", "sda1"),
     ],

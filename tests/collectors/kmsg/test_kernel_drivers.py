@@ -73,10 +73,6 @@ def test_messages_of_two_kernels_alarm_or_stay_quiet(table: EventTable) -> None:
             {"kind": "hba_dead", "controller": "host7"},
         ),
         (
-            "[0000:3b:00.0]:[qedf_link_recovery:12]:7: FLOGI timed out.",
-            {"kind": "driver_message", "controller": "0000:3b:00.0"},
-        ),
-        (
             "mptscsih: ioc0: WARNING - Issuing Reset from mptscsih_IssueTaskMgmt!! doorbell=0x24",
             {"kind": "hba_reset", "controller": "ioc0"},
         ),
@@ -154,7 +150,7 @@ def test_where_it_happened_is_taken(text: str, fields: dict[str, object]) -> Non
 @pytest.mark.parametrize(
     ("text", "priority", "kinds"),
     [
-        ("ufshcd-pci 0000:00:12.7: Unable to post the query request", 3, ["driver_message"]),
+        ("ufshcd-pci 0000:00:12.7: Unable to post the query request", 4, ["driver_message"]),
         ("ufshcd-pci 0000:00:12.7: Unable to post the query request", 6, []),
         ("ufshcd-pci 0000:00:12.7: Unable to post the query request", None, []),
         ("XFS (sdb1): xlog_unmount_write: unmount record failed", 4, ["fs_warning"]),

@@ -177,7 +177,7 @@ OLD = (
     ),
     (
         "device-mapper: zoned metadata: (sdb): Zone 12 is offline",  # dm-zoned-metadata.c 4.15
-        {"kind": "driver_message", "device": "sdb"},
+        {"kind": "unrecognized_error", "device": "sdb"},
     ),
     (
         "bcache: bch_count_io_errors() sdb1: IO error on reading, recovering",  # io.c 3.10
@@ -202,7 +202,7 @@ OLD = (
     ),
     (
         "scsi target2:0:4: target device_add failed, error -17",  # scsi_sysfs.c 2.6.27 to 4.19
-        {"kind": "driver_message", "controller": "host2"},
+        {"kind": "unrecognized_error", "controller": "host2"},
     ),
     (
         "sd 0:2:0:0: megasas: RESET -7124 cmd=2a retries=0",  # megaraid_sas.c 2.6.18
@@ -264,7 +264,7 @@ OLD = (
     ),
     (
         "hpsa 0000:06:00.0: giving up on device.",  # hpsa.c 3.6 to 7.2
-        {"kind": "driver_message", "controller": "0000:06:00.0"},
+        {"kind": "unrecognized_error", "controller": "0000:06:00.0"},
     ),
     (
         "megasas: cannot recover from previous reset failures",  # megaraid_sas.c 2.6.9, 2.6.18
@@ -288,7 +288,7 @@ OLD = (
     ),
     (
         "be2iscsi 0000:05:00.0: mccq poll timed out",  # be2iscsi/be_cmds.c 2.6.27
-        {"kind": "driver_message", "controller": "0000:05:00.0"},
+        {"kind": "unrecognized_error", "controller": "0000:05:00.0"},
     ),
     # file systems
     (
@@ -363,7 +363,7 @@ OLD = (
     ("btrfs: 2 errors while writing supers", {"kind": "fs_error"}),  # btrfs/disk-io.c 3.6
     (
         "BTRFS: failed to read chunk root on sdb1",  # btrfs/disk-io.c 4.4
-        {"kind": "fs_warning", "device": "", "place": "btrfs (device sdb1)"},
+        {"kind": "unrecognized_error", "device": "", "place": "btrfs (device sdb1)"},
     ),
     (
         "lost page write due to I/O error on /dev/sdb1",  # btrfs/disk-io.c 2.6.32

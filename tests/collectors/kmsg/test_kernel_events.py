@@ -350,7 +350,7 @@ EXAMPLES = {
         "EXT4-fs (sdb1): re-mounted 3a1b9c52-1f0e-4d54-9a0b-2f7c3c9d1e77 r/w. Quota mode: none.",
     ),
     "driver_message": (
-        "<3>ufshcd-pci 0000:00:12.7: Unable to post the query request",
+        "<4>ufshcd-pci 0000:00:12.7: Unable to post the query request",
         "<4>snic: Error 5 devcmd 3",
     ),
     "unrecognized_error": ("<3>libceph: mon0 (1)10.0.0.5:6789 unrecognised reply",),

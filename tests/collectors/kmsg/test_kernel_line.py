@@ -226,7 +226,7 @@ def test_records_and_lines_in_one_text_are_all_read() -> None:
 def test_the_level_that_dmesg_decoded_counts() -> None:
     """A line that only resembles a fault is one because of its level, as a name or as a number."""
     words = "ufshcd-pci 0000:00:12.7: Unable to post the query request"
-    assert [kind for kind, *_ in told(f"kern  :err   : [    1.000000] {words}")] == [
+    assert [kind for kind, *_ in told(f"kern  :warn  : [    1.000000] {words}")] == [
         "driver_message"
     ]
     assert told(f"kern  :info  : [    1.000000] {words}") == []

@@ -82,6 +82,8 @@ def events(text: str, priority: int | None = 3, **fields: str) -> list[StorageEv
         ("FAT-fs (sdc1): surprise", "fat", "sdc1"),
         ("SQUASHFS error: surprise", "squashfs", "squashfs"),
         ("bcachefs (sdc1): surprise", "bcachefs", "sdc1"),
+        ("bcachefs (sdc1 sector 12): surprise", "bcachefs", "sdc1"),
+        ("bcachefs (sdc1 inum 12 offset 8): surprise", "bcachefs", "sdc1"),
         ("NILFS error (device sdb1): surprise", "nilfs2", "sdb1"),
         ("OCFS2: ERROR (device sdb1): surprise", "ocfs2", "sdb1"),
         ("UBIFS error (ubi0:0 pid 1): surprise", "ubifs", "ubifs"),
@@ -209,12 +211,66 @@ def test_the_level_decides_how_bad_it_is(priority: int | None, kinds: list[str])
     assert [event.kind for event in events("mpi3mr0: surprise", priority)] == kinds
 
 
-def test_zfs_prints_its_errors_as_warnings() -> None:
-    """cmn_err(CE_WARN): a suspended pool is KERN_WARNING; a notice is none."""
-    text = (
-        "WARNING: Pool 'tank' has encountered an uncorrectable I/O failure and has been suspended."
-    )
-    assert [(e.kind, e.code) for e in events(text, 4)] == [("unrecognized_error", "zfs")]
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("hpsa 0000:03:00.0: odd {}", "0000:03:00.0"),
+        ("megaraid_sas 0000:01:00.0: odd {} 5", "0000:01:00.0"),
+        ("nvme nvme1: odd {} 5", "nvme1"),
+        ("block nvme1n1: odd {} - surprise", "nvme1n1"),
+        ("sd 7:0:1:0: [sdb] odd {}", "sdb"),
+        ("ata4.00: odd {}", "ata4.00"),
+        ("md/raid1:md0: odd {}", "md0"),
+        ("drbd r0/0 drbd7: odd {}", "drbd7"),
+        ("connection1:0: odd {}", "connection1:0"),
+        ("ahd0: odd {}", "ahd0"),
+        ("MaxRAID: odd {}", "pmcraid"),
+        ("IBLOCK: odd {}", "target"),
+        ("EXT4-fs (sda1): odd {}", "sda1"),
+        ("XFS (dm-0): odd {}", "dm-0"),
+        ("F2FS-fs (sda1): odd {}", "sda1"),
+        ("JBD2: odd {} on sda1-8", "sda1"),
+    ],
+)
+@pytest.mark.parametrize("word", ["flux", "failure", "timeout", "is full", "busy", "unable"])
+@pytest.mark.parametrize(
+    ("priority", "kind"), [(1, "unrecognized_critical"), (3, "unrecognized_error")]
+)
+def test_a_line_with_a_word_of_a_fault_counts_for_no_less_than_one_without(
+    text: str, place: str, word: str, priority: int, kind: str
+) -> None:
+    """Such a word makes no line known: its level decides, and its object stays."""
+    (event,) = events(text.format(word), priority)
+    where = event.device or event.controller
+    if event.kind == kind:
+        assert event.code
+        assert where == place or word == "flux"
+    else:  # a pattern of the driver knows it
+        assert event.kind not in {"driver_message", "fs_warning", *UNRECOGNIZED}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (
+            "Pool 'tank' has encountered an uncorrectable I/O failure and has been suspended.",
+            "unrecognized_critical",
+        ),
+        (
+            "MMP writes to pool 'tank' have not succeeded in over 9 ms; suspending pool. Hrtime 5",
+            "unrecognized_critical",
+        ),
+        ("Pool 'tank' was suspended and is being resumed.", "unrecognized_error"),
+        ("Pool 'tank' surprise", "unrecognized_error"),
+    ],
+)
+def test_zfs_prints_its_errors_as_warnings(text: str, kind: str) -> None:
+    """cmn_err(CE_WARN): a suspended pool is KERN_WARNING, and all of its I/O waits."""
+    assert [(e.kind, e.code) for e in events(f"WARNING: {text}", 4)] == [(kind, "zfs")]
+
+
+def test_a_notice_of_zfs_is_no_error() -> None:
+    """cmn_err(CE_NOTE)."""
     assert events("NOTICE: Pool 'tank' is fine", 5) == []
 
 

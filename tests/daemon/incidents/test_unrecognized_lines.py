@@ -17,6 +17,10 @@ MINUTE, DAY = 60.0, 86_400.0
 CRITICAL = "csiostor 0000:3b:00.0: Fatal 5 (0x1f)"
 ERROR = "libceph: osd3 (1)10.0.0.7:6801 surprise"
 
+SUSPENDED = (
+    "WARNING: Pool 'tank' has encountered an uncorrectable I/O failure and has been suspended."
+)
+
 
 def shown(host: Watched, *command: str) -> str:
     """Return what a command prints."""
@@ -87,3 +91,25 @@ def test_unknown_lines_of_before_the_first_start_are_in_no_alert(tmp_path: Path)
     assert all("INITIAL REPORT" in mail["Subject"] for mail in mails)
     assert len(mails) <= 1
     assert "another surprise" in text(mail)
+
+
+def test_a_critical_line_of_before_the_first_start_is_in_the_initial_report(
+    tmp_path: Path,
+) -> None:
+    """It is a finding of that report, and counted in the status."""
+    live = Live(tmp_path)
+    kernel = Kernel(live)
+    kernel.says(CRITICAL, "hpsa 0000:03:00.0: odd failure", priority=2)
+    kernel.says(ERROR)
+    kernel.says(SUSPENDED, priority=4)
+    with watched(tmp_path, live, initial_report=True) as host:
+        (report,) = host.wait(5 * MINUTE, 20.0)
+        status = shown(host, "status")
+        saved = shown(host, "unparsed", "list")
+    assert report["Subject"].startswith("[WARNING] db1: INITIAL REPORT: ")
+    assert CRITICAL in text(report)
+    assert "odd failure" in text(report)
+    assert SUSPENDED in text(report)
+    counted = "kernel log: 4 error lines of storage were not recognized"
+    assert counted in status
+    assert saved.count("not recognized, from") == 4

@@ -345,13 +345,19 @@ def test_unknown_errors_of_the_journal_are_those_of_the_ring(this: FakeMachine) 
 
 
 def test_unknown_errors_of_before_the_first_start_are_no_news(this: FakeMachine) -> None:
-    """They are the baseline: not counted, their texts are saved all the same."""
-    this.journal.write("a.journal", (this.boot_id, UP_SECONDS - 60, "quiet", this.now - 60))
+    """They are the baseline, of the journal and the ring: counted, and their texts are saved."""
+    line = (this.boot_id, UP_SECONDS - 60, "libceph: surprise", this.now - 60)
+    this.journal.write("a.journal", line)
     this.kernel.say(record(900, "mpi3mr0: surprise", UP_SECONDS - 50, priority=2))
-    value = this.look(this.started())
-    assert [event.kind for event in value.baseline] == ["unrecognized_critical"]
-    assert (value.events, dict(value.unrecognized)) == ((), {})
-    assert [line.text for line in value.unrecognized_lines] == ["mpi3mr0: surprise"]
+    reader = this.started()
+    value = this.look(reader)
+    kinds = [event.kind for event in value.baseline]
+    assert sorted(kinds) == ["unrecognized_critical", "unrecognized_error"]
+    assert value.events == ()
+    counts = reader.read(this.root).unrecognized
+    assert dict(counts) == {("libceph", "error"): 1, ("mpi3mr", "critical"): 1}
+    texts = {line.text for line in value.unrecognized_lines}
+    assert texts == {"mpi3mr0: surprise", "libceph: surprise"}
 
 
 def test_a_storm_is_reported_while_it_lasts(this: FakeMachine) -> None:
