@@ -35,7 +35,8 @@ class LoadedRule:
     it could be true only because history is still incomplete; `is_shipped`: it comes with iowarden;
     `left_until`: it was too expensive and is not evaluated until then; `empty_version`: the version
     of the store at which it had no result, None: not known, or the result may change with time;
-    `empty_by`: the metrics from which that followed.
+    `empty_by`: the metrics from which that followed; `certain`: the part of the expression that is
+    true without the metrics in front of it (rules/engine/visibility.py), None: not computed yet.
     """
 
     rule: Rule | RecordingRule
@@ -50,6 +51,7 @@ class LoadedRule:
     left_until: float = -math.inf
     empty_version: int | None = None
     empty_by: frozenset[str] = frozenset()
+    certain: tuple[frozenset[str], Expression | None] | None = None
 
     def found(self, samples: Sequence[object], version: int, empty_by: frozenset[str]) -> None:
         """Note what it found at a version of the store: nothing, and why, or something.

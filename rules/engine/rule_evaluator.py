@@ -1,7 +1,7 @@
 """Rule evaluation: which groups are due, their results, and which alerts become unknown. Pure.
 
-An alert whose data sources are not `ok` is not evaluated (rules/engine/visibility.py). Units:
-seconds of the program's clock (Unix time that never jumps).
+Of a rule whose data sources are not `ok` only what they cannot change is evaluated
+(rules/engine/visibility.py). Units: seconds of the program's clock (Unix time that never jumps).
 """
 
 from __future__ import annotations
@@ -348,16 +348,20 @@ class RuleEvaluator:
         # Without an alert to protect, unknown data are simply absent.
         active = any(alert.active for alert in loaded.alerts.values())
         blind = self._visibility.blind(loaded) if active else frozenset[str]()
-        if silent or blind:
+        expression, reason = rule.expression, ""
+        if is_partial := bool(silent or blind):
             reason = "; ".join(self._visibility.lost(silent, blind, now))
-            return _silence(loaded.alerts, reason, now) if reason else []
+            part = self._visibility.certain(loaded, silent, blind)
+            if part is None:
+                return _silence(loaded.alerts, reason, now)
+            expression = part
         if now < loaded.left_until:
             return []
         before = self._budget.left
         loaded.empty_version = None
         version = self._hub.store.version
         try:
-            result, empty_by = rule.expression.explained(
+            result, empty_by = expression.explained(
                 self._hub.store, now, step_seconds=loaded.step_seconds, budget=self._budget
             )
             samples = results.vector(result)
@@ -369,7 +373,8 @@ class RuleEvaluator:
                 results.within(loaded.limit, len(samples), "series")
                 self._hub.store.write(loaded.key, now, results.recorded(rule, samples))
                 self._problems.pop(loaded, None)
-                loaded.found(samples, version, empty_by)
+                if not is_partial:
+                    loaded.found(samples, version, empty_by)
                 return []
             found = self._found(loaded, rule, samples, now)
             results.within(loaded.limit, len(found), "alerts")
@@ -380,14 +385,20 @@ class RuleEvaluator:
             self._failed(loaded, str(error))
             return []
         self._problems.pop(loaded, None)
-        loaded.found(samples, version, empty_by)
         changes = self._part_with_others(loaded, now)
-        gone, more = self._split_gone(loaded, found.keys(), now)
+        if is_partial:
+            gone = {k: alert for k, alert in loaded.alerts.items() if k not in found}
+            more = _silence(gone, reason, now)
+        else:
+            loaded.found(samples, version, empty_by)
+            gone, more = self._split_gone(loaded, found.keys(), now)
         present = {k: alert for k, alert in loaded.alerts.items() if k not in gone}
         if self._visibility.unwatched(loaded, now):
             rule = replace(rule, for_seconds=math.inf)  # pending until the window is filled
         stepped, further = life.next_alerts(rule, present, found, now)
-        loaded.alerts = {**{k: alert for k, alert in gone.items() if alert.active}, **stepped}
+        ended = life.AlertState.INACTIVE
+        gone = {k: alert for k, alert in gone.items() if alert.state is not ended}
+        loaded.alerts = {**gone, **stepped}
         return [*changes, *more, *self._named(loaded, further)]
 
     def _charge_results(self, count: int, what: str) -> None:
@@ -578,8 +589,13 @@ class RuleEvaluator:
 
 
 def _silence(alerts: life.Alerts, reason: str, now: float) -> list[life.Transition]:
-    """Make a rule's firing alerts unknown: its data sources had no data for too long."""
-    changes = []
+    """Make a rule's firing alerts unknown: its data sources had no data for too long.
+
+    Without a reason their last data are still valid.
+    """
+    changes: list[life.Transition] = []
+    if not reason:
+        return changes
     for key, alert in alerts.items():
         after = life.silence(alert, reason, now)
         if after is not alert:

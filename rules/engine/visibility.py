@@ -1,8 +1,9 @@
 """Why a rule cannot be evaluated now: missing data make an alert unknown, not resolved. Pure.
 
-An alert whose data sources are not `ok` is not evaluated, and becomes unknown once they have had no
-data for three of their periods; so does an alert whose object is no longer listed or read. Units:
-seconds of the program's clock (Unix time that never jumps).
+Of a rule whose data sources are not `ok`, only the part is evaluated that is true whatever they
+would report (rules/engine/certain_part.py). Its other alerts become unknown once those data sources
+have had no data for three of their periods; so does an alert whose object is no longer listed or
+read. Units: seconds of the program's clock (Unix time that never jumps).
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from iowarden.rules.engine.certain_part import certain_part
 from iowarden.rules.engine.sample_hub import SETTLED_SECONDS
+from iowarden.rules.promql.evaluator import compile_node
+from iowarden.rules.promql.parser import parse
+from iowarden.rules.rulefile.rulefile import RecordingRule
 from iowarden.rules.signals import table as signals
 
 if TYPE_CHECKING:
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.sample_hub import SampleHub
     from iowarden.rules.engine.signal_groups import SignalGroups
     from iowarden.rules.engine.source_status import SourceStatus
+    from iowarden.rules.promql.ast import Node
+    from iowarden.rules.promql.evaluator import Expression
 
 FIRST_SECONDS = 600.0
 """For so long after a start an alert keeps its state without data: 500 drives are polled in
@@ -45,6 +52,10 @@ class Visibility:
         self._hub = hub
         self._sources: dict[LoadedRule, tuple[SourceStatus[Any], ...]] = {}
         self._signals: dict[LoadedRule, frozenset[str]] = {}
+        self._sources_of: dict[str, frozenset[str]] = {}
+        """The names of the data sources of each metric that rules read."""
+        self._records: dict[str, list[LoadedRule]] = {}
+        """Recording rules, by what they record."""
 
     def load(self, rules: Iterable[LoadedRule]) -> None:
         """Find the data sources and signals of other rules."""
@@ -57,15 +68,19 @@ class Visibility:
                 owners[family.name] = tuple(s for s in group.sources if s in self._all)
         prefixes = [(s.source.node_prefixes, n) for n, s in self._all.items()]
 
-        self._sources, self._signals = {}, {}
+        self._sources, self._signals, self._sources_of, self._records = {}, {}, {}, {}
         for rule in rules:
+            if isinstance(rule.rule, RecordingRule):
+                self._records.setdefault(rule.name, []).append(rule)
             needed: set[str] = set()
             for metric in rule.metrics:
-                needed.update(
-                    owners[metric]
-                    if metric in owners
-                    else [name for own, name in prefixes if metric.startswith(own)][:1]
-                )
+                if metric not in self._sources_of:
+                    self._sources_of[metric] = frozenset(
+                        owners[metric]
+                        if metric in owners
+                        else [name for own, name in prefixes if metric.startswith(own)][:1]
+                    )
+                needed |= self._sources_of[metric]
             self._sources[rule] = tuple(s for name, s in self._all.items() if name in needed)
             self._signals[rule] = frozenset(
                 group.name
@@ -80,6 +95,46 @@ class Visibility:
     def blind(self, rule: LoadedRule) -> frozenset[str]:
         """Return the signals of a rule that cannot be computed."""
         return self._signals[rule] & self._groups.blind
+
+    def certain(
+        self, rule: LoadedRule, silent: Sequence[SourceStatus[Any]], blind: frozenset[str]
+    ) -> Expression | None:
+        """Return the part of a rule that is true without these data sources and signals, if any."""
+        lost = {status.source.name for status in silent}
+        signalled = {
+            family.name
+            for group in signals.GROUPS
+            if group.name in blind
+            for family in group.families
+        }
+        missing = frozenset(
+            name
+            for name in rule.metrics
+            if name in signalled or not lost.isdisjoint(self._sources_of[name])
+        )
+        if rule.certain is None or rule.certain[0] != missing:
+            text = rule.rule.expression.text
+            node = self._certain_node(rule, missing, frozenset())
+            rule.certain = missing, None if node is None else compile_node(node, text)
+        return rule.certain[1]
+
+    def _certain_node(
+        self, rule: LoadedRule, missing: frozenset[str], readers: frozenset[str]
+    ) -> Node | None:
+        """Return the certain part of a rule; `readers`: the recording rules that read it."""
+        unknown, partial = set(missing), set[str]()
+        for name in rule.rule.expression.names & self._records.keys():
+            records = self._records[name]
+            if name not in readers and all(missing.isdisjoint(each.metrics) for each in records):
+                continue
+            # A rule without a certain part leaves its last series in the store.
+            if name not in readers and all(
+                self._certain_node(each, missing, readers | {name}) is not None for each in records
+            ):
+                partial.add(name)
+            else:
+                unknown.add(name)
+        return certain_part(parse(rule.rule.expression.text), unknown, partial)
 
     def lost(
         self, silent: Sequence[SourceStatus[Any]], blind: frozenset[str], now: float

@@ -156,7 +156,14 @@ def compile_expression(text: str) -> Expression:
 
     Errors: PromqlError, with line and column.
     """
-    node = parse(text)
+    return compile_node(parse(text), text)
+
+
+def compile_node(node: Node, text: str) -> Expression:
+    """Compile an expression, or a part of it; `text` is the whole.
+
+    Errors: PromqlError, with line and column.
+    """
     selected: dict[str, Window] = {}
     names: set[str] = set()
     _retain(node, 0.0, selected, names)
