@@ -67,7 +67,7 @@ class SendResult:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether nobody and nothing was refused."""
+        """Whether no recipient and no mail was refused."""
         return not (self.error or self.faults)
 
     @property

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 HUNG_SECONDS = 10.0
 LOCAL = "Maildir"
-"""In place of a receiver: mails that nobody was sent; no receiver has this name."""
+"""In place of a receiver: mails that were sent to no recipient; no receiver has this name."""
 MAX_LOCAL_SECONDS = 86400.0
-"""How long a mail of the Maildir is news, if its incident is over."""
+"""How long a mail of the Maildir is news, if its incident is resolved."""
 
 
 class MailStore(Protocol):

@@ -177,7 +177,7 @@ class Outbox(OutboxQueue):
             self._marking = None
 
     def retry_refused(self, recipients: tuple[str, ...], now: float, sequence: int) -> StateChanges:
-        """Try everything now that is held: the configuration was read again; return the batch.
+        """Try every waiting mail now: the configuration was read again; return the batch.
 
         Mails go to those of `recipients` (the ones configured now) who have not received them.
         """
@@ -530,7 +530,7 @@ class Outbox(OutboxQueue):
         return entry
 
     def _dissolve_if_needed(self, entry: Entry, result: SendResult, now: float) -> tuple[str, ...]:
-        """Dissolve a digest that nobody has; return the IDs that state.db must delete, if any.
+        """Dissolve a digest that no recipient has; return the IDs that state.db must delete.
 
         What the server refuses it for may be in one mail only. One without a reply stays, unless it
         was repeated often: a duplicate is better than a lost mail.

@@ -26,7 +26,7 @@ MAX_DIGEST_BYTES = 1024 * 1024
 MAX_SINGLE = 20
 """If more mails wait, they are sent as a digest at once."""
 MAX_RELEASED, RELEASE_SECONDS = 10, 60.0
-"""At most so many messages that were held are sent within that time: a server just recovered."""
+"""At most so many waiting messages are sent within that time: a server just recovered."""
 _PATIENCE_ATTEMPTS = 3
 """After so many attempts another message probes a server that does not reply."""
 
@@ -80,7 +80,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Flight:
-    """A mail that is being sent: where to, since when, and what was held there before."""
+    """A mail that is being sent: where to, since when, and what waited there before."""
 
     message_id: str
     server: str

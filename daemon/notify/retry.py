@@ -57,7 +57,7 @@ class Fault(enum.StrEnum):
     FAILED = "failed"
     """HTTP: no reply to the complete request, or 500, 502, 504: it may have been accepted."""
     PAUSED = "paused"
-    """HTTP 503, 429: the server says when to come again, if it does."""
+    """HTTP 503, 429: the server may report when the next attempt is welcome."""
 
 
 class Verdict(NamedTuple):
@@ -78,7 +78,7 @@ _TRANSIENT = frozenset({Fault.UNREACHABLE, Fault.DEFERRED, Fault.REFUSED})
 _LOGINS = frozenset({Fault.LOGIN, Fault.LOGIN_LATER})
 
 MAX_REFUSED_SECONDS = 5 * DAY
-"""A message that was refused for so long probes no more; it is kept for 30 days."""
+"""A message that was refused for so long probes no more; it is retained for 30 days."""
 MAX_PAUSE_SECONDS = HOUR
 """A server that requests a longer pause is tried after this one."""
 UNANSWERED_ATTEMPTS = 4
@@ -277,13 +277,13 @@ def scheduled_seconds(holds: Sequence[Hold], tries: tuple[float, ...]) -> float:
 
 
 def critical_seconds(holds: Sequence[Hold], tries: tuple[float, ...]) -> float:
-    """Return when a new critical message may try what is held; ANYTIME: at once."""
+    """Return when a new critical message may try a server with a hold; ANYTIME: at once."""
     logins = (hold.tried_seconds + HOUR for hold in holds if hold.fault in _LOGINS)
     return max(free_seconds(tries), _login_seconds(holds, tries), *logins)
 
 
 def new_seconds(holds: Sequence[Hold], tries: tuple[float, ...]) -> float:
-    """Return when a new message that is not critical may try what is held, or NEVER.
+    """Return when a new message that is not critical may try a server with a hold, or NEVER.
 
     Two servers that flap would otherwise keep it for half an hour while both work.
     """

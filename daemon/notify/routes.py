@@ -40,7 +40,7 @@ class RouteState:
 
 
 class Sending(NamedTuple):
-    """What the routes have to know of a message."""
+    """What the routes need of a message."""
 
     message_id: str
     since_seconds: float
@@ -89,7 +89,7 @@ class Routes:
         return tuple(hold for hold in holds if hold is not None)
 
     def message_hold(self, server: str, message_id: str) -> Hold | None:
-        """Return what prevents delivery of this message by a server, whoever it is for."""
+        """Return what prevents delivery of this message by a server, for any recipient."""
         return self._holds.get((ANY, message_id)) or self._holds.get((server, message_id))
 
     def maybe_taken(self, message_id: str) -> Hold | None:
@@ -272,7 +272,7 @@ class Routes:
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """An attempt in progress: what was held before it, and when it was counted, if it was."""
+    """An attempt in progress: the holds before it, and when it was counted, if it was."""
 
     server: str
     message_id: str

@@ -1,4 +1,4 @@
-"""iowarden's own tasks. On a disk that hangs they wait like any other; nobody is harmed by that."""
+"""iowarden's own tasks. On a disk that hangs they wait like any other, which harms no program."""
 
 from __future__ import annotations
 

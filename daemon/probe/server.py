@@ -42,8 +42,8 @@ _AT_ONCE = frozenset({"kmsg", "programs"})
 class IdleTimes:
     """Units: seconds. Fields: without a client the probe ends after `end`.
 
-    A client without a request is closed after `client`, unless programs are stuck: it is told when
-    they end. The service itself leaves before that. If all places are taken, it makes room for
+    A client without a request is closed after `client`, unless programs are stuck: it gets a report
+    when they end. The service itself leaves before that. If all places are taken, it makes room for
     another one after `yields`.
     """
 

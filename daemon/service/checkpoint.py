@@ -108,7 +108,7 @@ class Checkpoint:
     def paused_logs(self, waited_seconds: float) -> tuple[tuple[str, ...], str]:
         """Return which logs are not read yet, and a line about that if the wait is long.
 
-        Without its cursor, what was reported before the restart would be taken for new.
+        Without its cursor, what was reported before the restart would look new.
         """
         most = {KERNEL: STATE_WAIT_SECONDS, CONTROLLERS: CONTROLLERS_WAIT_SECONDS}
         held = tuple(name for name, seconds in most.items() if waited_seconds <= seconds)
