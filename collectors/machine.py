@@ -143,6 +143,13 @@ class Machine:
         except (AbsentError, ReadError):
             return None
 
+    def try_link(self, path: str) -> str | None:
+        """Return the text of a symbolic link; None if there is none, or it may not be read."""
+        try:
+            return os.fsdecode(os.readlink(self.path + path))
+        except OSError:
+            return None
+
     def statvfs(self, path: str) -> str:
         """Return the statvfs of the file system mounted at `path`, as lines '<name> <number>'.
 

@@ -320,8 +320,10 @@ rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents severity smart topology
 rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.leaves signals.signal
+rules.signals.waits: -
 rules.events: advice alerting conditions faults incidents notice severity topology yaml_nodes
-rules.notices: advice alerting faults incidents notice promql quantity severity topology
+rules.notices: advice alerting faults incidents notice promql quantity severity signals.waits
+    topology
 rules.scan: alerting faults selftest_schedule signals.smart snapshot topology
 rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
     signals.memory signals.queue signals.raid signals.signal signals.smart signals.writeback

@@ -1,10 +1,8 @@
 """Blocked tasks (D state): the kernel function in which they wait, and their I/O.
 
 Source: proc(5): '/proc/PID/stat' (state D), 'wchan', 'stack', 'io'. The daemon's user may not read
-the last three (ptrace access mode, CAP_SYS_ADMIN): the probe reads them, `read_waiting_tasks`, and
-the daemon queries it, `read_tasks`, only while '/proc/stat' counts a blocked task. 'cmdline',
-'environ' and 'maps' are never read: they need the lock of a memory map that a task may hold while
-it hangs.
+the last three (ptrace access mode, CAP_SYS_ADMIN): the probe does, task_poll.py, and the daemon
+queries it, `read_tasks`.
 """
 
 from __future__ import annotations
@@ -14,8 +12,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.filesystem import mountinfo
-from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import (
     AbsentError,
     Family,
@@ -27,28 +23,13 @@ from iowarden.collectors.procfs import stat
 from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from iowarden.collectors.machine import Machine
 
 MAX_TASKS = 64
 MAX_FUNCTIONS = 16
-MAX_SCANNED = 20_000
-"""Maximum tasks whose state is read at once: half a second of one processor."""
 DEADLINE_SECONDS = 5.0
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD. Source: kernel, include/linux/sched.h."""
-_DIRECTORY = "/proc"
-_THREAD_OF = lazy_pattern(
-    r"jbd2/(?P<journal>.+)-\d+|(?:xfsaild|xfs-[a-z]+)/(?P<log>.+)"
-    r"|.*(?:flush-|dmcrypt_write/|f2fs_[a-z]+-)(?P<number>\d+:\d+)"
-)
-"""Names of kernel threads that belong to one device. Source: kernel, fs/jbd2/journal.c,
-fs/xfs/xfs_trans_ail.c, fs/fs-writeback.c (wb_workfn), drivers/md/dm-crypt.c, fs/f2fs/segment.c.
-"""
-_MAX_DESCRIPTOR = 1 << 20
-"""A larger argument of a system call is no file descriptor."""
-
 WRITEBACK = (
     "balance_dirty_pages",  # mm/page-writeback.c: a writer is throttled
     "do_get_write_access",  # fs/jbd2/transaction.c: a block of the journal is being written
@@ -93,6 +74,24 @@ class BlockedTask:
     """The device of the file that the task uses, or that a kernel thread serves: its number
     ('253:0'), else its name ('dm-0', '/dev/sda1'). '' if not known.
     """
+    system_call: str = ""
+    """The line of 'syscall': number, six arguments, stack pointer and program counter; '-1', stack
+    pointer and program counter in a page fault. '' if not known (before 2.6.27 and in recordings
+    that lack it).
+    """
+    counters: tuple[int, ...] = ()
+    """Of the task alone: rchar, wchar, syscr, syscw, read_bytes, write_bytes. () if not known."""
+    voluntary_switches: int | None = None
+    cpu_ticks: int | None = None
+    """utime and stime."""
+    file: str = ""
+    """The text of the link of the file that it uses ('/srv/db/wal/1', 'anon_inode:[io_uring]')."""
+    mount: str = ""
+    """The mount point of that file, where the task sees it."""
+    unit: str = ""
+    """The innermost systemd unit that it runs in, else its control group."""
+    unanswered: bool = False
+    """Only its status could be read in time: it executes a program (kernel, exec_update_lock)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +100,14 @@ class BlockedTasks:
 
     Fields: `tasks` are `MAX_TASKS` at most, those of programs first, oldest first; `count` is
     their total number; `unseen` is why they could not be read although tasks wait, '' if they were
-    read.
+    read; `boot_seconds` is the host's uptime at that moment, 0 if not known: a recording returns
+    one look until the next.
     """
 
     tasks: tuple[BlockedTask, ...]
     count: int = 0
     unseen: str = ""
+    boot_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,8 @@ class TaskStatus:
     kernel: bool
     threads: int
     start_ticks: int
+    cpu_ticks: int = 0
+    """utime and stime."""
 
 
 def writeback_channel(task: BlockedTask) -> str:
@@ -152,14 +155,15 @@ def emit(value: BlockedTasks) -> list[Sample]:
     ]
 
 
-def read_tasks(root: Machine) -> BlockedTasks:
+def read_tasks(root: Machine, *, is_wanted: bool = False) -> BlockedTasks:
     """Return the blocked tasks; if '/proc/stat' counts none, the probe is not queried.
 
-    Limits: tasks that wait without being counted as waiting for I/O (an fsync for a commit of its
-    journal) are found only together with one that is. Errors: AbsentError, ReadError, ParseError.
+    `is_wanted`: it is, because something else shows that tasks wait: '/proc/stat' counts only those
+    in io_schedule (kernel, kernel/sched/core.c), no frozen file system, journal, NFS or lock.
+    Errors: AbsentError, ReadError, ParseError.
     """
     blocked = stat.parse_stat(root.read_cached_open(stat.PATH)).procs_blocked
-    if blocked == 0:
+    if blocked == 0 and not is_wanted:
         return BlockedTasks(())
     try:
         text = root.query_probe("tasks", deadline_seconds=DEADLINE_SECONDS)
@@ -169,23 +173,13 @@ def read_tasks(root: Machine) -> BlockedTasks:
     return from_json(text)
 
 
-def read_waiting_tasks(root: Machine) -> BlockedTasks:
-    """Return all tasks and threads in uninterruptible sleep.
-
-    To be run as root, in a process that may be killed: a task that executes a program from a
-    hanging disk holds the lock that 'stack' and 'io' need (kernel, fs/exec.c, exec_update_lock). A
-    task that ends or wakes meanwhile is left out. Errors: AbsentError, ReadError, ParseError.
-    """
-    waiting = [status for status in _statuses(root) if status.state == "D"]
-    waiting.sort(key=lambda status: (status.kernel, status.start_ticks, status.pid))
-    told = [_task(root, status) for status in waiting[:MAX_TASKS]]
-    tasks = tuple(task for task in told if task is not None)
-    return BlockedTasks(tasks, len(waiting) - (len(told) - len(tasks)))
-
-
 def to_json(tasks: BlockedTasks) -> dict[str, Any]:
     """Return the answer to the verb 'tasks', to be printed as JSON."""
-    return {"tasks": [dataclasses.asdict(task) for task in tasks.tasks], "count": tasks.count}
+    return {
+        "tasks": [dataclasses.asdict(task) for task in tasks.tasks],
+        "count": tasks.count,
+        "boot_seconds": tasks.boot_seconds,
+    }
 
 
 def from_json(text: str) -> BlockedTasks:
@@ -196,12 +190,15 @@ def from_json(text: str) -> BlockedTasks:
         count = _count(found["count"])
         if len(tasks) > min(count, MAX_TASKS):
             raise ValueError(f"{len(tasks)} tasks of {count}")
+        boot = found.get("boot_seconds", 0.0)
+        if isinstance(boot, bool) or not isinstance(boot, int | float) or not 0 <= boot < 1e12:
+            raise TypeError(f"'boot_seconds': expected seconds, got {boot!r:.60}")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ParseError(
             f"probe 'tasks': expected tasks as JSON, got {text[:80]!r}:"
             f" {type(error).__name__}: {error}"
         ) from None
-    return BlockedTasks(tasks, count)
+    return BlockedTasks(tasks, count, boot_seconds=float(boot))
 
 
 def _parsed(found: Any) -> BlockedTask:  # noqa: ANN401 - whatever the probe sent
@@ -221,7 +218,19 @@ def _parsed(found: Any) -> BlockedTask:  # noqa: ANN401 - whatever the probe sen
         process=_count(found["process"]),
         kernel=found["kernel"],
         waits_at=_text(found.get("waits_at", "")),
+        system_call=_text(found.get("system_call", "")),
+        counters=tuple(map(_count, found.get("counters", ()))),
+        voluntary_switches=_optional_count(found.get("voluntary_switches")),
+        cpu_ticks=_optional_count(found.get("cpu_ticks")),
+        file=_text(found.get("file", "")),
+        mount=_text(found.get("mount", "")),
+        unit=_text(found.get("unit", "")),
+        unanswered=bool(found.get("unanswered", False)),
     )
+
+
+def _optional_count(found: Any) -> int | None:  # noqa: ANN401 - whatever the probe sent
+    return None if found is None else _count(found)
 
 
 def _count(found: Any) -> int:  # noqa: ANN401 - whatever the probe sent
@@ -234,34 +243,6 @@ def _text(found: Any) -> str:  # noqa: ANN401 - whatever the probe sent
     if not isinstance(found, str):
         raise TypeError(f"expected a text, got {found!r:.60}")
     return found
-
-
-def _statuses(root: Machine) -> Iterator[TaskStatus]:
-    """Yield the status of every task, threads as well; those that end meanwhile are left out."""
-    looked_at = 0
-    for name in root.names(_DIRECTORY):
-        if not name.isdigit():
-            continue
-        process = read_status(root, f"{_DIRECTORY}/{name}", int(name))
-        looked_at += 1
-        if process is None:
-            continue
-        yield process
-        for thread in _threads(root, process):
-            looked_at += 1
-            status = read_status(root, f"{process.directory}/task/{thread}", process.pid)
-            if status is not None:
-                yield status
-        if looked_at >= MAX_SCANNED:
-            return
-
-
-def _threads(root: Machine, process: TaskStatus) -> list[str]:
-    """Return the numbers of a process's threads except the first, which is the process itself."""
-    if process.threads <= 1:
-        return []
-    names = root.try_names(f"{process.directory}/task") or ()
-    return [name for name in names if name != str(process.pid)][:MAX_SCANNED]
 
 
 def read_status(root: Machine, directory: str, process: int) -> TaskStatus | None:
@@ -285,75 +266,12 @@ def read_status(root: Machine, directory: str, process: int) -> TaskStatus | Non
             kernel=bool(parse_count(fields[6]) & _KERNEL_THREAD),
             threads=parse_count(fields[17]),
             start_ticks=parse_count(fields[19]),
+            cpu_ticks=parse_count(fields[11]) + parse_count(fields[12]),
         )
     except (ValueError, IndexError):
         raise ParseError(
             f"'{directory}/stat': expected '<pid> (<name>) <state> ...', got {text[:80]!r}"
         ) from None
-
-
-def _task(root: Machine, status: TaskStatus) -> BlockedTask | None:
-    """Return a task with what it waits for, None if it has ended or no longer waits."""
-    channel = (root.try_read(f"{status.directory}/wchan") or "").strip()
-    stack = _functions(root.try_read(f"{status.directory}/stack") or "")
-    done = parse_io(root.try_read(f"{_DIRECTORY}/{status.process}/io") or "")
-    place = _device_of(status.command) if status.kernel else _file_of(root, status)
-    again = read_status(root, status.directory, status.process)
-    if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
-        return None  # the data may be of another wait, or of another task
-    return BlockedTask(
-        pid=status.pid,
-        start_ticks=status.start_ticks,
-        command=status.command,
-        wait_channel="" if channel == "0" else channel,  # no permission to read it
-        stack=stack,
-        read_bytes=done.get("read_bytes"),
-        write_bytes=done.get("write_bytes"),
-        process=status.process if status.process != status.pid else 0,
-        kernel=status.kernel,
-        waits_at=place,
-    )
-
-
-def _device_of(command: str) -> str:
-    """Return the device in the name of a kernel thread, or ''."""
-    found = _THREAD_OF.fullmatch(command)
-    return found[found.lastgroup or 0] if found else ""
-
-
-def _file_of(root: Machine, status: TaskStatus) -> str:
-    """Return the device of the file in a program's system call, or ''.
-
-    Most calls that wait for a disk have the file's descriptor as their first argument (read, write,
-    fsync, ioctl). If that is a number of another kind, usually no such file is open. Source:
-    proc(5): '/proc/PID/syscall', 'fdinfo' (mnt_id), 'mountinfo'.
-    """
-    words = (root.try_read(f"{status.directory}/syscall") or "").split()
-    try:
-        descriptor = int(words[1], 16)
-    except (ValueError, IndexError):  # 'running'
-        return ""
-    if descriptor >= _MAX_DESCRIPTOR or words[0] == "-1":
-        return ""
-    opened = root.try_read(f"{status.directory}/fdinfo/{descriptor}") or ""
-    mount = next((t.split()[1:] for t in opened.splitlines() if t.startswith("mnt_id:")), [])
-    table = root.try_read(f"{_DIRECTORY}/{status.process}/mountinfo") or ""
-    line = next((t for t in table.splitlines() if mount and t.startswith(f"{mount[0]} ")), "")
-    if not line:
-        return ""
-    found = mountinfo.parse_mountinfo(line)[0]
-    # btrfs has a number that belongs to no device.
-    return found.source if found.device_number.startswith("0:") else found.device_number
-
-
-def _functions(text: str) -> tuple[str, ...]:
-    """Return the names in a stack: '[<0>] jbd2_log_wait_commit+0x9b/0x120 [jbd2]'."""
-    names = []
-    for line in text.splitlines():
-        function, plus, _ = line.partition("] ")[2].partition("+0x")
-        if plus:  # the last line of older kernels is an address without a name
-            names.append(function)
-    return tuple(names[:MAX_FUNCTIONS])
 
 
 def parse_io(text: str) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""'iowarden top [--for 10s]': which programs read and write, and which units wait for I/O.
+"""'iowarden top [--for 10s]': which programs read, write and wait, and which units wait for I/O.
 
 Reads this machine itself, twice: as root through a probe of its own, as a member of the service's
 group through the service's probe; the service need not run. Without a probe only units are shown,
@@ -11,13 +11,17 @@ Format of `--json`; later versions only add fields:
                   "bytes_per_second": 222298112.0, "ratio": 0.83, "ended": 0}],
      "readers": [],
      "waiters": [{"unit": "nginx.service", "some_ratio": 0.95, "full_ratio": 0.84}],
+     "waiting": [{"program": "postgres", "unit": "postgresql.service", "pid": 812, "tasks": 12,
+                  "call": "fsync", "file": "/srv/db/wal/1", "device": "8:0", "seconds": 8.0}],
      "left_out": 0, "problem": "", "waiters_problem": "", "units_cut_off": false}
 
 The largest come first, up to 100. `pid` is the busiest of `processes`; both are 0 and `program` is
 '' where only the unit is known. `ratio` is the share of the bytes of all programs; `ended` children
 of it ended meanwhile and are included; a program '' with a `pid` stands for what ended without a
 parent that still runs. `waiters`: shares of the last 10 s in which some or all tasks of the unit
-waited for I/O. A list is null if it could not be read, for the reason in "problem" or
+waited for I/O. `waiting`: programs whose tasks are blocked now in one system call about storage,
+for at least so many seconds of the measurement; `file` and `device` are '' if not known. A list is
+null if it could not be read, for the reason in "problem" or
 `waiters_problem`; `left_out` processes could not be read; `units_cut_off`: there are more control
 groups than the 1,000 that were read.
 
@@ -32,8 +36,10 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Machine
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.procfs.cgroup_io import MAX_GROUPS
 from iowarden.collectors.procfs.process_io import MIN_INTERVAL_SECONDS
+from iowarden.collectors.procfs.tasks import DEADLINE_SECONDS, from_json
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import ServiceError, guarded, take_json
 from iowarden.daemon.clock import SystemClock
@@ -42,18 +48,25 @@ from iowarden.daemon.terminal.arguments import duration
 from iowarden.daemon.terminal.console import print_json, show, table_of
 from iowarden.rules import io_usage
 from iowarden.rules.io_usage import READS, WRITES
+from iowarden.rules.notices import who_waits
 from iowarden.rules.quantity import quantity
+from iowarden.rules.signals.waits.waits import NO_POLLS, about_storage, next_polls
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.terminal.console import Columns, Sections
     from iowarden.rules.io_usage import IoUsage, Share, Waiter
+    from iowarden.rules.notices.who_waits import WaitingProgram
+    from iowarden.rules.signals.waits.waits import Polls
 
 DEFAULT_FOR = "10s"
 MAX_SECONDS = 300.0
 MAX_ROWS = 10
 """Of a table; '--json' has more."""
 CLOSE_SECONDS = 2.0
+POLL_SECONDS = 2.0
 _SHARES: Columns[Share] = {
     "share": lambda s: _percent(s.ratio),
     "program": lambda s: s.program or ("" if not s.pid else "(ended meanwhile)"),
@@ -61,6 +74,16 @@ _SHARES: Columns[Share] = {
     "pid": lambda s: str(s.pid or ""),
     "processes": lambda s: str(s.processes or ""),
     "rate": lambda s: quantity("_bytes_per_second", s.bytes_per_second),
+}
+_WAITING: Columns[WaitingProgram] = {
+    "at least": lambda w: quantity("_seconds", w.seconds),
+    "tasks": lambda w: str(w.tasks),
+    "program": lambda w: w.program,
+    "unit": lambda w: w.unit,
+    "pid": lambda w: str(w.pid),
+    "call": lambda w: w.call,
+    "file": lambda w: w.file,
+    "device": lambda w: w.device,
 }
 _WAITERS: Columns[Waiter] = {
     "all tasks": lambda w: _percent(w.full_ratio),
@@ -71,7 +94,7 @@ _WAITERS: Columns[Waiter] = {
 
 def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
-    what = "show which programs read and write, and which units wait for I/O"
+    what = "show which programs read, write and wait, and which units wait for I/O"
     top = command.configured(add("top", lambda arguments: guarded(_top, arguments), what))
     top.add_argument(
         "--for",
@@ -102,7 +125,7 @@ def _top(arguments: argparse.Namespace) -> int:
     machine = Machine(probe=None if client is None else client.request)
     try:
         before, _ = read(machine, time.monotonic())
-        time.sleep(arguments.for_seconds)
+        polls = _polled(machine, arguments.for_seconds)
         after, _ = read(machine, time.monotonic())
     finally:
         if client is not None:
@@ -112,14 +135,37 @@ def _top(arguments: argparse.Namespace) -> int:
         raise ServiceError("top: expected two readings a second apart; was the machine suspended?")
     if not found.by and found.waiters is None:
         raise ServiceError(f"top: {found.problem}; {found.waiters_problem}; run it with sudo")
+    waiting = None if polls is None else who_waits.waiting_tasks(about_storage(polls))
     if arguments.json:
-        print_json(as_data(found))
+        print_json(as_data(found, waiting))
     else:
-        show(sections(found))
+        show(sections(found, waiting))
     return 0
 
 
-def as_data(found: IoUsage) -> dict[str, object]:
+def _polled(machine: Machine, seconds: float) -> Polls | None:
+    """Poll the blocked tasks for so long; None: the probe cannot be queried."""
+    polls: Polls | None = NO_POLLS
+    end = time.monotonic() + seconds
+    while polls is not None:
+        now = time.monotonic()
+        try:
+            tasks = from_json(machine.query_probe("tasks", deadline_seconds=DEADLINE_SECONDS))
+        except (AbsentError, ReadError, ParseError):
+            polls = None  # the readings before and after say why
+            break
+        polls, _ = next_polls(
+            polls, tasks.tasks, now, trigger_seconds=now, legacy_queued_ratio=None
+        )
+        left = end - time.monotonic()
+        if left <= 0:
+            return polls
+        time.sleep(min(POLL_SECONDS, left))
+    time.sleep(max(end - time.monotonic(), 0.0))
+    return polls
+
+
+def as_data(found: IoUsage, waiting: Sequence[WaitingProgram] | None = None) -> dict[str, object]:
     """Return the result for JSON; a list is null if it could not be read."""
     shares = {name: found.by.get(what) for name, what in (("writers", WRITES), ("readers", READS))}
     return {
@@ -129,6 +175,7 @@ def as_data(found: IoUsage) -> dict[str, object]:
             for name, each in shares.items()
         },
         "waiters": None if found.waiters is None else [*map(dataclasses.asdict, found.waiters)],
+        "waiting": None if waiting is None else [*map(dataclasses.asdict, waiting)],
         "left_out": found.left_out,
         "problem": found.problem,
         "waiters_problem": found.waiters_problem,
@@ -136,9 +183,12 @@ def as_data(found: IoUsage) -> dict[str, object]:
     }
 
 
-def sections(found: IoUsage) -> Sections:
+def sections(found: IoUsage, waiting: Sequence[WaitingProgram] | None = None) -> Sections:
     """Return the tables, and what could not be read."""
     text: Sections = [f"measured for {found.seconds:.1f} s"]
+    if waiting is not None:
+        title = "who waits for storage, in one system call"
+        text += table_of(title, waiting[:MAX_ROWS], _WAITING) or [f"{title}: no program"]
     titles = (("writers", WRITES, "written"), ("readers", READS, "read"))
     for title, what, did in titles:
         shares = found.by.get(what)

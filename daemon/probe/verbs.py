@@ -22,7 +22,7 @@ from iowarden.collectors.filesystem.mountinfo import PATH as HOST_MOUNTS
 from iowarden.collectors.filesystem.newest import CLOCK_TOLERANCE_SECONDS, MAX_LATEST
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ReadError
-from iowarden.collectors.procfs import process_io
+from iowarden.collectors.procfs import process_io, task_poll
 from iowarden.collectors.procfs import tasks as blocked_tasks
 from iowarden.daemon.probe import owners, scan
 from iowarden.daemon.probe.allowed import ADMIN, READ_ALL
@@ -101,7 +101,7 @@ def _normal(path: str) -> bool:
 def tasks(_: tuple[str, ...]) -> dict[str, Any]:
     """Return the tasks in uninterruptible sleep, and where they wait in the kernel."""
     try:
-        return blocked_tasks.to_json(blocked_tasks.read_waiting_tasks(Machine()))
+        return blocked_tasks.to_json(task_poll.read_waiting_tasks(Machine()))
     except (AbsentError, ReadError) as error:
         raise ValueError(str(error)) from error
 

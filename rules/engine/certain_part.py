@@ -1,7 +1,7 @@
 """Determines what an expression still proves while some metrics have no current data.
 
-`a > 1 or b > 1` is true where `a > 1` is, whatever `b` may be; `a unless b` proves nothing without
-`b`. Limits: only `or`, `and` and `unless` are looked into. An unclear case counts as no proof.
+'a > 1 or b > 1' is true where 'a > 1' is, whatever b may be; 'a unless b' proves nothing without
+b. Limits: only 'or', 'and' and 'unless' are looked into. An unclear case counts as no proof.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def certain_part(
 def _hides_only_equals(matching: Matching, projection: AbstractSet[str] | None) -> bool:
     """Whether `or` drops an element on its right only for one with equal labels, as they matter.
 
-    `a or on (device) b`: that of `a` may have other labels.
+    'a or on (device) b': that of a may have other labels.
     """
     if projection is None or not matching.on:
         return not matching.on and not matching.labels

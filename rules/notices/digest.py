@@ -277,9 +277,13 @@ def _initial_summary(contained: Sequence[Incident], findings: int, others: int) 
         head = summary if name == "host" or _names(summary, name) else f"{name}: {summary}"
         more = len(contained) - 1
         return f"{head}; {more} more" if more else head
-    number = _counted(findings, "finding") if findings else "no finding"
-    separate = f"; {_counted(others, 'incident')} mailed on {'its' if others == 1 else 'their'} own"
-    return f"{number}{separate if others else ''}"
+    # 'no finding' beside an open incident would read as an all-clear.
+    mails = "a mail of its own" if others == 1 else "mails of their own"
+    parts = [
+        *([_counted(findings, "finding")] if findings else []),
+        *([f"{_counted(others, 'incident')} in {mails}"] if others else []),
+    ]
+    return "; ".join(parts) or "no finding"
 
 
 def _names(text: str, name: str) -> bool:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import ParseError, ReadError
+from iowarden.collectors.procfs.task_poll import read_waiting_tasks
 from iowarden.collectors.procfs.tasks import (
     MAX_TASKS,
     WRITEBACK,
@@ -23,7 +24,6 @@ from iowarden.collectors.procfs.tasks import (
     emit,
     from_json,
     read_tasks,
-    read_waiting_tasks,
     to_json,
     writeback_channel,
 )
@@ -90,7 +90,7 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
     )
     assert read_waiting_tasks(root) == BlockedTasks(
         (
-            BlockedTask(902, 302, "GC Thread#0", "", (), 0, 12288, process=900),
+            BlockedTask(902, 302, "GC Thread#0", "", (), 0, 12288, process=900, cpu_ticks=7),
             BlockedTask(
                 pid=812,
                 start_ticks=4000,
@@ -99,6 +99,7 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
                 stack=("folio_wait_bit_common", "folio_wait_writeback", "ext4_sync_file"),
                 read_bytes=4096,
                 write_bytes=1 << 30,
+                cpu_ticks=7,
             ),
             BlockedTask(
                 pid=77,
@@ -110,6 +111,7 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
                 write_bytes=None,
                 kernel=True,
                 waits_at="8:0",
+                cpu_ticks=7,
             ),
         ),
         count=3,

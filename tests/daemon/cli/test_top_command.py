@@ -124,6 +124,7 @@ def test_json_has_all_of_it() -> None:
             {"unit": "nginx.service", "some_ratio": 0.95, "full_ratio": 0.84},
             {"unit": "cron.service", "some_ratio": 0.0, "full_ratio": 0.0},
         ],
+        "waiting": None,
         "left_out": 2,
         "problem": "",
         "waiters_problem": "",

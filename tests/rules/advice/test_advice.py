@@ -24,6 +24,7 @@ from iowarden.rules.alerting import unit_tests
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents.model import IncidentMember
+from iowarden.rules.promql.evaluator import Sample
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_changes import Devices, VanishedDisk
@@ -629,5 +630,9 @@ def test_a_step_that_is_none_is_found_at_load() -> None:
             for group in parse_rule_file(path.read_text(), path.name):
                 for rule in group.rules:
                     steps = dict(getattr(rule, "annotations", ())).get("advice_steps")
-                    named = steps.render({}, 0.0, None).split() if steps else []
-                    assert set(named) <= {*STEPS, "text"}, rule
+                    # With and without what the template queries for.
+                    for samples in ([], [Sample("", (), 1.0)]):
+                        named = (
+                            steps.render({}, 0.0, lambda _, s=samples: s).split() if steps else []
+                        )
+                        assert set(named) <= {*STEPS, "text"}, rule

@@ -123,7 +123,7 @@ def test_an_incident_that_was_mailed_is_listed_as_that() -> None:
     """A disk hung in the first minute: its mail has the tag, the report only a line."""
     _, notice = initial(separate=(incident(alert("DeviceHang", "sdb", "critical")),))
     assert notice.severity is Severity.INFO
-    assert notice.summary == "no finding; 1 incident mailed on its own"
+    assert notice.summary == "1 incident in a mail of its own"
     assert notice.sentences[0] == "in a mail of its own: critical sdb: DeviceHang is so"
 
 

@@ -1,0 +1,155 @@
+"""Who waits, for what, how long, and because of whom: the sentences of a mail about a freeze. Pure.
+
+Ages are lower bounds, so the text has 'at least'. Names of programs and files are the host's own
+and are shown only where the configuration allows it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.quantity import duration, size
+from iowarden.rules.signals.waits.freezes import rhythm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from iowarden.collectors.procfs.tasks import BlockedTask
+    from iowarden.rules.signals.waits.freezes import Series
+    from iowarden.rules.signals.waits.harm import Cause, Harm, Victim
+    from iowarden.rules.signals.waits.waits import Wait
+
+MAX_PROGRAMS = 3
+MIN_RHYTHM_TIMES = 3
+_CALL = re.compile(r"(?:__(?:x64|ia32|arm64|riscv|s390x?|powerpc)_sys_|__do_sys_|ksys_)(\w+)")
+"""Names of system calls in a stack. Source: kernel, arch/*/include/asm/syscall_wrapper.h."""
+_CALL_OF_FUNCTION = {
+    "do_fsync": "fsync",
+    "vfs_fsync_range": "fsync",
+    "vfs_write": "write",
+    "vfs_read": "read",
+    "new_sync_write": "write",
+    "new_sync_read": "read",
+    "do_sys_openat2": "open",
+    "path_openat": "open",
+    "do_unlinkat": "unlink",
+    "do_renameat2": "rename",
+    "filemap_fault": "a page fault",
+    "handle_mm_fault": "a page fault",
+}
+"""Where the stack is cut off before its system call: the functions of which it is certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingProgram:
+    """Harmed tasks of one program in one unit.
+
+    `call` is a system call ('fsync') or a kernel function ('in jbd2_log_wait_commit'), '' if not
+    known; `file` and `device` are those of the longest wait; `seconds` it has lasted at least.
+    """
+
+    program: str
+    unit: str
+    pid: int
+    tasks: int
+    call: str
+    file: str
+    device: str
+    seconds: float
+
+
+def call_name(task: BlockedTask) -> str:
+    """Return what a task waits in: 'fsync', 'a page fault', a kernel function, '' if not known."""
+    if task.unanswered:
+        return "execve"
+    for function in task.stack:
+        match = _CALL.match(function)
+        if match is not None:
+            return match[1]
+    if task.system_call.startswith("-1 "):
+        return "a page fault"
+    for function in task.stack:
+        if function in _CALL_OF_FUNCTION:
+            return _CALL_OF_FUNCTION[function]
+    return task.wait_channel or next(iter(task.stack), "")
+
+
+def waiting_programs(victims: Iterable[Victim]) -> list[WaitingProgram]:
+    """Return the harmed programs, the longest wait first."""
+    return _programs((victim.wait.task, victim.min_seconds) for victim in victims)
+
+
+def waiting_tasks(waits: Iterable[Wait]) -> list[WaitingProgram]:
+    """Return all programs that wait for storage, harmed or not, the longest wait first."""
+    return _programs((wait.task, wait.min_seconds) for wait in waits)
+
+
+def _programs(waits: Iterable[tuple[BlockedTask, float]]) -> list[WaitingProgram]:
+    by_program: dict[tuple[str, str], list[tuple[BlockedTask, float]]] = {}
+    for task, seconds in waits:
+        by_program.setdefault((task.command, task.unit), []).append((task, seconds))
+    programs = []
+    for (command, unit), of_program in by_program.items():
+        task, seconds = max(of_program, key=lambda wait: wait[1])
+        programs.append(
+            WaitingProgram(
+                program=command,
+                unit=unit,
+                pid=task.process or task.pid,
+                tasks=len(of_program),
+                call=call_name(task),
+                file=task.file if task.file.startswith("/") else "",
+                device=task.waits_at,
+                seconds=seconds,
+            )
+        )
+    return sorted(programs, key=lambda program: (-program.seconds, program.pid))
+
+
+def sentences(harm: Harm, ago_seconds: float, max_ago_seconds: float = 5.0) -> list[str]:
+    """Return who waits and because of whom; `ago_seconds`: how old the poll is."""
+    programs = waiting_programs(harm.victims)
+    if not programs:
+        return []
+    named = [_waits(program) for program in programs[:MAX_PROGRAMS]]
+    others = sum(program.tasks for program in programs[MAX_PROGRAMS:])
+    if others:
+        named.append(f"{others} more tasks")
+    when = f" ({duration(ago_seconds)} before this mail)" if ago_seconds > max_ago_seconds else ""
+    return [f"who waits: {'; '.join(named)}{when}", _because(harm.causes)]
+
+
+def _waits(program: WaitingProgram) -> str:
+    details = ", ".join(filter(None, (program.unit, f"pid {program.pid}")))
+    tasks = f"{program.tasks} tasks of " if program.tasks > 1 else ""
+    call = f" in {program.call}" if program.call else ""
+    file = f" of {program.file}" if program.file else ""
+    seconds = duration(program.seconds)
+    return f"{tasks}{program.program} ({details}){call}{file}, for at least {seconds}"
+
+
+def _because(causes: Iterable[Cause]) -> str:
+    """Return the sentence about who moves the bytes; no program is an answer as well."""
+    parts = []
+    for cause in causes:
+        details = ", ".join(filter(None, (cause.unit, f"pid {cause.pid}")))
+        did = "wrote" if cause.writes else "read"
+        parts.append(f"{cause.command} ({details}), which {did} {size(cause.moved_bytes)}")
+    if not parts:
+        return "because of whom: no single program wrote or read a quarter of what the disk did"
+    return f"because of: {'; '.join(parts)}"
+
+
+def rhythm_sentence(series: Series, now: float, date: Callable[[float], str]) -> str:
+    """Return how freezes repeat, '' for fewer than three."""
+    if series.times < MIN_RHYTHM_TIMES:
+        return ""
+    repeats = rhythm(series, now)
+    share = f"{repeats.ratio * 100:.0f} %"
+    return (
+        f"rhythm: {repeats.times} times since {date(repeats.since_seconds)}, each"
+        f" {duration(repeats.period_seconds)} for about {duration(repeats.length_seconds)};"
+        f" {share} of the time"
+    )

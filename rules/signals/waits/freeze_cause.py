@@ -1,0 +1,119 @@
+"""Why programs are blocked: the deepest cause that the facts show, else 'unknown'. Pure.
+
+What hangs or is slow explains a backlog above it, a backlog explains a journal that waits behind
+it. Sources: kernel, fs/super.c (frozen file systems), fs/jbd2, fs/xfs (journals),
+mm/page-writeback.c (backlog).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.collectors.procfs.tasks import BlockedTask
+
+MIN_BACKLOG_BYTES = 64 << 20
+BACKLOG_SECONDS = 2.0
+"""Less unwritten data than the devices write in this time delays no program noticeably."""
+_FROZEN = ("__sb_start_write", "sb_start_write", "sb_wait_write", "percpu_rwsem_wait")
+_JOURNAL = (
+    "jbd2_log_wait_commit",
+    "log_wait_commit",
+    "jbd2_complete_transaction",
+    "wait_transaction_locked",
+    "add_transaction_credits",
+    "start_this_handle",
+    "do_get_write_access",
+    "xlog_wait",
+    "xlog_grant_head",
+    "xfs_log_force",
+    "xfs_log_reserve",
+    "btrfs_commit_transaction",
+    "btrfs_sync_log",
+    "wait_current_trans",
+)
+_WRITE_BACK = (
+    "balance_dirty_pages",
+    "folio_wait_writeback",
+    "wait_on_page_writeback",
+    "__filemap_fdatawait",
+    "filemap_fdatawait",
+    "file_write_and_wait",
+    "wb_wait_for_completion",
+    "rq_qos_wait",
+    "wbt_wait",
+)
+
+
+class FreezeCause(enum.StrEnum):
+    """What makes programs wait for a device, deepest first."""
+
+    HANG = "hang"
+    """The device completes nothing."""
+    SLOW = "slow"
+    """The device is slow compared with its peers."""
+    NEIGHBOUR = "neighbour"
+    """Another device fills the queue of their adapter."""
+    SERVER = "server"
+    """A network file system does not answer."""
+    FROZEN = "frozen"
+    """Its file system is frozen, or a device below it is suspended."""
+    BACKLOG = "backlog"
+    """More unwritten data is queued than the device writes in the time that programs wait."""
+    JOURNAL = "journal"
+    """A commit of the file system's journal has not ended."""
+    LOCK = "lock"
+    """All wait for a lock whose holder is not seen."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFacts:
+    """What other signals show of a device while programs wait for it.
+
+    `write_bytes_per_second` is what it and its neighbours write now, None: not known.
+    """
+
+    is_hanging: bool = False
+    is_slow: bool = False
+    is_starved: bool = False
+    is_suspended: bool = False
+    queued_bytes: float = 0.0
+    write_bytes_per_second: float | None = None
+
+
+def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCause:
+    """Return the deepest cause of these tasks' waits."""
+    tasks = tuple(victims)
+    checks = (
+        (FreezeCause.HANG, facts.is_hanging),
+        (FreezeCause.SLOW, facts.is_slow),
+        (FreezeCause.NEIGHBOUR, facts.is_starved),
+        (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
+        (FreezeCause.FROZEN, facts.is_suspended or _any_in(tasks, _FROZEN)),
+        (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
+        (FreezeCause.JOURNAL, _any_in(tasks, _JOURNAL)),
+        (FreezeCause.LOCK, bool(tasks) and all(map(waits_for_lock, tasks))),
+    )
+    return next((cause for cause, holds in checks if holds), FreezeCause.UNKNOWN)
+
+
+def _is_backlog(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
+    """Whether the queued data take long to write, and a program waits for writing."""
+    speed = facts.write_bytes_per_second or 0.0
+    is_long = facts.queued_bytes >= max(MIN_BACKLOG_BYTES, BACKLOG_SECONDS * speed)
+    return is_long and (_any_in(tasks, _WRITE_BACK) or _any_in(tasks, _JOURNAL))
+
+
+def _any_in(tasks: tuple[BlockedTask, ...], prefixes: tuple[str, ...]) -> bool:
+    return any(
+        function.startswith(prefixes)
+        for task in tasks
+        for function in (task.wait_channel, *task.stack)
+    )

@@ -1,0 +1,302 @@
+"""Freezes: programs that are not the cause are blocked, by one device, in a rhythm. Pure.
+
+A freeze begins with the first victim's wait and ends with the last one's. Freezes of one device
+that follow each other closely are one series, which stays open between them: a server that is
+blocked for 20 s of each minute has one problem and not sixty. How bad a series is follows from
+ages, number of victims and share of time; thresholds compare the upper bound of an age, and texts
+show the lower one. Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import statistics
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.rules.signals.waits.harm import Harm, Victim
+
+COUNTED_SECONDS = 4.0
+"""Two polls 2 s apart can prove a wait of this age."""
+SEVERAL_SECONDS, SEVERAL_VICTIMS = 12.0, 2
+LONG_SECONDS = 30.0
+"""One victim of 10 to 30 s is each backup night of a host with disks that rotate."""
+REPEATED_SECONDS, REPEATED_TIMES, REPEATED_WITHIN_SECONDS = 10.0, 3, 3600.0
+PROGRAM_RATIO, PROGRAM_WINDOW_SECONDS = 0.5, 300.0
+CRITICAL_SECONDS = 60.0
+CRITICAL_RATIO, CRITICAL_TIMES, CRITICAL_WINDOW_SECONDS = 0.25, 5, 600.0
+OPEN_SECONDS, OPEN_PERIODS = 600.0, 3
+"""A series ends after this time without a freeze, or after this many of its periods."""
+REPORTED_TIMES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
+"""A series is news again when it has so many freezes."""
+MAX_REMEMBERED, MAX_STORED = 64, 16
+
+
+class Level(enum.IntEnum):
+    """How bad a series of freezes is."""
+
+    NONE = 0
+    COUNTED = 1
+    """For the histogram, `iowarden top` and the digest."""
+    WARNING = 2
+    CRITICAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """One freeze of a device.
+
+    `began_seconds` is that of the upper bound; `seconds` is the lower bound of its longest wait.
+    """
+
+    began_seconds: float
+    last_seconds: float
+    seconds: float
+    victims: int
+
+    @property
+    def max_seconds(self) -> float:
+        """How long it may have lasted."""
+        return self.last_seconds - self.began_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How a series repeats.
+
+    `period_seconds` is the median time between two beginnings, `length_seconds` the median length,
+    `ratio` the share of the time since `since_seconds` in which programs were blocked.
+    """
+
+    times: int
+    since_seconds: float
+    period_seconds: float
+    length_seconds: float
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The freezes of one device that belong together; the last one may go on."""
+
+    freezes: tuple[Freeze, ...]
+    """The newest `MAX_REMEMBERED`, oldest first."""
+    times: int
+    """Also those that are no longer in `freezes`."""
+    since_seconds: float
+    is_frozen: bool
+    level: Level
+    """The worst since it began."""
+
+    @property
+    def reported_times(self) -> int:
+        """Return the largest number of freezes that is news, up to now."""
+        return max((times for times in REPORTED_TIMES if times <= self.times), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTime:
+    """When a program was in waits: pairs of beginning and end within the window."""
+
+    spans: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFreezes:
+    """What is remembered of one device."""
+
+    series: Series | None = None
+    programs: Mapping[str, ProgramTime] = field(default_factory=dict)
+    """By program and unit."""
+
+
+NO_FREEZES = DeviceFreezes()
+
+
+def stored(series: Series) -> tuple[tuple[float, float], ...]:
+    """Return a series as pairs that begin with a time, to be stored over a restart."""
+    return (
+        (series.since_seconds, float(series.times)),
+        (series.since_seconds, float(series.level)),
+        *((freeze.began_seconds, freeze.max_seconds) for freeze in series.freezes[-MAX_STORED:]),
+    )
+
+
+def restored(pairs: tuple[tuple[float, float], ...]) -> Series | None:
+    """Return the series of `stored`, between two freezes; None for other pairs."""
+    if len(pairs) < 3:
+        return None
+    (since, times), (_, level), *freezes = pairs
+    return Series(
+        tuple(Freeze(began, began + length, length, 1) for began, length in freezes),
+        int(times),
+        since,
+        is_frozen=False,
+        level=Level(int(level)),
+    )
+
+
+def next_freezes(
+    state: DeviceFreezes,
+    harm: Harm,
+    now: float,
+    *,
+    previous_poll_seconds: float,
+    min_seconds: float = 0.0,
+) -> DeviceFreezes:
+    """Return the state after a poll at `now`.
+
+    `min_seconds` is the threshold of a guard of this device (a virtual disk, a removable one): a
+    shorter wait is counted and no more.
+    """
+    programs = _next_programs(state.programs, harm, now, previous_poll_seconds)
+    counted = [victim for victim in harm.victims if victim.max_seconds >= COUNTED_SECONDS]
+    series = _next_series(state.series, counted, now)
+    if series is None:
+        return DeviceFreezes(None, programs)
+    level = _level(series, counted, programs, now, min_seconds)
+    return DeviceFreezes(replace(series, level=max(series.level, level)), programs)
+
+
+def _next_series(series: Series | None, counted: list[Victim], now: float) -> Series | None:
+    """Return the series with the present victims: it goes on, a new one begins, or it has ended."""
+    if not counted:
+        if series is None or is_over(series, now):
+            return None
+        return replace(series, is_frozen=False)
+    longest = counted[0]
+    present = Freeze(
+        began_seconds=min(victim.wait.not_before_seconds for victim in counted),
+        last_seconds=now,
+        seconds=longest.min_seconds,
+        victims=len(counted),
+    )
+    if series is None or is_over(series, now):
+        return Series((present,), 1, present.began_seconds, is_frozen=True, level=Level.COUNTED)
+    if not series.is_frozen:
+        freezes = (*series.freezes, present)[-MAX_REMEMBERED:]
+        return replace(series, freezes=freezes, times=series.times + 1, is_frozen=True)
+    last = series.freezes[-1]
+    merged = Freeze(
+        min(last.began_seconds, present.began_seconds),
+        now,
+        max(last.seconds, present.seconds),
+        max(last.victims, present.victims),
+    )
+    return replace(series, freezes=(*series.freezes[:-1], merged))
+
+
+def is_over(series: Series, now: float) -> bool:
+    """Whether no freeze has followed for so long that the series has ended."""
+    if series.is_frozen:
+        return False
+    period = rhythm(series, now).period_seconds
+    if series.level < Level.WARNING:  # nothing is open: it is remembered for the third one
+        return now - series.freezes[-1].last_seconds > REPEATED_WITHIN_SECONDS
+    return now - series.freezes[-1].last_seconds > max(OPEN_SECONDS, OPEN_PERIODS * period)
+
+
+def rhythm(series: Series, now: float) -> Rhythm:
+    """Return how a series repeats; the period is 0 for a single freeze."""
+    begins = [freeze.began_seconds for freeze in series.freezes]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(begins)]
+    lengths = [freeze.max_seconds for freeze in series.freezes]
+    observed_since = begins[0]
+    return Rhythm(
+        times=series.times,
+        since_seconds=series.since_seconds,
+        period_seconds=statistics.median(gaps) if gaps else 0.0,
+        length_seconds=statistics.median(lengths),
+        ratio=min(sum(lengths) / max(now - observed_since, 1.0), 1.0),
+    )
+
+
+def _level(
+    series: Series,
+    counted: list[Victim],
+    programs: Mapping[str, ProgramTime],
+    now: float,
+    min_seconds: float,
+) -> Level:
+    """Return how bad the present freeze is, and the series by it."""
+    often_in_waits = any(
+        program_ratio(program, now) >= PROGRAM_RATIO for program in programs.values()
+    )
+    longest = max((victim.max_seconds for victim in counted), default=0.0)
+    if longest < min_seconds:
+        return Level.COUNTED
+    if longest >= CRITICAL_SECONDS or (counted and _is_frozen_often(series, now)):
+        return Level.CRITICAL
+    several = longest >= SEVERAL_SECONDS and len(counted) >= SEVERAL_VICTIMS
+    if several or longest >= LONG_SECONDS or _repeats(series, longest, now):
+        return Level.WARNING
+    return Level.WARNING if often_in_waits and not min_seconds else Level.COUNTED
+
+
+def _repeats(series: Series, longest: float, now: float) -> bool:
+    """Whether this is the third long wait within an hour."""
+    recent = [
+        freeze
+        for freeze in series.freezes
+        if freeze.max_seconds >= REPEATED_SECONDS
+        and now - freeze.last_seconds <= REPEATED_WITHIN_SECONDS
+    ]
+    return longest >= REPEATED_SECONDS and len(recent) >= REPEATED_TIMES
+
+
+def _is_frozen_often(series: Series, now: float) -> bool:
+    """Whether a quarter of the last ten minutes passed in five or more freezes."""
+    began = now - CRITICAL_WINDOW_SECONDS
+    recent = [freeze for freeze in series.freezes if freeze.last_seconds > began]
+    frozen = sum(freeze.last_seconds - max(freeze.began_seconds, began) for freeze in recent)
+    return len(recent) >= CRITICAL_TIMES and frozen >= CRITICAL_RATIO * CRITICAL_WINDOW_SECONDS
+
+
+def _next_programs(
+    programs: Mapping[str, ProgramTime], harm: Harm, now: float, previous_poll_seconds: float
+) -> dict[str, ProgramTime]:
+    """Return when programs were in waits, with the time since the poll before added.
+
+    Only of a wait that both polls saw: a task that reads a busy disk is in another one each time.
+    Half of the time before the first poll of a wait is added to it: its true beginning is between.
+    """
+    began = now - PROGRAM_WINDOW_SECONDS
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for name, program in programs.items():
+        recent = [span for span in program.spans if span[1] > began]
+        if recent:
+            spans[name] = recent
+    for victim in harm.victims:
+        wait = victim.wait
+        if wait.min_seconds <= 0.0:
+            continue
+        start = previous_poll_seconds
+        if wait.first_seconds >= previous_poll_seconds:
+            start = (wait.first_seconds + wait.not_before_seconds) / 2
+        _add_span(spans.setdefault(_program(victim), []), (start, now))
+    return {name: ProgramTime(tuple(kept)) for name, kept in spans.items()}
+
+
+def _add_span(spans: list[tuple[float, float]], span: tuple[float, float]) -> None:
+    """Add a span to those of a program; what overlaps or touches the last one is one with it."""
+    if spans and span[0] <= spans[-1][1]:
+        spans[-1] = min(spans[-1][0], span[0]), max(spans[-1][1], span[1])
+    else:
+        spans.append(span)
+
+
+def _program(victim: Victim) -> str:
+    return f"{victim.wait.task.command} {victim.wait.task.unit}".rstrip()
+
+
+def program_ratio(program: ProgramTime, now: float) -> float:
+    """Return the share of the last five minutes in which a program was in waits."""
+    began = now - PROGRAM_WINDOW_SECONDS
+    inside: Iterable[float] = (end - max(start, began) for start, end in program.spans)
+    return sum(span for span in inside if span > 0) / PROGRAM_WINDOW_SECONDS

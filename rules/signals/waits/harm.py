@@ -1,0 +1,230 @@
+"""Who is harmed by a wait, and who causes it, by the bytes that processes moved. Pure.
+
+A checkpointer that writes is the cause, a backend that waits for a commit is harmed, though both
+are of one program. Bytes are those between the first and the last of the stored sweeps,
+which begin before the wait: a burst writer writes within a second, and then waits in fsync without
+a byte. Units: bytes, seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.signals.waits.storage_call import Purpose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.rules.signals.waits.waits import Wait
+
+CAUSE_RATIO = 0.25
+"""A process with this share of what the devices moved is a cause."""
+MAX_CAUSES = 3
+MIN_BYTES_PER_SECOND = 65_536.0
+"""Less than this explains no wait, whatever its share of an idle device."""
+LONG_WRITE_SECONDS = 10.0
+"""A write(2) that has not returned for so long is a wait like any other."""
+_PAUSED = "balance_dirty_pages"
+_OWN_SYNC = (
+    "vfs_fsync",  # fs/sync.c: fsync, fdatasync
+    "do_fsync",
+    "file_write_and_wait",  # mm/filemap.c
+    "sync_file_range",
+    "__do_sys_msync",  # mm/msync.c
+    "__x64_sys_msync",
+    "generic_write_sync",  # include/linux/fs.h: O_SYNC, O_DSYNC
+    "iomap_dio_complete",
+    "folio_wait_writeback",  # mm/page-writeback.c; the stack may be cut off or unreadable
+    "wait_on_page_writeback",
+    "__filemap_fdatawait",
+)
+"""A task in one of these waits for what it wrote itself."""
+_SIZE_WORD = 3
+"""The third argument of write(2) and its kin is the size. The words of the line: the number first.
+"""
+_WRITE_CALLS = frozenset(("1", "18", "64", "68"))
+"""write, pwrite64. Source: kernel, syscall_64.tbl; uapi/asm-generic/unistd.h (arm64, riscv64)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLoad:
+    """What one process moved within the stored sweeps.
+
+    `thread_bytes`: by task number, of a process whose threads were read one by one; a thread that
+    is missing moved nothing.
+    """
+
+    pid: int
+    command: str
+    unit: str
+    read_bytes: int
+    written_bytes: int
+    thread_bytes: Mapping[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What processes and the devices concerned moved within the stored sweeps.
+
+    `seconds` is the time between the first and the last sweep; `is_certain` is false where no
+    sweep came before the wait: the bytes are then those since each process's start.
+    """
+
+    seconds: float
+    processes: tuple[ProcessLoad, ...]
+    read_bytes: int
+    written_bytes: int
+    is_certain: bool = True
+
+
+NO_LOAD = Load(0.0, (), 0, 0, is_certain=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A process, or one thread of it, that moves a large share of what the devices do."""
+
+    pid: int
+    command: str
+    unit: str
+    moved_bytes: int
+    ratio: float
+    writes: bool
+    """Whether it writes; else it reads."""
+    threads: frozenset[int] | None = None
+    """The threads that are the cause, None: the whole process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A harmed task: `min_seconds` at least, `max_seconds` at most, without what is its own."""
+
+    wait: Wait
+    min_seconds: float
+    max_seconds: float
+    is_cause: bool = False
+    """A cause that waits longer than what it wrote explains: evidence, and no victim alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """The harmed tasks, the longest first, and who causes it; no cause: no program is."""
+
+    victims: tuple[Victim, ...] = ()
+    evidence: tuple[Victim, ...] = ()
+    causes: tuple[Cause, ...] = field(default=())
+
+
+def causes(load: Load) -> tuple[Cause, ...]:
+    """Return who moves a quarter or more of what the devices do, at most three, largest first."""
+    least_bytes = MIN_BYTES_PER_SECOND * load.seconds
+    candidates: list[Cause] = []
+    for process in load.processes:
+        for writes, moved, total in (
+            (True, process.written_bytes, load.written_bytes),
+            (False, process.read_bytes, load.read_bytes),
+        ):
+            # The page cache takes more than the device completes in the same time.
+            ratio = min(moved / total, 1.0) if total > 0 else float(moved > 0)
+            if moved >= max(least_bytes, 1.0) and ratio >= CAUSE_RATIO:
+                threads = _causing_threads(process, max(total, moved))
+                candidates.append(
+                    Cause(process.pid, process.command, process.unit, moved, ratio, writes, threads)
+                )
+    candidates.sort(key=lambda cause: (-cause.moved_bytes, cause.pid))
+    largest: dict[int, Cause] = {}
+    for cause in candidates:
+        largest.setdefault(cause.pid, cause)
+    return tuple(largest.values())[:MAX_CAUSES]
+
+
+def _causing_threads(process: ProcessLoad, total_bytes: int) -> frozenset[int] | None:
+    if process.thread_bytes is None:
+        return None
+    return frozenset(
+        thread
+        for thread, moved in process.thread_bytes.items()
+        if moved >= CAUSE_RATIO * total_bytes
+    )
+
+
+def harm(
+    waits: Iterable[Wait], load: Load, completed_bytes: float, bytes_per_second: float
+) -> Harm:
+    """Return who is harmed by these waits for one device, and by whom.
+
+    `completed_bytes` is what the device completed since the oldest of the waits began;
+    `bytes_per_second` its write speed, 0 if not known.
+    """
+    found_causes = causes(load)
+    victims: list[Victim] = []
+    evidence: list[Victim] = []
+    for wait in waits:
+        if wait.purpose is not Purpose.STORAGE:
+            continue
+        is_cause = is_of_causes(wait, found_causes)
+        explained = _explained_seconds(
+            wait, load, completed_bytes, bytes_per_second, is_cause=is_cause
+        )
+        victim = Victim(
+            wait,
+            max(wait.min_seconds - explained, 0.0),
+            max(wait.max_seconds - explained, 0.0),
+            is_cause,
+        )
+        if victim.max_seconds > 0.0:
+            (evidence if is_cause else victims).append(victim)
+    for group in (victims, evidence):
+        group.sort(key=lambda victim: (-victim.max_seconds, victim.wait.task.pid))
+    return Harm(tuple(victims), tuple(evidence), found_causes)
+
+
+def is_of_causes(wait: Wait, found_causes: Iterable[Cause]) -> bool:
+    """Whether the task is one of the causes itself."""
+    process = wait.task.process or wait.task.pid
+    return any(
+        cause.pid == process and (cause.threads is None or wait.task.pid in cause.threads)
+        for cause in found_causes
+    )
+
+
+def _explained_seconds(
+    wait: Wait, load: Load, completed_bytes: float, bytes_per_second: float, *, is_cause: bool
+) -> float:
+    """Return how much of a wait the task's own bytes explain."""
+    functions = (wait.task.wait_channel, *wait.task.stack)
+    if any(function.startswith(_PAUSED) for function in functions):
+        size = call_size(wait)
+        if wait.max_seconds < LONG_WRITE_SECONDS:
+            return wait.max_seconds  # flow control: the write is about to return
+        return size / bytes_per_second if bytes_per_second > 0 else 0.0
+    if is_cause and any(function.startswith(_OWN_SYNC) for function in functions):
+        own_bytes = max(_written_bytes(wait, load), call_size(wait))
+        share = min(1.0, own_bytes / completed_bytes) if completed_bytes > 0 else 0.0
+        return wait.max_seconds * share
+    return 0.0
+
+
+def _written_bytes(wait: Wait, load: Load) -> int:
+    """Return what the task wrote within the stored sweeps, else what its process wrote."""
+    process = wait.task.process or wait.task.pid
+    for one in load.processes:
+        if one.pid == process:
+            if one.thread_bytes is not None:
+                return one.thread_bytes.get(wait.task.pid, 0)
+            return one.written_bytes
+    return 0
+
+
+def call_size(wait: Wait) -> int:
+    """Return the size in bytes that a write(2) was called with, 0 if it is not known."""
+    words = wait.task.system_call.split()
+    if len(words) <= _SIZE_WORD or words[0] not in _WRITE_CALLS:
+        return 0
+    try:
+        size = int(words[_SIZE_WORD], 16)
+    except ValueError:
+        return 0
+    return size if size < 1 << 31 else 0  # MAX_RW_COUNT, include/linux/fs.h

@@ -1,0 +1,249 @@
+"""Whether a blocked task waits for storage, by the kernel functions in its stack. Pure.
+
+Uninterruptible sleep has other reasons: a parent of vfork, a frozen container, a graphics driver.
+Calls that wait for the whole host by purpose (sync, umount, fsfreeze) are no harm either; they
+show how long writing everything takes. Source of each name: the file of the kernel next to it.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iowarden.collectors.procfs.tasks import BlockedTask
+
+
+class Purpose(enum.Enum):
+    """What a blocked task waits for."""
+
+    STORAGE = "storage"
+    WHOLE_WRITE_OUT = "whole write-out"
+    """sync, syncfs, umount, fsfreeze, remount: they wait for what others wrote, by purpose."""
+    ELSEWHERE = "elsewhere"
+    NOT_KNOWN = "not known"
+    """Neither its stack nor its wait channel could be read, and it its call has no file."""
+
+
+_ELSEWHERE = (
+    "vfork_done",  # kernel/fork.c, 6.1: wait_for_vfork_done
+    "wait_for_vfork_done",
+    "__refrigerator",  # kernel/freezer.c
+    "cgroup_enter_frozen",  # kernel/cgroup/freezer.c
+    "cgroup_leave_frozen",
+    "coredump_wait",  # fs/coredump.c
+    "do_coredump",
+    "vfs_coredump",
+    "coredump_task_exit",
+    "load_module",  # kernel/module/main.c
+    "do_init_module",
+    "__request_module",  # kernel/module/kmod.c
+    "idempotent_init_module",
+    "ptrace_stop",  # kernel/signal.c
+    "ptrace_attach",
+    "autofs_wait",  # fs/autofs/waitq.c
+    "drm_",  # drivers/gpu/drm
+    "dma_fence_",  # drivers/dma-buf/dma-fence.c
+    "amdgpu_",
+    "i915_",
+    "nouveau_",
+    "nvidia_",  # out of tree, like the next
+    "nv_",
+)
+"""A task with one of these anywhere in its stack is not about storage."""
+_WHOLE_WRITE_OUT = (
+    "ksys_sync",  # fs/sync.c
+    "__do_sys_sync",
+    "__x64_sys_sync",
+    "__do_sys_syncfs",
+    "__x64_sys_syncfs",
+    "sync_filesystem",
+    "path_umount",  # fs/namespace.c
+    "do_umount",
+    "cleanup_mnt",
+    "deactivate_super",  # fs/super.c
+    "generic_shutdown_super",
+    "freeze_super",
+    "reconfigure_super",
+    "do_remount",
+)
+_STORAGE = (
+    # block/, drivers/{scsi,ata,nvme,block}
+    "blk_",
+    "bio_",
+    "submit_bio",
+    "blkdev_",
+    "bdev_",
+    "rq_qos_",
+    "wbt_",
+    "io_schedule",  # kernel/sched/core.c
+    "__bio_queue_enter",
+    "elevator_",
+    "scsi_",
+    "sd_",
+    "sr_",
+    "ata_",
+    "nvme_",
+    "virtblk_",
+    "loop_",
+    "nbd_",
+    "rbd_",
+    "sync_blockdev",
+    "disk_",
+    "part_",
+    # mm/, fs/: write-back, page cache, direct I/O
+    "balance_dirty_pages",
+    "wb_wait_",
+    "writeback_",
+    "sync_inode",
+    "__filemap_fdatawait",
+    "filemap_fdatawait",
+    "file_write_and_wait",
+    "filemap_write_and_wait",
+    "__filemap_fdatawrite",
+    "folio_wait_",
+    "wait_on_page",
+    "__lock_page",
+    "__folio_lock",
+    "filemap_",
+    "wait_on_buffer",
+    "__wait_on_buffer",
+    "__sync_dirty_buffer",
+    "__bread",
+    "iomap_",
+    "dio_",
+    "__blockdev_direct_IO",
+    "do_blockdev_direct_IO",
+    "inode_dio_wait",
+    "wait_on_bit_io",
+    "bit_wait_io",
+    "sb_start_",
+    "__sb_start_write",  # fs/super.c: a frozen file system
+    "percpu_rwsem_wait",
+    "mnt_want_write",
+    "vfs_fsync",
+    "do_fsync",
+    # swap and reclaim
+    "swap_",
+    "do_swap_page",
+    "read_swap_cache",
+    "shrink_",
+    "try_to_free_",
+    "throttle_direct_reclaim",
+    "reclaim_throttle",
+    "congestion_wait",
+    "wait_iff_congested",
+    "blk_congestion_wait",  # 2.6.18
+    # file systems
+    "ext4_",
+    "ext3_",
+    "ext2_",
+    "jbd2_",
+    "journal_",
+    "log_wait_commit",
+    "start_this_handle",
+    "do_get_write_access",
+    "wait_transaction_locked",
+    "add_transaction_credits",
+    "xfs_",
+    "xlog_",
+    "btrfs_",
+    "f2fs_",
+    "bch2_",
+    "gfs2_",
+    "ocfs2_",
+    "fat_",
+    "exfat_",
+    "ntfs_",
+    "jfs_",
+    "reiserfs_",
+    "nilfs_",
+    "udf_",
+    "isofs_",
+    "squashfs_",
+    "erofs_",
+    "ovl_",
+    "fuse_",
+    "nfs",
+    "rpc_",
+    "xprt_",
+    "cifs_",
+    "smb2_",
+    "ceph_",
+    "v9fs_",
+    "p9_",
+    # md, device-mapper, caches
+    "md_",
+    "raid1_",
+    "raid10_",
+    "raid5_",
+    "raid456_",
+    "make_stripe",
+    "wait_barrier",
+    "dm_",
+    "__dm_",
+    "thin_",
+    "multipath_",
+    "crypt_",
+    "bch_",
+    "cached_dev_",
+    # ZFS: module/zfs, module/os/linux/spl
+    "txg_wait_",
+    "dmu_",
+    "zil_",
+    "zio_",
+    "arc_",
+    "zfs_",
+    "zpl_",
+    "zvol_",
+    "spa_",
+    "dbuf_",
+    "cv_wait_common",
+    "__cv_wait",
+    "__cv_timedwait",
+)
+"""Prefixes of functions of the block layer, write-back, file systems, swap, md, dm, NFS and ZFS."""
+_NETWORK_FILE_SYSTEMS = ("rpc_", "nfs", "xprt_", "cifs_", "smb2_", "ceph_", "v9fs_", "p9_")
+_LOCKS = ("rwsem_down_", "__rwsem_down", "down_", "__mutex_lock", "mutex_lock", "__down")
+"""Source: kernel/locking/{rwsem,mutex,semaphore}.c."""
+
+
+def purpose(task: BlockedTask) -> Purpose:
+    """Return what a blocked task waits for.
+
+    Where no function shows it, the file in its call decides: `waits_at` is a block device or the
+    mount of a file system with one, or of a server.
+    """
+    functions = tuple(_functions(task))
+    if _any_starts(functions, _ELSEWHERE):
+        return Purpose.ELSEWHERE
+    if _any_starts(functions, _WHOLE_WRITE_OUT):
+        return Purpose.WHOLE_WRITE_OUT
+    if _any_starts(functions, _STORAGE) or task.waits_at:
+        return Purpose.STORAGE
+    return Purpose.ELSEWHERE if functions else Purpose.NOT_KNOWN
+
+
+def waits_for_lock(task: BlockedTask) -> bool:
+    """Whether it waits for a lock that another task holds: the wait is that task's."""
+    innermost = next(_functions(task), "")
+    return innermost.startswith(_LOCKS) or _any_starts(task.stack[:3], _LOCKS)
+
+
+def waits_for_server(task: BlockedTask) -> bool:
+    """Whether a network file system has to answer."""
+    return _any_starts(tuple(_functions(task)), _NETWORK_FILE_SYSTEMS)
+
+
+def _functions(task: BlockedTask) -> Iterator[str]:
+    """Yield the kernel functions, innermost first, without the compiler's parts ('.isra.0')."""
+    for function in (task.wait_channel, *task.stack):
+        name = function.partition(".")[0]
+        if name:
+            yield name
+
+
+def _any_starts(functions: Iterable[str], prefixes: tuple[str, ...]) -> bool:
+    return any(function.startswith(prefixes) for function in functions)

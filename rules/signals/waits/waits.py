@@ -1,0 +1,154 @@
+"""Blocked tasks over successive polls: for how long each has been in one call about storage. Pure.
+
+Two ages of each wait. The lower bound is the time between the first and the last poll that saw it
+in the same call: that long it has waited at least, and mails print it. The upper bound begins at
+the poll before the first one, or in the second in which something gave reason to poll: that long
+it may have waited, and thresholds compare it. Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.signals.waits.same_call import Continuity, continuity
+from iowarden.rules.signals.waits.storage_call import Purpose, purpose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.collectors.procfs.tasks import BlockedTask
+
+Key = tuple[int, int]
+"""Task number and start: the number alone may be used again."""
+UNPROVEN_SECONDS = 9.0
+"""A wait whose call cannot be compared never counts as older: it is counted, and no more."""
+UNPROVEN_AT_LIMIT_SECONDS = 20.0
+"""The same while the host is at its dirty limit and the kernel pauses the task for that: kernels
+before 3.2 have neither 'syscall' of threads nor thresholds, and pause for seconds."""
+AT_LIMIT_RATIO = 0.95
+SERVERS = ("nfsd", "ksmbd", "vhost-", "iscsi_trx", "iscsi_ttx")
+"""Kernel threads that serve clients or guests, and count as programs. Source: kernel,
+fs/nfsd/nfssvc.c, fs/smb/server/connection.c, drivers/vhost/vhost.c, drivers/target/iscsi."""
+_PAUSED = ("balance_dirty_pages", "blk_congestion_wait")
+LATE_POLL_SECONDS = 5.0
+"""After a longer gap between polls one more poll has to see the same wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A task that was blocked, in the same call, at every poll since the first."""
+
+    task: BlockedTask
+    purpose: Purpose
+    first_seconds: float
+    last_seconds: float
+    not_before_seconds: float
+    """The poll before the first, or the second of its trigger."""
+    proven: bool = True
+    """Whether each poll could be compared with the one before."""
+    late: bool = False
+    """Whether the last poll came after a gap, and no other has confirmed it."""
+
+    @property
+    def min_seconds(self) -> float:
+        """How long it has waited at least."""
+        return self.last_seconds - self.first_seconds
+
+    @property
+    def max_seconds(self) -> float:
+        """How long it may have waited by the last poll."""
+        return self.last_seconds - self.not_before_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Polls:
+    """What the polls up to now have seen."""
+
+    waits: Mapping[Key, Wait] = field(default_factory=dict)
+    last_seconds: float | None = None
+    """When the last poll was, None: none yet."""
+
+
+NO_POLLS = Polls()
+
+
+def next_polls(
+    polls: Polls,
+    tasks: Iterable[BlockedTask],
+    now: float,
+    *,
+    trigger_seconds: float,
+    legacy_queued_ratio: float | None,
+) -> tuple[Polls, tuple[Wait, ...]]:
+    """Return the polls with one more at `now`, and the waits that ended since the last one.
+
+    `trigger_seconds`: when something first gave reason to poll, for the first poll of all.
+    `legacy_queued_ratio`: unwritten data as a share of the dirty limit on a kernel before 3.2,
+    None: not known, or a later kernel.
+    """
+    earlier = trigger_seconds if polls.last_seconds is None else polls.last_seconds
+    is_late = polls.last_seconds is not None and now - earlier > LATE_POLL_SECONDS
+    # What a poll of just now did not see began after it; one of long ago says nothing.
+    not_before = max(earlier, trigger_seconds) if is_late else earlier
+    waits: dict[Key, Wait] = {}
+    for task in tasks:
+        if task.kernel and not task.command.startswith(SERVERS):
+            continue  # it works for tasks whose waits are seen themselves
+        key = task.pid, task.start_ticks
+        waits[key] = _next_wait(
+            polls.waits.get(key),
+            task,
+            now,
+            not_before,
+            is_late=is_late,
+            legacy_queued_ratio=legacy_queued_ratio,
+        )
+    ended = tuple(
+        wait
+        for key, wait in polls.waits.items()
+        if key not in waits or waits[key].first_seconds != wait.first_seconds
+    )
+    return Polls(waits, now), ended
+
+
+def _next_wait(
+    before: Wait | None,
+    task: BlockedTask,
+    now: float,
+    not_before: float,
+    *,
+    is_late: bool,
+    legacy_queued_ratio: float | None,
+) -> Wait:
+    """Return the wait of a task at this poll: the one of the last poll goes on, or a new one."""
+    began = Wait(task, purpose(task), now, now, not_before)
+    if before is None:
+        return began
+    compared = continuity(before.task, task)
+    if compared is Continuity.ANOTHER_CALL:
+        return began
+    wait = replace(before, task=task, purpose=purpose(task), last_seconds=now, late=is_late)
+    if compared is Continuity.SAME_CALL:
+        return wait
+    # Not older than the limit, however often it was seen: it may be a new wait each time.
+    limit = UNPROVEN_AT_LIMIT_SECONDS if _is_paused(task, legacy_queued_ratio) else UNPROVEN_SECONDS
+    return replace(
+        wait,
+        proven=False,
+        first_seconds=max(before.first_seconds, now - limit),
+        not_before_seconds=max(before.not_before_seconds, now - limit),
+    )
+
+
+def _is_paused(task: BlockedTask, legacy_queued_ratio: float | None) -> bool:
+    """Whether the kernel pauses the task because the host is at its dirty limit."""
+    at_limit = legacy_queued_ratio is not None and legacy_queued_ratio >= AT_LIMIT_RATIO
+    return at_limit and any(f.startswith(_PAUSED) for f in (task.wait_channel, *task.stack))
+
+
+def about_storage(polls: Polls) -> list[Wait]:
+    """Return the waits for storage, the longest first."""
+    waits = [wait for wait in polls.waits.values() if wait.purpose is Purpose.STORAGE]
+    return sorted(waits, key=lambda wait: (wait.not_before_seconds, wait.task.pid))
