@@ -18,9 +18,9 @@ from email.policy import SMTP, default
 from email.utils import getaddresses
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.notify.mail_format import POLICY, identifier, middle, token, with_utc, wrapped
+from iowarden.daemon.notify.message_format import MessageFormat
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -39,44 +39,6 @@ _PLAIN_NOTE = (
 _CUT_TEXT = (
     b"The text of this mail was discarded: the outbox was full while no mail server accepted mail."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class MailFormat:
-    """Mails in an outbox; as message_format.MessageFormat."""
-
-    where: str = "mail"
-    noun: str = "mail"
-    setting: str = "'mail.to'"
-    test: str = "iowarden test-mail"
-
-    def addressees(self, data: bytes) -> tuple[str, ...]:
-        """Return the addresses in 'To'."""
-        return addressees(data)
-
-    def cut(self, data: bytes) -> bytes:
-        """Return a mail without its text."""
-        return cut(data)
-
-    def is_cut(self, data: bytes) -> bool:
-        """Whether the text of a mail was discarded."""
-        return is_cut(data)
-
-    def digest_id(self, rows: Sequence[OutboxRow]) -> str:
-        """Return the Message-ID of a digest."""
-        return message_id(rows)
-
-    def digest(self, rows: Sequence[OutboxRow], uncertain: Collection[str] = ()) -> bytes:
-        """Return the digest of mails."""
-        return render(rows, uncertain=uncertain)
-
-    def plain(self, row: OutboxRow) -> OutboxRow | None:
-        """Return a mail as plain ASCII text of at most 20 kB, None if it is one already."""
-        return plain(row)
-
-    def is_plain(self, message_id: str) -> bool:
-        """Whether a Message-ID is that of a plain text."""
-        return message_id.partition("@")[0].endswith("-plain")
 
 
 def cut(data: bytes) -> bytes:
@@ -149,7 +111,7 @@ def message_id(rows: Sequence[OutboxRow]) -> str:
 
 
 def render(
-    rows: Sequence[OutboxRow], zone: tzinfo | None = None, uncertain: Collection[str] = ()
+    rows: Sequence[OutboxRow], uncertain: Collection[str] = (), zone: tzinfo | None = None
 ) -> bytes:
     """Return one mail that lists others, oldest first, and contains each unchanged.
 
@@ -235,3 +197,17 @@ def _fields(data: bytes) -> Message:
 def _host(rows: Sequence[OutboxRow]) -> str:
     """Return the host of the newest mail, from its Message-ID."""
     return rows[-1].message_id.rpartition("@")[2].rstrip(">")
+
+
+MAILS = MessageFormat(
+    where="mail",
+    noun="mail",
+    test="iowarden test-mail",
+    addressees=addressees,
+    cut=cut,
+    is_cut=is_cut,
+    digest_id=message_id,
+    digest=lambda rows, uncertain: render(rows, uncertain),
+    plain=plain,
+    is_plain=lambda name: name.partition("@")[0].endswith("-plain"),
+)

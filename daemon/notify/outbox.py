@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.notify import problem_text
 from iowarden.daemon.notify.outbox_queue import MAX_SINGLE, Entry, Flight, OutboxQueue
 from iowarden.daemon.notify.retry import ANYTIME, NEVER, NO_REPLY, REFUSALS, Fault, Scope
 from iowarden.daemon.notify.routes import ALL, Attempted
@@ -355,8 +354,7 @@ class Outbox(OutboxQueue):
         self._release(entry, opened, now)
         entry.maybe_taken = entry.maybe_taken or result.maybe_taken
         repeated = self.routes.maybe_taken(result.message_id)
-        problem = problem_text.undelivered(
-            self.form,
+        problem = self.form.undelivered(
             text,
             result,
             self._wait_seconds(entry, now),

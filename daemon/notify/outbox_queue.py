@@ -94,7 +94,7 @@ class OutboxQueue:
 
     def __init__(self, messages: MessageFormat | None = None) -> None:
         """Start empty, for mails unless another form of messages is given."""
-        self.form = messages or digest.MailFormat()
+        self.form = messages or digest.MAILS
         self._entries: dict[str, Entry] = {}
         self.routes = Routes()
         self.servers: tuple[str, ...] = ("",)

@@ -10,7 +10,7 @@ from iowarden.daemon.notify.delivery import Receivers
 from iowarden.daemon.notify.smtp import AUTHORITIES
 from iowarden.daemon.receivers.alertmanager import AlertmanagerReceiver, try_alert
 from iowarden.daemon.receivers.http_sender import HttpSender, try_message
-from iowarden.daemon.receivers.message import DocumentFormat, document, encoded
+from iowarden.daemon.receivers.message import document_format, document, encoded
 from iowarden.daemon.receivers.ping import Ping, try_ping
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ReceiverFactory:
             case _:
                 sender = HttpSender(each, self._post, self._authorities)
                 origin = each.urls[0].origin
-                return MessageReceiver(DocumentFormat(each.name), sender, origin)
+                return MessageReceiver(document_format(each.name), sender, origin)
 
 
 def try_receiver(

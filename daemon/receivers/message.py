@@ -14,14 +14,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.message import subject
+from iowarden.daemon.notify.message_format import MessageFormat
 from iowarden.daemon.sanitize import one_line
 from iowarden.rules.notice import Reason
 from iowarden.rules.quantity import spelled, spelled_advice
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from iowarden.daemon.storage.state_db import OutboxRow
     from iowarden.rules.notice import Notice
@@ -38,62 +38,35 @@ SHORT = "-short"
 _LISTS = ("sentences", "meaning", "evidence", "affected", "advice", "unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentFormat:
-    """Messages of one receiver in its outbox; as message_format.MessageFormat."""
+def document_format(receiver: str) -> MessageFormat:
+    """Return the form of one receiver's messages in its outbox."""
+    return MessageFormat(
+        where=f"receiver '{receiver}'",
+        noun="notification",
+        test=f"iowarden test-notify {receiver}",
+        addressees=lambda _: (),
+        cut=cut,
+        is_cut=lambda data: bool(data) and json.loads(data).get("cut") is True,
+        digest_id=lambda rows: f"{receiver}:{_digest_name(rows)}",
+        digest=lambda rows, _: encoded(digest(rows)),
+        plain=short,
+        is_plain=lambda name: name.endswith(SHORT),
+    )
 
-    receiver: str
-    noun: str = "notification"
 
-    @property
-    def where(self) -> str:
-        """Return what a line about the receiver begins with."""
-        return f"receiver '{self.receiver}'"
+def cut(data: bytes) -> bytes:
+    """Return a message without its text."""
+    document = json.loads(data)
+    return encoded(document | {name: [] for name in _LISTS} | {"cut": True})
 
-    @property
-    def setting(self) -> str:
-        """Return what to correct in the configuration if messages are refused."""
-        return f"the entry '{self.receiver}' of 'notify'"
 
-    @property
-    def test(self) -> str:
-        """Return the command that tests the receiver."""
-        return f"iowarden test-notify {self.receiver}"
-
-    def addressees(self, data: bytes) -> tuple[str, ...]:  # noqa: ARG002 - as of mails
-        """Return none: a message names no recipients."""
-        return ()
-
-    def cut(self, data: bytes) -> bytes:
-        """Return a message without its text."""
-        document = json.loads(data)
-        return encoded(document | {name: [] for name in _LISTS} | {"cut": True})
-
-    def is_cut(self, data: bytes) -> bool:
-        """Whether the text of a message was discarded."""
-        return bool(data) and json.loads(data).get("cut") is True
-
-    def digest_id(self, rows: Sequence[OutboxRow]) -> str:
-        """Return the message id of a digest."""
-        return f"{self.receiver}:{_digest_name(rows)}"
-
-    def digest(self, rows: Sequence[OutboxRow], uncertain: Collection[str] = ()) -> bytes:  # noqa: ARG002 - as of mails
-        """Return one message that contains others, oldest first."""
-        return encoded(digest(rows))
-
-    def plain(self, row: OutboxRow) -> OutboxRow | None:
-        """Return the short form of a message under another id: what happened, and nothing else."""
-        if self.is_plain(row.message_id):
-            return None
-        document = json.loads(self.cut(row.data))
-        short = {"id": f"{document['id']}{SHORT}", "messages": []}
-        return replace(
-            row, message_id=f"{row.message_id}{SHORT}", data=encoded(document | short), parts=()
-        )
-
-    def is_plain(self, message_id: str) -> bool:
-        """Whether an id is that of a short form."""
-        return message_id.endswith(SHORT)
+def short(row: OutboxRow) -> OutboxRow | None:
+    """Return the short form of a message: what happened, and nothing else; None: it is one."""
+    if row.message_id.endswith(SHORT):
+        return None
+    document = json.loads(cut(row.data))
+    data = encoded(document | {"id": f"{document['id']}{SHORT}", "messages": []})
+    return replace(row, message_id=f"{row.message_id}{SHORT}", data=data, parts=())
 
 
 def message_id(receiver: str, notice: Notice) -> str:

@@ -642,8 +642,8 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
         stored(3, severity=Severity.WARNING, reason=Reason.RESOLVED),
     ]
     rows[0] = replace(rows[0], data=digest.cut(rows[0].data))
-    data = digest.render(rows, BERLIN)
-    assert data == digest.render(rows, BERLIN), "a repeat is to the byte"
+    data = digest.render(rows, zone=BERLIN)
+    assert data == digest.render(rows, zone=BERLIN), "a repeat is to the byte"
     assert data.isascii()
     assert b"\n" not in data.replace(b"\r\n", b"")
     message = email.message_from_bytes(data, policy=email.policy.default)
@@ -683,7 +683,7 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
 def test_a_digest_of_which_only_the_list_is_left_is_a_mail() -> None:
     """Nothing to attach: there is no empty part."""
     rows = [replace(row, data=digest.cut(row.data)) for row in (stored(1), stored(2))]
-    message = email.message_from_bytes(digest.render(rows, BERLIN), policy=email.policy.default)
+    message = email.message_from_bytes(digest.render(rows, zone=BERLIN), policy=email.policy.default)
     assert [part.get_content_type() for part in message.walk()] == ["multipart/mixed", "text/plain"]
     assert not message.defects
 

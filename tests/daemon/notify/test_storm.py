@@ -157,7 +157,7 @@ class Life:
         self.state = StateDatabase(path, self._answered)
         log = TransitionLog(Quiet(), lambda: storm.now, lambda: storm.now)  # type: ignore[arg-type]
         receivers = {
-            name: MessageReceiver(message.DocumentFormat(name), Sender(self, name), "")
+            name: MessageReceiver(message.document_format(name), Sender(self, name), "")
             for name in RECEIVERS
         }
         self.delivery = Delivery(

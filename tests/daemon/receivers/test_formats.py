@@ -216,10 +216,10 @@ def row(number: int) -> OutboxRow:
 
 def test_delayed_messages_are_one_that_contains_them() -> None:
     """It fits the schema, each service shows it, and its id comes from theirs."""
-    form, rows = message.DocumentFormat("ops"), [row(1), row(2)]
-    data = form.digest(rows)
+    form, rows = message.document_format("ops"), [row(1), row(2)]
+    data = form.digest(rows, ())
     document = json.loads(data)
-    assert data == form.digest(rows)
+    assert data == form.digest(rows, ())
     assert problems(document, SCHEMA) == []
     assert f"ops:{document['id']}" == form.digest_id(rows)
     assert form.digest_id(rows) != form.digest_id(rows[:1])
@@ -231,7 +231,7 @@ def test_delayed_messages_are_one_that_contains_them() -> None:
 
 def test_a_message_that_was_cut_is_still_one() -> None:
     """Title, severity and incident stay; it says that its text is missing."""
-    form = message.DocumentFormat("ops")
+    form = message.document_format("ops")
     short = form.cut(row(1).data)
     assert form.is_cut(short)
     assert not form.is_cut(row(1).data)

@@ -16,7 +16,7 @@ from iowarden.daemon.storage.state_db import Committed, OutboxRow
 from iowarden.rules.severity import Severity
 
 START = 1_795_266_000.0
-FORM = message.DocumentFormat("ops")
+FORM = message.document_format("ops")
 
 
 def row(number: int, incident: str = "a", sentences: tuple[str, ...] = ("x",)) -> OutboxRow:

@@ -21,7 +21,7 @@ from iowarden.daemon.notify.delivery import Receivers
 from iowarden.daemon.receivers import http_sender
 from iowarden.daemon.receivers.alertmanager import AlertmanagerReceiver
 from iowarden.daemon.receivers.http_client import ATTEMPT_SECONDS
-from iowarden.daemon.receivers.message import DocumentFormat
+from iowarden.daemon.receivers.message import document_format
 
 if TYPE_CHECKING:
     import socket
@@ -203,7 +203,7 @@ def senders(life: Life, config: Config, hanging: Hanging) -> Receivers:
     """Return the receivers of a life."""
     return Receivers(
         {
-            each.name: MessageReceiver(DocumentFormat(each.name), Sender(life, each, hanging), "")
+            each.name: MessageReceiver(document_format(each.name), Sender(life, each, hanging), "")
             for each in config.notify
         },
         {},
