@@ -28,7 +28,6 @@ from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.notify import sender
 from iowarden.daemon.notify.attempt import OutboundMail
 from iowarden.daemon.notify.mail_format import POLICY, identifier, wrapped
-from iowarden.daemon.notify.mail_settings import mail_settings, other_mail_settings
 from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.notify.smtp import MailSettings
 from iowarden.daemon.sanitize import one_line
@@ -80,10 +79,7 @@ def main(
     message = made(host, to, settings, reasons, _log_lines(environment))
     failed = []
     if settings is not None:
-        for server in (
-            mail_settings(settings),
-            *other_mail_settings(settings),
-        ):
+        for server in sender.mail_settings(settings):
             if not isinstance(server, MailSettings):
                 continue
             hurried = dataclasses.replace(

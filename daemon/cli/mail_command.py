@@ -14,7 +14,6 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import with_password, with_receiver_secrets
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.notify import sender
-from iowarden.daemon.notify.mail_settings import mail_settings, other_mail_settings
 from iowarden.daemon.notify.message import recipients, render
 from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.receivers.dry_run import test_notice
@@ -71,8 +70,7 @@ def send_test_mail(settings: Config) -> int:
     notice = test_notice(SystemClock().now())
     message = render(notice, settings.host, settings.mail.sender, receivers)
     delivered = True
-    servers = (mail_settings(settings), *other_mail_settings(settings))
-    for server in servers:  # each, since the second one is used rarely
+    for server in sender.mail_settings(settings):  # each, since the second one is used rarely
         for line in sender.test_mail(server, message.as_bytes(), receivers):
             sys.stdout.write(f"{line.text}\n")
             delivered = delivered and line.good

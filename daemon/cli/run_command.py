@@ -27,9 +27,8 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, HttpServer
 from iowarden.daemon.http.page_access import PageAccess
 from iowarden.daemon.installation import VERSION
-from iowarden.daemon.notify.mail_settings import mail_settings, other_mail_settings
 from iowarden.daemon.notify.message import recipients
-from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.notify.sender import Sender, mail_sender, mail_settings
 from iowarden.daemon.page import style
 from iowarden.daemon.page.pages import StatusPages
 from iowarden.daemon.polling import hotplug, pollers
@@ -220,7 +219,7 @@ def assembled(
     def sender(config: Config) -> Sender | None:
         if not config.mail.enabled:
             return None
-        return Sender(mail_settings(config), events.put, *other_mail_settings(config))
+        return mail_sender(events.put, *mail_settings(config))
 
     events.put(Trouble("notes", _noted(rules.groups, settings)))
     people = _control(listening, settings, events.put)

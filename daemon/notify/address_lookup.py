@@ -1,4 +1,4 @@
-"""Name resolution of a server: in a thread of its own, because it may hang.
+"""A server's addresses: resolved in a thread of their own, because that may hang; connections.
 
 Source: getaddrinfo(3).
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.daemon.notify.attempt import DialogueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _LOOKUP_SECONDS = 5.0
 _REFRESH_SECONDS = 1.0
@@ -22,6 +25,27 @@ class Address(NamedTuple):
 
     family: int
     address: tuple[str | int, ...] | tuple[int, bytes]
+
+
+def connected(
+    addresses: Sequence[Address], limit_seconds: Callable[[], float]
+) -> tuple[socket.socket, str]:
+    """Return a connection to the first address that responds, and the address.
+
+    `limit_seconds` returns how long one address may take. Errors: DialogueError.
+    """
+    problems = []
+    for family, address in addresses:
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        connection.settimeout(limit_seconds())
+        try:
+            connection.connect(address)
+        except OSError as error:
+            connection.close()
+            problems.append(f"'{error.strerror or error}' from {address[0]!s}")
+            continue
+        return connection, str(address[0])
+    raise DialogueError(", ".join(dict.fromkeys(problems)))
 
 
 class AddressLookup:

@@ -5,14 +5,13 @@ For the main loop's thread only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
 from iowarden.daemon.notify.attempt import OutboundMail
 from iowarden.daemon.notify.outbox import Outbox
-from iowarden.daemon.notify.sender import CONNECTIONS
 from iowarden.daemon.storage.state_db import MAIL
 
 if TYPE_CHECKING:
@@ -24,12 +23,16 @@ if TYPE_CHECKING:
     from iowarden.daemon.storage.state_db import StateChanges
     from iowarden.daemon.transition_log import TransitionLog
 
-HUNG_SECONDS = 90.0
-"""Three times what an attempt by HTTP may take."""
-
 
 class MessageSender(Protocol):
     """Makes a delivery attempt and never blocks; as sender.Sender."""
+
+    servers: tuple[str, ...]
+    """Names of the servers, the preferred one first; none: mails are written to a Maildir."""
+    connections: int
+    """Limit of messages that are being sent to one server."""
+    hung_seconds: float
+    """After how long an attempt is certainly blocked."""
 
     @property
     def working_since(self) -> float | None:
@@ -40,19 +43,6 @@ class MessageSender(Protocol):
 
     def close(self, timeout_seconds: float) -> bool:
         """End after the submitted messages."""
-
-
-@runtime_checkable
-class MailServers(MessageSender, Protocol):
-    """A sender with several servers; as sender.Sender."""
-
-    @property
-    def servers(self) -> tuple[str, ...]:
-        """Return the names of the servers, the preferred one first."""
-
-    @property
-    def hung_seconds(self) -> float:
-        """Return after how long an attempt is certainly blocked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +89,10 @@ class Channel:
     @sender.setter
     def sender(self, sender: MessageSender | None) -> None:
         self._sender = sender
-        servers = sender.servers if isinstance(sender, MailServers) else ()
-        # One that is no mail server is known by the receiver's name.
-        self.outbox.servers = servers or (self.name,)
-        self.outbox.connections = CONNECTIONS if servers else 1
+        self.outbox.servers = (self.name,)
+        if sender is not None:
+            self.outbox.servers = sender.servers or (self.name,)
+            self.outbox.connections = sender.connections
 
     def use(self, receiver: MessageReceiver) -> None:
         """Send to this receiver from now on, whose configuration was changed."""
@@ -174,8 +164,7 @@ class Channel:
         if self.sender is None:
             return
         sender = self.sender
-        # Each second: `isinstance` of a Protocol takes as long as reading a file.
-        limit_seconds: float = getattr(sender, "hung_seconds", HUNG_SECONDS)
+        limit_seconds = sender.hung_seconds
         why = (
             "mail: a delivery attempt has been blocked for over {limit}: name resolution or the"
             " disk of a Maildir hangs; fewer attempts or none start, mails wait in the outbox"

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
-from iowarden.daemon.notify.channel import Channel, MailServers, MessageSender
+from iowarden.daemon.notify.channel import Channel, MessageSender
 from iowarden.daemon.notify.outbox import COMMIT_WAIT_SECONDS
 from iowarden.daemon.notify.routes import DOCUMENT, RouteState
 from iowarden.daemon.storage.state_db import MAIL, Committed, OutboxRow, StateChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.control.documents import MailLine
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.notify.channel import MessageReceiver
     from iowarden.daemon.notify.outbox import MailWait
     from iowarden.daemon.notify.retry import Hold
-    from iowarden.daemon.notify.state_receiver import PresentState, StateReceiver
     from iowarden.daemon.transition_log import TransitionLog
+    from iowarden.rules.alerting.alerts import Alert
 
 HUNG_SECONDS = 10.0
 LOCAL = "Maildir"
@@ -50,6 +50,45 @@ class MailStore(Protocol):
 
     def retry(self) -> None:
         """Retry failed writes now."""
+
+
+@dataclass(frozen=True, slots=True)
+class PresentState:
+    """What is true now."""
+
+    alerts: Sequence[Alert]
+    """Of rules and events, in any state."""
+    incidents: Callable[[], dict[object, str]]
+    """Return the incident's identifier by an alert's key."""
+    realtime: Callable[[float], float]
+    """Return the Unix time of a time on the program's clock."""
+    unhealthy: str = ""
+    """Why a ping would be wrong: a collector is stuck, or notifications are overdue."""
+
+
+class StateReceiver(Protocol):
+    """Sends what is true now, which is never queued, by threads of its own, and never blocks.
+
+    Source: prometheus.io/docs/alerting/latest/clients (an Alertmanager expects each alert again).
+    """
+
+    def step(self, now: float, state: PresentState) -> None:
+        """Send it if that is due."""
+
+    def sent(self, result: SendResult, now: float, log: TransitionLog) -> None:
+        """Process the result of an attempt."""
+
+    def check_threads(self, log: TransitionLog) -> None:
+        """Log when a thread has been blocked for too long."""
+
+    def samples(self, now: float) -> list[Sample]:
+        """Return the samples of its notifications."""
+
+    def line(self, now: float, realtime: Callable[[float], float]) -> MailLine:
+        """Return its state, for 'iowarden status'."""
+
+    def close(self, timeout_seconds: float) -> bool:
+        """End its threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +283,7 @@ class Delivery:
         What is older than a day is sent if its incident is open, otherwise forgotten.
         """
         local = self._channel(LOCAL).outbox
-        is_server = isinstance(self.sender, MailServers) and bool(self.sender.servers)
+        is_server = self.sender is not None and bool(self.sender.servers)
         sent, remove = [], []
         for row in local.rows():
             is_young = now - row.created_realtime_seconds <= MAX_LOCAL_SECONDS

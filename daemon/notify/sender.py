@@ -1,4 +1,4 @@
-"""Mail sender: the threads that hand mails to servers, or the one that writes them to a Maildir."""
+"""Senders: the threads that hand messages to servers, or write mails to a Maildir."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import queue
 import re
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
@@ -14,75 +15,75 @@ from iowarden.daemon.notify.address_lookup import AddressLookup
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.retry import Fault, Scope
 from iowarden.daemon.notify.smtp import MailSettings
-from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.notify.attempt import Attempt, DialogueLine
-    from iowarden.daemon.notify.maildir import MaildirSettings
 
 HUNG_SECONDS = 90.0
+"""Three times what an attempt by HTTP may take."""
 HUNG_SERVER_SECONDS = 1800.0
 """Longer than an attempt may take: three replies of five minutes, and ten minutes for the last."""
 CONNECTIONS = 2
-"""At most so many to one server: a slow one must not delay the other mails."""
+"""At most so many to one mail server: a slow one must not delay the other mails."""
+Settings = MailSettings | maildir.MaildirSettings
 
 
 class Sender:
-    """Two threads per server, one attempt per request; a Maildir has one thread.
+    """Threads of each server, one attempt per request.
 
-    Certificates are read and the servers' names are resolved at start. Name resolution that hangs
-    blocks nothing else: it has one thread of its own, and the last addresses are used meanwhile.
+    What hangs blocks nothing else: each server has threads of its own.
     """
 
     def __init__(
         self,
-        settings: MailSettings | MaildirSettings,
+        deliver_by_server: Mapping[str, Callable[[OutboundMail], SendResult]],
         post: Callable[[object], object],
-        *others: MailSettings,
+        failed: Callable[[OutboundMail, str], SendResult],
+        *,
+        connections: int = 1,
+        hung_seconds: float = HUNG_SECONDS,
     ) -> None:
-        """Start the threads. `post` takes a SendResult for each mail submitted."""
-        servers = [each for each in (settings, *others) if isinstance(each, MailSettings)]
-        self.servers = tuple(each.name for each in servers)
+        """Start the threads.
+
+        `post` takes a SendResult for each message submitted; `failed` returns that of an attempt
+        that raised an exception. The name '' is a Maildir. An attempt that takes `hung_seconds` is
+        blocked by something that has no time limit.
+        """
+        self.servers = tuple(filter(None, deliver_by_server))
         """None: mails are written to a Maildir."""
+        self.connections = connections
+        self.hung_seconds = hung_seconds
         self._post = post
-        self._redactor = servers[0].redactor if servers else Redactor()
+        self._failed = failed
         self._began: dict[int, float] = {}
-        self._mails: dict[str, queue.SimpleQueue[OutboundMail | None]] = {}
+        self._messages: dict[str, queue.SimpleQueue[OutboundMail | None]] = {}
         self._threads: list[threading.Thread] = []
-        all_settings: tuple[MailSettings | MaildirSettings, ...] = (*servers,) or (settings,)
-        for number, each in enumerate(all_settings):
-            mails = self._mails[self.servers[number] if servers else ""] = queue.SimpleQueue()
-            deliver = _delivery(each)
-            for _ in range(CONNECTIONS if servers else 1):
-                self._threads.append(
-                    threading.Thread(
-                        target=self._run, args=(deliver, mails), name="mail", daemon=True
-                    )
+        for name, deliver in deliver_by_server.items():
+            messages = self._messages[name] = queue.SimpleQueue()
+            for _ in range(connections):
+                work = threading.Thread(
+                    target=self._run, args=(deliver, messages), name=f"to {name}", daemon=True
                 )
-        for thread in self._threads:
-            thread.start()
+                self._threads.append(work)
+                work.start()
 
     @property
     def working_since(self) -> float | None:
         """Return when the oldest current attempt began, by the monotonic clock."""
         return min(self._began.copy().values(), default=None)
 
-    @property
-    def hung_seconds(self) -> float:
-        """Return after how long an attempt is blocked by something that has no time limit."""
-        return HUNG_SERVER_SECONDS if self.servers else HUNG_SECONDS
-
     def submit(self, mail: OutboundMail) -> None:
         """Request one attempt."""
-        self._mails.get(mail.server, next(iter(self._mails.values()))).put(mail)
+        self._messages.get(mail.server, next(iter(self._messages.values()))).put(mail)
 
     def close(self, timeout_seconds: float) -> bool:
-        """End after the submitted mails; return whether that happened in time."""
-        for name, mails in self._mails.items():
-            for _ in range(CONNECTIONS if name else 1):
-                mails.put(None)
+        """End after the submitted messages; return whether that happened in time."""
+        for messages in self._messages.values():
+            for _ in range(self.connections):
+                messages.put(None)
         end = time.monotonic() + timeout_seconds
         for thread in self._threads:
             thread.join(max(end - time.monotonic(), 0.0))
@@ -90,43 +91,85 @@ class Sender:
 
     def _run(
         self,
-        deliver: Callable[[OutboundMail], Attempt],
-        mails: queue.SimpleQueue[OutboundMail | None],
+        deliver: Callable[[OutboundMail], SendResult],
+        messages: queue.SimpleQueue[OutboundMail | None],
     ) -> None:
-        own = threading.get_ident()
-        while (mail := mails.get()) is not None:
-            self._began[own] = time.monotonic()
+        thread = threading.get_ident()
+        while (message := messages.get()) is not None:
+            self._began[thread] = time.monotonic()
             try:
-                result = _result(deliver(mail))
-            except Exception as error:  # noqa: BLE001 - without a result no mail would ever be sent again
-                bug = self._redactor.text(f"mail: bug: {trace(error)}")
-                result = SendResult(
-                    mail.message_id, error=bug, scope=Scope.MESSAGE, fault=Fault.UNANSWERED
-                )
-            del self._began[own]
+                result = deliver(message)
+            except Exception as error:  # noqa: BLE001 - without a result none would be sent again
+                result = self._failed(message, f"bug: {trace(error)}")
+            del self._began[thread]
             self._post(result)
 
 
+def mail_settings(config: Config) -> tuple[Settings, ...]:
+    """Return the settings of the mail servers, or those of the Maildir if there is none."""
+    mail = config.mail
+    if mail.server is None:
+        return (maildir.MaildirSettings(str(Path(config.state_directory) / "Maildir")),)
+    servers = [(mail, mail.server)]
+    servers += [] if mail.fallback is None else [(mail.fallback, mail.fallback.server)]
+    return tuple(
+        MailSettings(
+            server=name,
+            port=server.port,
+            tls=server.tls,
+            user=server.user,
+            password=server.password,
+            sender=mail.sender,
+            timeout_seconds=mail.timeout_seconds,
+            hello=mail.hello,
+            redactor=config.redactor,
+        )
+        for server, name in servers
+    )
+
+
+def mail_sender(
+    post: Callable[[object], object], settings: Settings, *others: MailSettings
+) -> Sender:
+    """Return a sender of mails: with two threads per server, or one that writes to a Maildir.
+
+    Certificates are read and the servers' names are resolved here.
+    """
+    if not isinstance(settings, MailSettings):
+        return Sender({"": _delivery(settings)}, post, _failed)
+    redactor = settings.redactor
+    return Sender(
+        {server.name: _delivery(server) for server in (settings, *others)},
+        post,
+        lambda mail, bug: _failed(mail, redactor.text(bug)),
+        connections=CONNECTIONS,
+        hung_seconds=HUNG_SERVER_SECONDS,
+    )
+
+
+def _failed(mail: OutboundMail, bug: str) -> SendResult:
+    scope, fault = Scope.MESSAGE, Fault.UNANSWERED
+    return SendResult(mail.message_id, error=f"mail: {bug}", scope=scope, fault=fault)
+
+
 def test_mail(
-    settings: MailSettings | MaildirSettings, data: bytes, recipients: tuple[str, ...]
+    settings: Settings, data: bytes, recipients: tuple[str, ...]
 ) -> Iterator[DialogueLine]:
     """Send a mail now and yield the important lines of the dialogue.
 
     A line that is not `DialogueLine.good` is a failure.
     """
-    found = re.search(rb"^Message-ID:\s*(<[^>]*>)", data, re.IGNORECASE | re.MULTILINE)
-    name = found[1].decode("ascii", "replace") if found else "<test>"
-    yield from _delivery(settings)(OutboundMail(name, recipients, data))
+    header = re.search(rb"^Message-ID:\s*(<[^>]*>)", data, re.IGNORECASE | re.MULTILINE)
+    name = header[1].decode("ascii", "replace") if header else "<test>"
+    yield from _attempts(settings)(OutboundMail(name, recipients, data))
 
 
 def send_once(settings: MailSettings, mail: OutboundMail) -> SendResult:
     """Make one attempt now; return its result."""
-    return _result(_delivery(settings)(mail))
+    return _delivery(settings)(mail)
 
 
-def _delivery(
-    settings: MailSettings | MaildirSettings,
-) -> Callable[[OutboundMail], Attempt]:
+def _attempts(settings: Settings) -> Callable[[OutboundMail], Attempt]:
     """Return a function that makes one attempt; all files it needs are read here."""
     if isinstance(settings, maildir.MaildirSettings):
         return lambda mail: maildir.deliver(settings.directory, mail)
@@ -134,10 +177,17 @@ def _delivery(
     return lambda mail: smtp.deliver(settings, names, tls, mail)
 
 
-def _result(attempt: Attempt) -> SendResult:
-    while True:
-        try:
-            next(attempt)
-        except StopIteration as end:
-            result: SendResult = end.value
-            return result
+def _delivery(settings: Settings) -> Callable[[OutboundMail], SendResult]:
+    """Return a function that makes one attempt and returns its result."""
+    attempt = _attempts(settings)
+
+    def deliver(mail: OutboundMail) -> SendResult:
+        lines = attempt(mail)
+        while True:
+            try:
+                next(lines)
+            except StopIteration as end:
+                result: SendResult = end.value
+                return result
+
+    return deliver

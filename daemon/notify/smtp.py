@@ -18,6 +18,7 @@ from email.utils import parseaddr
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon.notify.address_lookup import connected
 from iowarden.daemon.notify.attempt import DialogueError, DialogueLine, SendResult
 from iowarden.daemon.notify.retry import Fault, Scope, is_spam_refusal, smtp_verdict
 from iowarden.daemon.redactor import Redactor
@@ -185,21 +186,12 @@ class _Conversation:
         """Connect to the first address that responds and return it. Errors: DialogueError."""
         self.begin("name resolution", "an address")
         addresses = names.get(2 * self._limits.connect_seconds)
-        problems = []
-        for family, address in addresses:
-            self.begin("connect", "a connection", self._limits.connect_seconds)
-            connection = socket.socket(family, socket.SOCK_STREAM)
-            connection.settimeout(self._limits.connect_seconds)
-            try:
-                connection.connect(address)
-            except OSError as error:
-                connection.close()
-                problems.append(f"'{error.strerror or error}' from {address[0]!s}")
-                continue
-            self.local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
-            self._use(connection)
-            return str(address[0])
-        raise DialogueError(", ".join(dict.fromkeys(problems)))
+        limit_seconds = self._limits.connect_seconds
+        self.begin("connect", "a connection", limit_seconds)
+        connection, address = connected(addresses, lambda: limit_seconds)
+        self.local = ipaddress.ip_address(address.partition("%")[0]).is_loopback
+        self._use(connection)
+        return address
 
     def _use(self, connection: socket.socket) -> None:
         """Use a new or newly encrypted connection: the SMTP session starts again."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.config.receivers import ReceiverConfig, Url
     from iowarden.daemon.control.documents import MailLine
-    from iowarden.daemon.notify.state_receiver import PresentState
+    from iowarden.daemon.notify.delivery import PresentState
     from iowarden.daemon.receivers.http_client import HttpClient, HttpReply
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.alerting.alerts import Alert
@@ -78,7 +78,7 @@ class Batch:
 
 
 class AlertmanagerReceiver:
-    """A receiver of type alertmanager; as state_receiver.StateReceiver."""
+    """A receiver of type alertmanager; as delivery.StateReceiver."""
 
     def __init__(
         self,

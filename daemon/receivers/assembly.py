@@ -9,7 +9,7 @@ from iowarden.daemon.notify.channel import MessageReceiver
 from iowarden.daemon.notify.delivery import Receivers
 from iowarden.daemon.notify.smtp import AUTHORITIES
 from iowarden.daemon.receivers.alertmanager import AlertmanagerReceiver, try_alert
-from iowarden.daemon.receivers.http_sender import HttpSender, try_message
+from iowarden.daemon.receivers.http_sender import http_sender, try_message
 from iowarden.daemon.receivers.message import document_format, document, encoded
 from iowarden.daemon.receivers.ping import Ping, try_ping
 
@@ -52,7 +52,7 @@ class ReceiverFactory:
             case ReceiverType.PING:
                 return Ping(each, self._post, self._authorities)
             case _:
-                sender = HttpSender(each, self._post, self._authorities)
+                sender = http_sender(each, self._post, self._authorities)
                 origin = each.urls[0].origin
                 return MessageReceiver(document_format(each.name), sender, origin)
 

@@ -18,6 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon.notify.address_lookup import connected
 from iowarden.daemon.notify.attempt import DialogueError
 from iowarden.daemon.notify.retry import Verdict, http_verdict
 
@@ -212,20 +213,7 @@ class _Attempt:
         self.begin("name resolution", "an address")
         addresses = names.get(self.left())
         self.begin("connect", "a connection")
-        problems = []
-        for family, address in addresses:
-            timeout = min(CONNECT_SECONDS, self.left())
-            connection = socket.socket(family, socket.SOCK_STREAM)
-            connection.settimeout(timeout)
-            try:
-                connection.connect(address)
-            except OSError as error:
-                connection.close()
-                problems.append(f"'{error.strerror or error}' from {address[0]!s}")
-                continue
-            self._socket = connection
-            return
-        raise DialogueError(", ".join(dict.fromkeys(problems)))
+        self._socket, _ = connected(addresses, lambda: min(CONNECT_SECONDS, self.left()))
 
     def tunnel(self, url: Url) -> None:
         """Have the proxy connect to the server."""

@@ -1,17 +1,15 @@
-"""HTTP sender: the one thread that hands the messages of a receiver to its server."""
+"""HTTP sender: hands the messages of a receiver to its server."""
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import trace
 from iowarden.daemon.config.receivers import ReceiverType
 from iowarden.daemon.notify.address_lookup import AddressLookup
 from iowarden.daemon.notify.attempt import DialogueLine, OutboundMail, SendResult
 from iowarden.daemon.notify.retry import Fault, Scope
+from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.notify.smtp import AUTHORITIES
 from iowarden.daemon.receivers import formats
 from iowarden.daemon.receivers.http_client import (
@@ -30,54 +28,28 @@ _REFUSED_LOGIN = frozenset({401, 403})
 _WRONG_PLACE = frozenset({404, 405, 410})
 
 
-class HttpSender:
-    """One thread, one attempt per request; `working_since` is when the current one began.
+def http_sender(
+    config: ReceiverConfig,
+    post: Callable[[object], object],
+    authorities: str = AUTHORITIES,
+    attempt_seconds: float = ATTEMPT_SECONDS,
+) -> Sender:
+    """Return the sender of a receiver's messages: one thread.
 
-    Certificates are read at start, the server's name is resolved by a thread of its own.
+    Certificates are read here, the server's name is resolved by a thread of its own.
     """
+    server = client(config, config.urls[0], authorities, attempt_seconds)
 
-    def __init__(
-        self,
-        config: ReceiverConfig,
-        post: Callable[[object], object],
-        authorities: str = AUTHORITIES,
-        attempt_seconds: float = ATTEMPT_SECONDS,
-    ) -> None:
-        """Start the thread. `post` takes a SendResult for each message submitted."""
-        self.working_since: float | None = None
-        self._config = config
-        self._client = client(config, config.urls[0], authorities, attempt_seconds)
-        self._post = post
-        self._messages: queue.SimpleQueue[OutboundMail | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=f"to {config.name}", daemon=True)
-        self._thread.start()
+    def bug(message: OutboundMail, text: str) -> SendResult:
+        return SendResult(
+            message.message_id,
+            error=config.redactor.text(f"receiver '{config.name}': {text}"),
+            scope=Scope.MESSAGE,
+            fault=Fault.FAILED,
+            receiver=config.name,
+        )
 
-    def submit(self, mail: OutboundMail) -> None:
-        """Request one attempt."""
-        self._messages.put(mail)
-
-    def close(self, timeout_seconds: float) -> bool:
-        """End after the submitted messages; return whether that happened in time."""
-        self._messages.put(None)
-        self._thread.join(timeout_seconds)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while (message := self._messages.get()) is not None:
-            self.working_since = time.monotonic()
-            try:
-                result = deliver(self._config, self._client, message)
-            except Exception as error:  # noqa: BLE001 - without a result none would be sent again
-                config, name = self._config, self._config.name
-                result = SendResult(
-                    message.message_id,
-                    error=config.redactor.text(f"receiver '{name}': bug: {trace(error)}"),
-                    scope=Scope.MESSAGE,
-                    fault=Fault.FAILED,
-                    receiver=name,
-                )
-            self.working_since = None
-            self._post(result)
+    return Sender({config.name: lambda message: deliver(config, server, message)}, post, bug)
 
 
 def client(

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.config.receivers import ReceiverConfig
     from iowarden.daemon.control.documents import MailLine
-    from iowarden.daemon.notify.state_receiver import PresentState
+    from iowarden.daemon.notify.delivery import PresentState
     from iowarden.daemon.receivers.http_client import HttpClient
     from iowarden.daemon.transition_log import TransitionLog
 
 
 class Ping:
-    """A receiver of type ping; as state_receiver.StateReceiver."""
+    """A receiver of type ping; as delivery.StateReceiver."""
 
     def __init__(
         self,

@@ -356,6 +356,10 @@ class _NullStateDatabase:
 class _Sender:
     """A mail sender that accepts each mail at once and stores it."""
 
+    servers = ("replay",)
+    connections = 1
+    hung_seconds = 90.0
+
     def __init__(self, now: Callable[[], float], post: Callable[[object], object]) -> None:
         self.working_since: float | None = None
         self.mails: list[ReplayedMail] = []

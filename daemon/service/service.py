@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.http.exposition import Exposition
     from iowarden.daemon.http.http_server import HttpServer
     from iowarden.daemon.notify.channel import MessageSender
-    from iowarden.daemon.notify.state_receiver import PresentState
+    from iowarden.daemon.notify.delivery import PresentState
     from iowarden.daemon.polling.pollers import Pollers
     from iowarden.daemon.polling.scheduler import SourceScheduler
     from iowarden.daemon.probe_client.client import Client

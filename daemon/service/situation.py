@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Outcome
-from iowarden.daemon.notify.state_receiver import PresentState
+from iowarden.daemon.notify.delivery import PresentState
 from iowarden.daemon.views import public_answers
 from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.alerting.alerts import same

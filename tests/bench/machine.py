@@ -39,7 +39,7 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.maildir import MaildirSettings
-from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.notify.sender import mail_sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.process_metrics import ProcessMetrics
@@ -157,7 +157,7 @@ class FakeMachine:
                 events=self.events,
                 log=journal.Log(level="error"),
                 state=StateDatabase(str(stored / "state.db"), self.events.put),
-                sender=Sender(MaildirSettings(str(stored / "Maildir")), self.events.put),
+                sender=mail_sender(self.events.put, MaildirSettings(str(stored / "Maildir"))),
                 exposition=self.exposition,
                 notify=lambda _: False,
                 own_metrics=ProcessMetrics(),

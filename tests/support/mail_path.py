@@ -17,7 +17,7 @@ import threading
 
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.outbox import Outbox
-from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.notify.sender import mail_sender
 from iowarden.daemon.notify.smtp import MailSettings
 from iowarden.daemon.storage.state_db import (
     Committed,
@@ -72,7 +72,7 @@ class Life:
         settings = MailSettings(
             "127.0.0.1", port, "opportunistic", None, None, "iowarden@db1", DEADLINE_SECONDS, "db1"
         )
-        self.sender = Sender(settings, self.events.put)
+        self.sender = mail_sender(self.events.put, settings)
         self.outbox = Outbox()
         self.asked = self.answered = self.version = 0
         self.sending = self.heard = self.restored = False

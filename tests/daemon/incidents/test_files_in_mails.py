@@ -25,7 +25,7 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
-from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.notify.sender import mail_sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.service.messages import Stop
@@ -95,7 +95,7 @@ def made(
         events=events,
         log=journal.Log(level="error"),
         state=state,
-        sender=Sender(server, events.put),
+        sender=mail_sender(events.put, server),
         exposition=Exposition(lambda _: None),
         notify=lambda _: None,
         table=load_events(),

@@ -41,6 +41,7 @@ class Sent:
     def __init__(self, *servers: str) -> None:
         self.servers = servers
         self.hung_seconds = 1800.0
+        self.connections = 2
         self.working_since: float | None = None
         self.mails: list[OutboundMail] = []
 

@@ -19,7 +19,7 @@ from support.smtp import (
 
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.outbox import Outbox
-from iowarden.daemon.notify.sender import CONNECTIONS, Sender
+from iowarden.daemon.notify.sender import CONNECTIONS, mail_sender
 from iowarden.daemon.notify.smtp import MailSettings, StepLimits
 from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.rules.severity import Severity
@@ -60,7 +60,7 @@ class Post:
     def __init__(self, *servers: MailSettings) -> None:
         self.now = START
         self.results: queue.Queue[object] = queue.Queue()
-        self.sender = Sender(servers[0], self.results.put, *servers[1:])
+        self.sender = mail_sender(self.results.put, *servers)
         self.outbox = Outbox()
         self.outbox.servers, self.outbox.connections = self.sender.servers, CONNECTIONS
         self.attempts: list[tuple[int, int]] = []

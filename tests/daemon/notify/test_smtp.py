@@ -30,7 +30,6 @@ from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.retry import Fault
-from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.notify.smtp import MailSettings, StepLimits
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
@@ -63,7 +62,7 @@ def sender(
 ) -> Iterator[Callable[[OutboundMail], SendResult]]:
     """Run a sender; yield a function that makes one attempt and returns its result."""
     results: queue.Queue[object] = queue.Queue()
-    running = Sender(chosen, results.put)
+    running = mail_sender.mail_sender(results.put, chosen)
 
     def attempt(outbound: OutboundMail) -> SendResult:
         running.submit(outbound)
@@ -454,13 +453,13 @@ def test_after_the_start_nothing_is_read_from_a_disk(tmp_path: Path) -> None:
     program = """
 import queue, sys, threading
 from iowarden.daemon.notify import attempt, smtp
-from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.notify.sender import mail_sender
 server, port, authorities = sys.argv[1:]
 results = queue.SimpleQueue()
 settings = smtp.MailSettings(
     server, int(port), "starttls", "iowarden", "secret", "a@x", 10.0, "db1", authorities
 )
-sender = Sender(settings, results.put)
+sender = mail_sender(results.put, settings)
 for thread in threading.enumerate():
     if thread.name == "name look-up":
         thread.join()

@@ -128,6 +128,9 @@ def test_deleted_mails_are_logged_and_counted(tmp_path: Path) -> None:
 
     class Sender:
         working_since = None
+        servers = ()
+        connections = 1
+        hung_seconds = 90.0
 
         def submit(self, outbound: OutboundMail) -> None:
             sent.append(outbound)

@@ -161,7 +161,7 @@ class Life:
             for name in RECEIVERS
         }
         self.delivery = Delivery(
-            self, MailSender(self, MAIL), log, Receivers(receivers, {}), encode=encode
+            self, MailSender(self), log, Receivers(receivers, {}), encode=encode
         )
 
     def _answered(self, answer: object) -> None:
@@ -294,6 +294,9 @@ class Sender:
 
     def __init__(self, life: Life, receiver: str) -> None:
         self.working_since: float | None = None
+        self.servers: tuple[str, ...] = (receiver,)
+        self.connections = 1
+        self.hung_seconds = 90.0
         self._life = life
         self._receiver = receiver
 
@@ -309,8 +312,9 @@ class Sender:
 class MailSender(Sender):
     """Two mail servers."""
 
-    servers = ("mx1", "mx2")
-    hung_seconds = 1800.0
+    def __init__(self, life: Life) -> None:
+        super().__init__(life, MAIL)
+        self.servers, self.connections, self.hung_seconds = ("mx1", "mx2"), 2, 1800.0
 
 
 def storm(path: Path, kills: int, seed: int) -> Storm:

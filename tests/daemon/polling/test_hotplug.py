@@ -17,7 +17,7 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.maildir import MaildirSettings
-from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.notify.sender import mail_sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.service.messages import Stop
@@ -59,7 +59,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
             events=events,
             log=journal.Log(level="error"),
             state=StateDatabase(str(tmp_path / "state.db"), events.put),
-            sender=Sender(MaildirSettings(str(tmp_path / "Maildir")), events.put),
+            sender=mail_sender(events.put, MaildirSettings(str(tmp_path / "Maildir"))),
             exposition=Exposition(print),
             notify=lambda _: None,
         )

@@ -27,7 +27,7 @@ from iowarden.daemon.receivers import http_sender, message
 from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.receivers.dry_run import test_notice as make_notice
 from iowarden.daemon.receivers.http_client import HttpClient, HttpRequest
-from iowarden.daemon.receivers.http_sender import HttpSender
+from iowarden.daemon.receivers.http_sender import http_sender
 from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def attempt(
 ) -> SendResult:
     """Make one attempt by a sender's own thread."""
     results: queue.Queue[object] = queue.Queue()
-    sender = HttpSender(to, results.put, authorities or "/nonexistent", seconds)
+    sender = http_sender(to, results.put, authorities or "/nonexistent", seconds)
     sender.submit(sent)
     result = results.get(timeout=DEADLINE_SECONDS)
     assert sender.close(DEADLINE_SECONDS)
@@ -400,7 +400,7 @@ from iowarden.daemon.receivers.dry_run import dry_run, test_notice
 from iowarden.daemon.config.receivers import ReceiverConfig, ReceiverType, parse_url
 from iowarden.daemon.notify.attempt import OutboundMail
 from iowarden.daemon.receivers import message
-from iowarden.daemon.receivers.http_sender import HttpSender
+from iowarden.daemon.receivers.http_sender import http_sender
 from iowarden.daemon.redactor import Redactor
 port, authorities = sys.argv[1:3]
 results = queue.SimpleQueue()
@@ -408,7 +408,7 @@ url = parse_url(f"https://localhost:{port}/x")
 config = ReceiverConfig("ops", ReceiverType.WEBHOOK, urls=(url,), secret="s", token="t")
 data = message.encoded(message.document(test_notice(1e9), "db1"))
 dry_run("db1", "a@x", ("b@x",), 1e9)
-sender = HttpSender(config, results.put, authorities)
+sender = http_sender(config, results.put, authorities)
 for thread in threading.enumerate():
     if thread.name == "name look-up":
         thread.join()

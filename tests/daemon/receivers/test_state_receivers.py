@@ -15,7 +15,7 @@ from support.smtp import free_port
 
 from iowarden.daemon.config.receivers import ReceiverType, parse_url
 from iowarden.daemon.notify.attempt import SendResult
-from iowarden.daemon.notify.state_receiver import PresentState
+from iowarden.daemon.notify.delivery import PresentState
 from iowarden.daemon.receivers.alertmanager import (
     AlertmanagerReceiver,
     Batch,

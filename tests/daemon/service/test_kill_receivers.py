@@ -61,6 +61,9 @@ class Sender:
 
     def __init__(self, life: Life, config: ReceiverConfig, hanging: Hanging) -> None:
         self.working_since: float | None = None
+        self.servers = (config.name,)
+        self.connections = 1
+        self.hung_seconds = 90.0
         self._life = life
         self._config = config
         self._hanging = hanging

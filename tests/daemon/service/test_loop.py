@@ -15,7 +15,7 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import LoadedRules
 from iowarden.daemon.http.exposition import Exposition, MetricsSnapshot
 from iowarden.daemon.notify.maildir import MaildirSettings
-from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.notify.sender import mail_sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.daemon.probe.protocol import Stuck
@@ -108,7 +108,7 @@ def service(directory: Path, clock: PlayedClock) -> tuple[Service, StateDatabase
         events=events,
         log=Journal(),
         state=state,
-        sender=Sender(MaildirSettings(settings.state_directory), events.put),
+        sender=mail_sender(events.put, MaildirSettings(settings.state_directory)),
         exposition=Exposition(print),
         notify=lambda _: None,
     )
