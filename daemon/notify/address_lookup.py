@@ -36,8 +36,9 @@ def connected(
     """
     problems = []
     for family, address in addresses:
+        limit = limit_seconds()  # may raise: before there is a socket to close
         connection = socket.socket(family, socket.SOCK_STREAM)
-        connection.settimeout(limit_seconds())
+        connection.settimeout(limit)
         try:
             connection.connect(address)
         except OSError as error:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.channel import MessageReceiver
     from iowarden.daemon.notify.outbox import MailWait
-    from iowarden.daemon.notify.retry import Hold
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.alerting.alerts import Alert
 
@@ -256,11 +255,13 @@ class Delivery:
     def routes(self) -> RouteState:
         """Return what servers and receivers refused."""
         states = [channel.outbox.routes.state for channel in self._channels.values()]
-        holds: dict[str, dict[str, Hold]] = {}
+        merged = RouteState()
         for state in states:
-            for server, held in state.holds.items():
-                holds.setdefault(server, {}).update(held)
-        return RouteState(holds, {k: tries for state in states for k, tries in state.tries.items()})
+            for server, holds in state.holds.items():
+                merged.holds.setdefault(server, {}).update(holds)
+            merged.tries.update(state.tries)
+            merged.healed.update(state.healed)
+        return merged
 
     def restore_routes(self, state: RouteState) -> None:
         """Restore what servers and receivers refused before the restart."""

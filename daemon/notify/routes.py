@@ -32,11 +32,12 @@ class RouteState:
     """What survives a restart.
 
     `holds`: by server, and by what it is about: ALL, a recipient, or the ID of a message. `tries`:
-    when a server refused last, for the budget of attempts.
+    when a server refused last, for the budget of attempts. `healed`: when it accepted again.
     """
 
     holds: dict[str, dict[str, Hold]] = field(default_factory=dict)
     tries: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    healed: dict[str, float] = field(default_factory=dict)
 
 
 class Sending(NamedTuple):
@@ -56,6 +57,7 @@ class Routes:
         """Start with every route open."""
         self._holds: dict[tuple[str, str], Hold] = {}
         self._tries: dict[str, tuple[float, ...]] = {}
+        self._healed: dict[str, float] = {}
         self._refusing: set[str] = set()
         """Servers that refused a message and accepted none since."""
         self._suspicious: set[str] = set()
@@ -69,7 +71,7 @@ class Routes:
         holds: dict[str, dict[str, Hold]] = {}
         for (server, subject), hold in sorted(self._holds.items()):
             holds.setdefault(server, {})[subject] = hold
-        return RouteState(holds, dict(self._tries))
+        return RouteState(holds, dict(self._tries), dict(self._healed))
 
     def restore(self, state: RouteState) -> None:
         """Restore the stored state; what happened since the start is newer."""
@@ -77,6 +79,7 @@ class Routes:
             for subject, hold in holds.items():
                 self._holds.setdefault((server, subject), hold)
         self._tries = {**state.tries, **self._tries}
+        self._healed = {**state.healed, **self._healed}
 
     # --- when
 
@@ -102,12 +105,18 @@ class Routes:
         is_refusing = server in self._refusing or any(hold.fault not in NO_REPLY for hold in holds)
         tries = self._tries.get(server, ()) if is_refusing else ()
         is_given_up = self._is_given_up(sending, holds, now)
-        scheduled = NEVER if is_given_up else retry.scheduled_seconds(holds, tries)
+        healed = self._healed_seconds(server, recipient)
+        scheduled = NEVER if is_given_up else retry.scheduled_seconds(holds, tries, healed)
         if not self._is_new(server, sending, holds):
             return scheduled
         if sending.is_critical:
             return min(scheduled, retry.critical_seconds(holds, tries))
         return min(scheduled, retry.new_seconds(holds, tries))
+
+    def _healed_seconds(self, server: str, recipient: str) -> float:
+        """Return when a closed server accepted again; a refused message of an open one waits."""
+        healed = self._healed.get(server, ANYTIME)
+        return ANYTIME if healed == ANYTIME or self.is_open(server, (recipient,)) else healed
 
     def _is_new(self, server: str, sending: Sending, holds: tuple[Hold, ...]) -> bool:
         """Whether a message came after the last attempt: it need not wait with others."""
@@ -140,7 +149,8 @@ class Routes:
     def scheduled_until(self, server: str, recipient: str, message_id: str, now: float) -> float:
         """Return until when a message waits by schedule; `now` if it does not."""
         holds = self.holds(server, recipient, message_id)
-        return max((hold.next_seconds for hold in holds), default=now)
+        healed = self._healed_seconds(server, recipient)
+        return max((retry.flapping_seconds(hold, healed) for hold in holds), default=now)
 
     # --- attempts
 
@@ -187,7 +197,11 @@ class Routes:
             self._hold((server, recipient), fault, result.refused[recipient], now)
         if result.error:
             self._hold_error(attempt, result, now, is_suspect=is_suspect)
-        return frozenset(opened) if result.delivered else frozenset()
+        if not result.delivered:
+            return frozenset()
+        if opened:
+            self._healed[server] = now
+        return frozenset(opened)
 
     def _settle_budget(self, attempt: Attempted, now: float, *, is_refused: bool) -> None:
         counted, server = attempt.counted_seconds, attempt.server
@@ -262,6 +276,7 @@ class Routes:
             if server not in names or subject not in about:
                 self._open(server, subject)
         self._tries = {server: tries for server, tries in self._tries.items() if server in names}
+        self._healed = {server: at for server, at in self._healed.items() if server in names}
 
     def forget(self, message_ids: Iterable[str]) -> None:
         """Forget messages that are no longer in the outbox."""

@@ -183,7 +183,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             " trouble_seconds tries_seconds paused_seconds",
             duration="troubles zone_seconds",
         ),
-        _record(RouteState, "holds", program="tries"),
+        _record(RouteState, "holds", program="tries healed"),
         _record(
             Hold,
             "fault attempts error",
@@ -280,7 +280,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
     "lookups": Document(tuple[SectorLookup, ...], ("e15d4827855b84a8",)),
     "recurring": Document(Recurrences, ("06525c7756b2ac32",)),
-    "mail_routes": Document(RouteState, ("36c23d6824aa5f06",)),
+    "mail_routes": Document(RouteState, ("9ba061b04ce9990b",)),
     "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
 }
 """By the field of `PersistedState`. The digest of a released version never changes."""

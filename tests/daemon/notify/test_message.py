@@ -683,7 +683,9 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
 def test_a_digest_of_which_only_the_list_is_left_is_a_mail() -> None:
     """Nothing to attach: there is no empty part."""
     rows = [replace(row, data=digest.cut(row.data)) for row in (stored(1), stored(2))]
-    message = email.message_from_bytes(digest.render(rows, zone=BERLIN), policy=email.policy.default)
+    message = email.message_from_bytes(
+        digest.render(rows, zone=BERLIN), policy=email.policy.default
+    )
     assert [part.get_content_type() for part in message.walk()] == ["multipart/mixed", "text/plain"]
     assert not message.defects
 

@@ -277,13 +277,13 @@ def test_a_new_critical_message_is_tried_at_once_whatever_is_held(fault: Fault) 
 
 
 def test_a_new_warning_tries_what_may_heal_soon_and_leaves_attempts_for_critical_mails() -> None:
-    """Two servers that flap would keep it for half an hour while both work: nine times an hour."""
+    """Two servers that flap would keep it for half an hour while both work: ten times an hour."""
     routes, now, tries = Routes(), 0.0, []
     while now < HOUR:
         refuse(routes, Fault.REFUSED, now, name=f"<m{now}>")
         tries.append(now)
         now = routes.due("mx1", "a@x", new(2, now + 1), now + 1)
-    assert len(tries) == 9
+    assert len(tries) == 10
     critical = new(3, tries[-1] + 1, is_critical=True)
     assert routes.due("mx1", "a@x", critical, tries[-1] + 1) <= tries[-1] + 180.0
 
@@ -321,6 +321,49 @@ def test_an_acceptance_opens_the_server_and_its_recipients() -> None:
     assert accept(routes, 200.0) == {"a@x"}
     assert accept(routes, 300.0) == frozenset()
     assert routes.state.holds == {}
+
+
+def intervals_of_refusals(routes: Routes, now: float, hours: float) -> list[float]:
+    """Have everything refused; return the times between the attempts at the oldest message."""
+    refuse(routes, Fault.REFUSED, now, to="a@x")
+    tries = [now]
+    while (now := routes.due("mx1", "a@x", new(), now)) < tries[0] + hours * HOUR:
+        refuse(routes, Fault.REFUSED, now, to="a@x")
+        tries.append(now)
+    return [after - before for before, after in itertools.pairwise(tries)]
+
+
+def test_a_server_that_accepts_again_and_again_is_not_left_alone_for_half_an_hour() -> None:
+    """It refused for a minute, then for a quarter of an hour: 1 and 5 min, and not 30.
+
+    Six hours after it last accepted, it has the patience of any other.
+    """
+    routes = Routes()
+    assert intervals_of_refusals(routes, 0.0, 1) == [MINUTE, 5 * MINUTE, 30 * MINUTE]
+    accept(routes, 40 * MINUTE)
+    gaps = intervals_of_refusals(routes, HOUR, 24)
+    assert gaps[:9] == [MINUTE, 5 * MINUTE, *[6 * MINUTE] * 7]
+    assert max(gaps[:50]) <= 12 * MINUTE, "the budget: ten an hour"
+    assert gaps[-1] == 6 * HOUR
+    after = Routes()
+    after.restore(routes.state)
+    assert after.state.healed == {"mx1": 40 * MINUTE}
+
+
+def test_a_message_that_is_refused_while_others_are_accepted_keeps_its_own_schedule() -> None:
+    """The server is well: it healed, and refuses this one for what it contains."""
+    routes = Routes()
+    refuse(routes, Fault.REFUSED, 0.0, to="a@x")
+    accept(routes, MINUTE)
+    now, tries = HOUR, []
+    while now < 4 * HOUR:
+        attempt = routes.begin("mx1", ["a@x"], "<m1>", now)
+        result = SendResult("<m1>", error="no", scope=Scope.MESSAGE, fault=Fault.REFUSED)
+        routes.settle(attempt, result, now, is_suspect=True)
+        tries.append(now)
+        now = routes.due("mx1", "a@x", new(), now)
+    gaps = [after - before for before, after in itertools.pairwise(tries)]
+    assert gaps == [MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]
 
 
 def test_an_attempt_counts_before_it_begins_and_a_restart_changes_nothing() -> None:

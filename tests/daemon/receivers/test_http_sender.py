@@ -23,11 +23,11 @@ from support.smtp import free_port, make_certificate
 from iowarden.daemon.config.receivers import ReceiverType, parse_url
 from iowarden.daemon.notify.address_lookup import AddressLookup
 from iowarden.daemon.notify.attempt import OutboundMail, SendResult
-from iowarden.daemon.receivers import http_sender, message
+from iowarden.daemon.receivers import message
 from iowarden.daemon.receivers.assembly import try_receiver
 from iowarden.daemon.receivers.dry_run import test_notice as make_notice
 from iowarden.daemon.receivers.http_client import HttpClient, HttpRequest
-from iowarden.daemon.receivers.http_sender import http_sender
+from iowarden.daemon.receivers.http_sender import http_sender, try_message
 from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -384,10 +384,10 @@ def test_a_bug_costs_an_attempt_and_not_the_sender() -> None:
 def test_the_test_message_reports_the_answer() -> None:
     """As 'iowarden test-notify' prints it."""
     with server() as answers:
-        (line,) = http_sender.try_message(config(WEBHOOK, answers.port), DATA)
+        (line,) = try_message(config(WEBHOOK, answers.port), DATA)
         assert line.good
         answering(answers, 404)
-        (line,) = http_sender.try_message(config(WEBHOOK, answers.port), DATA)
+        (line,) = try_message(config(WEBHOOK, answers.port), DATA)
         assert not line.good
 
 
@@ -400,7 +400,7 @@ from iowarden.daemon.receivers.dry_run import dry_run, test_notice
 from iowarden.daemon.config.receivers import ReceiverConfig, ReceiverType, parse_url
 from iowarden.daemon.notify.attempt import OutboundMail
 from iowarden.daemon.receivers import message
-from iowarden.daemon.receivers.http_sender import http_sender
+from iowarden.daemon.receivers.http_sender import http_sender, try_message
 from iowarden.daemon.redactor import Redactor
 port, authorities = sys.argv[1:3]
 results = queue.SimpleQueue()
