@@ -22,11 +22,13 @@ from iowarden.daemon.clock import local_zone
 from iowarden.daemon.notify.mail_format import POLICY, identifier, middle, token, with_utc, wrapped
 from iowarden.daemon.notify.message_format import MessageFormat
 from iowarden.daemon.sanitize import one_line
+from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from email.message import Message
 
+    from iowarden.daemon.notify.message_format import Refusal
     from iowarden.daemon.storage.state_db import OutboxRow
 
 _CUT = b"X-Iowarden-Cut: yes"
@@ -199,6 +201,39 @@ def _host(rows: Sequence[OutboxRow]) -> str:
     return rows[-1].message_id.rpartition("@")[2].rstrip(">")
 
 
+def refusal(row: OutboxRow, refused: Refusal) -> OutboxRow:
+    """Return a mail of one line: a recipient of a mail gets none, which the others get."""
+    original, host = _fields(row.data), _host([row])
+    about = hashlib.sha256(refused.recipient.encode()).hexdigest()[:12]
+    name = identifier("refused", f"{about}.{int(refused.realtime_seconds)}", host)
+    message = EmailMessage(policy=POLICY)
+    severity = Severity.WARNING
+    line = f"no mail reaches {one_line(refused.recipient, 100)}: all mail servers refuse it"
+    message["Subject"] = f"[{severity.name}] {middle(host, 30)}: {line}"
+    message["From"] = str(original["From"] or "iowarden")
+    message["To"] = ", ".join(refused.others)
+    message["Date"] = datetime.fromtimestamp(refused.realtime_seconds, local_zone())
+    message["Message-ID"] = name
+    message["Auto-Submitted"] = "auto-generated"
+    message["X-Iowarden-Severity"] = severity.name.lower()
+    reply = wrapped(f"{refused.reply}; correct 'mail.to' or the mailbox, then 'iowarden test-mail'")
+    message.set_content(f"{reply}\n", cte="quoted-printable")
+    return replace(
+        row,
+        message_id=name,
+        incident="refused",
+        number=0,
+        severity=severity,
+        created_realtime_seconds=refused.realtime_seconds,
+        recipients_pending=refused.others,
+        data=message.as_bytes(),
+        attempts=0,
+        last_error="",
+        parts=(),
+        maybe_taken=False,
+    )
+
+
 MAILS = MessageFormat(
     where="mail",
     noun="mail",
@@ -207,7 +242,8 @@ MAILS = MessageFormat(
     cut=cut,
     is_cut=is_cut,
     digest_id=message_id,
-    digest=lambda rows, uncertain: render(rows, uncertain),
+    digest=render,
     plain=plain,
     is_plain=lambda name: name.partition("@")[0].endswith("-plain"),
+    refusal=refusal,
 )

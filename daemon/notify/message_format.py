@@ -1,8 +1,8 @@
-"""Message format: what an outbox needs of its messages, and how texts for people name them. Pure."""
+"""Message format: what an outbox needs of its messages, and how texts name them. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify.retry import MAYBE_TAKEN, REFUSALS, UNANSWERED_ATTEMPTS, Fault
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.storage.state_db import OutboxRow
+
+
+class Refusal(NamedTuple):
+    """A recipient whom all servers refuse."""
+
+    recipient: str
+    reply: str
+    others: tuple[str, ...]
+    """The recipients of the same message whom a server accepts."""
+    realtime_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,8 @@ class MessageFormat:
     """Return a short message of plain text under another ID, None if it is one already."""
     is_plain: Callable[[str], bool]
     """Whether an ID is that of a short message."""
+    refusal: Callable[[OutboxRow, Refusal], OutboxRow] | None = None
+    """Return a message to the others about a recipient; None: a message has one recipient."""
 
     def undelivered(
         self, text: str, result: SendResult, wait_seconds: float, repeats: int = 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.notify.message_format import Refusal
 from iowarden.daemon.notify.outbox_queue import MAX_SINGLE, Entry, Flight, OutboxQueue
 from iowarden.daemon.notify.retry import ANYTIME, NEVER, NO_REPLY, REFUSALS, Fault, Scope
 from iowarden.daemon.notify.routes import ALL, Attempted
@@ -67,6 +68,7 @@ class Outbox(OutboxQueue):
         """Start empty, for mails unless another form of messages is given."""
         super().__init__(messages)
         self._overdue_logged_seconds: float | None = None
+        self._refusal_reported_seconds: dict[str, float] = {}
 
     def __len__(self) -> int:
         """Return the number of undelivered mails, including those that are only retained."""
@@ -348,6 +350,7 @@ class Outbox(OutboxQueue):
         short = self._short_form(entry, flight, result, now)
         if short:
             result = _without(result, short[0].recipients_pending)
+        before = {r for r in result.faults if self._is_refused(entry.row, r)}
         is_suspect = self._is_suspect(entry, flight, result)
         entry.is_alone = entry.is_alone or is_suspect
         opened = self.routes.settle(flight.attempt, result, now, is_suspect=is_suspect)
@@ -360,9 +363,34 @@ class Outbox(OutboxQueue):
             self._wait_seconds(entry, now),
             0 if repeated is None else repeated.attempts,
         )
+        refusals = self._refusals(entry.row, result, before, now)
         gone = {*result.delivered, *(r for row in short for r in row.recipients_pending)}
         changes = self._changes(entry, flight, result, gone, now)
-        return replace(changes, sequence=sequence, add=(*short, *changes.add)), problem
+        return replace(changes, sequence=sequence, add=(*short, *refusals, *changes.add)), problem
+
+    def _refusals(
+        self, row: OutboxRow, result: SendResult, before: Collection[str], now: float
+    ) -> tuple[OutboxRow, ...]:
+        """Let the other recipients know at once whom all servers refuse now; a day of each once.
+
+        `before` were refused already. Nobody else reports it: the mail itself was delivered.
+        """
+        rows = []
+        message = self._messages(row)[0]
+        for recipient in [r for r, fault in result.faults.items() if fault in REFUSALS]:
+            if recipient in before or not self._is_refused(row, recipient):
+                continue
+            addressees = self.form.addressees(message.data)
+            others = tuple(r for r in addressees if r and not self._is_refused(row, r))
+            last = self._refusal_reported_seconds.get(recipient, ANYTIME)
+            if self.form.refusal is None or not others or now - last < _OVERDUE_REPEAT_SECONDS:
+                continue
+            self._refusal_reported_seconds[recipient] = now
+            at = max(now, message.created_realtime_seconds)  # the clock may not be set
+            refused = Refusal(recipient, result.refused[recipient], others, at)
+            rows.append(self.form.refusal(message, refused))
+            self._entries[rows[-1].message_id] = Entry(rows[-1], now, now, now)
+        return tuple(rows)
 
     def _is_suspect(self, entry: Entry, flight: Flight, result: SendResult) -> bool:
         """Whether a mail or digest was refused while the server accepted others."""

@@ -19,7 +19,7 @@ from iowarden.daemon.notify.smtp import MailSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from iowarden.daemon.config.schema import Config
+    from iowarden.daemon.config.schema import Config, FallbackConfig, MailConfig
     from iowarden.daemon.notify.attempt import Attempt, DialogueLine
 
 HUNG_SECONDS = 90.0
@@ -110,8 +110,9 @@ def mail_settings(config: Config) -> tuple[Settings, ...]:
     mail = config.mail
     if mail.server is None:
         return (maildir.MaildirSettings(str(Path(config.state_directory) / "Maildir")),)
-    servers = [(mail, mail.server)]
-    servers += [] if mail.fallback is None else [(mail.fallback, mail.fallback.server)]
+    servers: list[tuple[MailConfig | FallbackConfig, str]] = [(mail, mail.server)]
+    if mail.fallback is not None:
+        servers.append((mail.fallback, mail.fallback.server))
     return tuple(
         MailSettings(
             server=name,
@@ -128,18 +129,17 @@ def mail_settings(config: Config) -> tuple[Settings, ...]:
     )
 
 
-def mail_sender(
-    post: Callable[[object], object], settings: Settings, *others: MailSettings
-) -> Sender:
+def mail_sender(post: Callable[[object], object], *settings: Settings) -> Sender:
     """Return a sender of mails: with two threads per server, or one that writes to a Maildir.
 
     Certificates are read and the servers' names are resolved here.
     """
-    if not isinstance(settings, MailSettings):
-        return Sender({"": _delivery(settings)}, post, _failed)
-    redactor = settings.redactor
+    servers = [server for server in settings if isinstance(server, MailSettings)]
+    if not servers:
+        return Sender({"": _delivery(settings[0])}, post, _failed)
+    redactor = servers[0].redactor
     return Sender(
-        {server.name: _delivery(server) for server in (settings, *others)},
+        {server.name: _delivery(server) for server in servers},
         post,
         lambda mail, bug: _failed(mail, redactor.text(bug)),
         connections=CONNECTIONS,

@@ -9,7 +9,6 @@ import ipaddress
 import os
 import re
 import smtplib
-import socket
 import ssl
 import time
 from contextlib import suppress
@@ -24,6 +23,7 @@ from iowarden.daemon.notify.retry import Fault, Scope, is_spam_refusal, smtp_ver
 from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Generator
 
     from iowarden.daemon.notify.address_lookup import AddressLookup

@@ -10,7 +10,7 @@ from iowarden.daemon.notify.delivery import Receivers
 from iowarden.daemon.notify.smtp import AUTHORITIES
 from iowarden.daemon.receivers.alertmanager import AlertmanagerReceiver, try_alert
 from iowarden.daemon.receivers.http_sender import http_sender, try_message
-from iowarden.daemon.receivers.message import document_format, document, encoded
+from iowarden.daemon.receivers.message import document, document_format, encoded
 from iowarden.daemon.receivers.ping import Ping, try_ping
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import http.client
 import io
 import ipaddress
 import os
-import socket
 import ssl
 import time
 from contextlib import suppress
@@ -23,6 +22,7 @@ from iowarden.daemon.notify.attempt import DialogueError
 from iowarden.daemon.notify.retry import Verdict, http_verdict
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Mapping
 
     from iowarden.daemon.config.receivers import Url

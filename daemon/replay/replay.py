@@ -356,7 +356,7 @@ class _NullStateDatabase:
 class _Sender:
     """A mail sender that accepts each mail at once and stores it."""
 
-    servers = ("replay",)
+    servers: tuple[str, ...] = ("replay",)
     connections = 1
     hung_seconds = 90.0
 

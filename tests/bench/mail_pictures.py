@@ -20,6 +20,7 @@ import html
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,7 +74,7 @@ class _Mails:
         self._test = ""
         self._seen: set[bytes] = set()
         one: Callable[..., EmailMessage] = message.render
-        several: Callable[..., bytes] = digest.render
+        several: Callable[..., bytes] = digest.MAILS.digest
 
         def render(*args: object, **more: object) -> EmailMessage:
             made = one(*args, **more)
@@ -85,7 +86,8 @@ class _Mails:
             self._write(made)
             return made
 
-        message.render, digest.render = render, render_digest
+        message.render = render
+        digest.MAILS = replace(digest.MAILS, digest=render_digest)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         name = item.nodeid.rpartition("::")[2].removeprefix("test_")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import email
+import email.policy
 import queue
 import socket
 import threading
@@ -161,6 +163,53 @@ def test_one_refused_recipient_is_sent_to_by_the_other_server() -> None:
         assert first.next().recipients == ("a@x",)
         assert second.next().recipients == ("b@x",)
         assert len(office.outbox) == 0
+
+
+def test_whom_all_servers_refuse_the_other_recipient_learns_at_once_in_one_line() -> None:
+    """Somebody left, and his mailbox with him: only his colleague can correct that.
+
+    Once: not at the next mail, not at the next attempt, and not after a restart.
+    """
+    unknown = Answers(recipients={"b@x": "550 5.1.1 no such user"})
+    with (
+        smtp_server(unknown) as (port, first),
+        smtp_server(Answers(recipients=unknown.recipients)) as (other, second),
+        post(settings(port), settings(other)) as office,
+    ):
+        office.outbox.restore([mail(1)], START)
+        office.run(2)
+        assert first.next().recipients == ("a@x",)
+        line = first.next()
+        assert line.recipients == ("a@x",)
+        message = email.message_from_bytes(line.data, policy=email.policy.default)
+        about = "no mail reaches b@x: all mail servers refuse it"
+        assert message["Subject"] == f"[WARNING] db1: {about}"
+        assert message["To"] == "a@x"
+        assert "550 5.1.1 no such user" in " ".join(message.get_content().split())
+        office.outbox.add(mail(2), office.now, 0)
+        office.run(5 * HOUR)
+        assert first.next().recipients == ("a@x",)
+        after = Outbox()
+        after.restore(office.outbox.rows(), office.now)
+        after.servers, after.connections = office.outbox.servers, CONNECTIONS
+        after.restore_routes(office.outbox.routes.state)
+        office.outbox = after
+        office.run(30 * HOUR)
+        assert len(office.outbox) == 2, "both wait for b@x"
+        assert (first.mails.qsize(), second.mails.qsize()) == (0, 0)
+
+
+def test_whom_one_server_refuses_and_the_other_accepts_nobody_hears_about() -> None:
+    """The mail is there: nothing has to be corrected now."""
+    with (
+        smtp_server(Answers(recipients={"b@x": "550 5.1.1 no such user"})) as (port, first),
+        smtp_server() as (other, second),
+        post(settings(port), settings(other)) as office,
+    ):
+        office.outbox.restore([mail(1)], START)
+        office.run(HOUR)
+        assert [first.next().recipients, second.next().recipients] == [("a@x",), ("b@x",)]
+        assert (first.mails.qsize(), second.mails.qsize()) == (0, 0)
 
 
 def test_a_server_that_is_gone_costs_no_time_if_there_is_another_one() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.daemon.notify.attempt import SendResult
+from iowarden.daemon.notify.digest import addressees
 from iowarden.daemon.notify.outbox import MAX_BYTES, Outbox
 from iowarden.daemon.notify.outbox_queue import MAX_DIGEST_BYTES
 from iowarden.daemon.notify.retry import Fault, Scope
@@ -142,15 +143,24 @@ def test_a_mail_at_which_the_server_always_fails_does_not_hold_the_others_back()
 def test_a_partly_refused_list_is_not_sent_to_again_and_what_was_refused_is_kept() -> None:
     """a@x has it, b@x is unknown, c@x is busy: each of these is tried at its own time."""
     outbox = Outbox()
-    outbox.restore([row(1, recipients_pending=("a@x", "b@x", "c@x"))], 0.0)
+    to = ("a@x", "b@x", "c@x")
+    outbox.restore([row(1, recipients_pending=to, data=b"To: a@x, b@x, c@x\r\n\r\n")], 0.0)
     chosen = outbox.next(0.0)
     assert chosen is not None
     result = refused(chosen, "a@x", b=Fault.UNKNOWN_RECIPIENT, c=Fault.DEFERRED)
     batch, problem = outbox.sent(result, 0.0)
-    (kept,) = batch.add
+    line, kept = batch.add
+    assert line.recipients_pending == ("a@x", "c@x"), "who learn about b@x"
+    learns = outbox.next(0.0)
+    assert learns is not None
+    assert (learns.message_id, learns.recipients_pending) == (line.message_id, ("a@x",))
+    outbox.sent(took(learns), 0.0)
     assert kept.recipients_pending == ("b@x", "c@x")
     assert "no b@x; no c@x; not delivered to b@x, c@x" in problem
     assert outbox.next(59.0) is None
+    later = outbox.next(60.0)
+    assert later is not None
+    assert outbox.sent(took(later), 60.0)[0].remove == (line.message_id,)
     again = outbox.next(60.0)
     assert again is not None
     assert again.recipients_pending == ("c@x",)
@@ -484,6 +494,7 @@ def test_a_digest_that_somebody_has_goes_to_the_others_as_it_is() -> None:
     refusal = refused(again, b=Fault.UNKNOWN_RECIPIENT)
     batch, _ = outbox.sent(refusal, START + HOUR)
     assert not batch.remove
+    assert begun_and_taken(outbox, START + HOUR).incident == "refused"
     assert (len(outbox), outbox.refused()) == (2, 2)
     assert outbox.oldest_unsent_seconds(START) is None
     batch = outbox.retry_refused(("a@x", "c@x"), START + HOUR, 9)
@@ -576,6 +587,7 @@ def test_what_was_refused_is_tried_again_at_whoever_is_mailed_today() -> None:
     outbox.restore([written(1)], START)
     chosen = begun(outbox, START)
     outbox.sent(refused(chosen, "a@x", b=Fault.UNKNOWN_RECIPIENT), START)
+    assert begun_and_taken(outbox, START).incident == "refused"
     assert outbox.refused() == 1
     batch = outbox.retry_refused(("a@x", "c@x"), START + 1, 3)
     assert [r.recipients_pending for r in batch.add] == [("c@x",)]
@@ -589,6 +601,7 @@ def test_what_nobody_of_today_lacks_is_not_kept_for_a_retry() -> None:
     outbox.restore([written(1)], START)
     chosen = begun(outbox, START)
     outbox.sent(refused(chosen, "a@x", b=Fault.UNKNOWN_RECIPIENT), START)
+    assert begun_and_taken(outbox, START).incident == "refused"
     assert outbox.retry_refused(("a@x",), START + 1, 3).remove == (chosen.message_id,)
     assert len(outbox) == 0
 
@@ -749,6 +762,8 @@ class World:
                 )
             case "replace", (int(severity),):
                 for incident, rows in self.outbox.outdated(self.now).items():
+                    if incident == "refused":  # no incident of this name changes
+                        continue
                     self.replace(incident, [each.message_id for each in rows], Severity(severity))
             case "wait", (float(seconds),):
                 self.now += seconds
@@ -823,6 +838,7 @@ class World:
             self.restart()
             return
         batch, _ = self.outbox.sent(result, self.now, self.sequence)
+        self.owed |= {r.message_id: r for r in batch.add if r.incident == "refused" and not r.parts}
         if kind == "taken" and after:  # killed before the removal is stored
             self.restart()
         else:
@@ -830,8 +846,8 @@ class World:
 
     def judge(self) -> None:
         """Check the invariants."""
-        for name in self.owed:
-            for recipient in RECIPIENTS:
+        for name, row in self.owed.items():
+            for recipient in addressees(row.data):
                 ways = self.ways.get((recipient, name), set())
                 assert len(ways) <= 1, "two Message-IDs for one mail"
                 kept = self.durable.get(name)

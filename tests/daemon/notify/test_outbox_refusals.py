@@ -228,6 +228,8 @@ def test_a_reload_tries_at_once_and_at_the_corrected_address() -> None:
     """'b@x' was a typo of 'c@x': the mail goes to c@x now, not in four hours."""
     outbox = outbox_of(written(1))
     outbox.sent(refused(chosen(outbox, START), Fault.UNKNOWN_RECIPIENT, "b@x"), START)
+    line = chosen(outbox, START)
+    outbox.sent(SendResult(line.message_id, line.recipients_pending), START)
     assert outbox.next(START + 60) is None
     batch = outbox.retry_refused(("a@x", "c@x"), START + 60, 3)
     assert [r.recipients_pending for r in batch.add] == [("c@x",)]
