@@ -15,6 +15,7 @@ import pytest
 
 from iowarden.daemon import journal
 from iowarden.daemon.control import roles
+from iowarden.daemon.probe import capabilities
 
 TOP = Path(__file__).resolve().parent.parent
 UNITS = TOP / "systemd"
@@ -25,7 +26,7 @@ PACKAGED = journal.__file__.startswith("/usr/lib/")
 
 EXPOSURE = {
     "iowarden.service": 1.9,
-    "iowarden-probe.service": 3.3,
+    "iowarden-probe.service": 3.6,
     "iowarden-trace@.service": 1.7,
     "iowarden-failure.service": 5.0,
 }
@@ -94,7 +95,7 @@ def test_the_unit_keeps_what_the_program_reads() -> None:
 
 
 def test_the_probe_has_what_disks_need_and_no_network() -> None:
-    """Six capabilities, programs of 32 bits, kernel messages; a hung root disk keeps it from none.
+    """Nine capabilities, programs of 32 bits, kernel messages; a hung root disk keeps it from none.
 
     ProtectSystem=strict and ProtectHome= would have its start wait for a server that is dead.
     """
@@ -106,6 +107,9 @@ def test_the_probe_has_what_disks_need_and_no_network() -> None:
         "CAP_DAC_READ_SEARCH",
         "CAP_SYS_PTRACE",
         "CAP_SYSLOG",
+        "CAP_SETUID",
+        "CAP_SETGID",
+        "CAP_KILL",
     }
     assert service["PrivateNetwork"] == ["yes"]
     assert service["RestrictAddressFamilies"] == ["AF_UNIX"]
@@ -165,10 +169,11 @@ def test_no_stranger_reaches_a_socket() -> None:
 
 
 def test_the_groups_of_the_roles_are_created_and_own_no_file(tmp_path: Path) -> None:
-    """User and groups are three; what a role may read goes through the socket."""
+    """Users and groups are four; what a role may read goes through the socket."""
     sysusers = (TOP / "systemd/iowarden.sysusers").read_text()
     assert re.findall(r"^([ug]) (\S+)", sysusers, re.MULTILINE) == [
         ("u", roles.SERVICE_GROUP),
+        ("u", capabilities.READER),
         ("g", roles.VIEWER_GROUP),
         ("g", roles.OPERATOR_GROUP),
     ]
@@ -264,8 +269,10 @@ def test_systemd_takes_the_user(tmp_path: Path) -> None:
     config = TOP / "systemd/iowarden.sysusers"
     done = run("systemd-sysusers", f"--root={tmp_path}", config)
     assert done.returncode == 0, done.stderr
-    (user,) = (tmp_path / "etc/passwd").read_text().splitlines()
+    lines = sorted((tmp_path / "etc/passwd").read_text().splitlines())
+    reader, user = lines
     assert re.fullmatch(r"iowarden:x?:\d+:\d+:.*:/var/lib/iowarden:.*/nologin", user)
+    assert re.fullmatch(r"iowarden-probe:x?:\d+:\d+:.*:/:.*/nologin", reader)
 
 
 @pytest.mark.parametrize("name", ["requirements-build", "requirements", "requirements-dev"])

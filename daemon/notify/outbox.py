@@ -373,7 +373,7 @@ class Outbox(OutboxQueue):
     ) -> tuple[OutboxRow, ...]:
         """Let the other recipients know at once whom all servers refuse now; a day of each once.
 
-        `before` were refused already. Nobody else reports it: the mail itself was delivered.
+        `before` were refused already.
         """
         rows = []
         message = self._messages(row)[0]

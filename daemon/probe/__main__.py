@@ -16,6 +16,7 @@ import sys
 from systemd.daemon import listen_fds, notify
 
 from iowarden.daemon.journal import LEVELS, PROBE, TROUBLE, Log
+from iowarden.daemon.probe.capabilities import reader
 from iowarden.daemon.probe.server import ProbeServer
 
 IDENTIFIER = "iowarden-probe"
@@ -52,6 +53,7 @@ def main(arguments: list[str]) -> int:
     users = {own} if options.unprivileged else set()
     with contextlib.suppress(KeyError):  # no such user here: only root may send requests
         users.add(pwd.getpwnam(options.user).pw_uid)
+    reader()  # looked up once, before any child
     try:
         os.makedirs(options.runtime_directory, 0o700, exist_ok=True)  # systemd has made its own
         server = ProbeServer(

@@ -57,6 +57,7 @@ class Program:
     `idle`: it may read a file system for minutes, and runs with idle I/O priority. `inner` forms
     are only for verbs of the probe, which return less than the program prints (`owners`).
     `capabilities`: what it needs of root's; of those that the probe has, it gets no others.
+    `needs_root`: also the user, for files and devices that root alone may open or write to.
     """
 
     forms: tuple[Form, ...]
@@ -66,6 +67,7 @@ class Program:
     idle: bool = False
     inner: tuple[Form, ...] = ()
     capabilities: frozenset[Capability] = HARDWARE
+    needs_root: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +428,9 @@ PROGRAMS = {
         inner=((_maybe("-c"), _one("-R <request>"), _one("<block>")),),
         capabilities=READ_ALL,
     ),
-    "dumpe2fs": Program(((_one("-b"), _one("<block>")),), idle=True, capabilities=READ_ALL),
+    "dumpe2fs": Program(
+        ((_one("-b"), _one("<block>")),), idle=True, capabilities=READ_ALL, needs_root=False
+    ),
     "xfs_io": Program(
         (),
         idle=True,

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.daemon.probe.capabilities import keep
+from iowarden.daemon.probe.capabilities import become_reader, keep
 
 if TYPE_CHECKING:
     from iowarden.daemon.probe.capabilities import Capability
@@ -163,7 +163,7 @@ def program(command: ProgramCommand) -> Work:
     def work(environment: dict[str, str]) -> None:
         if command.idle:
             be_idle()
-        keep(command.capabilities)
+        (keep if command.needs_root else become_reader)(command.capabilities)
         os.execve(command.path, command.arguments, environment)  # noqa: S606 - no shell
 
     return work
@@ -187,11 +187,16 @@ def function(
     call: Callable[[tuple[str, ...]], dict[str, Any]],
     arguments: tuple[str, ...],
     capabilities: frozenset[Capability],
+    *,
+    needs_root: bool = True,
 ) -> Work:
-    """Return the work of calling a function with some capabilities, writing its result as JSON."""
+    """Return the work of calling a function with some capabilities, writing its result as JSON.
+
+    Unless it `needs_root`, it runs as another user, where there is one for that.
+    """
 
     def work(_: dict[str, str]) -> None:
-        keep(capabilities)
+        (keep if needs_root else become_reader)(capabilities)
         rest = json.dumps(call(arguments), separators=(",", ":")).encode("ascii")
         while rest:
             rest = rest[os.write(1, rest) :]

@@ -176,7 +176,9 @@ class Jobs:
                 raise RefusedError(refusal)
             command = self._resolve(verb.first(request.arguments), inner=True)
             answer = partial(owners.answer, request.verb, self._programs, until)
-            work = children.function(answer, request.arguments, verb.capabilities)
+            work = children.function(
+                answer, request.arguments, verb.capabilities, needs_root=verb.needs_root
+            )
             return command.controllers, command.devices, work
         if refusal := verbs.refusal(request.verb, request.arguments):
             raise RefusedError(refusal)

@@ -54,12 +54,15 @@ class OwnerVerb:
     Fields: `arguments` as they are named in a refusal, with the pattern of each; `first` is the
     command line that is checked before the verb is queued; `answer` runs programs through the
     machine it is given, and returns the value of the answer; `capabilities`: for all of them.
+    `needs_root`: they open what root alone may write to. The others run as another user: they parse
+    what is on the disk, which may have been made to deceive them.
     """
 
     arguments: Mapping[str, str]
     first: Callable[[Arguments], Arguments]
     answer: Callable[[Machine, Arguments, Callable[[], float]], dict[str, Any]]
     capabilities: frozenset[Capability]
+    needs_root: bool = False
 
 
 def _ext4_owners(root: Machine, words: Arguments, time_left: Callable[[], float]) -> dict[str, Any]:
@@ -119,6 +122,7 @@ VERBS: Mapping[str, OwnerVerb] = {
         lambda words: ("dmsetup", "table", "-j", words[0], "-m", words[1]),
         _dm_table,
         ADMIN,
+        needs_root=True,
     ),
 }
 

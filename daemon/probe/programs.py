@@ -60,7 +60,7 @@ class ProgramCommand:
 
     Fields: `arguments` begin with its name; `controllers` are those at which no second program may
     be started; `devices` are the disks and arrays that it accesses, by kernel name; `idle`: in the
-    idle I/O class; `capabilities`: those of the probe that it keeps.
+    idle I/O class; `capabilities`: those of the probe that it keeps; `needs_root`: its user, too.
     """
 
     path: str
@@ -69,6 +69,7 @@ class ProgramCommand:
     devices: tuple[str, ...]
     idle: bool = False
     capabilities: frozenset[Capability] = frozenset()
+    needs_root: bool = True
 
 
 class Programs:
@@ -134,6 +135,7 @@ class Programs:
             self._devices(matched),
             matched.program.idle,
             matched.program.capabilities,
+            matched.program.needs_root,
         )
 
     def _rival(self, matched: Matched, controllers: frozenset[str]) -> str:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import pwd
+import re
 import select
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.daemon.probe import children
+from iowarden.daemon.probe import capabilities, children
 from iowarden.daemon.probe.capabilities import Capability
 from iowarden.daemon.probe.programs import ProgramCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from iowarden.daemon.probe.children import Child, Work
 
@@ -190,6 +193,99 @@ def test_a_program_of_root_has_the_capabilities_that_it_needs_and_can_get_no_oth
     sets = [words[1] for words in lines if words[0] in ("CapPrm:", "CapEff:", "CapInh:")]
     assert [int(mask, 16) for mask in sets] == [0, 1 << 2, 1 << 2] * 2
     assert [words[1] for words in lines if words[0] == "NoNewPrivs:"] == ["1", "1"]
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[pwd.struct_passwd]:
+    """Let a user of each machine be that of the programs that need no root."""
+    if os.geteuid() != 0:
+        pytest.skip("only root becomes another user")
+    monkeypatch.setattr(capabilities, "READER", "nobody")
+    capabilities.reader.cache_clear()
+    yield pwd.getpwnam("nobody")
+    capabilities.reader.cache_clear()
+
+
+def as_reader(text: str) -> children.Work:
+    """Return the work of a shell that needs no root, and may read everything."""
+    kept = frozenset({Capability.DAC_READ_SEARCH})
+    command = ProgramCommand("/bin/sh", ("sh", "-c", text), frozenset(), (), capabilities=kept)
+    return children.program(replace(command, needs_root=False))
+
+
+def test_a_program_that_needs_no_root_is_another_user_with_its_capability(
+    tmp_path: Path, started: list[Child], reader: pwd.struct_passwd
+) -> None:
+    """debugfs parses what somebody may have made to deceive it. So does what it starts."""
+    text = "cat /proc/self/status; sh -c 'cat /proc/self/status'"
+    child = children.start(as_reader(text), str(tmp_path / "job"))
+    started.append(child)
+    child.release()
+    lines = [line.split() for line in output(child).decode().splitlines()]
+    assert [w[1:] for w in lines if w[0] == "Uid:"] == [[str(reader.pw_uid)] * 4] * 2
+    assert [w[1:] for w in lines if w[0] == "Gid:"] == [[str(reader.pw_gid)] * 4] * 2
+    assert [w[1:] for w in lines if w[0] == "Groups:"] == [[]] * 2
+    sets = [w[1] for w in lines if w[0] in ("CapPrm:", "CapEff:", "CapInh:", "CapAmb:")]
+    assert {int(mask, 16) for mask in sets} == {1 << Capability.DAC_READ_SEARCH}
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_program_that_needs_no_root_reads_roots_files_and_writes_none(
+    tmp_path: Path, started: list[Child]
+) -> None:
+    """As root without any capability it could: a crontab, and a disk."""
+    secret = tmp_path / "crontab"
+    secret.write_text("mine\n")
+    secret.chmod(0o600)
+    text = f"cat {secret}; echo theirs >> {secret}; rm -f {secret}"
+    child = children.start(as_reader(text), str(tmp_path / "job"))
+    started.append(child)
+    child.release()
+    assert output(child) == b"mine\n"
+    assert secret.read_text() == "mine\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+@pytest.mark.parametrize("end", ["killed", "orphaned"])
+def test_what_the_unit_permits_suffices_to_start_and_to_kill_another_users_program(
+    tmp_path: Path, end: str
+) -> None:
+    """kill(2) needs CAP_KILL then, also when the kernel kills it with its parent."""
+    unit = (Path(__file__).parents[3] / "systemd/iowarden-probe.service").read_text()
+    permitted = sorted(set(re.findall(r"\bCAP_(\w+)", unit)))
+    script = (
+        "import sys, time\nfrom iowarden.daemon.probe import capabilities, children\n"
+        "from iowarden.daemon.probe.programs import ProgramCommand\n"
+        "capabilities.READER = 'nobody'\n"
+        f"capabilities.keep(capabilities.Capability[name] for name in {permitted})\n"
+        "child = children.start(children.program(ProgramCommand('/bin/sleep', ('sleep', '1000'),"
+        " frozenset(), (), needs_root=False)), sys.argv[1])\n"
+        "child.release()\nprint(child.pid, flush=True)\nsys.stdin.readline()\n"
+        "child.kill()\ntime.sleep(1000)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", script, str(tmp_path / "job")],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdin is not None
+        pid = int(parent.stdout.readline())
+        pidfd = os.pidfd_open(pid)
+        nobody = pwd.getpwnam("nobody").pw_uid
+        try:
+            while Path(f"/proc/{pid}/comm").read_text() != "sleep\n":
+                assert not select.select([pidfd], [], [], 0.01)[0], "it ended before"
+            assert os.stat(f"/proc/{pid}").st_uid == nobody
+            if end == "killed":
+                parent.stdin.write(b"\n")
+                parent.stdin.flush()
+            else:
+                parent.send_signal(signal.SIGKILL)
+            assert over(pidfd)
+        finally:
+            parent.kill()
+    os.close(pidfd)
 
 
 def test_a_program_is_limited_in_what_it_uses(tmp_path: Path, started: list[Child]) -> None:
