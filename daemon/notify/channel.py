@@ -163,8 +163,7 @@ class Channel:
         """Log when a thread has been blocked for too long."""
         if self.sender is None:
             return
-        sender = self.sender
-        limit_seconds = sender.hung_seconds
+        limit_seconds = self.sender.hung_seconds
         why = (
             "mail: a delivery attempt has been blocked for over {limit}: name resolution or the"
             " disk of a Maildir hangs; fewer attempts or none start, mails wait in the outbox"

@@ -304,12 +304,7 @@ class Delivery:
     def waits(self, now: float, realtime: Callable[[float], float]) -> dict[str, MailWait]:
         """Return by ID why each mail waits, and the Unix time of the next attempt."""
         mails = self._channels[MAIL]
-        return {
-            name: each
-            if each.next_seconds is None
-            else replace(each, next_seconds=realtime(each.next_seconds))
-            for name, each in ({} if mails.sender is None else mails.outbox.waits(now)).items()
-        }
+        return {} if mails.sender is None else mails.outbox.waits(now, realtime)
 
     def step(self, now: float) -> None:
         """Send the next due notification to each receiver that is not being sent one.
@@ -360,7 +355,7 @@ class Delivery:
         """Return the notifications that wait, without digests, and why each does."""
         found = []
         for channel in self._active():
-            waits = channel.outbox.waits(now)
+            waits = channel.outbox.waits(now, float)
             rows = (row for row in channel.outbox.rows() if not row.parts)
             found += [(row, waits[row.message_id].reason) for row in rows]
         return found

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.notify.message_format import Refusal
-from iowarden.daemon.notify.outbox_queue import MAX_SINGLE, Entry, Flight, OutboxQueue
+from iowarden.daemon.notify.outbox_queue import MAX_SINGLE, Entry, OutboxQueue
 from iowarden.daemon.notify.retry import ANYTIME, NEVER, NO_REPLY, REFUSALS, Fault, Scope
-from iowarden.daemon.notify.routes import ALL, Attempted
+from iowarden.daemon.notify.routes import ALL, Flight
 from iowarden.daemon.storage.state_db import OutboxRow, StateChanges
 from iowarden.rules.incidents.due import REPLACED_SECONDS
 from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.message_format import MessageFormat
@@ -244,9 +244,9 @@ class Outbox(OutboxQueue):
         if len(best.members) > 1 or self._is_exhausted(entry):
             entry = self._gather(best.members, now)
         name = entry.row.message_id
-        attempt = self.routes.begin(best.server, best.recipients, name, now)
-        self._chosen = Flight(name, best.server, best.recipients, now, attempt)
-        if entry.row.maybe_taken and not attempt.changes_holds:  # stored already
+        flight = self._chosen = self.routes.begin(best.server, best.recipients, name, now)
+        is_counted = bool(flight.holds) or flight.counted_seconds is not None
+        if entry.row.maybe_taken and not is_counted:  # stored already
             return None
         entry.row = replace(entry.row, maybe_taken=True)
         self._marking = (sequence, now + COMMIT_WAIT_SECONDS) if sequence else None
@@ -296,8 +296,8 @@ class Outbox(OutboxQueue):
         due = min((candidate.due_seconds for candidate in self._candidates(now)), default=NEVER)
         return None if due == NEVER else max(now, self._not_before(), due)
 
-    def waits(self, now: float) -> dict[str, MailWait]:
-        """Return by ID why each mail waits."""
+    def waits(self, now: float, realtime: Callable[[float], float] = float) -> dict[str, MailWait]:
+        """Return by ID why each mail waits; `realtime` returns Unix times."""
         due_by_id = {
             entry.row.message_id: candidate.due_seconds
             for candidate in self._candidates(now)
@@ -309,7 +309,8 @@ class Outbox(OutboxQueue):
             flight = self._flights.get(row.message_id)
             due = due_by_id.get(row.message_id, NEVER)
             reason = f"being sent by {flight.server}" if flight else self._reason(row)
-            waits[message_id] = MailWait(None if due == NEVER or flight else max(due, now), reason)
+            is_due = due != NEVER and flight is None
+            waits[message_id] = MailWait(realtime(max(due, now)) if is_due else None, reason)
         return waits
 
     def _reason(self, row: OutboxRow) -> str:
@@ -339,9 +340,8 @@ class Outbox(OutboxQueue):
         if entry is None:
             return StateChanges(sequence), ""
         if flight is None:
-            server, recipients = self.servers[0], entry.row.recipients_pending
-            attempt = Attempted(server, result.message_id)
-            flight = Flight(result.message_id, server, recipients, now, attempt)
+            recipients = entry.row.recipients_pending
+            flight = Flight(result.message_id, self.servers[0], recipients, now)
         if sequence:
             self._settling = sequence, now + COMMIT_WAIT_SECONDS
         text = "; ".join(dict.fromkeys(filter(None, (*result.refused.values(), result.error))))
@@ -353,7 +353,7 @@ class Outbox(OutboxQueue):
         before = {r for r in result.faults if self._is_refused(entry.row, r)}
         is_suspect = self._is_suspect(entry, flight, result)
         entry.is_alone = entry.is_alone or is_suspect
-        opened = self.routes.settle(flight.attempt, result, now, is_suspect=is_suspect)
+        opened = self.routes.settle(flight, result, now, is_suspect=is_suspect)
         self._release(entry, opened, now)
         entry.maybe_taken = entry.maybe_taken or result.maybe_taken
         repeated = self.routes.maybe_taken(result.message_id)

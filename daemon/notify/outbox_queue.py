@@ -13,7 +13,7 @@ from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from iowarden.daemon.notify.message_format import MessageFormat
-    from iowarden.daemon.notify.routes import Attempted
+    from iowarden.daemon.notify.routes import Flight
     from iowarden.daemon.storage.state_db import OutboxRow
 
 
@@ -76,17 +76,6 @@ class Candidate:
     members: tuple[Entry, ...]
     server: str
     recipients: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Flight:
-    """A mail that is being sent: where to, since when, and what waited there before."""
-
-    message_id: str
-    server: str
-    recipients: tuple[str, ...]
-    begun_seconds: float
-    attempt: Attempted
 
 
 class OutboxQueue:

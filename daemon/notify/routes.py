@@ -40,6 +40,22 @@ class RouteState:
     healed: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Flight:
+    """A message that is being sent.
+
+    `holds` are those before the attempt, `counted_seconds` is when it was counted as a refusal, if
+    it was.
+    """
+
+    message_id: str
+    server: str
+    recipients: tuple[str, ...]
+    begun_seconds: float
+    holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
+    counted_seconds: float | None = None
+
+
 class Sending(NamedTuple):
     """What the routes need of a message."""
 
@@ -154,7 +170,7 @@ class Routes:
 
     # --- attempts
 
-    def begin(self, server: str, recipients: Iterable[str], name: str, now: float) -> Attempted:
+    def begin(self, server: str, recipients: tuple[str, ...], name: str, now: float) -> Flight:
         """Count an attempt before it begins: a kill must not repeat it."""
         subjects = (CONNECTION, ALL, *recipients, name)
         keys = [*((server, subject) for subject in subjects), (ANY, name)]
@@ -166,22 +182,22 @@ class Routes:
         )
         if is_probe:
             self._count_refusal(server, now)
-        return Attempted(server, name, before, now if is_probe else None)
+        return Flight(name, server, recipients, now, before, now if is_probe else None)
 
     def settle(
-        self, attempt: Attempted, result: SendResult, now: float, *, is_suspect: bool = False
+        self, flight: Flight, result: SendResult, now: float, *, is_suspect: bool = False
     ) -> frozenset[str]:
         """Hold what was refused, open what worked; return what an acceptance opened.
 
         `is_suspect`: the first refusal after an acceptance is about this message.
         """
-        server, name = attempt.server, attempt.message_id
+        server, name = flight.server, flight.message_id
         has_reply = not result.error or result.fault not in NO_REPLY
-        self._settle_budget(attempt, now, is_refused=has_reply and not result.is_accepted)
+        self._settle_budget(flight, now, is_refused=has_reply and not result.is_accepted)
         decided = {CONNECTION, *result.delivered, *result.faults}
         decided |= {ALL} if has_reply else set()
         decided |= {name} if result.error and result.scope is Scope.MESSAGE else set()
-        for key, hold in attempt.before.items():
+        for key, hold in flight.holds.items():
             if key[1] not in decided:  # the server did not come to that
                 self._put(key, hold)
         opened = {r for r in result.delivered if self._open(server, r)}
@@ -196,15 +212,15 @@ class Routes:
         for recipient, fault in result.faults.items():
             self._hold((server, recipient), fault, result.refused[recipient], now)
         if result.error:
-            self._hold_error(attempt, result, now, is_suspect=is_suspect)
+            self._hold_error(flight, result, now, is_suspect=is_suspect)
         if not result.delivered:
             return frozenset()
         if opened:
             self._healed[server] = now
         return frozenset(opened)
 
-    def _settle_budget(self, attempt: Attempted, now: float, *, is_refused: bool) -> None:
-        counted, server = attempt.counted_seconds, attempt.server
+    def _settle_budget(self, flight: Flight, now: float, *, is_refused: bool) -> None:
+        counted, server = flight.counted_seconds, flight.server
         if is_refused and counted is None:
             self._count_refusal(server, now)
         elif not is_refused and counted is not None:
@@ -212,9 +228,9 @@ class Routes:
             self._tries[server] = tuple(at for at in tries if at != counted)
 
     def _hold_error(
-        self, attempt: Attempted, result: SendResult, now: float, *, is_suspect: bool
+        self, flight: Flight, result: SendResult, now: float, *, is_suspect: bool
     ) -> None:
-        fault, server, name = result.fault, attempt.server, attempt.message_id
+        fault, server, name = result.fault, flight.server, flight.message_id
         if result.scope is Scope.MESSAGE:
             key = (ANY if fault in retry.MAYBE_TAKEN else server, name)
             self._hold(key, fault, result.error, now)
@@ -283,21 +299,6 @@ class Routes:
         gone = set(message_ids)
         for server, subject in [key for key in self._holds if key[1] in gone]:
             self._open(server, subject)
-
-
-@dataclass(frozen=True, slots=True)
-class Attempted:
-    """An attempt in progress: the holds before it, and when it was counted, if it was."""
-
-    server: str
-    message_id: str
-    before: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
-    counted_seconds: float | None = None
-
-    @property
-    def changes_holds(self) -> bool:
-        """Whether it changed what must be stored before the attempt."""
-        return bool(self.before) or self.counted_seconds is not None
 
 
 def _due_now(hold: Hold, now: float) -> Hold:

@@ -12,7 +12,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from iowarden.daemon import json_codec
 from iowarden.daemon.control import documents
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
     from iowarden.daemon.control.control_socket import ControlCommand
+    from iowarden.daemon.notify.delivery import Delivery
     from iowarden.daemon.notify.outbox import MailWait
     from iowarden.daemon.storage.state_db import OutboxRow
 
@@ -38,25 +39,10 @@ _PATIENCE_SECONDS = 5.0
 """How long an answer waits for the Maildir, whose disk may hang."""
 
 
-class WaitingMails(Protocol):
-    """The outbox of mails; as delivery.Delivery."""
-
-    def rows(self) -> tuple[OutboxRow, ...]:
-        """Return the mails."""
-
-    def waits(self, now: float, realtime: Callable[[float], float]) -> Mapping[str, MailWait]:
-        """Return by ID why each mail waits, and the Unix time of the next attempt."""
-
-    def retry(self, now: float, receiver: str = MAIL) -> None:
-        """Retry what the mail servers, or a receiver, refused."""
-
-
 class StoredMails:
     """Answers the commands of the control socket; the Maildir is read in a thread."""
 
-    def __init__(
-        self, mails: WaitingMails, directory: str, realtime: Callable[[float], float]
-    ) -> None:
+    def __init__(self, mails: Delivery, directory: str, realtime: Callable[[float], float]) -> None:
         """`directory` is the Maildir, which need not exist; `realtime` returns Unix times."""
         self._mails = mails
         self._realtime = realtime

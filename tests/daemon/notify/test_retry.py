@@ -248,7 +248,7 @@ def new(number: int = 1, added: float = 0.0, *, is_critical: bool = False) -> Se
 
 def refuse(routes: Routes, fault: Fault, now: float, *, to: str = "", name: str = "<m1>") -> None:
     """Have an attempt refused for a recipient, or by the server."""
-    attempt = routes.begin("mx1", [to or "a@x"], name, now)
+    attempt = routes.begin("mx1", (to or "a@x",), name, now)
     refused = {to: "no"} if to else {}
     faults = {to: fault} if to else {}
     error = "" if to else "no"
@@ -258,7 +258,7 @@ def refuse(routes: Routes, fault: Fault, now: float, *, to: str = "", name: str 
 
 def accept(routes: Routes, now: float, name: str = "<m2>") -> frozenset[str]:
     """Have an attempt accepted; return what that opens."""
-    return routes.settle(routes.begin("mx1", ["a@x"], name, now), SendResult(name, ("a@x",)), now)
+    return routes.settle(routes.begin("mx1", ("a@x",), name, now), SendResult(name, ("a@x",)), now)
 
 
 @pytest.mark.parametrize("fault", sorted(REFUSALS - {Fault.LOGIN, Fault.CONTENT}))
@@ -357,7 +357,7 @@ def test_a_message_that_is_refused_while_others_are_accepted_keeps_its_own_sched
     accept(routes, MINUTE)
     now, tries = HOUR, []
     while now < 4 * HOUR:
-        attempt = routes.begin("mx1", ["a@x"], "<m1>", now)
+        attempt = routes.begin("mx1", ("a@x",), "<m1>", now)
         result = SendResult("<m1>", error="no", scope=Scope.MESSAGE, fault=Fault.REFUSED)
         routes.settle(attempt, result, now, is_suspect=True)
         tries.append(now)
@@ -372,7 +372,7 @@ def test_an_attempt_counts_before_it_begins_and_a_restart_changes_nothing() -> N
     refuse(routes, Fault.LOGIN, 0.0)
     assert routes.due("mx1", "a@x", new(), 1.0) == 15 * MINUTE
     assert routes.due("mx2", "a@x", new(), 1.0) == ANYTIME
-    routes.begin("mx1", ["a@x"], "<m1>", 15 * MINUTE)
+    routes.begin("mx1", ("a@x",), "<m1>", 15 * MINUTE)
     for _ in range(3):
         after = Routes()
         after.restore(routes.state)
@@ -385,7 +385,7 @@ def test_a_probe_that_reached_no_server_does_not_count() -> None:
     routes = Routes()
     refuse(routes, Fault.REFUSED, 0.0, to="a@x")
     before = routes.state
-    attempt = routes.begin("mx1", ["a@x"], "<m1>", 1 * MINUTE)
+    attempt = routes.begin("mx1", ("a@x",), "<m1>", 1 * MINUTE)
     routes.settle(attempt, SendResult("<m1>", error="refused"), 61.0)
     assert routes.state.holds["mx1"]["a@x"] == before.holds["mx1"]["a@x"]
     assert routes.state.tries == before.tries
@@ -414,7 +414,7 @@ def test_a_reload_tries_every_route_at_once_whatever_was_tried_before(attempts: 
     routes.open_all(now)
     assert routes.due("mx1", "a@x", new(1, now), now) <= now
     assert routes.due("mx1", "a@x", new(9, now), now) > now, "it may have arrived"
-    routes.begin("mx1", ["a@x"], "<m1>", now)
+    routes.begin("mx1", ("a@x",), "<m1>", now)
     assert routes.due("mx1", "a@x", new(1, now), now) >= now + 15 * MINUTE
 
 
