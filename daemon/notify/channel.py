@@ -65,14 +65,12 @@ class Channel:
         name: str,
         log: TransitionLog,
         sender: MessageSender | None,
-        messages: MessageFormat | None = None,
-        destination: str = "",
     ) -> None:
         """Start with an empty outbox; without a sender its messages are only retained."""
         self.name = name
-        self.destination = destination
+        self.destination = ""
         self.delivered_total = 0
-        self.outbox = Outbox(messages)
+        self.outbox = Outbox()
         self.problem = ""
         self._log = log
         self._failed_total = 0

@@ -156,26 +156,18 @@ class Delivery:
 
         The threads of receivers that are not among them end after their attempt.
         """
-        new = {id(each) for each in receivers.states.values()}
-        for state in self._states.values():
-            if id(state) not in new:
+        for name, state in self._states.items():
+            if receivers.states.get(name) is not state:
                 state.close(0.0)
         self._states = receivers.states
         for name, channel in self._channels.items():
-            if name == MAIL or channel.sender is None:
-                continue
-            other = receivers.messages.get(name)
-            if other is None or other.sender is not channel.sender:
+            receiver = receivers.messages.get(name)
+            is_used = receiver is not None and receiver.sender is channel.sender
+            if name != MAIL and channel.sender is not None and not is_used:
                 channel.sender.close(0.0)
                 channel.sender = None
-        for name, each in receivers.messages.items():
-            found = self._channels.get(name)
-            if found is None:
-                self._channels[name] = Channel(
-                    name, self._log, each.sender, each.messages, each.destination
-                )
-            else:
-                found.use(each)
+        for name, receiver in receivers.messages.items():
+            self._channel(name).use(receiver)
 
     def rows(self) -> tuple[OutboxRow, ...]:
         """Return the mails of the outbox."""

@@ -242,7 +242,10 @@ class _Conversation:
         self.begin("AUTH", "an accepted log-in")
         if not (self.encrypted or self.local):
             raise DialogueError("no TLS; no password is sent unencrypted: set 'mail.tls: starttls'")
-        self._smtp.login(user, password)
+        try:
+            self._smtp.login(user, password)
+        except smtplib.SMTPResponseException as problem:
+            self.want((problem.smtp_code, problem.smtp_error), 235)
 
     def mail(self, sender: str, size_bytes: int) -> tuple[int, str]:
         self.begin("MAIL FROM", "250")
@@ -302,21 +305,9 @@ class _Conversation:
             return str(problem)
         if isinstance(problem, ssl.SSLCertVerificationError):
             return f"'{problem.verify_message}'"
-        if isinstance(problem, smtplib.SMTPResponseException):
-            if problem.smtp_code < 0:
-                return f"no SMTP reply: '{self._replies.beginning(300)}'"
-            return f"'{problem.smtp_code} {self.line(problem.smtp_error)}'"
         if time.monotonic() >= self.deadline_seconds or isinstance(problem, TimeoutError):
             return "no reply before the timeout"
         return f"'{self.line(str(problem))}'"
-
-    def reply_of(self, problem: Exception) -> tuple[int, str]:
-        """Return code and text of the reply that ended an attempt; 0 if no reply did."""
-        if isinstance(problem, DialogueError):
-            return problem.code, str(problem).strip("'")
-        if isinstance(problem, smtplib.SMTPResponseException) and problem.smtp_code > 0:
-            return problem.smtp_code, self.line(problem.smtp_error)
-        return 0, ""
 
     def line(self, foreign: bytes | str) -> str:
         """Return a text of the server on one line, without any secret that it repeats."""
@@ -348,7 +339,8 @@ def deliver(
         names.refresh()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield DialogueLine(error, good=False)
-        return _refused(mail, talk.step, *talk.reply_of(problem), error)
+        code = problem.code if isinstance(problem, DialogueError) else 0
+        return _refused(mail, talk.step, code, str(problem).strip("'"), error)
     finally:
         talk.close()
 

@@ -195,6 +195,10 @@ class Life:
 class _Server:
     """Takes every mail at once."""
 
+    servers = ("server",)
+    connections = 1
+    hung_seconds = 90.0
+
     def __init__(self, life: Life) -> None:
         self.working_since: float | None = None
         self._life = life
