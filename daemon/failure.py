@@ -86,7 +86,7 @@ def main(
                 server, timeout_seconds=server.timeout_seconds or REPLY_SECONDS
             )
             mail = OutboundMail(str(message["Message-ID"]), to, message.as_bytes())
-            result = sender.send_once(hurried, mail)
+            result = sender.delivery(hurried)(mail)
             if result.delivered:
                 return _recorded(
                     stamp, "\n".join(reasons), f"mailed to {', '.join(result.delivered)}"

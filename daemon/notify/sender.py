@@ -136,10 +136,10 @@ def mail_sender(post: Callable[[object], object], *settings: Settings) -> Sender
     """
     servers = [server for server in settings if isinstance(server, MailSettings)]
     if not servers:
-        return Sender({"": _delivery(settings[0])}, post, _failed)
+        return Sender({"": delivery(settings[0])}, post, _failed)
     redactor = servers[0].redactor
     return Sender(
-        {server.name: _delivery(server) for server in servers},
+        {server.name: delivery(server) for server in servers},
         post,
         lambda mail, bug: _failed(mail, redactor.text(bug)),
         connections=CONNECTIONS,
@@ -164,11 +164,6 @@ def test_mail(
     yield from _attempts(settings)(OutboundMail(name, recipients, data))
 
 
-def send_once(settings: MailSettings, mail: OutboundMail) -> SendResult:
-    """Make one attempt now; return its result."""
-    return _delivery(settings)(mail)
-
-
 def _attempts(settings: Settings) -> Callable[[OutboundMail], Attempt]:
     """Return a function that makes one attempt; all files it needs are read here."""
     if isinstance(settings, maildir.MaildirSettings):
@@ -177,8 +172,8 @@ def _attempts(settings: Settings) -> Callable[[OutboundMail], Attempt]:
     return lambda mail: smtp.deliver(settings, names, tls, mail)
 
 
-def _delivery(settings: Settings) -> Callable[[OutboundMail], SendResult]:
-    """Return a function that makes one attempt and returns its result."""
+def delivery(settings: Settings) -> Callable[[OutboundMail], SendResult]:
+    """Return a function that makes an attempt and returns its result; its files are read here."""
     attempt = _attempts(settings)
 
     def deliver(mail: OutboundMail) -> SendResult:

@@ -14,7 +14,7 @@ from support.spellings import reveals, spellings
 from iowarden import daemon
 from iowarden.daemon.config.receivers import ReceiverType
 from iowarden.daemon.notify.attempt import OutboundMail
-from iowarden.daemon.notify.sender import send_once
+from iowarden.daemon.notify.sender import delivery
 from iowarden.daemon.notify.sender import test_mail as try_mail
 from iowarden.daemon.notify.smtp import MailSettings
 from iowarden.daemon.receivers.assembly import try_receiver
@@ -62,7 +62,7 @@ def test_no_result_of_a_mail_has_a_secret_that_the_server_repeats(codes: dict[st
     echo, texts = Echo([SECRET]), []
     with mail_server(echo, [codes]) as port:
         while echo.replies < TURNS:
-            result = send_once(relay(port), mail)
+            result = delivery(relay(port))(mail)
             lines = try_mail(relay(port), mail.data, mail.recipients)
             texts += [repr(result), *(line.text for line in lines)]
     assert [text for text in texts if reveals(text, SECRET)] == []
