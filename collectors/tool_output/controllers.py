@@ -11,7 +11,7 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
-from iowarden.collectors.raid.areca import cli64, event_info
+from iowarden.collectors.raid.areca import event_info
 from iowarden.collectors.raid.controller import ComponentHealth, ComponentState, Controller
 from iowarden.collectors.raid.megaraid import (
     megacli,
@@ -97,7 +97,6 @@ _ENDS: Mapping[Tool, tuple[re.Pattern[str], str]] = {
         lazy_pattern(r"^[ \t]*Command (?:completed|aborted|failed).*$", re.MULTILINE),
         "Command completed successfully.",
     ),
-    Tool.CLI64: (lazy_pattern(r"^.*GuiErrMsg<0x.*$", re.MULTILINE), "GuiErrMsg<0x00>: Success."),
     Tool.SAS2IRCU: (
         lazy_pattern(r"^SAS[23]IRCU: Utility Completed.*$", re.MULTILINE),
         "\n".join(f"SAS2IRCU: {what} Completed Successfully." for what in _IRCU_ENDS),
@@ -369,30 +368,6 @@ def _cciss(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     return [*(tries.take("cciss_vol_status -V", cciss_vol_status.parse_volume_status) or ())]
 
 
-def _areca(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
-    name = "areca 1"
-    known = [each for own in before for each in own.arrays if each.name.startswith("raid set")]
-    system = tries.take("cli64 sys info", cli64.parse_system)
-    unread: list[str] = []
-    arrays = tries.take("cli64 rsf info", lambda text: cli64.parse_raid_sets(text, unread))
-    if arrays is None:
-        arrays = tries.take("cli64 vsf info", lambda text: cli64.parse_volumes(text, known, unread))
-    bays = tries.take("cli64 disk info", lambda text: cli64.parse_bays(text, known, unread))
-    hardware = None
-    if not tries.outputs:
-        hardware = tries.take("cli64 hw info", cli64.parse_hardware) or None
-    found = [] if system is None else [replace(system, name=name)]
-    disks = [bay.disk for bay in bays or () if bay.disk is not None]
-    if not tries.outputs:
-        detail = tries.take("cli64 disk info drv=N", cli64.parse_disk_detail)
-        disks += [] if detail is None else [detail]
-    batteries, sensors = ((), ()) if hardware is None else (hardware.batteries, hardware.sensors)
-    if tries.outputs:
-        told = _part(name, "areca", arrays, disks, batteries, sensors)
-        found.append(replace(told, read_errors=tuple(unread)))
-    return found
-
-
 def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     number = re.search(r"(?:^|[\s/])/?(c\d{1,3})\b", tries.text, re.MULTILINE | re.ASCII)
     name = number[1] if number else before[0].name if before else "c0"
@@ -448,7 +423,6 @@ _STATES: Mapping[Tool, Callable[[_Tries, Sequence[Controller]], list[Controller]
     Tool.ARCCONF: _arcconf,
     Tool.SSACLI: _ssacli,
     Tool.CCISS: _cciss,
-    Tool.CLI64: _areca,
     Tool.TW_CLI: _threeware,
     Tool.SAS2IRCU: _ircu,
     Tool.MPT_STATUS: _mpt_status,

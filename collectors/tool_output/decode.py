@@ -19,7 +19,8 @@ _CONTROLS = lazy_pattern(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 _ESCAPE = lazy_pattern(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
 """Escape sequences that colour a text or move the cursor."""
 _AROUND = lazy_pattern(
-    r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*)"
+    r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*"
+    r"|[\w.-]{1,32}:[~/][^\s#$]{0,80}[#$] [^\n]*)"
     r"[ \t]*$",
     re.MULTILINE,
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.tool_output.areca import parse_areca
 from iowarden.collectors.tool_output.arrays import parse_mdadm, parse_mdstat
 from iowarden.collectors.tool_output.controllers import LOGS, parse_controllers
 from iowarden.collectors.tool_output.drives import parse_smartctl
@@ -44,6 +45,8 @@ def parse(text: str, kind: Tool, *, log: bool = False) -> Parsed:
         raise ParseError(f"'--log': expected one of {', '.join(LOGS)}, got {kind}")
     if kind in _OTHERS:
         return _OTHERS[kind](text)
+    if kind is Tool.CLI64:
+        return parse_areca(text, log=log)
     return parse_controllers(text, kind, log=log)
 
 

@@ -103,7 +103,15 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         r"|^(?:Logical [Dd]evice|Physical Device) information",
         Tool.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) ",
         Tool.CCISS: r"^/dev/\S+: \(.*\) (?:RAID|Volume|Enclosure)|^Controller: (?:Smart|HP|P)",
-        Tool.CLI64: r"GuiErrMsg<0x|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S",
+        Tool.CLI64: r"GuiErrMsg<0x|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S"
+        r"|^[ \t]*(?:Areca CLI, Version|CLI> |ErrMsg: |(?:#|Num)[ \t]+Name[ \t]+Disks[ \t])"
+        r"|^[ \t]*(?:Date-Time[ \t]+Device[ \t]+Event[ \t]|(?:The )?Hardware Monitor Information\b)"
+        r"|^[ \t]*\d{1,3}[ \t]+[A-Z][^:\n]{3,60}(?:[ \t]{1,20}\d{1,3}){3}[ \t]{1,20}\d{1,20}"
+        r"[ \t]{1,20}OK"
+        r"|^[ \t]*S\.?M\.?A\.?R\.?T\.? Information For Drive"
+        r"|^[ \t]*#[ \t]+(?:Ch#[ \t]+|Enc#[ \t]+Slot#[ \t]+)?ModelName[ \t]"
+        r"|^[ \t]*#[ \t]+Name[ \t]+Raid(?: Name|#)[ \t]"
+        r"|^\d{4}-\d\d?-\d\d? \d\d?:\d\d:\d\d (?:H/W MONITOR|IDE Channel|Proxy Or Inband|Enc#)",
         Tool.TW_CLI: r"^[ \t]*(?:Unit\s+UnitType\s+Status|V?Port\s+Status\s+Unit|Ctl\s+Model\s"
         r"|Ctl\s+Date\s|Name\s+OnlineState\s+BBUReady|Encl\s+Status|/c\d{1,3} \w.* = )",
         Tool.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: ",

@@ -300,7 +300,8 @@ def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
 
 
 def _drive_name(drive: Drive, number: int) -> str:
-    return drive.serial or drive.wwn or f"drive {number}"
+    _, named, numbered = drive.read_by.partition("drv=")  # 'cli64 disk smart drv=2'
+    return drive.serial or drive.wwn or f"drive {numbered if named else number}"
 
 
 # --- alerts

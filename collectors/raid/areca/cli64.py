@@ -36,6 +36,7 @@ _NOTHING = "N.A."
 _SUCCESS = lazy_pattern(r"GuiErrMsg<0x00>(?:: Success\.?)?\s*$", re.IGNORECASE | re.MULTILINE)
 _PROMPT = lazy_pattern(r"^(?:CLI> ?)+", re.MULTILINE)
 _RULE = lazy_pattern(r"\s*(?:={10,}|-{10,})\s*")
+_WRAPPED = lazy_pattern(r"\bRaidSet[ \t]{0,9}\n[ \t]{0,9}Member(?=\(\d)")
 
 _ARRAY_STATES = {
     **states.DEAD,
@@ -88,15 +89,15 @@ def parse_raid_sets(text: str, read_errors: list[str] | None = None) -> tuple[Co
 
     Limits: 'Normal' hides a failed disk that a hot spare has replaced.
     """
-    header, rows = _table("rsf info", text, r"#\s+Name\s+Disks\b")
+    header, rows = _table("rsf info", text, r"(?:#|Num)\s+Name\s+Disks\b")
     channels = "DiskChannels" in header
     return tuple(output.readable(rows, lambda row: _raid_set(row, channels), read_errors))
 
 
 def _raid_set(row: str, channels: bool) -> ControllerArray:  # noqa: FBT001 - header
     found = re.fullmatch(
-        rf"\s*(\d{{1,3}})\s+(\S.*?)\s+(\d{{1,3}})\s+({_SIZE})\s+({_SIZE})\s+(\S+)(?:\s+(\S.*?))?\s*",
-        row,
+        rf"(\d{{1,3}}) (\S.*?) (\d{{1,3}}) ({_SIZE}) ({_SIZE}) (\S+)(?: (\S.*))?",
+        " ".join(row.split()),
     )
     if found is None:
         raise output.refused("cli64 rsf info", "'<#> <name> <disks> <sizes> <state>'", row)
@@ -117,35 +118,58 @@ def parse_volumes(
 
     `ControllerArray.address` is the one that the driver uses: channel, target, logical unit.
     """
-    header, rows = _table("vsf info", text, r"#\s+Name\s+Raid Name\b")
+    header, rows = _table("vsf info", text, r"#\s+Name\s+Raid(?: Name|#)")
     parents = {each.label: each.name for each in raid_sets}
     return tuple(output.readable(rows, lambda row: _volume(row, header, parents), read_errors))
 
 
 def _volume(row: str, header: str, parents: Mapping[str, str]) -> ControllerArray:
     found = re.fullmatch(
-        rf"\s*(\d{{1,3}})\s+(\S.*?)\s+(\S+)\s+({_SIZE})\s+(\d+)/(\d+)/(\d+)(?:\s+(\S.*?))?\s*", row
+        rf"(\d{{1,3}}) (\S.*?) (Raid ?[\d+]+|\S+) ({_SIZE}) (\d+)/(\d+)/(\d+)(?: (\S.*))?",
+        " ".join(row.split()),
+        re.IGNORECASE,
     )
     if found is None:
         raise output.refused(
             "cli64 vsf info", "'<#> <name> <raid set> <level> <size> <ch/id/lun> <state>'", row
         )
-    at, of = header.index("Raid Name"), header.find("Level")
-    # Names may contain blanks: columns separate them, else two blanks between them.
-    cells = row[found.start(2) : at], row[at:of], row[of : found.start(4)]
-    if of < at or not all(cell.strip() and cell[-1].isspace() for cell in cells):
-        first, *rest = re.split(r"\s{2,}", found[2])
-        cells = first, rest[-1] if rest else "", found[3]
-    name, parent, level = (output.printable(cell.strip()) for cell in cells)
+    if "Raid#" in header:
+        name, _, number = found[2].rpartition(" ")
+        parent = f"raid set {number}" if number.isdecimal() else number
+    else:
+        name, parent = _names(row, header, found, parents)
     return ControllerArray(
         name=f"volume {found[1]}",
         state=states.classify(found[8] or "", _ARRAY_STATES),
-        level=level,
-        label=name,
-        parent=parents.get(parent, parent),
+        level=output.printable(found[3]),
+        label=output.printable(name),
+        parent=parents.get(output.printable(parent), output.printable(parent)),
         size_bytes=output.size_bytes(found[4], _GB),
         address=":".join(str(int(part)) for part in found.group(5, 6, 7)),
     )
+
+
+def _names(
+    row: str, header: str, found: re.Match[str], parents: Mapping[str, str]
+) -> tuple[str, str]:
+    """Return the names of a volume and of its RAID set, which may both contain blanks.
+
+    Columns separate them, else two blanks; where blanks were squeezed, a known RAID set's name.
+    """
+    at, of = header.index("Raid Name"), header.find("Level")
+    begin = re.match(r"\s*\d+\s+", row)
+    cells = row[begin.end() if begin else 0 : at], row[at:of]
+    by_column = at < of and all(cell.strip() and cell[-1].isspace() for cell in cells)
+    if by_column and " ".join(" ".join(cells).split()) == found[2]:
+        return cells[0].strip(), cells[1].strip()
+    first, *rest = re.split(r"\s{2,}", row.partition(found[3])[0].strip().partition(" ")[2].strip())
+    if rest:
+        return first, rest[-1]
+    for label in sorted(parents, key=len, reverse=True):
+        if found[2].endswith(f" {label}"):
+            return found[2].removesuffix(label).strip(), label
+    name, _, parent = found[2].rpartition(" ")
+    return name or parent, parent if name else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,29 +188,22 @@ def parse_bays(
     """Return the bays of 'disk info', in its three layouts.
 
     Errors and `read_errors`: see `output.readable`.
-    The last column is the name of a RAID set, whatever it is, else the use of the disk: names take
-    precedence. A member of a RAID set that is not in `raid_sets` needs attention.
+    The last column, 'Usage', is the name of a RAID set, whatever it is, else the use of the disk:
+    names take precedence. Without `raid_sets` another word is a name if several disks share it;
+    else it needs attention, as does any in the column 'State' of the oldest layout.
     """
-    header, rows = _table("disk info", text, r"(?:Ch#?|Slot#)\s+ModelName\b")
-    at = header.index("ModelName")
-    columns = header[:at].split()
+    header, rows = _table("disk info", text, r"(?:Ch#?|Slot#|#)\s+ModelName\b")
+    columns = header[: header.index("ModelName")].split()
+    place = _place_pattern(columns)
+    if "Enc#" in columns and not all(place.match(row) for row in rows):
+        read_errors = None  # slots are counted: those that follow would get the wrong number
     places: Counter[int] = Counter()
 
-    def placed(row: str) -> tuple[list[str], str]:
-        cells = row[:at].split()
-        named = dict(zip(columns, cells, strict=False))
-        place = named.get("Enc#", named.get("Ch#", named.get("Ch", "")))
-        known = all(re.fullmatch(r"\d{1,3}", each, re.ASCII) for each in (place, *cells[:1]))
-        return cells, place if known else ""
-
-    if "Enc#" in columns and not all(placed(row)[1] for row in rows):
-        read_errors = None  # slots are counted: those that follow would get the wrong number
-
     def bay(row: str) -> Bay:
-        cells, place = placed(row)
-        if not place:
+        named = place.match(row)
+        if named is None:
             raise output.refused("cli64 disk info", f"'{' '.join(columns)} ...'", row)
-        number = int(place)
+        number = int(named["place"])
         places[number] += 1
         if "Enc#" in columns:
             # Counted, because some are called 'EXTP 01'.
@@ -194,13 +211,31 @@ def parse_bays(
                 f"enclosure {number} slot {places[number]}",
                 f"areca,{places[number]}/{number}",
             )
-            label = f"Enc#{number} {' '.join(cells[2:])}"
+            label = f"Enc#{number} {' '.join(named['slot'].split())}"
         else:
             slot, kind, label = f"channel {number}", f"areca,{number}", f"Channel #{number:02}"
-        disk = _disk(row, header, at, raid_sets)
-        return Bay(int(cells[0]), label, disk and replace(disk, slot=slot, kind=kind))
+        disk = _disk(row, header, named.end(), raid_sets)
+        return Bay(int(named["first"]), label, disk and replace(disk, slot=slot, kind=kind))
 
-    return tuple(output.readable(rows, bay, read_errors))
+    bays = output.readable(rows, bay, read_errors)
+    if not raid_sets and re.search(r"\bUsage\b", header):
+        bays = _with_names(bays)
+    return tuple(bays)
+
+
+def _place_pattern(columns: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of what a row of 'disk info' has before the model.
+
+    The first column is the number that 'drv=' takes. In the layout without another one, from the
+    tool's guide, it is the channel as well. Where blanks were squeezed no column is where its
+    heading is.
+    """
+    first = r"\s*(?P<first>\d{1,3})\s+(?P<place>\d{1,3})\s+"
+    if "Enc#" in columns:
+        return re.compile(rf"{first}(?P<slot>[A-Za-z]{{1,8}}[ #]{{0,3}}\d{{1,3}})\s+", re.ASCII)
+    if columns[:1] == ["#"] and len(columns) > 1:
+        return re.compile(first, re.ASCII)
+    return re.compile(r"\s*(?P<first>(?P<place>\d{1,3}))\s+", re.ASCII)
 
 
 def _disk(
@@ -212,12 +247,14 @@ def _disk(
     if size is None:
         raise output.refused("cli64 disk info", "a capacity", row)
     usage = row[size.end() :].strip()
+    model, serial, firmware = row[at : size.start()].strip(), "", ""
     serial_at, firmware_at = header.find("Serial#"), header.find("FirmRev")
     if 0 < serial_at < firmware_at:
-        model, serial = row[at:serial_at].strip(), row[serial_at:firmware_at].strip()
-        firmware = row[firmware_at : size.start()].strip()
-    else:
-        model, serial, firmware = row[at : size.start()].strip(), "", ""
+        cells = row[at:serial_at], row[serial_at:firmware_at], row[firmware_at : size.start()]
+        if all(not cell or cell[-1].isspace() for cell in cells):
+            model, serial, firmware = (cell.strip() for cell in cells)
+        else:  # its blanks were squeezed
+            model, serial, firmware = (["", *model.rsplit(maxsplit=2), "", ""])[1:4]
     if model == _NOTHING and usage in {_NOTHING, ""}:
         return None
     state, array = _used(usage, raid_sets)
@@ -241,6 +278,21 @@ def _used(usage: str, raid_sets: Sequence[ControllerArray]) -> tuple[ComponentSt
         return ComponentState(ComponentHealth.OK, usage), f"raid set {found[1]}" if found[1] else ""
     bare = re.sub(r"\[[^\]]*\]$", "", usage)
     return replace(states.classify(bare, _USAGES), word=output.printable(usage)), ""
+
+
+def _with_names(bays: Sequence[Bay]) -> list[Bay]:
+    """Return the bays of a list without RAID sets: a use that disks share is the name of one."""
+    uses = Counter(bay.disk.usage for bay in bays if bay.disk is not None and bay.disk.usage)
+    return [
+        replace(
+            bay, disk=replace(bay.disk, state=replace(bay.disk.state, health=ComponentHealth.OK))
+        )
+        if bay.disk is not None
+        and uses[bay.disk.usage] > 1
+        and bay.disk.state.health is ComponentHealth.ATTENTION
+        else bay
+        for bay in bays
+    ]
 
 
 def parse_disk_detail(text: str) -> PhysicalDisk:
@@ -295,7 +347,7 @@ def parse_hardware(text: str) -> Hardware:
     sensors, batteries, disks = [], [], {}
     section = ""
     lines = _body("hw info", text)
-    title = next((at for at, line in enumerate(lines) if "Hardware Monitor" in line), len(lines))
+    title = next((at for at, line in enumerate(lines) if _TITLE.fullmatch(line)), len(lines))
     for line in lines[title + 1 :]:
         if found := re.fullmatch(r"\s*\[(Enclosure#\s?(\d+)|[^\]:]*)[^\]]*\]\s*", line):
             section = f"enclosure {found[2]} " if found[2] else ""
@@ -315,6 +367,10 @@ def parse_hardware(text: str) -> Hardware:
     if not sensors and not batteries and not disks:
         raise output.refused("cli64 hw info", "'<sensor> : <value>'", text)
     return Hardware(tuple(sensors), tuple(batteries), disks)
+
+
+_TITLE = lazy_pattern(r"[ \t]*(?:The )?Hardware Monitor Information\b.*")
+"""The menu of a session has 'Hardware Monitor Functions'."""
 
 
 def _battery(value: str) -> Battery:
@@ -370,7 +426,8 @@ def _body(command: str, text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return _PROMPT.sub("", output.plain(text))
+    # Mails wrap the last column of the oldest layout of 'disk info'.
+    return _WRAPPED.sub("RaidSet Member", _PROMPT.sub("", output.plain(text)))
 
 
 def _table(command: str, text: str, header: str) -> tuple[str, list[str]]:
@@ -379,8 +436,12 @@ def _table(command: str, text: str, header: str) -> tuple[str, list[str]]:
     for at, line in enumerate(lines):
         if re.search(header, line):
             rows = [row for row in lines[at + 1 :] if row.strip() and not _RULE.fullmatch(row)]
-            return line, rows
+            return line, [row[:_MAX_ROW_CHARACTERS] for row in rows]
     raise output.refused(f"cli64 {command}", "a table", text)
+
+
+_MAX_ROW_CHARACTERS = 1000
+"""A longer row is no row: patterns try its blanks at each position."""
 
 
 def _pairs(lines: Sequence[str], *, lower: bool = True) -> Iterator[tuple[str, str]]:
@@ -390,18 +451,18 @@ def _pairs(lines: Sequence[str], *, lower: bool = True) -> Iterator[tuple[str, s
             name, colon, value = line.partition(":")
         if colon and name.strip():
             name = " ".join(name.split())
-            yield name.casefold() if lower else name, value.strip(" :\t")
+            yield name.casefold() if lower else name, " ".join(value.split()).strip(" :")
 
 
 _ROW = lazy_pattern(
-    r"\s*(?P<id>[0-9]{1,3})\s+(?P<name>\S.*?)"
-    r"(?:\s+0x(?P<flags>[0-9a-fA-F]{1,4})\s+(?P<value>[0-9]{1,3})\s+(?P<threshold>[0-9]{1,3})"
-    r"|\s+(?P<value_>[0-9]{1,3})\s+(?P<worst>[0-9]{1,3})\s+(?P<threshold_>[0-9]{1,3})"
-    r"\s+(?P<raw>[0-9]{1,20}))"
-    r"\s+(?P<state>\S.*?)\s*"
+    r"(?P<id>[0-9]{1,3}) (?P<name>\S.*?)"
+    r"(?: 0x(?P<flags>[0-9a-fA-F]{1,4}) (?P<value>[0-9]{1,3}) (?P<threshold>[0-9]{1,3})"
+    r"| (?P<value_>[0-9]{1,3}) (?P<worst>[0-9]{1,3}) (?P<threshold_>[0-9]{1,3})"
+    r" (?P<raw>[0-9]{1,20}))"
+    r" (?P<state>\S.*)"
 )
-"""Row formats: old firmware, with flags and without raw values; newer, with raw values and no
-flags.
+"""Row formats, with single blanks: old firmware, with flags and without raw values; newer, with raw
+values and no flags.
 """
 _PREFAIL = 0x01
 """Bit of the flags. Source: smartctl(8), '-A': pre-failure or old age."""
@@ -420,7 +481,7 @@ def parse_disk_smart(text: str) -> tuple[Attribute, ...]:
     for number, line in enumerate(_plain(text).splitlines(), start=1):
         if not line.strip()[:1].isdecimal():
             continue
-        row = _ROW.fullmatch(line)
+        row = _ROW.fullmatch(" ".join(line.split()))
         if row is None:
             message = f"expected '<id> <name> [0x<flags>] <values> <state>', got {line!r:.80}"
             raise ParseError(f"'cli64 disk smart': line {number}: {message}")

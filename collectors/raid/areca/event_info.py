@@ -116,21 +116,19 @@ def _bare(text: str) -> str:
 
 _KNOWN = {_bare(text): text for text in TEXTS} | {_bare(t): of for t, of in _SYNONYMS.items()}
 _LINE = lazy_pattern(
-    r"\s*(\d{1,4})-(\d{1,2})-(\d{1,2})\s+(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\s+(\S.*?))?\s*", re.ASCII
+    r"(\d{1,4})-(\d{1,2})-(\d{1,2}) {1,2}(\d{1,2}):(\d{1,2}):(\d{1,2})(?: {1,2}(.*))?", re.ASCII
 )
 _TEXT = lazy_pattern(
-    r"(?:(?P<device>\S.*?)\s+)??(?P<text>"
+    r"(?:(?P<device>\S.*?) {1,2})??(?P<text>"
     + "|".join(
-        re.escape(text).replace(r"\ ", r"\s*").replace(r"\(", r"\s*\(")
+        re.escape(text).replace(r"\ ", " {0,2}").replace(r"\(", r" {0,2}\(")
         for text in sorted((*TEXTS, *_SYNONYMS), key=len, reverse=True)
     )
-    + r")(?:\s+(?P<elapsed>\d{1,4}:\d{2}:\d{2}))?(?:\s+(?P<errors>\d{1,9}))?",
+    + r")(?: {1,2}(?P<elapsed>\d{1,4}:\d{2}:\d{2}))?(?: {1,2}(?P<errors>\d{1,9}))?",
     re.IGNORECASE | re.ASCII,
 )
-_HEADER = lazy_pattern(r"\s*(Date-Time|Time)\s+Device\s+Event\b.*", re.IGNORECASE)
-_CHROME = lazy_pattern(
-    r"\s*(?:[=-]{10,}|CLI> ?.*|GuiErrMsg<0x00>.*|(?:CLI> ?)?event info)?\s*", re.IGNORECASE
-)
+_HEADER = lazy_pattern(r"(Date-Time|Time) {1,2}Device {1,2}Event\b.*", re.IGNORECASE)
+_CHROME = lazy_pattern(r"(?:[=-]{10,}|CLI>.*|GuiErrMsg<0x00>.*|event info)?", re.IGNORECASE)
 FAILURE = lazy_pattern(r"^.*(?:GuiErrMsg<0x(?!00>)|ErrMsg:).*$", re.MULTILINE | re.IGNORECASE)
 _CHANNEL = lazy_pattern(r"(?:\S+ )?Channel\s*#?\s*0*(\d{1,3})", re.IGNORECASE)
 _ENCLOSURE = lazy_pattern(
@@ -150,20 +148,33 @@ def parse_events(text: str, name: str) -> ControllerLog:
     own time read as UTC, None if it is no date.
     Errors: ParseError, if it is no log.
     """
+    events, cut = parse_rows(text, name)
+    return ControllerLog(tuple(event for _, event in reversed(events)), cut)
+
+
+def parse_rows(text: str, name: str) -> tuple[list[tuple[int, StorageEvent]], bool]:
+    """Return the events as listed, each with its line from 1, and whether the last line is cut.
+
+    As `parse_events`. Errors: ParseError, if it is no log.
+    """
     plain = output.plain(text)
     if failure := FAILURE.search(plain):
         raise output.refused("cli64 event info", "a log", failure[0])
-    lines = plain.split("\n")
+    # Only one or two blanks matter; thousands would be tried at each position.
+    lines = [re.sub(r"\s{2,}", "  ", line.strip().replace("\t", " ")) for line in plain.split("\n")]
     success = "GuiErrMsg<0x00>" in plain
-    cut = not success and bool(lines[-1].strip()) and not _CHROME.fullmatch(lines[-1])
+    cut = not success and bool(lines[-1]) and not _CHROME.fullmatch(lines[-1])
     header = next((at for at, line in enumerate(lines) if _HEADER.fullmatch(line)), None)
     first = next((at for at, line in enumerate(lines) if _LINE.fullmatch(line)), None)
     if header is None and first is None:
         raise output.refused("cli64 event info", "'Date-Time  Device  Event Type'", plain)
     begin = first or 0 if header is None else header + 1
     rows = lines[begin : -1 if cut else None]
-    events = [_event(row, name) for row in rows if not _CHROME.fullmatch(row)]
-    return ControllerLog(tuple(reversed(events)), cut)
+    return [
+        (at, _event(row, name))
+        for at, row in enumerate(rows, start=begin + 1)
+        if not _CHROME.fullmatch(row)
+    ], cut
 
 
 def _event(row: str, name: str) -> StorageEvent:
