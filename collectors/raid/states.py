@@ -88,14 +88,35 @@ WELL = frozenset({ComponentHealth.OK, ComponentHealth.BUSY})
 def classify(word: str, meanings: Mapping[str, ComponentHealth]) -> ComponentState:
     """Classify a vendor state, ignoring case and blanks; a percentage is removed.
 
-    An empty state, and one that is not in `meanings`, becomes `attention`, and keeps the vendor's
-    term.
+    Joined states are classified by their parts, see `health_of`. An empty state, and one that is
+    not in `meanings`, becomes `attention`, and keeps the vendor's term.
     """
     told = " ".join(word.split())
     percent = _PERCENT.search(told)
     bare = re.sub(r"\s*\(?\s*[0-9.]{1,8} ?%\s*\)?", "", told) if percent else told
-    health = meanings.get(bare.casefold(), ComponentHealth.ATTENTION)
-    return ComponentState(health, bare or told, ratio(percent))
+    return ComponentState(health_of(bare, meanings), bare or told, ratio(percent))
+
+
+_JOINT = lazy_pattern(r" ?[,/&+_;|] ?| (?:with|and) | ?\((?=[^()]{1,40}\)$)|\)$")
+
+
+def health_of(word: str, meanings: Mapping[str, ComponentHealth]) -> ComponentHealth:
+    """Return the class of a state without a percentage, ignoring case.
+
+    Controllers join states and tasks: 'Build/Verify with fix', 'Degraded, Rebuilding'. A joint that
+    has no row of its own is as bad as its worst part; a rebuild is why an array is degraded. With
+    an unknown part it is `attention`.
+    """
+    whole = word.casefold()
+    if whole in meanings:
+        return meanings[whole]
+    parts = [part for part in _JOINT.split(whole) if part]
+    classes = {meanings.get(part, ComponentHealth.ATTENTION) for part in parts}
+    if not classes or ComponentHealth.ATTENTION in classes:
+        return ComponentHealth.ATTENTION
+    if ComponentHealth.REBUILDING in classes:
+        classes -= {ComponentHealth.DEGRADED}
+    return min(classes, key=_RANK.index)
 
 
 _UNCOUNTED = EMPTY_VALUES | {"not available", "none"}

@@ -72,21 +72,23 @@ TASK_STATES = {
     **states.WORKING,
     "rebuild": ComponentHealth.REBUILDING,
     "rebuilding": ComponentHealth.REBUILDING,
-    "build": ComponentHealth.BUSY,
-    "build/verify": ComponentHealth.BUSY,
-    "build/clear": ComponentHealth.BUSY,
-    "clear": ComponentHealth.BUSY,
-    "zero": ComponentHealth.BUSY,
-    "verify/fix": ComponentHealth.BUSY,
-    "verify with fix": ComponentHealth.BUSY,
-    "verify_fix": ComponentHealth.BUSY,
-    "copyback": ComponentHealth.BUSY,
+    **dict.fromkeys(
+        (
+            *("build", "clear", "zero", "fix", "copyback", "copy back", "background verify"),
+            *("modification", "modify", "morph", "morphing", "format", "formatting"),
+            *("secure erase", "erase", "erasing", "uninitialize"),
+        ),
+        ComponentHealth.BUSY,
+    ),
 }
+"""Tasks, by their single words: 'Build/Verify with fix' is three of them. 'Build', 'Clear',
+'Verify with fix' and 'Build/Verify with fix' were seen in captures; the others are from guides.
+"""
 ENTITY = lazy_pattern(
     r"(logical device|logical drive|maxcache device|array) number (\d{1,6})", re.ASCII
 )
 _SEGMENT = lazy_pattern(r"(?:group \d{1,4}, )?segment \d{1,4}|device \d{1,4}", re.ASCII)
-_TASK = lazy_pattern(r"\(\s*([A-Za-z][A-Za-z /_-]{0,40}?)\s*:\s*(\d{1,3})\s*%\s*\)", re.ASCII)
+_TASK = lazy_pattern(r"\(\s*([A-Za-z][A-Za-z /_,&-]{0,60}?)\s*:\s*(\d{1,3})\s*%\s*\)", re.ASCII)
 
 
 def arrays_of(
@@ -188,12 +190,13 @@ def _array_state(word: str, meanings: Mapping[str, ComponentHealth]) -> Componen
     bare = output.excerpt(" ".join(word.replace(task[0], " ").split()))
     done = min(int(task[2]), 100) / 100
     if bare.casefold() == "impacted":
-        health = TASK_STATES.get(task[1].casefold(), ComponentHealth.ATTENTION)
+        health = states.health_of(task[1], TASK_STATES)
     else:
-        health = meanings.get(bare.casefold(), ComponentHealth.ATTENTION)
-        runs = TASK_STATES.get(task[1].casefold())
+        health = states.health_of(bare, meanings)
+        runs = states.health_of(task[1], TASK_STATES)
         rebuilt = health is ComponentHealth.DEGRADED and runs is ComponentHealth.REBUILDING
-        health = runs if runs and (health is ComponentHealth.OK or rebuilt) else health
+        is_task = runs is not ComponentHealth.ATTENTION
+        health = runs if is_task and (health is ComponentHealth.OK or rebuilt) else health
     return ComponentState(health, f"{bare}, {task[1]}", done)
 
 

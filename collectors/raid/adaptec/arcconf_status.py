@@ -103,7 +103,7 @@ def with_tasks(found: Controller, tasks: Mapping[str, ArcconfTask]) -> Controlle
 
 def _at_work(state: ComponentState, task: ArcconfTask) -> ComponentState:
     runs = task.status.casefold() == "in progress"
-    health = TASK_STATES.get(task.operation.casefold(), ComponentHealth.ATTENTION)
+    health = states.health_of(task.operation, TASK_STATES)
     done = state.done_ratio if task.done_ratio is None else task.done_ratio
     if state.health in states.WELL:
         health = health if runs else ComponentHealth.ATTENTION

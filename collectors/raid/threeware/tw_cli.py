@@ -182,15 +182,16 @@ def parse_controller(text: str, name: str) -> Controller:
     found = _Tables()
     table: tuple[str, list[str]] | None = None
     after_blank = False
-    for line in _lines("show", text):
+    lines = _lines("show", text)
+    for line, below in zip(lines, [*lines[1:], ""], strict=False):
         words = line.split()
-        heading = _heading(words)
+        heading = _heading(words, is_ruled=_RULE.fullmatch(below.strip()) is not None)
         if pair := _CONTROLLER.fullmatch(line):
             found.pairs[pair[2].casefold()] = pair[3]
         elif heading:
             table = (heading, words) if heading in _ROWS else None
             found.tables.update({heading} & _ROWS.keys())
-        elif table is not None and words and not re.fullmatch(r"-{10,}", words[0]):
+        elif table is not None and words and not _RULE.fullmatch(words[0]):
             kind, header = table
             if re.fullmatch(_FIRST[kind], words[0], re.ASCII):
                 try:
@@ -287,6 +288,8 @@ _HEADINGS = {
     ("Port", "Status"): "other",
 }
 """First words of the headers; the longer ones first."""
+_WITHOUT_STATES = {"Fan": "fan", "TempSensor": "temperature", "PowerSupply": "part"}
+"""First words of an enclosure's tables that may have no column 'Status'."""
 _FIRST = {
     "unit": r"u\d{1,3}(-\S+)?",
     "port": r"p\d{1,3}",
@@ -299,11 +302,21 @@ _FIRST = {
 """Patterns of a row's first cell."""
 
 
-def _heading(columns: list[str]) -> str:
+_RULE = lazy_pattern(r"-{10,}")
+
+
+def _heading(columns: list[str], *, is_ruled: bool) -> str:
+    """Return the kind of table that a line begins, '' if it begins none.
+
+    Above a rule of dashes any line is a heading: the rows of an unknown table are not those of the
+    table above it. 'TempSensor Temperature' is a table without states.
+    """
     for start, name in _HEADINGS.items():
         if tuple(columns[: len(start)]) == start:
             return name
-    return ""
+    if not is_ruled or not columns:
+        return ""
+    return _WITHOUT_STATES.get(columns[0], "other")
 
 
 def _unit(found: _Tables, header: list[str], columns: list[str]) -> None:
@@ -400,15 +413,24 @@ def _battery(found: _Tables, header: list[str], columns: list[str]) -> None:
 
 def _part(found: _Tables, header: list[str], columns: list[str]) -> None:
     cells = dict(zip(header, columns, strict=False))
-    state = _state(cells.get("Status", ""), _PART_STATES)
+    state = None
+    if "Status" in header:
+        state = _state(cells.get("Status", ""), _PART_STATES)
+        odd = [
+            f"{column} {output.printable(cells[column])}"
+            for column in ("Voltage", "Current")
+            if cells.get(column, "-").casefold() not in {"ok", "-"}
+        ]
+        state = states.downgraded(state, odd)
     if whole := re.fullmatch(r"/c\d{1,2}/(e\d{1,3})", columns[0], re.ASCII):
         found.enclosure = name = whole[1]
     else:
         name = output.printable(f"{found.enclosure} {columns[0]}".strip())
     speed, degrees = cells.get("RPM", ""), re.match(r"(\d{1,3})C", cells.get("Temperature", ""))
+    before = found.sensors.get(name)
     found.sensors[name] = Sensor(
         name,
-        state,
+        state or (before and before.state),
         temperature_celsius=float(degrees[1]) if degrees else None,
         fan_rpm=output.number(speed),
     )
