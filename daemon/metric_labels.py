@@ -237,6 +237,7 @@ controller firmware host model program serial vendor:
     iowarden_controller_info
 controller sensor:
     iowarden_controller_fan_rpm
+    iowarden_controller_sensor_zero
     iowarden_controller_temperature_celsius
     iowarden_controller_voltage_volts
 controller sensor state vendor_state:

@@ -5,6 +5,7 @@ The first reading is the baseline: controllers keep counts for years, or since p
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
@@ -41,6 +42,7 @@ def _controller_changes(remembered: Remembered, value: Controllers, view: View) 
             yield from _turned_off(remembered, each.name, array, now, protected=protected)
         for disk in each.disks:
             yield from _errors(remembered, each.name, disk, now)
+        yield from _zeroes(remembered, each, now)
 
 
 def _missing(remembered: Remembered, value: Controllers, now: float) -> Iterator[Sample]:
@@ -160,6 +162,38 @@ def _errors(remembered: Remembered, name: str, disk: PhysicalDisk, now: float) -
             yield "iowarden_controller_disk_baseline_errors", labels, count.baseline
 
 
+def _zeroes(remembered: Remembered, card: Controller, now: float) -> Iterator[Sample]:
+    """Yield whether a fan, temperature or voltage reads 0 that did not, or whose neighbors do not.
+
+    A sensor that was never there reads 0, too, on every vendor's cards. Neighbors are those of its
+    kind whose names differ in the last number only: 'e0 fan1' of 'e0 fan2'.
+    """
+    readings = {
+        sensor.name: (kind, number)
+        for sensor in card.sensors
+        if sensor.state is None or sensor.state.health is not ComponentHealth.ABSENT
+        for kind, number in (
+            ("fan", sensor.fan_rpm),
+            ("temperature", sensor.temperature_celsius),
+            ("voltage", sensor.voltage_volts),
+        )
+        if number is not None
+    }
+    alive = {(kind, _place(name)) for name, (kind, number) in readings.items() if number}
+    for name, (kind, number) in readings.items():
+        key = f"{card.name}\t{card.serial}\t{name}\tsensor"
+        if number:
+            baseline.seen(remembered, key, 1.0, now)
+        stopped = not number and (key in remembered or (kind, _place(name)) in alive)
+        labels = (("controller", card.name), ("sensor", name))
+        yield "iowarden_controller_sensor_zero", labels, float(stopped)
+
+
+def _place(sensor: str) -> str:
+    """Return a sensor's name without its last number."""
+    return re.sub(r"[0-9]{1,9}(?=[^0-9]*$)", "#", sensor)
+
+
 GROUP = baseline.group(
     name="controller_state",
     sources=("controllers",),
@@ -197,6 +231,12 @@ GROUP = baseline.group(
             "iowarden_controller_battery_lost",
             "gauge",
             "1 if a controller that had a battery has none now.",
+        ),
+        Family(
+            "iowarden_controller_sensor_zero",
+            "gauge",
+            "1 while a fan, temperature or voltage reads 0 that did not before, or whose"
+            " neighbors do not; 0 for one that reads 0 as it always did.",
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.controllers,

@@ -282,3 +282,46 @@ def test_no_disk_is_missed_of_a_controller_that_is_not_read_or_lists_none() -> N
     assert missing(unnamed) == ["S2 slot 2"]
     assert missing(watch.look(card(serial="L1", disks=(at(1, "S1"),)))) == ["S2 slot 2"]
     assert missing(watch.look(card(serial="L2", disks=(at(1, "S7"),)))) == []
+
+
+def zeroes(watch: Watch, *sensors: Sensor) -> dict[str, float]:
+    """Return whether each sensor reads a 0 that is wrong."""
+    samples = watch.look(card(sensors=sensors)).items()
+    return {
+        sensor.name: value
+        for sensor in sensors
+        for key, value in samples
+        if "sensor_zero" in key and sensor.name in key
+    }
+
+
+def test_a_fan_that_turned_and_reads_0_has_stopped() -> None:
+    """Alone in its enclosure, and after a restart; it is well once it turns again."""
+    watch = Watch()
+    assert zeroes(watch, Sensor("e0 fan", OK, fan_rpm=2670)) == {"e0 fan": 0}
+    assert zeroes(watch, Sensor("e0 fan", OK, fan_rpm=0)) == {"e0 fan": 1}
+    assert zeroes(watch, Sensor("e0 fan", OK, fan_rpm=0)) == {"e0 fan": 1}
+    assert zeroes(watch, Sensor("e0 fan", OK, fan_rpm=900)) == {"e0 fan": 0}
+
+
+def test_a_fan_that_reads_0_among_others_that_turn_has_stopped() -> None:
+    """At first sight; a voltage and a temperature likewise."""
+    fans = [Sensor(f"e0 fan{n}", OK, fan_rpm=0 if n == 2 else 2670) for n in range(4)]
+    assert zeroes(Watch(), *fans) == {f"e0 fan{n}": float(n == 2) for n in range(4)}
+    volts = Sensor("Power +12V", voltage_volts=0), Sensor("Power +5V", voltage_volts=5.1)
+    assert zeroes(Watch(), *volts) == {"Power +12V": 1, "Power +5V": 0}
+    heat = Sensor("e0 temp0", temperature_celsius=0), Sensor("e0 temp1", temperature_celsius=41)
+    assert zeroes(Watch(), *heat) == {"e0 temp0": 1, "e0 temp1": 0}
+
+
+def test_a_sensor_that_is_not_there_reads_0_and_is_no_fault() -> None:
+    """One that its tool calls absent, one that never read anything, one of another enclosure."""
+    absent = ComponentState(ComponentHealth.ABSENT, "Not Installed")
+    assert zeroes(
+        Watch(), Sensor("e0 fan1", absent, fan_rpm=0), Sensor("e0 fan2", OK, fan_rpm=2670)
+    ) == {"e0 fan2": 0}
+    assert zeroes(Watch(), Sensor("CPU Temperature", temperature_celsius=0)) == {
+        "CPU Temperature": 0
+    }
+    fans = Sensor("e0 fan1", OK, fan_rpm=0), Sensor("e1 fan1", OK, fan_rpm=2670)
+    assert zeroes(Watch(), *fans) == {"e0 fan1": 0, "e1 fan1": 0}
