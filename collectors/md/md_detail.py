@@ -167,7 +167,9 @@ def as_array(detail: Detail) -> MdArray:
 
     Source: mdadm's Detail.c, for the terms of 'State :'.
     """
-    words = {each.casefold() for each in detail.states}
+    words = {_WAITS.sub("", each).casefold() for each in detail.states}
+    waits = [wait[0].strip(" ()") for each in detail.states if (wait := _WAITS.search(each))]
+    action = next((name for word, name in _WAITING_ACTIONS.items() if waits and word in words), "")
     state = next((each for each in _RUNNING if each in words), "inactive")
     if words & {"failed", "broken", "not started"}:
         state = "broken" if "broken" in words or state != "inactive" else state
@@ -183,7 +185,7 @@ def as_array(detail: Detail) -> MdArray:
         state=state,
         raid_disks=detail.raid_devices,
         degraded=missing if redundant and state != "inactive" else None,
-        sync_action=_ACTIONS.get(detail.action, "idle") if redundant else None,
+        sync_action=_ACTIONS.get(detail.action, action or "idle") if redundant else None,
         sync_done_ratio=detail.done_ratio,
         sync_speed_bytes_per_second=None,
         mismatches_bytes=None,
@@ -195,11 +197,20 @@ def as_array(detail: Detail) -> MdArray:
             if each.device
         ),
         metadata=f"external:{detail.metadata}" if detail.level == "container" else None,
+        sync_wait=waits[0] if waits else "",
     )
 
 
 _RUNNING = ("clean", "active", "active-idle", "read-only", "readonly", "broken")
 _ACTIONS = {"Rebuild": "recover", "Resync": "resync", "Reshape": "reshape", "Check": "check"}
+
+_WAITING_ACTIONS = {
+    "recovering": "recover",
+    "resyncing": "resync",
+    "reshaping": "reshape",
+    "checking": "check",
+}
+"""Source: mdadm 4.6, Detail.c: sync_action; behind them a state has the reason of a wait."""
 
 
 def _member_states(slot: DetailRow) -> tuple[str, ...]:

@@ -124,13 +124,18 @@ def _array(old: MdArray, new: MdArray) -> Iterator[tuple[str, str, str, str]]:
             yield _degraded(new)
         elif not new.degraded and old.degraded:
             yield "md_array_recovered", name, "", f"{name} has all its members"
-    was = old.sync_action if old.sync_action in _SYNCHRONISING else None
-    action = new.sync_action if new.sync_action in _SYNCHRONISING else None
+    was, action = _running(old), _running(new)
     # Unknown is not idle: an attribute that was unreadable once ends nothing.
     if was and action != was and new.sync_action is not None:
         yield "md_rebuild_finished", name, "", f"{name}: {was} ended"
     if action and action != was and old.sync_action is not None:
         yield "md_rebuild_started", name, "", f"{name}: {action} began"
+
+
+def _running(array: MdArray) -> str | None:
+    """Return the synchronization that runs; one that waits for another array did not begin."""
+    runs = array.sync_action in _SYNCHRONISING and not array.sync_wait
+    return array.sync_action if runs else None
 
 
 def _degraded(array: MdArray) -> tuple[str, str, str, str]:

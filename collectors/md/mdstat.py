@@ -74,6 +74,8 @@ class MdstatArray:
     """None: no synchronization, or it waits ('DELAYED', 'PENDING', 'REMOTE')."""
     sync_total_blocks: int | None
     sync_speed_bytes_per_second: float | None
+    sync_wait: str = ""
+    """'DELAYED', 'PENDING', 'REMOTE' or ''; see `MdArray`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class MdArray:
     sync_action: str | None
     """'idle', 'resync', 'recover', 'check', 'repair', 'reshape', 'frozen'."""
     sync_done_ratio: float | None
-    """None without a running synchronization."""
+    """None without a running synchronization, and while it waits."""
     sync_speed_bytes_per_second: float | None
     mismatches_bytes: int | None
     """mismatch_cnt, which the kernel counts in sectors, as bytes."""
@@ -110,6 +112,11 @@ class MdArray:
     metadata: str | None = None
     """metadata_version: '1.2', '0.90', 'none', 'external:imsm' of a container, 'external:/md127/0'
     of an array in one ('external:-md127/0' while mdmon must not touch it)."""
+    sync_wait: str = ""
+    """Why a synchronization does not run: 'DELAYED', for an array on the same disks; 'PENDING',
+    until the array is written to; 'REMOTE', it runs on another host of a cluster. '': it does not
+    wait. '/proc/mdstat' calls any that waits a 'resync', also a check and a recovery.
+    """
 
     @property
     def is_container(self) -> bool:
@@ -130,6 +137,12 @@ FAMILIES = (
     Family("iowarden_md_raid_disks", "gauge", "Members that a complete array has."),
     Family("iowarden_md_degraded", "gauge", "Missing members of an array."),
     Family("iowarden_md_sync_completed_ratio", "gauge", "Progress of the current synchronization."),
+    Family(
+        "iowarden_md_sync_waiting",
+        "gauge",
+        "1; in a label why a synchronization waits: DELAYED, for an array on the same disks;"
+        " PENDING, until the array is written to; REMOTE, for another host.",
+    ),
     Family("iowarden_md_sync_speed_bytes_per_second", "gauge", "Speed of the synchronization."),
     Family("iowarden_md_mismatches_bytes", "gauge", "Mismatches found by the last check."),
     Family("iowarden_md_chunk_bytes", "gauge", "Chunk of an array."),
@@ -155,12 +168,12 @@ _SUPER = lazy_pattern(r"\bsuper (external:\S+|non-persistent|\d{1,9}\.\d{1,9})(?
 _LEVEL = lazy_pattern(r"\blevel (\d),")
 _WORKING = lazy_pattern(r"\[(\d{1,9})/(\d{1,9})\] \[([^\]\s]+)\]")
 _SYNC = lazy_pattern(
-    r"\b(resync|recover|recovery|reshape|check)\s*="
-    r"\s*(?:DELAYED|PENDING|REMOTE"
-    r"|[\d.]+%\s*\((\d{1,20})/(\d{1,20})\)(?:.*\bspeed=(\d{1,12})K/sec)?)"
+    r"\b(resync|recover|recovery|reshape|check|repair)\s*="
+    r"\s*(?:[\d.]+%\s*\((\d{1,20})/(\d{1,20})\)(?:.*\bspeed=(\d{1,12})K/sec)?"
+    r"|(DELAYED|PENDING|REMOTE)\b)"
 )
 _SYNC_WORD = lazy_pattern(
-    r"\b(?:resync|recover|recovery|reshape|check)\b|=\s*(?:[\d.]+%|DELAYED|PENDING|REMOTE)"
+    r"\b(?:resync|recover|recovery|reshape|check|repair)\b|=\s*(?:[\d.]+%|DELAYED|PENDING|REMOTE)"
 )
 """Pattern of a synchronization line, for any action."""
 _UNCOUNTED = frozenset({"faulty", "linear", "raid0"})
@@ -230,7 +243,7 @@ def _mdstat_array(found: re.Match[str], lines: list[str]) -> MdstatArray:
     wrong = _contradiction(level, members, below, found[2])
     if wrong:
         raise ParseError(f"'{PATH}': {found[1]}: {wrong}")
-    done, total, speed = sync.groups()[1:] if sync is not None else (None, None, None)
+    done, total, speed, wait = sync.groups()[1:] if sync is not None else (None,) * 4
     metadata = _SUPER.search(below)
     kind = "0.90" if metadata is None else metadata[1]
     return MdstatArray(
@@ -249,6 +262,7 @@ def _mdstat_array(found: re.Match[str], lines: list[str]) -> MdstatArray:
         sync_done_blocks=int(done) if done else None,
         sync_total_blocks=int(total) if total else None,
         sync_speed_bytes_per_second=float(int(speed) * KIB) if speed else None,
+        sync_wait=wait or "",
     )
 
 
@@ -355,6 +369,7 @@ def from_mdstat(stat: MdstatArray) -> MdArray:
         members=stat.members,
         mdstat=stat,
         metadata=stat.metadata,
+        sync_wait=stat.sync_wait,
     )
 
 
@@ -426,6 +441,7 @@ def _from_sysfs(root: Machine, name: str, entries: list[str], known: MdArray | N
         in_sysfs=True,
         last_sync_action=text("last_sync_action"),
         metadata=text("metadata_version") or known.metadata,
+        sync_wait="DELAYED" if completed == "delayed" else known.sync_wait,
     )
 
 
@@ -458,6 +474,9 @@ def emit(value: Mapping[str, MdArray]) -> list[Sample]:
         if array.sync_action is not None:
             pair = ("action", array.sync_action)
             samples.append(("iowarden_md_sync_action", (pair, ("device", name)), 1))
+        if array.sync_wait:
+            pair = ("reason", array.sync_wait)
+            samples.append(("iowarden_md_sync_waiting", (("device", name), pair), 1))
         samples += [
             ("iowarden_md_" + metric, labels, number)
             for metric, number in (

@@ -486,13 +486,13 @@ def _md(array: MdArray) -> Iterator[Object]:
     if array.state in {None, "inactive", "broken"} and not array.is_container:
         health = ComponentHealth.FAILED
     elif array.degraded:
-        rebuilds = array.sync_action == "recover"
+        rebuilds = array.sync_action == "recover" and not array.sync_wait
         health = ComponentHealth.REBUILDING if rebuilds else ComponentHealth.DEGRADED
     elif faulty:
         health = ComponentHealth.ATTENTION
-    elif array.sync_action == "recover":
+    elif array.sync_action == "recover" and not array.sync_wait:
         health = ComponentHealth.REBUILDING
-    elif array.sync_action not in {None, "idle"}:
+    elif array.sync_action not in {None, "idle"} and not array.sync_wait:
         health = ComponentHealth.BUSY
     yield _object(
         "array",
@@ -504,7 +504,8 @@ def _md(array: MdArray) -> Iterator[Object]:
         disks=array.raid_disks,
         missing=array.degraded,
         bytes=array.size_bytes,
-        runs=array.sync_action if array.sync_action != "idle" else "",
+        runs=array.sync_action if array.sync_action != "idle" and not array.sync_wait else "",
+        waits=array.sync_wait,
         done_ratio=array.sync_done_ratio,
     )
     for member in array.members:

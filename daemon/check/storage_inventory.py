@@ -101,7 +101,7 @@ def _arrays(arrays: Mapping[str, MdArray]) -> Iterator[Item]:
             size(array.size_bytes) if array.size_bytes else None,
             array.state or "unknown state",
             f"{array.degraded} missing" if array.degraded else None,
-            f"{array.sync_action}{done}" if runs else None,
+            f"{array.sync_action}{done} {array.sync_wait}".strip() if runs else None,
         )
         yield Item("array", name, text)
 

@@ -129,7 +129,7 @@ def _md(array: MdArray) -> pages.ArrayLine:
         array.state or "",
         "failed" if broken else "degraded" if missing else "ok",
         "" if wanted is None else f"{wanted - missing} of {wanted}",
-        "" if idle else array.sync_action or "",
+        "" if idle else f"{array.sync_action} {array.sync_wait}".strip(),
         None if idle else array.sync_done_ratio,
         None if idle else array.sync_speed_bytes_per_second,
         array.size_bytes,

@@ -219,6 +219,11 @@ def take_back(step: StepContext) -> list[str]:
                 f"{name} is busy ({array.sync_action}): add no disk and remove none meanwhile."
             )
             continue
+        if array.sync_action == "frozen":
+            lines.append(
+                f"{name} is frozen: mdadm does so while it changes an array. No rebuild begins"
+                " before it has ended; if no mdadm runs any more, it was killed."
+            )
         if step.facts.last_copies_in_trouble(array):
             continue  # a rebuild would read all of the last copy
         faulty = [m.device for m in array.members if "faulty" in m.states]

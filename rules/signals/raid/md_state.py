@@ -51,7 +51,7 @@ def _array_changes(
             continue
         yield from _access(remembered, array, labels, now)
         yield from _members(remembered, array, now)
-        if array.sync_action in _SYNCHRONISING:
+        if array.sync_action in _SYNCHRONISING and not array.sync_wait:
             pair = ("action", array.sync_action or "")
             ratio = array.sync_done_ratio or 0.0
             yield "iowarden_md_sync_running_ratio", (pair, *labels), ratio
