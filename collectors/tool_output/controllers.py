@@ -197,7 +197,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
                     UnparsedLine(f"'{command}': it ends within an entry, which is truncated")
                 )
     if not tries.outputs:
-        unread += [UnparsedLine(reason) for reason in dict.fromkeys(tries.refusals)]
+        unread.append(_refusal(kind, tries))
     elif not whole:
         expected = f"'{_ENDS[kind][1].splitlines()[-1]}'" if kind in _ENDS else "a rule of dashes"
         unread.append(
@@ -214,6 +214,21 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
     )
 
 
+def _refusal(kind: Tool, tries: _Tries) -> UnparsedLine:
+    """Return one reason for an output that each parser of its tool refused."""
+    reasons = [*dict.fromkeys(tries.refusals)]
+    if len(reasons) == 1:
+        return UnparsedLine(reasons[0])
+    lines = [line.strip() for line in tries.text.splitlines() if line.strip(" \t=-")]
+    told = next((line for line in lines if _TROUBLE.search(line)), (lines or [""])[0])
+    return UnparsedLine(
+        f"{kind}: expected the output of a command that is read, got {output.excerpt(told)!r}"
+    )
+
+
+_TROUBLE = lazy_pattern(
+    r"\b(?:fail\w*|error|denied|invalid|not found|unable|refused|offline|degraded)\b", re.IGNORECASE
+)
 _OUTPUTS = ("an earlier output", "a later output")
 
 

@@ -6,9 +6,14 @@ Limits: `MAX_BYTES`.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.tool_output.parsed import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_BYTES = 32 * 1024 * 1024
 """Maximum of one text; a ring of the kernel log has 1 MiB, a journal of a week 10."""
@@ -55,3 +60,29 @@ def decoded(content: bytes) -> str:
     if all(line.startswith(">") for line in text.split("\n") if line.strip()):  # quoted in a mail
         text = re.sub(r"^> ?", "", text, flags=re.MULTILINE)
     return _AROUND.sub("", text)
+
+
+_TYPED = lazy_pattern(
+    r"^(?:[^\s#$>]{0,80}[#$>]|\[[^\]\n]{1,80}\][#$]|\S{1,40}:[~/]\S{0,80}[#$]) ?(?:sudo )?"
+    r"(?:cat )?(?:[\w./~-]{0,80}/)?(?P<program>[\w-]{1,30})\b",
+    re.MULTILINE | re.ASCII,
+)
+_PROGRAMS: Mapping[str, Tool] = {
+    **{tool.value: tool for tool in Tool if tool not in {Tool.KERNEL, Tool.MDADM}},
+    **dict.fromkeys(("storcli64", "storcli2", "perccli", "perccli64", "perccli2"), Tool.STORCLI),
+    **dict.fromkeys(("megacli64", "megacli"), Tool.MEGACLI),
+    **dict.fromkeys(("hpssacli", "hpacucli"), Tool.SSACLI),
+    **dict.fromkeys(("cli32", "areca-cli", "areca"), Tool.CLI64),
+    **dict.fromkeys(("sas3ircu",), Tool.SAS2IRCU),
+    **dict.fromkeys(("dmesg", "journalctl"), Tool.KERNEL),
+    "mdadm": Tool.MDADM,
+}
+"""Programs and files of '/proc', in lower case."""
+
+
+def typed_tool(content: bytes) -> Tool | None:
+    """Return the program whose command a pasted session has behind its prompt; None: not one."""
+    text = content[:MAX_BYTES].decode(errors="replace")
+    tools = {_PROGRAMS.get(found["program"].casefold()) for found in _TYPED.finditer(text)}
+    tools.discard(None)
+    return tools.pop() if len(tools) == 1 else None

@@ -15,21 +15,32 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output.areca import parse_areca
 from iowarden.collectors.tool_output.arrays import parse_mdadm, parse_mdstat
 from iowarden.collectors.tool_output.controllers import LOGS, parse_controllers
+from iowarden.collectors.tool_output.dmsetup import parse_dmsetup
 from iowarden.collectors.tool_output.drives import parse_smartctl
+from iowarden.collectors.tool_output.dumpe2fs import parse_dumpe2fs
 from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
+from iowarden.collectors.tool_output.memory import parse_memory, parse_vmstat
+from iowarden.collectors.tool_output.multipath import parse_multipath
+from iowarden.collectors.tool_output.nvme import parse_nvme
 from iowarden.collectors.tool_output.parsed import SIGNS, Parsed, Tool
+from iowarden.collectors.tool_output.zpool import parse_zpool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def guessed(text: str) -> Tool:
-    """Return the program that printed a text. Errors: ParseError if uncertain, with the kinds."""
+def guessed(text: str, typed: Tool | None = None) -> Tool:
+    """Return the program that printed a text; `typed` is that of a command behind a prompt.
+
+    Errors: ParseError if uncertain, with the kinds.
+    """
     found = [kind for kind, sign in SIGNS.items() if sign.search(text)]
     if not found and parse_kernel_log(text).events:
         found = [Tool.KERNEL]  # a line or two of a log, as forums have them
     if len(found) == 1:
         return found[0]
+    if typed is not None and (not found or typed in found):
+        return typed
     got = f"output that may be from {', '.join(found)}" if found else f"{text.strip()[:60]!r}"
     raise ParseError(
         f"the program that printed it is not certain: got {got}; add '--as' {', '.join(Tool)}"
@@ -54,5 +65,12 @@ _OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {
     Tool.SMARTCTL: parse_smartctl,
     Tool.MDSTAT: parse_mdstat,
     Tool.MDADM: parse_mdadm,
+    Tool.ZPOOL: parse_zpool,
+    Tool.MULTIPATH: parse_multipath,
+    Tool.DMSETUP: parse_dmsetup,
+    Tool.MEMINFO: parse_memory,
+    Tool.VMSTAT: parse_vmstat,
+    Tool.DUMPE2FS: parse_dumpe2fs,
+    Tool.NVME: parse_nvme,
     Tool.KERNEL: parse_kernel_log,
 }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.md import mdstat
-    from iowarden.collectors.raid.controller import Controller
+    from iowarden.collectors.raid.controller import ComponentHealth, Controller
     from iowarden.collectors.smart import smartctl_refusal
     from iowarden.collectors.smart.drive import Drive
 
@@ -45,6 +45,20 @@ class Tool(enum.StrEnum):
     """/proc/mdstat."""
     MDADM = "mdadm"
     """mdadm --detail."""
+    ZPOOL = "zpool"
+    """zpool status."""
+    MULTIPATH = "multipath"
+    """multipath -ll."""
+    DMSETUP = "dmsetup"
+    """dmsetup status."""
+    MEMINFO = "meminfo"
+    """/proc/meminfo."""
+    VMSTAT = "vmstat"
+    """The program vmstat, and /proc/vmstat."""
+    DUMPE2FS = "dumpe2fs"
+    """dumpe2fs -b, and the list in dumpe2fs -f."""
+    NVME = "nvme"
+    """nvme smart-log."""
     KERNEL = "kernel"
     """dmesg, the journal, syslog, '/dev/kmsg'."""
 
@@ -71,6 +85,33 @@ class LocatedEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class TextObject:
+    """An object that no collector of the service has a model for: a pool, a map, a counter.
+
+    Fields: `word` is the tool's term for its state; `parent` is the object that contains it.
+    """
+
+    type: str
+    name: str
+    parent: str
+    health: ComponentHealth
+    word: str = ""
+    details: Mapping[str, str | float] = field(default_factory=dict)
+    counts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fault in such a text. `severity` is 'critical', 'warning', 'notice' or 'info'."""
+
+    severity: str
+    name: str
+    object: str
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """Parsed content of a text.
 
@@ -85,6 +126,8 @@ class Parsed:
     drives: tuple[Drive, ...] = ()
     refusals: tuple[smartctl_refusal.SmartRefusal, ...] = ()
     events: tuple[LocatedEvent, ...] = ()
+    objects: tuple[TextObject, ...] = ()
+    findings: tuple[Finding, ...] = ()
     outputs: tuple[str, ...] = ()
     unparsed: tuple[UnparsedLine, ...] = ()
     lines: int = 0
@@ -92,6 +135,13 @@ class Parsed:
 
 
 # --- the program that printed it
+
+TARGETS = (
+    *("linear", "striped", "error", "zero", "crypt", "delay", "flakey", "verity", "integrity"),
+    *("snapshot", "snapshot-origin", "snapshot-merge", "mirror", "raid", "thin", "thin-pool"),
+    *("cache", "writecache", "era", "clone", "multipath", "vdo", "zoned", "unstriped", "switch"),
+)
+"""Targets of device-mapper in 'dmsetup status'. Source: kernel, admin-guide/device-mapper."""
 
 SIGNS: Mapping[Tool, re.Pattern[str]] = {
     kind: lazy_pattern(pattern, re.MULTILINE | re.ASCII)
@@ -120,6 +170,17 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
         Tool.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
         Tool.MDADM: r"^/dev/md\S{1,60}:\s*$",
+        Tool.ZPOOL: r"^[ \t]*pool: \S",
+        Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
+        r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)",
+        Tool.DMSETUP: rf"^\S{{1,200}}: \d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
+        Tool.MEMINFO: r"^(?:MemTotal|Dirty):[ \t]+\d{1,20} kB",
+        Tool.VMSTAT: r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free[ \t]"
+        r"|^(?:nr_free_pages|nr_dirty|nr_writeback) \d",
+        Tool.DUMPE2FS: r"^dumpe2fs \d|^Bad blocks: \d|\A(?:\d{1,20}[ \t]*\n){3,}\s*\Z",
+        # smartctl has these names as well, within its own text.
+        Tool.NVME: r"^Smart Log for NVME device:|^critical_warning[ \t]*:"
+        r"|\A\s*\{\s*\"critical_warning\"",
         Tool.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{6}\]|^\S.{0,40} kernel: "
         r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};",
     }.items()

@@ -27,6 +27,7 @@ is true for an unparsed line that indicates a fault, or contradicts another.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,12 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import ComponentState as ControllerState
     from iowarden.collectors.raid.controller import Controller
     from iowarden.collectors.smart.drive import Drive
-    from iowarden.collectors.tool_output.parsed import LocatedEvent, Parsed, UnparsedLine
+    from iowarden.collectors.tool_output.parsed import (
+        Finding,
+        LocatedEvent,
+        Parsed,
+        UnparsedLine,
+    )
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.events.event_table import EventRule, EventTable
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -223,13 +229,15 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
     events = tuple(_event(each, table) for each in known[:MAX_EVENTS])
     levels = [_weight(table.find(each.event), each.event) for each in known]
     levels += [each.severity for each in _counted(alerts)]
+    levels += [Severity[each.severity.upper()] for each in parsed.findings]
+    findings_of_text = sorted(parsed.findings, key=lambda each: -Severity[each.severity.upper()])
     return Explanation(
         kind=parsed.kind.value,
         outputs=parsed.outputs,
         objects=tuple(_objects(parsed)),
         events=events,
         events_left_out=len(parsed.events) - len(events),
-        alerts=tuple(told),
+        alerts=(*map(_finding, findings_of_text), *told),
         unparsed=parsed.unparsed,
         worst=max(levels, default=None),
         lines_read=parsed.lines,
@@ -300,8 +308,11 @@ def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
 
 
 def _drive_name(drive: Drive, number: int) -> str:
-    _, named, numbered = drive.read_by.partition("drv=")  # 'cli64 disk smart drv=2'
-    return drive.serial or drive.wwn or f"drive {numbered if named else number}"
+    # A command that names its drive, where the drive's serial number is not in the text.
+    named = re.fullmatch(r"cli64 .* drv=(\d{1,3})|nvme smart-log (\S{1,40})", drive.read_by)
+    if named is not None:
+        return drive.serial or (f"drive {named[1]}" if named[1] else str(named[2]))
+    return drive.serial or drive.wwn or f"drive {number}"
 
 
 # --- alerts
@@ -348,6 +359,18 @@ def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> Expla
     )
 
 
+def _finding(found: Finding) -> ExplainedAlert:
+    """Return a fault of a text for which the service has no rule."""
+    return ExplainedAlert(
+        found.severity,
+        AlertState.FIRING.value,
+        found.name,
+        found.object,
+        found.text,
+        found.advice,
+    )
+
+
 # --- events
 
 
@@ -381,6 +404,10 @@ def _objects(parsed: Parsed) -> Iterator[Object]:
         yield from _controller(each)
     for array in parsed.arrays.values():
         yield from _md(array)
+    for one in parsed.objects:
+        yield _object(
+            one.type, one.name, one.parent, one.health, one.word, one.counts, **one.details
+        )
     for number, drive in enumerate(parsed.drives, 1):
         yield _drive(drive, number)
     for refused in parsed.refusals:

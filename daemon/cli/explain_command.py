@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.tool_output.decode import MAX_BYTES, decoded
+from iowarden.collectors.tool_output.decode import MAX_BYTES, decoded, typed_tool
 from iowarden.collectors.tool_output.parse import guessed, parse
 from iowarden.collectors.tool_output.parsed import Tool
 from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
@@ -70,8 +70,9 @@ def add_commands(add: Add) -> None:
 def _explain(arguments: argparse.Namespace) -> int:
     shown = "standard input" if arguments.file == "-" else f"'{arguments.file}'"
     try:
-        text = decoded(_content(arguments.file))
-        kind = Tool(arguments.kind) if arguments.kind else guessed(text)
+        content = _content(arguments.file)
+        text = decoded(content)
+        kind = Tool(arguments.kind) if arguments.kind else guessed(text, typed_tool(content))
         parsed = parse(text, kind, log=arguments.log)
     except (OSError, ParseError) as error:
         told = error.strerror if isinstance(error, OSError) else str(error)
@@ -115,8 +116,8 @@ def sections(found: Explanation) -> Iterator[str | Table]:
             "details": _details,
         },
     )
-    of_events: Columns[tuple[ExplainedEvent, str]] = {
-        "line": lambda e: "-" if e[0].line is None else str(e[0].line),
+    of_events: Columns[tuple[ExplainedEvent, str, str]] = {
+        "line": lambda e: e[2],
         "severity": lambda e: e[0].severity,
         "class": lambda e: e[0].kind,
         "object": lambda e: e[0].object,
@@ -152,18 +153,30 @@ def sections(found: Explanation) -> Iterator[str | Table]:
         yield f"  and {more} more: use --json to list all"
 
 
-def _shown(events: Sequence[ExplainedEvent]) -> Iterator[tuple[ExplainedEvent, str]]:
-    """Yield events with their texts; of an event storm the first ones, the last, and the number."""
+def _shown(events: Sequence[ExplainedEvent]) -> Iterator[tuple[ExplainedEvent, str, str]]:
+    """Yield events with their texts and lines.
+
+    Of an event storm these are the first ones, then a row with the number and the lines of the
+    others, and the text of the last.
+    """
+    hidden: dict[tuple[str, str], int] = {}
     totals = Counter((each.kind, each.object) for each in events)
     shown: Counter[tuple[str, str]] = Counter()
     for each in events:
         own = each.kind, each.object
         shown[own] += 1
+        line = "-" if each.line is None else str(each.line)
         if shown[own] <= SHOWN_EVENTS:
-            yield each, each.text
-        elif shown[own] == totals[own]:
+            yield each, each.text, line
+            continue
+        if each.line is not None:
+            hidden.setdefault(own, each.line)
+        if shown[own] == totals[own]:
             more = totals[own] - SHOWN_EVENTS
-            yield each, f"... {more} more of these, the last: {each.text}"
+            first = hidden.get(own, each.line)
+            if first != each.line:
+                line = f"{first}-{line}"
+            yield each, f"... {more} more of these, the last: {each.text}", line
 
 
 def _range(event: ExplainedEvent) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.tool_output.decode import decoded
+from iowarden.collectors.tool_output.decode import decoded, typed_tool
 from iowarden.collectors.tool_output.parse import guessed, parse
 from iowarden.collectors.tool_output.parsed import Tool
 from iowarden.daemon.check.explain import Explanation, explain
@@ -25,6 +25,7 @@ def rules() -> tuple[list[RuleGroup], EventTable]:
 
 def read(text: str | bytes, kind: str = "", *, log: bool = False) -> Explanation:
     """What iowarden makes of a text."""
-    found = decoded(text.encode() if isinstance(text, str) else text)
-    told = Tool(kind) if kind else guessed(found)
+    content = text.encode() if isinstance(text, str) else text
+    found = decoded(content)
+    told = Tool(kind) if kind else guessed(found, typed_tool(content))
     return explain(parse(found, told, log=log), *rules())

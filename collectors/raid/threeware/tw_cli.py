@@ -430,7 +430,7 @@ def _part(found: _Tables, header: list[str], columns: list[str]) -> None:
     before = found.sensors.get(name)
     found.sensors[name] = Sensor(
         name,
-        state or (before and before.state),
+        state or (None if before is None else before.state),
         temperature_celsius=float(degrees[1]) if degrees else None,
         fan_rpm=output.number(speed),
     )

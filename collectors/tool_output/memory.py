@@ -1,0 +1,176 @@
+"""'/proc/meminfo', '/proc/vmstat' and vmstat(8): unwritten data against the kernel's limits.
+
+Source: kernel, mm/page-writeback.c, global_dirtyable_memory, domain_dirty_limits; admin-guide
+sysctl/vm.rst; vmstat(8). The limits are ratios of free memory plus the page cache of files; writers
+are slowed from the middle between both limits on, and blocked at the higher one.
+Limits: a text has no sysctl. Defaults of dirty_background_ratio and dirty_ratio are assumed: 10 and
+20 (from 2.6.30 on; before that 10 and 40).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.procfs.meminfo import Meminfo, parse_meminfo
+from iowarden.collectors.raid.controller import ComponentHealth
+from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BACKGROUND_RATIO = 0.10
+_RATIO = 0.20
+_NEAR = 0.95
+_PAGE_BYTES = 4096
+_MIB = 1 << 20
+_PAIR = lazy_pattern(r"^(nr_\w{1,40}) (\d{1,20})$", re.MULTILINE | re.ASCII)
+_HEADER = lazy_pattern(r"r b (?:w )?swpd free .*\bbi bo\b.*")
+_TITLE = lazy_pattern(r"procs .*memory.*|-{2,}.*")
+_NUMBERS = lazy_pattern(
+    r"\d{1,20}(?: \d{1,20}){10,24}(?: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d)?", re.ASCII
+)
+_STALLED_SECONDS = 3
+"""Samples in a row in which tasks wait for I/O and no block moves: a single one may be a pause."""
+_ADVICE = (
+    "Compare with the real limits: 'sysctl vm.dirty_bytes vm.dirty_ratio', and 'grep nr_dirty"
+    " /proc/vmstat'. Limits as bytes, such as a few seconds of what the disks write, keep the queue"
+    " short."
+)
+
+
+def parse_memory(text: str) -> Parsed:
+    """Parse '/proc/meminfo'."""
+    # Web forms and mails strip or add blanks; the file has one number in each line.
+    lines = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+    try:
+        info = parse_meminfo(lines)
+    except ParseError as error:
+        return Parsed(Tool.MEMINFO, unparsed=(UnparsedLine(str(error)),))
+    base = _dirtyable_bytes(info)
+    background, limit = base * _BACKGROUND_RATIO, base * _RATIO
+    unwritten = info.dirty_bytes + info.writeback_bytes + (info.unstable_bytes or 0)
+    return _judged(
+        Tool.MEMINFO,
+        "/proc/meminfo",
+        unwritten,
+        (background, limit),
+        f"with the default ratios of 10 and 20 % of {base / _MIB:.0f} MiB free memory and cache",
+    )
+
+
+def _dirtyable_bytes(info: Meminfo) -> float:
+    """Return the memory that the ratios refer to; old kernels do not count pages of files alone."""
+    if info.active_file_bytes is not None and info.inactive_file_bytes is not None:
+        return info.free_bytes + info.active_file_bytes + info.inactive_file_bytes
+    return info.free_bytes + info.buffers_bytes + info.cached_bytes
+
+
+def _judged(
+    kind: Tool, output: str, unwritten: float, limits: tuple[float, float], base: str
+) -> Parsed:
+    background, limit = limits
+    used = unwritten / limit if limit else 0.0
+    details = {
+        "unwritten": f"{unwritten / _MIB:.0f} MiB",
+        "written in the background from": f"{background / _MIB:.0f} MiB",
+        "writers blocked at": f"{limit / _MIB:.0f} MiB",
+    }
+    findings: tuple[Finding, ...] = ()
+    health = ComponentHealth.OK
+    if limit and used >= _NEAR:
+        health = ComponentHealth.ATTENTION
+        told = (
+            f"{unwritten / _MIB:.0f} MiB are not written to disk yet, {used:.0%} of the limit at"
+            f" which the kernel blocks all writers ({limit / _MIB:.0f} MiB, {base})"
+        )
+        findings = (Finding("warning", "DirtyLimitReached", "page cache", told, _ADVICE),)
+    return Parsed(
+        kind,
+        objects=(TextObject("memory", "page cache", "", health, "", details),),
+        findings=findings,
+        outputs=(output,),
+    )
+
+
+def parse_vmstat(text: str) -> Parsed:
+    """Parse the program vmstat, or '/proc/vmstat'."""
+    counts = {name: int(number) for name, number in _PAIR.findall(text)}
+    if counts:
+        return _parse_proc_vmstat(counts)
+    rows: list[dict[str, int]] = []
+    columns: list[str] = []
+    unread: list[UnparsedLine] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        words = " ".join(line.split())
+        if not words or _TITLE.fullmatch(words):
+            continue
+        if _HEADER.fullmatch(words):
+            columns = words.split()
+        elif columns and _NUMBERS.fullmatch(words):
+            rows.append(dict(zip(columns, map(_integer, words.split()), strict=False)))
+        else:
+            unread.append(UnparsedLine("vmstat: no row that is known", line, number))
+    if not rows:
+        unread.append(UnparsedLine("vmstat: expected rows of numbers, got none"))
+        return Parsed(Tool.VMSTAT, unparsed=tuple(unread))
+    findings = _stalls(rows)
+    health = ComponentHealth.ATTENTION if findings else ComponentHealth.OK
+    details = {
+        "rows": len(rows),
+        "most tasks that wait for I/O (b)": max(row.get("b", 0) for row in rows),
+        "most blocks read and written (bi+bo)": max(
+            row.get("bi", 0) + row.get("bo", 0) for row in rows
+        ),
+    }
+    return Parsed(
+        Tool.VMSTAT,
+        objects=(TextObject("host", "vmstat", "", health, "", details),),
+        findings=findings,
+        outputs=("vmstat",),
+        unparsed=tuple(unread),
+    )
+
+
+def _integer(word: str) -> int:
+    return int(word) if word.isdecimal() else 0
+
+
+def _stalls(rows: Sequence[dict[str, int]]) -> tuple[Finding, ...]:
+    """Return the longest stall: tasks wait for I/O, the CPU waits, and no block moves."""
+    longest = run = waiting = 0
+    for row in rows:
+        stalled = row.get("b", 0) > 0 and not row.get("bi", 0) and not row.get("bo", 0)
+        run = run + 1 if stalled and row.get("wa", 1) > 0 else 0
+        longest = max(longest, run)
+        waiting = max(waiting, row.get("b", 0) if run else 0)
+    if longest < _STALLED_SECONDS:
+        return ()
+    text = (
+        f"up to {waiting} tasks wait for I/O (b) in {longest} rows in a row while no block is read"
+        " or written (bi, bo): a device answers nothing, or its controller writes out its cache"
+    )
+    advice = (
+        "Find the device while it happens: 'iostat -x 1' (requests in flight, none completed), and"
+        " the kernel's log. See who waits: 'iowarden top'."
+    )
+    return (Finding("warning", "IoStalled", "vmstat", text, advice),)
+
+
+def _parse_proc_vmstat(counts: dict[str, int]) -> Parsed:
+    needed = ("nr_dirty", "nr_writeback", "nr_dirty_threshold", "nr_dirty_background_threshold")
+    missing = [name for name in needed if name not in counts]
+    if missing:
+        told = f"'/proc/vmstat': expected {', '.join(missing)}, got none: it is truncated, or old"
+        return Parsed(Tool.VMSTAT, unparsed=(UnparsedLine(told),))
+    unwritten = counts["nr_dirty"] + counts["nr_writeback"] + counts.get("nr_unstable", 0)
+    limits = counts["nr_dirty_background_threshold"], counts["nr_dirty_threshold"]
+    return _judged(
+        Tool.VMSTAT,
+        "/proc/vmstat",
+        unwritten * _PAGE_BYTES,
+        (limits[0] * _PAGE_BYTES, limits[1] * _PAGE_BYTES),
+        "the kernel's own limit",
+    )

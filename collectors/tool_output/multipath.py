@@ -1,0 +1,113 @@
+"""'multipath -ll': the maps of dm-multipath and the state of their paths.
+
+Source: multipath-tools, libmultipath/print.c: of a path the states of device-mapper ('active',
+'failed'), of the path checker ('ready', 'faulty', 'shaky', 'ghost', 'i/o pending', 'i/o timeout',
+'delayed') and of the SCSI device ('running', 'offline', 'blocked').
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.raid.controller import ComponentHealth
+from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAP = lazy_pattern(
+    r"(?:(?:create|reload|switchpg|rename|resize|reject): )?(?P<name>[^\s|`]\S{0,200})"
+    r"(?: \((?P<wwid>[^()]{1,200})\))? (?P<dm>dm-\d{1,6})(?: (?P<model>.*))?"
+)
+_FEATURES = lazy_pattern(r"size=\S+ features='(?P<features>[^']*)'.*")
+_GROUP = lazy_pattern(r"[|` ]{0,9}[|`]-[-+]- .*status=(?P<status>\w{1,20})")
+_PATH = lazy_pattern(
+    r"[|` ]{0,9}[|`]- (?P<hctl>\S{1,40}) (?P<device>\S{1,40}) (?P<number>\S{1,20})"
+    r" (?P<dm>active|failed|undef|\S{1,12})"
+    r" (?P<check>ready|faulty|shaky|ghost|i/o pending|i/o timeout|delayed|down|undef|\S{1,12})"
+    r" (?P<state>\S{1,20})(?: .*)?"
+)
+_WORKING = frozenset({"ready", "ghost", "shaky", "delayed", "i/o pending", "undef"})
+"""'undef': no checker ran, as without multipathd; then the state of device-mapper counts."""
+_GONE = frozenset({"offline", "transport-offline", "cancel", "del", "blocked"})
+"""States of a SCSI device that takes no requests."""
+
+
+def parse_multipath(text: str) -> Parsed:
+    """Parse the maps in a text; a line of none of its formats is reported."""
+    maps: dict[str, tuple[str, list[tuple[str, str, str, str]]]] = {}
+    name = ""
+    unread: list[UnparsedLine] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        words = " ".join(line.split())
+        if not words:
+            continue
+        if path := _PATH.fullmatch(words):
+            if not name:
+                unread.append(UnparsedLine("multipath: expected a map before it", line, number))
+            else:
+                maps[name][1].append((path["device"], path["dm"], path["check"], path["state"]))
+        elif head := _MAP.fullmatch(words):
+            name = head["name"]
+            maps[name] = ("", [])
+        elif (features := _FEATURES.fullmatch(words)) and name:
+            maps[name] = (features["features"], maps[name][1])
+        elif not _GROUP.fullmatch(words):
+            unread.append(UnparsedLine("multipath: no line of a map that is known", line, number))
+    objects: list[TextObject] = []
+    findings: list[Finding] = []
+    for each, (features, paths) in maps.items():
+        objects += _objects(each, paths)
+        working = sum(map(_works, paths))
+        if working < len(paths):
+            findings.append(_finding(each, features, working, len(paths)))
+        if not paths:
+            unread.append(UnparsedLine(f"multipath: map {each!r}: expected its paths, got none"))
+    return Parsed(
+        Tool.MULTIPATH,
+        objects=tuple(objects),
+        findings=tuple(findings),
+        outputs=("multipath -ll",) if maps else (),
+        unparsed=tuple(unread) or (() if maps else (UnparsedLine(_EXPECTED),)),
+    )
+
+
+_EXPECTED = "multipath: expected '<map> (<wwid>) dm-<n> <vendor>', got no map"
+
+
+def _objects(name: str, paths: list[tuple[str, str, str, str]]) -> Iterator[TextObject]:
+    working = sum(map(_works, paths))
+    health = ComponentHealth.OK
+    if working < len(paths):
+        health = ComponentHealth.DEGRADED if working else ComponentHealth.FAILED
+    yield TextObject("map", name, "", health, "", {"paths": len(paths), "working": working})
+    for path in paths:
+        well = ComponentHealth.OK if _works(path) else ComponentHealth.FAILED
+        yield TextObject("path", path[0], name, well, " ".join(path[1:]))
+
+
+def _works(path: tuple[str, str, str, str]) -> bool:
+    _, dm, check, state = path
+    return dm != "failed" and check in _WORKING and state not in _GONE
+
+
+def _finding(name: str, features: str, working: int, paths: int) -> Finding:
+    if working:
+        return Finding(
+            "warning",
+            "MultipathPathsFailed",
+            name,
+            f"{name}: {working} of {paths} paths work",
+            "Check cables, switch ports and the storage system's controllers of the failed ones.",
+        )
+    queues = "queue_if_no_path" in features
+    waits = "its I/O hangs until one is back" if queues else "its I/O fails"
+    return Finding(
+        "critical",
+        "MultipathNoPath",
+        name,
+        f"{name} has no working path ({paths} failed): {waits}",
+        "Check the storage system, its zoning and the links of this host; file systems on it may be"
+        " read-only afterwards. Do not restart the host to clear it: unwritten data would be lost.",
+    )

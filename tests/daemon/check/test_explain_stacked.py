@@ -1,0 +1,316 @@
+"""`iowarden explain` with what stands on disks: pools, maps, device-mapper, memory, block lists."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from support.explained import read
+
+from iowarden.collectors.tool_output.multipath import parse_multipath
+from iowarden.daemon.cli import explain_command
+
+ZPOOL = """\
+  pool: tank
+ state: {state}
+  scan: scrub repaired 0B in 01:02:03 with {scrubbed} errors on Sun May  3 01:02:03 2026
+config:
+
+\tNAME        STATE     READ WRITE CKSUM
+\ttank        {state}     0     0     0
+\t  mirror-0  {group}     0     0     0
+\t    sda     ONLINE       0     0     0
+\t    sdb     {disk}    {counts}{note}
+\tlogs
+\t  nvme0n1p1 ONLINE       0     0     0
+\tspares
+\t  sdz       AVAIL
+
+errors: {errors}
+"""
+NO_ERRORS = "No known data errors"
+
+
+def zpool(
+    state: str = "ONLINE",
+    group: str = "ONLINE",
+    disk: str = "ONLINE",
+    counts: str = "0     0     0",
+    note: str = "",
+    errors: str = NO_ERRORS,
+    scrubbed: int = 0,
+) -> str:
+    """'zpool status' of a mirror with a log device and a spare."""
+    return ZPOOL.format(
+        state=state,
+        group=group,
+        disk=disk,
+        counts=counts,
+        note=note,
+        errors=errors,
+        scrubbed=scrubbed,
+    )
+
+
+@pytest.mark.parametrize("squeezed", [False, True])
+@pytest.mark.parametrize(
+    ("text", "severity", "told"),
+    [
+        (zpool(), "", ""),
+        (zpool(note="  (resilvering)"), "", ""),
+        (zpool(counts="0     0    33"), "warning", "sdb of mirror-0 of tank: 33 checksum errors"),
+        (zpool(counts="3 1.2K 0"), "warning", "3 read errors, 1200 write errors"),
+        (zpool("DEGRADED", "DEGRADED", "FAULTED"), "warning", "pool tank is degraded"),
+        (
+            zpool("DEGRADED", "DEGRADED", "UNAVAIL", note="  was /dev/sdb1"),
+            "warning",
+            "UNAVAIL: was",
+        ),
+        (zpool("DEGRADED", "DEGRADED", "OFFLINE"), "notice", "sdb of mirror-0 of tank is OFFLINE"),
+        (zpool("UNAVAIL", "UNAVAIL", "UNAVAIL"), "critical", "pool tank is UNAVAIL"),
+        (zpool("SUSPENDED", "DEGRADED", "FAULTED"), "critical", "all its I/O hangs"),
+        (zpool(errors="3 data errors, use '-v' for a list"), "critical", "has data errors"),
+        (zpool(scrubbed=2), "warning", "2 errors in its last scan"),
+    ],
+)
+def test_a_pool_is_explained(text: str, severity: str, told: str, *, squeezed: bool) -> None:
+    """Healthy, degraded and suspended ones; also with blanks squeezed by a web form."""
+    if squeezed:
+        text = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+    found = read(text)
+    assert found.kind == "zpool"
+    assert not found.unparsed
+    assert found.status == (1 if severity else 0)
+    assert any(each.severity == severity and told in each.text for each in found.alerts) or (
+        not severity and not found.alerts
+    )
+
+
+def test_a_row_of_a_pool_that_is_not_understood_is_never_well() -> None:
+    """A state of a later version, and a pool without its devices."""
+    assert read(zpool(disk="PONDERING")).status == 2
+    assert read("  pool: tank\n state: ONLINE\n", "zpool").status == 2
+
+
+MULTIPATH = """\
+mpatha (3600a0980) dm-2 NETAPP,LUN C-Mode
+size=8.0G features='{features}' hwhandler='1 alua' wp=rw
+|-+- policy='service-time 0' prio=50 status=active
+| |- 1:0:0:1 sdb 8:16  {first}
+| `- 2:0:0:1 sdc 8:32  {first}
+`-+- policy='service-time 0' prio=10 status=enabled
+  `- 1:0:1:1 sdd 8:48  {second}
+"""
+WORKING = ("active ready running", "active ghost running", "active shaky running",
+           "active i/o pending running", "active undef unknown")  # fmt: skip
+FAILED = ("failed faulty running", "failed faulty offline", "failed undef unknown",
+          "active faulty running", "failed i/o timeout running")  # fmt: skip
+
+
+def test_every_pair_of_path_states_is_judged() -> None:
+    """Works, one path lost, all lost: for each word of the three columns."""
+    for first, second in itertools.product((*WORKING, *FAILED), repeat=2):
+        found = parse_multipath(MULTIPATH.format(features="0", first=first, second=second))
+        bad = [state in FAILED for state in (first, second)]
+        expected = [] if not any(bad) else ["critical" if all(bad) else "warning"]
+        assert [each.severity for each in found.findings] == expected, (first, second)
+        assert not found.unparsed
+    assert read(MULTIPATH.format(features="0", first=WORKING[0], second=WORKING[1])).status == 0
+
+
+def test_a_map_without_paths_hangs_or_fails_by_its_features() -> None:
+    """queue_if_no_path is what an administrator must know first."""
+    for features, told in (("1 queue_if_no_path", "its I/O hangs"), ("0", "its I/O fails")):
+        found = read(MULTIPATH.format(features=features, first=FAILED[0], second=FAILED[0]))
+        assert told in found.alerts[0].text
+
+
+DMSETUP = {
+    "vg-root: 0 8388608 linear": 0,
+    "vg-root: 0 8388608 linear ": 0,
+    "crypt: 0 100 crypt": 0,
+    "vg-s: 0 100 striped 2 8:16 8:32 1 AA": 0,
+    "vg-s: 0 100 striped 2 8:16 8:32 1 AD": 1,
+    "vg-m: 0 100 mirror 2 253:2 253:3 400/400 1 AA 1 core": 0,
+    "vg-m: 0 100 mirror 2 253:2 253:3 400/400 1 AD 1 core": 1,
+    "vg-r: 0 100 raid raid1 2 AA 100/100 idle 0 0 -": 0,
+    "vg-r: 0 100 raid raid1 2 Aa 10/100 recover 0 0 -": 0,
+    "vg-r: 0 100 raid raid1 2 AD 100/100 idle 0 0 -": 1,
+    "vg-r: 0 100 raid raid5_ls 3 AAA 100/100 idle 24 0 -": 1,
+    "pool: 0 100 thin-pool 1 40/4096 100/1000 - rw discard_passdown queue_if_no_space - 1024": 0,
+    "pool: 0 100 thin-pool 1 40/4096 850/1000 - rw discard_passdown queue_if_no_space - 1024": 1,
+    "pool: 0 100 thin-pool 1 4000/4096 10/1000 - rw discard_passdown error_if_no_space - 24": 1,
+    "pool: 0 100 thin-pool 1 40/4096 999/1000 - out_of_data_space discard_passdown q - 24": 1,
+    "pool: 0 100 thin-pool 1 40/4096 1/1000 - rw discard_passdown q needs_check 24": 1,
+    "pool: 0 100 thin-pool Fail": 1,
+    "vol: 0 100 thin 512 99": 0,
+    "vol: 0 100 thin Fail": 1,
+    "c: 0 100 cache 8 27/4096 128 1/160 5 6 7 8 0 0 0 1 writeback 2 a 1 smq 0 rw -": 0,
+    "c: 0 100 cache 8 27/4096 128 1/160 5 6 7 8 0 0 0 1 writeback 2 a 1 smq 0 ro needs_check": 1,
+    "c: 0 100 cache Fail": 1,
+    "s: 0 100 snapshot 16/2048 16": 0,
+    "s: 0 100 snapshot 2000/2048 16": 1,
+    "s: 0 100 snapshot Invalid": 1,
+    "v: 0 100 verity V": 0,
+    "v: 0 100 verity C": 1,
+    "w: 0 100 writecache 0 100 90 0": 0,
+    "w: 0 100 writecache 5 100 90 0": 1,
+    "o: 0 100 vdo /dev/sdb normal - online online 100 1000": 0,
+    "o: 0 100 vdo /dev/sdb read-only - online online 100 1000": 1,
+    "mp: 0 100 multipath 2 0 0 0 1 1 A 0 2 2 8:16 A 0 0 1 8:32 A 0 0 1": 0,
+    "mp: 0 100 multipath 2 0 0 0 1 1 A 0 2 2 8:16 F 1 0 1 8:32 A 0 0 1": 1,
+    "mp: 0 100 multipath 2 0 0 0 1 1 E 0 2 2 8:16 F 1 0 1 8:32 F 1 0 1": 1,
+    "e: 0 100 error": 1,
+    "t: 0 100 thin-pool 1 x/y": 2,
+    "u: 0 100 pondering 1": 2,
+}
+"""A line of each target, in order and not, with the exit status."""
+
+
+@pytest.mark.parametrize("line", DMSETUP)
+def test_each_target_of_device_mapper_is_judged(line: str) -> None:
+    """Beside a linear one, which is always in order."""
+    found = read(f"vg-swap: 0 4096 linear \n{line}\n", "dmsetup")
+    assert found.status == DMSETUP[line], found
+
+
+MEMINFO = """\
+MemTotal:        8174540 kB
+MemFree:          100000 kB
+Buffers:           20000 kB
+Cached:          6000000 kB
+Active:          1126936 kB
+Inactive:        6101688 kB
+Active(file):    2000000 kB
+Inactive(file):  4000000 kB
+Dirty:        {dirty:10} kB
+Writeback:    {writeback:10} kB
+"""
+PROC_VMSTAT = """\
+nr_free_pages 25000
+nr_dirty {dirty}
+nr_writeback {writeback}
+nr_dirty_threshold 300000
+nr_dirty_background_threshold 150000
+"""
+VMSTAT = """\
+procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
+ r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st
+"""
+
+
+def test_memory_is_compared_with_the_limits_of_the_kernel() -> None:
+    """In meminfo with the default ratios, in vmstat with the kernel's own limit."""
+    assert read(MEMINFO.format(dirty=6640, writeback=0)).status == 0
+    full = read(MEMINFO.format(dirty=20000, writeback=1_230_792))
+    assert (full.status, full.alerts[0].alert) == (1, "DirtyLimitReached")
+    assert full.objects[0].details["writers blocked at"] == "1191 MiB"
+    assert read(PROC_VMSTAT.format(dirty=1000, writeback=0)).status == 0
+    assert read(PROC_VMSTAT.format(dirty=200_000, writeback=90_000)).status == 1
+    assert read("nr_free_pages 5\nnr_dirty 7\n").status == 2
+
+
+def test_a_stall_in_vmstat_is_rows_in_which_tasks_wait_and_nothing_moves() -> None:
+    """A busy disk moves blocks, an idle one has no waiting task; a single row is a pause."""
+
+    def row(waiting: int, out: int) -> str:
+        return f" 0  {waiting} 3780 935592 32048 5205528 0 0 0 {out} 1270 371 0 4 25 71 0\n"
+
+    assert read(VMSTAT + row(4, 900) * 5).status == 0
+    assert read(VMSTAT + row(0, 0) * 5).status == 0
+    assert read(VMSTAT + row(4, 900) + row(4, 0) + row(4, 900)).status == 0
+    stalled = read(VMSTAT + row(4, 900) + row(4, 0) * 6)
+    assert (stalled.status, stalled.alerts[0].alert) == (1, "IoStalled")
+    assert "6 rows" in stalled.alerts[0].text
+    assert read(VMSTAT + row(4, 900) + "pondering\n").status == 2
+
+
+def test_a_list_of_bad_blocks_is_a_warning_and_an_empty_one_none() -> None:
+    """One number in a line, and the line in a header; runs are shown as ranges."""
+    banner = "dumpe2fs 1.47.0 (5-Feb-2023)\n"
+    assert read(banner).status == 0
+    for text in (f"{banner}7\n8\n9\n500\n", "7\n8\n9\n500\n", "Bad blocks: 7, 8, 9, 500\n"):
+        found = read(text)
+        assert found.status == 1
+        assert "4 blocks" in found.alerts[0].text
+        assert "7-9, 500" in found.alerts[0].text
+    assert read(f"{banner}7\npondering\n").unparsed
+
+
+NVME = """\
+Smart Log for NVME device:nvme0n1 namespace-id:ffffffff
+critical_warning\t\t\t: {warning}
+temperature\t\t\t\t: 35 °C (308 K)
+available_spare\t\t\t: {spare}%
+available_spare_threshold\t\t: 10%
+percentage_used\t\t\t: {used}%
+endurance group critical warning summary: 0
+Data Units Read\t\t\t\t: 1,234,567 (632.10 GB)
+Data Units Written\t\t\t: 7,654,321 (3.92 TB)
+power_cycles\t\t\t\t: 12
+power_on_hours\t\t\t\t: 10,093
+unsafe_shutdowns\t\t\t: 3
+media_errors\t\t\t\t: {media}
+num_err_log_entries\t\t\t: 250
+Warning Temperature Time\t\t: 0
+Critical Composite Temperature Time\t: 0
+Temperature Sensor 1           : 35 °C (308 K)
+"""
+NVME_JSON = """\
+{{"critical_warning":{warning},"temperature":308,"avail_spare":{spare},"spare_thresh":10,
+"percent_used":{used},"media_errors":{media},"power_on_hours":10093}}
+"""
+
+
+@pytest.mark.parametrize("template", [NVME, NVME_JSON], ids=["text", "JSON"])
+@pytest.mark.parametrize(
+    ("values", "status"),
+    [
+        ({}, 0),
+        ({"used": 98}, 1),
+        ({"warning": 4}, 1),
+        ({"spare": 5, "warning": 1}, 1),
+    ],
+)
+def test_the_smart_log_of_nvme_cli_is_a_drive(
+    template: str, values: dict[str, int], status: int
+) -> None:
+    """Judged by the rules of the service; entries of its error log are no fault."""
+    known = {"warning": 0, "spare": 100, "used": 3, "media": 0}
+    found = read(template.format(**(known | values)))
+    assert found.kind == "nvme"
+    assert found.status == status, found
+    details = found.objects[0].details
+    assert (details["hours"], details["celsius"]) == (10093, 35)
+
+
+def test_a_smart_log_without_its_warning_is_not_well() -> None:
+    """Truncated at its begin."""
+    found = read(
+        NVME.format(warning=0, spare=100, used=3, media=0).replace("critical_", "x_"), "nvme"
+    )
+    assert found.status == 2
+
+
+@pytest.mark.parametrize(
+    "prompt", ["root@db1:~# ", "[root@db1 ~]# ", "$ sudo ", "db1:~/x# ", "# ", "db1# /usr/sbin/"]
+)
+def test_the_command_behind_a_prompt_names_the_program(prompt: str) -> None:
+    """The head of a session whose output is refused, or has no sign of its program."""
+    for command, kind in (
+        ("zpool status tank", "zpool"),
+        ("multipath -ll", "multipath"),
+        ("storcli64 /c0 show", "storcli"),
+        ("cli64 disk smart drv=2", "cli64"),
+        ("smartctl -a /dev/sda", "smartctl"),
+    ):
+        found = read(f"{prompt}{command}\npermission denied\n")
+        assert (found.kind, found.status) == (kind, 2)
+
+
+def test_a_grouped_row_of_a_storm_has_the_lines_that_it_stands_for() -> None:
+    """The user finds them again in the text."""
+    line = "[{n}.500000] I/O error, dev sdb, sector {n} op 0x0:(READ) flags 0x0 phys_seg 1\n"
+    found = read("".join(line.format(n=n) for n in range(1, 31)))
+    (events,) = (part for part in explain_command.sections(found) if "more of these" in str(part))
+    assert "11-30" in str(events)
