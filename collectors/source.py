@@ -38,7 +38,8 @@ class Source(Generic[T]):
     `may_hang`: to be read in a thread of its own. `emit`: the samples of `families` from a value.
     `restrict`: the part of a value about these whole devices, which alone is exported once they are
     known. `node`: the same value as node_exporter's series, whose names begin with one of
-    `node_prefixes`. `objects`: labels by which its series name objects that some collector lists.
+    `node_prefixes`; `node_names` are all of those names, empty if they depend on the host.
+    `objects`: labels by which its series name objects that some collector lists.
     `lists`: such a label and the names of all existing objects ('device': sda, sda1 ...): an alert
     on a removed object is unknown, not resolved.
     `unreadable`: parts of the value that could not be read, as labels and a reason ((('mountpoint',
@@ -57,6 +58,7 @@ class Source(Generic[T]):
     restrict: Callable[[T, Container[str]], T] | None = None
     node: Callable[[T], Iterable[Sample]] | None = None
     node_prefixes: tuple[str, ...] = ()
+    node_names: frozenset[str] = frozenset()
     objects: tuple[str, ...] = ()
     lists: tuple[str, Callable[[T], Container[str]]] | None = None
     unreadable: Callable[[T], Iterable[tuple[Labels, str]]] | None = None

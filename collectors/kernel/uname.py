@@ -98,4 +98,5 @@ SOURCE: Source[Uname] = Source(
     emit=emit,
     node=node_samples,
     node_prefixes=("node_uname_",),
+    node_names=frozenset({"node_uname_info"}),
 )

@@ -584,4 +584,11 @@ SOURCE: Source[Mapping[str, MdArray]] = Source(
     objects=("device",),
     node=node_samples,
     node_prefixes=("node_md_",),
+    node_names=frozenset(
+        f"node_md_{name}"
+        for name in (
+            *("state", "disks", "disks_required", "blocks", "blocks_synced"),
+            *("raid_disks", "degraded"),
+        )
+    ),
 )

@@ -170,4 +170,5 @@ SOURCE: Source[Meminfo] = Source(
     emit=emit,
     node=node_samples,
     node_prefixes=("node_memory_",),
+    node_names=frozenset(f"node_memory_{name}" for name in _NODE_NAMES),
 )

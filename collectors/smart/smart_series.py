@@ -404,6 +404,7 @@ SOURCE: Source[Disks] = Source(
     emit=emit,
     node=smartctl_exporter.samples,
     node_prefixes=smartctl_exporter.PREFIXES,
+    node_names=smartctl_exporter.NAMES,
     objects=("disk",),
     lists=("disk", keys),
     unreadable=unreadable,

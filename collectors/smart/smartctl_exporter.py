@@ -62,6 +62,22 @@ _COUNTERS = frozenset(
     for name in (*_HEALTH, "bytes_read", "bytes_written", "power_cycle_count", "power_on_seconds")
 )
 _VERSION = "smartctl_version"
+NAMES = frozenset(
+    {
+        *_COUNTERS,
+        *(_VERSION, "smartctl_device", "smartctl_devices", "smartctl_scsi_grown_defect_list"),
+        *(f"smartctl_{done}_{error}" for done in ("read", "write") for error in _SCSI_ERRORS),
+        *(
+            f"smartctl_device_{name}"
+            for name in (
+                *("attribute", "block_size", "capacity_blocks", "capacity_bytes"),
+                *("error_log_count", "interface_speed", "nvme_capacity_bytes", "rotation_rate"),
+                *("smart_status", "smartctl_exit_status", "temperature"),
+            )
+        ),
+    }
+)
+"""All names of its series here. Those of smartctl_exporter that are left out never match."""
 
 _Fact = tuple[str, list[tuple[str, str]], float]
 """A series; the label 'device' is added on request."""

@@ -48,8 +48,8 @@ def parse_multipath(text: str) -> Parsed:
                 unread.append(UnparsedLine("multipath: expected a map before it", line, number))
             else:
                 maps[name][1].append((path["device"], path["dm"], path["check"], path["state"]))
-        elif head := _MAP.fullmatch(words):
-            name = head["name"]
+        elif header := _MAP.fullmatch(words):
+            name = header["name"]
             maps[name] = ("", [])
         elif (features := _FEATURES.fullmatch(words)) and name:
             maps[name] = (features["features"], maps[name][1])
@@ -57,13 +57,14 @@ def parse_multipath(text: str) -> Parsed:
             unread.append(UnparsedLine("multipath: no line of a map that is known", line, number))
     objects: list[TextObject] = []
     findings: list[Finding] = []
-    for each, (features, paths) in maps.items():
-        objects += _objects(each, paths)
+    for map_name, (flags, paths) in maps.items():
+        objects += _objects(map_name, paths)
         working = sum(map(_works, paths))
         if working < len(paths):
-            findings.append(_finding(each, features, working, len(paths)))
+            findings.append(_finding(map_name, flags, working, len(paths)))
         if not paths:
-            unread.append(UnparsedLine(f"multipath: map {each!r}: expected its paths, got none"))
+            expected = f"multipath: map {map_name!r}: expected its paths, got none"
+            unread.append(UnparsedLine(expected))
     return Parsed(
         Tool.MULTIPATH,
         objects=tuple(objects),

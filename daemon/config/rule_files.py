@@ -252,9 +252,15 @@ def catalog(settings: Config) -> Catalog:
         *engine.FAMILIES,
         *metrics.FAMILIES,
     )
+    names = {name for source in registry.SOURCES for name in source.node_names}
     return Catalog(
-        frozenset(family.name for family in families),
-        tuple(prefix for source in registry.SOURCES for prefix in source.node_prefixes),
+        frozenset(names | {family.name for family in families}),
+        tuple(
+            prefix
+            for source in registry.SOURCES
+            if not source.node_names
+            for prefix in source.node_prefixes
+        ),
         settings.targets,
         {name: labels for name, labels in LABELS.items() if "..." not in labels},
     )

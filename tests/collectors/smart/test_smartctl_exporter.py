@@ -24,7 +24,7 @@ from iowarden.collectors.smart.drive import (
     Protocol,
     ReadStatus,
 )
-from iowarden.collectors.smart.smartctl_exporter import label, pack, samples
+from iowarden.collectors.smart.smartctl_exporter import NAMES, label, pack, samples
 
 TESTDATA = "smartctl/prometheus-community+smartctl_exporter"
 
@@ -436,3 +436,10 @@ def test_its_own_test_data() -> None:
             model.strip(),
             document["serial_number"].strip(),
         )
+
+
+def test_every_name_of_its_series_is_declared() -> None:
+    """'iowarden rules check' reports any other name as one that never matches."""
+    found = samples(machine(SATA, SAS, NVME))
+    assert {name for name, _, _ in found} <= NAMES
+    assert {"smartctl_device_attribute", "smartctl_read_total_uncorrected_errors"} <= NAMES
