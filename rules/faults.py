@@ -311,6 +311,8 @@ EVENTS = _table(
     # what follows an error of the device: requests that were refused, pages that were not written
     _all("lost_write", Fault.LOST, _F),
     _all("fs_no_space", Fault.FULL, _F),
+    _all("fs_device_missing", Fault.GONE, _F),
+    _all("pool_suspended", Fault.SUSPENDED, _F),
     _all("swap_read_error", Fault.FAILED, _F),
     _all("swap_write_error", Fault.ERRORS, _F),
     _all("buffer_io_error fs_device_errors fs_errors_remembered", Fault.ERRORS, _F),

@@ -33,6 +33,11 @@ ROWS = (
     ),
     (rf"{_ANY}.*?\bbdev {_DISK} errs: (?P<code>.*)", "fs_device_errors"),
     (rf"{_SYSTEM}: bdev <missing disk> errs: (?P<code>.*)", "fs_device_errors"),
+    (
+        rf"{_SYSTEM}.*(?:missing \d+ devices, max tolerance|due to too many missing devices)",
+        "fs_error",
+    ),
+    (rf"(?i:btrfs) warning:? {DEVICE}: devid \d+ .*\bmissing$", "fs_device_missing"),
     # one copy of the super block; data of programs are elsewhere
     (
         rf"{_ANY}.*lost (?:page|super block) write due to I/?O error on {_DISK}",

@@ -116,6 +116,30 @@ _OTHERS_OF_A_VENDOR = (
 _WELL = r"(?i:\bsucce|\bcomplete(?:d|$)|\bis (?:up|online|ready|normal)\b|\bcleared\b|\bdone\b)"
 _ADAPTER: Rows = (
     (
+        (
+            r"IOC Fault \(|no heartbeat detected|^mpi3mr\d*: fault code"
+            r"|Adapter (?:Hardware Error|failed to come"
+            r" online)"
+        ),
+        "hba_dead",
+    ),
+    (r"performing big hammer|ISP System Error", "hba_reset"),
+    (
+        (
+            r"FCP command x\w+ failed|Port Status Event: port status reg|AAC:ID\S+ Medium Error"
+            r"|SRB timed out|task management request timed out|\bSense: 0x[34], ASC"
+            r"|PCIe Bus Error: severity=Uncorrect|uas_post_reset: .*error|(?:data|cmd) cmplt err"
+            r"|doorbell register bit 0x\w+ not cleared|libfc: Discovery failed for port"
+            r"|^hisi_sas\w+ \S+: \S+ \(0x\w+\) found!"
+        ),
+        "hba_error",
+    ),
+    (r"uas_eh_\w+_handler FAILED", "scsi_reset_failed"),
+    (r"uas_eh_\w+_handler start", "hba_reset"),
+    (r"Enter sas_scsi_recover_host busy: \d+ failed: [1-9]", "hba_error"),
+    # 'dev error handler' is printed when disks are probed as well.
+    (r"^sas: ata\d+: \S+ cmd error handler", "hba_abort"),
+    (
         r"xen_scsifront|Disabling device for further use|dead_ioc|PCI fault or device removal",
         "hba_dead",
     ),
@@ -134,7 +158,7 @@ _ADAPTER: Rows = (
 _PCI = r"(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])"
 _ADDRESS = (
     rf"{_PCI}|(?P<host>\b(?:scsi ?host|scsi|host|target)[ #:(]?\d{{1,6}}|^q\w{{1,40}}\(\d{{1,6}})\b"
-    r"|^(?:mpt\w+: )?(?P<named>[a-z]\w*?\d{1,6}):"
+    r"|^(?:mpt[a-z]+: )?(?P<named>[a-z]\w*?\d{1,6}):|^sas: (?P<device>ata\d{1,4}):"
 )
 
 # --- errors that the kernel detects above the adapters ---
@@ -179,6 +203,8 @@ _NVME_FOUND = (
 )
 _NVME: Rows = (
     (r"Successfully reconnected", "connection_restored"),
+    (r"PCIe Bus Error: severity=Uncorrect", "nvme_controller_down"),
+    (r"PCIe Bus Error: |error status/mask=|^nvme \S+:\s+\[ ?\d+\]", "driver_message"),
     (
         (
             r"(?i)max reconnect attempts|dev_loss_tmo .* expired|no available path|removing ctrl"
@@ -196,7 +222,8 @@ _NVME: Rows = (
     (r"persistent internal error", "nvme_controller_down"),
     (
         (
-            r"(?i)keep-?alive fail|error recovery|connectivity lost|no usable path|digest (?:error"
+            r"(?i)keep-?alive fail|nvme_keep_alive_end_io"
+            r"|error recovery|connectivity lost|no usable path|digest (?:error"
             r"|flag)|connect(?:ed|ion)?\b.* (?:fail|reject|error)|reconnect|transport (?:error"
             r"|association)|failed to (?:connect|send|receive)|(?:receive|send|handshake"
             r"|authentication) failed|TermReq|\bPDU\b|r2t|c2hdata|unexpected (?:data|header)"
@@ -241,6 +268,13 @@ _REQUESTED = (
     r"|MMP feature|option|kernel|EXPERIMENTAL|CONFIG_)"
 )
 _FILE_SYSTEM: Rows = (
+    (
+        (
+            r"^XFS \S+: (?:xfs_dabuf_map: bno|Allocated a known in-use inode|xfs_check_block: ptrs"
+            r"|xfs_dir2_leafn_rebalance: picked)"
+        ),
+        "fs_error",
+    ),
     (r"error recorded from previous mount|in need of filesystem check", "fs_errors_remembered"),
     (_FILE_SYSTEM_SHUT, "fs_shutdown"),
     ((r"lost super block write|IO errors while flushing file data"
@@ -334,12 +368,43 @@ _CACHE: Rows = (
     (_QUIET, NOTHING),
     (FAULT, "driver_message"),
 )
+# A socket in state OPEN is also closed by a server to which nothing was sent for 15 minutes.
+_CEPH_IDLE = r"socket closed \(con state OPEN\)|osd\d+ (?:down|weight)"
+_CEPH: Rows = (
+    (
+        r"session established|caps renewed|reconnect success|recovery completed|osd\d+ up$",
+        "connection_restored",
+    ),
+    (
+        (
+            r"(?i)reconnect denied|rejected session|block-?listed|blacklisted|evicted|fenced"
+            r"|session (?:rejected|closed by)|force umount|auth\S* .*(?:fail|error)"
+        ),
+        "connection_lost",
+    ),
+    (_CEPH_IDLE, "driver_message"),
+    (
+        (
+            r"socket (?:closed|error)|session lost|connect error|^libceph: connect .*error"
+            r"|bad (?:crc|signature|tag|authorizer)|data crc|wrong peer|connection reset"
+            r"|protocol (?:error|feature)|mds\d+ (?:hung|caps stale)|timed? ?out|hunting for"
+        ),
+        "connection_error",
+    ),
+    (_SHORT_OF, NOTHING),
+    (r"(?i)error|fail|lost", "driver_message"),
+)
+"""Source: net/ceph/messenger.c, messenger_v2.c, mon_client.c, osdmap.c; fs/ceph/mds_client.c."""
 _NBD_ENDS = r"shutting down sockets|no io inflight|[Ss]end disconnect"
 _NETWORK_BLOCK: Rows = (
+    (r"^zram: (?:Dec|C)ompression failed", "block_io_error"),
+    (r"no available path - failing I/O", "connection_lost"),
+    (r"no usable path - requeuing I/O", "connection_error"),
     (r"\bon read-only\b", "block_readonly"),
     (
         (
-            r"neither local nor remote|Local IO failed|Split-Brain detected but|[Dd]ead connection"
+            r"^rbd: .*(?:blacklisted|blocklisted)"
+            r"|neither local nor remote|Local IO failed|Split-Brain detected but|[Dd]ead connection"
             r"|disabled for further|Can not satisfy|Disk broke down|Unrelated data|inconsistent!"
             r"|Write of \S+ failed|backing device failed|split brain"
         ),
@@ -383,7 +448,8 @@ _CONNECTION: Rows = (
     (r"recovery timed out|time out: removing|no longer a FCP target", "connection_lost"),
     (
         (
-            r"detected conn error|ping timeout|nop|rejected|Digest|Could not send|reconnect"
+            r"detected conn error|\bxmit err\b"
+            r"|ping timeout|nop|rejected|Digest|Could not send|reconnect"
             r"|not bound|blocked FC remote port|timed? ?out"
         ),
         "connection_error",
@@ -460,7 +526,10 @@ _PRINTERS = (
         _ADAPTER,
         _ADDRESS,
     ),
-    PrinterRules("nvme nvmet", _NVME, r"nvme (?P<device>\S+?):|^(?P<named>nvme\d\w*):"),
+    PrinterRules(
+        "nvme nvmet", _NVME, rf"nvme (?:{_PCI}|(?P<device>\S+?)):|^(?P<named>nvme\d\w*):"
+    ),
+    PrinterRules("libceph ceph", _CEPH, r"(?P<place>\b(?:osd|mon|mds)\d{1,6})\b"),
     PrinterRules(
         "EXT ext",
         _FILE_SYSTEM,
@@ -479,10 +548,10 @@ _PRINTERS = (
         r"|dm-|vd)\w+)\b)"),
     PrinterRules("bcache", _CACHE, r"\b(?P<device>(?:sd|nvme|md|dm-|vd|bcache)\w+)\b"),
     PrinterRules(
-        "block nbd drbd rbd rnbd xen blkfront xenblk",
+        "block nbd drbd rbd rnbd xen blkfront xenblk zram",
         _NETWORK_BLOCK,
-        r"\b(?P<device>(?:nbd|drbd|rbd|rnbd|xvd)\w*\d|xvd[a-z]+\d*)\b|drbd (?P<place>[\w/]+):"
-        r"(?:.*sector (?P<sector>\d{1,20})s?\b)?",
+        r"\b(?P<device>(?:nbd|drbd|rbd|rnbd|xvd)\w*\d|xvd[a-z]+\d*|nvme\d+n\d+)\b"
+        r"|drbd (?P<place>[\w/]+):(?:.*sector (?P<sector>\d{1,20})s?\b)?",
     ),
     PrinterRules(
         "nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd", _NFS, r"server (?P<place>[^\s,]+)"

@@ -146,7 +146,7 @@ def _unrecognized(
     driver = driver_of(line, text, state.host_drivers)
     if not driver or not is_error(driver, line.priority):
         return state, ()
-    is_worse = is_critical(driver, line.priority, text)
+    is_worse = is_critical(driver, line.priority)
     kind = UNRECOGNIZED_CRITICAL if is_worse else UNRECOGNIZED_ERROR
     _, where = located((kind, place_of(text, driver) | fields), text)
     where = where or {"controller": driver}

@@ -98,7 +98,7 @@ KINDS = {
     "hba_link_up": "a link or port of an adapter is up",
     "driver_message": "a driver message that is no known fault; evidence",
     UNRECOGNIZED_ERROR: "an error line of a storage driver or file system that no pattern takes",
-    UNRECOGNIZED_CRITICAL: "such a line of level critical or worse, or of a suspended ZFS pool",
+    UNRECOGNIZED_CRITICAL: "such a line of level critical or worse",
     # file systems
     "fs_error": "a file system detected an error of the disk or of its own structures",
     "fs_checksum_error": "data or metadata on the disk do not match their checksum",
@@ -109,6 +109,8 @@ KINDS = {
     "fs_read_corrected": "a file system read corrupt data and repaired them from another copy",
     "fs_no_space": "data that a program had written are lost: no space or quota was left",
     "fs_device_errors": "error counts of a device since the file system was created",
+    "fs_device_missing": "a device of a file system with several is missing",
+    "pool_suspended": "a ZFS pool is suspended: all its requests wait",
     "fs_warning": "a file system reports a problem that does not stop it",
     # arrays and mapped devices
     "md_disk_failure": "an array failed a member",

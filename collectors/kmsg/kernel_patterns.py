@@ -217,19 +217,19 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "hba_log_info",
         ),
         (
-            rf"(?:mpt\w+: )?{_HOST}: .*(?:fault_state|non-operational|FAULT state)",
+            rf"(?:mpt[a-z]+: )?{_HOST}: .*(?:fault_state|non-operational|FAULT state)",
             "hba_dead",
         ),
         (
             (
-                rf"(?:mpt\w+: )?{_HOST}: .*(?:diag reset|host reset|bus reset|target reset"
+                rf"(?:mpt[a-z]+: )?{_HOST}: .*(?:diag reset|host reset|bus reset|target reset"
                 r"|Initiating recovery)"
             ),
             "hba_reset",
         ),
-        (rf"(?:mpt\w+: )?{_HOST}: .*(?:task abort)", "hba_abort"),
+        (rf"(?:mpt[a-z]+: )?{_HOST}: .*(?:task abort)", "hba_abort"),
         (rf"{_HOST}: removing handle\(0x[0-9a-f]+\)", "hba_device_removed"),
-        (rf"(?:mpt\w+: )?{_HOST}: .*(?:failed|timed? ?out|timeout)\b", "hba_error"),
+        (rf"(?:mpt[a-z]+: )?{_HOST}: .*(?:failed|timed? ?out|timeout)\b", "hba_error"),
     ),
     "EXT": (
         (rf"EXT\d-fs error \(device {_DEVICE}\)", "fs_error"),
@@ -355,6 +355,17 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "BTRFS btrfs parent": kernel_btrfs.ROWS,
+    # OpenZFS, module/zfs/zio.c (zio_suspend), mmp.c (mmp_thread): from 2.2 on the second is alone.
+    "WARNING": (
+        (
+            r"WARNING: Pool '(?P<place>[^']{1,255})' .*has been suspended",
+            "pool_suspended",
+        ),
+        (
+            r"WARNING: MMP writes to pool '(?P<place>[^']{1,255})' .*suspending pool",
+            "pool_suspended",
+        ),
+    ),
     "REISERFS ReiserFS vs": (
         (r"(?:REISERFS|ReiserFS)\b.*\(device (?P<device>\w+)\)", "fs_error"),
         (

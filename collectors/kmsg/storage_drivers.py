@@ -184,10 +184,6 @@ _SENTENCES = lazy_pattern(
 """Lines without a driver's prefix. Source: block/blk-core.c, fs/buffer.c, mm/page_io.c; OpenZFS,
 module/os/linux/spl/spl-err.c (cmn_err, spl_panic), zfs/vdev_disk.c (vdev_disk_error).
 """
-_SUSPENDED = lazy_pattern(
-    r"WARNING: [^\n]*(?:\bhas been suspended\b|; suspending pool\b)", re.ASCII
-)
-"""Source: OpenZFS, module/zfs/zio.c (zio_suspend), mmp.c (mmp_thread)."""
 _PREFIX = lazy_pattern(
     r"(?P<name>[A-Za-z0-9][\w.+-]{0,47}(?::[0-9-]+(?=:))?)"
     r"(?: ?:|\[\w{1,20}\]: |/\w+:"
@@ -261,13 +257,9 @@ def is_error(driver: str, priority: int | None) -> bool:
     return priority is not None and priority <= (_WARNING if driver == "zfs" else ERROR)
 
 
-def is_critical(driver: str, priority: int | None, text: str) -> bool:
-    """Return whether a line of this level is critical, by the driver's own use of levels.
-
-    OpenZFS prints as a warning that a pool is suspended: all of its I/O waits from then on.
-    """
-    is_suspended = driver == "zfs" and _SUSPENDED.match(text) is not None
-    return is_error(driver, priority) and (is_suspended or (priority or 0) <= CRITICAL)
+def is_critical(driver: str, priority: int | None) -> bool:
+    """Return whether a line of this level is critical, by the driver's own use of levels."""
+    return is_error(driver, priority) and (priority or 0) <= CRITICAL
 
 
 def host_drivers(root: Machine) -> frozenset[str]:

@@ -82,7 +82,7 @@ def _unrecognized(state: Classifier, line: KernelLine) -> UnparsedLine | None:
     if not is_error and ((line.priority or 0) > _WARNING or _TROUBLE.search(line.text) is None):
         return None
     level = "" if line.priority is None else f", level {_LEVELS[line.priority]}"
-    fault = storage_drivers.is_critical(driver, line.priority, line.text.strip())
+    fault = storage_drivers.is_critical(driver, line.priority)
     return UnparsedLine(f"not recognized, from {driver}{level}", line.text, line.sequence, fault)
 
 

@@ -404,6 +404,19 @@ EXAMPLES = {
         "iblock_bio_done: bio error: 00000000a1b2c3d4,  err: -5\nFILEIO: write failed with -28",
     ),
     "fs_warning": ("<4>XFS (sdb1): xlog_unmount_write: unmount record failed",),
+    "fs_device_missing": (
+        "<4>BTRFS warning (device sdb): devid 2 uuid 3b5d2e1c-1111-2222-3333-44445555 is missing",
+    ),
+    "pool_suspended": (
+        (
+            "<4>WARNING: Pool 'tank' has encountered an uncorrectable I/O failure and has been"
+            " suspended."
+        ),
+        (
+            "<4>WARNING: MMP writes to pool 'a' have not succeeded in over 9 ms; suspending pool."
+            " Hrtime 5"
+        ),
+    ),
     "bcache_error": ("bcache: bch_count_io_errors() sdb: IO error on reading from cache.",),
 }
 

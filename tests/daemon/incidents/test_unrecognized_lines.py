@@ -106,10 +106,10 @@ def test_a_critical_line_of_before_the_first_start_is_in_the_initial_report(
         (report,) = host.wait(5 * MINUTE, 20.0)
         status = shown(host, "status")
         saved = shown(host, "unparsed", "list")
-    assert report["Subject"].startswith("[WARNING] db1: INITIAL REPORT: ")
+    assert report["Subject"].startswith("[CRITICAL] db1: INITIAL REPORT: ")
     assert CRITICAL in text(report)
     assert "odd failure" in text(report)
-    assert SUSPENDED in text(report)
-    counted = "kernel log: 4 error lines of storage were not recognized"
+    assert "a ZFS pool is suspended" in text(report)
+    counted = "kernel log: 3 error lines of storage were not recognized"
     assert counted in status
-    assert saved.count("not recognized, from") == 4
+    assert saved.count("not recognized, from") == 3

@@ -1,0 +1,106 @@
+"""Lines of adapters, of storage over a network and of pools that were exempt, or only evidence.
+
+Source: drivers/scsi (hpsa, smartpqi, mpi3mr, lpfc, qla2xxx, aacraid, libsas, mpt3sas),
+drivers/usb/storage/uas.c, drivers/nvme/host (core.c, multipath.c), drivers/pci/pcie/aer.c,
+fs/btrfs/volumes.c, net/ceph, fs/ceph/mds_client.c, drivers/block/rbd.c; OpenZFS, module/zfs/zio.c.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_line
+from iowarden.daemon.config.rule_files import load_events
+from iowarden.rules.severity import Severity
+
+BTRFS = "BTRFS {level} (device sdb): devid 2 uuid 3b5d2e1c-1111-2222-3333-444455556666 is missing"
+CRITICAL, WARNING, NOTICE = Severity.CRITICAL, Severity.WARNING, Severity.NOTICE
+FAULTS = (
+    ("hpsa 0000:03:00.0: cp 00f1 has status 0x2 Sense: 0x3, ASC: 0x11, ASCQ: 0x0", WARNING,
+     "0000:03:00.0"),
+    ("smartpqi 0000:5e:00.0: no heartbeat detected - last heartbeat count: 1234", CRITICAL,
+     "0000:5e:00.0"),
+    ("mpi3mr0: fault code 0x0000f002 Additional code (0x0:0x0:0x0)", CRITICAL, "mpi3mr0"),
+    ("mpi3mr0: task management request timed out", WARNING, "mpi3mr0"),
+    ("lpfc 0000:04:00.0: 0:0457 Adapter Hardware Error Data: x20000000 x0 x0", CRITICAL,
+     "0000:04:00.0"),
+    ("lpfc 0000:04:00.0: 0:3155 Adapter failed to come online", CRITICAL, "0000:04:00.0"),
+    ("lpfc 0000:04:00.0: 0:(0):9024 FCP command x28 failed: x3 SNS x0 x0 Data: x2 x0", WARNING,
+     "0000:04:00.0"),
+    ("qla2xxx [0000:05:00.0]-5003:1: ISP System Error - mbx1=1234h mbx2=0h mbx3=0h", WARNING,
+     "0000:05:00.0"),
+    ("qla2xxx [0000:05:00.0]-00a9:1: ISP Error -- performing big hammer.", WARNING,
+     "0000:05:00.0"),
+    ("AAC:ID(0:01:0); Medium Error : Unrecovered read error", WARNING, "aacraid"),
+    ("nvme nvme1: failed nvme_keep_alive_end_io error=10", WARNING, "nvme1"),
+    ("block nvme1n1: no available path - failing I/O", CRITICAL, "nvme1n1"),
+    ("block nvme1n1: no usable path - requeuing I/O", WARNING, "nvme1n1"),
+    ("nvme 0000:01:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+     CRITICAL, "0000:01:00.0"),
+    ("megaraid_sas 0000:02:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Data",
+     WARNING, "0000:02:00.0"),
+    ("scsi host6: uas_eh_device_reset_handler start", WARNING, "host6"),
+    ("scsi host6: uas_eh_device_reset_handler FAILED err -19", CRITICAL, "host6"),
+    ("sas: Enter sas_scsi_recover_host busy: 18 failed: 18", WARNING, ""),
+    ("sas: ata2: end_device-1:0:9: cmd error handler", WARNING, "ata2"),
+    ("libceph: osd0 192.0.2.140:6800 socket closed (con state CONNECTING)", WARNING, "osd0"),
+    ("libceph: mon1 192.0.2.219:6790 session lost, hunting for new mon", WARNING, "mon1"),
+    ("libceph: connect (1)192.0.2.146:6789 error -1", WARNING, ""),
+    ("ceph: mds0 hung", WARNING, "mds0"),
+    ("ceph: mds0 reconnect denied", CRITICAL, "mds0"),
+    ("rbd: rbd0: blacklisted!", CRITICAL, "rbd0"),
+    (BTRFS.format(level="warning"), WARNING, "btrfs (device sdb)"),
+    (BTRFS.format(level="error"), CRITICAL, "btrfs (device sdb)"),
+    (("BTRFS warning (device sdb): chunk 1048576 missing 1 devices, max tolerance is 0 for"
+     " writable mount"), CRITICAL, "btrfs (device sdb)"),
+    ("WARNING: Pool 'tank' has encountered an uncorrectable I/O failure and has been suspended.",
+     CRITICAL, "tank"),
+    (("WARNING: MMP writes to pool 'tank' have not succeeded in over 5012 ms; suspending pool."
+     " Hrtime 81234567890123"), CRITICAL, "tank"),
+    ("mpt3sas_cm0: _base_fault_reset_work: hard reset: failed", CRITICAL, "mpt3sas_cm0"),
+)  # fmt: skip
+"""Lines of level warning, with the severity of their events and what they are about."""
+HEALTHY = (
+    "hpsa 0000:03:00.0: Acknowledging event: 0x40000000 (HP SSD Smart Path configuration change)",
+    "sas: Enter sas_scsi_recover_host busy: 0 failed: 0",
+    "sas: ata7: end_device-6:0: dev error handler",
+    "sas: --- Exit sas_scsi_recover_host: busy: 0 failed: 0 tries: 1",
+    "scsi host6: uas_eh_device_reset_handler success",
+    "libceph: mon1 (1)192.0.2.219:6789 session established",
+    "libceph: osd10 192.0.2.42:6801 socket closed (con state OPEN)",
+    "libceph: osd0 up",
+    "ceph: mds0 caps renewed",
+    "nvme nvme0: 8/0/0 default/read/poll queues",
+    "nvme 0000:01:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)",
+    "BTRFS info (device sdb): allowing degraded mounts",
+    "WARNING: CPU: 1 PID: 77 at kernel/workqueue.c:1234 __queue_work+0x1/0x2",
+)
+"""Lines of a healthy machine, or of errors that were corrected: at most a notice."""
+
+
+def events(text: str) -> list[tuple[Severity | None, str]]:
+    """Severity and object of the events of a line of level warning."""
+    state = kernel_classifier.Classifier()
+    found = []
+    for line in kernel_line.parse_text(f"<4>{text}\n"):
+        state, told = kernel_events.classify(state, line)
+        found += told
+    table = load_events()
+    return [
+        (table.find(each).severity_of(each), each.device or each.controller or each.place)
+        for each in (*found, *kernel_events.finish(state))
+    ]
+
+
+@pytest.mark.parametrize(("text", "severity", "place"), FAULTS)
+def test_a_line_of_a_fault_is_an_event_of_its_object(
+    text: str, severity: Severity, place: str
+) -> None:
+    """One event, severe enough for a mail, and named."""
+    assert events(text) == [(severity, place)]
+
+
+@pytest.mark.parametrize("text", HEALTHY)
+def test_a_line_of_a_healthy_machine_is_no_warning(text: str) -> None:
+    """Beside each family of faults its ordinary lines."""
+    assert all((severity or Severity.INFO) <= NOTICE for severity, _ in events(text))
