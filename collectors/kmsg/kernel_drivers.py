@@ -114,6 +114,7 @@ _OTHERS_OF_A_VENDOR = (
     r"|xen(?![-_]?blk))"
 )
 _WELL = r"(?i:\bsucce|\bcomplete(?:d|$)|\bis (?:up|online|ready|normal)\b|\bcleared\b|\bdone\b)"
+_PROBED = r"^sas: ata\d+: \S+ dev error handler"
 _ADAPTER: Rows = (
     (
         (
@@ -137,7 +138,7 @@ _ADAPTER: Rows = (
     (r"uas_eh_\w+_handler FAILED", "scsi_reset_failed"),
     (r"uas_eh_\w+_handler start", "hba_reset"),
     (r"Enter sas_scsi_recover_host busy: \d+ failed: [1-9]", "hba_error"),
-    # 'dev error handler' is printed when disks are probed as well.
+    (_PROBED, NOTHING),
     (r"^sas: ata\d+: \S+ cmd error handler", "hba_abort"),
     (
         r"xen_scsifront|Disabling device for further use|dead_ioc|PCI fault or device removal",
@@ -369,7 +370,7 @@ _CACHE: Rows = (
     (FAULT, "driver_message"),
 )
 # A socket in state OPEN is also closed by a server to which nothing was sent for 15 minutes.
-_CEPH_IDLE = r"socket closed \(con state OPEN\)|osd\d+ (?:down|weight)"
+_CEPH_IDLE = r"socket closed \(con state OPEN\)"
 _CEPH: Rows = (
     (
         r"session established|caps renewed|reconnect success|recovery completed|osd\d+ up$",
@@ -382,7 +383,8 @@ _CEPH: Rows = (
         ),
         "connection_lost",
     ),
-    (_CEPH_IDLE, "driver_message"),
+    (_CEPH_IDLE, NOTHING),
+    (r"osd\d+ (?:down|weight)", "driver_message"),
     (
         (
             r"socket (?:closed|error)|session lost|connect error|^libceph: connect .*error"
@@ -498,6 +500,8 @@ WHY = {
     _ATA_FOUND: "capacity or power settings of a drive during discovery",
     _NVME_FOUND: "names and features of a namespace during discovery",
     _JOURNAL_FOUND: "bookkeeping or options of a journal",
+    _PROBED: "printed for each disk behind libsas, also when it is probed",
+    _CEPH_IDLE: "an idle connection; the next request opens it again",
     _NBD_ENDS: "also printed when a user disconnects the device",
 }
 """Why a pattern means no event; those of QUIET have their own reasons."""

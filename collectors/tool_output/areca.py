@@ -33,9 +33,9 @@ _DRIVE = lazy_pattern(r"Drive\s?\[#\s?0*(\d{1,3})\]", re.ASCII)
 _CHANNEL = lazy_pattern(
     r"\s*(?:IDE|SATA|SAS)? ?Channel\s*:\s*0*(\d{1,3})\s*", re.IGNORECASE | re.ASCII
 )
-_ONLY_MENU = (
+_EXPECTED = (
     "expected the output of a command such as 'rsf info', 'disk info', 'disk smart drv=1' or"
-    " 'event info', got only the menu of cli64"
+    " 'event info'"
 )
 _OUTPUTS = ("an earlier output", "a later output")
 
@@ -74,7 +74,7 @@ class _Session:
         self.unparsed: list[UnparsedLine] = []
 
     def take(self, one: session.Output) -> None:
-        """Parse an output; the reason why that is not possible is kept."""
+        """Parse an output; or store the reason why that is not possible."""
         if one.command is None:
             self._take_unknown(one)
             return
@@ -175,8 +175,9 @@ class _Session:
             self.unparsed.append(
                 UnparsedLine(f"'{outputs}' contains no state of an array, disk or battery")
             )
-        if self._menus and not (self._outputs or self.unparsed):
-            self.unparsed.append(UnparsedLine(_ONLY_MENU))
+        if not (self._outputs or self.unparsed):
+            got = "only the menu of cli64" if self._menus else "none"
+            self.unparsed.append(UnparsedLine(f"{_EXPECTED}, got {got}"))
         errors = (UnparsedLine(text) for each in controllers for text in each.read_errors)
         return Parsed(
             Tool.CLI64,

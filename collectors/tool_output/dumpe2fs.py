@@ -67,6 +67,6 @@ def _finding(blocks: list[int]) -> Finding:
         "filesystem",
         f"{len(blocks)} blocks are in the file system's list of bad blocks: {shown}{more}; no file"
         " uses them, and the disk could not read them once",
-        "Look at the disk's SMART data and its kernel messages: a disk with unreadable sectors gets"
+        "Check the disk's SMART data and its kernel messages: a disk with unreadable sectors gets"
         " more of them. 'debugfs -R \"icheck BLOCK\"' shows that no file has a block.",
     )

@@ -52,7 +52,7 @@ def parse_memory(text: str) -> Parsed:
     base = _dirtyable_bytes(info)
     background, limit = base * _BACKGROUND_RATIO, base * _RATIO
     unwritten = info.dirty_bytes + info.writeback_bytes + (info.unstable_bytes or 0)
-    return _judged(
+    return _compared(
         Tool.MEMINFO,
         "/proc/meminfo",
         unwritten,
@@ -68,7 +68,7 @@ def _dirtyable_bytes(info: Meminfo) -> float:
     return info.free_bytes + info.buffers_bytes + info.cached_bytes
 
 
-def _judged(
+def _compared(
     kind: Tool, output: str, unwritten: float, limits: tuple[float, float], base: str
 ) -> Parsed:
     background, limit = limits
@@ -167,7 +167,7 @@ def _parse_proc_vmstat(counts: dict[str, int]) -> Parsed:
         return Parsed(Tool.VMSTAT, unparsed=(UnparsedLine(told),))
     unwritten = counts["nr_dirty"] + counts["nr_writeback"] + counts.get("nr_unstable", 0)
     limits = counts["nr_dirty_background_threshold"], counts["nr_dirty_threshold"]
-    return _judged(
+    return _compared(
         Tool.VMSTAT,
         "/proc/vmstat",
         unwritten * _PAGE_BYTES,

@@ -19,6 +19,8 @@ _PAIR = lazy_pattern(r"\s*([A-Za-z][\w .#-]{1,60}?)\s*:\s*(\S.*?)\s*", re.ASCII)
 _NUMBER = lazy_pattern(r"(0x[0-9a-fA-F]{1,16}|[\d,.']{1,50})")
 _DATA_UNIT_BYTES = 512_000.0
 _KELVIN = 273.0
+_LARGEST = 1 << 128
+"""The counters of the log have 128 bits."""
 _SYNONYMS = {
     "avail_spare": "available_spare",
     "spare_thresh": "available_spare_threshold",
@@ -66,7 +68,12 @@ def _values(text: str) -> tuple[dict[str, float], bool]:
         warning = answer.get("critical_warning") if isinstance(answer, dict) else None
         if isinstance(warning, dict) and isinstance(warning.get("value"), int):
             found["critical_warning"] = warning["value"]
-        return {_SYNONYMS.get(name, name): float(value) for name, value in found.items()}, True
+        # JSON of Python's reader has infinities; an integer may be too large for a float.
+        return {
+            _SYNONYMS.get(name, name): float(value)
+            for name, value in found.items()
+            if -_LARGEST < value < _LARGEST
+        }, True
     values: dict[str, float] = {}
     for line in text.split("\n"):
         if pair := _PAIR.fullmatch(line[:300]):

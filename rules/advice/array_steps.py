@@ -222,7 +222,7 @@ def take_back(step: StepContext) -> list[str]:
         if array.sync_action == "frozen":
             lines.append(
                 f"{name} is frozen: mdadm does so while it changes an array. No rebuild begins"
-                " before it has ended; if no mdadm runs any more, it was killed."
+                " before it has ended; if no mdadm is running, it was killed."
             )
         if step.facts.last_copies_in_trouble(array):
             continue  # a rebuild would read all of the last copy

@@ -171,6 +171,7 @@ _YES_OR_NO = frozenset(
     controller_array_disk_cache_enabled controller_array_write_cache_became_disabled
     controller_array_write_cache_configured_enabled controller_array_write_cache_enabled
     controller_array_write_cache_forced controller_battery_lost controller_battery_ok
+    controller_sensor_zero
     controller_disk_missing controller_missing device_became_read_only device_mapper_suspended
     device_misaligned device_offline device_queue_dominant device_read_ahead_below_stripe
     device_read_only device_removed device_rotational device_scheduler_unsuitable

@@ -390,7 +390,7 @@ def test_lines_pasted_without_the_blanks_ahead_of_them() -> None:
 @pytest.mark.parametrize(
     ("text", "status", "reason"),
     [
-        ("libceph: osd3 (1)10.0.0.7:6801 socket closed", 2, "not recognized, from libceph"),
+        ("libceph: osd3 (1)10.0.0.7:6801 surprise lost", 2, "not recognized, from libceph"),
         ("hpsa 0000:03:00.0: surprise lost", 2, "not recognized, from hpsa"),
         ("<3>mpi3mr0: surprise", 2, "not recognized, from mpi3mr, level err"),
         ("kern  :crit  : [    1.000000] mpi3mr0: x", 1, "not recognized, from mpi3mr, level crit"),

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.explained import read
 
 from iowarden.collectors.tool_output.multipath import parse_multipath
+from iowarden.collectors.tool_output.parse import parse
+from iowarden.collectors.tool_output.parsed import Tool
 from iowarden.daemon.cli import explain_command
 
 ZPOOL = """\
@@ -314,3 +319,59 @@ def test_a_grouped_row_of_a_storm_has_the_lines_that_it_stands_for() -> None:
     found = read("".join(line.format(n=n) for n in range(1, 31)))
     (events,) = (part for part in explain_command.sections(found) if "more of these" in str(part))
     assert "11-30" in str(events)
+
+
+AREVENTS = """\
+CLI> event info
+Date-Time            Device           Event Type            Elapsed Time Errors
+===============================================================================
+2026-06-01 08:00:00  IDE Channel #02  Complete Checking     002:14:29    3
+2026-06-01 05:00:00  Enc#2 SLOT 07    Device Failed
+"""
+SMART_TABLE = """\
+CLI> disk smart drv=2
+S.M.A.R.T Information For Drive[#02]
+  # Attribute Items                             Flag   Value  Thres  State
+===============================================================================
+197 Current Pending Sector Count              0x12     193      0  OK
+===============================================================================
+"""
+TEXTS: dict[str, str] = {
+    Tool.ZPOOL: zpool("DEGRADED", "DEGRADED", "FAULTED", "3     0   1.2K"),
+    Tool.MULTIPATH: MULTIPATH.format(features="0", first=WORKING[0], second=FAILED[0]),
+    Tool.DMSETUP: "".join(f"{line}\n" for line, status in DMSETUP.items() if status < 2),
+    Tool.MEMINFO: MEMINFO.format(dirty=20000, writeback=1_230_792),
+    Tool.VMSTAT: VMSTAT + " 0  4 3780 935592 32048 5205528 0 0 0 0 1270 371 0 4 25 71 0\n" * 5,
+    Tool.DUMPE2FS: "dumpe2fs 1.47.0 (5-Feb-2023)\n7\n8\n500\n",
+    Tool.NVME: NVME.format(warning=4, spare=5, used=103, media=7),
+    "nvme, JSON": NVME_JSON.format(warning=4, spare=5, used=103, media=7),
+    Tool.CLI64: AREVENTS + SMART_TABLE,
+}
+
+
+def tool_of(name: str) -> Tool:
+    """The program of a text."""
+    return Tool(name.partition(",")[0])
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_any_text_is_read_or_has_its_reason(name: str) -> None:
+    """A text truncated anywhere, a word replaced anywhere, any text at all: no exception."""
+    text, tool = TEXTS[name], tool_of(name)
+    odd = ("", "\n", "9" * 400, "٣", "-1", "\x00", "\udc80", "Infinity", "NaN", "1e999")
+    words = sorted({*re.findall(r"\S+", text), *odd})
+
+    @given(st.integers(0, len(text)), st.integers(0, 40), st.sampled_from(words) | st.text())
+    def check(at: int, length: int, word: str) -> None:
+        for damaged in (text[:at] + word + text[at + length :], text[:at], word):
+            found = parse(damaged, tool)
+            assert found.outputs or found.unparsed or not damaged.strip() or found.objects
+
+    check()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_long_row_is_read_in_linear_time(name: str) -> None:
+    """Thousands of blanks between any two words; a quadratic pattern would exceed the limit."""
+    parse(TEXTS[name].replace(" ", " " * 3000), tool_of(name))
+    parse(TEXTS[name] + "x " * 50_000, tool_of(name))
