@@ -170,7 +170,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
         Tool.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
         Tool.MDADM: r"^/dev/md\S{1,60}:\s*$",
-        Tool.ZPOOL: r"^[ \t]*pool: \S",
+        Tool.ZPOOL: r"^[ \t]*pool: \S|^all pools are healthy$",
         Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)",
         Tool.DMSETUP: rf"^\S{{1,200}}: \d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",

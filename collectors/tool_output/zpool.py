@@ -91,6 +91,8 @@ def parse_zpool(text: str) -> Parsed:
             findings += _of_row(pool, row)
         if not rows:
             unread.append(UnparsedLine(f"zpool: pool {pool!r}: expected its devices, got none"))
+    if not objects and not unread and _ALL_HEALTHY.search(text):  # 'zpool status -x'
+        return Parsed(Tool.ZPOOL, outputs=("zpool status -x",))
     return Parsed(
         Tool.ZPOOL,
         objects=tuple(objects),
@@ -100,6 +102,7 @@ def parse_zpool(text: str) -> Parsed:
     )
 
 
+_ALL_HEALTHY = lazy_pattern(r"^[ \t]*all pools are healthy\s*\Z", re.MULTILINE)
 _EXPECTED = "zpool: expected 'pool: <name>' and 'state: <state>', got neither"
 
 

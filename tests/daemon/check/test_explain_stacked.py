@@ -97,6 +97,13 @@ def test_a_row_of_a_pool_that_is_not_understood_is_never_well() -> None:
     assert read("  pool: tank\n state: ONLINE\n", "zpool").status == 2
 
 
+def test_the_short_answer_that_all_pools_are_healthy_is_one() -> None:
+    """'zpool status -x'; behind another answer it is none."""
+    assert read("all pools are healthy\n").status == 0
+    assert read(zpool("DEGRADED", "DEGRADED", "FAULTED") + "all pools are healthy\n").status == 1
+    assert read("pondering\nall pools are healthy, they say\n", "zpool").status == 2
+
+
 MULTIPATH = """\
 mpatha (3600a0980) dm-2 NETAPP,LUN C-Mode
 size=8.0G features='{features}' hwhandler='1 alua' wp=rw
