@@ -20,13 +20,15 @@ _MAP = lazy_pattern(
     r"(?:(?:create|reload|switchpg|rename|resize|reject): )?(?P<name>[^\s|`]\S{0,200})"
     r"(?: \((?P<wwid>[^()]{1,200})\))? (?P<dm>dm-\d{1,6})(?: (?P<model>.*))?"
 )
-_FEATURES = lazy_pattern(r"size=\S+ features='(?P<features>[^']*)'.*")
-_GROUP = lazy_pattern(r"[|` ]{0,9}[|`]-[-+]- .*status=(?P<status>\w{1,20})")
+_FEATURES = lazy_pattern(r"size=\S+ features='?(?P<features>[^'=]{0,200}?)'? hwhandler=.*")
+_GROUP = lazy_pattern(r"[|` ]{0,9}[|`]-(?:[-+]- .*status=\w{1,20}| \S{1,40} \d+ .*\w)")
+_OLD = str.maketrans("[]", "  ")
+"""Up to 0.4.8 (RHEL 5) states have brackets, and none is that of the SCSI device."""
 _PATH = lazy_pattern(
     r"[|` ]{0,9}[|`]- (?P<hctl>\S{1,40}) (?P<device>\S{1,40}) (?P<number>\S{1,20})"
     r" (?P<dm>active|failed|undef|\S{1,12})"
     r" (?P<check>ready|faulty|shaky|ghost|i/o pending|i/o timeout|delayed|down|undef|\S{1,12})"
-    r" (?P<state>\S{1,20})(?: .*)?"
+    r"(?: (?P<state>\S{1,20})(?: .*)?)?"
 )
 _WORKING = frozenset({"ready", "ghost", "shaky", "delayed", "i/o pending", "undef"})
 """'undef': no checker ran, as without multipathd; then the state of device-mapper counts."""
@@ -40,14 +42,16 @@ def parse_multipath(text: str) -> Parsed:
     name = ""
     unread: list[UnparsedLine] = []
     for number, line in enumerate(text.split("\n"), 1):
-        words = " ".join(line.split())
+        words = " ".join(line.translate(_OLD).replace("\\_", "|-").split())
         if not words:
             continue
         if path := _PATH.fullmatch(words):
             if not name:
                 unread.append(UnparsedLine("multipath: expected a map before it", line, number))
             else:
-                maps[name][1].append((path["device"], path["dm"], path["check"], path["state"]))
+                maps[name][1].append(
+                    (path["device"], path["dm"], path["check"], path["state"] or "")
+                )
         elif header := _MAP.fullmatch(words):
             name = header["name"]
             maps[name] = ("", [])

@@ -172,7 +172,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.MDADM: r"^/dev/md\S{1,60}:\s*$",
         Tool.ZPOOL: r"^[ \t]*pool: \S|^all pools are healthy$",
         Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
-        r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)",
+        r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
+        r"|^[ \t]*\[size=\S{1,20}\]\[features=",
         Tool.DMSETUP: rf"^\S{{1,200}}: \d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
         Tool.MEMINFO: r"^(?:MemTotal|Dirty):[ \t]+\d{1,20} kB",
         Tool.VMSTAT: r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free[ \t]"

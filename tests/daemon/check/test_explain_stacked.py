@@ -130,6 +130,25 @@ def test_every_pair_of_path_states_is_judged() -> None:
     assert read(MULTIPATH.format(features="0", first=WORKING[0], second=WORKING[1])).status == 0
 
 
+OLD_MULTIPATH = """\
+mpath1 (3600508b4000156d700012000000b0000) dm-2 HP,HSV200
+[size=8.0G][features=1 queue_if_no_path][hwhandler=0][rw]
+\\_ round-robin 0 [prio=50][active]
+ \\_ 3:0:0:1 sda 8:0   [active][ready]
+ \\_ 4:0:0:1 sdb 8:16  {second}
+\\_ round-robin 0 [prio=10][enabled]
+ \\_ 3:0:1:1 sdc 8:32  [active][ghost]
+"""
+
+
+def test_the_layout_of_old_versions_has_its_states_in_brackets() -> None:
+    """RHEL 5: no column for the SCSI device, and backslashes as the tree."""
+    assert read(OLD_MULTIPATH.format(second="[active][ready]")).status == 0
+    found = read(OLD_MULTIPATH.format(second="[failed][faulty]"))
+    assert [each.text for each in found.alerts] == ["mpath1: 2 of 3 paths work"]
+    assert not found.unparsed
+
+
 def test_a_map_without_paths_hangs_or_fails_by_its_features() -> None:
     """queue_if_no_path is what an administrator must know first."""
     for features, told in (("1 queue_if_no_path", "its I/O hangs"), ("0", "its I/O fails")):
