@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/sys/block"
 ATA_PORTS = "/sys/class/ata_port"
+SAS_END_DEVICES = "/sys/class/sas_end_device"
+SAS_DEVICES = "/sys/class/sas_device"
 POOLS = "/proc/spl/kstat/zfs"
 """A directory for each imported pool. Source: OpenZFS, module/zfs/spa_stats.c."""
 _NEVER_LEAF = lazy_pattern(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
@@ -48,6 +50,11 @@ drivers/nvme/host/multipath.c, nvme_mpath_set_disk_name.
 ZFS = "zfs_member"
 _ADDRESS = lazy_pattern(r"(\d{1,9}):(\d{1,9}):(\d{1,9}):(\d{1,20})", re.ASCII)
 _PORT = lazy_pattern(r"ata\d{1,9}", re.ASCII)
+_BEHIND_EXPANDER = lazy_pattern(r"end_device-(\d{1,9}:\d{1,9}):\d{1,9}", re.ASCII)
+"""An end device by host, expander and port; one of the host itself has two numbers. Source: kernel,
+scsi_transport_sas.c, sas_end_device_alloc.
+"""
+_TARGET = lazy_pattern(r"target(\d{1,9}:\d{1,9}:\d{1,9})", re.ASCII)
 _LV = lazy_pattern(r"((?:[^-]|--)+)-((?:[^-]|--)+)")
 _BARE = lazy_pattern(r"(?:loop|ram|zram|sr|fd)\d+")
 """Devices without a udev lookup: in memory, in a file, or removable."""
@@ -104,6 +111,8 @@ class Device:
     """SCSI host:channel:target:lun, '2:0:1:0'."""
     port: str | None = None
     """The ATA port of its host in the kernel log ('ata3'); one may have many disks."""
+    expander: str | None = None
+    """The SAS expander that it hangs off ('expander-1:0'); of several in a row the last."""
     dm_uuid: str | None = None
     """UUID of device-mapper; its prefix names the creator: 'LVM-…', 'CRYPT-…', 'mpath-…',
     'part1-mpath-…'.
@@ -151,6 +160,8 @@ class Topology:
     """State of each imported ZFS pool ('ONLINE'); '' not known."""
     zvols: Mapping[str, str] = field(default_factory=dict)
     """ZFS volumes: 'zd0' is 'tank/vm1'."""
+    expanders: Mapping[str, str] = field(default_factory=dict)
+    """SAS address of each expander with disks; '' not known."""
     wholes: Mapping[str, str] = field(init=False, repr=False, compare=False)
     """The device of each partition."""
 
@@ -313,10 +324,7 @@ def read_block(root: Machine) -> Topology:
         for name, entries in listed.items()
     }
     if any(device.host for device in devices.values()):
-        ports = _ports(root)
-        for name, device in devices.items():
-            if device.host in ports:
-                devices[name] = replace(device, port=ports[device.host])
+        devices = _attached(root, devices)
     found = _with_backing(topology(devices, numbers))
     signatures = _signatures(root, found, numbers)
     return replace(
@@ -326,6 +334,10 @@ def read_block(root: Machine) -> Topology:
         signatures=signatures,
         pools=_pools(root),
         zvols=_zvols(root, found),
+        expanders={
+            name: read_text(root, f"{SAS_DEVICES}/{name}/sas_address") or ""
+            for name in sorted({each.expander for each in devices.values() if each.expander})
+        },
     )
 
 
@@ -514,6 +526,33 @@ def _ports(root: Machine) -> dict[str, str]:
         for port in root.try_names(ATA_PORTS) or ()
         if _PORT.fullmatch(port)
         for host in root.try_names(f"{ATA_PORTS}/{port}/device") or ()
+    }
+
+
+def _attached(root: Machine, devices: Mapping[str, Device]) -> dict[str, Device]:
+    """Return the devices with what they hang off: ATA ports, SAS expanders."""
+    ports, expanders = _ports(root), _expanders(root)
+
+    def attached(device: Device) -> Device:
+        port = ports.get(device.host or "")
+        expander = expanders.get((device.address or "").rpartition(":")[0])
+        return replace(device, port=port, expander=expander) if port or expander else device
+
+    return {name: attached(device) for name, device in devices.items()}
+
+
+def _expanders(root: Machine) -> dict[str, str]:
+    """Return the SAS expander of each SCSI target behind one: 'expander-1:0' of '1:0:3'.
+
+    Source: kernel, scsi_transport_sas.c: the target is below its end device (2.6.14+). Drivers that
+    use this transport: mpt3sas, smartpqi, libsas; RAID controllers show no expander.
+    """
+    return {
+        target[1]: f"expander-{behind[1]}"
+        for name in root.try_names(SAS_END_DEVICES) or ()
+        if (behind := _BEHIND_EXPANDER.fullmatch(name))
+        for below in root.try_names(f"{SAS_END_DEVICES}/{name}/device") or ()
+        if (target := _TARGET.fullmatch(below))
     }
 
 

@@ -99,6 +99,27 @@ def test_a_disk_of_a_sas_adapter_is_at_no_ata_port(machine: MachineMaker) -> Non
     assert (device.address, device.port, device.port_number) == ("2:0:1:0", None, None)
 
 
+def test_a_sas_disk_hangs_off_the_expander_that_its_end_device_is_named_after(
+    machine: MachineMaker,
+) -> None:
+    """'end_device-2:0:7' is port 7 of expander-2:0; 'end_device-2:1' is a disk of the adapter."""
+    sas = "/sys/class/sas_end_device"
+    files = SCSI | disk("sdb", device__timeout="30\n")
+    files |= {
+        "/sys/block/sdb/device/scsi_device/2:0:5:0": None,
+        f"{sas}/end_device-2:0:7/device/target2:0:1": None,
+        f"{sas}/end_device-2:0:7/device/sas_end_device": None,
+        f"{sas}/end_device-2:1/device/target2:0:5": None,
+        "/sys/class/sas_device/expander-2:0/sas_address": "0x500304801f2e9abf\n",
+    }
+    found = read_block(machine(files))
+    assert {name: each.expander for name, each in found.devices.items()} == {
+        "sda": "expander-2:0",
+        "sdb": None,
+    }
+    assert found.expanders == {"expander-2:0": "0x500304801f2e9abf"}
+
+
 def test_an_address_that_is_none_is_not_taken(machine: MachineMaker) -> None:
     """Other entries of that directory are no SCSI addresses."""
     files = SCSI | {"/sys/block/sda/device/scsi_device/power": None}
