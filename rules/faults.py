@@ -51,6 +51,10 @@ class Fault(enum.StrEnum):
     SUSPENDED = "suspended"
     ERRORS = "errors"
     """Errors that were reported of it, or signs that it fails."""
+    WORN = "worn"
+    HOT = "hot"
+    UNPROTECTED = "unprotected"
+    """A write cache without a battery, or one that is off because of that."""
     STALL = "write stall"
     """Also stall without progress, and of memory reclaim."""
     HUNG = "hung tasks"
@@ -192,14 +196,15 @@ RULES = _table(
         " DiskReallocationEvents DiskErrorLogIncreased DiskErrorsInBaseline"
         " ControllerDiskErrorsInBaseline DiskInterfaceCrcErrors"
         " DiskInterfaceCrcErrorsInBaseline DiskNormalizedValueDropped DiskNormalizedValueLow"
-        " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused DiskTemperatureHigh"
+        " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused"
         " DiskUnscanned DiskOfflineCollectionNeverStarted"
         " DiskGrownDefectsIncreased DiskUncorrectedErrors ScsiDiskWarning NvmeCriticalWarning"
-        " NvmeMediaErrorsIncreased NvmeSpareLow DiskEnduranceUsed DiskWearingOut NvmeOverheated"
-        " NvmePowerLost",
+        " NvmeMediaErrorsIncreased NvmePowerLost",
         Fault.ERRORS,
         _D,
     ),
+    _all("NvmeSpareLow DiskEnduranceUsed DiskWearingOut", Fault.WORN, _D),
+    _all("DiskTemperatureHigh NvmeOverheated", Fault.HOT, _D),
     _all(
         "DiskNotMonitored DiskNeverMonitored ControllerUnreadable ControllerPartlyUnreadable"
         " SmartImplausible SmartPartlyUnreadable",
@@ -215,7 +220,7 @@ RULES = _table(
         "ControllerCacheUnprotected ControllerCacheNeverProtected ControllerDiskCacheEnabled"
         " ControllerWriteCacheDisabled ControllerCacheWithoutBattery ControllerBatteryFault"
         " ControllerBatteryBusy",
-        Fault.ERRORS,
+        Fault.UNPROTECTED,
         _A,
         lasting=True,
     ),
@@ -286,7 +291,7 @@ CLASSES: Mapping[str, Meaning] = {
     Condition.KERNEL_LINE_UNRECOGNIZED: Meaning(Fault.UNREADABLE),
     Condition.SURFACE_ERROR: Meaning(Fault.ERRORS, _D),
     Condition.SPACE_LOW: Meaning(Fault.FULL, _M),
-    Condition.CONTROLLER_WRITE_CACHE: Meaning(Fault.ERRORS, _A),
+    Condition.CONTROLLER_WRITE_CACHE: Meaning(Fault.UNPROTECTED, _A),
     Condition.FILESYSTEM_ERROR: Meaning(Fault.FAILED, _F),
     Condition.FILESYSTEM_READ_ONLY: Meaning(Fault.READ_ONLY, _F),
     Condition.FILESYSTEM_SHUTDOWN: Meaning(Fault.FAILED, _F),
@@ -305,6 +310,7 @@ EVENTS = _table(
         _D,
     ),
     _all("megaraid_pd_failed megaraid_pd_offline megaraid_pd_hung", Fault.FAILED, _D),
+    _all("md_disk_failure", Fault.ERRORS, _D),  # it names the member
     _all("hba_dead megaraid_firmware_crashed", Fault.FAILED, _A),
     {"hba_device_removed": LOST_A_DISK},
     _all("megaraid_controller_reset 3ware_controller_reset_occurred", Fault.RESETS, _A),

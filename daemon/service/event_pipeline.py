@@ -32,10 +32,15 @@ from iowarden.rules.events import (
 from iowarden.rules.events.event_state import CorrelationState, EventBatch, EventUpdate
 from iowarden.rules.events.event_table import WINDOW_SECONDS
 from iowarden.rules.events.file_system_errors import file_system_errors
-from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes
 from iowarden.rules.topology.event_location import at_controller
+from iowarden.rules.topology.graph import (
+    StorageGraph,
+    parent_texts,
+    parents,
+    with_expanders,
+)
 from iowarden.rules.topology.topology import paths
 
 if TYPE_CHECKING:
@@ -132,9 +137,9 @@ class EventPipeline:
         self._refreshed_seconds = float("-inf")
         self._boot_id = ""
         self._before: Mapping[str, Identity] = {}
-        self._around = CauseContext()
-        self._around_of: tuple[Dependents | None, CorrelationState, tuple[Controller, ...]]
-        self._around_of = None, self.state, ()
+        self._graph = StorageGraph()
+        self._graph_of: tuple[Dependents | None, CorrelationState, tuple[Controller, ...]]
+        self._graph_of = None, self.state, ()
         self._alerts: tuple[CorrelationState | None, float, float, list[Alert]]
         self._alerts = None, 0.0, 0.0, []
         """The last alerts: of which state, for how long each fires, until when they are valid."""
@@ -312,23 +317,15 @@ class EventPipeline:
             self._alerts = self.state, for_seconds, until, found
         return found
 
-    def around(self, now: float) -> CauseContext:
-        """Return the device stack: which devices depend on which, now or a moment ago."""
+    def graph(self, now: float) -> StorageGraph:
+        """Return the storage graph: what carries what, now or a moment ago."""
         standing = self._engine.devices.dependents
         where = self._engine.devices.places()
         of = standing, self.state, where.controllers
-        if any(a is not b for a, b in zip(of, self._around_of, strict=True)):
-            self._around_of = of
+        if any(a is not b for a, b in zip(of, self._graph_of, strict=True)):
+            self._graph_of = of
         elif not standing.until:  # Nothing in it expires.
-            return self._around
-        found = () if where.topology is None else where.topology.devices.values()
-        gone = device_changes.lately_gone(where.devices, now)
-        disks = Counter(each.host for each in found if each.leaf and each.host)
-        left = (each for each in gone.values() if each.taken_seconds is None)
-        disks.update(each.adapter for each in left if each.adapter)
-        seen = {key: each.at_seconds for key, each in gone.items()}
-        reached = paths(standing, where.topology, now)
-        maps = {key: frozenset(own) for key, own in reached.items()}
+            return self._graph
         behind = [
             at_controller(card.name, disk.slot, where)
             for card in where.controllers
@@ -336,9 +333,16 @@ class EventPipeline:
             if disk.state.health not in {ComponentHealth.OK, ComponentHealth.ABSENT}
         ]
         above = event_correlation.carries(self.state, standing, now, behind)
-        drivers = {host: other for other, host in where.hosts.items() if ":" not in other}
-        self._around = CauseContext(above, disks, seen, maps, drivers)
-        return self._around
+        shared = parents(standing, where.devices.gone)
+        gone = device_changes.lately_gone(where.devices, now)
+        self._graph = StorageGraph(
+            with_expanders(above, shared),
+            shared,
+            parent_texts(where.topology, where.hosts, shared),
+            {key: each.at_seconds for key, each in gone.items()},
+            {key: frozenset(own) for key, own in paths(standing, where.topology, now).items()},
+        )
+        return self._graph
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:
         """Return the log lines about an incident."""
@@ -355,7 +359,7 @@ class EventPipeline:
     # --- reporting
 
     def log_and_store(
-        self, incidents: Mapping[str, Incident], around: CauseContext, now: float
+        self, incidents: Mapping[str, Incident], graph: StorageGraph, now: float
     ) -> list[Transition]:
         """Log new events, each with its incident, and store them for `iowarden events`.
 
@@ -364,7 +368,7 @@ class EventPipeline:
         news, self._updates = self._updates, []
         rows = []
         for each in news:
-            incident = _incident(each, incidents, around)
+            incident = _incident(each, incidents, graph)
             row = self._row(each, incident, now)
             if each.announced:
                 self._log(each, row)
@@ -411,13 +415,13 @@ class EventPipeline:
         )
 
 
-def _incident(update: EventUpdate, incidents: Mapping[str, Incident], around: CauseContext) -> str:
+def _incident(update: EventUpdate, incidents: Mapping[str, Incident], graph: StorageGraph) -> str:
     """Return the identifier of the open incident that an event belongs to, '' for none."""
     if update.group is None:
         return ""
     subject = update.group.subject
     now = [each for each in incidents.values() if each.closed_seconds is None]
-    below = (each for each in now if subject in around.above.get(each.key, ()))
+    below = (each for each in now if subject in graph.above.get(each.key, ()))
     mine = (each for each in now if any(m.subject == subject for m in each.members))
     own = (each for each in now if each.key == subject)
     return next((each.identifier for each in chain(mine, own, below)), "")

@@ -109,7 +109,7 @@ class IncidentTracker:
             self.engine.rules.events = members.event_alerts(self.incidents.by_key.values())
         changes = self.engine.rules.evaluate(now)
         self.situation.courses.take(self.engine.hub.chunks(), now)
-        around = self.events.around(now)
+        graph = self.events.graph(now)
         alerts = self.situation.alerts(now)
         self.habits = recurring.next_recurrences(self.habits, alerts, now, self.clock.wall_seconds)
         self.incidents, dues, events = incidents.next_incidents(
@@ -124,7 +124,7 @@ class IncidentTracker:
             silenced=lambda alert: self.commands.silence_of(alert, now) is not None,
             usual=lambda alert: self._usual(alert, now),
             acknowledged=self.commands.silences.by_incident(),
-            around=around,
+            graph=graph,
         )
         waiting = self.mails.outdated(now)
         self.incidents, dues = incidents.replacing(
@@ -142,7 +142,7 @@ class IncidentTracker:
         for event in events:
             self.log.incident(event)
             self._save_flight(event, now)
-        lesser = self.events.log_and_store(self.incidents.by_key, around, now)
+        lesser = self.events.log_and_store(self.incidents.by_key, graph, now)
         seen = self.engine.devices.events()
         for seen_event in seen:
             self.log.device(seen_event, self._taken_back(seen_event, now))

@@ -130,7 +130,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Devices, "gone names totals returned"),
         _record(
             VanishedDisk,
-            "name object carried twins adapter members",
+            "name object carried twins adapter members expander",
             program="at_seconds taken_seconds",
         ),
         _record(
@@ -269,7 +269,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "incidents": Document(dict[str, Incident], ("cb934ad365dabef6",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
-    "devices": Document(Devices, ("d9ae93a35da6e7c5",)),
+    "devices": Document(Devices, ("2826f461ea9ccb63",)),
     "dependents": Document(StoredDependents, ("a85a41082275e070",)),
     "digest": Document(Digest, ("e60e2d0e949b882e",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),

@@ -14,6 +14,7 @@ from iowarden.rules import selftest_schedule
 from iowarden.rules.quantity import size
 from iowarden.rules.scan.last_read import newest
 from iowarden.rules.topology import inventory
+from iowarden.rules.topology.device_identity import device_of
 from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
@@ -72,7 +73,11 @@ def detail(known: ViewInputs, found: InventoryDisk) -> documents.DiskDetail:
         attributes=() if drive is None else tuple(_attributes(drive)),
         self_tests=() if drive is None else tuple(_self_tests(drive)),
         alerts=answers.alerts(
-            known, lambda a: a.subject == found.identity.key or a.label("disk") == found.disk
+            known,
+            lambda a: (
+                found.identity.key in {a.subject, device_of(a.subject)}
+                or a.label("disk") == found.disk
+            ),
         ),
         messages=() if drive is None else drive.messages,
     )
@@ -83,7 +88,8 @@ def _alerts(known: ViewInputs) -> Mapping[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for alert in sorted(answers.notices(known), key=lambda a: (-a.severity, a.name)):
         if alert.active:
-            for subject in {alert.subject, f"label {alert.label('disk')}"}:
+            subjects = {alert.subject, device_of(alert.subject), f"label {alert.label('disk')}"}
+            for subject in subjects - {""}:
                 found[subject].append(alert.name)
     return found
 

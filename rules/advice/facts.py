@@ -20,6 +20,7 @@ from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.incidents import causes
+from iowarden.rules.incidents.common_parents import TOGETHER_DISKS
 from iowarden.rules.severity import Severity
 from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity
@@ -188,7 +189,7 @@ def advice_inputs(
             hosts.setdefault(device.host or "", []).append(device.name)
     for host, leaves in hosts.items():
         bad = sum(leaf in troubled for leaf in leaves)
-        if host and len(leaves) > 1 and bad >= min(causes.TOGETHER_DISKS, len(leaves)):
+        if host and len(leaves) > 1 and bad >= min(TOGETHER_DISKS, len(leaves)):
             adapters.add(host)
     return AdviceInputs(
         where,

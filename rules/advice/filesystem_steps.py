@@ -10,7 +10,7 @@ from shlex import quote
 from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.advice.facts import DeviceKind
 from iowarden.rules.advice.step import StepContext, listed
-from iowarden.rules.topology.device_identity import identity
+from iowarden.rules.topology.device_identity import device_of, identity
 from iowarden.rules.topology.redundancy import runs
 from iowarden.rules.topology.stack import FILE_SYSTEM, POOL
 
@@ -22,7 +22,7 @@ _NO_REPLACEMENT = (
 
 def fsck(step: StepContext) -> list[str]:
     """How to check and repair a file system, once the devices below it are in order."""
-    if step.about.subject.startswith(FILE_SYSTEM):
+    if step.about.subject.startswith(FILE_SYSTEM) and not device_of(step.about.subject):
         return btrfs(step)
     name = step.name or step.own.get("device", "").removeprefix("/dev/")
     if step.device is not None and step.about.part in step.device.partitions:

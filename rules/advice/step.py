@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.printable import name as safe_name
 from iowarden.rules.advice.facts import DeviceKind, Facts, Membership
-from iowarden.rules.topology.device_identity import ADAPTER, named_now
+from iowarden.rules.topology.device_identity import ADAPTER, host_of, named_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ class StepContext:
     def _adapter(self) -> str:
         """Return the SCSI host, if the alert is about a faulty SCSI host as a whole."""
         if self.about.subject.startswith(ADAPTER):
-            return self.about.subject.removeprefix(ADAPTER)
+            return host_of(self.about.subject.removeprefix(ADAPTER))
         return self.own.get("host", "")
 
     def widened(self) -> StepContext:

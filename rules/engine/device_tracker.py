@@ -189,7 +189,9 @@ class DeviceTracker:
     def subject(self, labels: Labels) -> device_identity.Identity:
         """Return the identity of what an alert with these labels is about."""
         identity = self._signals.inventory().identity
-        return alert_subject.subject(self.topology, self.devices, labels, identity, self._behind)
+        return alert_subject.subject(
+            self.topology, self.devices, labels, identity, self._behind, self.dependents
+        )
 
     def _behind(self, labels: Labels) -> device_identity.Identity | None:
         """Return the disk or array behind a controller of an alert, or the controller itself."""

@@ -208,7 +208,8 @@ def _failed_by_hand(state: CorrelationState, h: EventGroup) -> str:
 
 def _unnamed_disk(h: EventGroup) -> str:
     """Return that a btrfs line does not name the disk at fault, if the object is a file system."""
-    if not h.subject.startswith(FILE_SYSTEM) or not kernel_btrfs.file_system(h.burst.last.place):
+    several = h.subject.startswith(FILE_SYSTEM) and not h.device
+    if not several or not kernel_btrfs.file_system(h.burst.last.place):
         return ""
     copy = _COPY.search(h.burst.last.text)
     if copy is None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.kmsg import kernel_btrfs
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.events import btrfs_repairs, controller_clock, event_table
@@ -34,12 +35,13 @@ from iowarden.rules.events.event_state import (
     EventUpdate,
 )
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
-from iowarden.rules.faults import Layer
+from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER, Identity
 from iowarden.rules.topology.event_location import place, remember, smartctl_command
 from iowarden.rules.topology.slot_map import DeviceMap, EventPlace
-from iowarden.rules.topology.topology import dependents_of, paths
+from iowarden.rules.topology.stack import FILE_SYSTEM
+from iowarden.rules.topology.topology import dependents_of, file_system, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -66,6 +68,8 @@ drivers/md/persistent-data/dm-space-map-metadata.c, sm_metadata_new_block.
 """
 FULL = frozenset({"fs_no_space"})
 """Events of a full file system, not of the disk below it."""
+OF_DEVICE = frozenset({"buffer_io_error", "swap_read_error", "swap_write_error"})
+"""Events of a device, whatever is on it: swap, or a program that reads it."""
 NEIGHBOUR_SECONDS = 1.0
 """How long such a line waits for the next line, which names array and member."""
 AT_BOOT_SECONDS = 1800.0
@@ -421,6 +425,7 @@ class _Correlation:
             if h.source == "kernel"
             and h.severity >= Severity.WARNING
             and h.device
+            and not h.subject.startswith(FILE_SYSTEM)
             and abs(h.last_seconds - at) <= AMID_SECONDS
         }
         # The next line may report the array on the disk as well.
@@ -447,7 +452,11 @@ class _Correlation:
             return event, None
         if not where.identity.key and row.kind in NAMELESS:
             where = self._amid(at) or where
-        return event, self._mounted(where, event) if row.kind in FULL else where
+        if row.kind in FULL:
+            where = self._mounted(where, event)
+        elif row.kind not in OF_DEVICE:
+            where = self._file_system(where, event, row)
+        return event, where
 
     def _kicked(self, event: StorageEvent) -> StorageEvent:
         """Return the event of a left-out member with its array: the next degraded one."""
@@ -470,6 +479,27 @@ class _Correlation:
                     where, identity=Identity(f"file system {each.name}", each.name), disk=""
                 )
         return where
+
+    def _file_system(self, where: EventPlace, event: StorageEvent, row: EventRule) -> EventPlace:
+        """Return the file system of a line about one, as its rules name it, else the location.
+
+        What was not written is lost from a file system if one is mounted there.
+        """
+        what = faults.meaning(row.kind, row.condition, event=True)
+        named = kernel_btrfs.file_system(event.place)  # and with a device that is the one at fault
+        unrecognized = row.condition == Condition.KERNEL_LINE_UNRECOGNIZED
+        is_about = (what.of_file_system or unrecognized) and not (named and event.device)
+        known, name = self.known, named or event.device
+        if not (is_about and name and where.device):
+            return where
+        own = file_system(known.dependents, known.topology, name, where.identity)
+        above = known.dependents.now.get(where.identity.key, ())
+        mounts = [each.shown for each in above if each.mount and each.key == own.key]
+        if unrecognized and not any(shown.endswith(f" ({event.code})") for shown in mounts):
+            return where
+        if what.fault is Fault.LOST and not mounts:
+            return where
+        return replace(where, identity=own, disk="")
 
     def _old(self, event: StorageEvent, *, baseline: bool) -> bool:
         """Whether a baseline event is older than a day."""

@@ -1,30 +1,24 @@
-"""Root causes among active alerts: by layers, and by which object carries which. Pure.
+"""What explains what among active alerts: faults, the table of kinds, times. Pure.
 
-A explains B when A's layer is deeper, A's object carries B's or did within 300 s, and A began at
-most 300 s before or 30 s after B. What blocks programs (a hang, a missing object) explains stalls
-of the host for as long as it lasts. Of several causes the deepest explains, of equals the first.
-An adapter is a cause when its disks fail together and none failed alone before; else that disk is
-the cause, and the resets of the adapter are its symptom.
+A explains B when its kind can bring B's about, its object carries B's or did within 300 s, and it
+began at most 30 s after B and either at most 300 s before, or blocks what is above it until now. Of
+several causes the deepest explains, of equals the first. What several disks share is a cause
+without an alert of its own: common_parents.py.
 Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, AlertState
-from iowarden.rules.faults import CAUSES, Fault, Layer
-from iowarden.rules.topology.device_identity import (
-    ADAPTER,
-    ARRAY,
-    FABRIC,
-    ITSELF,
-    Identity,
-    adapter_text,
-)
+from iowarden.rules.faults import CAUSES, SYMPTOMS, Fault, Layer
+from iowarden.rules.topology.device_identity import ADAPTER, ITSELF, Identity
+from iowarden.rules.topology.graph import HOST, layer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,61 +26,45 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.faults import Meaning
+    from iowarden.rules.topology.graph import StorageGraph
 
-HOST = "host"
 BEFORE_SECONDS, AFTER_SECONDS = 300.0, 30.0
 """So long before what it explains, and after it, a cause may begin."""
-TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
-"""So many disks failing within that time are a fault of the adapter; both, if it has two."""
 ALONE_SECONDS = 8.0
-"""A disk that failed so long before the others did not fail because of its adapter."""
+"""A disk that failed so long before others did not fail because of what they share; nor is it the
+reason of a reset of its adapter sooner: its command has to time out first, after 30 s by default.
+Source: kernel, drivers/scsi/sd.h, SD_TIMEOUT.
+"""
 GIVEN_UP_SECONDS = 600.0
 """For so long a connection may have failed that is given up: replacement_timeout of iSCSI is 120 s,
 dev_loss_tmo of Fibre Channel 60 s, ctrl_loss_tmo of NVMe 600 s by default. Source: open-iscsi,
 iscsid.conf; kernel, scsi_transport_fc.c, nvme/host/fabrics.h.
 """
 Key = tuple["Labels", str]
-_MAP_SUFFERS = frozenset((Fault.HANGS, Fault.STOPPED, Fault.DEGRADED))
-_SUFFERS = frozenset((Fault.HANGS, Fault.SLOW, Fault.GONE, Fault.FAILED, Fault.RESETS))
-_EXPLAINED = faults.SYMPTOMS | CAUSES - {Fault.FULL}
-_LAYERS = (
-    ("adapter ", Layer.ADAPTER),
-    (ARRAY, Layer.VOLUME),
-    ("device md", Layer.ARRAY),
-    ("device dm-", Layer.MAPPED),
-    ("device loop", Layer.MAPPED),
-    ("device bcache", Layer.MAPPED),
-    ("device drbd", Layer.MAPPED),
-    ("device zd", Layer.MAPPED),
-    ("device nbd", Layer.NETWORK),
-    ("device rbd", Layer.NETWORK),
-    ("device zram", Layer.MAPPED),
-    ("disk ", Layer.DISK),
-    ("device ", Layer.DISK),
-    ("file system ", Layer.FILE_SYSTEM),
+STOPS = frozenset((Fault.GONE, Fault.FAILED, Fault.HANGS, Fault.SUSPENDED, Fault.STOPPED))
+"""Kinds after which nothing on the object works, for as long as they last."""
+_BROKEN = frozenset(
+    (
+        Fault.ERRORS,
+        Fault.FAILED,
+        Fault.DEGRADED,
+        Fault.EXHAUSTED,
+        Fault.LOST,
+        Fault.READ_ONLY,
+    )
 )
-
-
-def layer_of(subject: str) -> Layer:
-    """Return the layer of an object, by its key."""
-    return next((layer for start, layer in _LAYERS if subject.startswith(start)), Layer.HOST)
-
-
-@dataclass(frozen=True, slots=True)
-class CauseContext:
-    """The topology of the host, for correlation.
-
-    Fields: `above` is by object what it carries, or carried a moment ago; `disks` is the number of
-    disks of each adapter, now or a moment ago, by name; `seen` is when a missing disk was last
-    seen; `maps` are the multipath maps of each disk or LUN with paths; `drivers` is the name of an
-    adapter or of its driver in the kernel log.
-    """
-
-    above: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    disks: Mapping[str, int] = field(default_factory=dict)
-    seen: Mapping[str, float] = field(default_factory=dict)
-    maps: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    drivers: Mapping[str, str] = field(default_factory=dict)
+EXPLAINS: Mapping[Fault, frozenset[Fault]] = MappingProxyType(
+    {
+        **dict.fromkeys(STOPS, SYMPTOMS | CAUSES - {Fault.FULL}),
+        **dict.fromkeys((Fault.SLOW, Fault.UNPROTECTED, Fault.HOT), SYMPTOMS | {Fault.SLOW}),
+        **dict.fromkeys((Fault.ERRORS, Fault.LOST), SYMPTOMS | _BROKEN),
+        Fault.READ_ONLY: SYMPTOMS | _BROKEN | {Fault.STOPPED},
+        **dict.fromkeys((Fault.DEGRADED, Fault.EXHAUSTED), frozenset((Fault.SLOW, Fault.LOST))),
+        Fault.FULL: _BROKEN | {Fault.SUSPENDED},
+        Fault.RESETS: frozenset((Fault.HANGS,)),  # of an adapter, see `explains`
+    }
+)
+"""By kind what it brings about in what is stacked on its object. Nothing else explains anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +72,8 @@ class Fact:
     """An active alert, for correlation.
 
     Fields: `subject` '' is the host; it began between `earliest` and `began`, as far as polls
-    show; `silent`: no mail is due for it.
+    show; `event`: it is a moment, and not a state; `silent`: no mail is due for it; `over`: its
+    condition is false, while its alert still fires; `last` is the time of the last event.
     """
 
     key: Key
@@ -108,15 +87,27 @@ class Fact:
     event: bool = False
     firing: bool = True
     silent: bool = False
+    over: bool = False
+    last: float = -math.inf
 
     def after(self, other: Fact) -> float:
         """Return the least time by which it began after another one; 0: perhaps together."""
         return max(self.earliest - other.began, 0.0)
 
+    def before(self, other: Fact) -> bool:
+        """Whether it ended so long before another one began that it did not bring that about."""
+        return max(self.began, self.last) < other.began - BEFORE_SECONDS
+
     @property
     def is_cause(self) -> bool:
         """Whether it can be a cause: an alert without current data explains nothing new."""
-        return self.firing and self.what.fault in CAUSES
+        return self.firing and (self.what.fault in CAUSES or self.is_reset)
+
+    @property
+    def is_reset(self) -> bool:
+        """Whether an adapter was reset: a symptom of a disk, or its own fault."""
+        resets = self.what.fault is Fault.RESETS and self.what.layer is not Layer.PATH
+        return resets and self.subject.startswith(ADAPTER)
 
     @property
     def identity(self) -> Identity:
@@ -124,9 +115,9 @@ class Fact:
         return Identity(self.subject or HOST, self.object or HOST, self.adapter)
 
     @property
-    def order(self) -> tuple[bool, Layer, float, Key]:
-        """Sort key of causes: not silenced ones first, then the deepest, then the first."""
-        return self.silent, self.layer, self.began, self.key
+    def order(self) -> tuple[bool, Layer, bool, float, Key]:
+        """Sort key of causes: not silenced ones first, then the deepest, what stops, the first."""
+        return self.silent, self.layer, self.what.fault not in STOPS, self.began, self.key
 
 
 def meaning(alert: Alert) -> Meaning:
@@ -148,7 +139,7 @@ def fact(
 ) -> Fact:
     """Return an alert for correlation; a lasting one began as many seconds ago as its value.
 
-    A missing disk disappeared after it was last `seen`, as in CauseContext; a connection that is
+    A missing disk disappeared after it was last `seen`, as in StorageGraph; a connection that is
     given up had failed before.
     """
     known = getattr(alert, "known_fact", None)  # of an event: nothing of it depends on the time
@@ -174,6 +165,8 @@ def fact(
         bool(alert.count),
         alert.state is AlertState.FIRING,
         silent,
+        alert.absent_seconds is not None,
+        alert.last_seconds if alert.last_seconds is not None else began,
     )
     return alert.remember("known_fact", found) if alert.count else found
 
@@ -188,35 +181,60 @@ def _layer(alert: Alert) -> Layer:
     return found
 
 
-def explained(facts: Iterable[Fact], around: CauseContext) -> dict[Key, Fact]:
+def explained_by(
+    facts: Iterable[Fact], known: Mapping[Key, Fact], shared: Iterable[Fact], graph: StorageGraph
+) -> dict[Key, Fact]:
     """Return for each alert that another one explains the deepest known cause.
 
-    The cause of disks that fail together may be one without an alert: their adapter.
+    `shared` are causes without an alert, and `known` what they explain. Two causes that stop their
+    objects and explain one fault above both belong together, to the first of them. So do two faults
+    of one object: it is broken for the reason of the first.
     """
-    known = list(facts)
-    found, own = _together(known, around)
-    causes = _Causes((*known, *own), around)
-    for each in known:
-        if each.key not in found:
-            cause = next((a for a in causes.near(each) if explains(a, each, around)), None)
-            if cause is not None:
-                found[each.key] = cause
+    every, found = [*facts, *shared], dict(known)
+    causes = _Causes(every, graph)
+    for each in every:
+        if each.key in found:
+            continue
+        able = [cause for cause in causes.near(each) if explains(cause, each, graph)]
+        # Of what began lately it is the effect, and not of what is gone for days.
+        able.sort(key=lambda cause: cause.before(each))
+        if able:
+            found[each.key] = able[0]
+            for other in able[1:]:
+                if _meet(able[0], other, each):
+                    found.setdefault(other.key, able[0])
+    reasons: dict[str, tuple[float, Fact]] = {}
+    for each in sorted(every, key=lambda fact: fact.began):
+        if each.key in found and each.subject and not each.what.symptom:
+            reasons.setdefault(each.subject, (each.began, found[each.key]))
+    for each in every:
+        since, cause = reasons.get(each.subject, (math.inf, each))
+        if since <= each.began + AFTER_SECONDS and cause.layer < each.layer:
+            found.setdefault(each.key, cause)
     return {key: _deepest(cause, found) for key, cause in found.items()}
+
+
+def _meet(first: Fact, second: Fact, upper: Fact) -> bool:
+    """Whether two causes belong together because of one fault of what is stacked on both."""
+    stops = first.what.fault in STOPS and second.what.fault in STOPS
+    above = Layer.VOLUME <= upper.layer <= Layer.FILE_SYSTEM and upper.subject not in {"", ITSELF}
+    beside = first.subject != second.subject and first.layer is second.layer is Layer.DISK
+    return stops and above and beside and not upper.what.symptom
 
 
 class _Causes:
     """Causes in order, indexed by what they may explain: a thousand disks may fail at once."""
 
-    def __init__(self, facts: Iterable[Fact], around: CauseContext) -> None:
+    def __init__(self, facts: Iterable[Fact], graph: StorageGraph) -> None:
         causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
         self._holding = [each for each in causes if each.what.blocks_programs]
         self._by_object: dict[str, list[Fact]] = {}
         reached: dict[str, list[str]] = {}
-        for lower, maps in around.maps.items():
+        for lower, maps in graph.maps.items():
             for name in maps:
                 reached.setdefault(name, []).append(lower)
         for each in causes:
-            upper = (*around.above.get(each.subject, ()), *reached.get(each.subject, ()))
+            upper = (*graph.above.get(each.subject, ()), *reached.get(each.subject, ()))
             # A device of an adapter is not always known to be on it, and the other way round.
             reset = {f"{ADAPTER}{each.adapter}"} if each.adapter else set()
             for subject in {*upper, *reset, each.subject}:
@@ -242,110 +260,53 @@ def _deepest(cause: Fact, found: Mapping[Key, Fact]) -> Fact:
     return cause
 
 
-def explains(a: Fact, b: Fact, around: CauseContext) -> bool:
+def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
     """Whether a cause explains the alert of another object."""
-    if a.subject == b.subject or not a.is_cause or b.what.fault not in _EXPLAINED:
+    if a.subject == b.subject or not a.is_cause:
         return False
-    if a.what.fault is Fault.SLOW and not b.what.symptom:
-        return False  # that a disk is slow breaks nothing
-    early = a.began < b.began - BEFORE_SECONDS
-    lasts = not a.event and a.what.lasts and b.what.symptom
-    if a.after(b) > AFTER_SECONDS or (early and not lasts):
+    of_path = a.subject in graph.maps.get(b.subject, ())  # a path is lost: that is the map's fault
+    able = CAUSES | SYMPTOMS if of_path else EXPLAINS.get(_kind(a), frozenset())
+    if b.what.fault not in able - {Fault.FULL}:
+        return False
+    if a.after(b) > AFTER_SECONDS or (a.before(b) and not _holds(a, b)):
         return False
     if b.subject in {"", ITSELF}:  # a host's stall, a collector that waits with it
         pressure = b.what.fault is Fault.PRESSURE
         return a.what.blocks_programs and b.what.symptom and not pressure
-    if (
-        b.subject == f"{ADAPTER}{a.adapter}"
-    ):  # it resets what does not answer; otherwise it is at fault
+    if a.is_reset:
+        own = f"{ADAPTER}{b.adapter}" == a.subject or graph.carries(a.subject, b.subject)
+        return own and b.layer is Layer.DISK and a.began - b.began < ALONE_SECONDS
+    if b.is_reset and b.began - a.began < ALONE_SECONDS and a.what.fault is Fault.HANGS:
+        return False
+    if b.subject == f"{ADAPTER}{a.adapter}":
+        # It resets what does not answer; otherwise it is at fault.
         lost = b.what.fault is Fault.GONE and b.layer is Layer.DISK  # 'removing handle': it is a's
         starved = a.what.fault is Fault.SLOW and b.what.fault is Fault.PRESSURE
         return (lost or starved or b.what.fault is Fault.RESETS) and a.layer is Layer.DISK
     if a.subject == f"{ADAPTER}{b.adapter}":
-        return a.layer < b.layer
-    if b.subject in around.maps.get(a.subject, ()):  # paths are lost: the fault is that of the map
-        return False
-    if a.subject in around.maps.get(b.subject, ()):
-        return True
+        return a.layer < b.layer or (
+            b.layer is Layer.ADAPTER and graph.carries(a.subject, b.subject)
+        )
+    if of_path or b.subject in graph.maps.get(a.subject, ()):
+        return of_path
     # A volume looks like a disk: the topology is more exact than layers.
-    return b.subject in around.above.get(a.subject, ())
+    return graph.carries(a.subject, b.subject)
 
 
-def _together(facts: Iterable[Fact], around: CauseContext) -> tuple[dict[Key, Fact], list[Fact]]:
-    """Return the causes of disks of one adapter that fail together, and these adapters.
+def _kind(a: Fact) -> Fault:
+    """Return the kind of a cause: of a disk that holds a last copy its errors are the fault."""
+    last_copy = a.what.fault is Fault.EXHAUSTED and a.what.layer is Layer.DISK
+    return Fault.ERRORS if last_copy else a.what.fault
 
-    The adapter is the cause if three of its disks began within a minute (both of two), unless one
-    failed alone before them: then that disk is. One disk can make others wait or fail, but not
-    disappear. Multipath maps that lose paths or hang together have the fabric in common, no disk.
+
+def _holds(a: Fact, b: Fact) -> bool:
+    """Whether a cause that began long before still has that effect.
+
+    Programs wait for what hangs; what is gone only refuses, so that nothing of the host stands
+    because of it an hour later. An adapter may be called impaired for years while its disks work.
     """
-    by_adapter: dict[str, list[Fact]] = {}
-    carried = set(around.maps)
-    maps = {name for own in around.maps.values() for name in own}
-    for key, above in around.above.items():
-        if not key.startswith(ADAPTER):
-            carried |= above
-    for each in facts:
-        is_disk = each.layer is Layer.DISK and each.subject.startswith(("disk ", "device "))
-        suffers = each.what.fault in _SUFFERS or each.event
-        if each.subject in maps and each.what.fault in _MAP_SUFFERS:
-            by_adapter.setdefault(FABRIC, []).append(each)
-        elif each.adapter and is_disk and suffers and each.subject not in carried:
-            by_adapter.setdefault(each.adapter, []).append(each)
-    found: dict[Key, Fact] = {}
-    adapters: list[Fact] = []
-    for adapter, own in by_adapter.items():
-        disks: dict[str, Fact] = {}
-        for each in sorted(own, key=lambda f: (f.began, f.subject, f.key)):
-            disks.setdefault(each.subject, each)
-        count = len(maps) if adapter == FABRIC else around.disks.get(adapter, 0)
-        group = _first_together(list(disks.values()), count)
-        if not group or (adapter == FABRIC and len(group) < min(count, TOGETHER_DISKS)):
-            continue
-        first, second = group[:2]
-        lost = sum(each.what.fault is Fault.GONE for each in group[1:])
-        slow = all(each.what.fault is Fault.SLOW for each in group)
-        # When a disk became slow is known to ten seconds only: their order proves nothing.
-        alone = second.after(first) >= ALONE_SECONDS and lost < TOGETHER_DISKS and not slow
-        if alone and adapter != FABRIC:
-            cause = first
-        else:
-            key = f"{ADAPTER}{adapter}"
-            cause = replace(
-                first,
-                key=((("adapter", adapter),), key),
-                subject=key,
-                object=adapter_text(adapter, around.drivers.get(adapter, "")),
-                what=faults.Meaning(Fault.SLOW if slow else Fault.FAILED, Layer.ADAPTER),
-                layer=Layer.ADAPTER,
-                event=False,
-                silent=all(each.silent for each in own),
-            )
-            adapters.append(cause)
-        subjects = {each.subject for each in group} - {cause.subject}
-        found |= {
-            each.key: cause
-            for each in own
-            if each.subject in subjects and each.began >= first.earliest
-        }
-    return found, adapters
-
-
-def _first_together(disks: list[Fact], count: int) -> list[Fact]:
-    """Return the disks, in order of time, that failed together; [] if none did.
-
-    A disk that fails within 300 s of the last of them belongs to them. A second disk that hangs
-    within a minute of one that failed alone before is no incident of its own either.
-    """
-    least = 2 if count == 2 else TOGETHER_DISKS
-    for at, first in enumerate(disks):
-        rest = disks[at + 1 :]
-        near = [each for each in rest if each.after(first) <= TOGETHER_SECONDS]
-        hang = near and first.what.fault is near[0].what.fault is Fault.HANGS
-        if len(near) + 1 >= least or (hang and near[0].after(first) >= ALONE_SECONDS):
-            group = [first]
-            for each in rest:
-                if each.after(group[-1]) > BEFORE_SECONDS:
-                    break
-                group.append(each)
-            return group
-    return []
+    if a.event or a.over:
+        return False
+    if b.what.symptom:
+        return a.what.lasts
+    return a.what.fault in STOPS and a.layer > Layer.ADAPTER

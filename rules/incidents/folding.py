@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import BLOCKS_PROGRAMS, CAUSES, WINDOWED, Fault, Layer
 from iowarden.rules.incidents import causes
-from iowarden.rules.incidents.causes import layer_of
 from iowarden.rules.topology.device_identity import ITSELF, Identity
+from iowarden.rules.topology.graph import layer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -111,6 +111,8 @@ class Targets:
         there = _open_members(incidents)
         self._home = {key: home for key, (home, _) in there.items()}
         """The incident's key of each alert in an open incident."""
+        homes = dict.fromkeys(self._home.values())
+        self._parents = [home for home in homes if layer_of(home) is Layer.ADAPTER]
         self._notified = {key for key, (_, m) in there.items() if m.notified_seconds is not None}
         self._subjects = {
             m.subject: home
@@ -143,8 +145,25 @@ class Targets:
             return self._place(cause)
         if home is None:
             home = self._subjects.get(fact.subject) or self._of_array(fact)
-        own = self._incidents.get(home or "")
+        own = self._incidents.get(home or self._titled_parent(fact))
         return fact.identity if own is None else Identity(own.key, own.object)
+
+    def _titled_parent(self, fact: Fact) -> str:
+        """Return the open incident of what disks share, if its members have this cause as well.
+
+        A title only gets deeper: that an adapter failed, or a session was lost, is not taken back
+        because its line is old. `fact` is a cause without an alert.
+        """
+        inferred = fact.key not in self._facts and layer_of(fact.subject) is Layer.ADAPTER
+        for parent in self._parents if inferred else ():
+            if parent not in self._above.get(fact.subject, ()) and any(
+                home == parent
+                and (cause := self._explained.get(key)) is not None
+                and cause.subject == fact.subject
+                for key, home in self._home.items()
+            ):
+                return parent
+        return ""
 
     def _of_array(self, fact: Fact) -> str | None:
         """Return the incident of an array with missing members, for the next fault of its disks.

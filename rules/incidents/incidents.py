@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
-from iowarden.rules.incidents import causes, due, folding
-from iowarden.rules.incidents.causes import HOST, CauseContext
+from iowarden.rules.incidents import causes, common_parents, due, folding
 from iowarden.rules.incidents.members import keeping_open, refreshed, vouched, with_known_value
 from iowarden.rules.incidents.model import (
     DueNotice,
@@ -34,6 +33,7 @@ from iowarden.rules.incidents.model import (
 )
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
+from iowarden.rules.topology.graph import HOST, StorageGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -59,7 +59,7 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
     silenced: Callable[[Alert], bool] = lambda _: False,
     usual: Callable[[Alert], str] = lambda _: "",
     acknowledged: Mapping[str, Acknowledgement] | None = None,
-    around: CauseContext | None = None,
+    graph: StorageGraph | None = None,
 ) -> tuple[Incidents, list[DueNotice], list[IncidentChange]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
@@ -71,27 +71,28 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
     waits for it, see `counted_by_report`. `silenced` is whether an alert is silenced now,
     `usual` why it is not mailed because it recurs at this hour each day, `acknowledged` the
     acknowledgements of incidents, by identifier: no mail but the resolved one, until the event
-    ACK_EXPIRED ends that; for events that is when the incident is closed. `around` is the topology.
+    ACK_EXPIRED ends that; for events that is when the incident is closed. `graph` is what
+    carries what.
     """
     known = acknowledged or {}
     book = _Book(state, install)
     everything = list(alerts)
     active = [a for a in everything if a.active and a.severity >= Severity.WARNING]
     active = folding.one_of_a_kind(book.incidents, active)
-    around = around or CauseContext()
+    graph = graph or StorageGraph()
     habits = {a.key: usual(a) for a in active}
     facts = {
-        a.key: causes.fact(a, now, silent=silenced(a) or bool(habits[a.key]), seen=around.seen)
+        a.key: causes.fact(a, now, silent=silenced(a) or bool(habits[a.key]), seen=graph.seen)
         for a in active
     }
-    explained = causes.explained(facts.values(), around)
+    explained = common_parents.explained(facts.values(), graph)
     active = folding.not_suppressed(book.incidents, active, facts, explained)
     resolved = frozenset(a.key for a in everything if a.state is AlertState.RESOLVED)
     quiet = {
         key: habits[key] or (habits.get(explained[key].key, "") if key in explained else "")
         for key in folding.quiet(facts, explained)
     }
-    places = folding.Targets(book.incidents, facts, explained, around.above)
+    places = folding.Targets(book.incidents, facts, explained, graph.above)
     targets = places.of(active)
     book.events += [IncidentChange(IncidentChangeKind.MERGED, each) for each in places.folded]
     by_key: dict[str, list[Alert]] = {}

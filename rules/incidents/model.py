@@ -18,6 +18,7 @@ from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
+from iowarden.rules.topology.graph import layer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -112,7 +113,7 @@ class IncidentMember(life.Remembered):
             found: Layer = self.known_layer
         except AttributeError:
             own = self.what.layer
-            found = max(own, causes.layer_of(self.subject)) if self.subject else own
+            found = max(own, layer_of(self.subject)) if self.subject else own
             self.remember("known_layer", found)
         return found
 

@@ -20,6 +20,7 @@ from iowarden.rules.incidents import causes, members
 from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ITSELF
+from iowarden.rules.topology.graph import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -173,7 +174,7 @@ def _key(alert: Alert) -> str:
 
 
 def _name(subject: str, fault: Fault) -> str:
-    return "" if subject == ITSELF or fault not in USUAL else f"{fault}: {subject or causes.HOST}"
+    return "" if subject == ITSELF or fault not in USUAL else f"{fault}: {subject or HOST}"
 
 
 def _like(habit: Recurrence, local: Callable[[float], float]) -> list[Occurrence]:

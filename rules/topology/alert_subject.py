@@ -9,6 +9,7 @@ from iowarden.rules import faults
 from iowarden.rules.faults import Fault
 from iowarden.rules.topology.device_identity import ITSELF, Identity, adapter_identity, identity
 from iowarden.rules.topology.stack import FILE_SYSTEM
+from iowarden.rules.topology.topology import NO_DEPENDENTS, file_system
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
     from iowarden.rules.faults import Meaning
     from iowarden.rules.topology.device_changes import Devices
+    from iowarden.rules.topology.topology import Dependents
 
 PROGRAM = "ProbeProgramStuck"
 """The alert of a hung program: the host of its label 'controller' is its only subject."""
@@ -31,6 +33,7 @@ def subject(
     labels: Labels,
     disk: Callable[[str], Identity | None] = lambda _: None,
     controller: Callable[[Labels], Identity | None] = lambda _: None,
+    dependents: Dependents = NO_DEPENDENTS,
 ) -> Identity:
     """Return the subject of an alert with these labels; the key is '' for the host.
 
@@ -65,10 +68,24 @@ def subject(
         if "object" in own and gone.object == own["object"]:
             return Identity(key, gone.object, gone.adapter)
     name = device.removeprefix("/dev/")
-    found = (what.of_file_system and of_btrfs(topology, name, mount_point)) or identity(
-        topology, name
+    found = identity(topology, name)
+    if found.key == f"device {name}":
+        found = _last(state, name) or found
+    return (
+        _of_file_system(topology, dependents, found, name, mount_point)
+        if what.of_file_system
+        else found
     )
-    return _last(state, name) or found if found.key == f"device {name}" else found
+
+
+def _of_file_system(
+    topology: Topology | None, dependents: Dependents, on: Identity, name: str, mount_point: str
+) -> Identity:
+    """Return the file system on a device; the device itself if it is not known: 'tank/home'."""
+    if several := of_btrfs(topology, name, mount_point):
+        return several
+    is_known = on.key != f"device {name}" or (topology is not None and topology.whole(name))
+    return file_system(dependents, topology, name, on, mount_point) if is_known else on
 
 
 def of_btrfs(topology: Topology | None, name: str, mount_point: str = "") -> Identity | None:

@@ -68,6 +68,8 @@ class DeviceChange:
     members: tuple[tuple[str, str], ...] = ()
     """Partitions that an array or volume held, by their names then, with the holder: ('sdb1',
     'md0')."""
+    expander: str = ""
+    """The SAS expander of a removed device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class VanishedDisk:
     taken_seconds: float | None = None
     """When another device first had its name."""
     members: tuple[tuple[str, str], ...] = ()
+    expander: str = ""
+    """Its SAS expander ('expander-1:0')."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             moved.add(there[0])
             events.append(DeviceChange(DeviceChangeKind.RENAMED, there[0], new[there[0]], was=name))
             continue
-        carried = stack.used_on(name)
+        carried, expander = stack.used_on(name), before.devices[name].expander or ""
         # What is stacked on others is computed for those of this identity only: an adapter may
         # have lost many disks at once.
         path = any(
@@ -145,11 +149,26 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
         )
         if name in fresh and new[name].key != own.key:
             events.append(
-                DeviceChange(DeviceChangeKind.REPLACED, name, own, new[name].object, carried, path)
+                DeviceChange(
+                    DeviceChangeKind.REPLACED,
+                    name,
+                    own,
+                    new[name].object,
+                    carried,
+                    path,
+                    expander=expander,
+                )
             )
         else:
             events.append(
-                DeviceChange(DeviceChangeKind.REMOVED, name, own, carried=carried, path=path)
+                DeviceChange(
+                    DeviceChangeKind.REMOVED,
+                    name,
+                    own,
+                    carried=carried,
+                    path=path,
+                    expander=expander,
+                )
             )
     replaced = {event.name for event in events if event.change is DeviceChangeKind.REPLACED}
     events += [
@@ -213,6 +232,7 @@ def next_devices(
                 present[key],
                 event.identity.adapter,
                 members=event.members,
+                expander=event.expander,
             )
     gone = {
         key: replace(missed, taken_seconds=now)

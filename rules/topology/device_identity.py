@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 ADAPTER = "adapter "
 """Prefix of the key of a host adapter, which several disks share."""
+EXPANDER = "expander-"
+"""Beginning of the name of a SAS expander; then its host's number, and its own."""
 FABRIC = "fabric"
 """The adapter that stands for what several multipath maps share."""
 ARRAY = "array "
 """Prefix of the key of a controller's array that is not one block device."""
+FILE_SYSTEM_AT = "file system at "
+"""Prefix of the key of a file system on one device: then its part and the key of the device."""
 ITSELF = "iowarden"
 """The key for iowarden itself, not the host."""
 _PART = re.compile(r"p?[0-9]+|n[0-9]+(?:p[0-9]+)?")
@@ -72,8 +76,10 @@ def identity(topology: Topology | None, name: str) -> Identity:
 def named_now(topology: Topology | None, key: str, name: str) -> str:
     """Return the current name of a disk that was `name`: names of disks change with each boot.
 
-    `key` is that of its incidents. '' if it is absent and another disk has its name.
+    `key` is that of its incidents, or of those of its file system. '' if it is absent and another
+    disk has its name.
     """
+    key = device_of(key) or key
     own = None if topology is None else topology.whole(name)
     if topology is None or own is None or not own.serial or not key.startswith("disk "):
         return name
@@ -84,20 +90,45 @@ def named_now(topology: Topology | None, key: str, name: str) -> str:
     return f"{now}{'p' if now[-1:].isdigit() else ''}{number}" if now and number else now
 
 
+def file_system_key(topology: Topology | None, name: str, device_key: str) -> str:
+    """Return the key of the file system on a device or partition, whose disk has another one."""
+    device = None if topology is None else topology.whole(name)
+    kernel = name if topology is None else topology.kernel_name(name)
+    part = kernel.removeprefix(device.name) if device is not None else ""
+    return f"{FILE_SYSTEM_AT}{part or '-'} {device_key}"
+
+
+def device_of(key: str) -> str:
+    """Return the key of the device that a file system is on, by its own; '' if it has none."""
+    at = key.startswith(FILE_SYSTEM_AT)
+    return key.removeprefix(FILE_SYSTEM_AT).partition(" ")[2] if at else ""
+
+
 def adapter_identity(name: str) -> Identity:
     """Return the identity of an adapter: of 'host2', or of a controller's own name."""
     return Identity(f"{ADAPTER}{name}", adapter_text(name))
 
 
 def adapter_text(name: str, driver: str = "") -> str:
-    """Return the description of what several disks have in common."""
+    """Return the description of what several disks have in common.
+
+    `driver` is the driver's name for an adapter, or the SAS address of an expander.
+    """
     if name == FABRIC:
         return "storage fabric (what the multipath maps have in common)"
+    if name.startswith(EXPANDER):
+        return f"{name} (SAS expander {driver and f'{driver} '}of {host_of(name)})"
     if name.startswith("host"):
         return f"{name} (SCSI host adapter{driver and f', {driver}'})"
     return (
         name if " " in name else f"{name} (controller)"
     )  # with blanks it is a description already
+
+
+def host_of(name: str) -> str:
+    """Return the SCSI host of an expander; any other adapter as it is."""
+    number = name.removeprefix(EXPANDER).partition(":")[0]
+    return f"host{number}" if name.startswith(EXPANDER) else name
 
 
 def with_sources(topology: Topology, mounts: Iterable[Mount]) -> Topology:

@@ -16,7 +16,12 @@ from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.printable import name as safe_name
 from iowarden.collectors.procfs.swaps import Swap
 from iowarden.rules.topology.device_changes import DeviceChangeKind
-from iowarden.rules.topology.device_identity import ADAPTER, adapter_identity, identity
+from iowarden.rules.topology.device_identity import (
+    ADAPTER,
+    Identity,
+    file_system_key,
+    identity,
+)
 from iowarden.rules.topology.stack import FILE_SYSTEM, POOL, DeviceStack, path_maps
 
 if TYPE_CHECKING:
@@ -106,9 +111,9 @@ def remember(
                 known[place] = _above(topology, each)
             above[known[place]] = None
         found.setdefault(own.key, {}).update(above)
-        if own.adapter:
-            itself = Dependent(own.key, device.name, own.object, own.adapter)
-            found.setdefault(adapter_identity(own.adapter).key, {}).update({itself: None, **above})
+        for parent in filter(None, (own.adapter, device.expander)):
+            itself = Dependent(own.key, device.name, own.object, parent)
+            found.setdefault(f"{ADAPTER}{parent}", {}).update({itself: None, **above})
     for mount in mounts:
         if server := _server(mount):
             key = f"{FILE_SYSTEM}{mount.mount_point}"
@@ -207,6 +212,34 @@ def dependents_of(state: Dependents, key: str, now: float) -> tuple[Dependent, .
     return (*state.now.get(key, ()), *(above for above, at in ended if _is_late(at, now)))
 
 
+def file_system(
+    state: Dependents, topology: Topology | None, name: str, on: Identity, mount_point: str = ""
+) -> Identity:
+    """Return the file system on a device or partition: its mount point, and where it is.
+
+    `on` is the identity of that device, `mount_point` where it was mounted when nothing shows it.
+    """
+    key = _file_system_key(topology, name, on.key)
+    device = None if topology is None else topology.whole(name)
+    kernel = name if topology is None else topology.kernel_name(name)
+    where = device.dm_name if device is not None and device.dm_name else kernel
+    above = state.now.get(on.key, ())
+    shown = next((each.shown for each in above if each.mount and each.key == key), mount_point)
+    if not shown:
+        return Identity(key, f"file system on {where if device is None else on.object}", on.adapter)
+    point, _, kind = shown.removesuffix(")").rpartition(" (")
+    text = f"{point} ({kind} on {where})" if point else f"{shown} (on {where})"
+    return Identity(key, text, on.adapter)
+
+
+def _file_system_key(topology: Topology | None, name: str, device_key: str) -> str:
+    """Return the key of the file system on a device: a btrfs has a UUID, even on one device."""
+    system = None if topology is None else topology.btrfs.get(topology.kernel_name(name))
+    if system is not None:
+        return f"{FILE_SYSTEM}{system.uuid}"
+    return file_system_key(topology, name, device_key)
+
+
 def paths(
     state: Dependents, topology: Topology | None, now: float
 ) -> dict[str, dict[str, frozenset[str]]]:
@@ -254,8 +287,7 @@ def _is_late(at: float, now: float) -> bool:
 def _above(topology: Topology, each: CarriedItem) -> Dependent:
     """Return what is stacked on something, with the key that its alerts have."""
     if isinstance(each.what, Mount):
-        system = topology.btrfs.get(each.on)
-        key = f"{FILE_SYSTEM}{system.uuid}" if system else identity(topology, each.on).key
+        key = _file_system_key(topology, each.on, identity(topology, each.on).key)
         if each.on.startswith(POOL):  # an alert identifies it by its dataset
             key = identity(topology, each.what.source).key
         return Dependent(key, each.name, f"{each.shown} ({each.what.kind})", each.on, mount=True)

@@ -22,11 +22,11 @@ from iowarden.rules.advice import advice, facts
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents
-from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import DueNotice, Incidents, NotificationPolicy
 from iowarden.rules.notices import report
 from iowarden.rules.notices.measurements import stored
 from iowarden.rules.rulefile.rulefile import SHIPPED, RuleGroup, parse_rule_file
+from iowarden.rules.topology.graph import StorageGraph
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -116,7 +116,7 @@ class Host:
             policy=NotificationPolicy(),
             observe=self._measured,
             is_observable=self.engine.rules.is_observable,
-            around=CauseContext(self.engine.devices.dependents.above(now)),
+            graph=StorageGraph(self.engine.devices.dependents.above(now)),
         )
         self.mails += [Mail(uptime, due, self._advice(due, now)) for due in dues]
         self.history.append((uptime, self.signals(self._follow)))

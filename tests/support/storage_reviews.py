@@ -563,7 +563,7 @@ REVIEWS: dict[str, tuple[Scenario, Wanted]] = {
         (
             ext4_goes_on_after_errors,
             Wanted(
-                subject=("sdb",),
+                subject=("/srv",),
                 within=15,
                 most=2,
                 says=("/srv", "e2fsck -f"),

@@ -23,7 +23,6 @@ from support.world.oracle import Ack, Mail
 from iowarden.daemon.notify import message
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
 from iowarden.rules.incidents import incidents
-from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import (
     BASELINE,
     IncidentChangeKind,
@@ -33,6 +32,7 @@ from iowarden.rules.incidents.model import (
 )
 from iowarden.rules.incidents.silences import Silences, acknowledge, drop_acknowledgement
 from iowarden.rules.notices import digest, report
+from iowarden.rules.topology.graph import StorageGraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -153,14 +153,17 @@ def subject_of(machine: Machine, fact: Fact) -> tuple[str, str]:
     if layer is Layer.NETWORK:  # the line names the server
         server = machine.nodes[name].carriers[0]
         return f"device {server}", server
-    if layer is Layer.FILE_SYSTEM and fact.kind is not Kind.FULL:
-        below = machine.nodes[name].carriers
-        return (
-            (f"file system {name}", name)
-            if len(below) > 1
-            else (key_of(machine, below[0]), below[0])
-        )
+    if fact.kind is not Kind.FULL:
+        return _failing_key(machine, name), name
     return key_of(machine, name), name
+
+
+def _failing_key(machine: Machine, name: str) -> str:
+    """Return the product's key of an object that fails: that it is full is another matter."""
+    below = machine.nodes[name].carriers
+    if machine.nodes[name].layer is Layer.FILE_SYSTEM and len(below) == 1:
+        return f"file system on {key_of(machine, below[0])}"
+    return key_of(machine, name)
 
 
 def key_of(machine: Machine, name: str) -> str:
@@ -175,34 +178,30 @@ def key_of(machine: Machine, name: str) -> str:
     return f"file system {name}" if node.layer is Layer.FILE_SYSTEM else f"disk {name}"
 
 
-def context(machine: Machine) -> CauseContext:
-    """Return the whole topology, as the product would have it of this machine."""
-    above: dict[str, frozenset[str]] = {}
-    for node in machine.nodes.values():
-        if not Layer.ADAPTER <= node.layer < Layer.FILE_SYSTEM or node.role == "expander":
-            continue
-        keys = {
-            key_of(machine, name)
+def graph_of(machine: Machine) -> StorageGraph:
+    """Return the whole graph, as the product would have it of this machine."""
+    above = {
+        key_of(machine, node.name): frozenset(
+            _failing_key(machine, name)
             for name in machine.carried(node.name)
-            if machine.nodes[name].layer < Layer.FILE_SYSTEM
-            and machine.nodes[name].role != "expander"
-        }
-        keys |= {
-            f"file system {other}"
-            for other in machine.carried(node.name)
-            if len(machine.nodes[other].carriers) > 1 and other.startswith("/srv")
-        }
-        above[key_of(machine, node.name)] = frozenset(keys)
-    disks = {
-        host: len(
-            [other for other in machine.disks_of(host) if machine.nodes[other].role != "behind"]
+            if Layer.ADAPTER <= machine.nodes[name].layer <= Layer.FILE_SYSTEM
         )
-        for host in machine.of_role("hba", "ahci port")
+        for node in machine.nodes.values()
+        if Layer.ADAPTER <= node.layer < Layer.FILE_SYSTEM
+    }
+    parents = {
+        key_of(machine, parent): frozenset(
+            key_of(machine, name)
+            for name in machine.disks_of(parent)
+            if machine.nodes[name].role != "behind"
+        )
+        for parent in machine.of_role("hba", "ahci port", "expander")
     }
     maps = {
-        f"disk lun {other}": frozenset({key_of(machine, other)}) for other in machine.of_role("map")
+        f"disk lun {name}": frozenset({key_of(machine, name)}) for name in machine.of_role("map")
     }
-    return CauseContext(above, disks, {}, maps)
+    names = {key_of(machine, name): name for name in machine.of_role("expander")}
+    return StorageGraph(above, parents, names, {}, maps)
 
 
 @dataclass
@@ -406,12 +405,12 @@ class Play:
     _state: Incidents = field(default_factory=Incidents)
     _digest: digest.Digest = field(default_factory=digest.Digest)
     _acked: bool = False
-    _around: CauseContext = field(default_factory=CauseContext)
+    _graph: StorageGraph = field(default_factory=StorageGraph)
     _times: list[int] = field(default_factory=list)
 
     def play(self) -> list[Mail]:
         """Return the mails of the run."""
-        self._around = context(self.run.machine)
+        self._graph = graph_of(self.run.machine)
         spells_ = sorted(spells(self.run), key=lambda spell: spell.start)
         previous: Life | None = None
         for life in self.run.lives:
@@ -487,7 +486,7 @@ class Play:
             observe=lambda _: (),
             is_observable=lambda _labels, _subject: True,
             initial_report=initial,
-            around=self._around,
+            graph=self._graph,
             acknowledged=self._silences.by_incident(),
         )
         for change in changes:
@@ -539,7 +538,8 @@ class Play:
         self._add(notice, now, content)
 
     def _add(self, notice: Notice, now: float, content: frozenset[str]) -> None:
-        title = _TITLE.search(notice.summary)
+        before = _OWN.match(notice.summary)  # the fault of the mail's object, then what is on it
+        title = None if before else _TITLE.search(notice.summary)
         tag = message.subject(notice, "db1").partition("]")[0].removeprefix("[")
         self.mails.append(
             Mail(
@@ -548,15 +548,28 @@ class Play:
                 notice.reason.value,
                 tag,
                 notice.object,
-                title["kind"] if title else "",
-                title["object"] if title else "",
+                _kind_of(before["words"]) if before else title["kind"] if title else "",
+                notice.object if before else title["object"] if title else "",
                 content,
             )
         )
 
 
 _TITLE = re.compile(rf"(?P<kind>{'|'.join(sorted(Kind, key=len, reverse=True))}): (?P<object>.+)")
+_WORDS = {
+    "has errors": Kind.ERRORS,
+    "had errors": Kind.ERRORS,
+    "has no redundancy left": Kind.EXHAUSTED,
+    "had no redundancy left": Kind.EXHAUSTED,
+    "hung": Kind.HANGS,
+    "lost data": Kind.LOST,
+}
+_OWN = re.compile(rf"(?P<words>(?:was )?(?:{'|'.join(Kind)})|{'|'.join(_WORDS)}) and ")
 _POLICY = NotificationPolicy()
+
+
+def _kind_of(words: str) -> str:
+    return _WORDS.get(words) or words.removeprefix("was ")
 
 
 def visible(run: Run) -> dict[tuple[str, str], float]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import drives
 from support.attached import probe_answer
+from support.kmsg import Kernel
 from support.live import Live, text, watched
 
 from iowarden.collectors.smart import smartctl_runner
@@ -245,3 +246,18 @@ def test_a_past_that_nobody_has_kept_yet_is_no_fault(tmp_path: Path) -> None:
     for _ in range(2):
         past.read_first("S1", ("197 raw",), replies.put)
         assert "no history yet" in str(replies.get(timeout=DEADLINE_SECONDS)["error"])
+
+
+def test_a_failed_file_system_is_among_the_alerts_of_its_disk(tmp_path: Path) -> None:
+    """The mail is titled with the file system; who looks at the disk sees it as well."""
+    live = Live(tmp_path)
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        kernel.says("EXT4-fs error (device sda): ext4_find_entry:1455: inode #2: comm ls: lost")
+        (mail,) = host.wait(20)
+        shown = [each["name"] for each in data(host, "disk", "show", "sda")["alerts"]]
+        others = [each["name"] for each in data(host, "disk", "show", "sdb")["alerts"]]
+    assert "file system on sda" in text(mail)
+    assert "fs_error" in shown
+    assert "fs_error" not in others

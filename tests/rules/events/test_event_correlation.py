@@ -29,12 +29,12 @@ from iowarden.rules.events.controller_clock import ControllerClock, OffsetMethod
 from iowarden.rules.events.event_state import CorrelationState, EventBatch
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents import incidents, model
-from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import Incident, IncidentChangeKind, Incidents
 from iowarden.rules.incidents.silences import Acknowledgement
 from iowarden.rules.notice import Reason
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import identity
+from iowarden.rules.topology.graph import StorageGraph
 from iowarden.rules.topology.slot_map import DeviceMap
 from iowarden.rules.topology.topology import NO_DEPENDENTS, Dependents, remember
 
@@ -102,7 +102,7 @@ class FakeMachine:
             policy=model.NotificationPolicy(),
             observe=lambda _: (),
             is_observable=lambda *_: True,
-            around=CauseContext(event_correlation.carries(self.state, self.standing, self.now)),
+            graph=StorageGraph(event_correlation.carries(self.state, self.standing, self.now)),
             acknowledged=self.acknowledged,
         )
         lifted = [

@@ -13,11 +13,11 @@ from support.tiers import examples
 from iowarden.daemon.service.persisted_state import PersistedState, documents, read
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
 from iowarden.rules.incidents import incidents, members, model, silences
-from iowarden.rules.incidents.causes import CauseContext
 from iowarden.rules.incidents.model import Incidents, NotificationPolicy
 from iowarden.rules.matcher import parse_matcher
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
+from iowarden.rules.topology.graph import StorageGraph
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -64,7 +64,7 @@ class FakeMachine:
         self.now = 0.0
         self.mails: list[tuple[float, Reason, str, int]] = []
         self.blind = False
-        self.around = CauseContext()
+        self.graph = StorageGraph()
         self.initial_report: model.InitialReport | None = None
         self.said = silences.Silences()
         self.changes: list[str] = []
@@ -143,7 +143,7 @@ class FakeMachine:
                 initial_report=self.initial_report,
                 silenced=lambda a: find(a, self.now) is not None,
                 acknowledged=self.said.by_incident(),
-                around=self.around,
+                graph=self.graph,
             )
             for event in events:
                 self.changes.append(event.change.value)
@@ -902,10 +902,10 @@ def test_disks_that_are_lost_one_after_another_share_mails() -> None:
 
 
 def test_missing_data_does_not_make_the_mails_of_further_causes_more_frequent() -> None:
-    """A shelf loses a disk every 10 s; then its sensors cannot be read: the next mail waits on."""
+    """A shelf loses a disk every 10 s; then its state cannot be read: the next mail waits on."""
     host = FakeMachine()
     lost: list[Alert] = []
-    sensor = alert("ControllerSensorFault")
+    sensor = alert("ControllerImpaired")
     sensor = replace(sensor, subject="adapter host3", object="host3", adapter="host3")
     for number in range(40):
         gone = alert("DeviceRemoved", "critical", device=f"sd{number}", since=host.now)
@@ -943,7 +943,9 @@ def test_two_disks_are_an_adapter_only_if_it_has_no_more() -> None:
     """Both of two: their adapter. Two of eight at the same moment: two disks."""
     for count, keys in ((2, ["adapter host3"]), (8, ["disk sd0", "disk sd1"])):
         host = FakeMachine()
-        host.around = CauseContext(disks={"host3": count})
+        host.graph = StorageGraph(
+            parents={"adapter host3": frozenset(f"disk sd{n}" for n in range(count))}
+        )
         host.run(60, disk_alert(0), disk_alert(1, since=2.0))
         assert list(host.state.by_key) == keys
 
@@ -1458,7 +1460,7 @@ def test_a_symptom_of_what_was_mailed_is_no_mail() -> None:
 def test_a_second_member_that_is_lost_is_reported_at_once_in_the_thread_of_the_first() -> None:
     """raid5: 7 s after the mail about the first disk, not 607 s, the array does not run."""
     host = FakeMachine()
-    host.around = CauseContext(
+    host.graph = StorageGraph(
         {f"disk {name}": frozenset({"device md0"}) for name in ("sda", "sdb")}
     )
     first = alert("DeviceRemoved", "critical", device="sda")
@@ -1484,7 +1486,7 @@ def test_what_comes_of_a_lost_disk_is_reported_with_it_if_it_comes_within_8_s(lo
     degraded = replace(alert("MdDegraded", since=104.0), subject="device md0")
     for comes, at in ((lost,), 108.0), ((lost, degraded), 104.0):
         host = FakeMachine()
-        host.around = CauseContext({"disk sda": frozenset({"device md0"})})
+        host.graph = StorageGraph({"disk sda": frozenset({"device md0"})})
         host.run(100, hang, step=1)
         host.run(4, hang, lost, step=1)
         host.run(120, hang, *comes, step=1)

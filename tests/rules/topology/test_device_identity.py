@@ -313,7 +313,7 @@ ON_DISK = {"device": "/dev/sda1", "mountpoint": "/srv"}
     [
         ({}, ""),
         ({"device": "sda1"}, "disk   A"),
-        ({**ON_DISK, "alertname": "FilesystemReadOnly"}, "disk   A"),
+        ({**ON_DISK, "alertname": "FilesystemReadOnly"}, "file system at 1 disk   A"),
         ({**ON_DISK, "alertname": "FilesystemFull"}, "file system /srv"),
         ({**ON_DISK, "alertname": "Mine", "condition": "filesystem_read_only"}, "file system /srv"),
         ({"host": "host2"}, "adapter host2"),
@@ -326,7 +326,7 @@ ON_DISK = {"device": "/dev/sda1", "mountpoint": "/srv"}
     ],
 )
 def test_what_an_alert_is_about_follows_from_its_labels(labels: dict[str, str], key: str) -> None:
-    """A failed file system belongs to its disk, a full one is its own; a setting hides no stall.
+    """A file system is another object than its disk, and failed or full; a setting hides no stall.
 
     A user's label 'condition' does not matter.
     """

@@ -77,7 +77,9 @@ def test_a_mount_is_on_its_device_whatever_name_it_was_given(source: str) -> Non
         ("/srv", "dm-0"),
     ]
     labels = (("alertname", "FilesystemReadOnly"), ("device", source), ("mountpoint", "/srv"))
-    assert subject(named, Devices(), labels) == identity(named, "dm-0")
+    own = subject(named, Devices(), labels, dependents=remember(NO_DEPENDENTS, named, mounted, 1.0))
+    assert own.key == "file system at - device dm-0"
+    assert own.object == "/srv (ext4 on vg--1-data)"
 
 
 def test_a_partition_is_mounted_by_its_number() -> None:

@@ -236,19 +236,20 @@ class _Knowledge:
         if node.layer is Layer.NETWORK:
             return {injection.object, *node.carriers}
         if node.layer is Layer.DISK or node.layer > Layer.DISK:
-            if injection.object in objects:
-                return {injection.object}
-            deepest_layer = min(layers.values())
-            return {other for other in objects if layers[other] is deepest_layer}
+            return {injection.object} & objects or self._lowest(objects)
         disks = _together(mine, self.machine.disks_of(injection.object))
         shared = self.machine.nearest_visible(injection.object)
         few = len(disks) < min(TOGETHER, len(self.machine.disks_of(injection.object)))
         if few and injection.object not in objects:
-            deepest_layer = min(layers.values())
-            return {shared, *(other for other in objects if layers[other] is deepest_layer)}
+            return {shared, *self._lowest(objects)}
         if injection.what == "firmware":
             return {injection.object, self.machine.common_parent(disks)}
         return {shared}
+
+    def _lowest(self, objects: set[str]) -> set[str]:
+        """Return the objects that stand on no other of them: of a hidden cause nobody sees more."""
+        known = objects & self.machine.nodes.keys()
+        return {name for name in known if not known & set(self.machine.below(name))}
 
     def _kind_of_wrong(self, mail: Mail, right: set[str]) -> str:
         for name in right:
@@ -340,9 +341,16 @@ class _Knowledge:
         if len(self.run.injections) > 1:
             return
         mailed = [mail for mail in self.mails if mail.reason not in {"initial report", *GOOD}]
+        # Until what they share is known each object has its own; then they are joined.
+        shared = mailed[-1].name if mailed else ""
+        since = min((mail.at for mail in mailed if mail.name == shared), default=0.0)
+        mailed = [mail for mail in mailed if mail.at >= since]
         ids = Counter(mail.incident for mail in mailed)
-        if len(ids) > 1:
-            names = {mail.incident: mail.name for mail in mailed}
+        names = {mail.incident: mail.name for mail in mailed}
+        # Of a cause that iowarden never saw, nothing shows what its effects have in common.
+        hidden = self._lowest({fact.object for fact in self.faults})
+        apart = set(names.values()) <= hidden and len(set(names.values())) == len(ids)
+        if len(ids) > 1 and not apart:
             yield Miss("one fault in several incidents", ", ".join(sorted(names.values())[:6]))
 
     def news(self) -> Iterator[Miss]:

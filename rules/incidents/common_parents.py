@@ -1,0 +1,179 @@
+"""What disks share is the cause when they fail together: expander, adapter, storage fabric. Pure.
+
+From the third disk within 60 s on (of two both) the nearest object that all of them hang off is the
+cause, without an alert of its own. A disk that hung, had errors or was reset alone for 8 s before
+the others is their cause instead, unless three others are gone or failed: one disk can make others
+wait, it does not make them disappear. What only SMART shows has no moment.
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules.faults import Fault, Layer, Meaning
+from iowarden.rules.incidents.causes import (
+    ALONE_SECONDS,
+    BEFORE_SECONDS,
+    STOPS,
+    Fact,
+    Key,
+    explained_by,
+)
+from iowarden.rules.topology.device_identity import ADAPTER
+from iowarden.rules.topology.graph import FABRIC_KEY, layer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from iowarden.rules.topology.graph import StorageGraph
+
+TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
+"""So many disks that fail within that time have what they share as their cause; both of two."""
+_MAP_SUFFERS = frozenset((Fault.HANGS, Fault.STOPPED, Fault.DEGRADED))
+_SUFFERS = frozenset((Fault.HANGS, Fault.SLOW, Fault.GONE, Fault.FAILED, Fault.RESETS))
+_LEFT = frozenset((Fault.GONE, Fault.FAILED))
+
+
+def explained(facts: Iterable[Fact], graph: StorageGraph) -> dict[Key, Fact]:
+    """Return for each alert that something else explains the deepest known cause.
+
+    The cause of disks that fail together may be one without an alert: what they share.
+    """
+    every = list(facts)
+    known, parents = together(every, graph)
+    return explained_by(every, known, parents, graph)
+
+
+def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact], list[Fact]]:
+    """Return the causes of disks that fail together, and what they share among these."""
+    every = list(facts)
+    by_parent = _suffering(every, graph)
+    found: dict[Key, Fact] = {}
+    causes: dict[frozenset[str], Fact] = {}
+    """By the disks that failed together."""
+    # The nearest first: what an expander explains is no matter of its adapter.
+    for parent in sorted(by_parent, key=graph.breadth):
+        mine = by_parent[parent]
+        group = _first_together(_first_of_each(mine), _count(parent, graph))
+        subjects = frozenset(each.subject for each in group)
+        if not group or any(subjects <= others for others in causes):
+            continue
+        if parent == FABRIC_KEY and not _is_of_fabric(group, every, graph):
+            continue
+        cause = group[0]
+        if parent == FABRIC_KEY or not _failed_alone(group):
+            cause = _as_cause(_nearest(parent, subjects, graph), group, mine, graph)
+        # More disks failed than hang off what was nearest: it was not that.
+        causes = {others: own for others, own in causes.items() if not others < subjects}
+        causes[subjects] = cause
+        found |= {
+            each.key: cause
+            for each in mine
+            if each.subject in subjects - {cause.subject} and each.began >= group[0].earliest
+        }
+    return found, [cause for cause in causes.values() if cause.subject in by_parent]
+
+
+def _is_of_fabric(group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph) -> bool:
+    """Whether maps that fail together have no more in common than the fabric: not one session."""
+    subjects = {each.subject for each in group}
+    sessions = {
+        each.subject
+        for each in facts
+        if each.is_cause
+        and each.what.fault in STOPS
+        and layer_of(each.subject) is Layer.ADAPTER
+        and subjects <= graph.above.get(each.subject, frozenset())
+        and not each.before(group[0])
+    }
+    return len(group) >= min(len(graph.all_maps()), TOGETHER_DISKS) and len(sessions) != 1
+
+
+def _first_of_each(facts: Iterable[Fact]) -> list[Fact]:
+    """Return the first fault of each disk, in order of time; not the lines of an earlier one."""
+    disks: dict[str, Fact] = {}
+    for each in sorted(facts, key=lambda f: (f.began, f.subject, f.key)):
+        first = disks.setdefault(each.subject, each)
+        if first.event and not each.event and first.began < each.began - TOGETHER_SECONDS:
+            disks[each.subject] = each
+    return sorted(disks.values(), key=lambda f: (f.began, f.subject, f.key))
+
+
+def _suffering(facts: Iterable[Fact], graph: StorageGraph) -> dict[str, list[Fact]]:
+    """Return by what they share the faults of disks, and of multipath maps, that may be its own."""
+    found: dict[str, list[Fact]] = {}
+    maps = graph.all_maps()
+    stacked: set[str] | None = None
+    for each in facts:
+        if each.subject in maps and each.what.fault in _MAP_SUFFERS:
+            found.setdefault(FABRIC_KEY, []).append(each)
+            continue
+        is_disk = each.layer is Layer.DISK and each.subject.startswith(("disk ", "device "))
+        suffers = each.what.fault in _SUFFERS or each.event
+        if each.adapter and is_disk and suffers:
+            stacked = graph.stacked() if stacked is None else stacked
+            if each.subject not in stacked:
+                for parent in {f"{ADAPTER}{each.adapter}", *graph.parents_of(each.subject)}:
+                    found.setdefault(parent, []).append(each)
+    return found
+
+
+def _count(parent: str, graph: StorageGraph) -> int:
+    """Return how many disks, or multipath maps, something carries."""
+    return len(graph.all_maps() if parent == FABRIC_KEY else graph.parents.get(parent, ()))
+
+
+def _nearest(parent: str, disks: frozenset[str], graph: StorageGraph) -> str:
+    return parent if parent == FABRIC_KEY else graph.common_parent(disks) or parent
+
+
+def _failed_alone(group: Sequence[Fact]) -> bool:
+    """Whether the first disk hung, had errors or was reset so long before the others.
+
+    When a disk became slow is known to ten seconds only: their order proves nothing.
+    """
+    first, second = group[:2]
+    lost = sum(each.what.fault in _LEFT for each in group[1:])
+    slow = all(each.what.fault is Fault.SLOW for each in group)
+    alone = first.what.fault not in _LEFT and second.after(first) >= ALONE_SECONDS
+    return alone and lost < TOGETHER_DISKS and not slow
+
+
+def _as_cause(
+    parent: str, group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph
+) -> Fact:
+    """Return what disks share as their cause, as if it had an alert."""
+    slow = all(each.what.fault is Fault.SLOW for each in group)
+    return replace(
+        group[0],
+        key=((("adapter", parent.removeprefix(ADAPTER)),), parent),
+        subject=parent,
+        object=graph.object_of(parent),
+        what=Meaning(Fault.SLOW if slow else Fault.FAILED, Layer.ADAPTER),
+        layer=Layer.ADAPTER,
+        event=False,
+        silent=all(each.silent for each in facts),
+    )
+
+
+def _first_together(disks: list[Fact], count: int) -> list[Fact]:
+    """Return the disks, in order of time, that failed together; [] if none did.
+
+    A disk that fails within 300 s of the last of them belongs to them. A second disk that hangs
+    within a minute of one that failed alone before is no incident of its own either.
+    """
+    least = 2 if count == 2 else TOGETHER_DISKS
+    for at, first in enumerate(disks):
+        rest = disks[at + 1 :]
+        near = [each for each in rest if each.after(first) <= TOGETHER_SECONDS]
+        hang = near and first.what.fault is near[0].what.fault is Fault.HANGS
+        if len(near) + 1 >= least or (hang and near[0].after(first) >= ALONE_SECONDS):
+            group = [first]
+            for each in rest:
+                if each.after(group[-1]) > BEFORE_SECONDS:
+                    break
+                group.append(each)
+            return group
+    return []

@@ -1,0 +1,289 @@
+"""What explains what: each sentence of the table of kinds, and which incidents become one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from iowarden.rules.alerting.alerts import Alert, AlertState
+from iowarden.rules.faults import CAUSES, SYMPTOMS, Fault, Meaning
+from iowarden.rules.incidents import causes, common_parents, incidents
+from iowarden.rules.incidents.causes import Fact
+from iowarden.rules.incidents.model import Incidents, NotificationPolicy
+from iowarden.rules.topology.graph import StorageGraph, layer_of, with_expanders
+
+STACK = {
+    "adapter host1": frozenset({"disk a", "disk b", "device md0", "file system /srv"}),
+    "disk a": frozenset({"device md0", "file system /srv"}),
+    "disk b": frozenset({"device md0", "file system /srv"}),
+    "device md0": frozenset({"file system /srv"}),
+}
+GRAPH = StorageGraph(STACK)
+STOPS = frozenset((Fault.GONE, Fault.FAILED, Fault.HANGS, Fault.SUSPENDED, Fault.STOPPED))
+BROKEN = frozenset(
+    (
+        Fault.ERRORS,
+        Fault.FAILED,
+        Fault.DEGRADED,
+        Fault.EXHAUSTED,
+        Fault.LOST,
+        Fault.READ_ONLY,
+    )
+)
+
+
+def fact(fault: Fault, subject: str, began: float = 0.0, adapter: str = "") -> Fact:
+    """A fault of an object, with the layer that its key shows."""
+    layer = layer_of(subject)
+    key = ((("alertname", fault.value),), subject)
+    return Fact(key, subject, subject, adapter, Meaning(fault, layer), layer, began, began)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "explained"),
+    [
+        (STOPS, SYMPTOMS | CAUSES - {Fault.FULL}),
+        ({Fault.SLOW, Fault.UNPROTECTED, Fault.HOT}, SYMPTOMS | {Fault.SLOW}),
+        ({Fault.ERRORS, Fault.LOST}, SYMPTOMS | BROKEN),
+        ({Fault.READ_ONLY}, SYMPTOMS | BROKEN | {Fault.STOPPED}),
+        ({Fault.DEGRADED, Fault.EXHAUSTED}, {Fault.SLOW, Fault.LOST}),
+        ({Fault.FULL}, BROKEN | {Fault.SUSPENDED}),
+        ({Fault.WORN, Fault.SETTING, Fault.ITSELF, Fault.OTHER}, frozenset()),
+        (SYMPTOMS, frozenset()),
+    ],
+)
+def test_a_kind_explains_what_it_brings_about_and_nothing_else(
+    kinds: frozenset[Fault], explained: frozenset[Fault]
+) -> None:
+    """A battery does not explain a failed disk, and a slow disk no full file system."""
+    for kind in kinds:
+        below = fact(kind, "device md0")
+        found = {b for b in Fault if causes.explains(below, fact(b, "file system /srv"), GRAPH)}
+        assert found == explained, kind
+
+
+def test_an_object_explains_only_what_is_above_it() -> None:
+    """Not what carries it, not its neighbour, not itself: those are other rules."""
+    failed = fact(Fault.FAILED, "device md0")
+    for other in ("disk a", "adapter host1", "device md1", "device md0"):
+        assert not causes.explains(failed, fact(Fault.FAILED, other), GRAPH)
+
+
+def test_errors_of_a_disk_with_the_last_copy_explain_what_errors_explain() -> None:
+    """Its alert is then of the kind 'no redundancy left'; the file system on it fails."""
+    errors = fact(Fault.EXHAUSTED, "disk a")
+    assert causes.explains(errors, fact(Fault.FAILED, "file system /srv"), GRAPH)
+    array = fact(Fault.EXHAUSTED, "device md0")
+    assert not causes.explains(array, fact(Fault.FAILED, "file system /srv"), GRAPH)
+
+
+def test_an_adapter_that_is_impaired_for_years_does_not_explain_todays_disk() -> None:
+    """What is gone for long still explains; an impaired controller serves its disks."""
+    today = 10 * 86_400.0
+    disk, array = fact(Fault.FAILED, "disk a", today), fact(Fault.DEGRADED, "device md0", today)
+    assert not causes.explains(fact(Fault.FAILED, "adapter host1"), disk, GRAPH)
+    assert causes.explains(fact(Fault.GONE, "disk b"), array, GRAPH)
+
+
+def test_of_what_began_lately_and_what_is_gone_for_days_the_former_explains() -> None:
+    """A second disk of a raid6 fails: what the array suffers today is of that one."""
+    today = 10 * 86_400.0
+    old, new = fact(Fault.GONE, "disk a"), fact(Fault.GONE, "disk b", today)
+    array = fact(Fault.EXHAUSTED, "device md0", today + 2.0)
+    found = common_parents.explained([old, new, array], GRAPH)
+    assert found[array.key].subject == "disk b"
+
+
+def test_what_stops_a_disk_explains_before_what_is_only_an_error_of_another() -> None:
+    """sda had an unreadable sector, sdb disappeared: the array runs without sdb."""
+    sector, gone = fact(Fault.ERRORS, "disk a", 0.0), fact(Fault.GONE, "disk b", 9.0)
+    degraded = fact(Fault.DEGRADED, "device md0", 11.0)
+    found = common_parents.explained([sector, gone, degraded], GRAPH)
+    assert found == {degraded.key: gone}
+
+
+def test_two_members_that_stop_an_array_belong_together_and_two_disks_without_one_do_not() -> None:
+    """Both are gone before the array notices."""
+    first, second = fact(Fault.GONE, "disk a"), fact(Fault.GONE, "disk b", 1.0)
+    assert common_parents.explained([first, second], GRAPH) == {}
+    stopped = fact(Fault.STOPPED, "device md0", 4.0)
+    found = common_parents.explained([first, second, stopped], GRAPH)
+    assert found == {second.key: first, stopped.key: first}
+
+
+def test_two_disks_that_hang_are_no_matter_of_each_other_because_programs_wait_for_both() -> None:
+    """A stall of the host is nothing that is stacked on them."""
+    hangs = [fact(Fault.HANGS, "disk a"), fact(Fault.HANGS, "disk b")]
+    stall = fact(Fault.STALL, "", 12.0)
+    assert common_parents.explained([*hangs, stall], GRAPH) == {stall.key: hangs[0]}
+
+
+def test_an_object_that_is_broken_for_a_reason_is_so_in_each_of_its_faults() -> None:
+    """The file system failed with the disk; an hour later /proc/mounts shows it read-only."""
+    lines = replace(fact(Fault.FAILED, "disk a"), event=True)
+    failed = fact(Fault.FAILED, "file system /srv", 4.0)
+    read_only = fact(Fault.READ_ONLY, "file system /srv", 3600.0)
+    found = common_parents.explained([lines, failed, read_only], GRAPH)
+    assert found[read_only.key] == lines
+    assert common_parents.explained([lines, read_only], GRAPH) == {}
+
+
+def test_a_disk_never_explains_what_its_adapter_says_of_itself() -> None:
+    """'fault state': the disk that hung first suffered first."""
+    hang = fact(Fault.HANGS, "disk a", 0.0, "host1")
+    fault = fact(Fault.FAILED, "adapter host1", 10.0)
+    assert common_parents.explained([hang, fault], GRAPH) == {hang.key: fault}
+
+
+@pytest.mark.parametrize(("reset", "title"), [(2.0, "adapter host1"), (30.0, "disk a")])
+def test_a_reset_before_any_command_can_have_timed_out_is_the_adapters_fault(
+    reset: float, title: str
+) -> None:
+    """A driver resets its adapter for a disk after the time-out of a command: 30 s by default."""
+    hang = fact(Fault.HANGS, "disk a", 0.0, "host1")
+    line = replace(fact(Fault.RESETS, "adapter host1", reset, "host1"), event=True)
+    facts = {each.key: each for each in (hang, line)}
+    found = common_parents.explained(facts.values(), GRAPH)
+    assert {facts[key].subject: cause.subject for key, cause in found.items()} == (
+        {"disk a": title} if title != "disk a" else {"adapter host1": title}
+    )
+
+
+def test_the_last_of_many_lines_counts_for_what_it_brings_about() -> None:
+    """Its sectors have been unreadable for an hour, the last one ten seconds ago: now it fails."""
+    lines = replace(fact(Fault.ERRORS, "disk a"), event=True, last=3590.0)
+    failed = fact(Fault.FAILED, "file system /srv", 3600.0)
+    assert common_parents.explained([lines, failed], GRAPH) == {failed.key: lines}
+    assert common_parents.explained([replace(lines, last=100.0), failed], GRAPH) == {}
+
+
+def test_maps_that_lose_the_paths_of_one_session_are_that_session_and_of_two_the_fabric() -> None:
+    """Three maps, each with a path over host1 and one over host2."""
+    lower = {f"disk lun {n}": frozenset({f"device dm-{n}"}) for n in range(3)}
+    maps = frozenset({"device dm-0", "device dm-1", "device dm-2"})
+    above = {"adapter host1": maps, "adapter host2": maps}
+    graph = StorageGraph(above, maps=lower)
+    degraded = [fact(Fault.DEGRADED, f"device dm-{n}", 40.0 + n) for n in range(3)]
+    lost = [fact(Fault.GONE, f"adapter host{n}", 60.0) for n in (1, 2)]
+    for sessions, title in (
+        ([], "adapter fabric"),
+        (lost[:1], "adapter host1"),
+        (lost, "adapter fabric"),
+    ):
+        found = common_parents.explained([*degraded, *sessions], graph)
+        assert {found[each.key].subject for each in degraded} == {title}
+
+
+def test_lines_of_an_earlier_hang_do_not_make_todays_neighbours_strangers() -> None:
+    """The disk was reset five minutes ago and hangs now; the host handles that for its twin too."""
+    lines = replace(fact(Fault.RESETS, "disk 0", 0.0, "host1"), event=True, last=330.0)
+    hang = replace(fact(Fault.HANGS, "disk 0", 300.0, "host1"), key=((("alertname", "x"),), ""))
+    twin = fact(Fault.HANGS, "disk 1", 330.0, "host1")
+    assert common_parents.explained([lines, hang, twin], SHELVES)[twin.key] == hang
+
+
+PARENTS = {
+    "adapter host1": frozenset(f"disk {n}" for n in range(12)),
+    "adapter expander-1:0": frozenset(f"disk {n}" for n in range(6)),
+    "adapter expander-1:1": frozenset(f"disk {n}" for n in range(6, 12)),
+}
+SHELVES = StorageGraph(with_expanders({}, PARENTS), PARENTS)
+
+
+def failing(fault: Fault, *starts: tuple[int, float]) -> set[str]:
+    """Return the titles of disks of two shelves that fail at these times."""
+    facts = [fact(fault, f"disk {n}", at, "host1") for n, at in starts]
+    found = common_parents.explained(facts, SHELVES)
+    return {found[each.key].subject if each.key in found else each.subject for each in facts}
+
+
+def test_disks_of_one_shelf_are_its_expander_and_of_two_shelves_their_adapter() -> None:
+    """From the third on, within a minute; one each 15 s is fast enough."""
+    shelf = [(n, 15.0 * n) for n in range(6)]
+    assert failing(Fault.GONE, *shelf) == {"adapter expander-1:0"}
+    assert failing(Fault.GONE, *shelf, (8, 90.0)) == {"adapter host1"}
+    assert failing(Fault.GONE, (0, 0.0), (1, 40.0), (2, 61.0)) == {"disk 0", "disk 1", "disk 2"}
+
+
+def test_a_disk_that_hung_alone_made_both_shelves_wait_and_one_that_is_gone_made_none_go() -> None:
+    """The host handles the error of disk 0 for all of its disks."""
+    others = [(n, 30.0) for n in (1, 2, 6, 7, 8)]
+    assert failing(Fault.HANGS, (0, 0.0), *others) == {"disk 0"}
+    assert failing(Fault.GONE, (0, 0.0), *others) == {"adapter host1"}
+
+
+def test_a_shelf_that_waits_for_a_disk_of_the_other_one_does_not_explain_who_waits() -> None:
+    """Three of its disks hang together, because the host handles the error of disk 0."""
+    first = fact(Fault.HANGS, "disk 0", 0.0, "host1")
+    others = [fact(Fault.HANGS, f"disk {n}", 30.0, "host1") for n in (6, 7, 8)]
+    stall = fact(Fault.STALL, "", 12.0)
+    found = common_parents.explained([first, *others, stall], SHELVES)
+    assert {cause.subject for cause in found.values()} == {"disk 0"}
+
+
+def alert(name: str, subject: str, since: float, *, count: int = 0) -> Alert:
+    """An alert of an object at host1, for the life of incidents."""
+    labels = (("alertname", name), ("severity", "critical"), ("subject", subject))
+    return Alert(
+        name, labels, AlertState.FIRING, 1.0, (("summary", name),), since, since,
+        subject=subject, object=subject, adapter="host1", count=count,
+    )  # fmt: skip
+
+
+def played(
+    *steps: tuple[float, list[Alert]], graph: StorageGraph = SHELVES
+) -> tuple[Incidents, list[tuple[str, str]]]:
+    """Play alerts; return the incidents, and of each mail its incident and its title."""
+    state, mails = Incidents(), []
+    for now, alerts in steps:
+        state, dues, _ = incidents.next_incidents(
+            state,
+            alerts,
+            now,
+            install="test",
+            policy=NotificationPolicy(),
+            observe=lambda _: (),
+            is_observable=lambda *_: True,
+            graph=graph,
+        )
+        mails += [(due.incident.identifier, due.incident.object) for due in dues]
+    return state, mails
+
+
+def test_a_title_is_not_taken_back_when_the_line_that_it_came_from_is_old() -> None:
+    """The adapter reported a fault ten minutes ago; its disks, all of one shelf, are still gone."""
+    line = alert("hba_dead", "adapter host1", 1000.0, count=1)
+    gone = [alert("DeviceRemoved", f"disk {n}", 1010.0) for n in range(6)]
+    later = [alert("MdInactive", "device md0", 1610.0), *gone]
+    state, mails = played(
+        (1001.0, [line]), (1011.0, [line, *gone]), (1611.0, gone), (1620.0, later)
+    )
+    assert {title for _, title in mails if "md0" not in title} == {"adapter host1"}
+    assert "adapter expander-1:0" not in state.by_key
+
+
+def test_the_incidents_of_two_disks_continue_in_that_of_their_expander() -> None:
+    """Each was mailed at once; with the third it is the shelf, in the older thread."""
+    gone = [alert("DeviceRemoved", f"disk {n}", 1000.0 + 7.0 * n) for n in range(3)]
+    state, mails = played(*((1001.0 + 7.0 * n, gone[: n + 1]) for n in range(3)), (1060.0, gone))
+    assert [title for _, title in mails] == [
+        "disk 0",
+        "disk 1",
+        "expander-1:0 (SAS expander of host1)",
+    ]
+    assert list(state.by_key) == ["adapter expander-1:0"]
+    assert mails[-1][0] == mails[0][0]
+
+
+def test_a_session_that_was_given_up_is_the_title_until_its_paths_are_back() -> None:
+    """First it is the fabric, then its line names the session; ten minutes later that is old."""
+    maps = [alert("MultipathPathLost", f"device dm-{n}", 1000.0 + n) for n in range(3)]
+    line = alert("connection_lost", "adapter host1", 1060.0, count=1)
+    above = {"adapter host1": frozenset(each.subject for each in maps)}
+    lower = {f"disk lun {n}": frozenset({each.subject}) for n, each in enumerate(maps)}
+    graph = StorageGraph(above, maps=lower)
+    steps = (1010.0, maps), (1061.0, [*maps, line]), (1700.0, maps), (1800.0, maps)
+    state, mails = played(*steps, graph=graph)
+    assert [title for _, title in mails][-1] == "adapter host1"
+    assert list(state.by_key) == ["adapter host1"]
