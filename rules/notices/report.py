@@ -29,11 +29,11 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import (
     ADAPTER,
     ARRAY,
-    FABRIC,
     ITSELF,
     identity,
     named_now,
 )
+from iowarden.rules.topology.graph import FABRIC_KEY
 from iowarden.rules.topology.stack import unseen_uses
 from iowarden.rules.topology.topology import NO_DEPENDENTS, dependents_of
 
@@ -61,6 +61,7 @@ MAX_WAITING = 5
 """Waiting tasks that a mail lists."""
 _BEHIND = re.compile(r"disk (host[0-9]+) ", re.ASCII)
 """Key of a disk behind an adapter that no program could read: 'disk host6 port 1'."""
+_VAGUE = frozenset((Fault.ERRORS, Fault.WORN, Fault.HOT, Fault.UNPROTECTED, Fault.OTHER))
 _BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
 WRITE_SPEED = "iowarden_device_write_bandwidth_bytes_per_second"
 """Has a sample for each disk that takes unwritten data."""
@@ -97,7 +98,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     samples behind its alerts.
     """
     incident = due.incident
-    fabric = incident.key == f"{ADAPTER}{FABRIC}"
+    fabric = incident.key == FABRIC_KEY
     # The alert of the object itself first: of a map that its paths are lost, then of the paths.
     members = sorted(
         incident.members,
@@ -137,15 +138,12 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     facts = _facts(members)
     several = len({_disk(m) for m in facts}) > 1
     happened = [(_named(m) if several else "") + _sentences(m, now) for m in facts]
-    summary, disk = _summary(reason, members, incident)
+    summary, about = _summary(reason, members, incident)
     if incident.key.startswith(ADAPTER):  # one of many disks represents all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
         happened = _adapter_sentences(facts, now)
-        disks = _distinct(_disk(m) for m in members if m.layer <= Layer.DISK)
-        maps = _distinct(_disk(m) for m in members if fabric and m.layer > Layer.DISK)
-        what = f"{len(maps)} multipath maps" if maps else f"{len(disks)} disks"
-        together = len(maps or disks) > 1 and disk
-        summary = f"{what}: {summary}" if together else summary
+    if about is not None:
+        summary = _titled(summary, about, members, incident, _disks_of(incident, dependents, now))
     fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
     name = incident.object.partition(" ")[0]
     now_called = named_now(topology, incident.key, name)
@@ -239,7 +237,7 @@ def _begun(incident: Incident) -> float:
 
 def _order(member: IncidentMember) -> tuple[bool, bool, bool, Layer, bool, int, float]:
     """Sort key of members: active, causes before symptoms, the deepest first, then severity."""
-    vague = member.what.fault in {Fault.ERRORS, Fault.OTHER}
+    vague = member.what.fault in _VAGUE
     sums_up = member.name in SUMS_UP and member.severity < Severity.CRITICAL
     return (
         member.cleared_seconds is not None,
@@ -338,23 +336,23 @@ def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
 
 def _summary(
     reason: Reason, members: Sequence[IncidentMember], incident: Incident
-) -> tuple[str, str]:
-    """Return the summary of a mail, and the disk that it is about, '' if none."""
+) -> tuple[str, IncidentMember | None]:
+    """Return the summary of a mail, and the member that it is about."""
     if not members:
-        return "no alert is left", ""
+        return "no alert is left", None
     worst = members[0]
     if reason is Reason.RESOLVED:  # of the last occurrence, if there were several
         start = incident.started_seconds
         last = [m for m in members if m.cleared_seconds is None or m.cleared_seconds >= start]
         worst = min(last or [worst], key=lambda m: _order(m)[1:])
-        return f"was: {worst.summary}", _disk(worst)
+        return f"was: {worst.summary}", worst
     if reason is Reason.REBUILT:
         ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
-        return f"all members are present again; was: {whole.summary}", _disk(whole)
+        return f"all members are present again; was: {whole.summary}", whole
     if reason is Reason.DATA_UNAVAILABLE:
         silent = _silent(members)
-        return f"{LAST_KNOWN}{silent.summary}", _disk(silent)
+        return f"{LAST_KNOWN}{silent.summary}", silent
     if reason is Reason.ESCALATED:  # the news: a threat to data, else the deepest new alert
         active = [m for m in members if m.cleared_seconds is None] or [worst]
         worst = min(
@@ -364,11 +362,66 @@ def _summary(
                 m.notified_seconds != incident.mailed_seconds,
                 m.what.fault is not Fault.STOPPED,
                 not m.what.threatens,
+                _order(m)[:5],
+                m.subject != incident.key,
                 _order(m),
             ),
         )
     over = all(m.absent_seconds is not None for m in members if m.cleared_seconds is None)
-    return f"cleared; was: {worst.summary}" if over else worst.summary, _disk(worst)
+    return f"cleared; was: {worst.summary}" if over else worst.summary, worst
+
+
+def _titled(
+    summary: str,
+    about: IncidentMember,
+    members: Sequence[IncidentMember],
+    incident: Incident,
+    count: int,
+) -> str:
+    """Return a summary with the fault of the incident's object before news of others.
+
+    `count` is the number of disks of an adapter or expander. Who reads this mail may not have the
+    first one: 'sda: gone and md0 has no redundancy left'. Without a comma between, the subject is
+    cut behind both.
+    """
+    news = about.cleared_seconds is None and about.subject != incident.key
+    if not incident.key.startswith(ADAPTER):
+        own = [m for m in members if m.subject == incident.key and not m.what.symptom]
+        own.sort(key=lambda m: m.over_seconds is not None)
+        where = f" ({_disk(about)})" if _named(about) else ""
+        return f"{_fault(own[0])} and {summary}{where}" if own and news else summary
+    fabric = incident.key == FABRIC_KEY
+    those = [m for m in members if (m.layer > Layer.DISK if fabric else m.layer <= Layer.DISK)]
+    what = "multipath maps" if fabric else "disks"
+    names = _distinct(_disk(m) for m in those)
+    if len(names) < 2 or not _disk(about):
+        return summary
+    many = f"{len(names)} of {count}" if count >= len(names) else f"{len(names)}"
+    if about in those or not news:
+        return f"{many} {what}: {summary}"
+    return f"{many} {what} {_fault(next(filter(_disk, those)))} and {summary}"
+
+
+_FAULTS = {
+    Fault.ERRORS: ("has errors", "had errors"),
+    Fault.EXHAUSTED: ("has no redundancy left", "had no redundancy left"),
+    Fault.HANGS: ("hangs", "hung"),
+    Fault.LOST: ("lost data", "lost data"),
+}
+
+
+def _fault(member: IncidentMember) -> str:
+    """Return what is or was wrong with an object, in a word or two."""
+    fault = member.what.fault
+    now, before = _FAULTS.get(fault, (fault.value, f"was {fault.value}"))
+    return now if member.over_seconds is None else before
+
+
+def _disks_of(incident: Incident, dependents: Dependents, now: float) -> int:
+    """Return how many disks an adapter or expander has, with those that it lost lately."""
+    name = incident.key.removeprefix(ADAPTER)
+    above = dependents_of(dependents, incident.key, now)
+    return len({each.key for each in above if each.on == name})
 
 
 def _silent(members: Sequence[IncidentMember]) -> IncidentMember:
@@ -509,8 +562,8 @@ def _affected(
 ) -> tuple[str, ...]:
     """Return what the object of an incident carries, or carried until lately.
 
-    Of a write stall what is on the disks that take the data. Nothing for anything else of the host
-    as a whole, its settings, or a file system.
+    Of a write stall what is on the disks that take the data, of a file system where it is mounted.
+    Nothing for anything else of the host as a whole, or its settings.
     """
     key = incident.key
     if all(m.cleared_seconds is not None for m in members):
@@ -520,7 +573,9 @@ def _affected(
     active = [m for m in members if m.cleared_seconds is None]
     if not key.startswith((ADAPTER, ARRAY, "device ", "disk ")):
         stalled = any(m.name in UNWRITTEN for m in active)
-        return tuple(_stalled(samples, topology, dependents, now)) if stalled else ()
+        there = (above for held in dependents.now.values() for above in held if above.key == key)
+        mounts = _distinct(f"{above.shown} is on {above.on}" for above in there)
+        return tuple(_stalled(samples, topology, dependents, now)) if stalled else mounts
     own = _distinct(_key(m, topology) for m in active)
     if key.startswith(ADAPTER):  # only what its faulty disks carry, if they are known
         own = tuple(each for each in own if each != key) or (key,)

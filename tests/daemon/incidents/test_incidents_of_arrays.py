@@ -96,7 +96,7 @@ def test_an_error_of_the_last_copy_is_critical_and_reports_that_first(
     assert (said in told) is last
     if last:
         assert mail["Subject"].startswith("[CRITICAL]")
-        assert f"{disk}1 holds last copy of md0" in " ".join(mail["Subject"].split())
+        assert f"gone and {disk}1 holds the last copy of md0" in " ".join(mail["Subject"].split())
         advice = told.partition("WHAT TO DO")[2]
         first = f"md0 ({level}) has no redundancy left: what cannot be read from {disk}1"
         assert advice.strip().startswith((first, "Do not follow the earlier advice"))

@@ -79,7 +79,7 @@ def test_an_adapter_that_loses_all_disks_is_one_incident_without_any_announcemen
     assert " of md0 missing" in last
     assert not [each for each in ("runs with", "no redundancy left") if each in last]
     if log:
-        assert "disks: array md0 does not" in " ".join(mails[-1]["Subject"].split())
+        assert "disks gone and array md0 does not" in " ".join(mails[-1]["Subject"].split())
         assert "array md0 does not run" in last
         assert "Do not follow the earlier advice" not in last  # it was to look at the adapter
 
@@ -436,9 +436,36 @@ def test_an_expander_that_resets_is_its_adapters_matter(tmp_path: Path) -> None:
         (mail,) = program.wait(15)
         machine.goes_on(*names)
         (over,) = program.wait(200)
-    assert "[WARNING] db1.example.com: host0: 6 disks" in mail["Subject"]
+    assert "[WARNING] db1.example.com: host0: 6 of 12 disks" in mail["Subject"]
     assert "--fail" not in text(mail)
     assert "[OK]" in over["Subject"]
+
+
+def test_a_shelf_that_leaves_is_its_expander_and_not_the_adapter_that_has_another_one(
+    tmp_path: Path,
+) -> None:
+    """Half of the disks disappear within half a minute; ten minutes later it is still that."""
+    machine = shelf(tmp_path, 12, "raid6")
+    names = [f"sd{letter}" for letter in LETTERS[6:12]]
+    machine.change(
+        {
+            f"/sys/class/sas_end_device/end_device-0:{number // 6}:{number}/device/"
+            f"target0:0:{number}": None
+            for number in range(12)
+        }
+        | {"/sys/class/sas_device/expander-0:1/sas_address": "0x500304801f2e9abf\n"}
+    )
+    with watched(tmp_path, machine) as program:
+        program.wait(80)
+        machine.loses(*names[:3])
+        first = program.wait(30)
+        machine.loses(*names[3:])
+        mails = [*first, *program.wait(900, 20.0)]
+    assert one_thread(mails)
+    assert all(" expander-0:1: " in mail["Subject"] for mail in mails)
+    assert "3 of 6 disks: " in first[0]["Subject"]
+    assert "SAS expander 0x500304801f2e9abf of host0" in text(first[0])
+    assert "sdg, sdh, sdi, sdj, sdk, sdl" in text(mails[-1])
 
 
 @pytest.mark.parametrize("log", [True, False])

@@ -10,6 +10,7 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
+from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
@@ -480,3 +481,68 @@ def test_what_was_measured_before_the_clock_was_set_is_reported_by_the_clock_of_
             DueNotice(Reason.OPENED, own), lambda at, by=ahead: at + by, 300.0, (), MACHINE
         )
         assert [each.realtime_seconds for each in notice.evidence] == [shown]
+
+
+def escalated(title: IncidentMember, **of: object) -> str:
+    """Return the summary of a mail about an array that is degraded, after one about the title."""
+    array = member(
+        "MdDegraded",
+        subject="device md0",
+        labels=(("alertname", "MdDegraded"), ("device", "md0")),
+        notified_seconds=60.0,
+        since_seconds=55.0,
+    )
+    found = incident(title, array, mails=2, mailed_seconds=60.0, **of)
+    due = DueNotice(Reason.ESCALATED, found)
+    return report.notice(due, float, 60.0, (), MACHINE, STANDING).summary
+
+
+def test_a_further_mail_has_the_fault_of_its_object_before_the_news_of_another_one() -> None:
+    """Who reads it may not have the first one: 'sda: gone and md0 has no redundancy left'."""
+    gone = member("DeviceRemoved", subject="disk ACME HDD S1", notified_seconds=1.0)
+    assert escalated(gone) == "gone and MdDegraded happens (md0)"
+    hang = member("DeviceHang", subject="disk ACME HDD S1", notified_seconds=1.0)
+    assert escalated(hang) == "hangs and MdDegraded happens (md0)"
+    over = replace(hang, absent_seconds=50.0)
+    assert escalated(over) == "hung and MdDegraded happens (md0)"
+
+
+def test_a_further_mail_about_an_adapter_has_how_many_of_its_disks_are_affected() -> None:
+    """Both of its disks are gone; then the array of them has too few members."""
+    twin = disk("sdb", holders=("md0",), serial="S2", model="HDD", vendor="ACME")
+    above = (replace(MACHINE.devices[name], host=None) for name in ("md0", "dm-0"))
+    there = topology(MACHINE.devices["sda"], twin, *above)
+    standing = remember(NO_DEPENDENTS, there, (), 0.0)
+    gone = [
+        member(
+            "DeviceRemoved",
+            subject=f"disk ACME HDD S{number}",
+            labels=(("alertname", "DeviceRemoved"), ("device", name)),
+            notified_seconds=1.0,
+        )
+        for number, name in enumerate(("sda", "sdb"), 1)
+    ]
+    array = member("MdInactive", subject="device md0", labels=(("device", "md0"),))
+    array = replace(array, notified_seconds=60.0, since_seconds=59.0)
+    found = incident(
+        *gone, array, key="adapter host0", object="host0", mails=2, mailed_seconds=60.0
+    )
+    due = DueNotice(Reason.ESCALATED, found)
+    said = report.notice(due, float, 60.0, (), MACHINE, standing).summary
+    assert said == "2 of 2 disks gone and MdInactive happens"
+
+
+def test_a_failed_file_system_affects_where_it_is_mounted_and_no_other_partition() -> None:
+    """The disk has two; a bind mount of the failed one is named as well."""
+    points = "/srv", "/srv/jail", "/other"
+    text = "".join(
+        f"{n} 1 8:{2 if point == '/other' else 1} / {point} rw - ext4 /dev/sda rw\n"
+        for n, point in enumerate(points, 30)
+    )
+    parts = replace(disk("sda", serial="S1"), partitions=("sda1", "sda2"))
+    known = replace(topology(parts), names={"8:1": "sda1", "8:2": "sda2"})
+    standing = remember(NO_DEPENDENTS, known, parse_mountinfo(text), 0.0)
+    failed = member("FilesystemErrors", subject="file system at 1 disk   S1")
+    due = DueNotice(Reason.OPENED, incident(failed, key=failed.subject, object="/srv"))
+    affected = report.notice(due, float, 60.0, (), known, standing).affected
+    assert affected == ("/srv (ext4) is on sda1", "/srv/jail (ext4) is on sda1")
