@@ -463,6 +463,7 @@ disk:
     iowarden_scan_progress_ratio
     iowarden_scan_running
     iowarden_scan_slower_zones
+    iowarden_smart_ata_endurance_used_ratio
     iowarden_smart_confirmed_pending_sectors
     iowarden_smart_enabled
     iowarden_smart_endurance_used_ratio

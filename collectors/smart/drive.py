@@ -183,6 +183,10 @@ class Drive:
     """ATA off-line data collection; None: not reported."""
     pending_sectors: int | None = None
     """From the ATA pending defects log or SCSI; attribute 197 is separate."""
+    endurance_used_ratio: float | None = None
+    """From the ATA device statistics; may be more than 1. NVMe and SCSI have their own."""
+    transferred_sectors_total: int | None = None
+    """Logical sectors read and written by hosts, from the ATA device statistics."""
     scsi: ScsiHealth | None = None
     nvme: NvmeHealth | None = None
     messages: tuple[str, ...] = ()

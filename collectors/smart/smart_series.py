@@ -100,6 +100,12 @@ _DRIVE = (
         lambda d: d.pending_sectors,
     ),
     _row(
+        "smart_ata_endurance_used_ratio",
+        "gauge",
+        "Used share of the endurance in an ATA drive's device statistics; may be more than 1.",
+        lambda d: d.endurance_used_ratio,
+    ),
+    _row(
         "smart_self_test_remaining_ratio",
         "gauge",
         "Remaining part of the running self-test.",

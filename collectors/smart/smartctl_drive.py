@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.smart.drive import Attribute, Drive, NvmeHealth, Protocol
-from iowarden.collectors.smart.smartctl_logs import HEALTH_LOG, nvme_of, scsi_of
+from iowarden.collectors.smart.smartctl_logs import (
+    HEALTH_LOG,
+    USED_PERCENT,
+    device_statistics,
+    nvme_of,
+    scsi_of,
+    transferred_sectors,
+)
 from iowarden.collectors.smart.smartctl_refusal import ExitStatus, exit_findings
 from iowarden.collectors.smart.smartctl_report import MAX_UINT128, SmartctlReport, clean, first
 from iowarden.collectors.smart.smartctl_selftests import (
@@ -52,6 +59,8 @@ def drive_of(report: SmartctlReport, lines: list[str], kind: str) -> Drive:
         ("ata_smart_error_log", "summary", "count"),
     )
     pending = report.integer("ata_pending_defects_log", "count")
+    statistics = device_statistics(report)
+    used_percent = statistics.get(USED_PERCENT)
     spoilt = report.strings("read_errors")
     drive = Drive(
         protocol=protocol,
@@ -89,6 +98,8 @@ def drive_of(report: SmartctlReport, lines: list[str], kind: str) -> Drive:
         read_recovery_seconds=_read_recovery(report),
         offline_collection=offline_collection(report),
         pending_sectors=scsi.pending_defects if scsi else pending,
+        endurance_used_ratio=None if used_percent is None else used_percent / 100,
+        transferred_sectors_total=transferred_sectors(statistics),
         scsi=scsi,
         nvme=nvme,
         refused=tuple(clean(line) for line in lines if _UNSUPPORTED.search(line))[:MAX_MESSAGES],

@@ -1,7 +1,7 @@
-"""SCSI log pages and the NVMe health log in smartctl's report.
+"""SCSI log pages, the NVMe health log and ATA's device statistics in smartctl's report.
 
-Source: smartmontools 7.5, scsiprint.cpp, nvmeprint.cpp; NVM Express Base Specification, SMART /
-Health Information.
+Source: smartmontools 7.5, scsiprint.cpp, nvmeprint.cpp, ataprint.cpp; NVM Express Base
+Specification, SMART / Health Information; ACS-3, Device Statistics log.
 """
 
 from __future__ import annotations
@@ -76,3 +76,30 @@ def nvme_of(report: SmartctlReport) -> NvmeHealth | None:
         warning_temperature_seconds_total=scaled("warning_temp_time", 60),
         critical_temperature_seconds_total=scaled("critical_comp_time", 60),
     )
+
+
+USED_PERCENT = (7, 0x08)
+"""Page and offset of the Percentage Used Endurance Indicator, which may be more than 100."""
+_TRANSFERRED = ((1, 0x18), (1, 0x28))
+"""Logical sectors written and read."""
+
+
+def device_statistics(report: SmartctlReport) -> dict[tuple[int, int], int]:
+    """Return the valid numbers of ATA's device statistics, by page and offset."""
+    numbers: dict[tuple[int, int], int] = {}
+    for page in report.rows("ata_device_statistics", "pages"):
+        number = page.at("number")
+        for row in page.rows("table"):
+            offset, value = row.at("offset"), row.at("value")
+            if row.flag("flags", "valid") and all(
+                isinstance(each, int) and not isinstance(each, bool) and each >= 0
+                for each in (number, offset, value)
+            ):
+                numbers.setdefault((number, offset), value)
+    return numbers
+
+
+def transferred_sectors(numbers: dict[tuple[int, int], int]) -> int | None:
+    """Return the logical sectors that hosts wrote and read; None: not reported."""
+    counts = [numbers[place] for place in _TRANSFERRED if place in numbers]
+    return sum(counts) if counts else None

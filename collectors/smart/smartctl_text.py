@@ -41,6 +41,10 @@ _NVME_TEST = lazy_pattern(
     r"\s*\d+\s+(Short|Extended|Vendor specific|Unknown \(0x\w+\))\s+(\S.*?)\s{2,}"
     r"(\d+)\s+(\S+)(?:\s+\S+){4}\s*$"
 )
+_STATISTIC = lazy_pattern(
+    r"\s*(?:0x0?)?([17])\s+0x0([012]8)\s+\d\s+(\d+)(?:~|\s+[N-][D-][C-][R-]?)?\s+[A-Z]", re.ASCII
+)
+"""A line of ATA's device statistics that is used: page, offset, value; before 6.5 without flags."""
 _COUNTERS = lazy_pattern(r"\d+\s+\d+\s+\d+\s+(\d+)\s+\d+\s+(\d+[.,]\d+)\s+(\d+)$")
 _MANUFACTURED = lazy_pattern(r"Manufactured in week +(\S+) of year +(\S+)")
 _ROUTINE = lazy_pattern(r"(Short|Extended|Conveyance) self-test routine")
@@ -59,6 +63,8 @@ def read_lines(lines: Iterable[str]) -> Document:
     document = text.document
     if text.attributes:
         document["ata_smart_attributes"] = {"table": text.attributes}
+    if text.statistics:
+        document["ata_device_statistics"] = {"pages": text.statistics}
     if tests := next(filter(None, text.logs), None):
         document["self_tests"] = tests
     if text.read_errors and document:
@@ -73,6 +79,7 @@ class _TextReport:
         self.document: Document = {}
         self.attributes: list[Document] = []
         self.logs: list[list[Document]] = []
+        self.statistics: list[Document] = []
         self.read_errors: list[str] = []
         self._in_table = False
         self._section = ""
@@ -98,6 +105,8 @@ class _TextReport:
             self._in_table = False
         elif self._section == "self-tests" and (test := _self_test(line)):
             self.logs[-1].append(test)
+        elif found := _STATISTIC.match(line):
+            self.statistics.append(_statistic(found))
         elif line[:1].isalpha():
             self._read_heading(line, rest)
         elif said := _LINES.get(line.strip()):
@@ -150,6 +159,12 @@ def _attribute(found: re.Match[str]) -> Document:
         # Of a raw value that the drive database splits, the text has only a part.
         "raw": {"value": int(raw) if raw.isascii() and raw.isdigit() else None, "string": raw},
     }
+
+
+def _statistic(found: re.Match[str]) -> Document:
+    page, offset, value = found.groups()
+    row = {"offset": int(offset, 16), "value": int(value), "flags": {"valid": True}}
+    return {"number": int(page), "table": [row]}
 
 
 def _self_test(line: str) -> Document | None:

@@ -177,6 +177,7 @@ def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
         ("power cycles", drive.power_cycles),
         ("error log entries", drive.errors_logged_total),
         ("pending sectors", drive.pending_sectors),
+        ("endurance used", _ratio(drive.endurance_used_ratio)),
         ("self-test in progress", _ratio(drive.self_test_remaining_ratio, " remaining")),
         ("supported self-tests", ", ".join(drive.self_test_kinds or ())),
     )

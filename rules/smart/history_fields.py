@@ -22,6 +22,7 @@ _OF_DRIVE = (
     ("power_cycles", False),
     ("errors_logged_total", True),
     ("pending_sectors", True),
+    ("endurance_used_ratio", False),
 )
 _OF_SCSI = (
     ("grown_defects", True),

@@ -16,7 +16,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules.signals.signal import SignalGroup
 from iowarden.rules.signals.smart import smart_counts, smart_health, smart_values, wear
-from iowarden.rules.smart import plausibility
+from iowarden.rules.smart import endurance, plausibility
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -498,7 +498,7 @@ class _Evaluation:
                     yield "iowarden_smart_high_temperature_celsius", own, drive.temperature_celsius
 
     def _wear(self, key: str, drive: Drive, at: float | None) -> Iterator[Sample]:
-        ratio = smart_health.used_ratio(drive)
+        ratio = endurance.used_ratio(drive)
         if ratio is None or not math.isfinite(ratio):
             return
         written_bytes = None if drive.nvme is None else drive.nvme.written_bytes_total

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.collectors.smart.smart_series import hours_since
+from iowarden.rules.smart import endurance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,16 +31,6 @@ _HOT_DISK_CELSIUS, _HOT_SOLID_STATE_CELSIUS = 55.0, 70.0
 _BELIEVED_CELSIUS = 150.0
 _SPARE_MARGIN_RATIO = 0.1
 _WORN_RATIO = 0.9
-_LIFE_LEFT = frozenset(
-    {
-        *("Wear_Leveling_Count", "Media_Wearout_Indicator", "SSD_Life_Left"),
-        *("Percent_Lifetime_Remain", "Remaining_Lifetime_Perc"),
-    }
-)
-"""Attributes of SATA drives whose value drops from 100 to 1 as the flash wears; most have a
-threshold of 0 and never fail. Source: smartmontools, drivedb.h and atacmds.cpp, for the names; that
-every vendor counts down to 1 was observed for 177 and 233, and is unchecked for the others. 0, and
-values above 100, are another scale."""
 _NVME_WARNINGS = (
     "spare capacity is below its threshold",
     "temperature is beyond a threshold",
@@ -166,20 +157,6 @@ def _self_tests(drive: Drive, own: Labels) -> Iterator[Sample]:
             yield "iowarden_smart_self_test_first_error_lba", labels, float(tests[0].lba)
 
 
-def used_ratio(drive: Drive) -> float | None:
-    """Return the used share of a solid-state drive's rated endurance; None: not reported."""
-    if drive.nvme is not None:
-        return drive.nvme.endurance_used_ratio
-    if drive.scsi is not None:
-        return drive.scsi.endurance_used_ratio
-    left = [
-        attribute.value
-        for attribute in drive.attributes
-        if attribute.name in _LIFE_LEFT and attribute.value and attribute.value <= 100
-    ]
-    return 1 - min(left) / 100 if left and not spins(drive) else None
-
-
 def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
     if drive.nvme is not None:
         nvme = drive.nvme
@@ -194,7 +171,7 @@ def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
             margin = round(spare - threshold, 4)
             if margin <= _SPARE_MARGIN_RATIO:
                 yield "iowarden_smart_nvme_available_spare_margin_ratio", own, margin
-    used = used_ratio(drive)
+    used = endurance.used_ratio(drive)
     if used is not None and used >= _WORN_RATIO:
         yield "iowarden_smart_endurance_used_ratio", own, used
 
