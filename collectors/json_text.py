@@ -23,3 +23,26 @@ def is_deep(text: str) -> bool:
         if not removed:
             break
     return "[" in rest or "{" in rest
+
+
+def split_objects(text: str) -> list[str]:
+    """Return the outermost JSON objects in a text, whatever stands between them.
+
+    Linear in the length of the text. Limits: an object that is cut off, or a brace outside of an
+    object, takes what follows into its piece.
+    """
+    objects: list[str] = []
+    begin = depth = 0
+    for token in _TOKEN.finditer(text):
+        if token[0] == "{":
+            begin = begin if depth else token.start()
+            depth += 1
+        elif token[0] == "}" and depth:
+            depth -= 1
+            if depth == 0:
+                objects.append(text[begin : token.end()])
+    return [*objects, text[begin:]] if depth else objects
+
+
+_TOKEN = lazy_pattern(r'"(?:[^"\\\n]|\\.)*"?|[{}]')
+"""A brace, or a text, in which braces mean nothing; a quote without an end takes a line at most."""

@@ -283,8 +283,9 @@ collectors.kmsg: event machine model probe_reply raid.megaraid source
 collectors.raid.vendors: machine raid.backend
 collectors.registry: block competing_monitors filesystem kernel kmsg md procfs raid.controller
     smart source
-collectors.tool_output: event kmsg md model procfs raid.adaptec raid.areca raid.controller
-    raid.megaraid raid.mpt raid.output raid.smartarray raid.states raid.threeware smart
+collectors.tool_output: event json_text kmsg md model procfs raid.adaptec raid.areca
+    raid.controller raid.megaraid raid.mpt raid.output raid.smartarray raid.states raid.threeware
+    smart
 rules.calendar: -
 rules.promql: -
 rules.quantity: -

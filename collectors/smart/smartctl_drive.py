@@ -26,6 +26,7 @@ from iowarden.collectors.smart.smartctl_selftests import (
     minutes_by_kind,
     offline_collection,
     remaining_ratio,
+    self_test_passed,
     self_tests,
 )
 
@@ -91,7 +92,7 @@ def drive_of(report: SmartctlReport, lines: list[str], kind: str) -> Drive:
         power_cycles=_power_cycles(report, attributes),
         attributes=attributes,
         errors_logged_total=errors,
-        self_tests=tuple(self_tests(report)),
+        self_tests=self_tests(report, protocol),
         self_test_remaining_ratio=remaining_ratio(report),
         self_test_kinds=kinds(report, protocol, lines),
         self_test_minutes=minutes_by_kind(report),
@@ -126,7 +127,7 @@ def _contradictions(drive: Drive) -> Iterator[str]:
     rows = drive.attributes
     now = any(_at_threshold(each, each.value) for each in rows)
     past = now or any(_at_threshold(each, each.worst) or each.failed for each in rows)
-    tested = any(test.passed is False for test in drive.self_tests)
+    tested = any(self_test_passed(test.status) is False for test in drive.self_tests)
     for bit, told in (
         (ExitStatus.FAILING, drive.passed is not True),
         (ExitStatus.PREFAIL, now),
@@ -143,7 +144,10 @@ def _contradictions(drive: Drive) -> Iterator[str]:
         if each.id in _ERRORS and each.raw_text and not counted:
             yield f"smartctl: attribute {each.id}: expected a count, got '{each.raw_text[:60]}'"
     for test in drive.self_tests:
-        if test.passed is None and test.status and not _UNFINISHED.match(test.status):
+        if test.passed:
+            break  # what is older is settled
+        unknown = bool(test.status) and self_test_passed(test.status) is None
+        if unknown and not _UNFINISHED.match(test.status):
             yield f"smartctl: a self-test: expected a known result, got '{test.status}'"
 
 
@@ -157,7 +161,7 @@ _OF_SO_MANY = lazy_pattern(r"\d{1,9}/\d{1,12}", re.ASCII)
 _UNFINISHED = lazy_pattern(
     r"(?i)aborted|interrupted|(?:.{0,12}self[- ]test|test).{0,20} in progress|in progress|reserved"
 )
-"""Status of a self-test without a result for the drive. Source: as for `_test_passed`."""
+"""Status of a self-test without a result for the drive. Source: as for `self_test_passed`."""
 
 
 _UNSUPPORTED = lazy_pattern(r"not supported|does not support|[Uu]nsupported|not implemented")

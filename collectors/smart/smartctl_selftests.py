@@ -28,8 +28,16 @@ _OFFLINE = {
 }
 
 
-def self_tests(report: SmartctlReport) -> Iterator[SelfTest]:
-    """Yield the self-test log, newest first: ATA's extended one before the standard one."""
+def self_tests(report: SmartctlReport, protocol: Protocol) -> tuple[SelfTest, ...]:
+    """Return the self-test log, newest first: ATA's extended one before the standard one."""
+    tests = tuple(_self_tests(report))
+    # An NVMe drive may leave an old result in a slot before a newer one.
+    if protocol is Protocol.NVME and all(test.hours is not None for test in tests):
+        return tuple(sorted(tests, key=lambda test: -(test.hours or 0)))
+    return tests
+
+
+def _self_tests(report: SmartctlReport) -> Iterator[SelfTest]:
     logs = (
         ("ata_smart_self_test_log", "extended", "table"),
         ("ata_smart_self_test_log", "standard", "table"),
@@ -55,7 +63,7 @@ def self_tests(report: SmartctlReport) -> Iterator[SelfTest]:
         yield SelfTest(
             "extended" if word == "long" else word,
             status,
-            _test_passed(status),
+            None if _UNKNOWN_KIND.match(kind) else self_test_passed(status),
             hours,
             row.as_integer(lba, "lba"),
         )
@@ -66,7 +74,11 @@ _STATUS_NAMES = ("status", "self_test_result", "result")
 _KIND = lazy_pattern(r"short|extended|long|conveyance|selective|offline", re.IGNORECASE)
 
 
-def _test_passed(status: str) -> bool | None:
+_UNKNOWN_KIND = lazy_pattern(r"Unknown|Reserved", re.IGNORECASE)
+"""Code without a meaning: a slot that was never written, so its result means nothing either."""
+
+
+def self_test_passed(status: str) -> bool | None:
     """Return the result of a self-test from its status; None: no result.
 
     Source: smartmontools, ataprint.cpp, scsiprint.cpp, nvmeprint.cpp; a test that ends by a fatal

@@ -33,14 +33,24 @@ _ATTRIBUTE_BEGIN = lazy_pattern(
 )
 _TABLE_END = lazy_pattern(r"\s*(?:\||$)")
 """End of the attribute table: a blank line, or the legend of its flags."""
-_ATA_TEST = lazy_pattern(r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)\s+\d+%\s+(\d+)\s+(\S+)\s*$")
-_SCSI_TEST = lazy_pattern(
-    r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)(?:\s+-->)?\s+(?:-|\d+)\s+(NOW|\d+)\s+(\S+)\s+\["
+_TESTS = (
+    lazy_pattern(
+        r"# ?\d+ ((?:Short|Extended|Conveyance|Selective) (?:off-?line|captive)|Off-?line"
+        r"|Abort off-?line test|(?:Vendor|Reserved) \(0x\w+\)) (\S.*?) \d+% (\d+) (\S+)$"
+    ),
+    lazy_pattern(
+        r"# ?\d+ (Default|(?:Back|Fore)ground (?:short|long)|Abort background|Reserved ?\(\d\))"
+        r" (\S.*?)(?: -->)? (?:-|\d+) (NOW|\d+) (\S+) \["
+    ),
+    lazy_pattern(
+        r"\d+ (Short|Extended|Vendor specific|Unknown \(0x\w+\)) (\S.*?) (\d+) (\S+)(?: \S+){4}$"
+    ),
 )
-_NVME_TEST = lazy_pattern(
-    r"\s*\d+\s+(Short|Extended|Vendor specific|Unknown \(0x\w+\))\s+(\S.*?)\s{2,}"
-    r"(\d+)\s+(\S+)(?:\s+\S+){4}\s*$"
-)
+"""Rows of a self-test log, ATA's, SCSI's and NVMe's, with one blank between words: mails and forums
+squeeze blanks and expand tabs. Source: smartmontools 7.5, ataprint.cpp, scsiprint.cpp,
+nvmeprint.cpp.
+"""
+_BLANKS = lazy_pattern(r"\s+")
 _STATISTIC = lazy_pattern(
     r"\s*(?:0x0?)?([17])\s+0x0([012]8)\s+\d\s+(\d+)(?:~|\s+[N-][D-][C-][R-]?)?\s+[A-Z]", re.ASCII
 )
@@ -168,7 +178,8 @@ def _statistic(found: re.Match[str]) -> Document:
 
 
 def _self_test(line: str) -> Document | None:
-    found = _ATA_TEST.match(line) or _SCSI_TEST.match(line) or _NVME_TEST.match(line)
+    row = _BLANKS.sub(" ", line.strip())
+    found = next(filter(None, (pattern.match(row) for pattern in _TESTS)), None)
     if found is None:
         return None
     kind, status, hours, lba = found.groups()

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from iowarden.collectors import json_text
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
@@ -27,7 +28,6 @@ from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
-    NEXT_JSON,
     LocatedEvent,
     Parsed,
     Tool,
@@ -119,7 +119,7 @@ def _pieces(text: str, kind: Tool) -> Iterator[tuple[str, bool]]:
     text += "" if text.endswith("\n") else "\n"
     if kind is Tool.STORCLI:
         if '"Controllers"' in text:
-            yield from ((piece, True) for piece in NEXT_JSON.split(text))
+            yield from ((piece, True) for piece in json_text.split_objects(text))
         else:
             begins = [answer.start() for answer in _STORCLI_BEGIN.finditer(text)][1:]
             for own, following in itertools.pairwise([0, *begins, len(text)]):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
+from iowarden.collectors import json_text
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart import smartctl, smartctl_refusal
@@ -11,7 +13,6 @@ from iowarden.collectors.smart.drive import Drive, ReadStatus
 from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
-    NEXT_JSON,
     Parsed,
     Tool,
     UnparsedLine,
@@ -64,11 +65,20 @@ _ERRORS = smartctl_refusal.ExitStatus.ERRORS
 _NOTHING_TO_READ = frozenset({ReadStatus.ASLEEP, ReadStatus.NO_SMART, ReadStatus.LUN})
 _NOT_READ = lazy_pattern(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
 """smartctl's messages that something could not be read."""
-_BANNER = lazy_pattern(r"^(?=smartctl (?:version )?\d{1,2}\.\d)", re.MULTILINE | re.ASCII)
+_BEGIN = lazy_pattern(
+    r'(?:^|(?<=\}))smartctl (?:version )?\d{1,2}\.\d|\{\s*"(?:json_format_version|smartctl)"\s*:',
+    re.MULTILINE | re.ASCII,
+)
+"""Beginning of an output: its banner, or the first names of its JSON."""
 
 
 def _reports(text: str) -> list[str]:
     """Split a text into the outputs of smartctl, one for each drive."""
-    if '"smartctl"' in text:
-        return NEXT_JSON.split(text)
-    return [piece for piece in _BANNER.split(text) if _BANNER.match(piece)] or [text]
+    begins = [found.start() for found in _BEGIN.finditer(text)]
+    if not begins and '"smartctl"' in text:  # its names were sorted
+        return json_text.split_objects(text) or [text]
+    pieces = [text[begin:end] for begin, end in itertools.pairwise([*begins, len(text)])]
+    # What stands behind a JSON may have brackets of its own.
+    return [
+        json_text.split_objects(piece)[0] if piece.startswith("{") else piece for piece in pieces
+    ] or [text]

@@ -189,4 +189,3 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
 
 
 MORE = UnparsedLine(f"expected at most {MAX_OUTPUTS} outputs, got more: the others were ignored")
-NEXT_JSON = lazy_pattern(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")

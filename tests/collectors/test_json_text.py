@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
-from iowarden.collectors.json_text import MAX_DEPTH, is_deep
+from iowarden.collectors.json_text import MAX_DEPTH, is_deep, split_objects
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,21 @@ def test_what_is_not_closed_is_deep() -> None:
 def test_nothing_shallow_is_refused(value: object) -> None:
     """Whatever its content, JSON of a few levels is accepted."""
     assert not is_deep(json.dumps(value))
+
+
+@settings(max_examples=examples(30))
+@given(
+    st.lists(st.dictionaries(st.text(), st.text() | st.dictionaries(st.text(), st.text()))),
+    st.text(st.characters(exclude_characters='{}"')),
+)
+def test_objects_are_split_whatever_stands_between_them(
+    values: list[dict[str, object]], between: str
+) -> None:
+    """Braces and quotes inside of their texts are no ends."""
+    text = between + between.join(json.dumps(value) + between for value in values)
+    assert [json.loads(piece) for piece in split_objects(text)] == values
+
+
+def test_an_object_that_is_cut_off_is_the_last_piece() -> None:
+    """A quote without an end takes no more than its line."""
+    assert split_objects('a "b {\n{"a": 1} {"b": {') == ['{"a": 1}', '{"b": {']
