@@ -525,6 +525,7 @@ disk operation:
 disk origin:
     iowarden_smart_scsi_warning_sense_code
 disk reason:
+    iowarden_smart_counters_implausible
     iowarden_smart_implausible
 disk reason state:
     iowarden_disk_not_monitored

@@ -207,7 +207,7 @@ RULES = _table(
     _all("DiskTemperatureHigh NvmeOverheated", Fault.HOT, _D),
     _all(
         "DiskNotMonitored DiskNeverMonitored ControllerUnreadable ControllerPartlyUnreadable"
-        " SmartImplausible SmartPartlyUnreadable",
+        " SmartImplausible SmartCountersImplausible SmartPartlyUnreadable",
         Fault.UNREADABLE,
         _D,
     ),

@@ -24,6 +24,7 @@ FAILURE_PREDICTED = 0x5D
 """Source: SPC, additional sense code 5Dh: failure prediction threshold exceeded."""
 _HOURS_OF_ATA = 1 << 16
 """Source: smartctl(8), '-l selftest': a test's power-on time wraps after 2^16 hours."""
+_YEAR_HOURS = 8760
 _MAX_HOURS_OF_SCSI = 0xFFFF
 """Source: SPC, self-test results log page: this value, or any larger (its time has two bytes)."""
 
@@ -352,14 +353,15 @@ def _samples_of(drive: Drive, key: str) -> Iterator[Sample]:
 def hours_since(drive: Drive, test: SelfTest) -> int | None:
     """Return the power-on hours of a drive since a self-test of it ended.
 
-    Limits: of an ATA drive modulo 7.5 years, so an older one appears younger.
+    Limits: of an ATA drive modulo 7.5 years, so an older one appears younger. If the drive's own
+    hours have 16 bits as well, a test of the year before their end is recognized.
     """
     if test.hours is None or drive.power_on_hours is None:
         return None
     if drive.protocol is Protocol.SCSI and test.hours >= _MAX_HOURS_OF_SCSI:
         return None
     hours = drive.power_on_hours - test.hours
-    if drive.protocol is Protocol.ATA and hours >= 0:
+    if drive.protocol is Protocol.ATA and (hours >= 0 or hours % _HOURS_OF_ATA <= _YEAR_HOURS):
         hours %= _HOURS_OF_ATA
     return hours if hours >= 0 else None
 

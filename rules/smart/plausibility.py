@@ -33,6 +33,7 @@ _ROOM_CELSIUS = 40
 _ENOUGH = 8
 """Minimum number of attributes that is conclusive if all are 0 or equal to another disk's."""
 _CAPACITY_ERROR_RATIO = 0.01
+_HOURS_OF_16_BITS, _YEAR_HOURS = 1 << 16, 8760
 VIRTUAL = re.compile(
     r"QEMU|VMware|VBOX|Virtual|Msft|Google PersistentDisk|Amazon Elastic|Xen|BHYVE", re.IGNORECASE
 )
@@ -193,7 +194,7 @@ def _anything(drive: Drive, around: Surroundings) -> Iterator[Implausibility]:
         yield Implausibility(SOFT, "every raw value is 0, also those of its age and temperature")
     if around.hours_before is not None and drive.power_on_hours is not None:
         before, hours = around.hours_before, drive.power_on_hours
-        if hours < before - 1:  # some drives round
+        if hours < before - 1 and not has_rolled_over(before, hours):  # some drives round
             yield Implausibility(SOFT, f"{hours} hours of power-on time, and {before:.0f} before")
     celsius = drive.temperature_celsius
     if celsius is not None and not _COLDEST <= celsius < _HOTTEST:
@@ -214,6 +215,15 @@ def _anything(drive: Drive, around: Surroundings) -> Iterator[Implausibility]:
         yield Implausibility(
             SOFT, f"{around.same_attributes} reports the same values in every attribute"
         )
+
+
+def has_rolled_over(before: float, hours: float) -> bool:
+    """Whether hours of 16 bits passed their end between two times less than a year apart.
+
+    Some drives count power-on time so, and the self-test logs of all do. Source: ACS-3, SPC.
+    """
+    passed = _HOURS_OF_16_BITS - before + hours
+    return before < _HOURS_OF_16_BITS and passed <= _YEAR_HOURS
 
 
 def signature(drive: Drive) -> Signature | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules.signals.signal import SignalGroup
-from iowarden.rules.signals.smart import smart_counts, smart_health, smart_values, wear
+from iowarden.rules.signals.smart import counters, smart_counts, smart_health, smart_values, wear
 from iowarden.rules.smart import endurance, plausibility
 
 if TYPE_CHECKING:
@@ -308,10 +308,9 @@ class _Evaluation:
         known = self.persistent.get(key)
         fresh = known is None or at > known[0][0]
         signature = self._signatures.get(key)
+        around = self._around(key, disk, drive, known)
         if fresh or before is None:
-            doubts = plausibility.implausibilities(
-                disk, drive, self._around(key, disk, drive, known)
-            )
+            doubts = plausibility.implausibilities(disk, drive, around)
         else:
             doubts = before.implausibilities
         own: Labels = (("disk", key),)
@@ -335,6 +334,7 @@ class _Evaluation:
             *self._temperature(key, drive, polled_at),
             *smart_health.samples(drive, own),
             *self._wear(key, drive, polled_at),
+            *self._counters(key, drive, polled_at, around),
         )
         return CachedVerdict(disk, self._until, samples, signature, doubts)
 
@@ -514,6 +514,18 @@ class _Evaluation:
             found = wear.forecast(used, past, written_bytes or 0.0, self._now)
             yield from wear.samples(found, (("disk", key),))
 
+    def _counters(
+        self, key: str, drive: Drive, at: float | None, around: plausibility.Surroundings
+    ) -> Iterator[Sample]:
+        if plausibility.virtual(drive, around.device):
+            return
+        word = f"{key}\tprogress"
+        counted = counters.from_pairs(self.persistent.get(word))
+        if at is not None:
+            counted = counters.progress(counted, drive, around.traffic_bytes, at)
+            self._persist(word, counters.pairs(counted))
+        yield from counters.samples(drive, counted, (("disk", key),))
+
     def _persist(self, word: str, pairs: Pairs | None) -> None:
         if pairs is None:
             self.persistent.pop(word, None)
@@ -603,6 +615,7 @@ GROUP = SignalGroup(
         *VALUE_FAMILIES,
         *smart_health.FAMILIES,
         *wear.FAMILIES,
+        *counters.FAMILIES,
         *PLAUSIBILITY_FAMILIES,
     ),
     step=step,

@@ -158,7 +158,8 @@ def test_an_nvme_drive() -> None:
     [
         (Protocol.ATA, 100, 90, 10),
         (Protocol.ATA, 65_600, 60, 4),  # its time started over
-        (Protocol.ATA, 100, 60_000, None),  # after a change of electronics, perhaps
+        (Protocol.ATA, 100, 60_000, 5_636),  # the drive's own hours started over, too
+        (Protocol.ATA, 100, 30_000, None),  # after a change of electronics, perhaps
         (Protocol.SCSI, 70_000, 65_000, 5000),
         (Protocol.SCSI, 70_000, 65_535, None),  # so much or more
         (Protocol.NVME, 70_000, 4_000, 66_000),
