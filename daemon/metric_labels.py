@@ -184,6 +184,7 @@ attribute disk id:
     iowarden_smart_attribute_threshold
     iowarden_smart_attribute_value
     iowarden_smart_attribute_worst
+    iowarden_smart_helium_lost_ratio
     iowarden_smart_normalized_drop
     iowarden_smart_normalized_low_at_baseline
     iowarden_smart_normalized_low_at_baseline_peer_ok
@@ -464,6 +465,7 @@ disk:
     iowarden_scan_running
     iowarden_scan_slower_zones
     iowarden_smart_ata_endurance_used_ratio
+    iowarden_smart_background_scan_unreassigned_sectors
     iowarden_smart_confirmed_pending_sectors
     iowarden_smart_enabled
     iowarden_smart_endurance_used_ratio

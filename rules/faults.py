@@ -199,7 +199,7 @@ RULES = _table(
         " DiskSelfTestFailed DiskSelfTestOverdue DiskSelfTestRefused"
         " DiskUnscanned DiskOfflineCollectionNeverStarted"
         " DiskGrownDefectsIncreased DiskUncorrectedErrors ScsiDiskWarning NvmeCriticalWarning"
-        " NvmeMediaErrorsIncreased NvmePowerLost",
+        " NvmeMediaErrorsIncreased NvmePowerLost DiskHeliumLow DiskBackgroundScanErrors",
         Fault.ERRORS,
         _D,
     ),

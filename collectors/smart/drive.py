@@ -105,6 +105,10 @@ class ScsiHealth:
     """Additional sense code of the informational exceptions page; 0x5D: failure predicted."""
     ascq: int | None = None
     endurance_used_ratio: float | None = None
+    unreassigned_sectors: int | None = None
+    """Sectors that the background scan found bad and that were not reassigned or rewritten since;
+    None: the drive reports no background scan.
+    """
 
 
 @dataclass(frozen=True, slots=True)

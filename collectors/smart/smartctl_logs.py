@@ -6,6 +6,8 @@ Specification, SMART / Health Information; ACS-3, Device Statistics log.
 
 from __future__ import annotations
 
+import itertools
+
 from iowarden.collectors.smart.drive import ErrorCounter, NvmeHealth, ScsiHealth
 from iowarden.collectors.smart.smartctl_report import MAX_UINT128, SmartctlReport, first
 
@@ -43,7 +45,37 @@ def scsi_of(report: SmartctlReport) -> ScsiHealth:
         asc=report.integer("smart_status", "scsi", "asc", maximum=255),
         ascq=report.integer("smart_status", "scsi", "ascq", maximum=255),
         endurance_used_ratio=endurance,
+        unreassigned_sectors=_unreassigned_sectors(report),
     )
+
+
+def _unreassigned_sectors(report: SmartctlReport) -> int | None:
+    """Return the sectors whose newest entry of the background scan is not settled.
+
+    Source: SBC, background scan results log page; smartmontools 7.5, scsiprint.cpp.
+    """
+    log = report.at(_SCAN)
+    # smartctl also puts the power-on time of a report without this log there.
+    if not isinstance(log, dict) or not log.keys() - {"hours", "minutes"}:
+        return None
+    newest: dict[int | None, tuple[int, bool]] = {}
+    for name in itertools.islice(log, _MAX_SCAN_ENTRIES):
+        if not name.startswith("result_"):
+            continue
+        minutes = report.integer(_SCAN, name, "accumulated_power_on", "minutes")
+        status = report.integer(_SCAN, name, "reassign_status", "value")
+        if status is not None:
+            entry = (minutes or 0, status in _UNREASSIGNED)
+            sector = report.integer(_SCAN, name, "lba")
+            newest[sector] = max(newest.get(sector, entry), entry)
+    return sum(is_open for _, is_open in newest.values())
+
+
+_SCAN = "scsi_background_scan"
+_MAX_SCAN_ENTRIES = 4096
+"""The log page has 2048 at most."""
+_UNREASSIGNED = frozenset({1, 4, 8})
+"""The sector has to be rewritten or reassigned; the drive, or a program, tried that in vain."""
 
 
 _COUNTER_LOG = "scsi_error_counter_log"

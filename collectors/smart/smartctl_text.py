@@ -55,6 +55,20 @@ _STATISTIC = lazy_pattern(
     r"\s*(?:0x0?)?([17])\s+0x0([012]8)\s+\d\s+(\d+)(?:~|\s+[N-][D-][C-][R-]?)?\s+[A-Z]", re.ASCII
 )
 """A line of ATA's device statistics that is used: page, offset, value; before 6.5 without flags."""
+_SCAN = lazy_pattern(r"(\d+) (\d+):(\d\d) ([0-9a-f]{16}) \[[0-9a-f]+,[0-9a-f]+,[0-9a-f]+\] (\S.*)$")
+"""A row of the background scan's log, with one blank between words: number, power-on time, LBA."""
+_REASSIGN_STATUS = (
+    "Reserved [0x0]",
+    "Require Write or Reassign Blocks command",
+    "Successfully reassigned",
+    "Reserved [0x3]",
+    "Reassignment by disk failed",
+    "Recovered via rewrite in-place",
+    "Reassigned by app, has valid data",
+    "Reassigned by app, has no valid data",
+    "Unsuccessfully reassigned by app",
+)
+"""By code. Source: smartmontools 7.5, scsiprint.cpp."""
 _COUNTERS = lazy_pattern(r"\d+\s+\d+\s+\d+\s+(\d+)\s+\d+\s+(\d+[.,]\d+)\s+(\d+)$")
 _MANUFACTURED = lazy_pattern(r"Manufactured in week +(\S+) of year +(\S+)")
 _ROUTINE = lazy_pattern(r"(Short|Extended|Conveyance) self-test routine")
@@ -117,10 +131,22 @@ class _TextReport:
             self.logs[-1].append(test)
         elif found := _STATISTIC.match(line):
             self.statistics.append(_statistic(found))
+        elif "[" in line and (found := _SCAN.match(_BLANKS.sub(" ", line.strip()))):
+            self._read_scan(found)
         elif line[:1].isalpha():
             self._read_heading(line, rest)
         elif said := _LINES.get(line.strip()):
             _put(self.document, said[1:], said[0])
+
+    def _read_scan(self, found: re.Match[str]) -> None:
+        number, hours, minutes, sector, status = found.groups()
+        result = {
+            "accumulated_power_on": {"minutes": int(hours) * 60 + int(minutes)},
+            "lba": int(sector, 16),
+        }
+        if status in _REASSIGN_STATUS:
+            result["reassign_status"] = {"value": _REASSIGN_STATUS.index(status)}
+        _put(self.document, ("scsi_background_scan", f"result_{number}"), result)
 
     def _read_heading(self, line: str, rest: str) -> None:
         if found := _ROUTINE.match(line):
@@ -143,6 +169,8 @@ class _TextReport:
             if self._section in _EMPTY:
                 _put(self.document, _EMPTY[self._section], 0)
         else:
+            if line.startswith("Background scan results log"):
+                _put(self.document, ("scsi_background_scan", "status"), {})
             begun = next((name for begin, name in _SECTIONS if line.startswith(begin)), "")
             self._section = begun or self._section
             if begun == "self-tests":

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules.signals.signal import SignalGroup
-from iowarden.rules.signals.smart import counters, smart_counts, smart_health, smart_values, wear
+from iowarden.rules.signals.smart import (
+    counters,
+    helium,
+    smart_counts,
+    smart_health,
+    smart_values,
+    wear,
+)
 from iowarden.rules.smart import endurance, plausibility
 
 if TYPE_CHECKING:
@@ -442,6 +449,9 @@ class _Evaluation:
     ) -> Iterator[Sample]:
         for attribute in drive.attributes:
             labels = _attribute_labels(key, attribute)
+            if helium.is_helium(drive, attribute):
+                yield from self._helium(attribute, labels, at)
+                continue
             meaning, value = smart_values.exceeded(attribute)
             if meaning:
                 told = (*labels, ("failure", meaning))
@@ -469,6 +479,15 @@ class _Evaluation:
                 yield "iowarden_smart_normalized_low_at_baseline", labels, low
                 if self._better_peer(key, drive, attribute):
                     yield "iowarden_smart_normalized_low_at_baseline_peer_ok", labels, 1.0
+
+    def _helium(self, attribute: Attribute, labels: Labels, at: float | None) -> Iterator[Sample]:
+        word = f"{dict(labels)['disk']}\thelium {attribute.id}"
+        seen = helium.from_pairs(self.persistent.get(word))
+        if at is not None and helium.is_consistent(attribute):
+            seen = helium.observe(seen, float(attribute.value or 0), at)
+            self._persist(word, helium.pairs(seen))
+        if seen is not None:
+            yield from helium.samples(seen, attribute, labels)
 
     def _better_peer(self, key: str, drive: Drive, attribute: Attribute) -> bool:
         """Whether another disk of the same model has the factory value that this one is below."""
@@ -616,6 +635,7 @@ GROUP = SignalGroup(
         *smart_health.FAMILIES,
         *wear.FAMILIES,
         *counters.FAMILIES,
+        *helium.FAMILIES,
         *PLAUSIBILITY_FAMILIES,
     ),
     step=step,

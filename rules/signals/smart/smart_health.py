@@ -52,6 +52,11 @@ FAMILIES = (
         " code: standard or vendor.",
     ),
     Family(
+        "iowarden_smart_background_scan_unreassigned_sectors",
+        "gauge",
+        "Sectors that a SAS drive's background scan found bad and that were not reassigned since.",
+    ),
+    Family(
         "iowarden_smart_self_test_failures",
         "gauge",
         "Failed self-tests of a kind since the last one that passed, the newest within the"
@@ -109,6 +114,9 @@ def samples(drive: Drive, own: Labels) -> Iterator[Sample]:
     if code is not None:
         kind = "vendor" if code & 0xFF >= _VENDOR_CODES else "standard"
         yield "iowarden_smart_scsi_warning_sense_code", (*own, ("origin", kind)), float(code)
+    if drive.scsi is not None and drive.scsi.unreassigned_sectors:
+        unreassigned = float(drive.scsi.unreassigned_sectors)
+        yield "iowarden_smart_background_scan_unreassigned_sectors", own, unreassigned
     yield from _self_tests(drive, own)
     yield from _wear(drive, own)
 

@@ -159,6 +159,7 @@ SAS = Drive(
         asc=0x5D,
         ascq=0x10,
         endurance_used_ratio=0.03,
+        unreassigned_sectors=0,
     ),
     smartctl_version="7.3",
 )
