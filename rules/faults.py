@@ -204,7 +204,7 @@ RULES = _table(
         _D,
     ),
     _all("NvmeSpareLow DiskEnduranceUsed DiskWearingOut", Fault.WORN, _D),
-    _all("DiskTemperatureHigh NvmeOverheated", Fault.HOT, _D),
+    _all("DiskTemperatureHigh DiskTemperatureAboveLimit NvmeOverheated", Fault.HOT, _D),
     _all(
         "DiskNotMonitored DiskNeverMonitored ControllerUnreadable ControllerPartlyUnreadable"
         " SmartImplausible SmartCountersImplausible SmartPartlyUnreadable",

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
 """Faults that do not count against a member: settings, speed, unreadable data."""
 _OUTSIDE = frozenset(
-    ("DiskInterfaceCrcErrors", "DiskInterfaceCrcErrorsInBaseline", "DiskTemperatureHigh")
+    (
+        *("DiskInterfaceCrcErrors", "DiskInterfaceCrcErrorsInBaseline"),
+        *("DiskTemperatureHigh", "DiskTemperatureAboveLimit"),
+    )
 )
 """Alerts of cables and heat, which do not count against a member either."""
 _SD_NAME = re.compile(r"sd[a-z]+")

@@ -25,7 +25,7 @@ MAX_YEARS = 30
 """More is a misread counter."""
 YEAR_HOURS = 8766
 MAX_NAMED = 12
-_HEAT = "DiskTemperatureHigh"
+_HEAT = frozenset({"DiskTemperatureHigh", "DiskTemperatureAboveLimit"})
 _WEEK = re.compile(r"(19|20)\d\d-W\d{1,2}", re.ASCII)
 """Behind some controllers smartctl prints other texts."""
 
@@ -41,7 +41,7 @@ def failed_disks(alerts: Iterable[Alert]) -> frozenset[str]:
         for alert in alerts
         if alert.active
         and severity(alert.label("severity")) is Severity.CRITICAL
-        and alert.name != _HEAT
+        and alert.name not in _HEAT
         and faults.meaning(alert.name).layer is Layer.DISK
     ) - {""}
 
