@@ -19,7 +19,7 @@ from iowarden.collectors.smart.drive import AccessMethod, ReadStatus
 from iowarden.collectors.sysfs import entry_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.machine import Machine
@@ -110,6 +110,10 @@ _VOLUME = lazy_pattern(
     re.IGNORECASE,
 )
 """Vendor and model of volumes whose driver or channel does not distinguish them from disks."""
+_BOOT_MIRROR = lazy_pattern(
+    r"DELL ?BOSS(?: VD|-[A-Z]\d)|NS204i|ThinkSystem M\.2 .*RAID", re.IGNORECASE
+)
+"""Models of Dell's, HPE's and Lenovo's cards with a chip of Marvell (88SE9230, 88NR2241)."""
 _REFUSED_BRIDGES = lazy_pattern(r"04b4:683[01]")
 """Cypress: smartctl would choose 'usbcypress' itself. Source: smartctl's drive database."""
 
@@ -306,11 +310,32 @@ def leaves(
         controllers[controller] = (*controllers.get(controller, ()), name)
     for controller, entries in controllers.items():
         found += _nvme_drive(root, machine.topology, controller, entries)
+    found += _boot_mirrors(root, machine, controllers)
     return (
         [each for each in found if isinstance(each, AccessMethod)],
         [each for each in found if isinstance(each, VirtualDrive)],
         [each for each in found if isinstance(each, UnmonitoredDevice)],
     )
+
+
+def _boot_mirrors(
+    root: Machine, machine: HostTopology, controllers: Iterable[str]
+) -> Iterator[UnmonitoredDevice]:
+    """Yield the cards for two M.2 drives that show the kernel one plain drive, their mirror.
+
+    The health of that drive is no health of the two: iowarden has no reader of the card's program.
+    """
+    models = {name: machine.topology.devices[name].model or "" for name in machine.topology.leaves}
+    models = {name: model for name, model in models.items() if SD_NAME.fullmatch(name)}
+    models |= {name: text_of(root, f"{NVME}/{name}/model") for name in controllers}
+    for name, model in models.items():
+        if found := _BOOT_MIRROR.search(model):
+            program = "mnv_cli" if name.startswith("nvme") else "mvcli"
+            reason = (
+                f"'{found[0]}' is a card that mirrors two drives and hides them; iowarden cannot"
+                f" read them. Their state: '{program} info -o vd' and '{program} info -o pd'"
+            )
+            yield UnmonitoredDevice(f"drives behind {name}", ReadStatus.NO_PASS_THROUGH, reason)
 
 
 def _nvme_drive(

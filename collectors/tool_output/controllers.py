@@ -275,11 +275,20 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         )
         volumes = tries.take("storcli /cN/vall show all", storcli_volumes.parse_volumes)
         foreign = tries.take("storcli /cN/fall show", storcli_volumes.parse_foreign)
+        groups, members = tries.take("storcli /cN/dall show", storcli_volumes.parse_topology) or (
+            (),
+            (),
+        )
         progress = tries.take("storcli show rebuild", storcli.parse_progress)
         patrol = tries.take("storcli /cN show patrolread", storcli.parse_patrol_read)
-        one = replace(found[0], disks=found[0].disks or tuple(disks))
+        one = replace(found[0], disks=found[0].disks or tuple(disks) or tuple(members))
         one = storcli_disks.with_details(one, disks)
-        arrays = (*one.arrays, *(() if volumes is None else volumes.values()), *(foreign or ()))
+        arrays = (
+            *one.arrays,
+            *(() if volumes is None else volumes.values()),
+            *groups,
+            *(foreign or ()),
+        )
         one = replace(one, arrays=_once(arrays))
         one = storcli_volumes.with_volumes(one, volumes or {})
         one = storcli.with_progress(one, progress or ())

@@ -47,7 +47,7 @@ _COUNTS_DOWN: tuple[tuple[re.Pattern[str], frozenset[tuple[int, str]]], ...] = (
     ),
 )
 """Families of the drive database, and their attributes whose normalized value is what is left, in
-per cent, whatever the name says. Micron: 'norm = max(100-raw,0)'."""
+per cent, whatever their names are. Micron: 'norm = max(100-raw,0)'."""
 _IN_RAW_VALUE = (re.compile(r"Silicon Motion"), frozenset({169, 231}))
 """Some firmware of this family counts down in the raw value only, and leaves the other at 100."""
 _RAW_IS_USED = re.compile(r"(?:Crucial/)?Micron ")

@@ -179,6 +179,20 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     )
 
 
+def topology_disk(row: Tree) -> PhysicalDisk | None:
+    """Return the disk in a row of a topology, None if it is of no disk that has a slot."""
+    slot, group = slot_of(text_of(row, "eid:slot")), text_of(row, "dg")
+    if text_of(row, "type").casefold() != "drive" or not slot:
+        return None
+    return PhysicalDisk(
+        slot,
+        disk_state(row, adapter=False),
+        size_bytes=size_of(row),
+        usage=_USAGES.get(text_of(row, "state").casefold(), ""),
+        array=f"drive group {group}" if group.isdecimal() else "",
+    )
+
+
 def disk_state(row: Tree, *, adapter: bool) -> ComponentState:
     """Return the state of a disk; a plain `adapter` reports none."""
     word = text_of(row, "state")

@@ -31,7 +31,7 @@ from iowarden.collectors.raid.megaraid.storcli_answer import (
     slot_of,
     text_of,
 )
-from iowarden.collectors.raid.megaraid.storcli_disks import disk_state
+from iowarden.collectors.raid.megaraid.storcli_disks import disk_state, topology_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -248,6 +248,24 @@ def with_volumes(controller: Controller, volumes: Mapping[str, ControllerArray])
         for each in controller.arrays
     ]
     return replace(controller, arrays=tuple(arrays))
+
+
+def parse_topology(
+    text: str,
+) -> tuple[tuple[ControllerArray, ...], tuple[PhysicalDisk, ...]]:
+    """Parse the drive groups and the disks of '/dall show'. Errors: ParseError."""
+    answers = parse_whole(text)
+    groups: list[ControllerArray] = []
+    disks: list[PhysicalDisk] = []
+    for answer in answers:
+        own, missing = drive_groups(answer.data, adapter=False)
+        slots = members_of(answer.data, ())
+        groups += [replace(group, slots=slots.get(group.name, ())) for group in own]
+        rows = rows_of(answer.data.get("topology"))
+        disks += [*filter(None, map(topology_disk, rows)), *missing]
+    if not groups and not disks:
+        raise not_answered("storcli /cN/dall show", "drive groups", answers)
+    return tuple(groups), tuple(disks)
 
 
 def parse_foreign(text: str) -> tuple[ControllerArray, ...]:

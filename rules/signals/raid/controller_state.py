@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
 TAKEN_SECONDS = 7 * 86_400.0
+_NEVER_SECONDS = 0.0
+"""When a count increased that never did."""
 """A write cache that was off for so long is considered off on purpose."""
 
 
@@ -151,14 +153,20 @@ def _battery_lost(remembered: Remembered, found: Controller, now: float) -> Iter
 
 
 def _errors(remembered: Remembered, name: str, disk: PhysicalDisk, now: float) -> Iterator[Sample]:
-    """Yield the new errors of each disk; a replacement disk has its own count."""
+    """Yield the new errors of each disk; a replacement disk has its own count.
+
+    A count that increased once has had its own alert, and is no baseline after that.
+    """
     for counted, total in disk.errors_total.items():
         key = f"{name}\t{disk.slot}\t{disk.serial}\t{counted}"
-        count = baseline.recent(remembered.get(key), total, now)
+        before = remembered.get(key)
+        count = baseline.recent(before, total, now)
+        if before is None:
+            count = count._replace(grew_seconds=_NEVER_SECONDS)
         remembered[key] = baseline.pairs(count)
         labels = (("controller", name), ("counter", counted), ("slot", disk.slot))
         yield "iowarden_controller_disk_recent_errors", labels, count.new
-        if count.baseline and not count.new:
+        if count.baseline and count.grew_seconds == _NEVER_SECONDS:
             yield "iowarden_controller_disk_baseline_errors", labels, count.baseline
 
 
@@ -218,8 +226,7 @@ GROUP = baseline.group(
         Family(
             "iowarden_controller_disk_baseline_errors",
             "gauge",
-            "Errors that a controller had counted for a disk at baseline or a day ago, if"
-            " none were added since.",
+            "Errors that a controller had counted for a disk at baseline, if none were added.",
         ),
         Family(
             "iowarden_controller_array_write_cache_became_disabled",

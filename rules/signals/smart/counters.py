@@ -1,4 +1,4 @@
-"""Counters of a drive that cannot be trusted: contradicted by its own log, or frozen. Pure.
+"""Implausible counters of a drive: contradicted by its own log, or frozen. Pure.
 
 A drive whose firmware lost or froze its counters shows 0 errors as well. Only counters that must
 move are judged: power-on time, and what hosts read and wrote, while the kernel counts the disk's
@@ -42,7 +42,7 @@ FAMILIES = (
     Family(
         "iowarden_smart_counters_implausible",
         "gauge",
-        "1 for each reason why counters of a drive cannot be trusted.",
+        "1 for each reason why counters of a drive are implausible.",
     ),
 )
 
@@ -64,7 +64,7 @@ class Progress(NamedTuple):
     last_bytes: float
 
     def is_frozen(self) -> bool:
-        """Whether the drive's counters stood still although the disk was in use."""
+        """Whether the drive's counters did not increase although the disk was in use."""
         long = self.read_seconds - self.since_seconds >= FROZEN_SECONDS
         return long and self.confirmed_bytes - self.began_bytes >= FROZEN_BYTES
 

@@ -89,7 +89,7 @@ def observe(before: Helium | None, value: float, now: float) -> Helium:
 
 
 def lost_ratio(helium: Helium, threshold: int | None) -> float | None:
-    """Return the lost share; None: nothing is lost, or it is too early to say."""
+    """Return the lost share; None: nothing is lost, or too few polls show it."""
     factory = float(ceiling(helium.first))
     was_low = factory - helium.first >= LOW
     lasted = helium.read_seconds - helium.low_since_seconds

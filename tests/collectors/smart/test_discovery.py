@@ -206,6 +206,40 @@ def test_members_of_a_volume_of_an_mpt_adapter_are_queried_by_their_generic_devi
     assert result.unmonitored == ()
 
 
+@pytest.mark.parametrize(
+    ("model", "is_mirror"),
+    [
+        ("DELLBOSS VD", True),
+        ("Dell BOSS-N1", True),
+        ("HPE NS204i-p Gen10+ Boot Controller", True),
+        ("ThinkSystem M.2 NVMe 2-Bay RAID Enablement Kit", True),
+        ("Samsung SSD 980 PRO 1TB", False),
+        ("Dell Ent NVMe P5800x", False),
+        ("WD_BLACK SN850X", False),
+    ],
+)
+def test_a_boot_card_hides_two_drives_behind_what_looks_like_one(
+    machine: MachineMaker, model: str, *, is_mirror: bool
+) -> None:
+    """It is polled as the drive that it shows, and its hidden drives are not monitored."""
+    sata = disk("0:0:0:0", "sda", "ATA", model)
+    nvme = {
+        "/sys/class/nvme/nvme0/nvme0n1/size": "2048\n",
+        "/sys/class/nvme/nvme0/model": f"{model:40}\n",
+        "/sys/class/nvme/nvme0/transport": "pcie\n",
+        "/sys/block/nvme0n1/size": "2048\n",
+    }
+    result = found(machine, host("host0", "ahci") | sata | nvme)
+    assert ways(result) == ["/dev/sda -d sat", "/dev/nvme0 -d nvme"]
+    expected = [("drives behind sda", " mvcli"), ("drives behind nvme0", " mnv_cli")]
+    hidden = [(each.what, each.reason) for each in result.unmonitored]
+    if not is_mirror:
+        expected = []
+    for (what, reason), (name, program) in zip(hidden, expected, strict=True):
+        assert what == name
+        assert program.strip() in reason
+
+
 def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
     """Nothing can be polled then, and the reason names the module."""
     files = host("host0", "mpt2sas") | disk("0:1:3:0", "sda", "Dell", "Virtual Disk")

@@ -218,7 +218,7 @@ def is_well(found: Controller) -> bool:
 UNPROTECTED = ("ControllerCacheUnprotected", "critical")
 NEVER_PROTECTED = ("ControllerCacheNeverProtected", "notice")
 DISKS_CACHE = ("ControllerDiskCacheEnabled", "notice")
-ERRORS_FOUND = ("ControllerDiskErrorsInBaseline", "notice")
+ERRORS_FOUND = ("ControllerDiskErrorsInBaseline", "warning")
 CACHES = {
     "adaptec": {
         "glensc+nagios-plugin-check_raid/issue47/getconfig": {NEVER_PROTECTED},

@@ -113,6 +113,18 @@ def test_errors_that_stand_still_are_reported_as_found() -> None:
     assert name not in watch.look(card(disks=(disk(media=4),)))
 
 
+def test_errors_that_were_reported_when_they_came_are_no_baseline_afterwards() -> None:
+    """A day later they stand still as well, but the disk was first seen without them."""
+    name = "disk_baseline_errors c0 media port 3"
+    watch = Watch()
+    watch.look(card(disks=(disk(media=0),)))
+    watch.look(card(disks=(disk(media=3),)))
+    assert name not in watch.look(card(disks=(disk(media=3),)), after=2 * DAY)
+    watch = Watch()
+    watch.look(card(disks=(disk(media=7012),)))
+    assert watch.look(card(disks=(disk(media=7012),)), after=2 * DAY)[name] == 7012.0
+
+
 def test_a_count_that_began_anew_is_all_new() -> None:
     """The controller was switched on again; what it counted since then is of today."""
     name = "disk_recent_errors c0 media port 3"

@@ -89,7 +89,7 @@ def test_half_of_the_helium_does_not_wait_for_a_day(rack: Rack) -> None:
 @pytest.mark.parametrize(
     ("number", "name", "fields", "severities"),
     [
-        # Toshiba: half of the way from 100 to 75.
+        # Toshiba: halfway from 100 to 75.
         (23, "Helium_Condition_Lower", {"threshold": 75}, {"notice", "warning"}),
         (24, "Helium_Condition_Upper", {"threshold": 75}, {"notice", "warning"}),
         (24, "Unknown_Attribute", {"model": "TOSHIBA MG10", "threshold": 1}, {"notice"}),
