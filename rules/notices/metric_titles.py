@@ -182,7 +182,8 @@ _YES_OR_NO = frozenset(
     mount_forced_read_only mount_fstab_read_only mount_read_only
     mount_read_only_by_command mount_strictatime
     mount_unexpected_read_only multipath_path probe_up rule_evaluation_failing scan_running
-    scsi_blk_mq scsi_host_fair_queueing smart_enabled smart_failing smart_implausible
+    scsi_blk_mq scsi_host_fair_queueing smart_counters_implausible smart_enabled smart_failing
+    smart_implausible
     smart_normalized_low_at_baseline_peer_ok smart_nvme_critical_warning_reason
     smart_nvme_only_worn smart_passed
     smart_plausible smart_scsi_failure_predicted smart_self_test_refused smart_self_test_running
