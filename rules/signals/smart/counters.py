@@ -19,12 +19,16 @@ from iowarden.rules.smart import plausibility
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.smart.drive import Drive
+    from iowarden.collectors.smart.drive import Attribute, Drive
     from iowarden.rules.signals.signal import Pairs
 
 FROZEN_SECONDS = 6 * 3600.0
 """Drives count whole hours, and some store their counters only now and then."""
 FROZEN_BYTES = 2.0**30
+COARSE_BYTES = 256 * 2.0**30
+"""For attributes that count GiB or more: some SandForce drives count in steps of 64 GiB, and drives
+that sleep in between do not count hours either.
+"""
 _ALL_BITS = 0xFFFF
 """Source: SPC, self-test results: this time, or any later one."""
 _ROUNDING_HOURS = 168
@@ -36,6 +40,7 @@ _AMOUNT = re.compile(
     r"|Host_(?:Writes|Reads)|Lifetime_(?:Writes|Reads|Wts_Frm|Rds_Frm)_"
 )
 """Names of what hosts wrote and read. Source: smartmontools 7.5, drivedb.h."""
+_COARSE = re.compile(r"GB|GiB|MiB")
 FROZEN = "power-on time and the amounts read and written do not increase while the disk is in use"
 
 FAMILIES = (
@@ -63,10 +68,10 @@ class Progress(NamedTuple):
     """The kernel's count at the poll before the last one."""
     last_bytes: float
 
-    def is_frozen(self) -> bool:
+    def is_frozen(self, needed_bytes: float = FROZEN_BYTES) -> bool:
         """Whether the drive's counters did not increase although the disk was in use."""
         long = self.read_seconds - self.since_seconds >= FROZEN_SECONDS
-        return long and self.confirmed_bytes - self.began_bytes >= FROZEN_BYTES
+        return long and self.confirmed_bytes - self.began_bytes >= needed_bytes
 
 
 def progress(
@@ -95,11 +100,20 @@ def transferred(drive: Drive) -> float | None:
     elif drive.transferred_sectors_total is not None:
         counts = [float(drive.transferred_sectors_total)]
     else:
-        counts = [
-            attribute.counted() for attribute in drive.attributes if _AMOUNT.match(attribute.name)
-        ]
+        counts = [attribute.counted() for attribute in _amounts(drive)]
     known = [count for count in counts if count is not None]
     return float(sum(known)) if known else None
+
+
+def needed_bytes(drive: Drive) -> float:
+    """Return the traffic from which on the drive's amounts must have increased."""
+    has_statistics = drive.transferred_sectors_total is not None
+    is_coarse = any(_COARSE.search(attribute.name) for attribute in _amounts(drive))
+    return COARSE_BYTES if is_coarse and not has_statistics else FROZEN_BYTES
+
+
+def _amounts(drive: Drive) -> list[Attribute]:
+    return [attribute for attribute in drive.attributes if _AMOUNT.match(attribute.name)]
 
 
 def later_test_hours(drive: Drive) -> int | None:
@@ -121,7 +135,7 @@ def samples(drive: Drive, counted: Progress | None, own: Labels) -> Iterator[Sam
     hours = later_test_hours(drive)
     reasons = (
         hours and f"its log has a self-test at {hours:,} h of power-on time, and it has less now",
-        counted is not None and counted.is_frozen() and FROZEN,
+        counted is not None and counted.is_frozen(needed_bytes(drive)) and FROZEN,
     )
     for reason in reasons:
         if reason:

@@ -186,7 +186,8 @@ class SmartState:
 
     `persistent` by disk: when it was last polled and its power-on hours, when it was first seen and
     how many polls had plausible counts (2 at most); by disk, tab and name: a count and that of the
-    last days, a value, a temperature, the used endurance, amounts written, its implausibility.
+    last days, a value, a temperature, the used endurance, amounts written, helium, the
+    progress of its counters, its implausibility.
     """
 
     persistent: Mapping[str, Pairs] = field(default_factory=dict)

@@ -157,6 +157,14 @@ def test_counters_that_stand_still_while_the_disk_is_in_use_are_reported(
     assert frozen == [number >= 12 for number in range(16)]
 
 
+def test_an_attribute_that_counts_gib_may_stand_still_for_longer() -> None:
+    """1 GiB may be half read and half written, and so in neither count."""
+    row = attribute(241, 900, name="Lifetime_Writes_GiB")
+    drive = ata("A", attributes=(row,), power_on_hours=9000)
+    assert not any(reports((drive, GIB * number) for number in range(20)))
+    assert reports((drive, 20 * GIB * number) for number in range(20))[-1]
+
+
 @pytest.mark.parametrize(
     "polls",
     [
