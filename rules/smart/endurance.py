@@ -48,6 +48,12 @@ _COUNTS_DOWN: tuple[tuple[re.Pattern[str], frozenset[tuple[int, str]]], ...] = (
 )
 """Families of the drive database, and their attributes whose normalized value is what is left, in
 per cent, whatever their names are. Micron: 'norm = max(100-raw,0)'."""
+_MODELS = (
+    (re.compile(r"Samsung SSD |SAMSUNG MZ"), "Samsung based SSDs"),
+    (re.compile(r"INTEL SSDS[AC]"), "Intel SSDs"),
+)
+"""Models whose family is certain without the database; smartctl's default names are right for them.
+"""
 _IN_RAW_VALUE = (re.compile(r"Silicon Motion"), frozenset({169, 231}))
 """Some firmware of this family counts down in the raw value only, and leaves the other at 100."""
 _RAW_IS_USED = re.compile(r"(?:Crucial/)?Micron ")
@@ -65,14 +71,17 @@ def used_ratio(drive: Drive) -> float | None:
         return drive.scsi.endurance_used_ratio
     if drive.endurance_used_ratio is not None:
         return drive.endurance_used_ratio
-    if not drive.family or drive.rotation_rpm:
+    family = drive.family
+    if not family:  # an older drive database
+        family = next((name for model, name in _MODELS if model.match(drive.model)), "")
+    if not family or drive.rotation_rpm:
         return None
-    return max(_used_percents(drive), default=None)
+    return max(_used_percents(drive, family), default=None)
 
 
-def _used_percents(drive: Drive) -> Iterator[float]:
+def _used_percents(drive: Drive, family: str) -> Iterator[float]:
     for attribute in drive.attributes:
-        percent = _used_percent(drive.family, attribute)
+        percent = _used_percent(family, attribute)
         if percent is not None:
             yield percent / FULL_PERCENT
 

@@ -575,10 +575,14 @@ SMART support is: Enabled
 === START OF READ SMART DATA SECTION ===
 SMART overall-health self-assessment test result: PASSED
 {_ATTRIBUTES}"""
-_FLASH = _ATA.replace("7200 rpm", "Solid State Device").replace(
-    "194 Temp",
-    "177 Wear_Leveling_Count     0x0013   095   095   000    Pre-fail  Always       -       98\n"
-    "194 Temp",
+_FLASH = (
+    _ATA.replace("7200 rpm", "Solid State Device")
+    .replace("Device Model:", "Model Family:     Samsung based SSDs\nDevice Model:")
+    .replace(
+        "194 Temp",
+        "177 Wear_Leveling_Count     0x0013   095   095   000    Pre-fail  Always       -       98"
+        "\n194 Temp",
+    )
 )
 _SCSI = f"""\
 {_BANNER}=== START OF INFORMATION SECTION ===
