@@ -41,6 +41,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 Kind = Literal["counter", "gauge", "histogram", "untyped"]
 """'untyped' are some of node_exporter's. The samples of a histogram have its name and a suffix."""
+HISTOGRAM_SUFFIXES = ("_bucket", "_sum", "_count")
 
 
 class Outcome(enum.StrEnum):

@@ -66,7 +66,7 @@ def read_loadavg(root: Machine) -> Loadavg:
 
 SOURCE: Source[Loadavg] = Source(
     name="loadavg",
-    period_seconds=15,
+    period_seconds=5,  # the kernel changes it each 5 s: kernel/sched/loadavg.c, LOAD_FREQ
     period_help="How often '/proc/loadavg' is read.",
     may_hang=False,
     read=read_loadavg,

@@ -19,11 +19,13 @@ from dataclasses import astuple, field, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.model import AbsentError, ParseError
+from iowarden.collectors.model import AbsentError, Family, ParseError
+from iowarden.collectors.procfs import meminfo
 from iowarden.collectors.procfs.clock import PATH as UPTIME
 from iowarden.collectors.procfs.clock import parse_uptime
 from iowarden.collectors.procfs.stat import USER_HZ
 from iowarden.collectors.procfs.tasks import TaskStatus, parse_io, read_status
+from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,8 +37,13 @@ MAX_PROCESSES = 5_000
 MAX_CPU_SECONDS = 0.3
 MAX_SECONDS = 2.0
 """A process that executes a program holds a lock that 'io' needs (kernel, exec_update_lock)."""
+MAX_THREADED, MAX_THREADS = 3, 512
+"""Of so many processes with several threads, the largest, the threads are read one by one: one that
+writes little is harmed though its process is the cause (MySQL, MongoDB, etcd)."""
 DEADLINE_SECONDS = 5.0
 MIN_INTERVAL_SECONDS = 1.0
+SWEPT_BYTES = 64 << 20
+"""Unwritten data from which processes are swept."""
 _MAX_NAME = 100
 _MAX_ANCESTORS = 32
 _KERNEL_THREADS = "/proc/2/task/2/children"
@@ -44,6 +51,14 @@ _KERNEL_THREADS = "/proc/2/task/2/children"
 CONFIG_PROC_CHILDREN: without it they are read among the programs."""
 _UNITS = (".service", ".scope", ".socket", ".mount", ".swap", ".slice")
 """Types of units that have a control group. Source: systemd.resource-control(5)."""
+
+FAMILIES = (
+    Family(
+        "iowarden_io_sweep_processes",
+        "gauge",
+        "Processes with bytes read or written in the last sweep; 0: there was no reason for one.",
+    ),
+)
 
 Key = tuple[int, int]
 """Process ID and start: the number alone may be used again."""
@@ -74,6 +89,15 @@ class ProcessIo:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadIo:
+    """A thread, and the bytes that it has read and written since its start."""
+
+    process: int
+    thread: int
+    moved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """All processes at one moment.
 
@@ -84,6 +108,12 @@ class Sweep:
     boot_seconds: float
     processes: tuple[ProcessIo, ...]
     not_read: tuple[int, ...] = ()
+    threads: tuple[ThreadIo, ...] = ()
+    """Of the largest processes with several threads."""
+
+
+NO_SWEEP = Sweep(0.0, ())
+"""There was no reason for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +137,9 @@ class _Progress:
 
     left: set[int]
     processes: list[ProcessIo] = field(default_factory=list)
+    threaded: list[TaskStatus] = field(default_factory=list)
+    """Those with several threads."""
+    threads: list[ThreadIo] = field(default_factory=list)
     error: Exception | None = None
 
 
@@ -140,6 +173,21 @@ def increases(before: Sweep, after: Sweep) -> list[Increase]:
         if min(did) >= 0 and (read or written):
             net = max(written - cancelled, 0)
             found.append(Increase(process.pid, process.command, process.unit, read, net, ended))
+    return found
+
+
+def thread_increases(before: Sweep, after: Sweep) -> dict[int, dict[int, int]]:
+    """Return what each thread moved between two sweeps, by process; of those that both read. Pure.
+
+    A thread that the first sweep did not see began after it.
+    """
+    earlier = {(one.process, one.thread): one.moved_bytes for one in before.threads}
+    processes = {one.process for one in before.threads}
+    found: dict[int, dict[int, int]] = {}
+    for one in after.threads:
+        if one.process in processes:
+            moved = one.moved_bytes - earlier.get((one.process, one.thread), 0)
+            found.setdefault(one.process, {})[one.thread] = max(moved, 0)
     return found
 
 
@@ -208,7 +256,9 @@ def read_sweep(root: Machine, max_seconds: float = MAX_SECONDS) -> Sweep:
         raise AbsentError(
             "'/proc/PID/io': could be read of no process; the kernel needs TASK_IO_ACCOUNTING"
         )
-    return Sweep(boot_seconds, tuple(progress.processes), tuple(sorted(left)))
+    return Sweep(
+        boot_seconds, tuple(progress.processes), tuple(sorted(left)), tuple(progress.threads)
+    )
 
 
 def _fill(root: Machine, parts: Iterable[list[int]], progress: _Progress) -> None:
@@ -219,8 +269,22 @@ def _fill(root: Machine, parts: Iterable[list[int]], progress: _Progress) -> Non
                 if time.thread_time() - began > MAX_CPU_SECONDS:
                     return
                 progress.processes += _process(root, status, progress)
+        _read_threads(root, progress)
     except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
         progress.error = error
+
+
+def _read_threads(root: Machine, progress: _Progress) -> None:
+    """Read the threads of the largest processes that have several."""
+    moved = {one.pid: one.read_bytes + one.write_bytes for one in progress.processes}
+    largest = sorted(progress.threaded, key=lambda status: -moved.get(status.pid, 0))
+    for status in largest[:MAX_THREADED]:
+        for name in (root.try_names(f"{status.directory}/task") or ())[:MAX_THREADS]:
+            text = root.try_read(f"{status.directory}/task/{name}/io")
+            if text is not None and name.isdigit():
+                done = parse_io(text)
+                moved_bytes = done.get("read_bytes", 0) + done.get("write_bytes", 0)
+                progress.threads.append(ThreadIo(status.pid, int(name), moved_bytes))
 
 
 def _those_in_d_last(root: Machine, pids: list[int], progress: _Progress) -> Iterator[TaskStatus]:
@@ -252,6 +316,8 @@ def _process(root: Machine, status: TaskStatus, progress: _Progress) -> list[Pro
     ]
     if not any(counters):
         return []
+    if status.threads > 1:
+        progress.threaded.append(status)
     group = "" if status.kernel else root.try_read(f"{status.directory}/cgroup") or ""
     own = _printable(status.command), unit_of(group)
     return [ProcessIo(status.pid, status.start_ticks, status.parent, *own, *counters)]
@@ -288,6 +354,7 @@ def to_json(sweep: Sweep) -> dict[str, Any]:
         "boot_seconds": sweep.boot_seconds,
         "processes": [astuple(process) for process in sweep.processes],
         "not_read": sweep.not_read,
+        "threads": [astuple(thread) for thread in sweep.threads],
     }
 
 
@@ -301,7 +368,15 @@ def from_json(text: str) -> Sweep:
         if not isinstance(rows, list) or len(rows) > MAX_PROCESSES:
             raise TypeError(f"'processes': expected a list of up to {MAX_PROCESSES}")
         not_read = tuple(map(_count, found["not_read"]))
-        return Sweep(float(boot), tuple(map(_parsed, rows)), not_read)
+        threads = [tuple(map(_count, row)) for row in found.get("threads", ())]
+        if len(threads) > MAX_THREADED * MAX_THREADS:
+            raise ValueError(f"{len(threads)} threads")
+        return Sweep(
+            float(boot),
+            tuple(map(_parsed, rows)),
+            not_read,
+            tuple(ThreadIo(*thread) for thread in threads),
+        )
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ParseError(
             f"probe '{VERB}': expected processes as JSON, got {text[:80]!r}:"
@@ -329,3 +404,32 @@ def _count(found: Any) -> int:  # noqa: ANN401 - whatever the probe sent
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 1 << 64:
         raise TypeError(f"expected an unsigned 64-bit number, got {found!r:.60}")
     return found
+
+
+def read_sweep_if_due(root: Machine, *, is_wanted: bool = False) -> Sweep:
+    """Return a sweep while much unwritten data is queued, or `is_wanted`; else `NO_SWEEP`.
+
+    Who wrote it must be known before anybody waits for it: a burst writer writes within a second,
+    and then waits in fsync without a byte. Errors: ReadError, ParseError.
+    """
+    memory = meminfo.parse_meminfo(root.read_cached_open(meminfo.PATH))
+    if not is_wanted and memory.dirty_bytes + memory.writeback_bytes < SWEPT_BYTES:
+        return NO_SWEEP
+    try:
+        return request_sweep(root)
+    except AbsentError:
+        return NO_SWEEP  # no probe: neither a stale collector nor a sweep
+
+
+SOURCE: Source[Sweep] = Source(
+    name="io_sweep",
+    period_seconds=15,
+    period_help=(
+        "How often the bytes that each process reads and writes are read, while much unwritten"
+        " data is queued or programs wait."
+    ),
+    may_hang=True,
+    read=read_sweep_if_due,
+    families=FAMILIES,
+    emit=lambda sweep: [(FAMILIES[0].name, (), float(len(sweep.processes)))],
+)

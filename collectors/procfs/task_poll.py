@@ -53,6 +53,8 @@ _THREAD_OF = lazy_pattern(
 """Names of kernel threads that belong to one device. Source: kernel, fs/jbd2/journal.c,
 fs/xfs/xfs_trans_ail.c, fs/fs-writeback.c (wb_workfn), drivers/md/dm-crypt.c, fs/f2fs/segment.c.
 """
+_RUNNING = "running"
+"""The text of 'syscall' of a task that does not wait. Source: kernel, fs/proc/base.c."""
 _MAX_DESCRIPTOR = 1 << 20
 """A larger argument of a system call is no file descriptor."""
 _VIRTUAL = frozenset(
@@ -208,6 +210,8 @@ class _Details:
         again = read_status(root, status.directory, status.process)
         if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
             return None  # the data may be of another wait, or of another task
+        if call == _RUNNING:
+            return None  # it woke meanwhile, and waits in another call by now
         has_counters = of_task.keys() >= set(_COUNTERS)
         return BlockedTask(
             pid=status.pid,
@@ -220,7 +224,7 @@ class _Details:
             process=status.process if status.process != status.pid else 0,
             kernel=status.kernel,
             waits_at=waits_at,
-            system_call="" if call == "running" else call,
+            system_call=call,
             counters=tuple(of_task[name] for name in _COUNTERS) if has_counters else (),
             voluntary_switches=switches,
             cpu_ticks=again.cpu_ticks,

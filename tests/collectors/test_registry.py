@@ -63,6 +63,7 @@ PATHS = {
     "queue": "/sys/block",
     "dm": "/sys/block",
     "tasks": "/proc/stat",
+    "io_sweep": "/proc/meminfo",
     "monitors": "/proc",
     "smart": "/sys/block",
     "controllers": "/sys/bus/pci/drivers",

@@ -23,10 +23,12 @@ from iowarden.collectors.procfs.process_io import (
     Increase,
     ProcessIo,
     Sweep,
+    ThreadIo,
     from_json,
     increases,
     read_sweep,
     request_sweep,
+    thread_increases,
     to_json,
     unit_of,
 )
@@ -97,6 +99,28 @@ def test_programs_a_kernel_thread_and_what_did_nothing() -> None:
             ProcessIo(812, 400, 700, "postgres", "postgresql.service", 12288, 1 << 30, 4096),
         ),
     )
+
+
+def test_the_threads_of_the_largest_processes_are_read_one_by_one() -> None:
+    """mysqld: one thread writes in bulk, one appends to the log; of small processes none is."""
+    many = [process(pid, io=(0, pid, 0)) for pid in (20, 21, 22)]
+    for of_process in (*many, files := process(812, "mysqld", io=(0, 1 << 30, 0))):
+        path = next(iter(of_process))
+        of_process[path] = str(of_process[path]).replace(" 20 0 1 0 ", " 20 0 3 0 ")
+    for thread, io in ((812, (0, 4096, 0)), (813, (0, 1 << 30, 0))):
+        files[f"/proc/812/task/{thread}/io"] = IO.format(*io)
+    files["/proc/20/task/20/io"] = IO.format(0, 20, 0)
+    sweep = read_sweep(machine(*many, files))
+    assert sweep.threads == (ThreadIo(812, 812, 4096), ThreadIo(812, 813, 1 << 30))
+    assert from_json(json.dumps(to_json(sweep))) == sweep
+
+
+def test_what_threads_moved_is_known_where_both_sweeps_read_their_process() -> None:
+    """A thread of later on began after the first sweep."""
+    before = Sweep(100.0, (), threads=(ThreadIo(812, 812, 4096), ThreadIo(7, 7, 10)))
+    threads = (ThreadIo(812, 812, 8192), ThreadIo(812, 900, 50), ThreadIo(9, 9, 10))
+    after = Sweep(115.0, (), threads=threads)
+    assert thread_increases(before, after) == {812: {812: 4096, 900: 50}}
 
 
 @pytest.mark.parametrize(

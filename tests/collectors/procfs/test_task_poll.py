@@ -73,6 +73,13 @@ def test_a_poll_has_all_facts_that_tell_one_call_from_the_next(tmp_path: Path) -
     assert task.unit == "postgresql@15-main.service"
 
 
+def test_a_reader_of_a_busy_disk_that_runs_meanwhile_is_left_out(tmp_path: Path) -> None:
+    """It was blocked when its state was read, and is in its next call by now."""
+    add(tmp_path, 812, syscall="running\n")
+    add(tmp_path, 813)
+    assert [task.pid for task in read_waiting_tasks(Machine(str(tmp_path))).tasks] == [813]
+
+
 def test_the_facts_arrive_through_the_probe(tmp_path: Path) -> None:
     """What the probe prints is what the service reads."""
     add(tmp_path, 812)

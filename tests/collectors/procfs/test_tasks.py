@@ -350,7 +350,6 @@ MOUNTS = (
         ("1 0x4 0x55d0 0x1000 0x7ffd 0x7f01", "mnt_id:\t25\n", ""),  # not open: no descriptor
         ("257 0xffffff9c 0x55d0 0x0 0x7ffd 0x7f01", "mnt_id:\t25\n", ""),  # AT_FDCWD
         ("-1 0x7ffd 0x7f01", "mnt_id:\t25\n", ""),  # not in a system call: a page fault
-        ("running", "mnt_id:\t25\n", ""),
         ("", "mnt_id:\t25\n", ""),
         ("1 0xzz", "mnt_id:\t25\n", ""),
     ],
