@@ -88,7 +88,7 @@ BLOCKS_PROGRAMS = frozenset(
     (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
 )
 """What makes programs of the host wait, see `Meaning.blocks_programs`."""
-UNWRITTEN = frozenset(("WriteStall", "WriteStallRepeats", "WritebackNoProgress"))
+UNWRITTEN = frozenset({"WriteStall"})
 """Alerts about unwritten data that all disks of the host share."""
 WINDOWED = frozenset((Fault.HUNG, Fault.RESETS))
 """Alerts of these count what happened in a window: it lasts longer than the fault."""
@@ -175,11 +175,11 @@ RULES = _table(
     _all("DeviceSuspended", Fault.SUSPENDED, _M),
     _all("DiskSlow", Fault.SLOW, _D),
     _all(
-        "WriteStall WriteStallRepeats WritebackNoProgress ReclaimStall ReclaimStallRepeats",
+        "Freeze WriteStall ReclaimStall",
         Fault.STALL,
     ),
     _all("HungTask HungTaskWarningsExhausted", Fault.HUNG),
-    _all("WriteThrottle BdiThrottle DirectReclaim PageCacheDropped", Fault.PRESSURE),
+    _all("WriteThrottle DirectReclaim PageCacheDropped", Fault.PRESSURE),
     _all("ReadAheadTooSmall DiskQueueStarvation PhantomReads", Fault.PRESSURE, _D),
     _all("ScsiTimeouts", Fault.RESETS, _D),
     # disks
@@ -366,9 +366,7 @@ SUMS_UP = frozenset({"ControllerImpaired"})
 it."""
 SHORT = frozenset({"MdDegraded", "MdDegradedFurther", "ControllerArrayDegraded"})
 """Shipped alerts about missing members of an array."""
-TIMED = frozenset(
-    {"DeviceHang", "DeviceSuspended", "DiskSlow", "ProbeProgramStuck", "WritebackNoProgress"}
-)
+TIMED = frozenset({"DeviceHang", "DeviceSuspended", "DiskSlow", "ProbeProgramStuck"})
 """Shipped alerts whose value is for how many seconds it has been so."""
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 READS, WRITES = "read", "written"
 DIRECTIONS = {
     Condition.WRITE_STALL: (WRITES,),
-    Condition.WRITEBACK_NO_PROGRESS: (WRITES,),
-    Condition.BDI_THROTTLE: (WRITES,),
     Condition.DEVICE_HANG: (WRITES, READS),
     Condition.QUEUE_STARVATION: (WRITES, READS),
     Condition.RECLAIM_STALL: (WRITES, READS),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.loadavg import Loadavg
     from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.collectors.procfs.pressure import Pressures
+    from iowarden.collectors.procfs.process_io import Sweep
     from iowarden.collectors.procfs.stat import Stat
     from iowarden.collectors.procfs.sysctl_vm import VmSysctl
     from iowarden.collectors.procfs.tasks import BlockedTasks
@@ -68,6 +69,7 @@ class Snapshot:
     block: Topology | None = None
     dm: Mapping[str, MappedDevice] | None = None
     tasks: BlockedTasks | None = None
+    io_sweep: Sweep | None = None
     monitors: Monitors | None = None
     queue: Mapping[str, Queue] | None = None
     scsi: ScsiTopology | None = None

@@ -26,9 +26,9 @@ from iowarden.rules.signals.queue import (
 from iowarden.rules.signals.raid import controller_state, md_state
 from iowarden.rules.signals.signal import Derived, Inputs, Pairs, SignalGroup, View
 from iowarden.rules.signals.smart import disk_monitoring, smart
+from iowarden.rules.signals.waits import group as waits
 from iowarden.rules.signals.writeback import (
     bandwidth,
-    bdi_throttle,
     blocked,
     no_progress,
     waiters,
@@ -73,7 +73,8 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     suspended.GROUP,
     multipath.GROUP,
     waiters.GROUP,
-    bdi_throttle.GROUP,
+    waits.GROUP,
+    waits.SEEN_GROUP,
     device_state.SCSI_GROUP,
     smart.GROUP,
     controller_state.GROUP,

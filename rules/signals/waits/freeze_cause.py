@@ -42,6 +42,7 @@ _WRITE_BACK = (
     "balance_dirty_pages",
     "folio_wait_writeback",
     "wait_on_page_writeback",
+    "blk_congestion_wait",  # 2.6.18, where a writer is paused
     "__filemap_fdatawait",
     "filemap_fdatawait",
     "file_write_and_wait",

@@ -35,6 +35,8 @@ OPEN_SECONDS, OPEN_PERIODS = 600.0, 3
 """A series ends after this time without a freeze, or after this many of its periods."""
 REPORTED_TIMES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 """A series is news again when it has so many freezes."""
+RESUMED_SECONDS = 180.0
+"""A freeze goes on where nothing was polled for so long at most: a restart, a probe that failed."""
 MAX_REMEMBERED, MAX_STORED = 64, 16
 
 
@@ -124,20 +126,21 @@ def stored(series: Series) -> tuple[tuple[float, float], ...]:
     return (
         (series.since_seconds, float(series.times)),
         (series.since_seconds, float(series.level)),
+        (series.since_seconds, float(series.is_frozen)),
         *((freeze.began_seconds, freeze.max_seconds) for freeze in series.freezes[-MAX_STORED:]),
     )
 
 
 def restored(pairs: tuple[tuple[float, float], ...]) -> Series | None:
-    """Return the series of `stored`, between two freezes; None for other pairs."""
-    if len(pairs) < 3:
+    """Return the series of `stored`, whose last freeze may go on; None for other pairs."""
+    if len(pairs) < 4:
         return None
-    (since, times), (_, level), *freezes = pairs
+    (since, times), (_, level), (_, is_frozen), *freezes = pairs
     return Series(
         tuple(Freeze(began, began + length, length, 1) for began, length in freezes),
         int(times),
         since,
-        is_frozen=False,
+        is_frozen=bool(is_frozen),
         level=Level(int(level)),
     )
 
@@ -155,8 +158,14 @@ def next_freezes(
     `min_seconds` is the threshold of a guard of this device (a virtual disk, a removable one): a
     shorter wait is counted and no more.
     """
+    # Causes that wait longer than their own bytes explain count beside a victim.
     programs = _next_programs(state.programs, harm, now, previous_poll_seconds)
-    counted = [victim for victim in harm.victims if victim.max_seconds >= COUNTED_SECONDS]
+    # What one poll alone saw may be another call each time: a reader of a busy disk.
+    counted = [
+        victim
+        for victim in ((*harm.victims, *harm.evidence) if harm.victims else ())
+        if victim.max_seconds >= COUNTED_SECONDS and victim.wait.min_seconds > 0.0
+    ]
     series = _next_series(state.series, counted, now)
     if series is None:
         return DeviceFreezes(None, programs)
@@ -170,7 +179,7 @@ def _next_series(series: Series | None, counted: list[Victim], now: float) -> Se
         if series is None or is_over(series, now):
             return None
         return replace(series, is_frozen=False)
-    longest = counted[0]
+    longest = max(counted, key=lambda victim: victim.max_seconds)
     present = Freeze(
         began_seconds=min(victim.wait.not_before_seconds for victim in counted),
         last_seconds=now,
@@ -179,7 +188,8 @@ def _next_series(series: Series | None, counted: list[Victim], now: float) -> Se
     )
     if series is None or is_over(series, now):
         return Series((present,), 1, present.began_seconds, is_frozen=True, level=Level.COUNTED)
-    if not series.is_frozen:
+    gap_seconds = now - series.freezes[-1].last_seconds
+    if not series.is_frozen or gap_seconds > RESUMED_SECONDS:
         freezes = (*series.freezes, present)[-MAX_REMEMBERED:]
         return replace(series, freezes=freezes, times=series.times + 1, is_frozen=True)
     last = series.freezes[-1]

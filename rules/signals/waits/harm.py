@@ -151,12 +151,17 @@ def _causing_threads(process: ProcessLoad, total_bytes: int) -> frozenset[int] |
 
 
 def harm(
-    waits: Iterable[Wait], load: Load, completed_bytes: float, bytes_per_second: float
+    waits: Iterable[Wait],
+    load: Load,
+    completed_bytes: float,
+    bytes_per_second: float,
+    best_bytes_per_second: float = 0.0,
 ) -> Harm:
     """Return who is harmed by these waits for one device, and by whom.
 
     `completed_bytes` is what the device completed since the oldest of the waits began;
-    `bytes_per_second` its write speed, 0 if not known.
+    `bytes_per_second` its write speed, `best_bytes_per_second` the best one of the last minutes, 0
+    if not known.
     """
     found_causes = causes(load)
     victims: list[Victim] = []
@@ -168,17 +173,31 @@ def harm(
         explained = _explained_seconds(
             wait, load, completed_bytes, bytes_per_second, is_cause=is_cause
         )
+        if is_cause and best_bytes_per_second > 0.0 and _is_in(wait, _OWN_SYNC):
+            # What it wrote explains the time that the device needs for it when it works well.
+            own_bytes = max(_written_bytes(wait, load), call_size(wait))
+            explained = min(explained, own_bytes / best_bytes_per_second)
+        # One read, open or rename moves too little to explain so long a wait by itself: whoever
+        # has a slow disk for itself alone is all of its load, and harmed.
+        is_evidence = is_cause and (
+            wait.max_seconds < LONG_WRITE_SECONDS or _waits_for_own_writes(wait)
+        )
         victim = Victim(
             wait,
             max(wait.min_seconds - explained, 0.0),
             max(wait.max_seconds - explained, 0.0),
-            is_cause,
+            is_evidence,
         )
         if victim.max_seconds > 0.0:
-            (evidence if is_cause else victims).append(victim)
+            (evidence if is_evidence else victims).append(victim)
     for group in (victims, evidence):
         group.sort(key=lambda victim: (-victim.max_seconds, victim.wait.task.pid))
     return Harm(tuple(victims), tuple(evidence), found_causes)
+
+
+def followed(victims: tuple[Victim, ...]) -> tuple[Victim, ...]:
+    """Return the victims that two polls saw in one call; if there are none yet, all."""
+    return tuple(victim for victim in victims if victim.wait.min_seconds > 0.0) or victims
 
 
 def is_of_causes(wait: Wait, found_causes: Iterable[Cause]) -> bool:
@@ -194,17 +213,26 @@ def _explained_seconds(
     wait: Wait, load: Load, completed_bytes: float, bytes_per_second: float, *, is_cause: bool
 ) -> float:
     """Return how much of a wait the task's own bytes explain."""
-    functions = (wait.task.wait_channel, *wait.task.stack)
-    if any(function.startswith(_PAUSED) for function in functions):
+    if _is_in(wait, (_PAUSED,)):
         size = call_size(wait)
         if wait.max_seconds < LONG_WRITE_SECONDS:
             return wait.max_seconds  # flow control: the write is about to return
         return size / bytes_per_second if bytes_per_second > 0 else 0.0
-    if is_cause and any(function.startswith(_OWN_SYNC) for function in functions):
+    if is_cause and _is_in(wait, _OWN_SYNC):
         own_bytes = max(_written_bytes(wait, load), call_size(wait))
         share = min(1.0, own_bytes / completed_bytes) if completed_bytes > 0 else 0.0
         return wait.max_seconds * share
     return 0.0
+
+
+def _waits_for_own_writes(wait: Wait) -> bool:
+    return _is_in(wait, (_PAUSED, *_OWN_SYNC)) or call_size(wait) > 0
+
+
+def _is_in(wait: Wait, prefixes: tuple[str, ...]) -> bool:
+    """Whether the task waits in one of these functions."""
+    functions = (wait.task.wait_channel, *wait.task.stack)
+    return any(function.startswith(prefixes) for function in functions)
 
 
 def _written_bytes(wait: Wait, load: Load) -> int:

@@ -60,6 +60,8 @@ def continuity(before: BlockedTask, after: BlockedTask) -> Continuity:
         # Its files cannot be read because it executes a program, which is one call.
         return Continuity.SAME_CALL
     if not before.system_call or not after.system_call:
+        if before.counters and after.counters and before.counters != after.counters:
+            return Continuity.ANOTHER_CALL
         return _by_bytes(before, after)
     if before.system_call != after.system_call or before.file != after.file:
         return Continuity.ANOTHER_CALL

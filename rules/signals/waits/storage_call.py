@@ -135,7 +135,12 @@ _STORAGE = (
     "reclaim_throttle",
     "congestion_wait",
     "wait_iff_congested",
-    "blk_congestion_wait",  # 2.6.18
+    "blk_congestion_wait",  # 2.6.18, like the next
+    "sync_page",
+    "sync_buffer",
+    "sync_dirty_buffer",
+    "get_request_wait",
+    "generic_make_request",
     # file systems
     "ext4_",
     "ext3_",

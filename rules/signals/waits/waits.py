@@ -31,6 +31,8 @@ AT_LIMIT_RATIO = 0.95
 SERVERS = ("nfsd", "ksmbd", "vhost-", "iscsi_trx", "iscsi_ttx")
 """Kernel threads that serve clients or guests, and count as programs. Source: kernel,
 fs/nfsd/nfssvc.c, fs/smb/server/connection.c, drivers/vhost/vhost.c, drivers/target/iscsi."""
+OWN = "iowarden"
+"""Its units and programs: what its own scans and polls wait for harms nobody."""
 _PAUSED = ("balance_dirty_pages", "blk_congestion_wait")
 LATE_POLL_SECONDS = 5.0
 """After a longer gap between polls one more poll has to see the same wait."""
@@ -96,6 +98,8 @@ def next_polls(
     for task in tasks:
         if task.kernel and not task.command.startswith(SERVERS):
             continue  # it works for tasks whose waits are seen themselves
+        if task.unit.startswith(OWN) or task.command.startswith(OWN):
+            continue
         key = task.pid, task.start_ticks
         waits[key] = _next_wait(
             polls.waits.get(key),

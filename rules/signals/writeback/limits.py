@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.sysctl_vm import VmSysctl
     from iowarden.collectors.procfs.vmstat import Vmstat
 
-_FREERUN_KERNEL = (3, 2, 0)
+FREERUN_KERNEL = (3, 2, 0)
 """From 3.2 on the kernel pauses writers from (threshold + background) / 2, not only at the
 threshold."""
 _DIRTYABLE_KERNEL = (2, 6, 22)
@@ -95,7 +95,7 @@ def drain_seconds(backlog_bytes: float, bandwidth_bytes_per_second: float) -> fl
 def _limits(threshold: float, background: float, sysctl: VmSysctl | None) -> DirtyLimits:
     if background >= threshold:
         background = threshold / 2
-    old = sysctl is not None and sysctl.kernel < _FREERUN_KERNEL
+    old = sysctl is not None and sysctl.kernel < FREERUN_KERNEL
     onset = threshold * _BLOCKED_RATIO_BEFORE_3_2 if old else (threshold + background) / 2
     return DirtyLimits(threshold, background, onset)
 

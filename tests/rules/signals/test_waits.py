@@ -58,6 +58,12 @@ SAME, OTHER, UNKNOWN = Continuity.SAME_CALL, Continuity.ANOTHER_CALL, Continuity
         ("another call", {}, {"system_call": WRITE}, OTHER),
         ("the task's number was used again", {}, {"start_ticks": 9_000}, OTHER),
         (
+            "a read whose call could not be read, after others",
+            {"system_call": "", **READS},
+            {**READS, "counters": (9_000, 90_000, 13, 40, 0, 65_536)},
+            OTHER,
+        ),
+        (
             "a page fault that has not returned",
             {"system_call": FAULT, "file": ""},
             {"system_call": FAULT, "file": ""},
@@ -250,6 +256,13 @@ def test_a_poll_that_came_late_waits_for_one_more() -> None:
     assert wait.late
     wait = only(polled((10.0, [task()]), (40.0, [task()]), (42.0, [task()])))
     assert not wait.late
+
+
+def test_what_iowarden_waits_for_itself_harms_nobody() -> None:
+    """A surface scan meets a bad sector and waits for 30 s; so does a smartctl of the probe."""
+    scan = task(command="iowarden-scan", unit="session-2.scope")
+    smartctl = task(pid=813, command="smartctl", unit="iowarden-probe.service")
+    assert polled(*((2.0 * n, [scan, smartctl]) for n in range(16))).waits == {}
 
 
 def wait_of(blocked: BlockedTask, seconds: float) -> waits.Wait:
@@ -461,6 +474,20 @@ def test_a_series_goes_on_after_a_restart() -> None:
     )
     assert after.series is not None
     assert (after.series.times, after.series.reported_times) == (10, 10)
+
+
+def test_a_restart_within_a_freeze_makes_no_second_one_of_it() -> None:
+    """Killed after 14 s of it, and polling again 20 s later; after an hour it is another one."""
+    states = played([(60.0, 200.0)], until=74)
+    series = states[-1][1].series
+    assert series is not None
+    again = freezes.DeviceFreezes(freezes.restored(freezes.stored(series)))
+    for now, times in ((94.0, 1), (3674.0, 2)):
+        after = freezes.next_freezes(
+            again, frozen(14, 2, end=now), now, previous_poll_seconds=now - 2
+        )
+        assert after.series is not None
+        assert after.series.times == times
 
 
 def test_what_is_no_series_is_not_restored() -> None:
