@@ -15,12 +15,11 @@ class Condition(enum.StrEnum):
     text: nothing follows from it, whether it is one of these words or not.
     """
 
+    FREEZE = "freeze"
     WRITE_STALL = "write_stall"
     DIRTY_LIMIT_TOO_LARGE = "dirty_limit_too_large"
-    BDI_THROTTLE = "bdi_throttle"
     DEVICE_HANG = "device_hang"
     DISK_SLOW = "disk_slow"
-    WRITEBACK_NO_PROGRESS = "writeback_no_progress"
     HUNG_TASK = "hung_task"
     COMMAND_TIMEOUT = "command_timeout"
     PROBE_PROGRAM_STUCK = "probe_program_stuck"

@@ -56,13 +56,6 @@ _FULL_DRAIN = "iowarden_writeback_full_drain_seconds"
 TUNINGS = {
     Condition.DIRTY_LIMIT_TOO_LARGE: Tuning(_DIRTY, (_FULL_DRAIN,)),
     Condition.DIRTY_RATIO_TOO_LARGE: Tuning(_DIRTY, (_FULL_DRAIN,)),
-    Condition.BDI_THROTTLE: Tuning(
-        (
-            Setting("iowarden_bdi_max_ratio_percent", "bdi max_ratio"),
-            Setting("iowarden_bdi_strict_limit", "bdi strict_limit"),
-        ),
-        ("iowarden_bdi_throttle_seconds",),
-    ),
     Condition.RECLAIM_STALL: Tuning(_RECLAIM, ("iowarden_reclaim_stall_ratio",)),
     Condition.DIRECT_RECLAIM: Tuning(_RECLAIM, (_DIRECT,)),
     Condition.PAGE_CACHE_DROPPED: Tuning((), ("iowarden_recent_page_cache_drops",)),

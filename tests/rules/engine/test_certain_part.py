@@ -148,7 +148,6 @@ def certain_without(silent: str) -> set[tuple[str, str]]:
                 ("DeviceSuspended", "warning"),
                 ("WriteStall", "warning"),
                 ("WriteStall", "critical"),
-                ("WriteStallRepeats", "critical"),
             },
         ),
         ("dm", set()),

@@ -85,6 +85,7 @@ MORE = {
         for device in ("/dev/sda1", "/dev/sdb1")
     },
     "/.probe/tasks": '{"tasks": [], "count": 0}',
+    "/.probe/io_sweep": '{"boot_seconds": 1.0, "processes": [], "not_read": []}',
     probe_path(
         "run", smartctl_runner.command(AccessMethod("/dev/sda", "scsi"), "full")
     ): drives.ata("S1"),

@@ -182,9 +182,7 @@ def test_a_warning_waits_a_minute_for_others() -> None:
     """One mail after 60 s, not one an alert."""
     host = FakeMachine()
     assert host.run(60, STALL) == []
-    assert host.run(5, STALL, alert("WritebackNoProgress", condition="writeback_no_progress")) == [
-        "opened"
-    ]
+    assert host.run(5, STALL, alert("ReclaimStall", condition="reclaim_stall")) == ["opened"]
     assert host.run(HOUR, STALL) == []
 
 
@@ -343,15 +341,9 @@ def test_two_hung_disks_are_two_incidents() -> None:
 def test_a_stall_that_a_hung_disk_causes_is_that_disks_incident() -> None:
     """Both begin together: one mail, about the disk."""
     host = FakeMachine()
-    assert host.run(
-        90, HANG, STALL, alert("WritebackNoProgress", condition="writeback_no_progress")
-    ) == ["opened"]
+    assert host.run(90, HANG, STALL) == ["opened"]
     assert host.only().key == "disk sda"
-    assert {m.name for m in host.only().members} == {
-        "DeviceHang",
-        "WriteStall",
-        "WritebackNoProgress",
-    }
+    assert {m.name for m in host.only().members} == {"DeviceHang", "WriteStall"}
 
 
 def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> None:

@@ -201,7 +201,7 @@ def test_a_write_stall_affects_what_is_on_the_disks_that_take_the_data(
     ("name", "key", "affected", "busy"),
     [
         (
-            "WritebackNoProgress",
+            "WriteStall",
             "host",
             (SHARED, "Not known: which disk the unwritten data is for."),
             True,
@@ -299,7 +299,7 @@ def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
     """The host's stall was critical before; the disk is new."""
     hung = member("DeviceHang", labels=(("condition", "device_hang"), ("device", "sda")))
     due = DueNotice(
-        Reason.ESCALATED, incident(member("WritebackNoProgress", Severity.CRITICAL), hung, mails=2)
+        Reason.ESCALATED, incident(member("WriteStall", Severity.CRITICAL), hung, mails=2)
     )
     assert report.notice(due, float, 60.0, (), MACHINE).summary == "DeviceHang happens"
 

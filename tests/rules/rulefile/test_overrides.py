@@ -143,11 +143,12 @@ def test_a_severity_takes_the_place_of_the_shipped_one() -> None:
 
 def test_who_counts_the_firings_of_another_follows_its_severity(tmp_path: Path) -> None:
     """A stall lowered to a notice is still escalated to critical when it repeats."""
-    text = f"rules_directory: {tmp_path}\noverrides: {{WriteStall/warning: {{severity: notice}}}}"
+    text = f"rules_directory: {tmp_path}\noverrides: {{ReclaimStall/warning: {{severity: notice}}}}"
     after = rules(load_rules(parse_config(text, "c.yaml")))
-    (rule,) = [r for r in after if isinstance(r, Rule) and r.alert == "WriteStallRepeats"]
+    of_name = [r for r in after if isinstance(r, Rule) and r.alert == "ReclaimStall"]
+    (rule,) = [r for r in of_name if severity(r) == "critical"]
     texts = [rule.expression.text, dict(rule.annotations)["summary"].text]
-    assert all('alertname="WriteStall"' in one for one in texts)
+    assert all('alertname="ReclaimStall"' in one for one in texts)
     assert all('severity="notice"' in one for one in texts)
     assert not any('severity="warning"' in one for one in texts)
 

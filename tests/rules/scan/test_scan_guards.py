@@ -224,7 +224,12 @@ def alert(name: str, state: AlertState = AlertState.FIRING, **labels: str) -> Al
     ("alerts", "hold"),
     [
         ((alert("WriteStall", severity="warning"),), "WriteStall fires: the host stalls"),
-        ((alert("DeviceHang", device="sdq"),), "DeviceHang fires: the host stalls"),
+        (
+            (alert("DeviceHang", device="sdq", severity="critical"),),
+            "DeviceHang fires: the host stalls",
+        ),
+        ((alert("Freeze", device="sdq", severity="warning"),), "Freeze fires: the host stalls"),
+        ((alert("Freeze", device="sdq", severity="notice"),), ""),
         ((alert("DiskSlow", disk="Ssda"),), "DiskSlow fires for it"),
         ((alert("DiskSlow", disk="Ssdb"),), ""),
         ((alert("WriteStall", AlertState.PENDING),), ""),

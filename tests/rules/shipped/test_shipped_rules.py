@@ -121,21 +121,13 @@ def test_laptop_mode_puts_writing_off_on_purpose() -> None:
 def test_a_stall_of_a_minute_while_the_disk_hangs_is_critical_and_one_thread(
     machine: Simulation,
 ) -> None:
-    """write_stall and writeback_no_progress belong to the hung disk; the host gets no thread."""
+    """write_stall belongs to the hung disk; the host gets no thread."""
     machine.run(90, queued=QUEUED, blocked=5, in_flight={"sda": 32})
-    assert {"DeviceHang", "WritebackNoProgress", "WriteStall"} <= machine.host.names("critical")
+    assert {"DeviceHang", "WriteStall"} <= machine.host.names("critical")
     assert {mail.due.incident.key for mail in machine.host.mails} == {"disk  SIMULATED HDD S1"}
     assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
     assert machine.host.reasons()[0] == "opened"
     assert machine.host.mails[0].due.incident.object == "sda (SIMULATED HDD, serial S1)"
-
-
-def test_the_third_stall_in_two_hours_is_critical(machine: Simulation) -> None:
-    """Every 20 minutes a freeze, as the databases of 2008 and 2012 had them."""
-    for _ in range(3):
-        machine.run(20, queued=QUEUED, blocked=1, writes={"sda": 900_000}, in_flight={"sda": 9})
-        machine.run(120, writes={"sda": 100_000_000})
-    assert "WriteStallRepeats" in machine.host.names("critical")
 
 
 def test_the_incidents_rows_fire_at_the_tenth() -> None:
@@ -145,7 +137,7 @@ def test_the_incidents_rows_fire_at_the_tenth() -> None:
     kilobytes_of = {"queued": 3_237_432, "threshold": 3_269_816, "background": 817_454}
     level = {name: value * 1024 for name, value in kilobytes_of.items()}
     simulation.run(12, blocked=5, writes={"sda": 65_500 * 1024}, in_flight={"sda": 4}, **level)
-    assert "WritebackNoProgress" not in simulation.host.names()
+    assert "WriteStall" not in simulation.host.names()
     began = simulation.second
     rows = [(0, 4)] * 19 + [(8, 3), (0, 4), (1928, 5)]
     for kilobytes, blocked in rows:
@@ -155,7 +147,7 @@ def test_the_incidents_rows_fire_at_the_tenth() -> None:
     values = [max(signals.values()) for _, signals in simulation.host.history[began:]]
     assert values[9] == 10.0
     assert max(values) == 21.0
-    assert "WritebackNoProgress" in simulation.host.names("warning")
+    assert "WriteStall" in simulation.host.names("warning")
 
 
 def test_a_frozen_file_system_is_a_hung_device_after_ten_seconds(machine: Simulation) -> None:
@@ -205,7 +197,7 @@ def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> Non
     simulation.run(15, **waiting)
     first = simulation.host.engine
     assert first is not None
-    stalls = [a for a in first.rules.alerts() if a.name == "WritebackNoProgress" and a.active]
+    stalls = [a for a in first.rules.alerts() if a.name == "WriteStall" and a.active]
     assert stalls
     simulation.host.engine = None
     simulation.run(1, **waiting)
@@ -213,9 +205,7 @@ def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> Non
     assert again is not None
     again.rules.restore(stalls)
     simulation.run(60, **waiting)
-    states = {
-        a.labels: a.state.value for a in again.rules.alerts() if a.name == "WritebackNoProgress"
-    }
+    states = {a.labels: a.state.value for a in again.rules.alerts() if a.name == "WriteStall"}
     assert {states[a.labels] for a in stalls} == {"unknown"}
 
 
