@@ -14,7 +14,6 @@ _FAMILIES = """
 none:
     iowarden_alerts_dropped
     iowarden_alerts_silenced
-    iowarden_bdi_throttle_seconds
     iowarden_boot_timestamp_seconds
     iowarden_clock_monotonic_seconds
     iowarden_clock_uptime_seconds
@@ -33,6 +32,7 @@ none:
     iowarden_hung_task_warnings
     iowarden_incidents_open
     iowarden_incidents_unnotified
+    iowarden_io_sweep_processes
     iowarden_kernel_log_gaps_total
     iowarden_kernel_log_suppressed_messages_total
     iowarden_load1
@@ -77,6 +77,7 @@ none:
     iowarden_state_unwritten_seconds
     iowarden_swapping_out_seconds
     iowarden_tasks_blocked
+    iowarden_storage_waits_seen
     iowarden_tasks_blocked_not_writing
     iowarden_tasks_running
     iowarden_threads
@@ -206,6 +207,8 @@ block device function inode line:
     iowarden_ext4_last_error
 by disk:
     iowarden_disk_last_full_read_timestamp_seconds
+cause device:
+    iowarden_freeze_cause
 cause:
     iowarden_writeback_no_progress_seconds
 chip device hwmon label sensor:
@@ -268,6 +271,10 @@ device:
     iowarden_device_flush_seconds_total
     iowarden_device_flushes_completed_total
     iowarden_device_hang_seconds
+    iowarden_freeze_level
+    iowarden_freeze_reported_times
+    iowarden_freeze_seconds
+    iowarden_freeze_victims
     iowarden_device_io_time_seconds_total
     iowarden_device_io_time_weighted_seconds_total
     iowarden_device_logical_block_bytes
@@ -561,6 +568,7 @@ host:
     iowarden_scsi_host_slow_disks
     iowarden_scsi_host_starved_seconds
 [le]:
+    iowarden_storage_wait_seconds
     iowarden_loop_lateness_seconds
 min_tasks:
     iowarden_tasks_blocked_seconds

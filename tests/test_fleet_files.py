@@ -72,8 +72,8 @@ ALERTS = {
     ("BackupOld", "critical", "directory=/a"): False,
     ("BackupOld", "warning", "directory=/a"): True,
     ("BackupOld", "warning", "directory=/b"): False,
-    ("WritebackNoProgress", "critical", "cause=device"): False,
-    ("WritebackNoProgress", "warning", "cause=other"): True,
+    ("WriteStall", "critical", "x=1"): False,
+    ("WriteStall", "warning", "x=2"): True,
     ("IowardenDown", "critical", ""): False,
     ("IowardenBlind", "warning", ""): True,
 }

@@ -321,15 +321,16 @@ rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents severity smart topology
 rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.leaves signals.signal
-rules.signals.waits: -
+rules.signals.waits: signals.activity signals.device signals.signal signals.writeback
 rules.events: advice alerting conditions faults incidents notice severity topology yaml_nodes
 rules.notices: advice alerting faults incidents notice promql quantity severity signals.waits
     topology
-rules.scan: alerting faults selftest_schedule signals.smart snapshot topology
+rules.scan: alerting faults selftest_schedule severity signals.smart snapshot topology
 rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
-    signals.memory signals.queue signals.raid signals.signal signals.smart signals.writeback
+    signals.memory signals.queue signals.raid signals.signal signals.smart signals.waits
+    signals.writeback
 rules.engine: alerting promql rulefile scrape_labels signals.raid signals.signal signals.smart
-    signals.table snapshot topology
+    signals.table signals.waits snapshot topology
 daemon.clock: -
 daemon.duration: -
 daemon.exporters: -

@@ -14,7 +14,7 @@ from prometheus_client.samples import Sample as Line
 from prometheus_client.utils import floatToGoString
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.model import Chunk, Family, Sample
+from iowarden.collectors.model import HISTOGRAM_SUFFIXES, Chunk, Family, Sample
 from iowarden.daemon import sanitize
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _starts(lines: str) -> tuple[str, ...]:
 def _metric(family: Family, samples: tuple[Sample, ...]) -> Metric:
     names = {family.name}
     if family.kind == "histogram":
-        names = {family.name + suffix for suffix in ("_bucket", "_sum", "_count")}
+        names = {family.name + suffix for suffix in HISTOGRAM_SUFFIXES}
     if other := {name for name, _, _ in samples} - names:
         raise ValueError(f"a sample of '{min(other)}'")
     # prometheus_client appends '_total' to a counter; one without it can only be untyped

@@ -13,6 +13,7 @@ from iowarden.daemon.polling.controllers import ControllerPoller
 from iowarden.daemon.polling.directories import DirectoryPoller
 from iowarden.daemon.polling.kernel_log import KernelLogPoller
 from iowarden.daemon.polling.smart import SmartPoller
+from iowarden.daemon.polling.task_polls import TaskPolls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pollers:
-    """The pollers of drives, controllers, the kernel log and watched directories."""
+    """The pollers of drives, controllers, the kernel log, directories and blocked tasks."""
 
     drives: SmartPoller
     controllers: ControllerPoller
     kernel_log: KernelLogPoller
     directories: DirectoryPoller
+    task_polls: TaskPolls
 
     def sources(self) -> list[Source[Any]]:
         """Return all collectors, including those that these pollers serve."""
@@ -38,6 +40,8 @@ class Pollers:
             "controllers": self.controllers.read,
             "kernel_log": self.kernel_log.read,
             "backups": self.directories.read,
+            "tasks": self.task_polls.read,
+            "io_sweep": self.task_polls.sweep,
         }
         return [replace(s, read=readers.get(s.name, s.read)) for s in registry.SOURCES]
 
@@ -56,4 +60,5 @@ def make(
         # The kernel's time stamps use CLOCK_MONOTONIC.
         KernelLogPoller(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
         DirectoryPoller(clock.now),
+        TaskPolls(),
     )

@@ -13,10 +13,12 @@ from iowarden.daemon.notify.message import message_id, recipients, render, subje
 from iowarden.daemon.receivers import message as document
 from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.daemon.transition_log import PRIORITY
-from iowarden.rules import io_usage, selftest_schedule
+from iowarden.rules import faults, io_usage, selftest_schedule
 from iowarden.rules.advice import advice
+from iowarden.rules.conditions.condition import Condition
+from iowarden.rules.faults import Fault
 from iowarden.rules.notice import Evidence, Reason
-from iowarden.rules.notices import report
+from iowarden.rules.notices import report, who_waits
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import returned_disks
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.service.situation import IncidentContext
     from iowarden.daemon.trace_client.incident_traces import IncidentTraces
     from iowarden.daemon.transition_log import TransitionLog
-    from iowarden.rules.incidents.model import DueNotice
+    from iowarden.rules.incidents.model import DueNotice, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.selftest_schedule import Runs
 
@@ -87,7 +89,7 @@ class Notifier:
             for member in incident.members
             if self.io_watch.is_of(member.since_seconds, member.over_seconds)
         }
-        who = self.io_watch.sentences(about, now)
+        who = (*self._who_waits(incident, now), *self.io_watch.sentences(about, now))
         meaning = notice.meaning
         if who and meaning:  # whom to stop is the first question, before the advice
             named = f"{who[0][0].upper()}{who[0][1:]}."
@@ -112,6 +114,28 @@ class Notifier:
             traced = self.traces.evidence(incident, realtime)
             notice = replace(notice, evidence=(*notice.evidence, *traced))
         return replace(notice, advice=advice.combined(notice.advice))
+
+    def _who_waits(self, incident: Incident, now: float) -> list[str]:
+        """Return who waits for the devices of an incident, because of whom, and in what rhythm."""
+        harm = self.situation.engine.signals.harm()
+        names, may_harm = set[str](), False
+        for member in incident.members:
+            labels = dict(member.labels)
+            is_freeze = labels.get("condition") == Condition.FREEZE
+            if is_freeze or "device" in labels:
+                names.add(labels.get("device", ""))
+            may_harm |= faults.meaning(member.name).fault in {Fault.HANGS, Fault.STALL}
+        lines: list[str] = []
+        if may_harm and not names & harm.last_harms.keys() and not harm.is_seen(now):
+            lines.append(who_waits.NOT_KNOWN)
+        for name in sorted(names & harm.last_harms.keys()):
+            seen_seconds, on_device = harm.last_harms[name]
+            if self.config().show_programs:
+                lines += who_waits.sentences(on_device, now - seen_seconds)
+            series = harm.devices[name].series
+            if series is not None:
+                lines.append(who_waits.rhythm_sentence(series, now, self.clock.date))
+        return [line for line in lines if line]
 
     def rows(self, notice: Notice) -> list[OutboxRow]:
         """Return the rendered mail for the outbox, and the message for each other receiver."""

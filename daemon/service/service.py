@@ -73,6 +73,9 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
+    _Runner = selftest_runner.SelfTestRunner | scan_runner.ScanRunner
+    _Executor = _Runner | stored_mails.StoredMails | CommandHandler
+
 SCRAPE_WAIT_SECONDS = 60.0
 """How long /metrics waits for it: without the stored alerts a Prometheus resolves them."""
 HTTP_RETRY_INTERVAL_SECONDS = 30.0
@@ -353,6 +356,9 @@ class Service:
             "flight recorder": self._record_flight,
             "sources": self._check_readings,
             "signals": self._observe,
+            "poll tasks": lambda now: self._dependencies.readers.read_now(
+                self._dependencies.pollers.task_polls.step(self._engine, self._readings, now)
+            ),
             # Now that the device topology is known.
             "events": self._take_events,
             "files hit": lambda _: None if self._files is None else self._files.step(),
@@ -506,14 +512,7 @@ class Service:
             case _:
                 self._log.trouble("event", f"loop: bug: unknown event {event!r:.200}")
 
-    def _answering(
-        self, command: str
-    ) -> (
-        selftest_runner.SelfTestRunner
-        | scan_runner.ScanRunner
-        | stored_mails.StoredMails
-        | CommandHandler
-    ):
+    def _answering(self, command: str) -> _Executor:
         """Return what executes a command."""
         if command in stored_mails.COMMANDS:
             return self._stored_mails

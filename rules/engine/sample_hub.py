@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import node_series
-from iowarden.collectors.model import Chunk, Family, Group, Labels, Sample
+from iowarden.collectors.model import HISTOGRAM_SUFFIXES, Chunk, Family, Group, Labels, Sample
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting.staleness import ObservationHistory, resumed
 from iowarden.rules.promql.store import SeriesStore, Window
@@ -318,6 +318,10 @@ def _longest(windows: Iterable[Window]) -> list[Window]:
 def grouped(families: Sequence[Family], samples: Sequence[Sample]) -> tuple[Group, ...]:
     """Return samples by family. Errors: KeyError for a sample of another family."""
     by_name: dict[str, list[Sample]] = {family.name: [] for family in families}
+    for family in families:
+        if family.kind == "histogram":
+            suffixed = (family.name + suffix for suffix in HISTOGRAM_SUFFIXES)
+            by_name.update(dict.fromkeys(suffixed, by_name[family.name]))
     for sample in samples:
         by_name[sample[0]].append(sample)
     return tuple((family, tuple(by_name[family.name])) for family in families)

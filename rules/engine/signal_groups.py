@@ -14,6 +14,7 @@ from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.raid import md_state
 from iowarden.rules.signals.signal import GAP_SECONDS, Derived, Inputs
 from iowarden.rules.signals.smart import disk_monitoring
+from iowarden.rules.signals.waits import group as waits
 from iowarden.rules.snapshot import SOURCES, Snapshot
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.engine.source_status import SourceStatus
+    from iowarden.rules.signals.waits.group import HarmState
 
 
 class SignalGroups:
@@ -130,6 +132,10 @@ class SignalGroups:
     def newest(self, name: str) -> list[Sample]:
         """Return the last samples of a group."""
         return self._samples[name]
+
+    def harm(self) -> HarmState:
+        """Return who waits for storage, and because of whom."""
+        return waits.GROUP.state(self._state.groups)
 
     def lost(self, name: str, now: float) -> bool:
         """Whether the last samples of a group are no longer valid."""

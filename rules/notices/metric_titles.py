@@ -17,7 +17,6 @@ _TITLES: Mapping[str, str] = {
     "backup_files": "files of the backup",
     "backup_readable": "directory readable",
     "bdi_strict_limit": "strict limit",
-    "bdi_throttle_seconds": "writers throttled for this device",
     "btrfs_device_missing": "device missing",
     "config_last_reload_successful": "last reload of the configuration successful",
     "controller_array_disk_cache_enabled": "caches of its disks enabled",
@@ -143,7 +142,7 @@ NO_COURSE_THRESHOLD = frozenset({"iowarden_md_missing_members"})
 COURSES = frozenset(
     _PREFIX + name
     for name in """
-    bdi_throttle_seconds device_hang_seconds device_requests_in_flight device_slow_latency_seconds
+    device_hang_seconds device_requests_in_flight device_slow_latency_seconds
     device_utilization_ratio device_write_bandwidth_bytes_per_second direct_reclaims_per_second
     disk_temperature_celsius filesystem_available_bytes filesystem_used_ratio
     host_io_bytes_per_second memory_available_bytes memory_swap_free_bytes

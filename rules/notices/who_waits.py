@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.quantity import duration, size
 from iowarden.rules.signals.waits.freezes import rhythm
+from iowarden.rules.signals.waits.harm import followed
+from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.waits.harm import Cause, Harm, Victim
     from iowarden.rules.signals.waits.waits import Wait
 
+NOT_KNOWN = "who waits is not known: no poll of the blocked tasks has shown one with its call"
 MAX_PROGRAMS = 3
 MIN_RHYTHM_TIMES = 3
 _CALL = re.compile(r"(?:__(?:x64|ia32|arm64|riscv|s390x?|powerpc)_sys_|__do_sys_|ksys_)(\w+)")
@@ -110,7 +113,8 @@ def _programs(waits: Iterable[tuple[BlockedTask, float]]) -> list[WaitingProgram
 
 def sentences(harm: Harm, ago_seconds: float, max_ago_seconds: float = 5.0) -> list[str]:
     """Return who waits and because of whom; `ago_seconds`: how old the poll is."""
-    programs = waiting_programs(harm.victims)
+    victims = followed(harm.victims)
+    programs = waiting_programs(victims)
     if not programs:
         return []
     named = [_waits(program) for program in programs[:MAX_PROGRAMS]]
@@ -118,7 +122,7 @@ def sentences(harm: Harm, ago_seconds: float, max_ago_seconds: float = 5.0) -> l
     if others:
         named.append(f"{others} more tasks")
     when = f" ({duration(ago_seconds)} before this mail)" if ago_seconds > max_ago_seconds else ""
-    return [f"who waits: {'; '.join(named)}{when}", _because(harm.causes)]
+    return [f"who waits: {'; '.join(named)}{when}", *_because(harm)]
 
 
 def _waits(program: WaitingProgram) -> str:
@@ -130,16 +134,27 @@ def _waits(program: WaitingProgram) -> str:
     return f"{tasks}{program.program} ({details}){call}{file}, for at least {seconds}"
 
 
-def _because(causes: Iterable[Cause]) -> str:
-    """Return the sentence about who moves the bytes; no program is an answer as well."""
-    parts = []
-    for cause in causes:
-        details = ", ".join(filter(None, (cause.unit, f"pid {cause.pid}")))
-        did = "wrote" if cause.writes else "read"
-        parts.append(f"{cause.command} ({details}), which {did} {size(cause.moved_bytes)}")
-    if not parts:
-        return "because of whom: no single program wrote or read a quarter of what the disk did"
-    return f"because of: {'; '.join(parts)}"
+def _because(harm: Harm) -> list[str]:
+    """Return the sentence about who moves the bytes, or holds the lock; none for a server."""
+    tasks = [victim.wait.task for victim in harm.victims]
+    victims = {task.process or task.pid for task in tasks}
+    causes = [c for c in harm.causes if c.threads is not None or c.pid not in victims]
+    if causes:
+        return [f"because of: {'; '.join(map(_moved, causes))}"]
+    if all(map(waits_for_server, tasks)):
+        return []
+    holders = [victim.wait.task for victim in harm.victims if not waits_for_lock(victim.wait.task)]
+    if holders and len(holders) < len(tasks):
+        names = {f"{task.command} (pid {task.process or task.pid})" for task in holders}
+        named = "; ".join(sorted(names)[:MAX_PROGRAMS])
+        return [f"because of: {named}, which waits for the disk itself and may hold their lock"]
+    return ["because of whom: no single program wrote or read a quarter of what the disk did"]
+
+
+def _moved(cause: Cause) -> str:
+    details = ", ".join(filter(None, (cause.unit, f"pid {cause.pid}")))
+    did = "wrote" if cause.writes else "read"
+    return f"{cause.command} ({details}), which {did} {size(cause.moved_bytes)}"
 
 
 def rhythm_sentence(series: Series, now: float, date: Callable[[float], str]) -> str:

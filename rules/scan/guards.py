@@ -20,6 +20,7 @@ from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.rules import faults, selftest_schedule
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import Fault
+from iowarden.rules.severity import Severity
 from iowarden.rules.signals.smart.smart_health import excess_celsius
 from iowarden.rules.topology.redundancy import BUILDING
 from iowarden.rules.topology.stack import DeviceStack, has_nvme_paths, path_maps
@@ -111,7 +112,15 @@ def scan_disks(
     paths = {path for each in path_maps(last.block).values() for path in each}
     stack = DeviceStack(last.block, () if last.mounts is None else last.mounts.mounts)
     firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
-    stalled = next((a.name for a in firing if faults.meaning(a.name).fault in _STALLS), "")
+    stalled = next(
+        (
+            a.name
+            for a in firing
+            # A notice counts short waits, which the load of the scan's own pace prevents.
+            if a.severity >= Severity.WARNING and faults.meaning(a.name).fault in _STALLS
+        ),
+        "",
+    )
     slow = {
         a.label("disk") or a.label("device"): a.name
         for a in firing

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
 _OPENS = re.compile(r"(?:if|with|range|else if|else with)\b")
 _LITERAL = r'"((?:[^"\\]|\\.)*)"|`([^`]*)`'
-_QUERY = re.compile(rf"\bquery (?:\(printf (?:{_LITERAL})|{_LITERAL})")
+_QUERY = re.compile(rf"\bquery (?:\(printf\s+(?:{_LITERAL})|{_LITERAL})")
 _ARGUMENT = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\([^()]*\)|[^\s()]+)')
 _FORMATS = re.compile(r"%[-+# 0-9.]*[a-z]")
 

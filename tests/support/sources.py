@@ -16,6 +16,7 @@ from iowarden.daemon.polling.directories import DirectoryPoller
 from iowarden.daemon.polling.kernel_log import KernelLogPoller
 from iowarden.daemon.polling.pollers import Pollers
 from iowarden.daemon.polling.smart import SmartPoller
+from iowarden.daemon.polling.task_polls import TaskPolls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ def sources(
         ControllerPoller(vendors.BACKENDS, clock),
         KernelLogPoller(None, clock),
         directories,
+        TaskPolls(),
     ).sources()
 
 

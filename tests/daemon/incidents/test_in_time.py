@@ -76,7 +76,8 @@ def test_a_write_stall_is_mailed_before_it_is_over(
         host.wait(60)
         filled(live, fill_seconds)
         mail = next_mail(host, within)
-    assert "writes stalled" in str(mail["Subject"])
+    expected = "writes stalled", "programs are blocked"
+    assert any(text in str(mail["Subject"]) for text in expected)
 
 
 def test_the_recorded_stall_is_mailed_15_s_after_another_program_waits_for_it() -> None:
@@ -104,8 +105,8 @@ def test_the_recorded_stall_is_mailed_15_s_after_another_program_waits_for_it() 
     assert 177.0 <= host.mails[0].uptime <= 173.3 + 15.0
 
 
-def test_a_stall_that_drains_has_its_resolved_mail_a_minute_after_it(tmp_path: Path) -> None:
-    """Its last seconds forecast nothing bad, and nobody waits but the writer."""
+def test_a_stall_that_drains_has_its_resolved_mail_when_no_freeze_follows(tmp_path: Path) -> None:
+    """Its last seconds forecast nothing bad; for ten minutes the next freeze would be the same."""
     live = Database(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(60)
@@ -118,7 +119,8 @@ def test_a_stall_that_drains_has_its_resolved_mail_a_minute_after_it(tmp_path: P
         live.dirty_pages = live.blocked = 0
         live.rates["sdb"] = live.in_flight["sdb"] = 0
         live.waiting = ()
-        mail = next_mail(host, 75)
+        assert host.wait(590) == []
+        mail = next_mail(host, 120)
     assert "[OK]" in str(mail["Subject"])
 
 

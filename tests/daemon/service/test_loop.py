@@ -42,6 +42,7 @@ ORDER = [
     ("hold logs", "read", "a log that is not to be read yet is not read once"),
     ("read", "flight recorder", "a recording has in a frame what was read in that second"),
     ("sources", "signals", "what a source said before is still there to compare"),
+    ("signals", "poll tasks", "whether a wait goes on is known before the next look"),
     ("signals", "events", "where things are is known when an event names one"),
     ("signals", "setting changes", "a setting and its signal are compared in the same second"),
     ("signals", "own metrics", "the program is judged as it is in this second"),

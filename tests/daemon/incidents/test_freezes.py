@@ -1,0 +1,259 @@
+"""Programs that stand still behind the storage, from files of the kernel to mails."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.simulation import START, UPTIME, Simulation
+
+from iowarden.collectors.procfs import process_io
+from iowarden.collectors.procfs.process_io import ProcessIo, Sweep, ThreadIo
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SP_PC = "0x7ffc1e30 0x7f0ac5b0"
+FSYNC = f"74 0x5 0x0 0x0 0x0 0x0 0x0 {SP_PC}"
+SPEED = 78_000_000
+"""Bytes a second that the two disks of the mirror take."""
+QUEUED = 3_200_000_000
+PERIOD, FROZEN = 60, 20
+
+
+def backend(number: int, waited: int = 0, **changes: object) -> BlockedTask:
+    """Return a database process in a commit; `waited` tells one freeze's call from the next's."""
+    values: dict[str, object] = {
+        "pid": 900 + number,
+        "start_ticks": 4_000 + number,
+        "command": "postgres",
+        "wait_channel": "jbd2_log_wait_commit",
+        "stack": ("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync", "__x64_sys_fsync"),
+        "read_bytes": 0,
+        "write_bytes": 65_536 + 8_192 * waited,
+        "waits_at": "9:0",
+        "system_call": FSYNC,
+        "counters": (0, 65_536 + 8_192 * waited, 10, 10 + waited, 0, 65_536),
+        "voluntary_switches": 700,
+        "cpu_ticks": 30,
+        "file": "/srv/db/pg_wal/000000010000000000000001",
+        "mount": "/srv/db",
+        "unit": "postgresql@15-main.service",
+    }
+    return BlockedTask(**{**values, **changes})  # type: ignore[arg-type]
+
+
+class Server:
+    """A database server with a mirror of two disks, a bulk writer, and backends that commit."""
+
+    def __init__(self) -> None:
+        self.machine = Simulation()
+        self.machine.add_disk("sda", "S1")
+        self.machine.add_disk("sdb", "S2")
+        self.machine.add_array("md0", "raid1", "sda", "sdb")
+        self.machine.memory.write({"/sys/block/md0/dev": "9:0\n"})
+        self.written = 0
+        self.threads: dict[int, int | None] = {}
+        """Of the process that writes: what each has written, None: all."""
+
+    @property
+    def second(self) -> int:
+        """The seconds since the start."""
+        return self.machine.second
+
+    def pass_second(
+        self, tasks: Sequence[BlockedTask], *, queued: int = QUEUED, speed: int = SPEED
+    ) -> None:
+        """Let a second pass in which these tasks are blocked and the disks take so much."""
+        self.written += speed
+        uptime = UPTIME + self.second
+        bulk = ProcessIo(400, 1_000, 1, "pg_restore", "load.service", 0, self.written, 0)
+        threads = tuple(
+            ThreadIo(400, thread, self.written if moved is None else moved)
+            for thread, moved in self.threads.items()
+        )
+        self.machine.memory.write(
+            {
+                "/.probe/tasks": json.dumps(
+                    to_json(BlockedTasks(tuple(tasks), len(tasks), boot_seconds=uptime))
+                ),
+                "/.probe/io_sweep": json.dumps(
+                    process_io.to_json(Sweep(uptime, (bulk,), (), threads))
+                ),
+            }
+        )
+        self.machine.run(
+            1,
+            queued=queued,
+            threshold=3_300_000_000,
+            background=800_000_000,
+            blocked=len(tasks),
+            writes={"sda": speed, "sdb": speed},
+            in_flight={"sda": 32, "sdb": 32} if speed else {},
+        )
+
+    def freeze_each_minute(
+        self, minutes: int, frozen: Callable[[int], Sequence[BlockedTask]]
+    ) -> None:
+        """Let the backends of `frozen` stand still for 20 s of each minute."""
+        for second in range(minutes * PERIOD):
+            number, at = divmod(second, PERIOD)
+            self.pass_second(frozen(number) if at >= PERIOD - FROZEN else ())
+
+    def subjects(self) -> list[tuple[float, str, str]]:
+        """Return time, reason and object of each mail."""
+        return [
+            (mail.uptime - UPTIME, mail.due.reason.value, mail.due.incident.key)
+            for mail in self.machine.host.mails
+        ]
+
+
+@pytest.fixture
+def server() -> Server:
+    """A server that has written in the background for a minute."""
+    made = Server()
+    for _ in range(60):
+        made.pass_second((), queued=600_000_000)
+    return made
+
+
+def test_a_database_that_freezes_20_s_of_each_minute_is_mailed_at_the_first_freeze(
+    server: Server,
+) -> None:
+    """3.2 GB queued; the disks work at their 78 MB/s all the time; 25 backends wait."""
+    began = server.second + PERIOD - FROZEN
+    server.freeze_each_minute(12, lambda n: [backend(i, n) for i in range(25)])
+    mails = server.subjects()
+    first, *others = mails
+    assert first[0] - began <= 25.0
+    assert {key for _, _, key in mails} == {first[2]}, "one incident"
+    assert "resolved" not in [reason for _, reason, _ in mails]
+    assert 1 <= len(others) <= 4, "the third freeze, the tenth, and that it became critical"
+
+
+def test_what_the_mail_says(server: Server) -> None:
+    """Who waits in which call and file, since when, what is queued, and who wrote it."""
+    server.freeze_each_minute(1, lambda n: [backend(i, n) for i in range(25)])
+    (alert,) = [
+        alert
+        for alert in server.machine.host.engine.rules.alerts()  # type: ignore[union-attr]
+        if alert.name == "Freeze" and alert.active and alert.severity.name == "WARNING"
+    ]
+    summary = alert.annotation("summary")
+    assert summary.startswith("programs are blocked for ")
+    assert "2.98GiB queued" in summary
+    harm = server.machine.host.engine.signals.harm().last_harms["md0"][1]  # type: ignore[union-attr]
+    assert [cause.command for cause in harm.causes] == ["pg_restore"]
+    assert len(harm.victims) == 25
+
+
+def test_the_writer_alone_that_waits_for_its_own_sync_is_silent(server: Server) -> None:
+    """pg_restore in fsync for half a minute: the disks complete what it wrote."""
+    own = backend(0, pid=400, start_ticks=1_000, command="pg_restore", unit="load.service")
+    for _ in range(30):
+        server.pass_second([own])
+    assert server.subjects() == []
+
+
+def test_a_thread_that_commits_beside_the_one_that_writes_is_harmed() -> None:
+    """mysqld: two log writers in fsync; another thread of their process fills the queue."""
+    server = Server()
+    server.threads = {400: 4096, 401: 4096, 402: None}
+    for _ in range(60):
+        server.pass_second((), queued=600_000_000)
+    began = server.second
+    for _ in range(30):
+        server.pass_second(
+            [
+                backend(0, pid=pid, process=400 if pid != 400 else 0, start_ticks=1_000)
+                for pid in (400, 401)
+            ]
+        )
+    first = server.subjects()[0]
+    assert first[0] - began <= 25.0
+
+
+def test_a_program_that_waits_in_open_waits_for_the_device_of_the_others(server: Server) -> None:
+    """The descriptor of an open is not one; its lock is held by who waits for the mirror."""
+    unnamed = {"waits_at": "", "file": "", "mount": "", "wait_channel": "start_this_handle"}
+    for number in range(20):
+        server.pass_second(
+            [backend(1, number // 6), backend(2, number // 6, command="sh", **unnamed)]
+        )
+    harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
+    assert set(harm.devices) == {"md0"}
+
+
+@pytest.mark.parametrize(("seconds", "mails"), [(20, 0), (45, 1)])
+def test_a_file_system_frozen_for_a_snapshot_is_silent_and_one_forgotten_is_mailed(
+    server: Server, seconds: int, mails: int
+) -> None:
+    """Two databases wait in sb_start_write, for 20 s and for 45 s; the disk is idle."""
+    stack = ("percpu_rwsem_wait", "__percpu_down_read", "vfs_write", "ksys_write")
+    frozen = {"stack": stack, "wait_channel": "percpu_rwsem_wait"}
+    for _ in range(seconds):
+        server.pass_second([backend(1, **frozen), backend(2, **frozen)], queued=0)
+    for _ in range(30):
+        server.pass_second((), queued=0)
+    assert len(server.subjects()) == mails
+    if mails:
+        assert server.machine.host.engine is not None
+        assert server.machine.host.engine.signals.harm().causes["md0"].value == "frozen"
+
+
+def test_a_busy_reader_at_each_poll_is_silent(server: Server) -> None:
+    """An hour of cat at full speed: blocked at each poll, in another call each time."""
+    for second in range(300):
+        counters = (second * 8_192, 0, second, 0, second * 8_192, 0)
+        reader = backend(
+            1, system_call=f"0 0x5 0x7f00 0x2000 0x0 0x0 0x0 {SP_PC}", counters=counters
+        )
+        server.pass_second([reader], queued=0)
+    assert server.subjects() == []
+
+
+def test_an_old_kernel_without_syscall_and_bytes_is_mailed_as_well(server: Server) -> None:
+    """2.6.18: neither 'syscall' nor 'io'; backends paused because the host is at its limit."""
+    server.machine.memory.write({"/proc/sys/kernel/osrelease": "2.6.18-164.el5\n"})
+    for _ in range(70):
+        server.pass_second((), queued=600_000_000)
+    began = server.second + PERIOD - FROZEN
+    nothing: dict[str, object] = {
+        "system_call": "",
+        "counters": (),
+        "voluntary_switches": None,
+        "write_bytes": None,
+        "read_bytes": None,
+        "wait_channel": "blk_congestion_wait",
+        "stack": ("blk_congestion_wait", "balance_dirty_pages_ratelimited_nr"),
+    }
+    server.freeze_each_minute(4, lambda n: [backend(i, n, **nothing) for i in range(25)])
+    first = server.subjects()[0]
+    assert first[0] - began <= 25.0
+
+
+def test_disks_that_complete_nothing_name_the_victims_in_one_incident(server: Server) -> None:
+    """The same backends, behind disks that hang: the hang is the cause."""
+    for _ in range(40):
+        server.pass_second([backend(i) for i in range(25)], speed=0)
+        server.machine.disks["sda"][2] = server.machine.disks["sdb"][2] = 32
+    assert server.machine.host.engine is not None
+    causes = server.machine.host.engine.signals.harm().causes
+    assert causes["md0"].value in {"hang", "backlog"}
+
+
+def test_a_removable_disk_whose_copy_waits_16_s_is_silent() -> None:
+    """Only the copy itself waits, for its own data."""
+    machine = Server()
+    own = replace(backend(0), pid=400, start_ticks=1_000, command="cp", waits_at="8:0")
+    for _ in range(60):
+        machine.pass_second((), queued=200_000_000)
+    for _ in range(16):
+        machine.pass_second([own], queued=200_000_000)
+    for _ in range(30):
+        machine.pass_second((), queued=0)
+    assert machine.subjects() == []
+    assert START

@@ -1,0 +1,78 @@
+"""When the blocked tasks are polled: who waits is seen soon, and a calm host is left alone."""
+
+from __future__ import annotations
+
+import itertools
+
+from iowarden.daemon.polling.task_polls import BUSY_SECONDS, FOLLOWED_SECONDS, TaskPolls
+
+HOUR_SECONDS = 3600
+LOAD_PERIOD_SECONDS = 5
+
+
+def polled_seconds(
+    active: list[int],
+    running: list[int],
+    blocked: list[int] | None = None,
+    followed_from: int | None = None,
+) -> list[int]:
+    """Return the seconds in which a poll is due, of as many as there are values of `active`.
+
+    `active` are the tasks that the kernel counts into the load average at that second, `running`
+    and `blocked` those of '/proc/stat'; `followed_from`: polls see a wait from that second on.
+    """
+    polls, load1, due = TaskPolls(), 0.0, []
+    for second, (at_tick, run) in enumerate(zip(active, running, strict=True)):
+        if second % LOAD_PERIOD_SECONDS == 0:
+            load1 = round(load1 * 0.92 + at_tick * 0.08, 4)
+            polls.add_load(round(load1, 2), run, float(second))
+        is_followed = followed_from is not None and bool(due) and second > due[0] >= followed_from
+        count = 0 if blocked is None else blocked[second]
+        if polls.is_due(count, float(second), is_followed=is_followed, is_suspected=False):
+            due.append(second)
+    return due
+
+
+def test_a_calm_host_is_never_polled() -> None:
+    """An hour in which nothing waits and iowarden's own turn never meets the kernel's tick."""
+    assert polled_seconds([0] * HOUR_SECONDS, [1] * HOUR_SECONDS) == []
+
+
+def test_a_writer_on_a_frozen_file_system_is_polled_within_20_s() -> None:
+    """'/proc/stat' counts nobody as blocked; the load average counts one more than run."""
+    active = [0] * 60 + [1] * 120
+    due = polled_seconds(active, [1] * len(active), followed_from=60)
+    assert 60 <= due[0] <= 80
+    gaps = {later - earlier for earlier, later in itertools.pairwise(due)}
+    assert gaps == {FOLLOWED_SECONDS}
+
+
+def test_iowarden_at_the_tick_is_no_reason_to_poll_on_and_on() -> None:
+    """The tick meets the turn of the loop for an hour: polls refute it, longer each time."""
+    due = polled_seconds([1] * HOUR_SECONDS, [1] * HOUR_SECONDS)
+    assert 0 < len(due) <= 20
+    # The probe leaves after 30 s without a client, and is not started again at once.
+    assert max(later - earlier for earlier, later in itertools.pairwise(due)) >= 50
+
+
+def test_a_wait_is_polled_at_beside_a_tick_that_meets_iowarden() -> None:
+    """One task more than those that the polls have refuted."""
+    active = [1] * 300 + [2] * 60
+    due = [second for second in polled_seconds(active, [1] * len(active)) if second >= 300]
+    assert due[0] <= 320
+
+
+def test_what_was_refuted_is_forgotten_when_it_has_ended() -> None:
+    """A minute after the tick no longer meets iowarden a file system is frozen."""
+    active = [1] * 600 + [0] * 65 + [1] * 60
+    due = [second for second in polled_seconds(active, [1] * len(active)) if second >= 665]
+    assert due[0] <= 685
+
+
+def test_a_task_in_io_schedule_is_polled_in_its_second_second() -> None:
+    """'/proc/stat' counts it; on a busy host polls go on each 5 s."""
+    blocked = [0] * 10 + [1] * 50
+    due = polled_seconds([0] * 60, [1] * 60, blocked)
+    assert due[:2] == [11, 13]
+    gaps = {later - earlier for earlier, later in itertools.pairwise(due[2:])}
+    assert gaps == {BUSY_SECONDS}
