@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from vm.harness import IMAGES, MEBIBYTE, VM, Disk, EndedError, UnavailableError, image, turn
+from vm.harness import IMAGES, MEBIBYTE, VM, Bus, Disk, EndedError, UnavailableError, image, turn
 from vm.watched import RUNNING, seen, watching
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def boot() -> Iterator[Boot]:
 
 @pytest.fixture(scope="session")
 def guest(boot: Boot) -> Iterator[VM]:
-    """Boot a guest with a slow and a fast disk."""
-    disks = [Disk("slow", 4096 * MEBIBYTE, 5400), Disk("fast", 1024 * MEBIBYTE, 1)]
+    """Boot a guest with a slow disk, which is none of a virtual adapter, and a fast one."""
+    disks = [Disk("slow", 4096 * MEBIBYTE, 5400, Bus.SATA), Disk("fast", 1024 * MEBIBYTE, 1)]
     with boot(disks, memory_mebibytes=2048) as vm:
         for disk in disks:
             device, directory = f"/dev/{vm.device(disk.name)}", f"/mnt/{disk.name}"
