@@ -24,6 +24,8 @@ _READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _CHUNK_BYTES = 65_536
 """Above 128 KiB each read maps and unmaps its buffer: three times the cost of '/proc/stat'."""
 
+_RECORD_BYTES = 8192
+"""A buffer that holds most files of a task."""
 _PAGE_BYTES = 4096
 """One read returns a whole attribute of sysfs up to this length: the smallest size of a page.
 
@@ -135,6 +137,29 @@ class Machine:
             return self.read(path)
         except (AbsentError, ReadError):
             return None
+
+    def try_read_record(self, path: str) -> str | None:
+        """Return the text of a file that the kernel makes as one record; None as `try_read`.
+
+        One read returns all of it: most files of a task ('stat', 'io', 'cgroup'), no table
+        ('mountinfo'). Source: kernel, fs/seq_file.c (single_open, seq_read_iter).
+        """
+        try:
+            descriptor = os.open(self.path + path, _READ_ONLY)
+        except OSError:
+            return None
+        try:
+            data = os.read(descriptor, _RECORD_BYTES)
+            if len(data) == _RECORD_BYTES:
+                data = _to_end(path, descriptor, data)
+        except (OSError, ReadError):
+            return None
+        finally:
+            os.close(descriptor)
+        self.last = (path, data)
+        if self._watcher is not None:
+            self._watcher(path, data)
+        return data.decode(errors="backslashreplace")
 
     def try_names(self, path: str) -> list[str] | None:
         """Return the names in a directory; None if it is missing or unreadable."""

@@ -12,10 +12,12 @@ still dirty counts once.
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 import time
-from dataclasses import astuple, field, replace
+from dataclasses import field, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
@@ -45,6 +47,10 @@ MIN_INTERVAL_SECONDS = 1.0
 SWEPT_BYTES = 64 << 20
 """Unwritten data from which processes are swept."""
 _MAX_NAME = 100
+_MAX_UNITS = 512
+"""Texts of '/proc/PID/cgroup' whose unit is remembered: most processes share theirs."""
+_OTHER_FIELDS = 3
+"""Those of a process that recordings may lack."""
 _MAX_ANCESTORS = 32
 _KERNEL_THREADS = "/proc/2/task/2/children"
 """The children of kthreadd. Source: kernel, init/main.c (rest_init), filesystems/proc.rst;
@@ -70,7 +76,10 @@ class ProcessIo:
 
     Fields: `start_ticks` since boot; `unit` is the innermost systemd unit that it runs in, else its
     control group, '' in none; `cancelled_write_bytes` is what it made dirty or others did, and it
-    deleted before it was written.
+    deleted before it was written. `read_call_bytes` and `write_call_bytes` (rchar, wchar) passed
+    through read(2) and write(2), from files of any kind; what is read ahead, faulted in, mapped or
+    transferred by asynchronous I/O is not in them (kernel, fs/read_write.c: add_rchar; fs/aio.c
+    has none). `major_faults` had to read from a disk. None: not known, in older recordings.
     """
 
     pid: int
@@ -81,6 +90,9 @@ class ProcessIo:
     read_bytes: int
     write_bytes: int
     cancelled_write_bytes: int
+    read_call_bytes: int | None = None
+    write_call_bytes: int | None = None
+    major_faults: int | None = None
 
     @property
     def key(self) -> Key:
@@ -112,6 +124,10 @@ class Sweep:
     """Of the largest processes with several threads."""
 
 
+_PROCESS_FIELDS = attrgetter(*(each.name for each in fields(ProcessIo)))
+_THREAD_FIELDS = attrgetter(*(each.name for each in fields(ThreadIo)))
+"""Fields as a tuple; `dataclasses.astuple` copies each value and costs ten times as much."""
+
 NO_SWEEP = Sweep(0.0, ())
 """There was no reason for one."""
 
@@ -120,7 +136,8 @@ NO_SWEEP = Sweep(0.0, ())
 class Increase:
     """What a process read and wrote between two sweeps, in bytes.
 
-    `ended` is the number of its descendants that ended meanwhile: what these did is included.
+    `ended` is the number of its descendants that ended meanwhile: what these did is included, but
+    for their `major_faults`. The last three as in `ProcessIo`.
     """
 
     pid: int
@@ -129,6 +146,9 @@ class Increase:
     read_bytes: int
     write_bytes: int
     ended: int = 0
+    read_call_bytes: int | None = None
+    write_call_bytes: int | None = None
+    major_faults: int | None = None
 
 
 @dataclass(slots=True)
@@ -163,7 +183,15 @@ def increases(before: Sweep, after: Sweep) -> list[Increase]:
         if was is None:
             if process.pid in not_read and not began:
                 continue
-            was = replace(process, read_bytes=0, write_bytes=0, cancelled_write_bytes=0)
+            was = replace(
+                process,
+                read_bytes=0,
+                write_bytes=0,
+                cancelled_write_bytes=0,
+                read_call_bytes=0,
+                write_call_bytes=0,
+                major_faults=0,
+            )
         did = _difference(process, [was])
         heirs = inherited.get(process.key, [])
         without = _difference(process, [was, *heirs])
@@ -172,8 +200,36 @@ def increases(before: Sweep, after: Sweep) -> list[Increase]:
         read, written, cancelled = without if ended else did
         if min(did) >= 0 and (read or written):
             net = max(written - cancelled, 0)
-            found.append(Increase(process.pid, process.command, process.unit, read, net, ended))
+            of_calls = _calls_difference(process, [was, *(heirs if ended else ())])
+            faults = _increase(process.major_faults, was.major_faults)
+            found.append(
+                Increase(
+                    process.pid,
+                    process.command,
+                    process.unit,
+                    read,
+                    net,
+                    ended,
+                    *of_calls,
+                    faults,
+                )
+            )
     return found
+
+
+def _increase(after: int | None, before: int | None) -> int | None:
+    return None if after is None or before is None else max(after - before, 0)
+
+
+def _calls_difference(
+    process: ProcessIo, others: Iterable[ProcessIo]
+) -> tuple[int | None, int | None]:
+    """Return the bytes of calls that are not of `others`, None: one of them lacks them."""
+    read, written = process.read_call_bytes, process.write_call_bytes
+    for other in others:
+        read = _increase(read, other.read_call_bytes)
+        written = _increase(written, other.write_call_bytes)
+    return read, written
 
 
 def thread_increases(before: Sweep, after: Sweep) -> dict[int, dict[int, int]]:
@@ -303,7 +359,7 @@ def _those_in_d_last(root: Machine, pids: list[int], progress: _Progress) -> Ite
 
 def _process(root: Machine, status: TaskStatus, progress: _Progress) -> list[ProcessIo]:
     """Return a process; none if it has ended, may not be read, or did nothing."""
-    text = root.try_read(f"{status.directory}/io")
+    text = root.try_read_record(f"{status.directory}/io")
     if text is None:
         still = read_status(root, status.directory, status.pid)
         if still is None or still.start_ticks != status.start_ticks:
@@ -311,18 +367,31 @@ def _process(root: Machine, status: TaskStatus, progress: _Progress) -> list[Pro
         return []
     done = parse_io(text)
     progress.left.discard(status.pid)
-    counters = [
-        done.get(name, 0) for name in ("read_bytes", "write_bytes", "cancelled_write_bytes")
-    ]
-    if not any(counters):
+    read, written = done.get("read_bytes", 0), done.get("write_bytes", 0)
+    cancelled = done.get("cancelled_write_bytes", 0)
+    if not (read or written or cancelled):
         return []
     if status.threads > 1:
         progress.threaded.append(status)
-    group = "" if status.kernel else root.try_read(f"{status.directory}/cgroup") or ""
-    own = _printable(status.command), unit_of(group)
-    return [ProcessIo(status.pid, status.start_ticks, status.parent, *own, *counters)]
+    group = "" if status.kernel else root.try_read_record(f"{status.directory}/cgroup") or ""
+    return [
+        ProcessIo(
+            status.pid,
+            status.start_ticks,
+            status.parent,
+            _printable(status.command),
+            unit_of(group),
+            read,
+            written,
+            cancelled,
+            done.get("rchar"),
+            done.get("wchar"),
+            status.major_faults,
+        )
+    ]
 
 
+@functools.lru_cache(maxsize=_MAX_UNITS)
 def unit_of(text: str) -> str:
     """Return the innermost systemd unit in '/proc/PID/cgroup', else the control group, or ''.
 
@@ -345,16 +414,17 @@ def unit_of(text: str) -> str:
 
 def _printable(text: str) -> str:
     """Return a name of anybody's choice as printable text; others are '?'."""
-    return "".join(c if c.isprintable() else "?" for c in text[:_MAX_NAME])
+    text = text[:_MAX_NAME]
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def to_json(sweep: Sweep) -> dict[str, Any]:
     """Return the answer to the verb, to be printed as JSON; of each process a list of fields."""
     return {
         "boot_seconds": sweep.boot_seconds,
-        "processes": [astuple(process) for process in sweep.processes],
+        "processes": [_PROCESS_FIELDS(process) for process in sweep.processes],
         "not_read": sweep.not_read,
-        "threads": [astuple(thread) for thread in sweep.threads],
+        "threads": [_THREAD_FIELDS(thread) for thread in sweep.threads],
     }
 
 
@@ -385,7 +455,9 @@ def from_json(text: str) -> Sweep:
 
 
 def _parsed(row: Any) -> ProcessIo:  # noqa: ANN401 - whatever the probe sent
-    pid, start_ticks, parent, command, unit, read, written, cancelled = row
+    pid, start_ticks, parent, command, unit, read, written, cancelled, *others = row
+    if len(others) not in {0, _OTHER_FIELDS}:
+        raise TypeError(f"expected 8 or {8 + _OTHER_FIELDS} fields of a process, got {row!r:.80}")
     if not isinstance(command, str) or not isinstance(unit, str):
         raise TypeError(f"expected names of a process, got {row!r:.80}")
     return ProcessIo(
@@ -397,6 +469,7 @@ def _parsed(row: Any) -> ProcessIo:  # noqa: ANN401 - whatever the probe sent
         _count(read),
         _count(written),
         _count(cancelled),
+        *(None if number is None else _count(number) for number in others),
     )
 
 
@@ -426,7 +499,7 @@ SOURCE: Source[Sweep] = Source(
     period_seconds=15,
     period_help=(
         "How often the bytes that each process reads and writes are read, while much unwritten"
-        " data is queued or programs wait."
+        " data is queued, programs wait, or a device has phantom reads."
     ),
     may_hang=True,
     read=read_sweep_if_due,

@@ -28,7 +28,9 @@ from iowarden.collectors.procfs.tasks import (
     BlockedTask,
     BlockedTasks,
     TaskStatus,
+    may_be_blocked,
     parse_io,
+    parse_status,
     read_status,
 )
 
@@ -156,9 +158,11 @@ def _uptime(root: Machine) -> float:
 
 def _blocked_of(root: Machine, pid: int) -> list[TaskStatus]:
     """Return the blocked tasks of a process, threads as well; none if it has ended."""
-    process = read_status(root, f"{_DIRECTORY}/{pid}", pid)
-    if process is None:
+    directory = f"{_DIRECTORY}/{pid}"
+    text = root.try_read_record(f"{directory}/stat")
+    if text is None or not may_be_blocked(text):
         return []
+    process = parse_status(text, directory, pid)
     blocked = [process] if process.state == "D" else []
     if process.threads > 1:
         names = root.try_names(f"{process.directory}/task") or ()
@@ -194,19 +198,19 @@ class _Details:
 
     def read(self, root: Machine, status: TaskStatus) -> BlockedTask | None:
         """Return a task with what it waits for, None if it has ended or no longer waits."""
-        channel = (root.try_read(f"{status.directory}/wchan") or "").strip()
-        stack = functions(root.try_read(f"{status.directory}/stack") or "")
-        of_process = parse_io(root.try_read(f"{_DIRECTORY}/{status.process}/io") or "")
+        channel = (root.try_read_record(f"{status.directory}/wchan") or "").strip()
+        stack = functions(root.try_read_record(f"{status.directory}/stack") or "")
+        of_process = parse_io(root.try_read_record(f"{_DIRECTORY}/{status.process}/io") or "")
         of_task = parse_io(
-            root.try_read(f"{_DIRECTORY}/{status.process}/task/{status.pid}/io") or ""
+            root.try_read_record(f"{_DIRECTORY}/{status.process}/task/{status.pid}/io") or ""
         )
-        call = (root.try_read(f"{status.directory}/syscall") or "").strip()
+        call = (root.try_read_record(f"{status.directory}/syscall") or "").strip()
         file, waits_at, mount = "", "", ""
         if status.kernel:
             waits_at = _device_of(status.command)
         else:
             file, waits_at, mount = self._file(root, status, call)
-        switches = _switches(root.try_read(f"{status.directory}/status") or "")
+        switches = _switches(root.try_read_record(f"{status.directory}/status") or "")
         again = read_status(root, status.directory, status.process)
         if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
             return None  # the data may be of another wait, or of another task
@@ -248,7 +252,7 @@ class _Details:
         if descriptor >= _MAX_DESCRIPTOR or words[0] == "-1":
             return "", "", ""
         # Of the task, not of its process: threads may have descriptors of their own (CLONE_FILES).
-        opened = root.try_read(f"{status.directory}/fdinfo/{descriptor}")
+        opened = root.try_read_record(f"{status.directory}/fdinfo/{descriptor}")
         if opened is None:
             return "", "", ""
         path = (root.try_link(f"{status.directory}/fd/{descriptor}") or "")[:_MAX_PATH]
@@ -279,7 +283,7 @@ class _Details:
 
 
 def _group(root: Machine, status: TaskStatus) -> str:
-    return root.try_read(f"{_DIRECTORY}/{status.process}/cgroup") or ""
+    return root.try_read_record(f"{_DIRECTORY}/{status.process}/cgroup") or ""
 
 
 def _switches(text: str) -> int | None:
@@ -288,13 +292,11 @@ def _switches(text: str) -> int | None:
 
 
 def _count_of(text: str, name: str) -> int | None:
-    for line in text.splitlines():
-        if line.startswith(name):
-            try:
-                return parse_count(line.removeprefix(name).strip())
-            except ValueError:
-                return None
-    return None
+    _, found, rest = text.partition(f"\n{name}")
+    try:
+        return parse_count(rest.partition("\n")[0].strip()) if found else None
+    except ValueError:
+        return None
 
 
 def _unanswered(root: Machine, status: TaskStatus) -> BlockedTask:
@@ -309,7 +311,7 @@ def _unanswered(root: Machine, status: TaskStatus) -> BlockedTask:
         write_bytes=None,
         process=status.process if status.process != status.pid else 0,
         kernel=status.kernel,
-        voluntary_switches=_switches(root.try_read(f"{status.directory}/status") or ""),
+        voluntary_switches=_switches(root.try_read_record(f"{status.directory}/status") or ""),
         unit=unit_of(_group(root, status)),
         unanswered=True,
     )
@@ -321,7 +323,7 @@ def _by_status(root: Machine, pid: int) -> list[BlockedTask]:
     names = root.try_names(f"{directory}/task") or [str(pid)]
     blocked = []
     for name in names[:MAX_TASKS]:
-        text = root.try_read(f"{directory}/task/{name}/status") or ""
+        text = root.try_read_record(f"{directory}/task/{name}/status") or ""
         values = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
         if name.isdigit() and values.get("State", "").startswith("D"):
             status = TaskStatus(

@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import (
     AbsentError,
     Family,
@@ -94,6 +95,17 @@ class BlockedTask:
     """Only its status could be read in time: it executes a program (kernel, exec_update_lock)."""
 
 
+_THREADS_FIELD = 17
+"""Number of threads in '/proc/PID/stat', counted from the state, which follows the name."""
+_IO_KEYS = (
+    *("rchar", "wchar", "syscr", "syscw"),
+    *("read_bytes", "write_bytes", "cancelled_write_bytes"),
+)
+_IO = lazy_pattern("".join(rf"{key}: ([0-9]{{1,19}})\n" for key in _IO_KEYS))
+"""Source: kernel, fs/proc/base.c (do_io_accounting)."""
+_FIELDS = tuple(each.name for each in dataclasses.fields(BlockedTask))
+
+
 @dataclass(frozen=True, slots=True)
 class BlockedTasks:
     """Result of one read.
@@ -125,6 +137,8 @@ class TaskStatus:
     start_ticks: int
     cpu_ticks: int = 0
     """utime and stime."""
+    major_faults: int | None = None
+    """Page faults that read from a disk; None: not known."""
 
 
 def writeback_channel(task: BlockedTask) -> str:
@@ -176,7 +190,7 @@ def read_tasks(root: Machine, *, is_wanted: bool = False) -> BlockedTasks:
 def to_json(tasks: BlockedTasks) -> dict[str, Any]:
     """Return the answer to the verb 'tasks', to be printed as JSON."""
     return {
-        "tasks": [dataclasses.asdict(task) for task in tasks.tasks],
+        "tasks": [{name: getattr(task, name) for name in _FIELDS} for task in tasks.tasks],
         "count": tasks.count,
         "boot_seconds": tasks.boot_seconds,
     }
@@ -247,9 +261,21 @@ def _text(found: Any) -> str:  # noqa: ANN401 - whatever the probe sent
 
 def read_status(root: Machine, directory: str, process: int) -> TaskStatus | None:
     """Return the status of a task, None if it has ended."""
-    text = root.try_read(f"{directory}/stat")
-    if text is None:
-        return None
+    text = root.try_read_record(f"{directory}/stat")
+    return None if text is None else parse_status(text, directory, process)
+
+
+def may_be_blocked(text: str) -> bool:
+    """Whether a process is blocked, or has threads that may be, by the text of its 'stat'.
+
+    Most of a host's are neither, and need not be parsed.
+    """
+    fields = text[text.rfind(") ") + 2 :].split(" ", _THREADS_FIELD + 1)
+    return fields[0] == "D" or fields[_THREADS_FIELD : _THREADS_FIELD + 1] != ["1"]
+
+
+def parse_status(text: str, directory: str, process: int) -> TaskStatus:
+    """Parse '/proc/PID/stat'. Errors: ParseError."""
     # The name may contain anything, also blanks and parentheses: the text after the last one is
     # fixed.
     pid, _, rest = text.partition(" (")
@@ -264,9 +290,10 @@ def read_status(root: Machine, directory: str, process: int) -> TaskStatus | Non
             state=fields[0],
             parent=parse_count(fields[1]),
             kernel=bool(parse_count(fields[6]) & _KERNEL_THREAD),
-            threads=parse_count(fields[17]),
+            threads=parse_count(fields[_THREADS_FIELD]),
             start_ticks=parse_count(fields[19]),
             cpu_ticks=parse_count(fields[11]) + parse_count(fields[12]),
+            major_faults=parse_count(fields[9]),
         )
     except (ValueError, IndexError):
         raise ParseError(
@@ -276,6 +303,9 @@ def read_status(root: Machine, directory: str, process: int) -> TaskStatus | Non
 
 def parse_io(text: str) -> dict[str, int]:
     """Return the lines '<key>: <n>' by key. Source: proc(5), '/proc/PID/io'."""
+    match = _IO.fullmatch(text)
+    if match is not None:  # as each kernel prints it: a sweep parses hundreds
+        return dict(zip(_IO_KEYS, map(int, match.groups()), strict=True))
     values = {}
     for line in text.splitlines():
         key, _, number = line.partition(": ")

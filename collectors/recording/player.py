@@ -78,6 +78,10 @@ class RecordedMachine(Machine):
         """Return the text of a file. Errors: AbsentError."""
         return self.read_bytes(path).decode(errors="backslashreplace")
 
+    def try_read_record(self, path: str) -> str | None:
+        """Return the text of a file; None if it is missing."""
+        return self.try_read(path)
+
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory. Errors: AbsentError."""
         listed = self._listed.get(path.rstrip("/"))

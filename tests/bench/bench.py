@@ -26,6 +26,7 @@ from rule_language import bench_crowded, bench_rules
 from scrapes import bench_page, bench_scrape, bench_smart
 from support import slow_disks, tracing
 from table import cpu_milliseconds, head, row, speed
+from waits import bench_waits
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.recorder import Changes, Recorder, watched
@@ -210,6 +211,7 @@ def main() -> None:
     bench_smart(20)
     bench_page(300)
     bench_slow_disks(480, 300)
+    bench_waits()
     bench_rules()
     bench_crowded(120)
     bench_delivery()

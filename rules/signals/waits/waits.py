@@ -32,7 +32,7 @@ SERVERS = ("nfsd", "ksmbd", "vhost-", "iscsi_trx", "iscsi_ttx")
 """Kernel threads that serve clients or guests, and count as programs. Source: kernel,
 fs/nfsd/nfssvc.c, fs/smb/server/connection.c, drivers/vhost/vhost.c, drivers/target/iscsi."""
 OWN = "iowarden"
-"""Its units and programs: what its own scans and polls wait for harms nobody."""
+"""Its units and programs: what its own scans and polls wait for harms no program."""
 _PAUSED = ("balance_dirty_pages", "blk_congestion_wait")
 LATE_POLL_SECONDS = 5.0
 """After a longer gap between polls one more poll has to see the same wait."""
@@ -127,13 +127,14 @@ def _next_wait(
     legacy_queued_ratio: float | None,
 ) -> Wait:
     """Return the wait of a task at this poll: the one of the last poll goes on, or a new one."""
-    began = Wait(task, purpose(task), now, now, not_before)
+    of_task = purpose(task)
+    began = Wait(task, of_task, now, now, not_before)
     if before is None:
         return began
     compared = continuity(before.task, task)
     if compared is Continuity.ANOTHER_CALL:
         return began
-    wait = replace(before, task=task, purpose=purpose(task), last_seconds=now, late=is_late)
+    wait = replace(before, task=task, purpose=of_task, last_seconds=now, late=is_late)
     if compared is Continuity.SAME_CALL:
         return wait
     # Not older than the limit, however often it was seen: it may be a new wait each time.

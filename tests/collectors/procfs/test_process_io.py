@@ -37,7 +37,7 @@ from iowarden.collectors.procfs.tasks import parse_io
 if TYPE_CHECKING:
     from pathlib import Path
 
-IO = "rchar: 9\nwchar: 9\nsyscr: 1\nsyscw: 1\nread_bytes: {}\nwrite_bytes: {}\n"
+IO = "rchar: 9\nwchar: 8\nsyscr: 1\nsyscw: 1\nread_bytes: {}\nwrite_bytes: {}\n"
 IO += "cancelled_write_bytes: {}\n"
 KERNEL_THREAD = 0x200040
 
@@ -55,7 +55,7 @@ def process(
 ) -> dict[str, str | bytes | None]:
     """Return the files of a process."""
     stat = (
-        f"{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 {flags} 5 0 0 0 3 4 0 0 20 0 1 0"
+        f"{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 {flags} 5 0 6 0 3 4 0 0 20 0 1 0"
         f" {start} 8192 100 18446744073709551615 0 0 0 0\n"
     )
     return {
@@ -95,8 +95,10 @@ def test_programs_a_kernel_thread_and_what_did_nothing() -> None:
     assert found == Sweep(
         100.0,
         (
-            ProcessIo(40, 400, 1, "nfsd", "", 0, 1 << 40, 0),
-            ProcessIo(812, 400, 700, "postgres", "postgresql.service", 12288, 1 << 30, 4096),
+            ProcessIo(40, 400, 1, "nfsd", "", 0, 1 << 40, 0, 9, 8, 6),
+            ProcessIo(
+                812, 400, 700, "postgres", "postgresql.service", 12288, 1 << 30, 4096, 9, 8, 6
+            ),
         ),
     )
 
@@ -359,6 +361,29 @@ def _writes_count(directory: Path) -> bool:
     return parse_io(Machine().read(path))["write_bytes"] - before >= 1 << 20
 
 
+CALLS = {"read_call_bytes": 100, "write_call_bytes": 1_000, "major_faults": 7}
+
+
+def test_bytes_of_calls_without_those_of_what_ended() -> None:
+    """pg_dump ended; the shell that waited for it has its bytes, and its faults elsewhere."""
+    shell = row(700, **CALLS)
+    ended = row(812, parent=700, read_call_bytes=40, write_call_bytes=50, major_faults=3)
+    later = {"read_call_bytes": 190, "write_call_bytes": 1_250, "major_faults": 9}
+    after = row(700, write_bytes=16_384, **later)
+    (found,) = did([shell, ended], [after])
+    assert (found.ended, found.read_call_bytes, found.write_call_bytes) == (1, 50, 200)
+    assert found.major_faults == 2
+
+
+def test_bytes_of_calls_that_a_recording_lacks_are_not_known() -> None:
+    """Of 8 fields each; also where only the earlier sweep is so old."""
+    fields = [812, 400, 1, "postgres", "postgresql.service", 0, 4096, 0]
+    sweep = from_json(json.dumps({"boot_seconds": 1.5, "processes": [fields], "not_read": []}))
+    assert sweep.processes == (row(),)
+    (found,) = did([row()], [row(write_bytes=8192, **CALLS)])
+    assert found.read_call_bytes is found.write_call_bytes is found.major_faults is None
+
+
 # --- the answer of the probe
 
 
@@ -372,6 +397,7 @@ def _writes_count(directory: Path) -> bool:
                 *[st.integers(0, 2**63)] * 3,
                 *[st.text(st.characters(categories=["L", "N", "P"]), max_size=20)] * 2,
                 *[st.integers(0, 2**64 - 1)] * 3,
+                *[st.none() | st.integers(0, 2**64 - 1)] * 3,
             ),
             max_size=3,
         ).map(tuple),
@@ -393,6 +419,8 @@ BAD = {
     "a word": json.dumps({**GOOD, "boot_seconds": "1"}),
     "negative": json.dumps({**GOOD, "not_read": [-1]}),
     "too few": json.dumps({**GOOD, "processes": [[1, 2, 3, "a", "b", 1, 2]]}),
+    "too many fields": json.dumps({**GOOD, "processes": [[1, 2, 3, "a", "b", 1, 2, 3, 4]]}),
+    "a call's bytes": json.dumps({**GOOD, "processes": [[1, 2, 3, "a", "b", *"123456"]]}),
     "no name": json.dumps({**GOOD, "processes": [[1, 2, 3, 4, "b", 1, 2, 3]]}),
     "no number": json.dumps({**GOOD, "processes": [[1, 2, 3, "a", "b", 1, 2, True]]}),
     "too many": json.dumps({**GOOD, "processes": [[]] * (MAX_PROCESSES + 1)}),

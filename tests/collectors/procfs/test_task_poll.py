@@ -121,6 +121,12 @@ class Locked(Machine):
             self._end.wait()
         return super().read_bytes(path)
 
+    def try_read_record(self, path: str) -> str | None:
+        """Wait for the lock likewise."""
+        if self._waits(path):
+            self._end.wait()
+        return super().try_read_record(path)
+
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Machine:
         """Return the same machine for another thread."""
         del seen
