@@ -320,6 +320,7 @@ device:
     iowarden_device_slow_disks
     iowarden_device_slow_points
     iowarden_device_timeout_seconds
+    iowarden_device_unrequested_reads_ratio
     iowarden_device_utilization_ratio
     iowarden_device_write_bandwidth_bytes_per_second
     iowarden_device_write_cache_enabled

@@ -321,7 +321,8 @@ rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents severity smart topology
 rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.leaves signals.signal
-rules.signals.waits: signals.activity signals.device signals.signal signals.writeback
+rules.signals.waits: signals.activity signals.device signals.queue signals.signal
+    signals.writeback
 rules.events: advice alerting conditions faults incidents notice severity topology yaml_nodes
 rules.notices: advice alerting faults incidents notice promql quantity severity signals.waits
     topology

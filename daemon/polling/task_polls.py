@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs import process_io, tasks
+from iowarden.rules.signals.queue import phantom_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,12 +56,20 @@ def _is_suspected(engine: Engine) -> bool:
     )
 
 
+def _has_phantom_reads(engine: Engine) -> bool:
+    """Whether a device reads while it is written, so that the programs' bytes show who wants it."""
+    samples = engine.signals.newest(phantom_reads.GROUP.name)
+    return any(metric == phantom_reads.SECONDS for metric, _, _ in samples)
+
+
 @dataclass(slots=True)
 class TaskPolls:
     """Decides each second whether a poll is due; `read` and `sweep` are called by threads."""
 
     is_wanted: bool = False
     """Whether something other than '/proc/stat' shows that tasks wait."""
+    is_sweep_wanted: bool = False
+    """Whether the bytes of programs show something other than who makes tasks wait."""
     _blocked_seconds: int = 0
     _loads: tuple[float, ...] = ()
     """Active tasks that are not counted as running, at the last changes of the load average."""
@@ -79,6 +88,7 @@ class TaskPolls:
     ) -> tuple[str, ...]:
         """Return the collectors to be polled now; to be called each second after the signals."""
         snapshot = engine.last
+        self.is_sweep_wanted = _has_phantom_reads(engine)
         if snapshot.stat is None:
             return ()
         is_load_new = any(reading.source == "loadavg" for reading in readings)
@@ -149,4 +159,6 @@ class TaskPolls:
 
     def sweep(self, machine: Machine) -> Sweep:
         """Read the bytes of all processes, in a thread."""
-        return process_io.read_sweep_if_due(machine, is_wanted=self.is_wanted)
+        return process_io.read_sweep_if_due(
+            machine, is_wanted=self.is_wanted or self.is_sweep_wanted
+        )

@@ -89,7 +89,11 @@ class Notifier:
             for member in incident.members
             if self.io_watch.is_of(member.since_seconds, member.over_seconds)
         }
-        who = (*self._who_waits(incident, now), *self.io_watch.sentences(about, now))
+        who = (
+            *self._who_waits(incident, now),
+            *self._who_causes_reads(incident),
+            *self.io_watch.sentences(about, now),
+        )
         meaning = notice.meaning
         if who and meaning:  # whom to stop is the first question, before the advice
             named = f"{who[0][0].upper()}{who[0][1:]}."
@@ -135,6 +139,21 @@ class Notifier:
             series = harm.devices[name].series
             if series is not None:
                 lines.append(who_waits.rhythm_sentence(series, now, self.clock.date))
+        return [line for line in lines if line]
+
+    def _who_causes_reads(self, incident: Incident) -> list[str]:
+        """Return which programs cause the phantom reads of an incident's devices."""
+        if not self.config().show_programs:
+            return []
+        reads = self.situation.engine.signals.unrequested_reads()
+        names = {
+            value
+            for member in incident.members
+            if io_usage.condition(member.name, member.labels) == Condition.PHANTOM_READS
+            for label, value in member.labels
+            if label == "device"
+        }
+        lines = [who_waits.unrequested_sentence(reads[name]) for name in sorted(names & {*reads})]
         return [line for line in lines if line]
 
     def rows(self, notice: Notice) -> list[OutboxRow]:

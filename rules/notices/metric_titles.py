@@ -34,12 +34,14 @@ _TITLES: Mapping[str, str] = {
     "device_read_latency_seconds": "mean time of a read",
     "device_read_only": "read-only",
     "device_reads_completed_total": "reads completed since boot",
-    "device_reads_per_second": "reads",
+    "device_read_write_ratio": "read, as a share of what was written",
+    "device_reads_per_second": "read requests",
     "device_removed": "removed",
     "device_slow_latency_seconds": "mean time of a request",
     "device_slow_points": "score of slow 10 s intervals, 1 to 5 each (warning from 30)",
     "device_starved": "starved",
     "device_timeout_seconds": "timeout of a request",
+    "device_unrequested_reads_ratio": "reads that no program requested",
     "device_utilization_ratio": "busy",
     "device_write_bandwidth_bytes_per_second": "write speed",
     "device_write_latency_seconds": "mean time of a write",
@@ -186,6 +188,7 @@ _YES_OR_NO = frozenset(
     smart_normalized_low_at_baseline_peer_ok smart_nvme_critical_warning_reason
     smart_nvme_only_worn smart_passed
     smart_plausible smart_scsi_failure_predicted smart_self_test_refused smart_self_test_running
+    storage_waits_seen
     vm_bdflush vm_swap_on_disk
     """.split()
 )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.waits.freezes import Series
     from iowarden.rules.signals.waits.harm import Cause, Harm, Victim
+    from iowarden.rules.signals.waits.unrequested_reads import UnrequestedReads
     from iowarden.rules.signals.waits.waits import Wait
 
 NOT_KNOWN = "who waits is not known: no poll of the blocked tasks has shown one with its call"
@@ -140,7 +141,7 @@ def _because(harm: Harm) -> list[str]:
     victims = {task.process or task.pid for task in tasks}
     causes = [c for c in harm.causes if c.threads is not None or c.pid not in victims]
     if causes:
-        return [f"because of: {'; '.join(map(_moved, causes))}"]
+        return [f"because of: {causes_text(causes)}"]
     if all(map(waits_for_server, tasks)):
         return []
     holders = [victim.wait.task for victim in harm.victims if not waits_for_lock(victim.wait.task)]
@@ -149,6 +150,11 @@ def _because(harm: Harm) -> list[str]:
         named = "; ".join(sorted(names)[:MAX_PROGRAMS])
         return [f"because of: {named}, which waits for the disk itself and may hold their lock"]
     return ["because of whom: no single program wrote or read a quarter of what the disk did"]
+
+
+def causes_text(causes: Iterable[Cause]) -> str:
+    """Return who moves the bytes, '' if no single program does."""
+    return "; ".join(map(_moved, causes))
 
 
 def _moved(cause: Cause) -> str:
@@ -168,3 +174,15 @@ def rhythm_sentence(series: Series, now: float, date: Callable[[float], str]) ->
         f" {duration(repeats.period_seconds)} for about {duration(repeats.length_seconds)};"
         f" {share} of the time"
     )
+
+
+def unrequested_sentence(reads: UnrequestedReads) -> str:
+    """Return which programs make a device read though they hardly request a read."""
+    parts = []
+    for program in reads.programs:
+        details = ", ".join(filter(None, (program.unit, f"pid {program.pid}")))
+        parts.append(
+            f"{program.program} ({details}) wrote {size(program.written_bytes)}, requested"
+            f" {size(program.requested_bytes)} and caused reads of {size(program.read_bytes)}"
+        )
+    return f"who causes the reads: {'; '.join(parts)}" if parts else ""

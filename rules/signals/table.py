@@ -27,6 +27,7 @@ from iowarden.rules.signals.raid import controller_state, md_state
 from iowarden.rules.signals.signal import Derived, Inputs, Pairs, SignalGroup, View
 from iowarden.rules.signals.smart import disk_monitoring, smart
 from iowarden.rules.signals.waits import group as waits
+from iowarden.rules.signals.waits import unrequested_reads
 from iowarden.rules.signals.writeback import (
     bandwidth,
     blocked,
@@ -75,6 +76,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     waiters.GROUP,
     waits.GROUP,
     waits.SEEN_GROUP,
+    unrequested_reads.GROUP,
     device_state.SCSI_GROUP,
     smart.GROUP,
     controller_state.GROUP,

@@ -18,6 +18,7 @@ from iowarden.collectors.source import Source, collect
 from iowarden.daemon.config.rule_files import SHIPPED_INTERVALS_SECONDS
 from iowarden.daemon.metric_labels import LABELS, fits
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
+from iowarden.daemon.polling.task_polls import TaskPolls
 from iowarden.rules.advice import advice, facts
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.engine.engine import Engine
@@ -93,7 +94,9 @@ class Host:
         assert {g.name for g in self.rules} >= set(groups), "no such group of rules"
         self._due: dict[str, float] = {}
         self._now = 0.0
-        self._sources = {source.name: source for source in sources(lambda: self._now)}
+        self._task_polls = TaskPolls()
+        found = sources(lambda: self._now, task_polls=self._task_polls)
+        self._sources = {source.name: source for source in found}
 
     def tick(self, uptime: float, now: float) -> None:
         """Do what the program does each second."""
@@ -105,6 +108,7 @@ class Host:
                 self._due[source.name] = now + source.period_seconds
                 readings.append(self.read(source, now))
         self.engine.observe(readings, now, uptime)
+        self._task_polls.step(self.engine, readings, now)
         for change in self.engine.rules.evaluate(now):
             if change.alert.state.value == "firing" and change.before.value != "unknown":
                 self.fired.append((uptime, change.alert.name, change.alert.label("severity")))

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def sources(
-    clock: Callable[[], float] = time.monotonic, watched: Sequence[WatchedDirectory] = ()
+    clock: Callable[[], float] = time.monotonic,
+    watched: Sequence[WatchedDirectory] = (),
+    task_polls: TaskPolls | None = None,
 ) -> list[Source[Any]]:
     """Return all sources; drives, controllers, logs, directories by own pollers."""
     directories = DirectoryPoller(clock)
@@ -36,7 +38,7 @@ def sources(
         ControllerPoller(vendors.BACKENDS, clock),
         KernelLogPoller(None, clock),
         directories,
-        TaskPolls(),
+        task_polls or TaskPolls(),
     ).sources()
 
 

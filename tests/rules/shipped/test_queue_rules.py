@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from support.host import Host
 from support.incidents import (
+    FRAME_SECONDS,
     HOG,
     KIB,
     MB,
@@ -402,6 +404,94 @@ def test_a_written_device_that_reads(
     story.add_disk("nvme0n1", rotational=0)
     story.run(400, {"nvme0n1": load}, faults=3000, available=0.05)
     assert told(story, memory) == alerts, why
+
+
+class Programs(NamedTuple):
+    """What the programs of a unit do in a second, in bytes; the last one counts page faults."""
+
+    command: str
+    unit: str
+    read: float
+    written: float
+    read_calls: float = 0.0
+    write_calls: float = 0.0
+    faults: float = 0.0
+
+
+DATABASE = Programs("questdb", "questdb.service", 44 * MB, 40 * MB, 0.5 * MB, 40 * MB)
+"""It writes parts of pages, which the kernel reads before: it requests next to no reads."""
+
+
+def swept(*programs: Programs, fields: int = 11) -> Story:
+    """A device with phantom reads, and what the programs do on it, for 400 s."""
+    story = Story()
+    story.add_disk("nvme0n1", rotational=0)
+    for second in range(0, 400, FRAME_SECONDS):
+        rows = [
+            [pid, 1000, 1, *of[:2], *(int(rate * second) for rate in (*of[2:4], 0, *of[4:]))]
+            for pid, of in enumerate(programs, 812)
+        ]
+        sweep = {"boot_seconds": story.now, "processes": [row[:fields] for row in rows]}
+        story.change({"/.probe/io_sweep": json.dumps({**sweep, "not_read": []})})
+        story.run(FRAME_SECONDS, {"nvme0n1": PHANTOMS}, faults=3000, available=0.05)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("why", "programs", "severity"),
+    [
+        ("it writes parts of pages", [DATABASE], "warning"),
+        (
+            "it appends to mapped files: no write(2), a fault for each read",
+            [DATABASE._replace(write_calls=1_000, read_calls=0, faults=360)],
+            "warning",
+        ),
+        (
+            "a compaction requests what it reads",
+            [DATABASE._replace(read_calls=44 * MB)],
+            "info",
+        ),
+        (
+            "a compaction reads through mapped files",
+            [DATABASE._replace(faults=360)],
+            "info",
+        ),
+        (
+            "asynchronous direct I/O passes no call and faults no page in",
+            [DATABASE._replace(write_calls=1_000, read_calls=1_000)],
+            "info",
+        ),
+        (
+            "a backup reads beside a database that only writes",
+            [DATABASE._replace(read=0), Programs("tar", "backup.service", 44 * MB, 0, 44 * MB)],
+            "info",
+        ),
+        (
+            "most of the reads are the backup's",
+            [
+                DATABASE._replace(read=15 * MB),
+                Programs("tar", "backup.service", 30 * MB, 0, 30 * MB),
+            ],
+            "info",
+        ),
+        (
+            "what it writes is not what the device is written",
+            [DATABASE._replace(written=4 * MB), DATABASE._replace(command="dd", read=0)],
+            "info",
+        ),
+    ],
+)
+def test_reads_that_no_program_requested_are_a_warning_without_a_day_of_learning(
+    why: str, programs: list[Programs], severity: str
+) -> None:
+    """By the bytes of the programs: each 15 s, while the device has phantom reads."""
+    assert told(swept(*programs)) == {f"PhantomReads {severity}"}, why
+
+
+def test_programs_without_counters_of_calls_prove_nothing() -> None:
+    """A recording without them: only learning makes a warning."""
+    assert told(swept(DATABASE, fields=8)) == {"PhantomReads info"}
+    assert told(swept(DATABASE, fields=8), WRITE_MOSTLY) == {"PhantomReads warning"}
 
 
 @pytest.mark.parametrize(
