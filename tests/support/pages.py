@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import queue
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,10 @@ from support.kmsg import BOOT_ID
 from support.lives import _events, _Frames, _Log, _rules
 from support.recordings import steps
 
+from iowarden.collectors.procfs.process_io import ProcessIo, Sweep
+from iowarden.collectors.procfs.process_io import to_json as sweep_json
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
+from iowarden.collectors.procfs.tasks import to_json as tasks_json
 from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod
@@ -163,3 +168,56 @@ def printed(*lines: str, second: int = 20) -> dict[str, str | bytes | None]:
     at = round((10_000.0 + second - 0.5) * 1e6)
     records = [f"3,{number},{at + number},-;{line}\n" for number, line in enumerate(lines, 1)]
     return {"/.kmsg": "".join(records)}
+
+
+def frozen(seconds: int, until: int | None = None) -> list[RecordingStep]:
+    """Return a recording of a machine whose database waits from second 8 on, beside a restore.
+
+    It ends after so many seconds; `until`: then the database goes on.
+    """
+    events: dict[int, dict[str, str | bytes | None]] = {}
+    for second in range(STEP_SECONDS, seconds + 1, STEP_SECONDS):
+        uptime = 10_000.0 + second
+        waits = second >= 8 and (until is None or second < until)
+        tasks = [_backend(pid) for pid in (812, 813)] if waits else []
+        writer = ProcessIo(400, 1_000, 1, "pg_restore", "load.service", 0, second * 80_000_000, 0)
+        blocked = BlockedTasks(tuple(tasks), len(tasks), boot_seconds=uptime)
+        events[second] = {
+            "/.probe/tasks": json.dumps(tasks_json(blocked)),
+            "/.probe/io_sweep": json.dumps(sweep_json(Sweep(uptime, (writer,)))),
+            "/proc/stat": machine.STAT.format(blocked=len(tasks), ticks=1000 + second * 100),
+        }
+    return rack(2, seconds, events)
+
+
+def unpolled(steps: Sequence[RecordingStep], second: int) -> list[RecordingStep]:
+    """Return a recording with the probe gone from a second on, while tasks are blocked."""
+    found = list(steps)
+    at = second // STEP_SECONDS
+    for index in range(at, len(found)):
+        stat = machine.STAT.format(blocked=2, ticks=10_000 + index).encode()
+        files = {**found[index].files, "/proc/stat": stat}
+        files.pop("/.probe/tasks", None)
+        found[index] = dataclasses.replace(found[index], files=files)
+    found[at] = dataclasses.replace(found[at], gone=("/.probe/tasks",))
+    return found
+
+
+def _backend(pid: int) -> BlockedTask:
+    return BlockedTask(
+        pid=pid,
+        start_ticks=4_000,
+        command="postgres",
+        wait_channel="jbd2_log_wait_commit",
+        stack=("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync", "__x64_sys_fsync"),
+        read_bytes=0,
+        write_bytes=65_536,
+        waits_at="sda",
+        system_call="74 0x5 0x0 0x0 0x0 0x0 0x0 0x7ffc1e30 0x7f0ac5b0",
+        counters=(0, 65_536, 10, 10, 0, 65_536),
+        voluntary_switches=700,
+        cpu_ticks=30,
+        file="/srv/db/pg_wal/000000010000000000000001",
+        mount="/srv/db",
+        unit="postgresql.service",
+    )

@@ -152,7 +152,7 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
         return state, samples(state)  # a recording returns one poll until the next
     state = replace(state, poll_boot_seconds=tasks.boot_seconds)
     if tasks.unseen:
-        return replace(state, polls=NO_POLLS, harms={}), []
+        return replace(state, polls=NO_POLLS, harms={}), _histogram(state)
     state = _polled(state, view, view.derived.topology)
     return state, samples(state)
 
@@ -210,7 +210,8 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
             _facts(name, view, topology),
         )
         for name, on_device in harms.items()
-        if on_device.victims
+        # Else a wait of this second would hide who was blocked for long.
+        if any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims)
     }
     devices = {}
     for name in {*harms, *state.devices}:
@@ -425,7 +426,12 @@ def samples(state: HarmState) -> list[Sample]:
             (_TIMES, labels, float(freezes.series.reported_times)),
             (_CAUSE, (*labels, ("cause", state.causes.get(name, FreezeCause.UNKNOWN).value)), 1.0),
         ]
-    result += [
+    return result + _histogram(state)
+
+
+def _histogram(state: HarmState) -> list[Sample]:
+    """Return how many waits have ended since the start; a restart resets them, as a counter."""
+    result: list[Sample] = [
         (f"{_HISTOGRAM}_bucket", (("le", _limit_text(limit)),), float(count))
         for limit, count in zip(BUCKETS_SECONDS, state.ended_waits, strict=True)
     ]
