@@ -292,6 +292,7 @@ def status_sections(status: Status) -> Sections:
         *(f"problem: {text}" for text in status.problems),
         *table_of("open incidents", status.incidents, columns.of_incidents(now), *of_incidents),
         *table_of("alerts", status.alerts, columns.of_alerts(now)),
+        *table_of("who waits for storage", status.waiting, columns.of_waiting(now)),
         *table_of(
             "programs that cannot be killed (a sign of a failing disk)",
             status.probe.stuck,

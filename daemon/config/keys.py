@@ -222,8 +222,8 @@ KEYS = (
     ),
     Key(
         "privacy.programs", _BOOLEAN, "true", "false",
-        "Show names of programs and systemd units: which of them read, write or wait for I/O."
-        " Command lines are never read. Messages of the kernel are shown unchanged.",
+        "Show names of programs and systemd units: which of them read, write or wait for I/O, and"
+        " for which file. Command lines are never read. Messages of the kernel are shown unchanged.",
     ),
     Key(
         "trace", _BOOLEAN, "true", "false",

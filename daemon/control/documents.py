@@ -34,6 +34,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.daemon.control.waiting_document import WaitingLine  # noqa: TC001 - the codec needs it
 from iowarden.rules.matcher import Matcher  # noqa: TC001 - the codec needs it at run time
 
 
@@ -287,6 +288,8 @@ class Status:
     failed_reload: RefusedReload | None = None
     problems: tuple[str, ...] = ()
     """Other problems of the service itself, one sentence each."""
+    waiting: tuple[WaitingLine, ...] = ()
+    """Programs that wait for storage, the longest wait first; short waits are not listed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         StorageNode,
         WritebackLine,
     )
+    from iowarden.daemon.control.waiting_document import WaitingLine
 
 MAX_ALERTS = 12
 """Alerts without an incident, before those below warning are folded."""
@@ -147,6 +148,7 @@ def _now(found: IndexPage, word: str, note: str) -> Markup:
         _reload(status),
         *(_incident(each, now) for each in found.incidents),
         _long("More open incidents", others, _incident_columns(now)),
+        _long("Who waits for storage, and because of whom", status.waiting, _waiting_columns(now)),
         _alone(alone, now),
         table(
             "Programs that cannot be killed (a sign of a failing disk)",
@@ -233,6 +235,21 @@ def _incident_columns(now: float) -> Columns[IncidentLine]:
         "object": (WIDE, of["object"]),
         "since": (KEY, of["since"]),
         "summary": (WIDE, of["summary"]),
+    }
+
+
+def _waiting_columns(now: float) -> Columns[WaitingLine]:
+    of = columns.of_waiting(now)
+    return {
+        "device": (KEY, of["device"]),
+        "program": (HEAD, of["program"]),
+        "unit": (KEY, of["unit"]),
+        "tasks": (NUMBER, of["tasks"]),
+        "call": (KEY, of["call"]),
+        "file": (WIDE, of["file"]),
+        "at least": (NUMBER, of["at least"]),
+        "when": (KEY, of["when"]),
+        "because of": (WIDE, of["because of"]),
     }
 
 

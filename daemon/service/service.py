@@ -666,6 +666,7 @@ class Service:
             notice=lambda due: self._notifier.notice(due, now),
             self_tests=self._self_tests.runs,
             full_reads=self._scans.full_reads,
+            show_programs=config.show_programs,
         )
 
     def _advise(self, now: float) -> documents.TuningAdvice:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.terminal.times import at_text, since_text, span
-from iowarden.rules.quantity import spelled
+from iowarden.rules.quantity import quantity, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.daemon.control.documents import AlertLine, IncidentLine, SilenceLine
+    from iowarden.daemon.control.waiting_document import WaitingLine
     from iowarden.daemon.terminal.console import Columns
     from iowarden.rules.matcher import Matcher
 
@@ -51,6 +52,21 @@ def of_silences(now: float) -> Columns[SilenceLine]:
         "ends": lambda s: f"{at_text(s.ends_seconds)} ({span(s.ends_seconds - now)} left)",
         "by": lambda s: s.who,
         "reason": lambda s: s.reason,
+    }
+
+
+def of_waiting(now: float) -> Columns[WaitingLine]:
+    """Return the columns of programs that wait for storage."""
+    return {
+        "device": lambda w: w.device or "not known",
+        "program": lambda w: w.program or "a program",
+        "unit": lambda w: w.unit,
+        "tasks": lambda w: str(w.tasks),
+        "call": lambda w: w.call,
+        "file": lambda w: w.file,
+        "at least": lambda w: quantity("_seconds", w.seconds),
+        "when": lambda w: "now" if w.waits_now else since_text(w.seen_seconds, now),
+        "because of": lambda w: w.because or w.cause,
     }
 
 

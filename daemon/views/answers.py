@@ -15,6 +15,7 @@ from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.control import documents
+from iowarden.daemon.views import waiting_answers
 from iowarden.daemon.views.unnotified import Unnotified
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
@@ -67,6 +68,8 @@ class ViewInputs:
     receivers: tuple[documents.MailLine, ...] = ()
     """Those other than mail."""
     unnotified: Unnotified = field(default_factory=Unnotified)
+    show_programs: bool = False
+    """Whether names of programs, units and files may be shown."""
 
     def moment(self, at: float | None) -> float | None:
         """Return a time of the program's clock as Unix time, None for None."""
@@ -108,6 +111,7 @@ def answer(known: ViewInputs) -> documents.Status:
         silences=in_force(known.silences, known.now, known.realtime),
         failed_reload=known.refused_reload,
         problems=known.troubles,
+        waiting=waiting_answers.waiting(known),
     )
 
 

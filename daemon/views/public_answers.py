@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage.event_rows import OWN
+from iowarden.daemon.views import waiting_answers
 from iowarden.rules.advice import advice
 from iowarden.rules.events import hung
 from iowarden.rules.incidents import silences
@@ -96,6 +97,7 @@ def status(found: documents.Status) -> documents.Status:
         found,
         collectors=tuple(replace(c, error="") for c in found.collectors),
         silences=tuple(replace(s, matchers=()) for s in found.silences),
+        waiting=tuple(waiting_answers.nameless(found.waiting)),
     )
 
 

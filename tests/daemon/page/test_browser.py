@@ -13,7 +13,7 @@ import pytest
 from support import browser as browsers
 from support import drives
 from support.browser import DESKTOP, ENTER, PHONE, TAB, Browser
-from support.pages import PlayedService, printed, rack
+from support.pages import PlayedService, frozen, printed, rack
 from support.recordings import fixture, recorded
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ pytestmark = [
 ]
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 LOOKS = [(PHONE, "light"), (PHONE, "dark"), (DESKTOP, "light"), (DESKTOP, "dark")]
-MACHINES = ("stall", "hung disk", "dying drive", "healthy", "480 disks")
+MACHINES = ("stall", "freeze", "hung disk", "dying drive", "healthy", "480 disks")
 
 
 def dying(name: str) -> str:
@@ -47,6 +47,8 @@ def played(machine: str, directory: Path) -> PlayedService:
             found = list(recorded(fixture("write-stall")))[:60]
         case "hung disk":
             found = list(recorded(fixture("hung-disk")))[:75]
+        case "freeze":
+            found = frozen(60)
         case "healthy":
             found = list(recorded(fixture("healthy-copy")))[:60]
         case "dying drive":

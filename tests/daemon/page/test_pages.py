@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import drives
 from support.golden import GOLDEN, uncounted
-from support.pages import HOST, PlayedService, printed, rack
+from support.pages import HOST, PlayedService, frozen, printed, rack
 from support.recordings import fixture, recorded
 
 from iowarden.daemon.control.control_socket import ControlCommand
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from support.golden import Golden
 
+    from iowarden.collectors.recording.recording import RecordingStep
     from iowarden.daemon.http.http_server import App
 
 LINES = (
@@ -209,6 +210,50 @@ def test_a_write_stall_is_what_the_page_begins_with(tmp_path: Path, golden: Gold
     shown = text(page).partition("What is wrong now")[2]
     assert shown.index("writes stalled") < shown.index("What to do") < shown.index("Write-back")
     assert [a for t, a in Outline(page).tags if t == "svg" and a.get("class") == "chart"]
+
+
+@pytest.mark.parametrize(
+    ("recording", "when"),
+    [(frozen(60), "now"), (frozen(60, until=48), "(16 s ago)")],
+    ids=["it waits", "between two freezes"],
+)
+def test_who_waits_is_shown_with_file_and_cause(
+    recording: list[RecordingStep], when: str, tmp_path: Path, golden: Golden
+) -> None:
+    """While a freeze goes on, and as last seen while its series is open; on 'status' as well."""
+    service = PlayedService(recording, tmp_path, full=True)
+    shown = lines(service.get().html)
+    table = shown.partition("Who waits for storage, and because of whom\n")[2]
+    head, row = table.split("\n")[:2]
+    assert head == "device program unit tasks call file at least when because of"
+    assert row.startswith("sda postgres postgresql.service 2 fsync /srv/db/pg_wal/0000")
+    assert when in row
+    assert row.partition("pg_restore")[2].startswith(" (load.service, pid 400), which wrote ")
+    (line,) = commanded(service, "status")["answer"].waiting
+    assert (line.device, line.program, line.tasks) == ("sda", "postgres", 2)
+    assert line.waits_now == (when == "now")
+    if when == "now":
+        now = shown.partition("What is wrong now\n")[2].partition("Storage, from file")[0]
+        golden(GOLDEN / "pages/who-waits.txt", now)
+
+
+@pytest.mark.parametrize(
+    ("full", "settings"), [(False, ""), (True, "privacy: {programs: false}\n")]
+)
+def test_who_waits_is_not_named_to_whom_names_are_hidden(
+    tmp_path: Path, settings: str, *, full: bool
+) -> None:
+    """An anonymous reader, and every reader where the configuration hides programs."""
+    service = PlayedService(frozen(60), tmp_path, full=full, settings=settings)
+    shown = lines(service.get().html)
+    assert "sda a program 2 " in shown
+    assert not re.search("postgres|pg_wal|pg_restore|load.service", shown)
+
+
+def test_a_healthy_machine_has_no_table_of_who_waits(tmp_path: Path) -> None:
+    """Nor has one whose wait of 4 s has ended."""
+    service = PlayedService(frozen(60, until=16), tmp_path, full=True)
+    assert "Who waits for storage" not in text(service.get().html)
 
 
 def test_a_hung_disk_is_named_with_how_long_it_completes_nothing(tmp_path: Path) -> None:
