@@ -223,7 +223,7 @@ KEYS = (
     Key(
         "privacy.programs", _BOOLEAN, "true", "false",
         "Show names of programs and systemd units: which of them read, write or wait for I/O, and"
-        " for which file. Command lines are never read. Messages of the kernel are shown unchanged.",
+        " for which file. Command lines are never read. Kernel messages are shown unchanged.",
     ),
     Key(
         "trace", _BOOLEAN, "true", "false",
