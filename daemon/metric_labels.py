@@ -138,9 +138,9 @@ access_method disk:
     iowarden_smart_access_method_info
 action device:
     iowarden_md_sync_action
+    iowarden_md_sync_running_ratio
 device reason:
     iowarden_md_sync_waiting
-    iowarden_md_sync_running_ratio
 against device:
     iowarden_device_slowdown_ratio
 against device operation:

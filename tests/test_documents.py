@@ -175,7 +175,7 @@ def test_the_mail_in_readme_is_the_one_of_the_recording(
     body = mail.get_body(("plain",))
     assert body is not None
     text = f"Subject: {mail['subject']}\n\n{body.get_content()}"
-    golden.block(TOP / "README.md", "mail", excerpt(text, "1-2 7-12 19"))
+    golden.block(TOP / "README.md", "mail", excerpt(text, "1-2 7-12 21"))
 
 
 SAMPLES = (

@@ -104,6 +104,9 @@ class Notifier:
         over = due.reason is Reason.RESOLVED
         known = situation.facts(now) if back and not over else None
         steps = [step for each in back if known for step in advice.taking_back(each, known)]
+        hangs = any(faults.meaning(m.name).fault is Fault.HANGS for m in incident.members)
+        if hangs and not over and not situation.engine.signals.harm().is_seen(now):
+            notice = replace(notice, unknown=(*notice.unknown, who_waits.NOT_KNOWN))
         notice = replace(
             notice,
             meaning=meaning,
@@ -122,16 +125,13 @@ class Notifier:
     def _who_waits(self, incident: Incident, now: float) -> list[str]:
         """Return who waits for the devices of an incident, because of whom, and in what rhythm."""
         harm = self.situation.engine.signals.harm()
-        names, may_harm = set[str](), False
+        names = set[str]()
         for member in incident.members:
             labels = dict(member.labels)
             is_freeze = labels.get("condition") == Condition.FREEZE
             if is_freeze or "device" in labels:
                 names.add(labels.get("device", ""))
-            may_harm |= faults.meaning(member.name).fault in {Fault.HANGS, Fault.STALL}
         lines: list[str] = []
-        if may_harm and not names & harm.last_harms.keys() and not harm.is_seen(now):
-            lines.append(who_waits.NOT_KNOWN)
         for name in sorted(names & harm.last_harms.keys()):
             seen_seconds, on_device = harm.last_harms[name]
             if self.config().show_programs:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.waits.unrequested_reads import UnrequestedReads
     from iowarden.rules.signals.waits.waits import Wait
 
-NOT_KNOWN = "who waits is not known: no poll of the blocked tasks has shown one with its call"
+NOT_KNOWN = "Which programs wait: no poll of the blocked tasks has shown one with its call."
 MAX_PROGRAMS = 3
 MIN_RHYTHM_TIMES = 3
 _CALL = re.compile(r"(?:__(?:x64|ia32|arm64|riscv|s390x?|powerpc)_sys_|__do_sys_|ksys_)(\w+)")

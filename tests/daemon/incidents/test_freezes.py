@@ -150,6 +150,17 @@ def test_what_the_mail_says(server: Server) -> None:
     assert len(harm.victims) == 25
 
 
+def test_a_short_wait_between_two_freezes_does_not_hide_who_was_blocked(server: Server) -> None:
+    """A commit of a second, polled as it waits: the 25 of the freeze are still shown."""
+    server.freeze_each_minute(1, lambda n: [backend(i, n) for i in range(25)])
+    for tasks in ((), (), [backend(99)]):
+        server.machine.host._due["tasks"] = 0.0
+        server.pass_second(tasks)
+    harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
+    assert [victim.wait.task.pid for victim in harm.harms["md0"].victims] == [999]
+    assert len(harm.last_harms["md0"][1].victims) == 25
+
+
 def test_the_writer_alone_that_waits_for_its_own_sync_is_silent(server: Server) -> None:
     """pg_restore in fsync for half a minute: the disks complete what it wrote."""
     own = backend(0, pid=400, start_ticks=1_000, command="pg_restore", unit="load.service")
