@@ -136,7 +136,6 @@ _ADAPTER: Rows = (
         "hba_error",
     ),
     (r"uas_eh_\w+_handler FAILED", "scsi_reset_failed"),
-    (r"uas_eh_\w+_handler start", "hba_reset"),
     (r"Enter sas_scsi_recover_host busy: \d+ failed: [1-9]", "hba_error"),
     (_PROBED, NOTHING),
     (r"^sas: ata\d+: \S+ cmd error handler", "hba_abort"),

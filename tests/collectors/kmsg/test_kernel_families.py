@@ -39,7 +39,6 @@ FAULTS = (
      CRITICAL, "0000:01:00.0"),
     ("megaraid_sas 0000:02:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Data",
      WARNING, "0000:02:00.0"),
-    ("scsi host6: uas_eh_device_reset_handler start", WARNING, "host6"),
     ("scsi host6: uas_eh_device_reset_handler FAILED err -19", CRITICAL, "host6"),
     ("sas: Enter sas_scsi_recover_host busy: 18 failed: 18", WARNING, ""),
     ("sas: ata2: end_device-1:0:9: cmd error handler", WARNING, "ata2"),
