@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_classifier import Classifier, Taken, added
 from iowarden.collectors.kmsg.kernel_patterns import EXEMPT
+from iowarden.collectors.kmsg.storage_drivers import CRITICAL
 from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def ata_line(state: Classifier, line: KernelLine, text: str) -> Taken:
     driver_kind = kernel_drivers.kind_of("ata", rest)
     if driver_kind is None:
         # Under error handling it is a detail of the exception: 'irq_stat 0x40000001'.
-        return state, EXEMPT if port in state.ata_troubled else None
+        is_worse = line.priority is not None and line.priority <= CRITICAL
+        return state, EXEMPT if port in state.ata_troubled and not is_worse else None
     return state, (driver_kind, {"device": device})
 
 

@@ -13,6 +13,8 @@ bio.c, inode.c, disk-io.c, scrub.c, zoned.c, extent_io.c.
 
 from __future__ import annotations
 
+from iowarden.collectors.kmsg.kernel_kinds import HARMLESS
+
 PLACE = "btrfs (device {})"
 """Place of an event of a file system, by the device that its lines name it by."""
 DEVICE = r"\(device (?P<btrfs>[^\s)]+?)(?::? state \w+)?\)"
@@ -24,12 +26,14 @@ _ANY = rf"(?i:btrfs)(?: \w+)?:?(?: error)?(?: {DEVICE})?"
 """Also without a file system, as up to Linux 3."""
 _DISK = r"(?:/dev/)?(?!mirror\b)(?P<device>[a-z][^\s,;()]*)"
 ROWS = (
+    # a transaction was aborted, whatever its function is called: 'qgroup_account_snapshot'
+    (rf"BTRFS: error {DEVICE} in \w+:\d+: errno=", "fs_error"),
     (
         (
             r"(?i:btrfs).*(?:swapfile|[^ ]quota|qgroup|ref-verify|sysfs|to set label|balance: "
             r"|selftest|in the filesystem!|already mounted|compiled in)"
         ),
-        "",
+        HARMLESS,
     ),
     (rf"{_ANY}.*?\bbdev {_DISK} errs: (?P<code>.*)", "fs_device_errors"),
     (rf"{_SYSTEM}: bdev <missing disk> errs: (?P<code>.*)", "fs_device_errors"),
@@ -89,7 +93,7 @@ ROWS = (
         "fs_error",
     ),
 )
-"""Pattern and kind, by the first words 'BTRFS', 'btrfs' and 'parent'; '' means no event."""
+"""Pattern and kind, by the first words 'BTRFS', 'btrfs' and 'parent'."""
 
 
 def file_system(place: str) -> str:

@@ -2,7 +2,8 @@ r"""Classify messages of drivers and file systems by words that they have in com
 
 Used if no row of kernel_patterns matches the single message: a driver has hundreds. The first
 matching row decides; any other message with a word for a fault is 'driver_message' (or
-'fs_warning').
+'fs_warning'). Rows of HARMLESS say that a line is no event, by words in general: they decide only
+about warnings. Whole messages of level error that are harmless are in kernel_harmless.py.
 Source: the messages of level warning and above in linux-source 6.1 and 6.12 (Debian); for the words
 of older and newer kernels in 2.6.9 to 5.15, 6.8 and 7.2. packaging/list-kernel-messages lists which
 of them have a row here, and why others have none.
@@ -15,9 +16,8 @@ import re
 from typing import NamedTuple
 
 from iowarden.collectors.kmsg import kernel_btrfs
+from iowarden.collectors.kmsg.kernel_kinds import HARMLESS
 
-NOTHING = ""
-"""The kind of a line that is no event."""
 Rows = tuple[tuple[str, str], ...]
 
 QUIET = (
@@ -55,7 +55,7 @@ QUIET = (
         ),
     ),
 )
-"""Reasons why a driver's line is no event, with their patterns."""
+"""Reasons why a driver's warning is no event, with their patterns."""
 _SHORT_OF = f"(?i:{QUIET[0][1]})"
 _QUIET = "(?i:" + "|".join(pattern for _, pattern in QUIET) + ")"
 FAULT = (
@@ -137,19 +137,19 @@ _ADAPTER: Rows = (
     ),
     (r"uas_eh_\w+_handler FAILED", "scsi_reset_failed"),
     (r"Enter sas_scsi_recover_host busy: \d+ failed: [1-9]", "hba_error"),
-    (_PROBED, NOTHING),
+    (_PROBED, HARMLESS),
     (r"^sas: ata\d+: \S+ cmd error handler", "hba_abort"),
     (
         r"xen_scsifront|Disabling device for further use|dead_ioc|PCI fault or device removal",
         "hba_dead",
     ),
-    (_OTHERS_OF_A_VENDOR, NOTHING),
+    (_OTHERS_OF_A_VENDOR, HARMLESS),
     (_LINK_UP, "hba_link_up"),
-    (_WELL, NOTHING),
+    (_WELL, HARMLESS),
     (_LINK, "hba_link_down"),
-    (_SHORT_OF, NOTHING),
+    (_SHORT_OF, HARMLESS),
     (_DEAD, "hba_dead"),
-    (_QUIET, NOTHING),
+    (_QUIET, HARMLESS),
     (_GONE, "hba_device_removed"),
     (_RESET, "hba_reset"),
     (_ABORT, "hba_abort"),
@@ -174,8 +174,8 @@ _SCSI: Rows = (
         r"have changed|data has changed|state changed|[Pp]arameters changed|out of range",
         "scsi_unit_attention",
     ),
-    (_QUIET, NOTHING),
-    (_SCSI_FOUND, NOTHING),
+    (_QUIET, HARMLESS),
+    (_SCSI_FOUND, HARMLESS),
     (_DEAD, "hba_dead"),
     (_RESET, "scsi_reset"),
     (_ABORT, "scsi_abort"),
@@ -186,14 +186,14 @@ _ATA_FOUND = (
     r"|supports DRM"
 )
 _ATA: Rows = (
-    (_ATA_FOUND, NOTHING),
+    (_ATA_FOUND, HARMLESS),
     (r"(?i)giving up|, disabling|controller unavailable", "ata_disabled"),
     (r"(?i)FLUSH failed", "ata_media_error"),
     (
         r"(?i)failed to (?:resume|recover)|(?:pre|soft|hard)?reset failed|reset engine",
         "ata_reset_failed",
     ),
-    (_QUIET, NOTHING),
+    (_QUIET, HARMLESS),
     (r"transmission error|link has error", "ata_bus_error"),
     (FAULT, "driver_message"),
 )
@@ -233,8 +233,8 @@ _NVME: Rows = (
         "connection_error",
     ),
     (r"timeout$|timeout while|timeout:", "nvme_timeout"),
-    (_QUIET, NOTHING),
-    (_NVME_FOUND, NOTHING),
+    (_QUIET, HARMLESS),
+    (_NVME_FOUND, HARMLESS),
     (FAULT, "driver_message"),
 )
 _BLOCK: Rows = (
@@ -278,16 +278,17 @@ _FILE_SYSTEM: Rows = (
     (r"error recorded from previous mount|in need of filesystem check", "fs_errors_remembered"),
     (_FILE_SYSTEM_SHUT, "fs_shutdown"),
     ((r"lost super block write|IO errors while flushing file data"
-        r"|Error .* writ.* data"), "lost_write"),
+        r"|Error .* writ.* data|page discard (?:on (?:page|folio)|unable)"), "lost_write"),
     (r"Remounting filesystem read-only|forced readonly", "fs_readonly"),
     ((r"(?i)checksum (?:error|invalid|verify|mismatch)|CRC (?:error|failure|mismatch)"
         r"|Metadata \w+ detected"
      r"|corrupt (?:leaf|node)|is corrupted|bad tree block"
      r"|found .*corruption"), "fs_checksum_error"),
     (r"run (?:xfs_repair|fsck)|stop checkpoint", "fs_error"),
-    (_REQUESTED, NOTHING),
+    (r"^BTRFS panic\b", "fs_error"),
+    (_REQUESTED, HARMLESS),
     (r"^(?:BTRFS|EXT\d-fs)[ :](?:critical|error|panic)", "fs_error"),
-    (_QUIET, NOTHING),
+    (_QUIET, HARMLESS),
     (r"stop checkpoint|(?i:corrupt|run (?:xfs_repair|fsck)|inconsisten)", "fs_error"),
     (_FILE_SYSTEM_BAD, "fs_warning"),
     (FAULT, "fs_warning"),
@@ -297,7 +298,7 @@ _JOURNAL_FOUND = (
 )
 _JOURNAL: Rows = (
     (r"IO errors while flushing file data", "lost_write"),
-    (_JOURNAL_FOUND, NOTHING),
+    (_JOURNAL_FOUND, HARMLESS),
     (r"(?i)error|checksum|bad block|corrupt|too short|no valid|Failed|invalid|!=", "fs_error"),
     (FAULT, "fs_warning"),
 )
@@ -306,7 +307,7 @@ _MD_REQUESTED = (
 )
 _MD_AUTODETECT = r"valid v0\.90 superblock"
 _MD: Rows = (
-    (_MD_AUTODETECT, NOTHING),
+    (_MD_AUTODETECT, HARMLESS),
     (
         (
             r"(?i)Cannot continue operation|failing array|journal disk is missing"
@@ -327,8 +328,8 @@ _MD: Rows = (
         "md_read_uncorrectable",
     ),
     (r"mismatch sector", "md_mismatch"),
-    (_MD_REQUESTED, NOTHING),
-    (_QUIET, NOTHING),
+    (_MD_REQUESTED, HARMLESS),
+    (_QUIET, HARMLESS),
     (FAULT, "driver_message"),
 )
 _MAPPED_REQUESTED = (
@@ -337,7 +338,7 @@ _MAPPED_REQUESTED = (
 )
 _NO_MAPPER = r"^(?!device-mapper:|dm-verity|dm-pcache)"
 _MAPPED: Rows = (
-    (_NO_MAPPER, NOTHING),
+    (_NO_MAPPER, HARMLESS),
     ((r"(?i)AEAD ERROR|checksum failed|block \d+ is corrupted|device corrupted"
         r"|has I/O error"), "dm_checksum_error"),
     (
@@ -349,8 +350,8 @@ _MAPPED: Rows = (
     ),
     (r"(?i)Snapshot overflowed|Invalidating", "dm_snapshot_invalid"),
     (r"(?i)Ran out of space|out of space", "dm_pool_full"),
-    (_QUIET, NOTHING),
-    (_MAPPED_REQUESTED, NOTHING),
+    (_QUIET, HARMLESS),
+    (_MAPPED_REQUESTED, HARMLESS),
     ((r"(?i)I/O error|IO error|read fail|write fail|error (?:reading|writing)|fail(?:ed"
         r"|ure) to (?:read|write"
      r"|correct)|Backing device|primary mirror|error writing"), "dm_error"),
@@ -365,7 +366,7 @@ _CACHE: Rows = (
         ),
         "bcache_error",
     ),
-    (_QUIET, NOTHING),
+    (_QUIET, HARMLESS),
     (FAULT, "driver_message"),
 )
 # A socket in state OPEN is also closed by a server to which nothing was sent for 15 minutes.
@@ -382,7 +383,7 @@ _CEPH: Rows = (
         ),
         "connection_lost",
     ),
-    (_CEPH_IDLE, NOTHING),
+    (_CEPH_IDLE, HARMLESS),
     (r"osd\d+ (?:down|weight)", "driver_message"),
     (
         (
@@ -392,7 +393,7 @@ _CEPH: Rows = (
         ),
         "connection_error",
     ),
-    (_SHORT_OF, NOTHING),
+    (_SHORT_OF, HARMLESS),
     (r"(?i)error|fail|lost", "driver_message"),
 )
 """Source: net/ceph/messenger.c, messenger_v2.c, mon_client.c, osdmap.c; fs/ceph/mds_client.c."""
@@ -411,8 +412,8 @@ _NETWORK_BLOCK: Rows = (
         ),
         "network_block_failed",
     ),
-    (_OTHERS_OF_A_VENDOR, NOTHING),
-    (_NBD_ENDS, NOTHING),
+    (_OTHERS_OF_A_VENDOR, HARMLESS),
+    (_NBD_ENDS, HARMLESS),
     (
         (
             r"(?i)connection timed out|(?:send|receive) (?:control|data|failed)|IO ERROR|I/O error"
@@ -424,7 +425,7 @@ _NETWORK_BLOCK: Rows = (
         ),
         "network_block_error",
     ),
-    (_QUIET, NOTHING),
+    (_QUIET, HARMLESS),
     (FAULT, "driver_message"),
 )
 _NFS: Rows = (
@@ -435,7 +436,7 @@ _NFS: Rows = (
      r"|failed to reclaim lock|won't be reclaimed|wrote zero bytes|clientid is in use"
      r"|bad sequence-id"
      r"|unhandled error|Fencing|fence failed"), "nfs_error"),
-    (_QUIET, NOTHING),
+    (_QUIET, HARMLESS),
     (FAULT, "driver_message"),
 )  # fmt: skip
 _SMB: Rows = ((r"has not responded in", "smb_not_responding"),)
@@ -444,7 +445,7 @@ _SMB: Rows = ((r"has not responded in", "smb_not_responding"),)
 # a connection is logged in (3): scsi/iscsi_if.h, iscsi_conn_state; scsi_transport_iscsi.c.
 _NO_CONNECTION = r"^(?!connection\d|session\d|rport-)"
 _CONNECTION: Rows = (
-    (_NO_CONNECTION, NOTHING),
+    (_NO_CONNECTION, HARMLESS),
     (r"detected conn login \(3\)", "connection_restored"),
     (r"recovery timed out|time out: removing|no longer a FCP target", "connection_lost"),
     (
@@ -455,7 +456,7 @@ _CONNECTION: Rows = (
         ),
         "connection_error",
     ),
-    (_QUIET, NOTHING),
+    (_QUIET, HARMLESS),
     (FAULT, "driver_message"),
 )
 _CARD: Rows = (
@@ -468,7 +469,7 @@ _CARD: Rows = (
         ),
         "mmc_error",
     ),
-    (_QUIET, NOTHING),
+    (_QUIET, HARMLESS),
     (FAULT, "driver_message"),
 )
 _TARGET: Rows = (
@@ -479,7 +480,7 @@ _TARGET: Rows = (
         ),
         "target_error",
     ),
-    (_QUIET, NOTHING),
+    (_QUIET, HARMLESS),
     (FAULT, "driver_message"),
 )
 
@@ -609,7 +610,7 @@ def _rows(rows: Rows) -> _Compiled:
 def read(lead: str, text: str) -> tuple[str, dict[str, str | None]] | None:
     """Return the kind of a line and the fields that locate it, by the first word of the line.
 
-    The kind is NOTHING if the line is no event on purpose; None: no row matches it.
+    The kind is HARMLESS if words say that the line is no event; None: no row matches it.
     """
     number = _ROOMS.get("xen" if lead.startswith("xvd") else lead)
     if number is None:
@@ -618,7 +619,7 @@ def read(lead: str, text: str) -> tuple[str, dict[str, str | None]] | None:
     kind = _first(rows, text)
     if kind is None:
         return None
-    found = place.search(text) if kind else None
+    found = place.search(text)
     return kind, {} if found is None else found.groupdict()
 
 
@@ -637,7 +638,7 @@ def why(printer: str, text: str) -> str:
     rows = _ready(_ROOMS[printer])[0] if printer in _ROOMS else _other(printer)
     for pattern, kind in rows:
         if pattern.search(text) is not None:
-            if kind:
+            if kind != HARMLESS:
                 return ""
             quiet = (r for r, words in QUIET if re.search(words, text, re.ASCII | re.IGNORECASE))
             return WHY[pattern.pattern] or next(quiet, "")
@@ -647,7 +648,7 @@ def why(printer: str, text: str) -> str:
 def kind_of(printer: str, text: str) -> str | None:
     """Return the kind of a line whose device is known: of 'ata', a SCSI 'disk' or 'block'.
 
-    NOTHING: it is no event on purpose; None: no row matches it.
+    HARMLESS: words say that it is no event; None: no row matches it.
     """
     return _first(_other(printer), text)
 

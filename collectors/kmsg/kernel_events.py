@@ -6,8 +6,9 @@ carried over, so the line with the additional sense and the one with the command
 sense key, and the command block has the range. Consequences of an error remain events of their own,
 as KINDS states. A line of level error or worse that no pattern takes, neither as an event nor as
 harmless, is an event too if storage printed it (storage_drivers.py): 'unrecognized_error' or
-'unrecognized_critical'. So is one that only words of a fault in general take ('error', 'failed'):
-with such a word a line must not count for less than without.
+'unrecognized_critical'. So is one that only words in general take, of a fault ('error', 'failed')
+or of none ('not supported', 'allocate'): with such a word a line must not count for less than
+without. Whole messages that healthy machines print are no events (kernel_harmless.py).
 
 Not reported, because they do not concern a disk in use: floppy, CD and ram devices (of loop, nbd
 and zram devices rules/events/event_correlation.py uses those that carry something); no medium in a
@@ -34,7 +35,12 @@ from iowarden.collectors.kmsg.kernel_classifier import (
     Taken,
     shaped,
 )
-from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED_CRITICAL, UNRECOGNIZED_ERROR
+from iowarden.collectors.kmsg.kernel_harmless import is_harmless
+from iowarden.collectors.kmsg.kernel_kinds import (
+    HARMLESS,
+    UNRECOGNIZED_CRITICAL,
+    UNRECOGNIZED_ERROR,
+)
 from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS, Fields, located
 from iowarden.collectors.kmsg.kernel_scsi import (
     EXPLAINING,
@@ -46,6 +52,7 @@ from iowarden.collectors.kmsg.kernel_scsi import (
     scsi_rest,
 )
 from iowarden.collectors.kmsg.storage_drivers import (
+    CRITICAL,
     ERROR,
     driver_of,
     is_critical,
@@ -57,8 +64,8 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import KernelLine
 
-_CATCH_ALL = frozenset({"driver_message", "fs_warning"})
-"""Kinds of a line that only words of a fault in general took: its level decides what it is."""
+_VAGUE = frozenset({"driver_message", "fs_warning", HARMLESS})
+"""Kinds of a line that only words in general took: its level decides what it is."""
 _WARNING = 4
 """Source: include/linux/kern_levels.h."""
 _SEEN = 16
@@ -88,16 +95,19 @@ def finish(state: Classifier) -> tuple[StorageEvent, ...]:
 def unrecognized_driver(state: Classifier, line: KernelLine) -> str:
     """Return the storage driver whose line no pattern takes, at any level; '': there is none.
 
-    Words of a fault in general take no line of level error or worse, or of unknown level.
+    Words in general take no line of level error or worse; of unknown level only as harmless.
     """
     if line.facility or "\n" in line.text:
         return ""
     text = line.text.strip()
     _, found = _taken(state, line, text)
-    is_vague = found is not None and found[0] in _CATCH_ALL
-    if found is not None and not (is_vague and (line.priority is None or line.priority <= ERROR)):
+    kind = "" if found is None else found[0]
+    if kind == HARMLESS and line.priority is None:
         return ""
-    return driver_of(line, text, state.host_drivers)
+    is_vague = kind in _VAGUE and (line.priority is None or line.priority <= ERROR)
+    if (found is not None and not is_vague) or is_harmless(text):
+        return ""
+    return _driver(state, line, text, kind)
 
 
 def _taken(state: Classifier, line: KernelLine, text: str) -> Taken:
@@ -113,15 +123,17 @@ def _classify(
 ) -> tuple[Classifier, tuple[StorageEvent, ...]]:
     after, found = _taken(state, line, text)
     if found is None:
-        return _unrecognized(after, line, text, {})
+        return _unrecognized(after, line, text, "", {})
     kind, fields = found
     if not kind or (NO_DEVICE.match(fields.get("device", "")) and not kind.startswith("md_")):
         return after, ()
-    if kind in _CATCH_ALL:
-        if line.priority is None or line.priority > _WARNING:
+    if kind in _VAGUE:
+        if line.priority is None or line.priority > _WARNING or is_harmless(text):
             return after, ()
-        if line.priority <= ERROR and driver_of(line, text, state.host_drivers):
-            return _unrecognized(after, line, text, fields)
+        if line.priority <= ERROR and _driver(state, line, text, kind):
+            return _unrecognized(after, line, text, kind, fields)
+        if kind == HARMLESS:
+            return after, ()
     after, event = _event(after, line, text, kind, fields)
     held = after.pending_sense
     if kind not in WAITING:
@@ -135,16 +147,16 @@ def _classify(
 
 
 def _unrecognized(
-    state: Classifier, line: KernelLine, text: str, fields: Fields
+    state: Classifier, line: KernelLine, text: str, vague_kind: str, fields: Fields
 ) -> tuple[Classifier, tuple[StorageEvent, ...]]:
     """Return the event of an error line that no pattern took, if storage printed it.
 
-    `fields` are those of a catch-all, which locates a line by the grammar of its printer.
+    `fields` are those of its vague kind ('': it has none), by the grammar of its printer.
     """
     if line.priority is None or line.priority > _WARNING:
         return state, ()
-    driver = driver_of(line, text, state.host_drivers)
-    if not driver or not is_error(driver, line.priority):
+    driver = _driver(state, line, text, vague_kind)
+    if not driver or not is_error(driver, line.priority) or is_harmless(text):
         return state, ()
     is_worse = is_critical(driver, line.priority)
     kind = UNRECOGNIZED_CRITICAL if is_worse else UNRECOGNIZED_ERROR
@@ -155,6 +167,21 @@ def _unrecognized(
     # Lines that wait for their continuation go on waiting: this one may come between.
     state, event = _event(state, line, text, kind, where | {"code": driver})
     return state, (event,)
+
+
+def _driver(state: Classifier, line: KernelLine, text: str, vague_kind: str) -> str:
+    """Return the storage driver that printed a line; '': none.
+
+    The first word of a line with words of a fault in general is that of a printer of storage: at
+    level critical that is enough, whatever follows it ('ncr KVAR out of range').
+    """
+    driver = driver_of(line, text, state.host_drivers)
+    if driver or vague_kind in {"", HARMLESS}:
+        return driver
+    if line.priority is None or line.priority > CRITICAL:
+        return ""
+    lead = LEAD.match(text)
+    return "" if lead is None else lead[0].lower()
 
 
 def _line_reader(text: str) -> LineReader | None:

@@ -6,6 +6,10 @@ UNRECOGNIZED_ERROR = "unrecognized_error"
 UNRECOGNIZED_CRITICAL = "unrecognized_critical"
 UNRECOGNIZED = frozenset({UNRECOGNIZED_ERROR, UNRECOGNIZED_CRITICAL})
 """Kinds of lines that no pattern took; their driver is in StorageEvent.code."""
+HARMLESS = "harmless"
+"""No kind of an event: of a line in which only words in general say that it is none ('allocate',
+'not supported'). They take no line of level error or worse: 'an allocated block was lost'.
+"""
 KINDS = {
     # block layer
     "block_io_error": "a request failed for a reason that the block layer does not report",

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from iowarden.collectors.kmsg import kernel_btrfs, kernel_drivers
+from iowarden.collectors.kmsg.kernel_kinds import HARMLESS
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid.megaraid import storcli_places
 
@@ -535,7 +536,7 @@ def _shapes(leads: str) -> tuple[tuple[re.Pattern[str], str], ...]:
 
 def located(found: KindAndFields, text: str) -> KindAndFields:
     """Return an event with a location, from any name in its text if its row captured none."""
-    if found[0] in {_NOTHING, "hung_task"} or _WHERE & found[1].keys():
+    if found[0] in {_NOTHING, HARMLESS, "hung_task"} or _WHERE & found[1].keys():
         return found
     kind, fields = found
     if (name := _SOMEWHERE.search(text)) is not None:
@@ -549,7 +550,7 @@ def located(found: KindAndFields, text: str) -> KindAndFields:
 def _weighed(text: str, lead: re.Match[str] | None) -> str:
     """Return the kind of a line that a row matched by words of a fault in general."""
     if lead is None or kernel_drivers.is_quiet(text):
-        return _NOTHING
+        return HARMLESS
     said = kernel_drivers.read(lead[0], text)
     return said[0] if said and said[0] in _STRONGER else "hba_error"
 

@@ -3,6 +3,8 @@
 It is decided by the grammar of the line, never by its words: by the record's SUBSYSTEM where it has
 one, and by its prefix, which is of one of these forms:
 
+    NAME - ...                   bnx2i
+    (PROGRAM,PID,CPU):FUNCTION:  ocfs2: its mlog
     NAME: ...                    pr_fmt:      'libceph: ...', 'mpi3mr0: ...', 'md/raid1:md0: ...'
     NAME DEVICE: ...             dev_printk:  'hpsa 0000:03:00.0: ...', 'sd 0:0:0:0: [sda] ...'
     NAME [ADDRESS]-...           qla2xxx
@@ -17,7 +19,7 @@ Source: Linux 6.12: the objects in the Makefiles below the folders of `_NAMES`, 
 their drivers and formats have where they differ (pr_fmt, DRV_NAME, struct device_driver);
 drivers/base/core.c (dev_vprintk_emit, set_dev_info); OpenZFS 2.x, module/os/linux.
 Limits: a line without any of these ('Remounting filesystem read-only') has no driver here.
-Floppy, CD and tape drives are left out: no disk is behind them.
+Floppy and CD drives are left out: no disk is behind them. Tapes hold backups: they count.
 """
 
 from __future__ import annotations
@@ -48,9 +50,9 @@ _NAMES: Mapping[str, str] = {
         " cxlflash dc395x efct elx esas2r fcoe fdomain fnic hisi_sas hpsa hptiop hv_storvsc"
         " ibmvfc ibmvscsi ibmvscsis inia100 initio ipr ips isci iscsi iscsi_tcp libcxgbi libfc"
         " libfcoe libiscsi libsas libsrp lpfc maxraid megaraid megaraid_sas megasas mpi3mr"
-        " mpt2sas mpt3sas mvsas mvumi myrb myrs nsp32 pm8001 pm80xx pmcraid qedf qedi qla1280"
-        " qla2xxx qla4xxx ql4xxx raid_class sas scsi sd sd_mod ses smartpqi snic stex storvsc"
-        " sym sym53c8xx tcm_qla2xxx virtio_scsi vmw_pvscsi wd719x xen_scsifront"
+        " mpt2sas mpt3sas mvsas mvumi myrb myrs ncr53c8xx nsp32 osst pm8001 pm80xx pmcraid qedf"
+        " qedi qla1280 qla2xxx qla4xxx ql4xxx raid_class sas scsi sd sd_mod ses smartpqi snic st"
+        " ch stex storvsc sym sym53c8xx tcm_qla2xxx virtio_scsi vmw_pvscsi wd719x xen_scsifront"
     ),
     "drivers/message/fusion": "mpt mptbase mptctl mptfc mptsas mptscsih mptspi",
     "drivers/ata": "acard_ahci ahci ata libahci libata pata pdc_adma sata st_ahci xgene_ahci",
@@ -150,7 +152,7 @@ _NUMBERED = {
     "session": "iscsi",
 }
 """Names that count only with a number behind them: 'ioc0: ', 'connection1:0: ', 'rport-0:0-1: '."""
-_UNWATCHED = frozenset({"st", "osst", "sr", "ch", "sg", "fd", "floppy", "pktcdvd", "cdrom"})
+_UNWATCHED = frozenset({"sr", "sg", "fd", "floppy", "pktcdvd", "cdrom"})
 _STORAGE_SUBSYSTEMS = lazy_pattern(
     r"scsi(?:_\w+)?|sas_\w+|fc_\w+|srp_\w+|iscsi_\w+|spi_(?:host|transport)|raid_devices|block|bdi"
     r"|nvme(?:-\w+)?|ata_(?:port|link|device)|mmc(?:_host)?|memstick(?:_host)?|nd|dax|cxl|mtd|ubi"
@@ -186,7 +188,7 @@ module/os/linux/spl/spl-err.c (cmn_err, spl_panic), zfs/vdev_disk.c (vdev_disk_e
 """
 _PREFIX = lazy_pattern(
     r"(?P<name>[A-Za-z0-9][\w.+-]{0,47}(?::[0-9-]+(?=:))?)"
-    r"(?: ?:|\[\w{1,20}\]: |/\w+:"
+    r"(?: ?:| - |\[\w{1,20}\]: |/\w+:"
     r"|(?: (?:error|warning|critical|panic|abort|alert|emergency))? ?\("
     r"| (?:error|warning|critical|panic|abort|alert)\b"
     r"| \[(?P<address>[0-9a-f]{4}:[0-9a-f:.]{2,12})\]"
@@ -197,6 +199,10 @@ _PREFIX = lazy_pattern(
 _QLOGIC = lazy_pattern(
     r"\[(?P<address>[0-9a-f:.]{4,16})\]:\[(?P<name>qed[fi]|bnx2fc)(?P<object>)(?P<disk>)", re.ASCII
 )
+_OCFS2 = lazy_pattern(r"\([^\n]{1,15},[0-9]{1,10},[0-9]{1,5}\):\w+:[0-9]{1,6} ", re.ASCII)
+"""Program, its number, the processor: function, line. Source: fs/ocfs2/cluster/masklog.c,
+__mlog_printk; the same in dlm, dlmfs and o2net of ocfs2.
+"""
 _END = lazy_pattern(r"[-_.:]?[0-9][0-9._:-]*$", re.ASCII)
 _OBJECTS = lazy_pattern(
     r"(?P<controller>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])|(?:host|target)(?P<host>[0-9]+)\b"
@@ -220,6 +226,8 @@ def driver_of(line: KernelLine, text: str, host_drivers: frozenset[str] = frozen
         return ""
     if (sentence := _SENTENCES.match(text)) is not None:
         return "zfs" if sentence["zfs"] else "block"
+    if _OCFS2.match(text) is not None:
+        return "ocfs2"
     found = _PREFIX.match(text) or _QLOGIC.match(text)
     if found is None:
         return ""

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg import kernel_btrfs
+from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
+from iowarden.collectors.kmsg.kernel_log import shape_of
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.events import btrfs_repairs, controller_clock, event_table
@@ -72,6 +74,9 @@ OF_DEVICE = frozenset({"buffer_io_error", "swap_read_error", "swap_write_error"}
 """Events of a device, whatever is on it: swap, or a program that reads it."""
 NEIGHBOUR_SECONDS = 1.0
 """How long such a line waits for the next line, which names array and member."""
+SAME_LINE_SECONDS = 60.0
+"""Within this time the same unrecognized line of another object is one event with it."""
+_OTHERS = " and others"
 AT_BOOT_SECONDS = 1800.0
 """A controller starts minutes before the kernel, and its log is polled minutes later."""
 _PATH_CONDITIONS = frozenset({Condition.COMMAND_TIMEOUT, Condition.DEVICE_UNAVAILABLE})
@@ -315,6 +320,8 @@ class _Correlation:
             )
             return
         key = event.source, row.kind, own.key
+        if event.kind in UNRECOGNIZED and key not in self.groups:
+            key = self._same_line(event, at) or key
         before = self.groups.get(key)
         burst = event_table.extended(
             before.burst if before else None, row, event, at_boot=self._at_boot(at)
@@ -347,7 +354,7 @@ class _Correlation:
                 burst=burst,
                 last_seconds=at,
                 received_seconds=now,
-                object=own.object,
+                object=_object(before, own),
                 volumes=where.volumes or before.volumes,
                 baseline=before.baseline and baseline,
                 ended_seconds=None,
@@ -367,6 +374,18 @@ class _Correlation:
             not same or worse or _is_power_of_ten(happening.count),
         )
         self.updates.append(news)
+
+    def _same_line(self, line: StorageEvent, at: float) -> tuple[str, str, str] | None:
+        """Return the group of another object of which the kernel printed the same line just now.
+
+        What an unrecognized line means is the same for each of 32 adapters: that is one mail.
+        """
+        wanted = _shape(line)
+        for key, group in self.groups.items():
+            same = group.burst.kind == line.kind and _shape(group.burst.first) == wanted
+            if same and at - group.last_seconds <= SAME_LINE_SECONDS:
+                return key
+        return None
 
     def _end(self, key: tuple[str, str, str], place: str, at: float) -> None:
         """End a burst at a place; if that was its last place, the burst has ended."""
@@ -619,3 +638,18 @@ def _recent(stored: Sequence[StorageEvent], realtime: float) -> tuple[StorageEve
     blamed = [e for e in stored if e.source == "kernel" and age(e) <= 2 * BLAME_SECONDS]
     chosen = {e.key for e in (*twice[-MAX_RECENT:], *blamed[-MAX_RECENT:])}
     return tuple(e for e in stored if e.key in chosen)
+
+
+def _shape(line: StorageEvent) -> str:
+    """Return an unrecognized line without the object that it names, and without its numbers."""
+    text = line.text
+    for name in filter(None, (line.device, line.controller)):
+        text = text.replace(name, "")
+    return shape_of(replace(line, text=text))
+
+
+def _object(group: EventGroup, latest: Identity) -> str:
+    """Return the object of a group whose latest event is about another one, perhaps."""
+    if latest.key == group.subject and not group.object.endswith(_OTHERS):
+        return latest.object
+    return f"{group.object.removesuffix(_OTHERS)}{_OTHERS}"

@@ -1,8 +1,10 @@
 """What becomes of each message that the kernel can print of storage: a row, or why it has none.
 
 A row is a kind of rules/events/events.yaml that kernel_events gives the line. An exemption is
-either a reason of kernel_drivers.py (its words say that it is no event), or one of the
-table below, by file, function and words. What has neither is left, and must not be.
+either a reason of kernel_harmless.py or kernel_drivers.py (its words say that it is no event), or
+one of the table below, by file, function and words. A message of level error or worse that only
+words in general describe is counted by its driver and shown. What has none of these is left, and
+must not be.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import yaml
 from support.kernel_messages import TREES, Tree, line
 
-from iowarden.collectors.kmsg import kernel_drivers
+from iowarden.collectors.kmsg import kernel_drivers, kernel_harmless
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_drivers import FAULT, QUIET
 from iowarden.collectors.kmsg.kernel_events import classify, finish
@@ -158,17 +160,19 @@ _FAULT = re.compile(FAULT)
 
 
 def events(message: Message) -> tuple[StorageEvent, ...]:
-    """Return what iowarden understands of a message: what no pattern takes is not judged."""
+    """Return the events of a message; also those of lines that are counted, not understood."""
     state, found = Classifier(), ()
     for part in line(message).split("\n"):
         state, more = classify(state, KernelLine(part, priority=message.level))
         found += more
-    return tuple(each for each in (*found, *finish(state)) if each.kind not in UNRECOGNIZED)
+    return (*found, *finish(state))
 
 
 def exemption(message: Message) -> str:
     """Return why a message is no event; '': it has no reason."""
     text = line(message)
+    if whole := kernel_harmless.reason(text):
+        return whole
     for reason, path, function, words in _COMPILED:
         if path.search(message.path) and function.search(message.function) and words.search(text):
             return reason
@@ -193,8 +197,10 @@ class Verdict(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """'row', 'exempt' or 'left'."""
-        return "row" if self.kinds else "exempt" if self.reason else "left"
+        """'row', 'counted', 'exempt' or 'left'."""
+        if self.kinds:
+            return "counted" if UNRECOGNIZED.issuperset(self.kinds) else "row"
+        return "exempt" if self.reason else "left"
 
 
 def verdicts(source: Path) -> Iterator[Verdict]:
@@ -225,7 +231,7 @@ def _summarise(found: Iterable[Verdict]) -> None:
         if not each.kinds:
             reasons[each.reason] += 1
     for tree, counts in (*trees.items(), ("all", sum(trees.values(), Counter()))):
-        rest = (f"{counts[name]} {name}" for name in ("row", "exempt", "left"))
+        rest = (f"{counts[name]} {name}" for name in ("row", "counted", "exempt", "left"))
         print(f"{tree}: {counts.total()}:", ", ".join(rest))
     for reason, count in reasons.most_common():
         print(f"{count}\t{reason or 'left'}")
@@ -241,10 +247,11 @@ def _keep(found: Iterable[Verdict], severities: Mapping[str, str]) -> None:
     """Print the lines that 'make test' reads: of each folder those that alarm, and quiet ones."""
     kept: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for each in found:
-        loud = [kind for kind in each.kinds if severities[kind] in {"critical", "warning"}]
+        kinds = [] if each.outcome == "counted" else each.kinds
+        loud = [kind for kind in kinds if severities[kind] in {"critical", "warning"}]
         folder = each.message.path.rpartition("/")[0]
         text = each.line
-        if "\n" in text or len(text) > _LONGEST or (each.kinds and not loud) or "hba_aen" in loud:
+        if "\n" in text or len(text) > _LONGEST or (kinds and not loud) or "hba_aen" in loud:
             continue
         reason = "" if loud else exemption(each.message)
         kept[folder, loud[0] if loud else f"- {reason}"].append((each.message.level, text))

@@ -12,7 +12,7 @@ from support.kernel_messages import Tree, line
 from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify, finish
-from iowarden.collectors.kmsg.kernel_kinds import KINDS, UNRECOGNIZED
+from iowarden.collectors.kmsg.kernel_kinds import HARMLESS, KINDS, UNRECOGNIZED
 from iowarden.collectors.kmsg.kernel_line import KernelLine
 from iowarden.rules.events.event_table import EventTable, parse_events_file
 from iowarden.rules.severity import Severity
@@ -244,12 +244,13 @@ def test_a_message_that_nobody_judged_is_left(
     text = """
 static int acme_ioctl(void)
 {
-    pr_err("aacraid: invalid ioctl\\n");
+    pr_warn("aacraid: invalid ioctl\\n");
     pr_err("aacraid: adapter is dead\\n");
 }
 static int acme_queue(void)
 {
-    pr_err("BTRFS error (device %s): x is already mounted\\n", sb->s_id);
+    pr_warn("BTRFS error (device %s): x is already mounted\\n", sb->s_id);
+    pr_err("aacraid: surprise, not supported\\n");
 }
 """
     path = tree(tmp_path, text)
@@ -258,6 +259,7 @@ static int acme_queue(void)
         "aacraid: invalid ioctl": "exempt",
         "aacraid: adapter is dead": "row",
         "BTRFS error (device sdb1): x is already mounted": "left",
+        "aacraid: surprise, not supported": "counted",
     }
     assert kernel_verdicts.main([str(path)]) == 1
     assert "left\tdrivers/scsi/acme.c\tacme_queue" in capsys.readouterr().out
@@ -275,4 +277,4 @@ def test_every_kind_that_words_give_is_a_kind() -> None:
     """A row with a misspelt kind would create events of an unknown kind."""
     rooms = [room.rows for room in kernel_drivers._PRINTERS]
     kinds = {kind for rows in rooms for _, kind in rows}
-    assert kinds - {kernel_drivers.NOTHING} <= KINDS.keys()
+    assert kinds - {HARMLESS} <= KINDS.keys()

@@ -61,6 +61,8 @@ def events(text: str, priority: int | None = 3, **fields: str) -> list[StorageEv
         ("scsi host7: surprise", "scsi", "host7"),
         ("host12: libfc: surprise", "scsi", "host12"),
         ("ata4.00: surprise", "ata", "ata4.00"),
+        ("st 2:0:0:0: [st0] surprise", "st", "st0"),
+        ("bnx2i - cid 0x1f surprise", "bnx2i", "bnx2i"),
         ("nvme nvme1: surprise, qid 12", "nvme", "nvme1"),
         ("nvme1n1: surprise", "block", "nvme1n1"),
         ("md/raid1:md0: surprise", "md", "md0"),
@@ -86,6 +88,9 @@ def events(text: str, priority: int | None = 3, **fields: str) -> list[StorageEv
         ("bcachefs (sdc1 inum 12 offset 8): surprise", "bcachefs", "sdc1"),
         ("NILFS error (device sdb1): surprise", "nilfs2", "sdb1"),
         ("OCFS2: ERROR (device sdb1): surprise", "ocfs2", "sdb1"),
+        # its mlog: program, number, processor, function, line
+        ("(mount.ocfs2,1234,0):ocfs2_journal_load:1147 ERROR: surprise", "ocfs2", "ocfs2"),
+        ("(kworker/u8:1,77,3):o2net_idle_timer:1574 ERROR: surprise", "ocfs2", "ocfs2"),
         ("UBIFS error (ubi0:0 pid 1): surprise", "ubifs", "ubifs"),
         ("ceph: [0f70219b]: surprise", "ceph", "ceph"),
         ("RPC: surprise", "sunrpc", "sunrpc"),
@@ -138,7 +143,6 @@ def test_every_driver_of_the_table_is_recognized_in_each_spelling(name: str) -> 
         "a program named sd 0:0:0:0: surprise",
         "IPv6: ADDRCONF(NETDEV_UP): eth0: link is not ready",
         "sr 1:0:0:0: surprise",
-        "st 2:0:0:0: surprise",
         "floppy0: surprise",
         "WARNING: CPU: 3 PID: 12 at fs/btrfs/inode.c:12 btrfs_x",
         "WARNING: the pool of threads is empty",
@@ -269,8 +273,8 @@ def test_a_notice_of_zfs_is_no_error() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "megaraid_sas 0000:03:00.0: Failed to set DMA mask",
-        "BTRFS error (device sdb1): qgroup scan failed with 12",
+        "sd 7:0:1:0: [sdb] No Caching mode page found",
+        "EXT4-fs (sdb1): couldn't mount as ext3 due to feature incompatibilities",
         "Buffer I/O error on dev fd0, logical block 0",
         "blk_update_request: I/O error, dev fd0, sector 0",
         "UDF-fs: error (device sr0): surprise",

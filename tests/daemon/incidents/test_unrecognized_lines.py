@@ -59,6 +59,20 @@ def test_a_critical_line_that_nobody_knows_is_a_warning_with_its_text(
     assert f"not recognized, from csiostor, level critical: {CRITICAL}" in saved
 
 
+def test_a_critical_line_of_each_of_32_adapters_is_one_mail(tmp_path: Path) -> None:
+    """One class of lines: not a mail for each adapter."""
+    live = Live(tmp_path)
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        line = "lpfc 0000:{:02x}:00.0: {}:6101 Disabling NVME support: not supported, lost"
+        kernel.says(*(line.format(n, n) for n in range(32)), priority=2)
+        mails = host.wait(10 * MINUTE, 20.0)
+    (mail,) = mails
+    assert mail["Subject"].endswith("unrecognized kernel line from lpfc")
+    assert "0000:00:00.0 (controller) and others" in " ".join(text(mail).split())
+
+
 def test_an_error_line_that_nobody_knows_is_in_the_weekly_digest_and_no_mail_of_its_own(
     tmp_path: Path,
 ) -> None:
