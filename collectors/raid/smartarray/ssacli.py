@@ -147,7 +147,8 @@ _PAIR = lazy_pattern(r"([A-Za-z0-9][^:]{0,80}?(?: \([^()]{1,40}\))?):(?:\s+(\S.{
 _PROGRESS = lazy_pattern(r"[, ]*\(?(\d{1,3}(?:\.\d{1,3})?) ?% complete\)?", re.ASCII)
 _SIZED = lazy_pattern(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
 _PCI = lazy_pattern(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.ASCII | re.IGNORECASE)
-_MEDIA_ERRORS = "Warning: Unrecoverable Media Errors"
+_WARNING = lazy_pattern(r"([ \t]*)warning:(?=\s|$)(.*)", re.IGNORECASE | re.ASCII)
+_MEDIA_ERRORS = "warning: unrecoverable media errors"
 _MEDIA_ERROR_WORD = "unrecoverable media errors"
 _UNDETERMINED = f"{_MEDIA_ERROR_WORD}, drive not determined"
 _AFFECTED = lazy_pattern(r"logical drives? (?:is|are) affected: ([\d ,]{1,400})", re.ASCII)
@@ -181,9 +182,11 @@ class _SsacliDraft:
     internal: bool = False
     """Whether the cage is the server's own: those have no power supplies."""
     warning: list[str] = field(default_factory=list)
-    """Lines of a media error warning whose drive is not determined yet."""
-    in_warning: bool = False
-    """Whether the next line may continue `warning`."""
+    """Lines of a warning whose drive is not determined yet."""
+    warning_indent: int | None = None
+    """Indent of the first line of `warning`, if the next line may continue it."""
+    other_warnings: list[str] = field(default_factory=list)
+    """Warnings that are about no media errors, with the logical drive or array they stand at."""
     warned: list[tuple[str, str]] = field(default_factory=list)
     """Per warning the logical drive below it, or '', and the array that contains both, or ''."""
     affected: set[str] = field(default_factory=set)
@@ -285,25 +288,42 @@ def _card(line: str, cards: list[_SsacliDraft]) -> _SsacliDraft | None:
 
 
 def _is_warning(card: _SsacliDraft, line: str) -> bool:
-    """Return whether a line is of a media error warning: a paragraph that is not indented."""
-    if line.strip().startswith(_MEDIA_ERRORS):
+    """Return whether a line is of a warning: a paragraph, wrapped with or without an indent."""
+    indent = len(line) - len(line.lstrip())
+    if (found := _WARNING.fullmatch(line)) and found[2].strip().casefold() not in _NO_WARNING:
         _place_warning(card, "", "")  # two in succession: neither drive of the first is next to it
-        card.in_warning = True
-    elif not line.strip() or line[0].isspace():
-        card.in_warning = False
-    return card.in_warning
+        card.warning_indent = indent
+    elif card.warning_indent is not None and (
+        not line.strip() or 0 < indent <= card.warning_indent or _begins(" ".join(line.split()))
+    ):
+        card.warning_indent = None
+    return card.warning_indent is not None
+
+
+def _begins(told: str) -> bool:
+    """Return whether a line begins what the warning above it is about, or is of that."""
+    if any(form.fullmatch(told) for form in (_VOLUME, _VOLUME_BLOCK, _DISK, _GROUP, _CAGE)):
+        return True
+    return _PAIR.fullmatch(told) is not None and _AFFECTED.search(told) is None
 
 
 def _place_warning(card: _SsacliDraft, volume: str, group: str) -> None:
     """Attribute the last warning to what it names, else to the logical drive that follows it.
 
+    One that is about no media errors is of the controller, which needs attention.
     Below a controller's heading it names the logical drives; elsewhere it stands before the one
     that it is about, whose block has 'Unrecoverable Media Errors: Detected'. Source: ssacli 3.25
     and 4.x in issue 344 of libstoragemgmt, issues 211 and 212 of check_raid.
     """
     if not card.warning:
         return
-    named = _AFFECTED.search(" ".join(card.warning))
+    text = " ".join(card.warning)
+    if not text.casefold().startswith(_MEDIA_ERRORS):
+        place = f" (above {volume})" if volume else f" (in {group})" if group else ""
+        card.other_warnings.append(f"{output.excerpt(text)}{place}")
+        card.warning = []
+        return
+    named = _AFFECTED.search(text)
     numbers = re.findall(r"\d{1,4}", named[1]) if named else []
     if numbers:
         card.affected.update(f"logical drive {int(number)}" for number in numbers)
@@ -510,6 +530,7 @@ def _mark_media_errors(card: _SsacliDraft) -> list[str]:
         if value.casefold() not in _NO_WARNING:
             bad[name] = f"{_MEDIA_ERROR_WORD} {output.excerpt(value)}"
     odd = [f"{_MEDIA_ERROR_WORD} of {name}" for name in sorted(card.affected - card.volumes.keys())]
+    odd += card.other_warnings
     reported = {card.volumes[name].parent for name in bad} | ({""} if bad else set())
     for name, group in card.warned:
         if name and name not in card.media_errors:

@@ -328,6 +328,57 @@ def test_media_errors_in_a_list_are_of_the_logical_drive_below_the_warning(
     assert "unrecoverable media errors (warning above it)" in found[expected]
 
 
+HANGING = """{indent}Warning: Unrecoverable Media Errors Detected on Drives during previous Rebuild or
+{indent}         Background Surface Analysis (ARM) scan. Errors will be fixed
+{indent}         automatically when the sector(s) are overwritten.{more}
+"""
+
+
+@pytest.mark.parametrize("indent", [0, 3, 6])
+@pytest.mark.parametrize("gap", ["", "\n"])
+@pytest.mark.parametrize("capitals", [False, True])
+def test_a_warning_with_a_hanging_indent_is_of_the_logical_drive_below_it(
+    indent: int, gap: str, *, capitals: bool
+) -> None:
+    """Wrapped as the tool's other paragraphs: its lines are joined, and no line below is eaten."""
+    warning = HANGING.format(indent=" " * indent, more="")
+    warning = warning.upper() if capitals else warning
+    lines = LD.format(n=1), warning, gap, LD.format(n=2), PD.format(n=1)
+    found = media_errors("\n   array A\n\n" + "".join(lines))
+    assert list(found) == ["logical drive 2"]
+    named = HANGING.format(
+        indent=" " * indent,
+        more=f"\n{' ' * (indent + 9)}The following logical drives are affected: 1",
+    )
+    lines = named, gap, LD.format(n=2), LD.format(n=1)
+    assert list(media_errors("\n   array A\n\n" + "".join(lines))) == ["logical drive 1"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "word"),
+    [
+        (
+            ["      Warning: A thing that nobody\n               knows\n\n", LD.format(n=1)],
+            "Warning: A thing that nobody knows (above logical drive 1)",
+        ),
+        (["Warning: A new thing\n\n", PD.format(n=1)], "Warning: A new thing (in array A)"),
+        ([LD.format(n=1), "   Warning: A new thing\n"], "Warning: A new thing"),
+    ],
+)
+def test_a_warning_that_is_not_recognized_needs_attention(lines: list[str], word: str) -> None:
+    """It was dropped, and the controller was in order."""
+    found = one("Smart Array P9 in Slot 1\n\n   array A\n\n" + "".join(lines))
+    assert found.state is not None
+    assert (found.state.health, found.state.word) == (ComponentHealth.ATTENTION, word)
+    assert all(each.state.health is ComponentHealth.OK for each in (*found.arrays, *found.disks))
+
+
+def test_a_warning_without_a_warning_is_none() -> None:
+    """A key with the value 'None'."""
+    found = one("Smart Array P9 in Slot 1\n   Warning: None\n" + LD.format(n=1))
+    assert found.state is None
+
+
 def test_media_errors_of_logical_drives_of_two_arrays() -> None:
     """Each has its own warning."""
     text = f"\n   array A\n{WARNING}{LD.format(n=1)}\n   array B\n{LD.format(n=2)}{WARNING}"
