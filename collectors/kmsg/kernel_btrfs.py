@@ -56,12 +56,16 @@ ROWS = (
     (rf"{_SYSTEM}.*fixed up error", "fs_read_corrected"),
     (rf"{_SYSTEM}.*forced readonly", "fs_readonly"),
     (
-        rf"{_ANY}.*(?:checksum|header|generation) error\b.* on (?:dev|device) {_DISK}",
+        (
+            rf"{_ANY}.*(?:(?:checksum|header|generation) error\b|unable to fixup\b).*"
+            rf" on (?:dev|device) {_DISK}"
+        ),
         "fs_checksum_error",
     ),
+    (rf"{_SYSTEM}.*unable to fixup\b", "fs_checksum_error"),
     (
         (
-            rf"{_ANY}.*(?:unable to fixup|i/o error\b|IO error rebuilding|failed to rebuild"
+            rf"{_ANY}.*(?:i/o error\b|IO error rebuilding|failed to rebuild"
             rf"|failed to read zone|conventional zone|readonly zone).* (?:on|for)(?: dev(?:ice)?)?"
             rf" {_DISK}"
         ),
@@ -88,10 +92,8 @@ ROWS = (
         r"parent transid verify failed|btrfs:? (?:csum (?:failed|mismatch)|transid mismatch)",
         "fs_checksum_error",
     ),
-    (
-        r"btrfs:? (?:\d+ errors while writing supers|direct IO failed|unable to fixup \()",
-        "fs_error",
-    ),
+    (r"btrfs:? unable to fixup \(", "fs_checksum_error"),
+    (r"btrfs:? (?:\d+ errors while writing supers|direct IO failed)", "fs_error"),
 )
 """Pattern and kind, by the first words 'BTRFS', 'btrfs' and 'parent'."""
 

@@ -162,7 +162,7 @@ def _bad_below(step: StepContext) -> list[str]:
     """Return the faults below a file system: of arrays, pools and disks."""
     facts, device = step.facts, step.device
     if device is None:
-        return [f"{step.name} is missing"] if step.name else []
+        return [_absent(step)] if step.name else []
     found: dict[str, None] = {}
     todo, seen = [device], {device.name}
     borne: set[str] = set()
@@ -194,6 +194,13 @@ def _bad_below(step: StepContext) -> list[str]:
         if not own.isdisjoint(gone.carried) and borne.isdisjoint(gone.carried):
             found[f"{gone.name} is missing"] = None
     return list(found)
+
+
+def _absent(step: StepContext) -> str:
+    """Return that a device went away, or that no device of this name was seen."""
+    gone = {each.name for each in step.facts.of.map.devices.gone.values()}
+    state = "is missing" if step.name in gone else "was not found among the devices of this host"
+    return f"{step.name} {state}"
 
 
 def space(step: StepContext) -> list[str]:

@@ -81,7 +81,7 @@ def _follows(event: StorageEvent, repair: StorageEvent) -> bool:
 
 
 def _block(event: StorageEvent) -> Block | None:
-    if not _PREFIX.match(event.text):
+    if not _PREFIX.match(event.text) or "unable to fixup" in event.text:
         return None
     if found := _IN_FILE.search(event.text):
         inode = "" if found["inode"] in _METADATA_INODES else found["inode"]

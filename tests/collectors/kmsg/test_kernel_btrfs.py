@@ -34,7 +34,7 @@ BY_FILE_SYSTEM = {
         "bad tree block start, mirror 1 want 30408704 have 0": "fs_checksum_error",
         "super block at physical 65536 devid 2 has bad csum": "fs_checksum_error",
         "error writing primary super block to device 2": "fs_error",
-        "unable to fixup (regular) error at logical 30408704 on mirror 2": "fs_error",
+        "unable to fixup (regular) error at logical 30408704 on mirror 2": "fs_checksum_error",
         "fixed up error at logical 30408704 on mirror 2": "fs_read_corrected",
         "bdev <missing disk> errs: wr 1, rd 0, flush 0, corrupt 0, gen 0": "fs_device_errors",
     },
@@ -46,9 +46,9 @@ BY_DISK = {
     "error": {
         "bdev {} errs: wr 0, rd 0, flush 0, corrupt 1, gen 0": "fs_device_errors",
         "unable to fixup (regular) error at logical 30408704 on dev {} physical 9437184": (
-            "fs_error"
+            "fs_checksum_error"
         ),
-        "unable to fixup (regular) error at logical 30408704 on dev {}": "fs_error",  # 6.1
+        "unable to fixup (regular) error at logical 30408704 on dev {}": "fs_checksum_error",  # 6.1
         "fixed up error at logical 30408704 on dev {} physical 9437184": "fs_read_corrected",
         "fixed up error at logical 30408704 on dev {}": "fs_read_corrected",  # 6.1
         "IO error rebuilding logical 30408704 for dev {}": "fs_error",  # 6.1

@@ -358,7 +358,7 @@ OLD = (
     ),
     (
         "btrfs: unable to fixup (regular) error at logical 4096 on dev /dev/sdb1",  # scrub.c 3.6
-        {"kind": "fs_error", "device": "sdb1"},
+        {"kind": "fs_checksum_error", "device": "sdb1"},
     ),
     ("btrfs: 2 errors while writing supers", {"kind": "fs_error"}),  # btrfs/disk-io.c 3.6
     (
