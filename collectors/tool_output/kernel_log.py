@@ -38,6 +38,7 @@ def parse_kernel_log(text: str) -> Parsed:
     events: list[LocatedEvent] = []
     unread: list[UnparsedLine] = []
     held_at = others = count = 0
+    unlisted: list[UnparsedLine] = []
     asked = False
     for line in kernel_line.parse_text(text):
         count += 1
@@ -46,7 +47,7 @@ def parse_kernel_log(text: str) -> Parsed:
         state, told = kernel_events.classify(state, line)
         told = tuple(each for each in told if each.kind not in UNRECOGNIZED)
         if missed is not None and not told:
-            unread += [missed][: MAX_UNPARSED - len(unread)]
+            (unread if len(unread) < MAX_UNPARSED else unlisted).append(missed)
         if not told and state.pending_sense is before:
             others += missed is None
         events += [
@@ -56,6 +57,9 @@ def parse_kernel_log(text: str) -> Parsed:
         if state.pending_sense is not before:
             held_at, asked = line.sequence, True  # also if the pending line is harmless
     events += [LocatedEvent(event, held_at) for event in kernel_events.finish(state)]
+    if unlisted:
+        reason = f"{len(unlisted)} further lines were not recognized, and are not listed"
+        unread.append(UnparsedLine(reason, fault=any(each.fault for each in unlisted)))
     known = events or unread or asked or SIGNS[Tool.KERNEL].search(text)
     if not known:
         unread.append(UnparsedLine("no line of it was recognized as a line of the kernel log"))

@@ -132,7 +132,10 @@ def _stored(
 def _list(arguments: argparse.Namespace) -> int:
     directory = _directory(command.settings(arguments))
     try:
-        for name in unparsed.names(directory):
+        names = unparsed.names(directory)
+        if not names:
+            sys.stderr.write("no unparsed outputs and no unrecognized kernel lines are stored\n")
+        for name in names:
             found = unparsed.head(unparsed.read(directory, name))
             print_line(f"{name}  {found.get('time', '')}  {found.get('error', '')}")
     except OSError as error:

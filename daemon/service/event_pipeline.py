@@ -411,7 +411,7 @@ class EventPipeline:
             object=update.object,
             incident=incident,
             text=event.text,
-            count=1 if update.group is None else update.group.count,
+            count=1 if update.group is None or update.group.is_mixed else update.group.count,
         )
 
 

@@ -110,6 +110,8 @@ def below_warning(state: CorrelationState, updates: Iterable[EventUpdate]) -> li
 
 def _alert(state: CorrelationState, h: EventGroup, row: EventRule, now: float) -> Alert:
     times = "" if h.count == 1 else f" ({h.count} times)"
+    if h.is_mixed:
+        times = f" (the last of {h.count} such lines)"
     labels = {
         "alertname": row.kind,
         "condition": row.condition,

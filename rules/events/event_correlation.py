@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg import kernel_btrfs
 from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
-from iowarden.collectors.kmsg.kernel_log import shape_of
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.events import btrfs_repairs, controller_clock, event_table
@@ -35,6 +34,7 @@ from iowarden.rules.events.event_state import (
     EventBatch,
     EventGroup,
     EventUpdate,
+    line_shape,
 )
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
 from iowarden.rules.faults import Fault, Layer
@@ -380,9 +380,9 @@ class _Correlation:
 
         What an unrecognized line means is the same for each of 32 adapters: that is one mail.
         """
-        wanted = _shape(line)
+        wanted = line_shape(line)
         for key, group in self.groups.items():
-            same = group.burst.kind == line.kind and _shape(group.burst.first) == wanted
+            same = group.burst.kind == line.kind and line_shape(group.burst.first) == wanted
             if same and at - group.last_seconds <= SAME_LINE_SECONDS:
                 return key
         return None
@@ -638,14 +638,6 @@ def _recent(stored: Sequence[StorageEvent], realtime: float) -> tuple[StorageEve
     blamed = [e for e in stored if e.source == "kernel" and age(e) <= 2 * BLAME_SECONDS]
     chosen = {e.key for e in (*twice[-MAX_RECENT:], *blamed[-MAX_RECENT:])}
     return tuple(e for e in stored if e.key in chosen)
-
-
-def _shape(line: StorageEvent) -> str:
-    """Return an unrecognized line without the object that it names, and without its numbers."""
-    text = line.text
-    for name in filter(None, (line.device, line.controller)):
-        text = text.replace(name, "")
-    return shape_of(replace(line, text=text))
 
 
 def _object(group: EventGroup, latest: Identity) -> str:

@@ -5,11 +5,13 @@ Units: seconds of the program's clock; times of events are by their data source'
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.event import StorageEvent
+from iowarden.collectors.kmsg.kernel_kinds import UNRECOGNIZED
+from iowarden.collectors.kmsg.kernel_log import shape_of
 from iowarden.rules.events.controller_clock import ControllerClock  # noqa: TC001 - stored, so evaluated
 from iowarden.rules.events.event_table import Burst  # noqa: TC001 - stored, so evaluated
 from iowarden.rules.severity import Severity
@@ -76,9 +78,23 @@ class EventGroup:
         return self.burst.count + self.repeats
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether its last line is not the first one again: unrecognized lines differ."""
+        first, last = self.burst.first, self.burst.last
+        return last.kind in UNRECOGNIZED and line_shape(first) != line_shape(last)
+
+    @property
     def severity(self) -> Severity:
         """Severity of the burst; INFO for noise."""
         return Severity.INFO if self.burst.severity is None else self.burst.severity
+
+
+def line_shape(line: StorageEvent) -> str:
+    """Return an unrecognized line without the object that it names, and without its numbers."""
+    text = line.text
+    for name in filter(None, (line.device, line.controller)):
+        text = text.replace(name, "")
+    return shape_of(replace(line, text=text))
 
 
 @dataclass(frozen=True, slots=True)

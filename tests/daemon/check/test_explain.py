@@ -400,6 +400,17 @@ def test_lines_pasted_without_the_blanks_ahead_of_them() -> None:
             "not recognized, from zfs, level warn",
         ),
         ("ufshcd-pci 0000:00:12.7: Unable to post", 2, "not recognized, from ufshcd"),
+        # a PCI address is no time
+        (
+            "<3>[  100.0] [0000:05:00.0]:[qedf_process_error_detect:1234]:7: aborting I/O on sdb",
+            2,
+            "not recognized, from qedf, level err",
+        ),
+        (
+            "<2>[10000:e1:00.0]:[qedi_process_iscsi_error:1]:7: surprise",
+            1,
+            "not recognized, from qedi, level crit",
+        ),
     ],
 )
 def test_a_line_of_storage_that_no_pattern_takes_is_shown_with_its_driver(
@@ -427,6 +438,20 @@ def test_other_lines_of_a_log_are_nothing_to_be_explained(text: str) -> None:
     """Other drivers' errors, informational lines, and what a pattern takes as harmless."""
     told = data(f"{text}\n[    9.000000] a line\n", "kernel")
     assert (told["status"], told["unparsed"]) == (0, [])
+
+
+def test_lines_above_the_limit_of_the_list_are_counted() -> None:
+    """1,200 lines that no pattern takes, the worst one last: its fault is not lost."""
+    lines = [f"<3>mpi3mr0: surprise {number}" for number in range(1199)]
+    told = data("\n".join([*lines, "<2>mpi3mr0: the end"]), "kernel")
+    assert len(told["unparsed"]) == 1001
+    assert told["unparsed"][-1] == {
+        "line": None,
+        "text": "",
+        "reason": "200 further lines were not recognized, and are not listed",
+        "fault": True,
+    }
+    assert told["status"] == 1
 
 
 def test_a_line_of_storage_without_a_class_is_not_taken_for_well() -> None:

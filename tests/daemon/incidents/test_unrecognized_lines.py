@@ -73,6 +73,35 @@ def test_a_critical_line_of_each_of_32_adapters_is_one_mail(tmp_path: Path) -> N
     assert "0000:00:00.0 (controller) and others" in " ".join(text(mail).split())
 
 
+def test_three_lines_of_one_driver_are_not_one_line_three_times(tmp_path: Path) -> None:
+    """Each is listed with its own text; a line that comes again is counted."""
+    live = Live(tmp_path)
+    kernel = Kernel(live)
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        kernel.says(*(f"csiostor 0000:3b:00.0: {word}" for word in ("alpha", "beta")), priority=2)
+        kernel.says("csiostor 0000:3b:00.0: gamma 7", priority=2)
+        (mail,) = host.wait(2 * MINUTE, 20.0)
+        listed = shown(host, "events", "--source", "kernel")
+        kernel.says("libceph: osd3 surprise", "libceph: osd4 surprise")
+        host.wait(20)
+        again = shown(host, "events", "--source", "kernel")
+    assert [f": {word}" in listed for word in ("alpha", "beta", "gamma 7")] == [True] * 3
+    assert "times)" not in listed
+    assert "gamma 7 (the last of 3 such lines)" in " ".join(text(mail).split())
+    assert "osd4 surprise (2 times)" in again
+
+
+def test_where_no_line_is_unknown_the_list_says_so(tmp_path: Path) -> None:
+    """An empty answer looks like a command that failed."""
+    live = Live(tmp_path)
+    with watched(tmp_path, live) as host:
+        host.wait(20)
+        done = host.program.command("unparsed", "list")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no unparsed outputs and no unrecognized kernel lines are stored" in done.stderr
+
+
 def test_an_error_line_that_nobody_knows_is_in_the_weekly_digest_and_no_mail_of_its_own(
     tmp_path: Path,
 ) -> None:
