@@ -17,8 +17,10 @@ _SD = r"(?:sd \S+ \[\w+\] |\w+: )"
 """sd_printk, sd_first_printk; a bare name up to Linux 2.6.18."""
 MESSAGES = (
     (
-        "a cache or settings page that USB and virtual disks do not have (drivers/scsi/sd.c,"
-        " sd_read_cache_type, sd_read_write_protect_flag)",
+        (
+            "a cache or settings page that USB and virtual disks do not have (drivers/scsi/sd.c,"
+            " sd_read_cache_type, sd_read_write_protect_flag)"
+        ),
         (
             rf"{_SD}[Aa]sking for cache data failed",
             rf"{_SD}[Aa]ssuming drive cache: write (?:through|back)",
@@ -31,37 +33,49 @@ MESSAGES = (
         ),
     ),
     (
-        "a log page or setting that an older drive does not have (drivers/ata/libata-core.c,"
-        " ata_read_log_page, ata_hpa_resize)",
+        (
+            "a log page or setting that an older drive does not have (drivers/ata/libata-core.c,"
+            " ata_read_log_page, ata_hpa_resize)"
+        ),
         (
             r"ata[\d.]+: READ LOG DMA EXT failed, trying PIO",
             r"ata[\d.]+: HPA support seems broken, skipping HPA handling",
         ),
     ),
     (
-        "which file system a partition has is tried out, at boot without 'rootfstype' and by"
-        " os-prober (fs/ext4/super.c, ext4_load_super; fs/ext2, fs/ext3)",
+        (
+            "which file system a partition has is tried out, at boot without 'rootfstype' and by"
+            " os-prober (fs/ext4/super.c, ext4_load_super; fs/ext2, fs/ext3)"
+        ),
         (
             r"EXT\d-fs \(\S+\): couldn't mount as ext[23] due to feature incompatibilities",
-            r"EXT\d-fs \(\S+\): (?:error: )?couldn't mount because of unsupported optional"
-            r" features \([0-9a-f]+\)",
+            (
+                r"EXT\d-fs \(\S+\): (?:error: )?couldn't mount because of unsupported optional"
+                r" features \([0-9a-f]+\)"
+            ),
             r"EXT\d-fs \(\S+\): VFS: Can't find (?:an )?ext\d filesystem",
             r"EXT\d-fs \(\S+\): unable to read superblock",
             r"VFS: Can't find (?:an )?ext\d filesystem on dev \S+\.",
         ),
     ),
     (
-        "mkfs.btrfs said so: each mount of a raid5 or raid6 repeats it (fs/btrfs/disk-io.c,"
-        " open_ctree)",
         (
-            r"BTRFS (?:alert|warning) \(device \S+\): btrfs RAID5/6 is EXPERIMENTAL and has known"
-            r" data-loss bugs",
+            "mkfs.btrfs said so: each mount of a raid5 or raid6 repeats it (fs/btrfs/disk-io.c,"
+            " open_ctree)"
+        ),
+        (
+            (
+                r"BTRFS (?:alert|warning) \(device \S+\): btrfs RAID5/6 is EXPERIMENTAL and has"
+                r" known data-loss bugs"
+            ),
         ),
     ),
     (
-        "an option or a request of an administrator that was not carried out, which the command"
-        " reports (fs/xfs/xfs_super.c, xfs_setup_dax_always; drivers/md/dm-stats.c,"
-        " dm_stats_message; drivers/md/dm-table.c, dm-ioctl.c)",
+        (
+            "an option or a request of an administrator that was not carried out, which the command"
+            " reports (fs/xfs/xfs_super.c, xfs_setup_dax_always; drivers/md/dm-stats.c,"
+            " dm_stats_message; drivers/md/dm-table.c, dm-ioctl.c)"
+        ),
         (
             r"XFS \(\S+\): DAX unsupported by block device\. Turning off DAX\.",
             r"XFS \(\S+\): DAX not supported for blocksize\. Turning off DAX\.",

@@ -89,13 +89,15 @@ def test_no_word_of_harmlessness_takes_a_line_of_level_error_or_worse(
         ),
         # fs/btrfs/transaction.c: a transaction is aborted
         (
-            "BTRFS: error (device sda1) in qgroup_account_snapshot:1462: errno=-5 IO failure"
-            " (Error while writing out transaction for qgroup)",
+            (
+                "BTRFS: error (device sda1) in qgroup_account_snapshot:1462: errno=-5 IO failure"
+                " (Error while writing out transaction for qgroup)"
+            ),
             2,
             Severity.CRITICAL,
         ),
         (
-            "BTRFS: error (device sda1: state A) in btrfs_balance:12: errno=-30 Readonly filesystem",
+            "BTRFS: error (device sda1: state A) in btrfs_balance:12: errno=-30 unknown",
             2,
             Severity.CRITICAL,
         ),
@@ -107,22 +109,28 @@ def test_no_word_of_harmlessness_takes_a_line_of_level_error_or_worse(
         ),
         # fs/btrfs/volumes.c
         (
-            "BTRFS critical (device sda1): stripe index math went horribly wrong, got"
-            " stripe_index=4, num_stripes=2",
+            (
+                "BTRFS critical (device sda1): stripe index math went horribly wrong, got"
+                " stripe_index=4, num_stripes=2"
+            ),
             2,
             Severity.WARNING,
         ),
         # drivers/scsi/mpt3sas/mpt3sas_base.c
         (
-            "mpt3sas_cm0: Issue occurred with flashing controller firmware.Please reboot the"
-            " system and ensure that the correct firmware version is running",
+            (
+                "mpt3sas_cm0: Issue occurred with flashing controller firmware.Please reboot the"
+                " system and ensure that the correct firmware version is running"
+            ),
             0,
             Severity.WARNING,
         ),
         # drivers/scsi/qla2xxx/qla_nx2.c
         (
-            "qla2xxx [0000:3b:00.0]-00fb:7: qla8044_template_end: Reset sequence completed with"
-            " some timeout errors.",
+            (
+                "qla2xxx [0000:3b:00.0]-00fb:7: qla8044_template_end: Reset sequence completed with"
+                " some timeout errors."
+            ),
             2,
             Severity.WARNING,
         ),

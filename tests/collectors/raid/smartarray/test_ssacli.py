@@ -328,8 +328,8 @@ def test_media_errors_in_a_list_are_of_the_logical_drive_below_the_warning(
     assert "unrecoverable media errors (warning above it)" in found[expected]
 
 
-HANGING = """{indent}Warning: Unrecoverable Media Errors Detected on Drives during previous Rebuild or
-{indent}         Background Surface Analysis (ARM) scan. Errors will be fixed
+HANGING = """{indent}Warning: Unrecoverable Media Errors Detected on Drives during previous
+{indent}         Rebuild or Background Surface Analysis (ARM) scan. Errors will be fixed
 {indent}         automatically when the sector(s) are overwritten.{more}
 """
 
