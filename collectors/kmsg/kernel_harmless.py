@@ -86,6 +86,15 @@ MESSAGES = (
         ),
     ),
     (
+        "printed for each disk behind libsas, also when it is probed (drivers/scsi/libsas/"
+        "sas_ata.c, sas_ata_strategy_handler)",
+        (r"sas: ata\d+: \S+ dev error handler",),
+    ),
+    (
+        "an idle connection; the next request opens it again (net/ceph/messenger.c, con_fault)",
+        (r"libceph: \S+ \(\d+\)\S+ socket closed \(con state OPEN\)",),
+    ),
+    (
         "the result of a resume from suspend (drivers/scsi/esas2r/esas2r_init.c, esas2r_resume)",
         (r"esas2r: esas2r_resume\(\): 0",),
     ),
