@@ -2,8 +2,8 @@ r"""Classify messages of drivers and file systems by words that they have in com
 
 Used if no row of kernel_patterns matches the single message: a driver has hundreds. The first
 matching row decides; any other message with a word for a fault is 'driver_message' (or
-'fs_warning'). Rows of HARMLESS say that a line is no event, by words in general: they decide only
-about warnings. Whole messages of level error that are harmless are in kernel_harmless.py.
+'fs_warning'). Rows of HARMLESS exempt a line by words in general: they decide only about warnings.
+Whole messages of level error that are harmless are in kernel_harmless.py.
 Source: the messages of level warning and above in linux-source 6.1 and 6.12 (Debian); for the words
 of older and newer kernels in 2.6.9 to 5.15, 6.8 and 7.2. packaging/list-kernel-messages lists which
 of them have a row here, and why others have none.
@@ -610,7 +610,7 @@ def _rows(rows: Rows) -> _Compiled:
 def read(lead: str, text: str) -> tuple[str, dict[str, str | None]] | None:
     """Return the kind of a line and the fields that locate it, by the first word of the line.
 
-    The kind is HARMLESS if words say that the line is no event; None: no row matches it.
+    The kind is HARMLESS if words in general exempt the line; None: no row matches it.
     """
     number = _ROOMS.get("xen" if lead.startswith("xvd") else lead)
     if number is None:
@@ -648,7 +648,7 @@ def why(printer: str, text: str) -> str:
 def kind_of(printer: str, text: str) -> str | None:
     """Return the kind of a line whose device is known: of 'ata', a SCSI 'disk' or 'block'.
 
-    HARMLESS: words say that it is no event; None: no row matches it.
+    HARMLESS: words in general exempt it; None: no row matches it.
     """
     return _first(_other(printer), text)
 

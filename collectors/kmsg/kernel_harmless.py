@@ -60,7 +60,7 @@ MESSAGES = (
     ),
     (
         (
-            "mkfs.btrfs said so: each mount of a raid5 or raid6 repeats it (fs/btrfs/disk-io.c,"
+            "a known limit of raid5 and raid6, printed at each mount (fs/btrfs/disk-io.c,"
             " open_ctree)"
         ),
         (
@@ -84,11 +84,6 @@ MESSAGES = (
             r"device-mapper: table: [\d:]+: multipath: error getting device(?: \(-\w+\))?",
             r"device-mapper: ioctl: error adding target to table",
         ),
-    ),
-    (
-        "printed for each disk behind libsas, also when it is probed (drivers/scsi/libsas/"
-        "sas_ata.c, sas_ata_strategy_handler)",
-        (r"sas: ata\d+: \S+ dev error handler",),
     ),
     (
         "an idle connection; the next request opens it again (net/ceph/messenger.c, con_fault)",

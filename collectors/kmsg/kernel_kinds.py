@@ -7,8 +7,8 @@ UNRECOGNIZED_CRITICAL = "unrecognized_critical"
 UNRECOGNIZED = frozenset({UNRECOGNIZED_ERROR, UNRECOGNIZED_CRITICAL})
 """Kinds of lines that no pattern took; their driver is in StorageEvent.code."""
 HARMLESS = "harmless"
-"""No kind of an event: of a line in which only words in general say that it is none ('allocate',
-'not supported'). They take no line of level error or worse: 'an allocated block was lost'.
+"""No kind of an event: of a line that only words in general exempt ('allocate', 'not supported').
+They exempt no line of level error or worse: 'an allocated block was lost'.
 """
 KINDS = {
     # block layer

@@ -300,11 +300,11 @@ def _is_warning(card: _SsacliDraft, line: str) -> bool:
     return card.warning_indent is not None
 
 
-def _begins(told: str) -> bool:
+def _begins(line: str) -> bool:
     """Return whether a line begins what the warning above it is about, or is of that."""
-    if any(form.fullmatch(told) for form in (_VOLUME, _VOLUME_BLOCK, _DISK, _GROUP, _CAGE)):
+    if any(form.fullmatch(line) for form in (_VOLUME, _VOLUME_BLOCK, _DISK, _GROUP, _CAGE)):
         return True
-    return _PAIR.fullmatch(told) is not None and _AFFECTED.search(told) is None
+    return _PAIR.fullmatch(line) is not None and _AFFECTED.search(line) is None
 
 
 def _place_warning(card: _SsacliDraft, volume: str, group: str) -> None:

@@ -171,7 +171,6 @@ EXAMPLES = (
     "device-mapper: ioctl: error adding target to table",
     "device-mapper: stats: Invalid parameters for message @stats_x",
     "esas2r: esas2r_resume(): 0",
-    "sas: ata7: end_device-0:0: dev error handler",
     "libceph: osd3 (1)10.0.0.7:6801 socket closed (con state OPEN)",
 )
 
