@@ -186,7 +186,7 @@ class _SsacliDraft:
     warning_indent: int | None = None
     """Indent of the first line of `warning`, if the next line may continue it."""
     other_warnings: list[str] = field(default_factory=list)
-    """Warnings that are about no media errors, with the logical drive or array they stand at."""
+    """Warnings that are about no media errors, with the place of each."""
     warned: list[tuple[str, str]] = field(default_factory=list)
     """Per warning the logical drive below it, or '', and the array that contains both, or ''."""
     affected: set[str] = field(default_factory=set)
