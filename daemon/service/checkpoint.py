@@ -18,6 +18,7 @@ from iowarden.daemon.service import persisted_state
 from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL
 from iowarden.daemon.storage.sqlite import document_of_text
 from iowarden.daemon.storage.state_db import StateLoaded, version_of
+from iowarden.rules.notices import digest
 from iowarden.rules.quantity import duration
 from iowarden.rules.topology.topology import NO_DEPENDENTS, Dependents, StoredDependents, restacked
 
@@ -133,6 +134,8 @@ class Checkpoint:
         if self.restored:
             return
         self.restored = True
+        if loaded.is_lost:
+            self.log.send(journal.STATE_TROUBLE, 4, f"state: {digest.STATE_LOST}")
         before, unread = persisted_state.read(loaded.documents, now, self.schema)
         for each in unread.values():
             self.log.send(journal.STATE_TROUBLE, 4, each.text)
@@ -143,7 +146,7 @@ class Checkpoint:
         tracker.incidents = persisted_state.merged(tracker.incidents, before, now)
         self.engine.recall(before.signals, before.devices, before.dependents)
         self._met = frozenset(self.engine.signals.inventory().seen)
-        self.summaries.restore(before.digest)
+        self.summaries.restore(before.digest, is_state_lost=loaded.is_lost)
         self.commands.restore(before.silences)
         self.self_tests.restore(before.self_tests, now)
         self.scans.restore(before.scans, now)

@@ -67,7 +67,7 @@ KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
 SOURCES = (KERNEL, CONTROLLERS, MD)
 SLOT_REFRESH_SECONDS = 15.0
 MAX_DEFERRED = 10_000
-"""Limit of events of a first poll that wait for state.db, which holds whether it was the first."""
+"""Limit of events of a first poll that are judged anew when state.db can be read."""
 EVENT_SOURCES = ("kernel", "md", "scan", "areca", "3ware", "megaraid")
 
 
@@ -166,7 +166,7 @@ class EventPipeline:
             {**cursors.controllers, **own.controllers},
             {**cursors.listed, **own.listed},
         )
-        self.state, self._restored = _merged(self.state, stored), True
+        self.state, self._restored = _merged(_without_first(self.state, waiting), stored), True
         self.stored = self.state, self.cursors
         self.changed = True
         self._share_with_engine()
@@ -228,13 +228,15 @@ class EventPipeline:
         self._take(event_state.of_controllers(value, now, realtime, booted))
 
     def _take(self, batch: EventBatch) -> None:
-        if self._restored or not batch.baseline:
-            self._step(batch)
-            return
+        """Take the events of a log. It was not polled before state.db had its time to answer.
+
+        Whether those of the first poll were reported before is not known then: they are reported,
+        and judged anew once state.db can be read.
+        """
         held = sum(len(each.baseline) for each in self._waiting)
-        if held < MAX_DEFERRED:
+        if not self._restored and batch.baseline and held < MAX_DEFERRED:
             self._waiting.append(replace(batch, events=(), left_out={}))
-        self._step(replace(batch, baseline=()))
+        self._step(batch)
 
     def _step(self, batch: EventBatch) -> None:
         patience = event_correlation.patience_seconds
@@ -440,6 +442,16 @@ def _merged(ours: CorrelationState, stored: CorrelationState) -> CorrelationStat
             host: (*stored.errors.get(host, ()), *ours.errors.get(host, ()))
             for host in stored.errors | ours.errors
         },
+    )
+
+
+def _without_first(state: CorrelationState, batches: Sequence[EventBatch]) -> CorrelationState:
+    """Return the events without those of first polls, which are judged anew."""
+    first = {event for batch in batches for event in batch.baseline}
+    return replace(
+        state,
+        groups=tuple(group for group in state.groups if not group.baseline),
+        recent=tuple(event for event in state.recent if event not in first),
     )
 
 

@@ -220,6 +220,8 @@ class IncidentTracker:
                 self.habits, incident, now, self.clock.wall_seconds
             )
             notice = replace(notice, sentences=(*recurs, *notice.sentences))
+        if due.reason is Reason.OPENED and not self.summaries.is_restored:
+            notice = replace(notice, sentences=(*notice.sentences, digest.MAYBE_MAILED))
         news = self._came_back.pop(incident.identifier, "")
         if (
             news

@@ -143,7 +143,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Dependent, "key name shown on mount"),
         _record(
             Digest,
-            "arrived number entries events events_total advised is_report_accepted",
+            "arrived number entries events events_total advised is_report_accepted is_state_lost",
             program="begun_seconds arrived_seconds",
         ),
         _record(
@@ -271,7 +271,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
     "devices": Document(Devices, ("2826f461ea9ccb63",)),
     "dependents": Document(StoredDependents, ("a85a41082275e070",)),
-    "digest": Document(Digest, ("e60e2d0e949b882e",)),
+    "digest": Document(Digest, ("b1d8cc6783c00407",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "scans": Document(Scans, ("9eac87a29c79596d",)),

@@ -35,12 +35,14 @@ class Summaries:
     delivered: Callable[[], int]
     """Return how many mails were delivered since the start."""
     state: digest.Digest = field(default_factory=digest.Digest)
-    _restored: bool = False
+    is_restored: bool = False
+    """Whether state.db was read; before that nobody knows what was mailed before the start."""
 
-    def restore(self, before: digest.Digest) -> None:
+    def restore(self, before: digest.Digest, *, is_state_lost: bool) -> None:
         """Restore the content of the next digest from the previous run."""
-        self.state = digest.merged(self.state, before)
-        self._restored = True
+        merged = digest.merged(self.state, before)
+        self.state = replace(merged, is_state_lost=merged.is_state_lost or is_state_lost)
+        self.is_restored = True
 
     def initial_report(self, install: str) -> model.InitialReport | None:
         """Return the initial report, due or sent; None if there was none."""
@@ -51,11 +53,20 @@ class Summaries:
             self.state.arrived_seconds,
             self.state.is_report_accepted,
             lambda alert: digest.entry_key(alert) in self.state.advised,
+            is_state_unknown=not self.is_restored,
         )
 
     def _arrived(self) -> bool:
-        """Whether the initial report was sent; state that is not restored yet may contain it."""
-        return self.state.arrived or not self._restored or not self.config().mail.initial_report
+        """Whether the initial report was sent, or is not wanted."""
+        return self.state.arrived or not self.config().mail.initial_report
+
+    def _is_report_due(self, now: float, running_seconds: float) -> bool:
+        """Whether the initial report is to be made now: later if state.db may have an earlier one.
+        """
+        if not self.is_restored:
+            return running_seconds >= digest.UNKNOWN_STATE_SECONDS
+        polled = not answers.never_polled(self.situation.engine)
+        return digest.initial_report_is_due(self.state, now, running_seconds, all_polled=polled)
 
     def take(
         self,
@@ -111,11 +122,10 @@ class Summaries:
         `running_seconds` is the time since the program started.
         """
         engine, report = self.situation.engine, self.initial_report(install)
-        polled = not answers.never_polled(engine)
         if (
             report is None
             or report.seconds is not None
-            or not digest.initial_report_is_due(self.state, now, running_seconds, all_polled=polled)
+            or not self._is_report_due(now, running_seconds)
         ):
             return None
         everything = list(present)
@@ -136,6 +146,7 @@ class Summaries:
                     silent,
                     answers.disks(engine),
                 ),
+                is_state_unknown=not self.is_restored,
             ),
             install=install,
             now=now,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import re
 import threading
 import time
@@ -128,13 +129,14 @@ class StateLoaded:
 
     In that case another one follows if the file can be read later.
     `error` is the reason why not, or names a file that was renamed, with all its content; then
-    state.db starts empty.
+    state.db starts empty. `is_lost`: iowarden ran here before, and nothing of that is in the file.
     """
 
     documents: Mapping[str, str]
     outbox: tuple[OutboxRow, ...]
     error: str = ""
     readable: bool = True
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ class StateDatabase:
         self.unwritten_since: float | None = None
         self._path = path
         self._post = post
+        self._made_seconds = time.time()
         self._retry_seconds = retry_seconds
         self._changed = threading.Condition()
         self._wanted = False
@@ -192,6 +195,8 @@ class StateDatabase:
         self._memory = _Pending()
         self._reported_trouble = False
         self._loaded = False
+        self._ran_before = False
+        """Whether iowarden wrote to this directory before this start."""
         self._versions = versions or {}
         self._texts: tuple[str, ...] = ()
         self._file: _StateFile | None = None
@@ -321,6 +326,8 @@ class StateDatabase:
         if self._file is not None:
             self._file.close()
             self._file = None
+        if not self._loaded:
+            self._ran_before = self._ran_before or _ran_before(self._path, self._made_seconds)
         file, set_aside = open_file(self._path)
         try:
             documents, rows, bad = file.read()
@@ -352,7 +359,8 @@ class StateDatabase:
                 )
                 with self._changed:
                     self._memory.salvage(documents, rows)
-            self._post(StateLoaded(documents, rows, set_aside))
+            is_lost = file.was_empty and not documents and self._ran_before
+            self._post(StateLoaded(documents, rows, set_aside, is_lost=is_lost))
         elif set_aside:
             self._post(Noted(f"{set_aside} and writing the current state to it"))
         return file
@@ -465,6 +473,7 @@ class _StateFile:
     def __init__(self, file: sqlite.Database) -> None:
         self._file = file
         self.instead_of = file.instead_of
+        self.was_empty = file.empty
         self.in_place = file.in_place
         self.copy = file.copy
         self.close = file.close
@@ -520,6 +529,21 @@ def open_file(path: str) -> tuple[_StateFile, str]:
     """
     file, set_aside = sqlite.opened(path, KIND)
     return _StateFile(file), set_aside
+
+
+def _ran_before(path: str, started_seconds: float) -> bool:
+    """Whether the directory has what an earlier run wrote, apart from `path`.
+
+    What is younger than `started_seconds`, in Unix time, other threads of this run have written.
+    """
+    directory, name = os.path.split(path)
+    others = (f"{name}.", "history.db", "flights")
+    with contextlib.suppress(OSError), os.scandir(directory or ".") as entries:
+        return any(
+            entry.name.startswith(others) and entry.stat().st_mtime < started_seconds
+            for entry in entries
+        )
+    return False
 
 
 def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:

@@ -130,14 +130,18 @@ def _rebuilt(incident: Incident, now: float) -> bool:
     )
 
 
-def awaits_report(incident: Incident, now: float) -> bool:
+def awaits_report(incident: Incident, now: float, *, is_state_unknown: bool) -> bool:
     """Whether the first mail is the initial report that is not made yet.
 
-    Only what lasts waits for it; what is urgent and happens now never does.
+    Only what lasts waits for it; what is urgent and happens now never does. Where nobody knows what
+    was mailed before, the report is late, and waits only for what is neither urgent nor critical.
     """
     if incident.mails or not incident.awaits_initial_report:
         return False
-    return not any(urgent(m) and not m.baseline for m in reportable(incident, now))
+    if is_state_unknown and incident.severity is Severity.CRITICAL:
+        return False
+    present = reportable(incident, now)
+    return not any(urgent(m) and (is_state_unknown or not m.baseline) for m in present)
 
 
 def urgent(member: IncidentMember) -> bool:

@@ -117,7 +117,9 @@ def next_incidents(  # noqa: PLR0913 - all but two are named where it is called
         waits = False
         if initial_report is not None:
             after = _with_report(after, by_key.get(key, ()), initial_report, now)
-            waits = initial_report.seconds is None and due.awaits_report(after, now)
+            waits = initial_report.seconds is None and due.awaits_report(
+                after, now, is_state_unknown=initial_report.is_state_unknown
+            )
         acknowledgement = known.get(after.identifier)
         if acknowledgement is not None and any(m.known_value is None for m in after.members):
             after = replace(after, members=tuple(map(with_known_value, after.members)))
@@ -314,7 +316,8 @@ def _with_report(
     """
     current = list(alerts)
     if initial_report.seconds is None:
-        begins = bool(current) and not incident.mails and all(map(lasting, current))
+        waits = initial_report.is_state_unknown or all(map(lasting, current))
+        begins = bool(current) and not incident.mails and waits
         return replace(incident, awaits_initial_report=True) if begins else incident
     is_in_it = incident.mails and incident.references == (initial_report.reference,)
     joins = any(m.joined_seconds == now for m in incident.members)

@@ -278,13 +278,15 @@ class InitialReport:
     """The initial report of existing problems.
 
     Fields: `seconds` is when it was made, None: not yet; `lists` is whether it has a line about an
-    alert; `is_accepted`: a receiver accepted it.
+    alert; `is_accepted`: a receiver accepted it; `is_state_unknown`: state.db was not read yet, so
+    that nobody knows what was mailed before.
     """
 
     identifier: str
     seconds: float | None = None
     is_accepted: bool = False
     lists: Callable[[Alert], bool] = lambda _: False
+    is_state_unknown: bool = False
 
     @property
     def reference(self) -> str:

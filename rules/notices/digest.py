@@ -31,6 +31,17 @@ INITIAL_REPORT_SECONDS = 60.0
 """The first poll of all data sources takes so long; most rules have been evaluated then."""
 MAX_INITIAL_REPORT_SECONDS = 240.0
 """At most; many drives are polled one after another, and a hanging one is not waited for."""
+UNKNOWN_STATE_SECONDS = 600.0
+"""How long the initial report waits for state.db, without which it may repeat what was mailed."""
+MAYBE_MAILED = (
+    "This may have been mailed before: state.db could not be read at the start, so that iowarden"
+    " does not know what it mailed"
+)
+STATE_LOST = (
+    "state.db of an earlier run is lost: incidents, acknowledgements, silences and what was mailed"
+    " are not known any more; what is listed here may have been mailed before. Acknowledge and"
+    " silence again what you had"
+)
 _DETAILS = "log lines and values of each: iowarden incident list, then iowarden incident show ID"
 MAX_ENTRIES = 500
 MAX_EVENTS = 50
@@ -70,6 +81,8 @@ class Digest:
     events_total: int = 0
     advised: tuple[str, ...] = ()
     """Findings whose advice has been given."""
+    is_state_lost: bool = False
+    """Whether state.db of an earlier run was lost: the initial report says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +90,15 @@ class InitialContent:
     """What the initial report is made of.
 
     Fields: `contained` are the incidents that it is the first mail of, `separate` those with a mail
-    of their own; `alerts` are all, with their advice; `inventory` are the lines about this host.
+    of their own; `alerts` are all, with their advice; `inventory` are the lines about this host;
+    `is_state_unknown`: state.db could not be read.
     """
 
     contained: Sequence[Incident]
     separate: Sequence[Incident]
     alerts: Sequence[Alert]
     inventory: Sequence[str]
+    is_state_unknown: bool = False
 
 
 def next_digest(
@@ -132,6 +147,14 @@ def next_digest(
 def merged(ours: Digest, stored: Digest) -> Digest:
     """Return the digest of before a restart, with the changes until it could be read."""
     begun = ours.begun_seconds if stored.begun_seconds is None else stored.begun_seconds
+    if ours.arrived and not stored.arrived:  # the initial report did not wait for state.db longer
+        stored = replace(
+            stored,
+            arrived=True,
+            arrived_seconds=ours.arrived_seconds,
+            is_report_accepted=ours.is_report_accepted,
+            advised=ours.advised,
+        )
     return replace(
         stored,
         begun_seconds=begun,
@@ -203,6 +226,7 @@ def initial_report(
         events=(),
         events_total=0,
         advised=_advised(state, listed),
+        is_state_lost=False,
     )
     return settled, Notice(
         incident=initial_report_identifier(install),
@@ -216,6 +240,8 @@ def initial_report(
         realtime_seconds=realtime_seconds,
         recurrences=0,
         sentences=(
+            *([STATE_LOST] if state.is_state_lost else []),
+            *([MAYBE_MAILED] if content.is_state_unknown else []),
             *content.inventory,
             *_lines(entries),
             *others,
