@@ -28,9 +28,11 @@ from iowarden.rules.events import (
     event_counters,
     event_evidence,
     event_state,
+    failed_paths,
 )
 from iowarden.rules.events.event_state import CorrelationState, EventBatch, EventUpdate
 from iowarden.rules.events.event_table import WINDOW_SECONDS
+from iowarden.rules.events.failed_paths import FailedPaths
 from iowarden.rules.events.file_system_errors import file_system_errors
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes
@@ -46,6 +48,7 @@ from iowarden.rules.topology.topology import paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.model import Reading, Sample
@@ -67,7 +70,7 @@ KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
 SOURCES = (KERNEL, CONTROLLERS, MD)
 SLOT_REFRESH_SECONDS = 15.0
 MAX_DEFERRED = 10_000
-"""Limit of events of a first poll that are judged anew when state.db can be read."""
+"""Limit of events of a first poll that are judged again when state.db can be read."""
 EVENT_SOURCES = ("kernel", "md", "scan", "areca", "3ware", "megaraid")
 
 
@@ -146,6 +149,8 @@ class EventPipeline:
         self._incomplete: tuple[StorageEvent, ...] = ()
         """Log lines that wait for those that follow: for the name of a device, or for a repair."""
         self._incomplete_seconds = 0.0
+        self._paths = FailedPaths()
+        self._paths_of: Topology | None = None
 
     # --- before the first poll
 
@@ -169,6 +174,8 @@ class EventPipeline:
         self.state, self._restored = _merged(_without_first(self.state, waiting), stored), True
         self.stored = self.state, self.cursors
         self.changed = True
+        recalled = failed_paths.recalled(stored.groups)
+        self._paths = replace(self._paths, failed={**recalled.failed, **self._paths.failed})
         self._share_with_engine()
         if self._kernel_log is not None and KERNEL not in self._seen:
             self._kernel_log.recall(cursors.kernel)
@@ -231,7 +238,7 @@ class EventPipeline:
         """Take the events of a log. It was not polled before state.db had its time to answer.
 
         Whether those of the first poll were reported before is not known then: they are reported,
-        and judged anew once state.db can be read.
+        and judged again once state.db can be read.
         """
         held = sum(len(each.baseline) for each in self._waiting)
         if not self._restored and batch.baseline and held < MAX_DEFERRED:
@@ -262,6 +269,7 @@ class EventPipeline:
         self._updates += news
         self._totals = event_counters.counted(self._totals, news)
         self._of_disks = event_counters.counted_disks(self._of_disks, news)
+        self._paths = failed_paths.after_events(self._paths, news)
         self._share_with_engine()
         self._poll_related(news)
 
@@ -286,6 +294,10 @@ class EventPipeline:
         """Update from the controllers' disk lists; release lines whose next line never came."""
         if self._incomplete:
             self._step(EventBatch(now, self._realtime(now)))
+        topology = self._engine.devices.topology
+        if topology is not None and topology is not self._paths_of:
+            self._paths, self._paths_of = failed_paths.after_poll(self._paths, topology), topology
+        self._engine.signals.failed_paths = self._paths.numbers(self._boot_id, now)
         if now - self._refreshed_seconds >= SLOT_REFRESH_SECONDS:
             self._refreshed_seconds = now
             self.state = event_correlation.update_slots(
@@ -446,7 +458,7 @@ def _merged(ours: CorrelationState, stored: CorrelationState) -> CorrelationStat
 
 
 def _without_first(state: CorrelationState, batches: Sequence[EventBatch]) -> CorrelationState:
-    """Return the events without those of first polls, which are judged anew."""
+    """Return the events without those of first polls, which are judged again."""
     first = {event for batch in batches for event in batch.baseline}
     return replace(
         state,

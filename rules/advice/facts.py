@@ -377,7 +377,9 @@ class Facts:
         good = [n for n in of_map.slaves if n not in self.of.in_trouble]
         states = self.of.paths.get(of_map.name, {})
         every = max(sum(states.values()), len(of_map.slaves))
-        failed = max(every - len(good), states.get("lost", 0) + states.get("waiting", 0))
+        failed = max(
+            every - len(good), sum(states.get(each, 0) for each in ("lost", "failed", "waiting"))
+        )
         working = min(states.get("working", 0), every - failed)
         return PathCounts(
             every, working, failed, tuple(good if every - failed == len(good) else ())

@@ -65,6 +65,7 @@ class SignalGroups:
         self.errors_logged: Mapping[str, float] = {}
         """Medium errors in logs, by disk."""
         self.file_system_errors: Mapping[str, bool] | None = None
+        self.failed_paths: frozenset[str] = frozenset()
         """As in Inputs."""
         self.scanned: frozenset[str] = frozenset()
         """Devices that a surface scan reads now."""
@@ -109,6 +110,7 @@ class SignalGroups:
             self.errors_logged,
             scanned=self.scanned,
             file_system_errors=self.file_system_errors,
+            failed_paths=self.failed_paths,
         )
         derived = self._derived if "block" in values else None
         self._state, result = signals.step_all(self._state, inputs, derived, self._slow)

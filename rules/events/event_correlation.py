@@ -59,6 +59,9 @@ SHARED_SECONDS = 60.0
 """Within this time of a fault of the controller, its errors of disks are that fault."""
 MAX_GROUPS = 400
 MAX_RECENT = 100
+ALL_PATHS_SECONDS = 10.0
+"""Requests that fail on all paths of a map within this time are lost, or wait."""
+_FAILED_REQUESTS = frozenset({"block_io_error", "block_transport_error", "buffer_io_error"})
 MAX_PLACES = 16
 MAX_TIMES = controller_clock.MAX_TIMES
 STORED_EVENTS = 10
@@ -143,6 +146,8 @@ class _Correlation:
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
         self.reached: Mapping[str, Mapping[str, frozenset[str]]] | None = None
         """As topology.paths; None: not needed so far."""
+        self.failing: frozenset[str] | None = None
+        """Devices with failed requests; None: not needed so far."""
 
         self.latest: dict[str, float] = {}
         for event in (*batch.baseline, *batch.events):
@@ -427,9 +432,31 @@ class _Correlation:
             adapter = key.removeprefix(ADAPTER)
             keys = {a.key for a in dependents_of(known.dependents, key, now) if a.on == adapter}
         return bool(keys) and all(
-            each in reached and all(_is_redundant(row, own) for own in reached[each].values())
+            each in reached and all(self._is_redundant(row, own) for own in reached[each].values())
             for each in keys
         )
+
+    def _is_redundant(self, row: EventRule, own: frozenset[str]) -> bool:
+        """Whether a map with these paths has another one, or its rules alert that it has none."""
+        lost = faults.meaning(row.kind, row.condition, event=True).layer is Layer.PATH
+        return lost or (len(own) > 1 and not own <= self._failing())
+
+    def _failing(self) -> frozenset[str]:
+        """Return the devices whose requests failed within the last seconds.
+
+        If these are all paths of a map, none is left that the requests could have gone over.
+        """
+        if self.failing is None:
+            events = (*self.before.recent, *self.batch.baseline, *self.batch.events)
+            since = (
+                max((e.realtime_seconds or 0.0 for e in events), default=0.0) - ALL_PATHS_SECONDS
+            )
+            self.failing = frozenset(
+                event.device
+                for event in events
+                if event.kind in _FAILED_REQUESTS and (event.realtime_seconds or 0.0) >= since
+            )
+        return self.failing
 
     def _unused(self, key: str) -> bool:
         """Whether nothing is on a device, so that no data are lost with it."""
@@ -585,12 +612,6 @@ def carries(
 def to_be_stored(updates: EventUpdate) -> bool:
     """Whether an event is stored for 'iowarden events': of a storm the first ones, then a few."""
     return updates.announced or updates.group is None or updates.group.count <= STORED_EVENTS
-
-
-def _is_redundant(row: EventRule, own: frozenset[str]) -> bool:
-    """Whether a map with these paths has another one, or its rules alert that it has none."""
-    lost = faults.meaning(row.kind, row.condition, event=True).layer is Layer.PATH
-    return lost or len(own) > 1
 
 
 def is_nameless(event: StorageEvent) -> bool:

@@ -2,10 +2,10 @@
 
 A path that is lost disappears from '/sys' without a trace, so the highest number of paths is
 stored. The SCSI state shows that a path does not work, never that it works: device-mapper stops
-using a path whose SCSI state remains 'running'. NVMe multipath selects paths by the state of the
-controller and of the ANA group, which are both read. Sources: kernel, scsi_sysfs.c (sdev_states),
-dm-mpath.c (fail_path), nvme/host/sysfs.c (state), nvme/host/multipath.c (ana_state);
-multipath-tools, libmultipath/devmapper.h (UUID_PREFIX).
+using a path whose SCSI state remains 'running', which only the kernel's log shows. NVMe multipath
+selects paths by the state of the controller and of the ANA group, which are both read. Sources:
+kernel, scsi_sysfs.c (sdev_states), dm-mpath.c (fail_path), nvme/host/sysfs.c (state),
+nvme/host/multipath.c (ana_state); multipath-tools, libmultipath/devmapper.h (UUID_PREFIX).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FORGOTTEN_SECONDS = 7 * 86_400.0
 """After that a lost path is no longer expected."""
-STATES = ("working", "unknown", "waiting", "lost")
+STATES = ("working", "unknown", "waiting", "failed", "lost")
 _UNKNOWN = frozenset({"running", "created", "quiesce", "new", "inaccessible"})
 """'inaccessible' is normal for a path to a standby controller."""
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting", "change"})
@@ -35,8 +35,10 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
     """Yield the number of paths of every map, by state.
 
     The state is by the map's own name: (when it last had as many paths, the highest number it had).
-    Limits: '/sys' does not show the state that device-mapper has for a path.
+    Limits: '/sys' does not show the state that device-mapper has for a path; the kernel's log has
+    its changes.
     """
+    failed = view.inputs.failed_paths
     scsi = view.inputs.snapshot.scsi
     states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
     now, before = view.inputs.now_seconds, dict(remembered)
@@ -49,6 +51,12 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
         if most < 2 and name.startswith("nvme"):  # an ordinary drive that supports multipath
             continue
         found = [_state(states.get(path) or topology.devices[path].state) for path in paths]
+        found = [
+            "failed"
+            if state == "unknown" and topology.devices[path].device_number in failed
+            else state
+            for path, state in zip(paths, found, strict=True)
+        ]
         found += ["lost"] * (int(most) - len(paths))
         if most > 1:
             for path in paths:
@@ -80,7 +88,8 @@ GROUP = baseline.group(
             "gauge",
             "Paths of a multipath map by state: working (NVMe only), unknown (nothing shows"
             " whether it works: the SCSI state 'running' does not), waiting (blocked, connecting:"
-            " the kernel waits for the target), lost (offline, or missing for up to 7 days).",
+            " the kernel waits for the target), failed (device-mapper does not use it, according to"
+            " the kernel's log), lost (offline, or missing for up to 7 days).",
         ),
         Family(
             "iowarden_multipath_path",

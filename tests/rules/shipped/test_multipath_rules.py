@@ -34,7 +34,10 @@ class Looks:
     def look(
         self, *devices: Device, states: dict[str, str] | None = None, after: float = 15.0
     ) -> dict[str, list[int]]:
-        """Return by map how many paths are working, unknown, waiting, lost."""
+        """Return by map how many paths are working, unknown, waiting, lost.
+
+        Not those that failed by the kernel's log, which is not read here.
+        """
         self.now += after
         found = states or {}
         scsi = ScsiTopology({}, {n: self._scsi(n, state) for n, state in found.items()}, None)
@@ -44,7 +47,7 @@ class Looks:
         self.state, samples = multipath.GROUP.step(self.state, view)  # type: ignore[arg-type]
         paths: dict[str, list[int]] = {}
         for name, labels, value in samples or ():
-            if name == "iowarden_multipath_paths":
+            if name == "iowarden_multipath_paths" and ("state", "failed") not in labels:
                 paths.setdefault(dict(labels)["device"], []).append(int(value))
         return paths
 
