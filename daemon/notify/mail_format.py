@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 WIDTH = 78
 """Columns of text and subject. Source: RFC 5322, section 2.1.1."""
+WIDE = 110
+"""Of the subject of an initial report whose first fault does not fit."""
 _MAX_IDENTIFIER_CHARACTERS = 100
 _QUOTED = re.compile(r"(?<!\w)'[^']{1,60}'(?!\w)")
 _NO_BREAK = "\x00"

@@ -19,6 +19,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.notify.mail_format import (
     POLICY,
+    WIDE,
     WIDTH,
     identifier,
     middle,
@@ -121,21 +122,22 @@ def subject(notice: Notice, host: str) -> str:
         text, is_whole = _subject(notice, where, words)
         if is_whole:
             return text
-    return text
+    # Nothing else says which object has which fault, and it is sent once.
+    return _subject(notice, alone, state, WIDE)[0] if notice.reason is Reason.INITIAL else text
 
 
-def _subject(notice: Notice, host: str, state: str) -> tuple[str, bool]:
+def _subject(notice: Notice, host: str, state: str, width: int = WIDTH) -> tuple[str, bool]:
     """Return a subject, and whether it has the first clause of the summary."""
     severity = _severity(notice)
     full, short = one_line(notice.object, _MAX_NAME), _short_object(notice)
     summary = spelled(one_line(notice.summary.removeprefix(LAST_KNOWN), _MAX_NAME))
-    summary = one_line(summary.replace(f"{full} ", "", 1 if full != short else 0), WIDTH * 2)
+    summary = one_line(summary.replace(f"{full} ", "", 1 if full != short else 0), width * 2)
     summary = _NAMED.sub(lambda found: "" if found[1] in full else found[0], summary)
     named = full != "host"
     where = short if named else ""
     alone = not state and notice.reason is not Reason.RESOLVED
     name = one_line(host, _MAX_NAME) or "localhost"
-    left = WIDTH - len(f"[{severity}] {name}: ")
+    left = width - len(f"[{severity}] {name}: ")
     if where and alone and summary.startswith(f"{where} ") and _shortened(summary, left)[1]:
         where, named = "", False  # the summary begins with it
     elif where:
@@ -144,13 +146,13 @@ def _subject(notice: Notice, host: str, state: str) -> tuple[str, bool]:
         summary = re.sub(rf" (?:in|of|on)(?: array)? {own}(?=[ ,;:]|$)", "", summary, count=1)
     frame = len(f"[{severity}] : : ") + len(state)
     least = min(len(summary) + 2, 34)
-    place = max(WIDTH - frame - least, min(len(name), 15) + 20)
+    place = max(width - frame - least, min(len(name), 15) + 20)
     name = middle(name, place - min(len(where), 20))
-    shown = full if where and len(full) + len(summary) <= WIDTH - frame - len(name) - 2 else where
+    shown = full if where and len(full) + len(summary) <= width - frame - len(name) - 2 else where
     shown = middle(shown, place - len(name)) or ("?" if named else "")
     head = f"[{severity}] {name}: " + (f"{shown}: " if shown else "") + state
     between = ("; " if notice.reason is Reason.RESOLVED else ": ") if state else ""
-    room = WIDTH - len(head) - len(between)
+    room = width - len(head) - len(between)
     if not summary or room < min(_MIN_SUMMARY_CHARACTERS, len(summary)):
         return (head if state else head.removesuffix(": ")), not summary
     # How many others there are is said, whatever else does not fit.

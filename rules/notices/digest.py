@@ -34,12 +34,12 @@ MAX_INITIAL_REPORT_SECONDS = 240.0
 UNKNOWN_STATE_SECONDS = 600.0
 """How long the initial report waits for state.db, without which it may repeat what was mailed."""
 MAYBE_MAILED = (
-    "This may have been mailed before: state.db could not be read at the start, so that iowarden"
-    " does not know what it mailed"
+    "This may have been mailed before: state.db, which has what was mailed, could not be read at"
+    " the start"
 )
 STATE_LOST = (
     "state.db of an earlier run is lost: incidents, acknowledgements, silences and what was mailed"
-    " are not known any more; what is listed here may have been mailed before. Acknowledge and"
+    " are no longer known; what is listed here may have been mailed before. Acknowledge and"
     " silence again what you had"
 )
 _DETAILS = "log lines and values of each: iowarden incident list, then iowarden incident show ID"
@@ -82,7 +82,7 @@ class Digest:
     advised: tuple[str, ...] = ()
     """Findings whose advice has been given."""
     is_state_lost: bool = False
-    """Whether state.db of an earlier run was lost: the initial report says so."""
+    """Whether state.db of an earlier run was lost: the initial report shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ def _initial_summary(contained: Sequence[Incident], findings: int, others: int) 
     """Return the worst incident by name, and the number of the others."""
     if contained:
         first = contained[0]
-        summary, name = _worst(first).summary, first.object.partition(" (")[0]
+        summary, name = _worst(first).summary, _short_name(first.object)
         head = summary if name == "host" or _names(summary, name) else f"{name}: {summary}"
         more = len(contained) - 1
         return f"{head}; {more} more" if more else head
@@ -310,6 +310,13 @@ def _initial_summary(contained: Sequence[Incident], findings: int, others: int) 
         *([f"{_counted(others, 'incident')} in {mails}"] if others else []),
     ]
     return "; ".join(parts) or "no finding"
+
+
+def _short_name(shown: str) -> str:
+    """Return an object without its model and serial number; of a file system with its device."""
+    name, _, details = shown.partition(" (")
+    device = re.match(r"device ([^)]+)\)", details)
+    return name if device is None else f"{name} {device[1]}"
 
 
 def _names(text: str, name: str) -> bool:

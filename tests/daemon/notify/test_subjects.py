@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.golden import GOLDEN
 
+from iowarden.daemon.notify.mail_format import WIDE
 from iowarden.daemon.notify.message import WIDTH, subject
 from iowarden.rules.alerting.unit_tests import parse_unit_tests
 from iowarden.rules.events.event_table import parse_events_file
@@ -206,13 +207,33 @@ def test_a_subject_gives_up_its_state_before_what_happened(
 
 
 def test_the_subject_of_an_initial_report_always_gives_the_number_of_the_others() -> None:
-    """What the disk has is cut off before that there are more."""
+    """It is longer than others where the first fault does not fit."""
     summary = "sda: the disk could not read or write sectors, and remapped none of them; 12 more"
     found = replace(NOTICE, reason=Reason.INITIAL, severity=Severity.CRITICAL, summary=summary)
     assert subject(found, HOST).endswith("; 12 more")
     assert subject(found, HOST).startswith("[CRITICAL] db1: INITIAL REPORT: sda: ")
-    assert len(subject(found, HOST)) <= WIDTH
+    assert len(subject(found, HOST)) <= WIDE
     short = replace(found, summary="sda cannot read sectors; 2 more")
     assert subject(short, "db1") == (
         "[CRITICAL] db1: INITIAL REPORT: sda cannot read sectors; 2 more"
     )
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "btrfs sda: the checksum of data or metadata is wrong",
+        "c0: the same blocks are unreadable on two disks",
+        "md0: an array without redundancy lost power during writes: data may be corrupted",
+    ],
+)
+def test_the_subject_of_an_initial_report_keeps_object_and_fault(fault: str) -> None:
+    """It is sent once, and nothing else in the list of mails says which one is how bad."""
+    notice = replace(NOTICE, reason=Reason.INITIAL, object="host", summary=f"{fault}; 11 more")
+    said = subject(notice, HOST)
+    head, _, more = said.rpartition("; ")
+    words = fault.split(": ")
+    assert more == "11 more"
+    assert words[0] in head
+    assert words[1].split()[-1] in head
+    assert "..." not in said
