@@ -578,11 +578,15 @@ def test_a_child_of_the_daemon_ends_with_it(probe: Probe) -> None:
 def test_a_stop_kills_what_runs(probe: Probe) -> None:
     """SIGTERM: waiting clients get an answer, nothing is left, the status is 0."""
     probe.program(*A[:1], f"echo $$ > ../pid; trap '' TERM; {FOR_EVER}")
+    probe.program(*B[:1], "echo well")
     probe.start()
     talk = probe.connect()
     talk.run(*A, identifier=1)
     talk.run(*A, identifier=2)
     pid = pid_in(probe, probe.runtime / "pid")
+    # Its answer shows that the requests before it were read: a later one would be refused.
+    talk.run(*B, identifier=3)
+    assert talk.answer().identifier == 3
     assert probe.end(signal.SIGTERM) == 0
     assert {talk.answer().outcome for _ in range(2)} == {ReplyStatus.CANCELLED}
     assert gone(pid)

@@ -391,10 +391,15 @@ def test_a_probe_that_does_not_read_is_left(peers: Peers) -> None:
         peer = peers.next_greeted(client)
         calls = [client._post("newest", ("x" * 60_000,), 1e9) for _ in range(20)]
         assert peer.socket.recv(1)
+        # One that the thread has not taken yet would use the next connection, and wait there.
+        while any(call.sent_at is None for call in calls):
+            assert not calls[0].done.wait(0.01)
         while not calls[0].done.wait(0.05):
             clock.now += TIMEOUTS.unread_seconds  # each request makes the thread check the clock
             calls.append(client._post("tasks", (), 1e9))
-        assert all("the probe read no request for" in str(call.error) for call in calls[:20])
+        for call in calls[:20]:
+            assert call.done.wait(DEADLINE_SECONDS)
+            assert "the probe read no request for" in str(call.error)
 
 
 def test_a_connection_that_takes_forever_keeps_nobody(peers: Peers) -> None:
