@@ -30,6 +30,12 @@ step = @echo "[$(1)/$(STEPS)] $(2)"
 run: STEPS := 5
 wheels: STEPS := 6
 test test-system: STEPS := 7
+# All that a command needs is asked for at once.
+NEEDED := run
+wheels: NEEDED := run build
+test test-system: NEEDED := run test
+# What root makes in a user's checkout belongs to the user, who otherwise could not go on without sudo.
+GIVE_BACK = [ "$$(id -u)" -ne 0 ] || chown -hR --reference=. $(VENV) *.egg-info
 
 .DEFAULT_GOAL := help
 .PHONY: help run env test test-system test-fleet lint format bench example docs golden test-bare test-vm deb test-deb lint-deb wheels install uninstall system-packages clean
@@ -58,15 +64,14 @@ help:
 
 run: $(VENV)/runtime
 	$(call step,5,start iowarden in the foreground; its state and mails are in the directory .run)
-	@[ "$$(id -u)" -eq 0 ] || echo "  without root it cannot read SMART data$(COMMA) RAID controllers and the kernel log: sudo make run"
-	@$(BIN)/iowarden run --config packaging/iowarden.yaml --state-directory .run
+	@packaging/run-here $(BIN)/iowarden
 
 env: $(VENV)/runtime $(VENV)/development
 
 # A different interpreter than last time (after a distribution upgrade) needs a new environment.
 $(VENV)/runtime: packaging/requirements-build.txt packaging/requirements.txt setup.cfg pyproject.toml
 	$(call step,1,system packages from apt)
-	@packaging/install-system-packages run
+	@packaging/install-system-packages $(NEEDED)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "$(PYTHON): expected Python 3.11 or later; use another one: make PYTHON=..." >&2; exit 1; }
 	@[ ! -e $(BIN)/python ] || [ "$$($(BIN)/python -V 2>&1)" = "$$($(PYTHON) -V)" ] || rm -rf $(VENV)
@@ -79,6 +84,7 @@ $(VENV)/runtime: packaging/requirements-build.txt packaging/requirements.txt set
 	@$(INSTALL) --require-hashes --no-build-isolation -r packaging/requirements.txt
 	@PYTHONWARNINGS=ignore $(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
+	@$(GIVE_BACK)
 
 $(VENV)/development: $(VENV)/runtime packaging/requirements-dev.txt
 	@[ -w $(VENV) ] || { echo "'$(VENV)': expected write access, got a directory of user $$(stat -c %U $(VENV)); \
@@ -86,6 +92,7 @@ $(VENV)/development: $(VENV)/runtime packaging/requirements-dev.txt
 	$(call step,5,into it the tools of developers: $(call pinned,requirements-dev))
 	@$(INSTALL) --require-hashes -r packaging/requirements-dev.txt
 	@touch $@
+	@$(GIVE_BACK)
 
 # mypy does not follow the mapping in setup.cfg, but it follows links.
 $(TYPING):

@@ -479,3 +479,65 @@ def test_no_package_of_pip_is_seen_by_the_launcher(tmp_path: Path) -> None:
     assert paths[:2] == ["/usr/lib/iowarden", "/usr/lib/iowarden/vendor"], done.stderr
     assert paths[-1] == "/usr/lib/python3/dist-packages"
     assert [path for path in paths if "local" in path or str(tmp_path) in path] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to a user")
+def test_what_root_makes_in_a_users_checkout_belongs_to_the_user(tmp_path: Path) -> None:
+    """After 'sudo make run' the user's 'make run' goes on with its state, also if it failed."""
+    program = _program(tmp_path, "mkdir -p .run/flights; touch .run/history.db; exit 3")
+    os.chown(tmp_path, 65534, 65534)
+    done = run("env", f"--chdir={tmp_path}", TOP / "packaging/run-here", program)
+    assert done.returncode == 3
+    made = [tmp_path / ".run", *(tmp_path / ".run").iterdir()]
+    assert [path.stat().st_uid for path in made] == [65534] * 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of root")
+def test_a_user_is_told_what_to_do_with_roots_files(tmp_path: Path) -> None:
+    """Killed by SIGKILL, 'sudo make run' gives nothing back; without state it would go on mute."""
+    program = _program(tmp_path, "echo started")
+    (tmp_path / ".run").mkdir()
+    (tmp_path / ".run" / "history.db").touch()
+    os.chown(tmp_path / ".run", 65534, 65534)
+    for directory in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        directory.chmod(0o755)
+    script = shutil.copy(TOP / "packaging/run-here", tmp_path)
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    done = run("env", f"--chdir={tmp_path}", *nobody, script, program)
+    assert done.returncode == 1
+    assert "started" not in done.stdout
+    assert "'.run/history.db': expected a file of user nobody, got one of root" in done.stderr
+    assert "sudo chown -R nobody .run" in done.stderr
+
+
+def test_a_missing_smartctl_is_said_at_the_start(tmp_path: Path) -> None:
+    """'make run' does not install it: a package that starts a monitor of its own."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("id", "stat", "find", "chown"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    program = _program(tmp_path, "echo started")
+    script = (TOP / "packaging/run-here").read_text().replace(":/usr/sbin", "")
+    (tmp_path / "run-here").write_text(script.replace("$(id -u)", "0"))
+    env = ("/usr/bin/env", f"--chdir={tmp_path}")
+    done = run(*env, "/bin/sh", tmp_path / "run-here", program, PATH=str(tools))
+    assert "apt-get install smartmontools" in done.stdout
+    assert "started" in done.stdout
+
+
+def _program(directory: Path, script: str) -> Path:
+    path = directory / "program"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("goal", "sections"), [("run", "run"), ("test", "run test"), ("wheels", "run build")]
+)
+def test_make_asks_for_all_packages_at_once(tmp_path: Path, goal: str, sections: str) -> None:
+    """A user without root is stopped once, not at each section."""
+    done = run("make", "--dry-run", f"VENV={tmp_path}/venv", goal, MAKEFLAGS="")
+    first = re.search(r"^packaging/install-system-packages (.*)$", done.stdout, re.MULTILINE)
+    assert first is not None
+    assert first[1] == sections

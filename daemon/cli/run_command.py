@@ -112,7 +112,8 @@ def _run(arguments: argparse.Namespace) -> int:
     vendors.import_present(root())
     # Before the threads start: of their stacks only touched pages are locked, not 512 kB each.
     if problem := mlock.lock():
-        events.put(Trouble("memory", problem))
+        tried_by_user = not under_systemd and os.geteuid() != 0
+        events.put(JournalNote(_UNLOCKED) if tried_by_user else Trouble("memory", problem))
     service, server = assembled(
         lambda: command.settings(arguments),
         settings,
@@ -146,6 +147,15 @@ class WatchedMachine:
     make_machine: Callable[[], Machine]
     page_size_bytes: int
     player: FrameSource | None
+
+
+_RESTRICTED = (
+    "not read, because iowarden runs without root: SMART data, RAID controllers, the kernel log"
+)
+_UNLOCKED = (
+    "without root iowarden cannot keep itself in memory: if the root disk hangs, it may hang as"
+    " well. The installed service does not have this limit"
+)
 
 
 def assembled(
@@ -265,6 +275,7 @@ def assembled(
             control=people,
             history=History(str(Path(settings.state_directory) / "history.db"), events.put),
             collect_garbage=garbage.GarbageCollection().step,
+            restriction="" if probe or machine.player or os.geteuid() == 0 else _RESTRICTED,
             version=VERSION,
         )
     )

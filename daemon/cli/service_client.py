@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import grp
 import json
 import os
 import socket
@@ -187,17 +188,26 @@ def _no_connection(path: str, error: OSError) -> str:
     """Return why there is no connection to the service, and what to do."""
     got = (error.strerror or str(error)).lower()
     if error.errno in (errno.EACCES, errno.EPERM):
-        return (
-            f"no access to iowarden ({path}: {got}). Use sudo, or let root add you to group"
-            f" '{VIEWER_GROUP}' (may query) or '{OPERATOR_GROUP}' (may act):"
-            f" usermod -aG {VIEWER_GROUP} USER (effective after a new login)"
-        )
+        return f"no access to iowarden ({path}: {got}). Use sudo{_groups()}"
     if error.errno not in (errno.ENOENT, errno.ECONNREFUSED):
         return f"no connection to iowarden ({path}: {got}). See: systemctl status iowarden"
     got = f"no {path}" if error.errno == errno.ENOENT else f"{path}: {got}"
     return (
         f"iowarden is not running ({got}). Start it: systemctl start iowarden. If it runs in the"
         " foreground, use --state-directory or --socket"
+    )
+
+
+def _groups() -> str:
+    """Return which groups give access; '' where they do not exist, as after 'sudo make run'."""
+    try:
+        for group in (VIEWER_GROUP, OPERATOR_GROUP):
+            grp.getgrnam(group)
+    except KeyError:
+        return ""
+    return (
+        f", or let root add you to group '{VIEWER_GROUP}' (may query) or '{OPERATOR_GROUP}' (may"
+        f" act): usermod -aG {VIEWER_GROUP} USER (effective after a new login)"
     )
 
 

@@ -135,6 +135,8 @@ class Dependencies:
     """Stores the samples of range-based rules."""
     collect_garbage: Callable[[float], object] = lambda _: None
     """Runs at the end of each second: daemon/garbage.py, where the process is this service."""
+    restriction: str = ""
+    """A line for the initial report about what this service may not read; '' if nothing."""
     version: str = ""
     schema: Schema = SCHEMA
     """The schema of the persisted state."""
@@ -302,6 +304,7 @@ class Service:
             self._config,
             silenced=lambda alert, now: self._command_handler.silence_of(alert, now) is not None,
             delivered=lambda: self._mails.delivered_total,
+            restriction=parts.restriction,
         )
         self._tracker = IncidentTracker(
             engine,

@@ -34,9 +34,11 @@ class Summaries:
     silenced: Callable[[Alert, float], bool]
     delivered: Callable[[], int]
     """Return how many mails were delivered since the start."""
+    restriction: str = ""
+    """A line about what this service does not read, because it may not."""
     state: digest.Digest = field(default_factory=digest.Digest)
     is_restored: bool = False
-    """Whether state.db was read; before that nobody knows what was mailed before the start."""
+    """Whether state.db was read; before that it is not known what was mailed."""
 
     def restore(self, before: digest.Digest, *, is_state_lost: bool) -> None:
         """Restore the content of the next digest from the previous run."""
@@ -61,8 +63,7 @@ class Summaries:
         return self.state.arrived or not self.config().mail.initial_report
 
     def _is_report_due(self, now: float, running_seconds: float) -> bool:
-        """Whether the initial report is to be made now: later if state.db may have an earlier one.
-        """
+        """Whether the initial report is to be made now: later if state.db may have one."""
         if not self.is_restored:
             return running_seconds >= digest.UNKNOWN_STATE_SECONDS
         polled = not answers.never_polled(self.situation.engine)
@@ -140,12 +141,15 @@ class Summaries:
                 contained,
                 [each for each in separate if any(not m.silenced for m in each.members)],
                 [advice.with_advice(each, known) for each in self.situation.alerts(now)],
-                digest.inventory(
-                    engine.last.block,
-                    None if mounts is None else len(mounts.usage),
-                    silent,
-                    answers.disks(engine),
-                ),
+                [
+                    *digest.inventory(
+                        engine.last.block,
+                        None if mounts is None else len(mounts.usage),
+                        silent,
+                        answers.disks(engine),
+                    ),
+                    *([self.restriction] if self.restriction else []),
+                ],
                 is_state_unknown=not self.is_restored,
             ),
             install=install,
