@@ -133,8 +133,8 @@ def _rebuilt(incident: Incident, now: float) -> bool:
 def awaits_report(incident: Incident, now: float, *, is_state_unknown: bool) -> bool:
     """Whether the first mail is the initial report that is not made yet.
 
-    Only what lasts waits for it; what is urgent and happens now never does. Where nobody knows what
-    was mailed before, the report is late, and waits only for what is neither urgent nor critical.
+    Only what lasts waits for it; what is urgent and happens now never does. While it is not known
+    what was mailed before, what is critical does not wait either.
     """
     if incident.mails or not incident.awaits_initial_report:
         return False

@@ -278,8 +278,8 @@ class InitialReport:
     """The initial report of existing problems.
 
     Fields: `seconds` is when it was made, None: not yet; `lists` is whether it has a line about an
-    alert; `is_accepted`: a receiver accepted it; `is_state_unknown`: state.db was not read yet, so
-    that nobody knows what was mailed before.
+    alert; `is_accepted`: a receiver accepted it; `is_state_unknown`: state.db was not read yet,
+    which has what was mailed before.
     """
 
     identifier: str

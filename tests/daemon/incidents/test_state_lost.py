@@ -56,7 +56,7 @@ def test_what_is_critical_is_mailed_at_once_and_the_rest_after_ten_minutes(
         "BTRFS error (device nvme0n1p1): bdev /dev/nvme0n1p1 errs: wr 1, rd 0, flush 1, corrupt 0,"
         " gen 0"
     )
-    m.says("EXT4-fs error (device nvme0n1p1): ext4_journal_check_start:83: Detected aborted journal")
+    m.says("EXT4-fs error (device nvme0n1p1): ext4_journal_check_start:83: aborted journal")
     with watched(tmp_path, m, initial_report=True) as host:
         soon = {mail["Subject"]: text(mail) for mail in host.wait(120)}
         later = {mail["Subject"]: text(mail) for mail in host.wait(600)}
