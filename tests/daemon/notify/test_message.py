@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iowarden.daemon.notify import digest
+from iowarden.daemon.notify.mail_format import WIDE, WIDTH
 from iowarden.daemon.notify.message import message_id, render, subject
 from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.rules.notice import Course, Evidence, Measurement, Notice, Reason
@@ -437,7 +438,7 @@ def test_nothing_a_machine_is_called_can_make_a_header(
     assert len(message.keys()) == len(FIXED) + 2
     wanted = subject(notice, host)
     assert message["Subject"] == wanted
-    assert len(wanted) <= 78
+    assert len(wanted) <= (WIDE if reason is Reason.INITIAL else WIDTH)
     assert wanted.startswith(("[CRITICAL] ", "[OK] "))
     assert message["Message-ID"] == message_id(notice, host)
     first = message_id(replace(notice, number=1), host)
