@@ -35,7 +35,7 @@ NEEDED := run
 wheels: NEEDED := run build
 test test-system: NEEDED := run test
 # What root makes in a user's checkout belongs to the user, who otherwise could not go on without sudo.
-GIVE_BACK = [ "$$(id -u)" -ne 0 ] || chown -hR --reference=. $(VENV) *.egg-info
+GIVE_BACK = [ "$$(id -u)" -ne 0 ] || chown -hR --reference=. $(VENV) $$(ls -d *.egg-info 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help run env test test-system test-fleet lint format bench example docs golden test-bare test-vm deb test-deb lint-deb wheels install uninstall system-packages clean
