@@ -153,7 +153,7 @@ def test_what_the_mail_says(server: Server) -> None:
 def test_a_short_wait_between_two_freezes_does_not_hide_who_was_blocked(server: Server) -> None:
     """A commit of a second, polled as it waits: the 25 of the freeze are still shown."""
     server.freeze_each_minute(1, lambda n: [backend(i, n) for i in range(25)])
-    for tasks in ((), (), [backend(99)]):
+    for tasks in ((), (), [backend(99)], [backend(99)]):
         server.machine.host._due["tasks"] = 0.0
         server.pass_second(tasks)
     harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
