@@ -90,11 +90,20 @@ def named_now(topology: Topology | None, key: str, name: str) -> str:
     return f"{now}{'p' if now[-1:].isdigit() else ''}{number}" if now and number else now
 
 
+_PARTITION = re.compile(r"(?:(?:[hsv]d|xvd)[a-z]+(?=\d)|.*\d(?=p\d))(p?\d+)")
+"""Names of partitions: 'sda1', 'nvme0n1p2'. Source: kernel, block/partitions/core.c (part_devt: a
+'p' after a digit)."""
+
+
 def file_system_key(topology: Topology | None, name: str, device_key: str) -> str:
     """Return the key of the file system on a device or partition, whose disk has another one."""
     device = None if topology is None else topology.whole(name)
     kernel = name if topology is None else topology.kernel_name(name)
-    part = kernel.removeprefix(device.name) if device is not None else ""
+    if device is not None:
+        part = kernel.removeprefix(device.name)
+    else:  # the disk is gone, and sysfs with it
+        match = _PARTITION.fullmatch(kernel)
+        part = match[1] if match else ""
     return f"{FILE_SYSTEM_AT}{part or '-'} {device_key}"
 
 

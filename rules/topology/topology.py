@@ -223,10 +223,13 @@ def file_system(
     device = None if topology is None else topology.whole(name)
     kernel = name if topology is None else topology.kernel_name(name)
     where = device.dm_name if device is not None and device.dm_name else kernel
-    above = state.now.get(on.key, ())
+    above = (*state.now.get(on.key, ()), *state.until.get(on.key, {}))
     shown = next((each.shown for each in above if each.mount and each.key == key), mount_point)
     if not shown:
         return Identity(key, f"file system on {where if device is None else on.object}", on.adapter)
+    # With the disk's model and serial number, by which it is found in its shelf.
+    _, _, label = on.object.removesuffix(")").partition(" (")
+    where = f"{where}, {label}" if "serial " in label else where
     point, _, kind = shown.removesuffix(")").rpartition(" (")
     text = f"{point} ({kind} on {where})" if point else f"{shown} (on {where})"
     return Identity(key, text, on.adapter)

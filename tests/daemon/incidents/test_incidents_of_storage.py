@@ -174,6 +174,34 @@ def test_a_file_system_that_fails_after_a_restart_is_the_vanished_disks_matter(
     assert "e2fsck" not in text(second)
 
 
+@pytest.mark.parametrize("partition", ["sdb", "sdb1"])
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_file_system_that_fails_as_its_disk_leaves_is_the_disks_matter(
+    tmp_path: Path, partition: str, *, hangs: bool
+) -> None:
+    """sysfs has no disk any more by which its partition could be found; one thread of mails."""
+    machine = Server(tmp_path)
+    machine.adapter(0, "ahci")
+    for number, name in enumerate(("sda", "sdb")):
+        machine.disk(name, f"{number}:0:0:0")
+    machine.mount("/mnt/cold", partition)
+    with watched(tmp_path, machine) as program:
+        program.wait(80)
+        mails = []
+        if hangs:
+            machine.stands("sdb")
+            mails = program.wait(24, 1.0)
+        machine.loses("sdb")
+        machine.says(
+            "I/O error, dev sdb, sector 266224 op 0x1:(WRITE) flags 0x800 phys_seg 2 prio class 2",
+            f"Aborting journal on device {partition}-8.",
+            f"EXT4-fs ({partition}): shut down requested (2)",
+        )
+        mails += program.wait(100)
+    assert len({mail["X-Iowarden-Incident"] for mail in mails}) == 1
+    assert "file system on" not in str(mails[-1]["Subject"])
+
+
 def test_swap_that_cannot_be_read_is_reported_at_once_with_how_much_is_in_it(
     tmp_path: Path,
 ) -> None:
