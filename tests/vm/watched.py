@@ -55,8 +55,13 @@ class Mailbox:
         return [mail for mail in self.mails if state in mail["Subject"]]
 
     def naming(self, *words: str) -> list[EmailMessage]:
-        """Return the mails in whose text all these words are."""
-        return [mail for mail in self.mails if all(word in text_of(mail) for word in words)]
+        """Return the mails in whose text all these words are, wherever its lines end."""
+        texts = [f"{text_of(mail)} {' '.join(text_of(mail).split())}" for mail in self.mails]
+        return [
+            mail
+            for mail, text in zip(self.mails, texts, strict=True)
+            if all(word in text for word in words)
+        ]
 
 
 def text_of(mail: EmailMessage) -> str:
