@@ -115,7 +115,9 @@ def _suffering(facts: Iterable[Fact], graph: StorageGraph) -> dict[str, list[Fac
         if each.adapter and is_disk and suffers:
             stacked = graph.stacked() if stacked is None else stacked
             if each.subject not in stacked:
-                for parent in {f"{ADAPTER}{each.adapter}", *graph.parents_of(each.subject)}:
+                # An alert of before a reboot has its adapter's name of then, which is another's now.
+                by_name = (f"{ADAPTER}{each.adapter}",)
+                for parent in graph.parents_of(each.subject) or by_name:
                     found.setdefault(parent, []).append(each)
     return found
 

@@ -287,3 +287,18 @@ def test_a_session_that_was_given_up_is_the_title_until_its_paths_are_back() -> 
     state, mails = played(*steps, graph=graph)
     assert [title for _, title in mails][-1] == "adapter host1"
     assert list(state.by_key) == ["adapter host1"]
+
+
+def test_a_name_that_an_adapter_had_before_a_reboot_joins_nobody() -> None:
+    """Three disks had errors; 'host0' was the adapter of two of them and is that of the third."""
+    graph = StorageGraph(
+        parents={
+            "adapter host0": frozenset({"disk c", "disk d", "disk e"}),
+            "adapter host1": frozenset({"disk a", "disk b", "disk f"}),
+        }
+    )
+    disks = [
+        replace(fact(Fault.ERRORS, f"disk {name}", began, "host0"), event=True)
+        for name, began in (("a", 1.0), ("b", 2.0), ("c", 6.0))
+    ]
+    assert common_parents.explained(disks, graph) == {}
