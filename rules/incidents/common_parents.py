@@ -115,7 +115,7 @@ def _suffering(facts: Iterable[Fact], graph: StorageGraph) -> dict[str, list[Fac
         if each.adapter and is_disk and suffers:
             stacked = graph.stacked() if stacked is None else stacked
             if each.subject not in stacked:
-                # An alert of before a reboot has its adapter's name of then, which is another's now.
+                # An alert of before a reboot has the adapter's name of then: another's now.
                 by_name = (f"{ADAPTER}{each.adapter}",)
                 for parent in graph.parents_of(each.subject) or by_name:
                     found.setdefault(parent, []).append(each)
