@@ -487,7 +487,9 @@ def test_a_reboot_reports_what_happened_before_it_and_repeats_nothing(watched: W
     )
     vm.repair("scratched")
     after = [m for m in watched.mail.mails if m["Message-ID"] not in {*told, mail["Message-ID"]}]
-    others = [m["Subject"] for m in after if m not in _about(watched, "scratched")]
+    # The kernel leaves the member that failed out of the array once more when it assembles it.
+    known = [*_about(watched, "scratched"), *_about(watched, "mirror-second")]
+    others = [m["Subject"] for m in after if m not in known]
     # That the mirror is whole again is news; how long the service ran before decides when it is.
     assert [subject for subject in others if "REBUILT" not in subject] == []
 
