@@ -493,3 +493,31 @@ def test_a_restart_within_a_freeze_makes_no_second_one_of_it() -> None:
 def test_what_is_no_series_is_not_restored() -> None:
     """Pairs of another program."""
     assert freezes.restored(((1.0, 2.0),)) is None
+
+
+def test_what_only_one_poll_saw_is_no_freeze() -> None:
+    """Readers of a busy disk, polled each 5 s for an hour: another call each time."""
+    state = freezes.NO_FREEZES
+    for now in range(5, 3600, 5):
+        wait = waits.Wait(task(), Purpose.STORAGE, float(now), float(now), now - 5.0)
+        harmed = Harm((Victim(wait, 0.0, 5.0),))
+        state = freezes.next_freezes(state, harmed, float(now), previous_poll_seconds=now - 5.0)
+        assert state.series is None
+
+
+def test_a_program_alone_on_a_disk_is_harmed_by_one_read_of_twenty_seconds() -> None:
+    """It is all of the disk's load, and one read moves too little to explain that by itself."""
+    alone = ProcessLoad(812, "smbd", "smb.service", 9_000_000, 0)
+    load = Load(45.0, (alone,), 9_000_000, 0)
+    read = task(**READS, system_call=f"0 0x5 0x7f00 0x10000 0x0 0x0 0x0 {SP_PC}")
+    assert len(harm([wait_of(read, 20.0)], load, 65_536, 0.0).victims) == 1
+    assert harm([wait_of(read, 5.0)], load, 65_536, 0.0).victims == ()
+
+
+def test_own_bytes_explain_only_what_a_well_disk_needs_for_them() -> None:
+    """13 MB of a program's own, on a disk of 100 MB/s that completes nearly nothing for 25 s."""
+    own = ProcessLoad(812, "mysqld", "mysqld.service", 0, 13_000_000)
+    load = Load(45.0, (own,), 0, 13_000_000)
+    evidence = harm([wait_of(task(), 25.0)], load, 800_000, 0.0, 100_000_000.0).evidence
+    assert evidence[0].max_seconds == pytest.approx(24.87)
+    assert harm([wait_of(task(), 25.0)], load, 800_000, 0.0).evidence == ()
