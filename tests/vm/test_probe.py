@@ -58,6 +58,7 @@ TRIED = {
     "mount": 32,
     "load a module": 1,
     "network": "OSError",
+    "be a program": None,
     "end another's process": "PermissionError",
     "be another": "PermissionError",
 }
@@ -270,7 +271,8 @@ def test_the_unit_allows_what_disks_need_and_no_more(scripts: Watched) -> None:
     vm = scripts.vm
     vm.run("modprobe megaraid_sas && modprobe mpt3sas && rm -f /dev/megaraid_sas_ioctl_node")
     system = vm.run("findmnt --noheadings --output SOURCE /").strip()
-    program = f"/usr/bin/python3 {SCRIPTS}/try_settings.py /dev/{vm.device('fast')} {system}"
+    script = f"{SCRIPTS}/try_settings.py /dev/{vm.device('fast')} {system}"
+    program = f"/usr/lib/iowarden/bin/python -I {script}"
     vm.run(
         f"sed -e 's|^ExecStart=.*|ExecStart={program}|' -e 's/^Type=.*/Type=oneshot/'"
         " -e '/^Restart/d' -e '/^NotifyAccess/d' -e '/iowarden.service/d'"

@@ -1,5 +1,8 @@
 """Runs in the guest under the settings of the probe's unit: tries what it needs, and more.
 
+The unit's capabilities to start and end programs of another user are the probe's alone: what they
+allow is tried as its most powerful program.
+
 argv: a SCSI disk, and the device of the root file system. Prints one JSON: what each came to.
 """
 
@@ -12,6 +15,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from iowarden.daemon.probe.allowed import HARDWARE
+from iowarden.daemon.probe.capabilities import keep
 
 CODE = b"\xb8\x01\x00\x00\x00\xbb\x2a\x00\x00\x00\xcd\x80"
 """mov eax, 1 (exit); mov ebx, 42; int 0x80. The way into the kernel of 32-bit programs."""
@@ -49,6 +55,7 @@ def main() -> None:
         "mount": lambda: _run("mount", "-t", "tmpfs", "none", "/mnt"),
         "load a module": lambda: _run("modprobe", "raid0"),
         "network": lambda: socket.socket(socket.AF_INET),
+        "be a program": lambda: keep(HARDWARE),
         "end another's process": lambda: os.kill(int(ours.name), 9),
         "be another": lambda: os.setuid(1),
     }
