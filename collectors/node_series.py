@@ -35,6 +35,7 @@ _HELP = (
     ("node_time_seconds", "The machine's time of day, as Unix time."),
     ("node_time_zone_offset_seconds", "How far the local time is ahead of UTC."),
     ("node_uname_info", "Kernel version and host name of this machine."),
+    ("node_zfs_zpool_state", "1 for the state that an imported ZFS pool is in."),
     ("node_vmstat_", "A line of '/proc/vmstat'."),
 )
 """By name prefix; the first match is used."""

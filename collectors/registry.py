@@ -41,6 +41,7 @@ from iowarden.collectors.procfs import (
 )
 from iowarden.collectors.raid import controller
 from iowarden.collectors.smart import smart_series
+from iowarden.collectors.zfs import pool_state, vdevs
 
 if TYPE_CHECKING:
     from iowarden.collectors.source import Source
@@ -72,6 +73,8 @@ SOURCES: tuple[Source[Any], ...] = (
     hwmon.SOURCE,
     ext4.SOURCE,
     btrfs.SOURCE,
+    pool_state.SOURCE,
+    vdevs.SOURCE,
     enclosure.SOURCE,
     statfs.SOURCE,
     backups.SOURCE,

@@ -262,6 +262,7 @@ collectors.recording: filesystem machine model source
 collectors.block: filesystem machine model printable probe_reply procfs program source sysfs
 collectors.raid.threeware: event machine model program raid.backend raid.controller raid.output
     raid.states
+collectors.zfs: machine model program source sysfs
 collectors.md: block event machine model program source sysfs
 collectors.smart: block competing_monitors json_text machine model probe_reply program source
     sysfs
@@ -282,10 +283,10 @@ collectors.raid.smartarray: machine model program raid.backend raid.controller r
 collectors.kmsg: event machine model probe_reply raid.megaraid source
 collectors.raid.vendors: machine raid.backend
 collectors.registry: block competing_monitors filesystem kernel kmsg md procfs raid.controller
-    smart source
+    smart source zfs
 collectors.tool_output: event json_text kmsg md model procfs raid.adaptec raid.areca
     raid.controller raid.megaraid raid.mpt raid.output raid.smartarray raid.states raid.threeware
-    smart
+    smart zfs
 rules.calendar: -
 rules.promql: -
 rules.quantity: -

@@ -260,6 +260,8 @@ _ARGUMENTS = {
     "inode": r"\d{1,20}",
     "found": r"%y:%s:%p\\0",
     "device_number": r"\d{1,7}",
+    # Source: OpenZFS, module/zcommon/zfs_namecheck.c, pool_namecheck
+    "pool": r"[A-Za-z][\w .:-]{0,255}",
     # tw_cli
     "what": "all|unitstatus|drivestatus|bbustatus|status|serial|model|firmware|driver|bios|achip"
     "|numdrives|numports|numunits|pcb|monitor|rebuild|verify|selftest|media|phy|ctlbus"
@@ -454,6 +456,14 @@ PROGRAMS = {
         (),
         inner=((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),),
         capabilities=ADMIN,
+    ),
+    # Never '-v', which reads the list of damaged files from the pool. /dev/zfs is open to all
+    # (OpenZFS, udev/rules.d/90-zfs.rules), and the request needs no capability (zfs_ioctl.c,
+    # zfs_secpolicy_read).
+    "zpool": Program(
+        ((_one("status"), _one("-pLPs"), _one("<pool>")),),
+        capabilities=frozenset(),
+        needs_root=False,
     ),
     "tw_cli": Program(
         _TW_CLI,

@@ -56,6 +56,8 @@ PATHS = {
     "filesystem": "/proc/1/mountinfo",
     "btrfs_scrub": "/proc/1/mountinfo",
     "block": "/sys/block",
+    "zfs": "/proc/spl/kstat/zfs",
+    "zfs_vdevs": "/proc/spl/kstat/zfs",
     "enclosure": "/sys/class/enclosure",
     "hwmon": "/sys/class/hwmon",
     "bdi": "/sys/class/bdi",
@@ -71,7 +73,7 @@ PATHS = {
 }
 LISTED = frozenset(
     "bad_blocks bdi block btrfs controllers dm enclosure ext4 hwmon monitors numa queue scsi"
-    " smart".split()
+    " smart zfs zfs_vdevs".split()
 )
 """Collectors that list a directory first: PATHS has its path."""
 WHOLE = [source for source in SOURCES if source.name != "backups"]

@@ -110,6 +110,8 @@ sas2ircu 1 STATUS
 mpt-status -i 0
 mpt-status -u 1 -p
 mpt-status -n -u 1 -i 4
+zpool status -pLPs tank
+zpool status -pLPs "my pool"
 """
 INNER = """
 dmsetup table -j 253 -m 0
@@ -201,6 +203,12 @@ REFUSED = {
     "the key of an encryption": "dmsetup table --showkeys -j 253 -m 0",
     "a mapping removed": "dmsetup remove -j 253 -m 0",
     "all mappings": "dmsetup table",
+    "all pools": "zpool status -pLPs",
+    "an option in place of a pool": "zpool status -pLPs -v",
+    "the damaged files of a pool": "zpool status -v tank",
+    "a program for each device of a pool": "zpool status -c media tank",
+    "the errors of a pool cleared": "zpool clear tank",
+    "a device taken from a pool": "zpool offline tank sda",
     "a block freed": "debugfs -R 'freeb 45156 1' /dev/sda1",
     "a unit deleted": "tw_cli /c0/u0 del",
     "a setting of 3ware": "tw_cli /c0 set rebuild=1",
@@ -338,8 +346,9 @@ def harmless(arguments: tuple[str, ...]) -> bool:
             return plain[:2] == ["-r", "-c"] and len(plain) == 4 and plain[2].startswith("fsmap -")
         case "find":
             return plain[1:] == ["-xdev", "-inum", "#", "-printf", "%y:%s:%p\\#", "-quit"]
-        case "dmsetup" | "dumpe2fs":
-            shown = re.fullmatch(r"-b /dev/[-a-z#/_]+", " ".join(plain))
+        case "zpool" | "dmsetup" | "dumpe2fs":
+            line = " ".join(plain)
+            shown = re.fullmatch(r"-b /dev/[-a-z#/_]+|status -pLPs [A-Za-z][\w .:#-]*", line)
             return plain == ["table", "-j", "#", "-m", "#"] or shown is not None
         case "cciss_vol_status":
             return lower <= {"-v", "/dev/sg#", "/dev/cciss/c#d#"} or rest[-1].startswith("/dev/sd")
