@@ -582,6 +582,18 @@ node:
     iowarden_numa_total_bytes
 outcome verb:
     iowarden_probe_requests_total
+action pool:
+    iowarden_zfs_pool_scan_ratio
+group kind pool role vdev:
+    iowarden_zfs_vdev_errors_total
+group pool role state vdev:
+    iowarden_zfs_vdev_state
+pool:
+    iowarden_zfs_pool_data_errors
+    iowarden_zfs_pool_survives_disks
+    iowarden_zfs_pool_unprotected
+pool state:
+    iowarden_zfs_pool_state
 program:
     iowarden_competing_monitor_running
 program unit:

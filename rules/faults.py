@@ -237,6 +237,12 @@ RULES = _table(
     _all("MdMemberBadBlocks", Fault.LOST, _R, lasting=True),
     _all("MdMemberWantReplacement MdMemberReadErrors MdMismatches", Fault.ERRORS, _R, lasting=True),
     _all("MdSyncRunning MdCheckOverdue", Fault.SETTING, _R, lasting=True),
+    _all("ZfsPoolSuspended", Fault.SUSPENDED, _R, lasting=True),
+    _all("ZfsPoolFailed", Fault.STOPPED, _R, lasting=True),
+    _all("ZfsPoolDegraded ZfsVdevFailed ZfsVdevOffline", Fault.DEGRADED, _R, lasting=True),
+    _all("ZfsPoolNoRedundancy", Fault.EXHAUSTED, _R, lasting=True),
+    _all("ZfsVdevErrors", Fault.ERRORS, _R, lasting=True),
+    _all("ZfsDataErrors", Fault.LOST, _R, lasting=True),
     # file systems
     _all(
         "FilesystemFull FilesystemFillingUp FilesystemInodesFull FilesystemInodesFillingUp",
@@ -297,6 +303,7 @@ CLASSES: Mapping[str, Meaning] = {
     Condition.FILESYSTEM_SHUTDOWN: Meaning(Fault.FAILED, _F),
     Condition.BTRFS_ERROR: Meaning(Fault.ERRORS, _F),
     Condition.RAID_ARRAY: Meaning(Fault.DEGRADED, _V),
+    Condition.ZFS_POOL: Meaning(Fault.SUSPENDED, _R),
     Condition.DEVICE_UNAVAILABLE: Meaning(Fault.GONE, _D),
 }
 """Of a kind of event without an own entry, by the condition of its row; all that a row may have."""
@@ -318,7 +325,7 @@ EVENTS = _table(
     _all("lost_write", Fault.LOST, _F),
     _all("fs_no_space", Fault.FULL, _F),
     _all("fs_device_missing", Fault.GONE, _F),
-    _all("pool_suspended", Fault.SUSPENDED, _F),
+    _all("pool_suspended", Fault.SUSPENDED, _R),
     _all("swap_read_error", Fault.FAILED, _F),
     _all("swap_write_error", Fault.ERRORS, _F),
     _all("buffer_io_error fs_device_errors fs_errors_remembered", Fault.ERRORS, _F),

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.collectors.raid.controller import Controllers
     from iowarden.collectors.smart.drive import Disks
+    from iowarden.collectors.zfs.pool_state import PoolState
+    from iowarden.collectors.zfs.vdevs import PoolDevices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,8 @@ class Snapshot:
     ext4: Mapping[str, Ext4] | None = None
     btrfs: tuple[BtrfsDevice, ...] | None = None
     btrfs_scrub: Mapping[str, BtrfsScrub] | None = None
+    zfs: Mapping[str, PoolState] | None = None
+    zfs_vdevs: Mapping[str, PoolDevices] | None = None
     enclosure: tuple[EnclosureSlot, ...] | None = None
     filesystem: Filesystems | None = None
     backups: tuple[DirectoryState, ...] | None = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.source import Source
 
 TICK_SECONDS = 1.0
-HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts", "smart")
+HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts", "zfs_vdevs", "smart")
 """Collectors polled again when a uevent of a block device arrives."""
 STUCK_SECONDS = 10.0
 """A run, or a part of one, is stuck after this long; sysfs normally answers in milliseconds."""

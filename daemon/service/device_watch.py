@@ -48,8 +48,11 @@ class DeviceWatch:
     def check(self, reading: Reading[Any]) -> None:
         """Poll the devices now if diskstats lists other devices than the last poll did.
 
-        Uevents can get lost, and containers receive none.
+        Uevents can get lost, and containers receive none. The devices of ZFS pools also when the
+        state of a pool is another one: the mail about it should name the device.
         """
+        if reading.source == "zfs" and self.engine.last.zfs not in (None, reading.value):
+            self.readers.read_now(("zfs_vdevs",))
         if reading.source != "diskstats" or reading.value is None:
             return
         last, names = self.engine.last.diskstats, reading.value.keys()

@@ -276,7 +276,7 @@ class Facts:
         """
         mounted = (
             each.on
-            for each in self._stack.on(device)
+            for each in self._stack.on(device.name)
             if isinstance(each.what, Mount) and not each.what.anonymous
         )
         tops = (self.index.whole(name) for name in mounted)

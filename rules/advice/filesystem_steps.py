@@ -140,11 +140,18 @@ def _btrfs_at(point: str) -> list[str]:
 
 
 def pool_status(step: StepContext) -> list[str]:
-    """The state of a ZFS pool after losing a disk. Source: zpool-status(8), zpool-online(8)."""
+    """The state of a ZFS pool, or of the pools that have lost a disk.
+
+    Source: zpool-status(8), zpool-online(8).
+    """
     known = step.facts.of.map
     key = step.about.subject
     if not key and step.device is not None:
         key = identity(known.topology, step.device.name).key
+    if key.startswith(POOL):
+        # Not with -v: that reads the list of damaged files from the pool, which may hang.
+        pool = quote(key.removeprefix(POOL))
+        return ["Its devices, their states and their errors:", f"  zpool status -P {pool}"]
     above = (*known.dependents.now.get(key, ()), *known.dependents.until.get(key, ()))
     names = (each.name.removeprefix(POOL) for each in above if each.name.startswith(POOL))
     pools = [name for name in names if known.topology and name in known.topology.pools]

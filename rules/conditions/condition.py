@@ -74,6 +74,7 @@ class Condition(enum.StrEnum):
     RETENTION_SHORT = "retention_short"
     BACKUP_UNREADABLE = "backup_unreadable"
     RAID_ARRAY = "raid_array"
+    ZFS_POOL = "zfs_pool"
     MD_CHECK_OVERDUE = "md_check_overdue"
     DEVICE_UNAVAILABLE = "device_unavailable"
     COLLECTOR_STALE = "collector_stale"

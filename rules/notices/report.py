@@ -34,7 +34,7 @@ from iowarden.rules.topology.device_identity import (
     named_now,
 )
 from iowarden.rules.topology.graph import FABRIC_KEY
-from iowarden.rules.topology.stack import unseen_uses
+from iowarden.rules.topology.stack import POOL, unseen_uses
 from iowarden.rules.topology.topology import NO_DEPENDENTS, dependents_of
 
 if TYPE_CHECKING:
@@ -571,7 +571,7 @@ def _affected(
     if key == ITSELF:
         return ("the monitoring of this host by iowarden; not the host itself",)
     active = [m for m in members if m.cleared_seconds is None]
-    if not key.startswith((ADAPTER, ARRAY, "device ", "disk ")):
+    if not key.startswith((ADAPTER, ARRAY, POOL, "device ", "disk ")):
         stalled = any(m.name in UNWRITTEN for m in active)
         there = (above for held in dependents.now.values() for above in held if above.key == key)
         mounts = _distinct(f"{above.shown} is on {above.on}" for above in there)
@@ -597,7 +597,10 @@ def _affected(
     shown = _carried_lines((f"{ADAPTER}{behind[1]}",), dependents, now) if behind else ()
     if behind and (lines := tuple(shown)):
         return (f"It is behind {behind[1]}; devices there, of this disk or of others:", *lines)
-    return ("Not known: it is not in '/sys/block', and was not in the last 5 minutes.",)
+    unseen = "it is not in '/sys/block', and was not in the last 5 minutes"
+    if key.startswith(POOL):
+        unseen = "it has no volume, and no file system of it is mounted"
+    return (f"Not known: {unseen}.",)
 
 
 def _stalled(

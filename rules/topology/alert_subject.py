@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from iowarden.rules import faults
 from iowarden.rules.faults import Fault
 from iowarden.rules.topology.device_identity import ITSELF, Identity, adapter_identity, identity
-from iowarden.rules.topology.stack import FILE_SYSTEM
+from iowarden.rules.topology.stack import FILE_SYSTEM, POOL
 from iowarden.rules.topology.topology import NO_DEPENDENTS, file_system
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels
@@ -55,12 +55,8 @@ def subject(
     if own.get("disk"):
         named = Identity(f"disk {own['disk']}", own.get("object") or f"disk {own['disk']}")
         return _of_disk(topology, disk(own["disk"]) or named, what)
-    if not device and "host" in own:
-        return adapter_identity(own["host"])
-    if not device and own.get("directory"):
-        return Identity(f"directory {own['directory']}", own["directory"])
-    if not device and "fsid" in own:
-        return Identity(f"file system {own['fsid']}", own.get("label") or own["fsid"])
+    if not device and (other := _of_no_device(own)) is not None:
+        return other
     if not device:
         setting = what.fault is Fault.SETTING
         return Identity(f"setting {own.get('alertname')}", "host") if setting else Identity("", "")
@@ -76,6 +72,19 @@ def subject(
         if what.of_file_system
         else found
     )
+
+
+def _of_no_device(own: Mapping[str, str]) -> Identity | None:
+    """Return the adapter, pool, directory or file system that labels name; None: they name none."""
+    if "host" in own:
+        return adapter_identity(own["host"])
+    if own.get("pool"):
+        return pool(own["pool"])
+    if own.get("directory"):
+        return Identity(f"directory {own['directory']}", own["directory"])
+    if "fsid" in own:
+        return Identity(f"file system {own['fsid']}", own.get("label") or own["fsid"])
+    return None
 
 
 def _of_file_system(
@@ -105,6 +114,11 @@ def _last(state: Devices, name: str) -> Identity | None:
     part = _PARTITION.fullmatch(name)
     disk = part[1] or part[2] if part else ""
     return state.names.get(name) or state.names.get(disk)
+
+
+def pool(name: str) -> Identity:
+    """Return a ZFS pool, by the name that it is imported under."""
+    return Identity(f"{POOL}{name}", f"{POOL}{name}")
 
 
 def by_place(labels: Labels) -> bool:

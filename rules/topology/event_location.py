@@ -103,6 +103,8 @@ def place(event: StorageEvent, known: DeviceMap) -> EventPlace:
         return slots.at_controller(atlas, event.controller, event.place, event.kind)
     if event.controller:
         return _at_adapter(atlas, event)
+    if event.kind == "pool_suspended":
+        return EventPlace(alert_subject.pool(event.place))
     if event.place:
         number = _NUMBER.fullmatch(event.place)
         if number is not None and atlas.whole(number[1]) is None:

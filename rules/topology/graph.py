@@ -32,6 +32,7 @@ _LAYERS = (
     (ADAPTER, Layer.ADAPTER),
     (ARRAY, Layer.VOLUME),
     ("device md", Layer.ARRAY),
+    ("pool ", Layer.ARRAY),
     ("device dm-", Layer.MAPPED),
     ("device loop", Layer.MAPPED),
     ("device bcache", Layer.MAPPED),

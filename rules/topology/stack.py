@@ -96,15 +96,15 @@ class DeviceStack:
             below = topology.kernel_name(swap.path) if swap.block else point
             self._swaps.setdefault(below, []).append(swap)
 
-    def on(self, device: Device) -> list[CarriedItem]:
-        """Return what is stacked on a device: arrays and volumes, then their mount points.
+    def on(self, device: str) -> list[CarriedItem]:
+        """Return what is stacked on a device or pool: arrays and volumes, then their mount points.
 
         Swap comes last.
         """
         found: dict[str, CarriedItem] = {}
         points: dict[str, CarriedItem] = {}
         swaps: dict[str, CarriedItem] = {}
-        todo = [(device.name, "")]
+        todo = [(device, "")]
         while todo:
             name, below = todo.pop(0)
             if name in found:
@@ -135,7 +135,7 @@ class DeviceStack:
             if own is not None:
                 parts = {holder: part for part, holder in own.uses}
                 todo += ((holder, parts.get(holder, name)) for holder in own.holders)
-        del found[device.name]
+        del found[device]
         return [*found.values(), *points.values(), *swaps.values()]
 
     def within(self, point: str) -> list[CarriedItem]:
@@ -144,7 +144,7 @@ class DeviceStack:
         for name in self._loops.get(point, ()):
             own = self._topology.devices[name]
             found[name] = CarriedItem(name, name, point, own)
-            found |= {each.name: each for each in self.on(own)}
+            found |= {each.name: each for each in self.on(own.name)}
         return [*found.values(), *self._swapped(point).values()]
 
     def mounts(self, name: str) -> list[Mount]:
@@ -154,12 +154,12 @@ class DeviceStack:
     def shown_on(self, name: str) -> tuple[str, ...]:
         """Return what is stacked on a device, given by name, as texts."""
         device = self._topology.devices.get(name)
-        return () if device is None else tuple(each.shown for each in self.on(device))
+        return () if device is None else tuple(each.shown for each in self.on(name))
 
     def used_on(self, name: str) -> tuple[str, ...]:
         """Return what on a device is in use: programs lose it with the device."""
         device = self._topology.devices.get(name)
-        return () if device is None else tuple(e.shown for e in self.on(device) if e.used)
+        return () if device is None else tuple(e.shown for e in self.on(name) if e.used)
 
     def pools(self) -> frozenset[str]:
         """Return the names of the imported ZFS pools: by the kernel, mounts, volumes."""

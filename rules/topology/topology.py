@@ -105,7 +105,7 @@ def remember(
     for device in topology.devices.values():
         own = identity(topology, device.name)
         above: dict[Dependent, None] = {}
-        for each in stack.on(device):
+        for each in stack.on(device.name):
             place = each.name, each.on
             if place not in known:
                 known[place] = _above(topology, each)
@@ -114,6 +114,9 @@ def remember(
         for parent in filter(None, (own.adapter, device.expander)):
             itself = Dependent(own.key, device.name, own.object, parent)
             found.setdefault(f"{ADAPTER}{parent}", {}).update({itself: None, **above})
+    for pool in stack.pools():
+        name = f"{POOL}{pool}"
+        found[name] = {_above(topology, each): None for each in stack.on(name)}
     for mount in mounts:
         if server := _server(mount):
             key = f"{FILE_SYSTEM}{mount.mount_point}"

@@ -119,7 +119,7 @@ def _wanted(device: Device, stack: DeviceStack | None, mounts: Mounts | None) ->
     """Whether something on a device has a line in '/etc/fstab'; True if that is unknown."""
     if stack is None or mounts is None or mounts.wanted is None:
         return True
-    return any(each.name in mounts.wanted for each in stack.on(device))
+    return any(each.name in mounts.wanted for each in stack.on(device.name))
 
 
 def _remote(device: Device, scsi: ScsiTopology | None) -> bool:

@@ -138,7 +138,7 @@ def _is_made(remembered: Remembered, key: str, array: MdArray, view: View) -> bo
     device = topology.devices.get(array.name) if topology is not None else None
     if not short or topology is None or device is None or mounts is None or key in remembered:
         return short
-    if DeviceStack(topology, mounts.mounts).on(device):
+    if DeviceStack(topology, mounts.mounts).on(device.name):
         return False
     remembered[key] = ((view.inputs.now_seconds, 1.0),)
     return True

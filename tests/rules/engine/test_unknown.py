@@ -45,6 +45,19 @@ MORE = {
             "arch": "x86_64\n",
         }.items()
     },
+    "/proc/spl/kstat/zfs/tank/state": "ONLINE\n",
+    probe_path("run", ("zpool", "status", "-pLPs", "tank")): json.dumps(
+        {
+            "status": 0,
+            "signal": None,
+            "stdout": "  pool: tank\n state: ONLINE\n"
+            "  scan: resilver in progress since Sun Nov 29 03:12:20 2026\n\t25.00% done\n"
+            "config:\n\ttank ONLINE 0 0 0 -\n\t  mirror-0 ONLINE 0 0 0 -\n"
+            "\t    /dev/sda1 ONLINE 0 0 0 0\n\t    /dev/sdb1 ONLINE 0 0 0 0\n"
+            "errors: No known data errors\n",
+            "stderr": "",
+        }
+    ),
     "/sys/class/hwmon/hwmon0/name": "coretemp\n",
     "/sys/class/hwmon/hwmon0/temp1_input": "45000\n",
     "/proc/1/mountinfo": (

@@ -195,6 +195,7 @@ def test_the_daemon_evaluates_hangs_and_stalls_every_second() -> None:
         "device",
         "memory",
         "writeback",
+        "zfs_pools",
     }
     assert every["md"] == every["queue"] == every["iowarden"] == 5
     assert every["smart"] == 15

@@ -69,7 +69,7 @@ def test_a_mount_is_on_its_device_whatever_name_it_was_given(source: str) -> Non
     """mountinfo has '/dev/mapper/NAME', sysfs 'dm-0': both have the same number."""
     mounted = mounts(ON_LV.format(source))
     named = with_sources(MACHINE, mounted)
-    on = DeviceStack(named, mounted).on(named.devices["sda"])
+    on = DeviceStack(named, mounted).on("sda")
     assert [(each.shown, each.on) for each in on] == [
         ("md0", "sda1"),
         ("vg--1-data", "md0"),
@@ -104,7 +104,7 @@ def test_every_device_of_a_btrfs_carries_it() -> None:
     pair = replace(pair, btrfs=dict.fromkeys(("sdb", "sdc1"), FileSystem("77b7", ("sdb", "sdc1"))))
     mounted = mounts("40 1 0:45 / /data rw - btrfs /dev/sdb rw\n")
     for name, on in (("sdb", "sdb"), ("sdc", "sdc1")):
-        (only,) = DeviceStack(pair, mounted).on(pair.devices[name])
+        (only,) = DeviceStack(pair, mounted).on(name)
         assert (only.shown, only.on) == ("/data", on)
 
 
@@ -331,7 +331,7 @@ def test_what_stands_on_a_disk_is_found_where_sysfs_has_no_link(
     """From udev's database, '/proc/swaps', the mount table and the state of ZFS."""
     root = Memory(files | block_device("sda", "8:0", "sda1"))
     found = block_devices.read_block(root)
-    on = DeviceStack(found, mounts(mounted)).on(found.devices["sdb"])
+    on = DeviceStack(found, mounts(mounted)).on("sdb")
     assert [(each.shown, each.on) for each in on] == expected
 
 
