@@ -12,6 +12,7 @@ from iowarden.collectors.zfs.zpool_status import (
     PoolStatus,
     VirtualDevice,
     parse_status,
+    survives,
 )
 
 _HEALTH = {
@@ -39,6 +40,7 @@ _DEGRADED = (
     "Replace the failed device with 'zpool replace'. Until the resilver ends one more failure may"
     " lose data: back up first what matters."
 )
+_UNPROTECTED = "survives no further failure of a disk"
 _RESTORE = "Restore the files that 'zpool status -v' lists from a backup."
 _ALL_HEALTHY = lazy_pattern(r"^[ \t]*all pools are healthy\s*\Z", re.MULTILINE)
 _EXPECTED = "zpool: expected 'pool: <name>' and 'state: <state>', got neither"
@@ -105,10 +107,15 @@ def _of_pool(pool: PoolStatus) -> list[Finding]:
         rows.append(("critical", "ZfsPoolFailed", text, _FAULTED))
     elif pool.state == "DEGRADED":
         rows.append(("warning", "ZfsPoolDegraded", "is degraded", _DEGRADED))
+    if survives(pool) == 0:
+        rows.append(("critical", "ZfsPoolNoRedundancy", _UNPROTECTED, _DEGRADED))
     errors = pool.errors_text or NO_ERRORS
     if not errors.startswith(NO_ERRORS):
         rows.append(("critical", "ZfsDataErrors", f"has data errors: {errors[:120]}", _RESTORE))
     scan = pool.scan
+    if scan is not None and scan.kind == "resilver" and scan.state == "running":
+        done = "" if scan.done_ratio is None else f", {scan.done_ratio:.0%} done"
+        rows.append(("notice", "ZfsResilver", f"is being resilvered{done}", ""))
     if scan is not None and scan.errors:
         text = f"had {scan.errors} errors in its last scan"
         rows.append(("warning", "ZfsScrubErrors", text, _CLEAR))

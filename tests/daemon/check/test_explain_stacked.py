@@ -18,7 +18,7 @@ from iowarden.daemon.cli import explain_command
 ZPOOL = """\
   pool: tank
  state: {state}
-  scan: scrub repaired 0B in 01:02:03 with {scrubbed} errors on Sun May  3 01:02:03 2026
+  scan: {scan}
 config:
 
 \tNAME        STATE     READ WRITE CKSUM
@@ -34,6 +34,10 @@ config:
 errors: {errors}
 """
 NO_ERRORS = "No known data errors"
+SCRUB = "scrub repaired 0B in 01:02:03 with 2 errors on Sun May  3 01:02:03 2026"
+RESILVER = """resilver in progress since Sun May  3 01:02:03 2026
+\t1.2G / 5G scanned at 9M/s, 600M / 5G issued at 4M/s
+\t600M resilvered, 11.72% done, 00:20:03 to go"""
 
 
 def zpool(
@@ -43,17 +47,17 @@ def zpool(
     counts: str = "0     0     0",
     note: str = "",
     errors: str = NO_ERRORS,
-    scrubbed: int = 0,
+    scan: str = "scrub repaired 0B in 01:02:03 with 0 errors on Sun May  3 01:02:03 2026",
 ) -> str:
     """'zpool status' of a mirror with a log device and a spare."""
     return ZPOOL.format(
+        scan=scan,
         state=state,
         group=group,
         disk=disk,
         counts=counts,
         note=note,
         errors=errors,
-        scrubbed=scrubbed,
     )
 
 
@@ -66,6 +70,8 @@ def zpool(
         (zpool(counts="0     0    33"), "warning", "sdb of mirror-0 of tank: 33 checksum errors"),
         (zpool(counts="3 1.2K 0"), "warning", "3 read errors, 1229 write errors"),
         (zpool("DEGRADED", "DEGRADED", "FAULTED"), "warning", "pool tank is degraded"),
+        (zpool("DEGRADED", "DEGRADED", "FAULTED"), "critical", "survives no further failure"),
+        (zpool(scan=RESILVER), "notice", "pool tank is being resilvered, 12% done"),
         (
             zpool("DEGRADED", "DEGRADED", "UNAVAIL", note="  was /dev/sdb1"),
             "warning",
@@ -75,7 +81,7 @@ def zpool(
         (zpool("UNAVAIL", "UNAVAIL", "UNAVAIL"), "critical", "pool tank is UNAVAIL"),
         (zpool("SUSPENDED", "DEGRADED", "FAULTED"), "critical", "all its I/O hangs"),
         (zpool(errors="3 data errors, use '-v' for a list"), "critical", "has data errors"),
-        (zpool(scrubbed=2), "warning", "2 errors in its last scan"),
+        (zpool(scan=SCRUB), "warning", "2 errors in its last scan"),
     ],
 )
 def test_a_pool_is_explained(text: str, severity: str, told: str, *, squeezed: bool) -> None:
