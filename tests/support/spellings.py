@@ -6,9 +6,12 @@ import base64
 import binascii
 import functools
 import html
+import html.entities
 import itertools
 import json
+import quopri
 import re
+import sys
 import textwrap
 import urllib.parse
 from typing import TYPE_CHECKING
@@ -20,7 +23,11 @@ _USERS = ("", "u:", "us:", "usr:", "\0u\0", "\0us\0", "\0usr\0", "a\0relay@examp
 """What precedes a password: each alignment to base64's groups of three bytes."""
 _ENDS = ("", "x", "xy", "\n")
 """What follows it: each padding."""
-_WRAPS = ("\r\n", "\n", "\r\n ", "\n\t", "\r\n250-", "\n535 ", " ", r"\r\n", r"\n")
+_WRAPS = (
+    *("\r\n", "\n", "\r\n ", "\n\t", "\r\n250-", "\n535 ", " ", r"\r\n", r"\n"),
+    *("\r\n535-5.7.8 ", "\n5.7.8 "),  # RFC 2034; and as smtplib joins them
+)
+_NAMED = {ord(text): f"&{name}" for name, text in html.entities.html5.items() if len(text) == 1}
 PART_CHARACTERS = 8
 """So much of a secret must not be readable either."""
 
@@ -34,6 +41,8 @@ def spellings(secret: str) -> Iterator[tuple[str, str]]:
         for kind, text in _in_base64(data):
             yield f"{kind} with {name}", text
     yield from _quoted(secret)
+    yield from _of_a_mail(secret)
+    yield from _of_programs(secret)
     for name, text in (("hex", secret.encode().hex()), ("HEX", secret.encode().hex().upper())):
         yield name, text
         yield f"{name} by colons", ":".join(textwrap.wrap(text, 2))
@@ -78,6 +87,16 @@ def _quoted(secret: str) -> Iterator[tuple[str, str]]:
     yield "HTML", html.escape(secret)
     yield "HTML, every character", "".join(f"&#{code};" for code in each)
     yield "HTML, every character in hex", "".join(f"&#x{code:X};" for code in each)
+    yield "HTML, every character in zeros", "".join(f"&#{code:09d};" for code in each)
+    yield "HTML without semicolons", "".join(f"&#{code}" for code in each)
+    yield "HTML by names", "".join(_NAMED.get(code, chr(code)) for code in each)
+    yield "HTML in HTML", html.escape(html.escape(secret))
+    yield "HTML, every character, in HTML", "".join(f"&amp;#{code};" for code in each)
+    yield "HTML in a URL", urllib.parse.quote("".join(f"&#{code};" for code in each), safe="")
+    yield "URL in HTML", html.escape(urllib.parse.quote(secret, safe=""))
+    yield "JSON in a URL", urllib.parse.quote(json.dumps(secret)[1:-1], safe="")
+    yield "JSON in HTML", html.escape(json.dumps(secret)[1:-1])
+    yield "URL, three times", functools.reduce(_url, range(3), secret)
     yield (
         "every second character quoted",
         "".join(
@@ -87,6 +106,48 @@ def _quoted(secret: str) -> Iterator[tuple[str, str]]:
     )
 
 
+def _of_a_mail(secret: str) -> Iterator[tuple[str, str]]:
+    each = secret.encode()
+    yield "quoted-printable", quopri.encodestring(each).decode()
+    for form in ("02X", "02x"):
+        yield f"quoted-printable, {form}", "".join(f"={code:{form}}" for code in each)
+    for end in ("=\r\n", "=\n", "=\r\n250-", r"=\r\n"):
+        if "\\" not in secret and "=" not in secret:
+            yield f"quoted-printable, wrapped by {end!r}", _wrapped(secret, 7, end)
+    yield (
+        "encoded word",
+        "".join(chr(code) if chr(code).isalnum() else f"={code:02X}" for code in each).replace(
+            "=20", "_"
+        ),
+    )
+
+
+def _of_programs(secret: str) -> Iterator[tuple[str, str]]:
+    each = secret.encode()
+    yield r"\u{}", "".join(rf"\u{{{code:x}}}" for code in each)
+    yield r"\x{}", "".join(rf"\x{{{code:x}}}" for code in each)
+    yield r"\U", "".join(rf"\U{code:08x}" for code in each)
+    yield "octal", "".join(f"\\{code:03o}" for code in each)
+    yield "%u", "".join(f"%u{code:04x}" for code in each)
+    for name in ("utf-16-le", "utf-16-be", "utf-32-le"):
+        yield name, secret.encode(name).decode()
+    yield "base64 of UTF-16", base64.b64encode(secret.encode("utf-16-le")).decode()
+    yield "hex of UTF-16", secret.encode("utf-16-le").hex()
+    for name, text in (("NUL", "\0"), ("zero width", "\u200b"), ("colour", "\x1b[0;31m")):
+        yield f"{name} between its characters", text.join(secret)
+    yield "hex by 0x", ", ".join(f"0x{code:02x}" for code in each)
+    yield "numbers by commas", ", ".join(map(str, each))
+    yield "numbers by blanks", " ".join(map(str, each))
+    yield "upper case", secret.upper()
+    if len(secret) >= PART_CHARACTERS + 4:
+        for end in ("...", "\u2026", "**", "[...]"):
+            yield f"shortened by {end}", secret[:-3] + end
+
+
+def _url(text: str, _: int = 0) -> str:
+    return urllib.parse.quote(text, safe="")
+
+
 def _wrapped(text: str, width: int, end: str) -> str:
     return end.join(text[at : at + width] for at in range(0, len(text), width))
 
@@ -94,33 +155,59 @@ def _wrapped(text: str, width: int, end: str) -> str:
 def reveals(text: str, secret: str) -> bool:
     """Whether a text has the beginning or the end of a secret, in plain or after decoding."""
     parts = {_dense(secret[:PART_CHARACTERS]), _dense(secret[-PART_CHARACTERS:]), _dense(secret)}
-    parts |= {part.replace(" ", "+") for part in (secret[:PART_CHARACTERS], secret)}
-    return any(part in form for form in _forms(text) for part in parts)
+    for blank in "+_":
+        parts |= {part.replace(" ", blank) for part in (secret[:PART_CHARACTERS], secret)}
+    return any(part.upper() in form for form in _forms(text) for part in parts)
 
 
 @functools.lru_cache(64)
 def _forms(text: str) -> tuple[str, ...]:
-    unwrapped = re.sub(r"\r?\n[0-9]{3}[ -]", "", text)
+    unwrapped = re.sub(r"\r?\n(?:[0-9]{3}[ -])?(?:[245]\.[0-9]\.[0-9] )?", "", text)
     plain = [text, unwrapped, re.sub(r"(?:\\r)?\\n", "", unwrapped)]
-    decoded = [decode(each) for each in plain for decode in _DECODERS]
+    plain.append(re.sub("\x1b\\[[0-9;]*m", "", text))
+    plain += [re.sub(r"=[ \t]*(?:\r?\n(?:[0-9]{3}[ -])?|\\r\\n)", "", text)]
+    decoded = {decode(each) for each in plain for decode in _DECODERS}
+    decoded |= {_of_numbers(text)}
     dense = tuple({_dense(each) for each in decoded})
-    return (*dense, *(part for each in dense for part in _decoded_runs(each)))
+    runs = {part for each in dense for part in _decoded_runs(each)}
+    return tuple(form.upper() for form in (*dense, *runs))
+
+
+def _of_numbers(text: str) -> str:
+    """Return the characters that lists of decimals or of 0x.. stand for."""
+    numbers = re.findall(r"\b(?:0x[0-9a-f]{2}|[0-9]{2,3})\b", text)
+    return "".join(chr(int(number, 0)) for number in numbers if number[0] != "0" or "x" in number)
 
 
 def _unescaped(text: str) -> str:
     return re.sub(
-        r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"'/\\]))",
-        lambda found: found[3] or chr(int(found[1] or found[2], 16)),
+        r"\\+(?:[uUx]\{?([0-9a-fA-F]{8}|[0-9a-fA-F]{4}|[0-9a-fA-F]{2})\}?|([0-7]{3})|([\"'/\\]))",
+        lambda unit: unit[3] or (chr(int(unit[2], 8)) if unit[2] else _of_code(unit[1])),
         text,
     )
+
+
+def _of_code(digits: str) -> str:
+    code = int(digits, 16)
+    return chr(code) if code <= sys.maxunicode else ""
+
+
+def _repeatedly(decode: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: functools.reduce(lambda each, _: decode(each), range(3), text)
 
 
 _DECODERS: tuple[Callable[[str], str], ...] = (
     str,
     urllib.parse.unquote,
-    lambda text: urllib.parse.unquote(urllib.parse.unquote(text)),
+    _repeatedly(urllib.parse.unquote),
     urllib.parse.unquote_plus,
-    html.unescape,
+    _repeatedly(html.unescape),
+    lambda text: html.unescape(urllib.parse.unquote(text)),
+    lambda text: urllib.parse.unquote(html.unescape(text)),
+    lambda text: _unescaped(urllib.parse.unquote(text)),
+    lambda text: _unescaped(html.unescape(text)),
+    lambda text: re.sub("%u([0-9a-fA-F]{4})", lambda unit: chr(int(unit[1], 16)), text),
+    lambda text: re.sub("=([0-9a-fA-F]{2})", lambda unit: chr(int(unit[1], 16)), text),
     _unescaped,
     lambda text: _unescaped(text.replace(r"\\", "\\")),
     lambda text: text.replace(r"\\", "\\"),
@@ -130,7 +217,7 @@ _DECODERS: tuple[Callable[[str], str], ...] = (
 
 
 def _dense(text: str) -> str:
-    return "".join(text.split())
+    return "".join(re.sub("[\0\u200b]", "", text).split())
 
 
 def _decoded_runs(text: str) -> Iterator[str]:
