@@ -150,7 +150,7 @@ def _secret(path: str) -> str:
 
 
 def _private(path: str) -> str:
-    """Return the text of a file that others cannot read. Errors: ValueError."""
+    """Return the text of a file that others can neither read nor write. Errors: ValueError."""
     try:
         mode = os.stat(path).st_mode
         text = _read(path, MAX_PASSWORD_BYTES)
@@ -158,9 +158,9 @@ def _private(path: str) -> str:
         raise ValueError(
             f"expected a readable file, got '{error.strerror}'; {read_advice(path, error)}"
         ) from error
-    if mode & stat.S_IROTH:
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
         raise ValueError(
-            "expected a file that others cannot read,"
+            "expected a file that others cannot read or write,"
             f" got mode {stat.S_IMODE(mode):04o}; try: chmod o= {path}"
         )
     return text

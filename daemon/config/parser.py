@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 8
 MAX_SHOWN_CHARACTERS = 60
-_USER_INFORMATION = re.compile(r"//.*@", re.DOTALL)
-"""Of a URL. Source: RFC 3986, 3.2.1. A password may have a '/' or '@' that should be quoted."""
+_USER_INFORMATION = re.compile(r"(//|\A(?=[^/@]*:)).*@", re.DOTALL)
+"""Of a URL, or of a server. Source: RFC 3986, 3.2.1. A password may have a '/' or '@' that should be
+quoted."""
 _MAX_ITEMS = 1000
 _SCHEDULES = {"self_tests": selftest_schedule.KINDS, "scans": (SCAN_START,)}
 """The times that a group of a schedule may have."""
@@ -611,7 +612,7 @@ def _kind(node: yaml.Node) -> str:
 
 def quoted_excerpt(value: str) -> str:
     """Return a value of a file without user and password, cut and quoted for a message."""
-    value = _USER_INFORMATION.sub(f"//{MARK}@", value)
+    value = _USER_INFORMATION.sub(rf"\1{MARK}@", value)
     cut = value[:MAX_SHOWN_CHARACTERS] + "..." * (len(value) > MAX_SHOWN_CHARACTERS)
     return json.dumps(cut, ensure_ascii=not cut.isprintable())
 

@@ -407,6 +407,9 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
         "mail_fallback: {password_credential: 'a/S'}",
         "mail: {server: 'smtp://u:S@mx1', to: a@b.example}",
         "mail: {server: 'smtp://u:/S@mx1', to: a@b.example}",
+        "mail: {server: 'u:S@mx1', to: a@b.example}",
+        "mail: {server: 'u:/S@mx1:25', to: a@b.example}",
+        "mail_fallback: {server: 'u:@/S@mx1'}",
         "mail: {password: 'S}",
         'mail: {password: "S\\q"}',
         "mail: {password: *S}",
@@ -463,10 +466,13 @@ def test_the_password_is_the_first_line_of_its_file(tmp_path: Path) -> None:
     assert "a#ss" not in repr(got)
 
 
-def test_a_password_others_can_read_is_refused_with_the_cure(tmp_path: Path) -> None:
-    """Mode 0644 is the default of an editor."""
-    line = refused(with_password(tmp_path, "secret\n", 0o644))
-    assert "got mode 0644; try: chmod o= " in line
+@pytest.mark.parametrize("mode", [0o644, 0o602])
+def test_a_password_others_can_read_or_replace_is_refused_with_the_cure(
+    mode: int, tmp_path: Path
+) -> None:
+    """Mode 0644 is the default of an editor. By another password somebody stops all mails."""
+    line = refused(with_password(tmp_path, "secret\n", mode))
+    assert f"got mode {mode:04o}; try: chmod o= " in line
     assert "secret" not in line
 
 
