@@ -55,7 +55,7 @@ class Fault(enum.StrEnum):
     UNANSWERED = "unanswered"
     """The complete mail was sent, and no reply came: the server may have accepted it."""
     FAILED = "failed"
-    """HTTP: no reply to the complete request, or 500, 502, 504: it may have been accepted."""
+    """HTTP: no reply to the complete request, or a server's error: it may have been accepted."""
     PAUSED = "paused"
     """HTTP 503, 429: the server may report when the next attempt is welcome."""
 
@@ -137,6 +137,8 @@ _OF_MESSAGE = frozenset({"DATA", "message", "end of data"})
 _UNKNOWN_CODES = frozenset({"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.4.1"})
 _OF_SENDER = re.compile(r"[45]\.1\.[78]")
 _CONTENT_CODES = frozenset({"5.2.3", "5.3.4"})
+_UNTAKEN = frozenset({501, 503, 505, 506, 510, 511})
+"""HTTP 5xx for a request that the server did not process. Source: the IANA registry."""
 _SLACK_GONE = re.compile(r"\b(?:no_service|channel_is_archived)\b")
 
 
@@ -217,8 +219,9 @@ def http_verdict(status: int, body: str = "", *, is_sent: bool = True) -> Verdic
         if is_sent:
             return Verdict(Scope.MESSAGE, Fault.FAILED)
         return Verdict(Scope.SERVER, Fault.UNREACHABLE)
-    # A gateway without an answer: the server behind it may have one.
-    if status in {500, 502, 504}:
+    # A gateway without an answer: the server behind it may have one. Others than 502 and 504 are
+    # not registered, as 520 to 526 of Cloudflare.
+    if 500 <= status < 600 and status not in _UNTAKEN:
         return Verdict(Scope.MESSAGE, Fault.FAILED)
     if status in {400, 413, 422}:
         return Verdict(Scope.MESSAGE, Fault.CONTENT)

@@ -34,6 +34,7 @@ ATTEMPT_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 4096
 """Read of a response; what follows is of no interest."""
 _MAX_SHOWN_CHARACTERS = 200
+_PLAIN_ENCODINGS = frozenset({"", "identity"})
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
 _AUTHORITY = "; for an authority of your own: update-ca-certificates(8), then restart iowarden"
 _CERTIFICATES = {
@@ -176,12 +177,16 @@ class HttpClient:
         with suppress(OSError, DialogueError, http.client.HTTPException):  # the status is known
             body = response.read(MAX_RESPONSE_BYTES)
         received = response.headers.get("Date")
+        # It was not accepted by the request; what is compressed hides a secret from the redactor.
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         return HttpReply(
             status=response.status,
             body=body,
             excerpt=self._redactor.excerpt(
                 body, _MAX_SHOWN_CHARACTERS, is_cut=len(body) >= MAX_RESPONSE_BYTES
-            ),
+            )
+            if encoding in _PLAIN_ENCODINGS
+            else "(a compressed body)",
             retry_after_seconds=_seconds(response.headers.get("Retry-After"), received),
             server_seconds=_unix(received),
         )

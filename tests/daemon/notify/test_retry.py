@@ -147,6 +147,10 @@ def test_a_mail_servers_reply_is_about_one_thing(
         (502, "", MESSAGE, Fault.FAILED),
         (503, "", SERVER, Fault.PAUSED),
         (504, "", MESSAGE, Fault.FAILED),
+        (505, "", SERVER, Fault.REFUSED),
+        (511, "", SERVER, Fault.REFUSED),
+        (522, "error code: 522", MESSAGE, Fault.FAILED),
+        (524, "error code: 524", MESSAGE, Fault.FAILED),
         (0, "", MESSAGE, Fault.FAILED),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import gzip
 import hashlib
 import hmac
 import http.client
@@ -14,6 +15,7 @@ import ssl
 import subprocess
 import sys
 import time
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -337,6 +339,17 @@ def test_a_secret_that_the_server_repeats_is_in_no_text() -> None:
     assert "<secret>" in said
     for secret in ("s3cret-s3cret", "t0ken-t0ken", "abcdefghijklmnop", "B0123456"):
         assert secret not in said
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("br", bytes)]
+)
+def test_a_compressed_body_is_not_shown(encoding: str, compress: Callable[[bytes], bytes]) -> None:
+    """Nobody can read it, and whoever decompresses it reads what the server repeats."""
+    with server() as answers:
+        answering(answers, 404, compress(b"t0ken-t0ken"), Content_Encoding=encoding)
+        said = attempt(config(WEBHOOK, answers.port, token="t0ken-t0ken")).error
+    assert "expected 2xx, got '404 Not Found (a compressed body)'" in said
 
 
 @pytest.mark.parametrize(
