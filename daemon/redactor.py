@@ -195,7 +195,10 @@ class _Spellings:
         # A secret may look quoted itself; a form has '+' for a blank, a header of a mail '_'.
         forms = (secret, secret.replace(" ", "+"), secret.replace(" ", "_"))
         self._plain = {form.translate(_FOLDED) for text in forms for form in _forms(text)}
-        encoded = [secret.encode(name) for name in ("ascii", "utf-16-le", "utf-16-be")]
+        plain = secret.encode("ascii")
+        # UTF-16 by hand: Python would read the module of a codec from the disk here.
+        little = b"".join(bytes((code, 0)) for code in plain)
+        encoded = (plain, little, b"\0" + little[:-1])
         cores = {_base64_core(data, shift) for data in encoded for shift in range(3)}
         # A form decodes '+' to a blank, which counts as nothing.
         cores |= {core.replace("+", "") for core in cores}

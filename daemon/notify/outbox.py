@@ -471,11 +471,12 @@ class Outbox(OutboxQueue):
     def _plain_trial(self, entry: Entry, flight: Flight, now: float) -> tuple[OutboxRow, ...]:
         """Try the text of a mail at once, which a filter may accept; if not, the mail stays.
 
-        Not if the mail itself can go to another server.
+        Once, and not if the mail itself can go to another server.
         """
-        plain = self.form.plain(entry.row)
+        plain = None if entry.is_plain_tried else self.form.plain(entry.row)
         if plain is None or not entry.is_whole(self.form) or self._is_other_open(flight):
             return ()
+        entry.is_plain_tried = True
         trial = replace(plain, data=b"", parts=(entry.row.message_id,), attempts=0, number=0)
         trial_entry = Entry(trial, now, now, now, only_server=flight.server)
         self._entries[trial.message_id] = trial_entry

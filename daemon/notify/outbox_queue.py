@@ -53,6 +53,8 @@ class Entry:
     """Whether it waited because of a refusal that has ended: now it is sent in a digest."""
     only_server: str = ""
     """The server that refused the mail of which this is the text."""
+    is_plain_tried: bool = False
+    """Whether its text alone was refused as well, since the start."""
     whole: bool | None = None
     """Whether no recipient has received it; None: not determined yet."""
 

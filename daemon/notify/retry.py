@@ -53,7 +53,7 @@ class Fault(enum.StrEnum):
     CONTENT = "content"
     """Size or content of this message: the same bytes would be refused again."""
     UNANSWERED = "unanswered"
-    """The complete mail was sent, and no reply came: the server may have accepted it."""
+    """The complete mail was sent, and no usable reply came: the server may have accepted it."""
     FAILED = "failed"
     """HTTP: no reply to the complete request, or a server's error: it may have been accepted."""
     PAUSED = "paused"
@@ -168,7 +168,7 @@ def smtp_verdict(step: str, code: int, text: str) -> Verdict:
 
 
 def _smtp_fault(step: str, code: int, enhanced: str, text: str) -> Fault:
-    if step == "end of data" and code == 0:
+    if step == "end of data" and not 400 <= code < 600:
         return Fault.UNANSWERED
     if not 400 <= code < 600:
         return Fault.UNREACHABLE
@@ -331,8 +331,9 @@ def free_seconds(tries: tuple[float, ...], budget: tuple[tuple[int, float], ...]
 
 
 def _login_seconds(holds: Sequence[Hold], tries: tuple[float, ...]) -> float:
-    has_login = any(hold.fault in _LOGINS for hold in holds)
-    return _nth_last(tries, *_LOGIN_BUDGET) if has_login else ANYTIME
+    # A server that cannot check a password now locks no account.
+    is_refused = any(hold.fault is Fault.LOGIN for hold in holds)
+    return _nth_last(tries, *_LOGIN_BUDGET) if is_refused else ANYTIME
 
 
 def _nth_last(times: Sequence[float], number: int, seconds: float) -> float:

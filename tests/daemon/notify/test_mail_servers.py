@@ -151,6 +151,29 @@ def test_a_wrong_password_is_tried_six_times_a_day_and_the_other_server_is_used(
     assert at_first == [0, 60, 120, 180, 240, 300], "by a new critical mail once an hour"
 
 
+def test_a_server_that_cannot_check_passwords_now_is_tried_each_hour() -> None:
+    """Its directory service is down for seven hours: no account is locked, the day is not over."""
+    failing = dialogue("220 mx\r\n", "250-mx\r\n250 AUTH PLAIN\r\n", "454 4.7.0 try later\r\n")
+    with (
+        scripted_server(failing) as port,
+        post(settings(port, user="iowarden", password="passw0rd")) as office,
+    ):
+        office.outbox.restore([mail(1)], START)
+        office.run(8 * HOUR)
+    assert [at for at, _ in office.attempts] == [60 * hour for hour in range(9)]
+
+
+def test_a_policy_that_refuses_for_a_day_sees_the_plain_text_once() -> None:
+    """Two refusals each time would be twice as many for the server to count."""
+    broken = Answers(message="550 5.7.1 not from you")
+    with smtp_server(broken) as (port, _), post(settings(port)) as office:
+        office.outbox.restore([mail(1)], START)
+        office.run(24 * HOUR)
+    at = [at for at, _ in office.attempts]
+    assert at[:2] == [0, 0]
+    assert len(at[2:]) == len(set(at[2:])), "then the mail itself"
+
+
 def test_one_refused_recipient_is_sent_to_by_the_other_server() -> None:
     """The first server does not know b@x; the second one does."""
     with (

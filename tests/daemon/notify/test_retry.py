@@ -45,7 +45,7 @@ def test_no_code_at_any_step_is_without_a_class() -> None:
                 assert fault in REFUSALS, (step, code)
             elif code >= 400:
                 assert fault in temporary or (step, code) == ("AUTH", 432), (step, code)
-            elif code == 0 and step == "end of data":
+            elif not 400 <= code < 600 and step == "end of data":
                 assert fault is Fault.UNANSWERED
             else:
                 assert fault is Fault.UNREACHABLE, (step, code)
@@ -113,6 +113,7 @@ def test_before_a_mail_is_named_every_refusal_is_the_servers(code: int) -> None:
         ("end of data", "451 4.3.0 queue file write error", MESSAGE, Fault.DEFERRED),
         ("end of data", "421 4.3.2 shutting down", SERVER, Fault.BUSY),
         ("end of data", "", MESSAGE, Fault.UNANSWERED),
+        ("end of data", "354 go ahead", MESSAGE, Fault.UNANSWERED),
         ("DATA", "", MESSAGE, Fault.UNREACHABLE),
         ("RCPT TO", "", SERVER, Fault.UNREACHABLE),
     ],
