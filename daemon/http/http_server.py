@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import html
+import itertools
 import logging
 import select
 import socket
@@ -29,7 +30,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.http import web_config
 from iowarden.daemon.http.listening import listen_problem, listening_socket
-from iowarden.daemon.http.login_turns import network
+from iowarden.daemon.http.login_turns import network, surplus
 from iowarden.daemon.http.logins import Login, Logins
 from iowarden.daemon.http.page_access import is_page
 from iowarden.daemon.http.password import Authenticator, Verdict
@@ -502,8 +503,8 @@ class HttpServer:
 
     A connection carries one request and is closed after `HttpConfig.connection_timeout_seconds` at
     the latest, also for silent, slow, half-closed and never-reading clients. Above
-    `HttpConfig.connection_limit`, the oldest connection is closed, so that a new one is always
-    accepted.
+    `HttpConfig.connection_limit`, the oldest connection of the network with the most is closed, so
+    that a new one is always accepted.
     """
 
     def __init__(
@@ -683,16 +684,16 @@ class HttpServer:
             running.sockets.close()
 
     def _drop(self, opened: dict[_Channel, float]) -> None:
-        """Close connections that are too old, and the oldest if there are too many.
+        """Close connections that are too old, and those that are too many.
 
         waitress's own timeout does not apply to a client that never reads, because it waits until
         it can write, and restarts with each byte of a slow client.
         """
         since = time.monotonic() - self._settings.connection_timeout_seconds
-        limit, oldest = self._settings.connection_limit, next(iter(opened.values()), since)
-        if len(opened) <= limit and oldest >= since:
-            return
-        for channel, seconds in list(opened.items()):
-            if len(opened) <= limit and seconds >= since:
-                break
+        late = list(itertools.takewhile(lambda channel: opened[channel] < since, opened))
+        for channel in late:
             channel.handle_close()
+        if len(opened) > self._settings.connection_limit:
+            origins = {channel: network(str(channel.addr[0])) for channel in opened}
+            for channel in surplus(origins, self._settings.connection_limit):
+                channel.handle_close()

@@ -7,9 +7,13 @@ one, of which every fourth turn is. Pure.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections import deque
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 T = TypeVar("T")
 MAX_WAITING = 16
@@ -18,6 +22,7 @@ MAX_WAITING_OF_NETWORK = 4
 _SUSPECT_TURN = 4
 
 
+@functools.lru_cache(maxsize=1024)
 def network(address: str) -> str:
     """Return the network of a client's address, as a key."""
     try:
@@ -28,6 +33,20 @@ def network(address: str) -> str:
         mapped = parsed.ipv4_mapped
         return f"{parsed.packed[:8].hex()}::/64" if mapped is None else str(mapped)
     return str(parsed)
+
+
+def surplus(origins: Mapping[T, str], limit: int) -> list[T]:
+    """Return which connections to close, given each with its network, the oldest first.
+
+    The oldest of the network with the most: who opens them endlessly loses its own, and not that of
+    a first login that waits for its turn.
+    """
+    by_network: dict[str, deque[T]] = {}
+    for connection, origin in origins.items():
+        by_network.setdefault(origin, deque()).append(connection)
+    return [
+        max(by_network.values(), key=len).popleft() for _ in range(max(len(origins) - limit, 0))
+    ]
 
 
 class LoginTurns(Generic[T]):

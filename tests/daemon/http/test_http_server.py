@@ -412,6 +412,24 @@ def test_at_the_limit_the_oldest_leaves_and_a_new_scrape_gets_in(
     assert errors == []
 
 
+def test_who_opens_connections_endlessly_takes_the_place_of_no_other_host(
+    start: Start, errors: list[str]
+) -> None:
+    """A first login waits seconds for its turn, while a thousand idle connections come."""
+    server = start(settings=replace(SETTINGS, connection_limit=10))
+    with ExitStack() as stack:
+        address = server.bound[0]
+        other = socket.create_connection(address, DEADLINE_SECONDS, ("127.0.0.2", 0))
+        stack.enter_context(other)
+        other.sendall(b"GET /-/ready HTTP/1.1\r\n")
+        for _ in range(40):
+            stack.enter_context(connect(server))
+        assert ask(server)[2] == METRICS
+        other.sendall(b"\r\n")
+        assert receive(other)[0] == "200 OK"
+    assert errors == []
+
+
 def test_descriptors_above_1023_are_served(start: Start) -> None:
     """24 disks with 40 open files each are more than select() supports."""
     resource = pytest.importorskip("resource")

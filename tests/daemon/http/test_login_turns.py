@@ -9,6 +9,7 @@ from iowarden.daemon.http.login_turns import (
     MAX_WAITING_OF_NETWORK,
     LoginTurns,
     network,
+    surplus,
 )
 
 
@@ -63,3 +64,12 @@ def test_what_waits_is_limited_in_total_and_for_each_network() -> None:
     assert turns.put("b", "b", is_suspect=False) == "b"
     assert turns.put("c", "c", is_suspect=True) == "c"
     assert len(turns) == MAX_WAITING
+
+
+def test_of_too_many_connections_those_of_the_network_with_the_most_are_closed() -> None:
+    """Its oldest first; among equals the one that was there first."""
+    origins = dict(zip("abcdefg", ["x", "y", "y", "z", "y", "z", "w"], strict=True))
+    assert surplus(origins, 7) == []
+    assert surplus(origins, 6) == ["b"]
+    assert surplus(origins, 4) == ["b", "c", "d"]
+    assert surplus(origins, 3) == ["b", "c", "d", "a"]
