@@ -35,6 +35,18 @@ class HungTask:
         ),
     ]
     """0: detection is off."""
+    own_reports: int = 0
+    """Reports of tasks of iowarden since its start, set by the service: these are no programs."""
+
+    @property
+    def reports(self) -> int | None:
+        """Return a number that rises with each report; None: there is none.
+
+        Before 6.13 nothing counts them, but each report in the log decreases hung_task_warnings.
+        """
+        if self.detected_total is not None:
+            return self.detected_total
+        return None if self.warnings is None or self.warnings < 0 else -self.warnings
 
 
 FAMILIES, emit = describe(HungTask, "iowarden_hung_task_")

@@ -50,8 +50,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 8
 MAX_SHOWN_CHARACTERS = 60
 _USER_INFORMATION = re.compile(r"(//|\A(?=[^/@]*:)).*@", re.DOTALL)
-"""Of a URL, or of a server. Source: RFC 3986, 3.2.1. A password may have a '/' or '@' that should be
-quoted."""
+"""Of a URL or a server. Source: RFC 3986, 3.2.1. A password may have an unquoted '/' or '@'."""
 _MAX_ITEMS = 1000
 _SCHEDULES = {"self_tests": selftest_schedule.KINDS, "scans": (SCAN_START,)}
 """The times that a group of a schedule may have."""

@@ -16,10 +16,9 @@ from iowarden.rules.signals.signal import SignalGroup
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.kernel.hung_task import HungTask
     from iowarden.rules.signals.signal import View
 
-_TASKS = "tasks"
+_TASKS, _OWN = "tasks", "own tasks"
 _LIBATA = re.compile(r"ahci|acard-ahci|pdc_adma|[sp]?ata_\w+")
 """Names of libata drivers. libata aborts each failed command through the timeout handler: the
 counter rises with every log that a disk does not support and smartctl requests. Source: kernel,
@@ -35,30 +34,23 @@ def task_step(
     is used up while tasks wait for I/O.
     """
     value = view.inputs.snapshot.hung_task
-    reports = None if value is None else _reports(value)
+    reports = None if value is None else value.reports
     if value is None or reports is None or value.timeout_seconds == 0:
         return state, None
     now = view.inputs.now_seconds
     state = since_boot(state, now, view.inputs.uptime_seconds)
     counter = grow(state.get(_TASKS), reports, now)
-    stepped = {_TASKS: counter}
-    recent = counter.recent(now)
+    own = state.get(_OWN)
+    if own is not None:  # It is counted since the service's start.
+        own = own._replace(total=min(own.total, value.own_reports))
+    own = grow(own, value.own_reports, now)
+    stepped = {_TASKS: counter, _OWN: own}
+    recent = max(counter.recent(now) - own.recent(now), 0.0)
     if value.detected_total is None and value.warnings == 0 and not recent:
         stat = view.inputs.snapshot.stat
         if stat is None or stat.procs_blocked > 0:
             return stepped, None
     return stepped, [("iowarden_recent_hung_tasks", (), recent)]
-
-
-def _reports(value: HungTask) -> int | None:
-    """Return a number that rises with each report.
-
-    Before 6.13 nothing counts them, but each report in the log decreases hung_task_warnings.
-    """
-    if value.detected_total is not None:
-        return value.detected_total
-    left = value.warnings
-    return None if left is None or left < 0 else -left
 
 
 def timeout_step(
@@ -93,7 +85,7 @@ TASK_GROUP = SignalGroup(
             "iowarden_recent_hung_tasks",
             "gauge",
             "Reports of hung tasks by the kernel in the last 10 minutes; a task that stays"
-            " hung counts several times.",
+            " hung counts several times, a task of iowarden itself does not count.",
         ),
     ),
     step=task_step,

@@ -333,6 +333,13 @@ def test_hung_tasks_are_those_that_were_seen_to_be_reported() -> None:
     assert reports(*(hung_task(detected=n) for n in counts)) == [0, 0, 1, 3, 3, 0, 1]
 
 
+def test_a_hung_task_of_the_service_itself_is_not_counted() -> None:
+    """Its state directory hangs: two are reported; then one of a program, a restart, one more."""
+    counts = ((7, 0), (9, 2), (10, 2), (10, 0), (11, 0))
+    readings = (replace(hung_task(detected=n), own_reports=own) for n, own in counts)
+    assert reports(*readings) == [0, 0, 1, 1, 2]
+
+
 def test_before_6_13_each_line_of_the_log_counts_down() -> None:
     """On 6.1: hung_task_warnings; an increase by the administrator is not a report."""
     assert reports(*(hung_task(left=n) for n in (5, 10, 8, 8))) == [0, 0, 2, 2]
