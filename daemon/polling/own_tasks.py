@@ -55,7 +55,8 @@ class OwnTasks:
     def _without_tasks(self, reading: Reading[BlockedTasks]) -> Reading[BlockedTasks]:
         value, now = reading.value, reading.monotonic_seconds
         assert value is not None  # noqa: S101 - as `without` passes it
-        own, others = [], []
+        own: list[BlockedTask] = []
+        others: list[BlockedTask] = []
         for task in value.tasks:
             is_own = task.unit in UNITS or self._is_below(task.process or task.pid)
             (own if is_own else others).append(task)
