@@ -13,6 +13,7 @@ import enum
 import functools
 import os
 import pwd
+import resource
 import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ _PR_SET_PDEATHSIG, _PR_SET_KEEPCAPS, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 
 _PR_CAP_AMBIENT_RAISE = 2
 READER = "iowarden-probe"
 """User of children that only read what their capabilities open to them."""
+MAX_PROCESSES = 96
+"""Of that user, all children together: 32, each with the program that it runs; the unit has 256."""
 
 
 class Capability(enum.IntEnum):
@@ -57,6 +60,8 @@ def reader() -> tuple[int, int] | None:
 def become_reader(capabilities: Iterable[Capability]) -> None:
     """As `keep`, and become the user `READER`: root owns files and devices, and may write to them.
 
+    Its processes are limited. Limits: not of one with SYS_ADMIN (kernel/fork.c, copy_process).
+
     It is killed with its parent: the kernel forgets that at a change of the user (kernel/cred.c,
     commit_creds). Errors: OSError.
     """
@@ -69,6 +74,7 @@ def become_reader(capabilities: Iterable[Capability]) -> None:
     os.setgroups([])
     os.setresgid(*[account[1]] * 3)
     os.setresuid(*[account[0]] * 3)
+    resource.setrlimit(resource.RLIMIT_NPROC, (MAX_PROCESSES, MAX_PROCESSES))
     keep(capabilities)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died in between

@@ -289,7 +289,8 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
 def _limit() -> None:
     """Limit what this process, and the program it becomes, may use. Source: getrlimit(2).
 
-    Limits: the number of processes is limited by the unit (TasksMax=): root has no other limit.
+    Limits: the number of root's processes is limited by the unit only (TasksMax=); of another
+    user's, by `become_reader`.
     """
     for number, limit in _LIMITS.items():
         hard = resource.getrlimit(number)[1]

@@ -230,6 +230,18 @@ def test_a_program_that_needs_no_root_is_another_user_with_its_capability(
 
 
 @pytest.mark.usefixtures("reader")
+def test_a_program_that_needs_no_root_cannot_take_all_processes(
+    tmp_path: Path, started: list[Child]
+) -> None:
+    """What deceives debugfs may fork without end: the probe still starts its other programs."""
+    child = children.start(as_reader("cat /proc/self/limits"), str(tmp_path / "job"))
+    started.append(child)
+    child.release()
+    (line,) = (each for each in output(child).decode().splitlines() if "Max processes" in each)
+    assert line.split()[2:4] == ["96", "96"]
+
+
+@pytest.mark.usefixtures("reader")
 def test_a_program_that_needs_no_root_reads_roots_files_and_writes_none(
     tmp_path: Path, started: list[Child]
 ) -> None:
