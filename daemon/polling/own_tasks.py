@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
 
 UNITS = frozenset({"iowarden.service", "iowarden-probe.service"})
+_NAME = "iowarden"
+"""Of the service and its threads, as the kernel has it."""
 _TASKS, _HUNG_TASK = "tasks", "hung_task"
 _MAX_ANCESTORS = 8
 _PARENT = re.compile(r"^PPid:\t([0-9]+)$", re.MULTILINE)
@@ -88,8 +90,10 @@ class OwnTasks:
         line = hung.summary(event.text) if self.process and event.kind == hung.EVENT else None
         if line is None:
             return False
+        # The log may be of an earlier start: of that only the name is left.
+        is_named = line[0].startswith(f"{_NAME} (pid ")
         task = int(line[1])
-        return self._is_below(task) or unit_of(_text(task, "cgroup")) in UNITS
+        return is_named or self._is_below(task) or unit_of(_text(task, "cgroup")) in UNITS
 
     def _is_below(self, task: int) -> bool:
         """Whether a task belongs to the service, or to a descendant of it: a probe of its own."""

@@ -130,13 +130,16 @@ def test_a_hung_task_of_the_service_is_no_event() -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     ready.wait()
-    text = "INFO: task iowarden:{} blocked for more than 120 seconds."
+    text = "INFO: task reader:{} blocked for more than 120 seconds."
     of_thread, of_parent = (
         StorageEvent("kernel", "hung_task", text.format(number))
         for number in (numbers[0], os.getppid())
     )
     assert own.is_hang(of_thread)
     assert not own.is_hang(of_parent)
+    earlier = "INFO: task iowarden:99999999 blocked for more than 483 seconds."
+    assert own.is_hang(replace(of_thread, text=earlier)), "it was restarted since"
+    assert not own.is_hang(replace(of_thread, text=earlier.replace("iowarden", "iowarden2")))
     assert not own.is_hang(replace(of_thread, kind="io_error"))
     assert not OwnTasks().is_hang(of_thread)
     leave.set()
