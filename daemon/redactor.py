@@ -146,7 +146,7 @@ class _View:
         pattern: re.Pattern[str] = _UNIT,
         replaced: Callable[[re.Match[str]], str] = lambda _: "",
     ) -> None:
-        """Without a source it is the text from outside."""
+        """Without another one it is the text from outside."""
         self.text = text
         self.folded = text.translate(_FOLDED)
         self._source = source
@@ -165,13 +165,13 @@ class _View:
         if self._source is None:
             return [(at, at + 1) for at in range(len(self.text))]
         before, at = self._source.places, 0
-        made: list[tuple[int, int]] = []
+        joined: list[tuple[int, int]] = []
         for unit in self._pattern.finditer(self._source.text):
-            made += before[at : unit.start()]
+            joined += before[at : unit.start()]
             place = (before[unit.start()][0], before[unit.end() - 1][1])
-            made += [place] * len(self._replaced(unit))
+            joined += [place] * len(self._replaced(unit))
             at = unit.end()
-        return made + before[at:]
+        return joined + before[at:]
 
 
 class _Views:

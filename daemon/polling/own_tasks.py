@@ -57,16 +57,16 @@ class OwnTasks:
     def _without_tasks(self, reading: Reading[BlockedTasks]) -> Reading[BlockedTasks]:
         value, now = reading.value, reading.monotonic_seconds
         assert value is not None  # noqa: S101 - as `without` passes it
-        own: list[BlockedTask] = []
+        of_service: list[BlockedTask] = []
         others: list[BlockedTask] = []
         for task in value.tasks:
             is_own = task.unit in UNITS or self._is_below(task.process or task.pid)
-            (own if is_own else others).append(task)
-        self._own_since = _blocked_since(self._own_since, own, now)
+            (of_service if is_own else others).append(task)
+        self._own_since = _blocked_since(self._own_since, of_service, now)
         self._other_since = _blocked_since(self._other_since, others, now)
         self._is_complete = len(value.tasks) == value.count
-        kept = replace(value, tasks=tuple(others), count=value.count - len(own))
-        return replace(reading, value=kept)
+        remaining = replace(value, tasks=tuple(others), count=value.count - len(of_service))
+        return replace(reading, value=remaining)
 
     def _attributed(self, reading: Reading[HungTask]) -> Reading[HungTask]:
         """Return the kernel's count of hung tasks with how many of these are of iowarden.

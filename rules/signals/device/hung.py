@@ -40,12 +40,12 @@ def task_step(
     now = view.inputs.now_seconds
     state = since_boot(state, now, view.inputs.uptime_seconds)
     counter = grow(state.get(_TASKS), reports, now)
-    own = state.get(_OWN)
-    if own is not None:  # It is counted since the service's start.
-        own = own._replace(total=min(own.total, value.own_reports))
-    own = grow(own, value.own_reports, now)
-    stepped = {_TASKS: counter, _OWN: own}
-    recent = max(counter.recent(now) - own.recent(now), 0.0)
+    before = state.get(_OWN)
+    if before is not None:  # It is counted since the service's start.
+        before = before._replace(total=min(before.total, value.own_reports))
+    of_service = grow(before, value.own_reports, now)
+    stepped = {_TASKS: counter, _OWN: of_service}
+    recent = max(counter.recent(now) - of_service.recent(now), 0.0)
     if value.detected_total is None and value.warnings == 0 and not recent:
         stat = view.inputs.snapshot.stat
         if stat is None or stat.procs_blocked > 0:
