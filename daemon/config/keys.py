@@ -386,7 +386,8 @@ KEYS = (
     ),
     Key(
         "http.connection_limit", _integer("a number", 10, 10000), "300", "300",
-        "Maximum number of connections at once; beyond it, the oldest one is closed.",
+        "Maximum number of connections at once; beyond it, the oldest one is closed, of the address"
+        " with the most.",
     ),
     Key(
         "http.threads", _integer("a number", 1, 16), "2", "2",
