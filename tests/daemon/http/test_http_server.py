@@ -515,7 +515,7 @@ def test_close_ends_threads_connections_and_log_and_start_works_again(start: Sta
         assert is_closed(idle)
     for thread in set(threading.enumerate()) - before:
         thread.join(DEADLINE_SECONDS)
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before  # one of an earlier test may end meanwhile
     assert logging.getLogger("waitress").handlers == handlers
     assert logging.getLogger("waitress").propagate
     with pytest.raises(ConnectionRefusedError):
@@ -556,7 +556,7 @@ def test_a_worker_that_is_still_busy_at_the_end_does_no_harm(
     release.set()
     for thread in set(threading.enumerate()) - before:
         thread.join(DEADLINE_SECONDS)
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
     assert errors == ["http: 1 thread(s) still running"]
 
 
