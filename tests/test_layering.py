@@ -259,10 +259,10 @@ collectors.procfs: filesystem machine model source
 collectors.raid.backend: machine model raid.controller
 collectors.raid.states: raid.controller raid.output
 collectors.recording: filesystem machine model source
-collectors.block: filesystem machine model printable probe_reply procfs program source sysfs
+collectors.zfs: machine model program source sysfs
+collectors.block: filesystem machine model printable probe_reply procfs program source sysfs zfs
 collectors.raid.threeware: event machine model program raid.backend raid.controller raid.output
     raid.states
-collectors.zfs: machine model program source sysfs
 collectors.md: block event machine model program source sysfs
 collectors.smart: block competing_monitors json_text machine model probe_reply program source
     sysfs

@@ -24,6 +24,7 @@ from iowarden.collectors.model import (
 from iowarden.collectors.procfs.swaps import read_swaps
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import device_name
+from iowarden.collectors.zfs.pool_state import read_pool_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +38,6 @@ DIRECTORY = "/sys/block"
 ATA_PORTS = "/sys/class/ata_port"
 SAS_END_DEVICES = "/sys/class/sas_end_device"
 SAS_DEVICES = "/sys/class/sas_device"
-POOLS = "/proc/spl/kstat/zfs"
-"""A directory for each imported pool. Source: OpenZFS, module/zfs/spa_stats.c."""
 _NEVER_LEAF = lazy_pattern(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
 """Devices in memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD have no slaves in
 sysfs; writes to them are counted again at their disks (by the drivers' naming; not measured).
@@ -402,15 +401,11 @@ def _swaps(root: Machine) -> tuple[Swap, ...]:
 
 
 def _pools(root: Machine) -> dict[str, str]:
-    """Return the imported ZFS pools with their state (OpenZFS 0.8 and later)."""
-    names = root.try_names(POOLS) or ()
-    # The directory has other files, too: 'arcstats' and others.
-    pools = {name: root.try_names(f"{POOLS}/{name}") for name in names}
-    return {
-        name: read_text(root, f"{POOLS}/{name}/state") or ""
-        for name, inside in pools.items()
-        if inside is not None
-    }
+    """Return the imported ZFS pools with their state; none where they cannot be listed."""
+    try:
+        return {pool.name: pool.state for pool in read_pool_states(root).values()}
+    except (AbsentError, ReadError):
+        return {}
 
 
 def _uses(root: Machine, whole: Mapping[str, str]) -> dict[str, set[tuple[str, str]]]:
