@@ -135,8 +135,8 @@ class PoolStatus:
         """The number of damaged files and objects. None: not shown."""
         if self.errors_text.startswith(NO_ERRORS):
             return 0
-        found = _DATA_ERRORS.match(self.errors_text)
-        return None if found is None else int(found[1])
+        sentence = _DATA_ERRORS.match(self.errors_text)
+        return None if sentence is None else int(sentence[1])
 
     def leaves(self) -> list[VirtualDevice]:
         """Return the devices, without groups."""

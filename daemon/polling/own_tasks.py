@@ -100,8 +100,8 @@ class OwnTasks:
         for _ in range(_MAX_ANCESTORS):
             if task == self.process or os.path.exists(f"/proc/{self.process}/task/{task}"):
                 return True
-            found = _PARENT.search(_text(task, "status"))
-            task = 0 if found is None else int(found[1])
+            parent = _PARENT.search(_text(task, "status"))
+            task = 0 if parent is None else int(parent[1])
             if task <= 1:
                 break
         return False
