@@ -121,7 +121,7 @@ def _stored(
     ).state_directory
     try:
         os.listdir(directory)  # SQLite reports no reason
-        _, rows = state_db.salvaged(str(Path(directory) / "state.db"))
+        rows = state_db.salvaged(str(Path(directory) / "state.db")).outbox
         found = stored_mails.of_maildir(str(Path(directory) / "Maildir"))
     except OSError as error:
         raise ServiceError(f"{reason}; its files cannot be read either: {error}") from error

@@ -48,7 +48,8 @@ class SendResult:
     `fault` what it means; `is_local`: it was only written to the Maildir of this machine; `answer`
     is the server's reply when it accepted the message; `discarded`: how many older mails of a full
     Maildir were deleted; `retry_after_seconds`: the server requested no other attempt before;
-    `may_try_plain`: the text alone may be accepted; `receiver`: its name.
+    `may_try_plain`: the text alone may be accepted; `receiver`: its name; `incidents`: those with
+    an alert in a state that was accepted.
     """
 
     message_id: str
@@ -64,6 +65,7 @@ class SendResult:
     fault: Fault = Fault.UNREACHABLE
     faults: Mapping[str, Fault] = field(default_factory=dict)
     may_try_plain: bool = False
+    incidents: frozenset[str] = frozenset()
 
     @property
     def is_accepted(self) -> bool:

@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.notify.channel import Channel, MessageSender
+from iowarden.daemon.notify.ledger import Ledger
 from iowarden.daemon.notify.outbox import COMMIT_WAIT_SECONDS
 from iowarden.daemon.notify.routes import DOCUMENT, RouteState
-from iowarden.daemon.storage.state_db import MAIL, Committed, OutboxRow, StateChanges
+from iowarden.daemon.storage.notifications import NotificationStatus
+from iowarden.daemon.storage.state_db import LOCAL, MAIL, Committed, OutboxRow, StateChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.control.documents import MailLine
     from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.channel import MessageReceiver
     from iowarden.daemon.notify.outbox import MailWait
+    from iowarden.daemon.storage.notifications import Notification
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.alerting.alerts import Alert
 
 HUNG_SECONDS = 10.0
-LOCAL = "Maildir"
-"""In place of a receiver: mails that were sent to no recipient; no receiver has this name."""
 MAX_LOCAL_SECONDS = 86400.0
 """How long a mail of the Maildir is news, if its incident is resolved."""
 
@@ -86,6 +87,9 @@ class StateReceiver(Protocol):
     def line(self, now: float, realtime: Callable[[float], float]) -> MailLine:
         """Return its state, for 'iowarden status'."""
 
+    def incidents(self) -> frozenset[str]:
+        """Return the incidents of which an alert was in the last state that it accepted."""
+
     def close(self, timeout_seconds: float) -> bool:
         """End its threads."""
 
@@ -112,12 +116,15 @@ class Delivery:
         receivers: Receivers | None = None,
         present: Callable[[float], PresentState | None] | None = None,
         encode: Callable[[RouteState], str] | None = None,
+        realtime: Callable[[float], float] = float,
     ) -> None:
         """Start with empty outboxes; without a `sender` mails are disabled.
 
         `present` returns what state receivers are sent, None while that is not known. `encode`
-        returns the text of a document of state.db.
+        returns the text of a document of state.db, `realtime` the Unix time of a program time.
         """
+        self.ledger = Ledger()
+        self._realtime = realtime
         self._encode = encode
         self._encoded_changes: int | None = None
         self._state = state
@@ -194,25 +201,30 @@ class Delivery:
         delete: tuple[str, ...] = (),
         aside: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
+        incidents: Container[str] | None = None,
     ) -> None:
         """Add notifications, and request that they are written together with the changed state.
 
-        `replaced`: by the ID of a mail, the IDs of the mails that it replaces.
+        `replaced`: by the ID of a mail, the IDs of the mails that it replaces. `incidents` are all
+        there are, None while that is not known: the ledger has no others.
         """
-        self._commits += 1
+        if incidents is not None:
+            self.ledger.keep(incidents)
+        sequence = self._commits + 1
         gone = replaced or {}
         added = tuple(
             out
             for row in rows
             for out in self._channel(row.receiver).outbox.add(
-                row, now, self._commits, gone.get(row.message_id, ())
+                row, now, sequence, gone.get(row.message_id, ())
             )
         )
         remove = tuple(each for ids in gone.values() for each in ids)
-        self._state.commit(
+        self._write(
             StateChanges(
-                self._commits, put=put, delete=delete, add=added, remove=remove, aside=aside or {}
-            )
+                sequence, put=put, delete=delete, add=added, remove=remove, aside=aside or {}
+            ),
+            now,
         )
 
     def outdated(self, now: float) -> dict[str, tuple[OutboxRow, ...]]:
@@ -227,8 +239,12 @@ class Delivery:
         for each in self._channels.values():
             each.outbox.committed(event)
 
-    def restore(self, rows: Iterable[OutboxRow], now: float) -> None:
-        """Restore the notifications that waited when the program ended."""
+    def restore(
+        self, rows: Iterable[OutboxRow], now: float, ledger: Iterable[Notification] = ()
+    ) -> None:
+        """Restore the notifications that waited when the program ended, and the ledger."""
+        rows = tuple(rows)
+        self.ledger.restore(ledger, rows, self._realtime(now))
         found: dict[str, list[OutboxRow]] = {}
         for row in rows:
             found.setdefault(row.receiver, []).append(row)
@@ -291,7 +307,8 @@ class Delivery:
                 sent.append(replace(mail, recipients_pending=recipients))
         if remove:
             self._channels[MAIL].outbox.restore(sent, now, is_released=True)
-            self._write(StateChanges(self._commits + 1, add=tuple(sent), remove=tuple(remove)))
+            batch = StateChanges(self._commits + 1, add=tuple(sent), remove=tuple(remove))
+            self._write(batch, now)
 
     def waits(self, now: float, realtime: Callable[[float], float]) -> dict[str, MailWait]:
         """Return by ID why each mail waits, and the Unix time of the next attempt."""
@@ -305,7 +322,7 @@ class Delivery:
         kill they must not have alerts that the next start has not stored.
         """
         for each in self._channels.values():
-            each.step(now, self._commits + 1, self._write)
+            each.step(now, self._commits + 1, lambda batch: self._write(batch, now))
         if not self._states or self._present is None:
             return
         if not self.awaits_state():
@@ -326,22 +343,20 @@ class Delivery:
             self._states[result.receiver].sent(result, now, self._log)
             return
         channel = self._channel(result.receiver)
-        rows = {row.message_id: row for row in channel.outbox.rows()} if result.is_local else {}
+        row = channel.outbox.row(result.message_id)
+        messages = [] if row is None else [m for m in map(channel.outbox.row, row.parts) if m]
+        messages = messages or [m for m in (row,) if m]
         batch = channel.sent(result, now, self._commits + 1)
-        for message_id in batch.remove:
-            row = rows.get(message_id)
-            if row is not None and not row.parts:
-                batch = replace(batch, add=(*batch.add, *self._local_copy(row, now)))
-        self._write(batch)
-
-    def accepted(self, result: SendResult) -> frozenset[str]:
-        """Return the incidents of a notification that a receiver accepted; a Maildir is none."""
-        if not result.delivered or result.is_local:
-            return frozenset()
-        outbox = self._channel(result.receiver).outbox
-        row = outbox.row(result.message_id)
-        rows = [] if row is None else [row, *map(outbox.row, row.parts)]
-        return frozenset(each.incident for each in rows if each is not None)
+        status = None
+        if result.delivered:
+            status = NotificationStatus.LOCAL if result.is_local else NotificationStatus.ACCEPTED
+        elif result.maybe_taken:
+            status = NotificationStatus.MAYBE
+        for message in messages if result.is_local else ():
+            if message.message_id in batch.remove:
+                batch = replace(batch, add=(*batch.add, *self._local_copy(message, now)))
+        reached = {status: [m.message_id for m in messages]} if status else {}
+        self._write(batch, now, reached)
 
     def waiting(self, now: float) -> list[tuple[OutboxRow, str]]:
         """Return the notifications that wait, without digests, and why each does."""
@@ -352,10 +367,9 @@ class Delivery:
             found += [(row, waits[row.message_id].reason) for row in rows]
         return found
 
-    def alerting(self, now: float) -> frozenset[str]:
-        """Return the receivers of the present state that accepted it when it was sent last."""
-        lines = ((name, each.line(now, float)) for name, each in self._states.items())
-        return frozenset(name for name, line in lines if not (line.error or line.refused))
+    def alerted(self) -> frozenset[str]:
+        """Return the incidents of which a receiver of the present state accepted an alert."""
+        return frozenset(name for each in self._states.values() for name in each.incidents())
 
     def check_threads(self) -> None:
         """Log when a thread has been blocked for too long, for example by a hung disk."""
@@ -379,7 +393,7 @@ class Delivery:
                 continue
             batch = each.log_state(now, limit_seconds, self._commits + 1)
             if batch is not None:
-                self._write(batch)
+                self._write(batch, now)
 
     def retry_refused(self, recipients: tuple[str, ...], now: float) -> None:
         """Retry permanently refused notifications; mails to the recipients configured now."""
@@ -387,13 +401,13 @@ class Delivery:
             to = recipients if each.name == MAIL else (each.name,)
             batch = each.outbox.retry_refused(to, now, self._commits + 1)
             if batch.add or batch.remove or each.name == MAIL:
-                self._write(batch)
+                self._write(batch, now)
 
     def retry(self, now: float, receiver: str = MAIL) -> None:
         """Retry what a receiver, or the mail servers, refused: a test message was accepted."""
         if receiver in self._channels:
             self._channels[receiver].outbox.routes.open_all(now)
-            self._write(StateChanges(self._commits + 1))
+            self._write(StateChanges(self._commits + 1), now)
 
     def oldest_unsent_seconds(self, now: float) -> float:
         """Return how long the oldest notification has waited, or 0."""
@@ -440,8 +454,14 @@ class Delivery:
         """Return a channel; without a sender if the receiver is not configured."""
         return self._channels.setdefault(name, Channel(name, self._log, None))
 
-    def _write(self, batch: StateChanges) -> None:
+    def _write(
+        self,
+        batch: StateChanges,
+        now: float,
+        reached: Mapping[NotificationStatus, Iterable[str]] | None = None,
+    ) -> None:
         self._commits += 1
+        batch = self.ledger.changes(batch, self._realtime(now), reached or {})
         changes = sum(channel.outbox.routes.changes for channel in self._channels.values())
         if self._encode is not None and self._encoded_changes not in (None, changes):
             self._encoded_changes = changes

@@ -231,6 +231,7 @@ def refusal(row: OutboxRow, refused: Refusal) -> OutboxRow:
         last_error="",
         parts=(),
         maybe_taken=False,
+        states=(),
     )
 
 

@@ -107,8 +107,10 @@ class Outbox(OutboxQueue):
         self.routes.forget(entry.row.message_id for entry in gone)
         since = min([now, *(entry.since_seconds for entry in gone)])
         created = (entry.row.created_realtime_seconds for entry in gone)
+        states = (state for entry in gone for state in entry.row.states)
         row = replace(
             row,
+            states=tuple(dict.fromkeys((*row.states, *states))),
             created_realtime_seconds=min([row.created_realtime_seconds, *created]),
             maybe_taken=self._is_healthy() and len(self._entries) < MAX_SINGLE,
         )
@@ -477,7 +479,9 @@ class Outbox(OutboxQueue):
         if plain is None or not entry.is_whole(self.form) or self._is_other_open(flight):
             return ()
         entry.is_plain_tried = True
-        trial = replace(plain, data=b"", parts=(entry.row.message_id,), attempts=0, number=0)
+        trial = replace(
+            plain, data=b"", parts=(entry.row.message_id,), attempts=0, number=0, states=()
+        )
         trial_entry = Entry(trial, now, now, now, only_server=flight.server)
         self._entries[trial.message_id] = trial_entry
         entry.digest = trial.message_id

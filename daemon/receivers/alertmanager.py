@@ -198,6 +198,10 @@ class AlertmanagerReceiver:
         """Return its state, for 'iowarden status'."""
         return self._account.line(now, realtime)
 
+    def incidents(self) -> frozenset[str]:
+        """Return the incidents that the last accepted state had an alert of, at any URL."""
+        return frozenset(name for each in self._members for name in each.incidents)
+
     def close(self, timeout_seconds: float) -> bool:
         """End its threads."""
         ended = [each.close(timeout_seconds) for each in self._members]
@@ -216,6 +220,8 @@ class _Member:
         attempt_seconds: float,
     ) -> None:
         self.refused: Mapping[str, str] = {}
+        self.incidents: frozenset[str] = frozenset()
+        """Of the alerts in the last state that it accepted."""
         self._client = http_sender.client(config, url, authorities, attempt_seconds)
         self._poster = Poster(config, self._client)
         # The path in a 'url_file' is a secret; there is one only.
@@ -242,6 +248,7 @@ class _Member:
         self.refused = result.refused
         if not result.error:
             self._failures = 0
+            self.incidents = result.incidents
             return
         wait = _BACKOFF_SECONDS[min(self._failures, len(_BACKOFF_SECONDS) - 1)]
         self._failures += 1
@@ -292,7 +299,11 @@ class Poster:
             for key, (_, why) in self._refused.items()
             if key in present
         }
-        return SendResult(name, refused=refused, answer="200", receiver=self.config.name)
+        taken = (a for a in alerts if not a.resolved and a.labels not in self._refused)
+        incidents = frozenset(filter(None, (dict(a.annotations).get("incident") for a in taken)))
+        return SendResult(
+            name, refused=refused, answer="200", receiver=self.config.name, incidents=incidents
+        )
 
     def _post(self, alerts: list[SentAlert]) -> HttpReply | None:
         """Post some alerts; return a reply that ends the attempt, if any."""

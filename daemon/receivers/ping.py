@@ -75,6 +75,10 @@ class Ping:
         """Return its state, for 'iowarden status'."""
         return self._account.line(now, realtime)
 
+    def incidents(self) -> frozenset[str]:
+        """Return none: a ping has no alert."""
+        return frozenset()
+
     def close(self, timeout_seconds: float) -> bool:
         """End its thread."""
         return self._thread.close(timeout_seconds)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.locate.affected_files import AffectedFiles
-    from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.notify.delivery import Delivery, MailStore
     from iowarden.daemon.service.commands import CommandHandler
     from iowarden.daemon.service.event_pipeline import EventPipeline
@@ -130,7 +129,7 @@ class Checkpoint:
             return
         if loaded.error:  # the file was renamed, which is final: no 'works again' follows
             self.log.send(journal.STATE_TROUBLE, 4, loaded.error)
-        self.mails.restore(loaded.outbox, now)
+        self.mails.restore(loaded.outbox, now, loaded.notifications)
         if self.restored:
             return
         self.restored = True
@@ -245,16 +244,15 @@ class Checkpoint:
             )
             changed = {n: text for n, text in texts.items() if self._written.get(n) != text}
             self._written |= texts
-        self.mails.commit(changed, rows, now, delete=delete, aside=aside, replaced=replaced)
-
-    def sent(self, result: SendResult, now: float) -> None:
-        """Process the result of an attempt to send a notification.
-
-        That it was accepted is stored before it is deleted: a kill in between must not lose that.
-        """
-        if self.tracker.accepted(self.mails.accepted(result), now):
-            self.commit()
-        self.mails.sent(result, now)
+        self.mails.commit(
+            changed,
+            rows,
+            now,
+            delete=delete,
+            aside=aside,
+            replaced=replaced,
+            incidents=self.tracker.reported() if self.restored else None,
+        )
 
     def restacked(self) -> bool:
         """Return whether the device stack changed since the last call, and from the stored one."""

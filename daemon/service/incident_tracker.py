@@ -32,7 +32,7 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes, returned_disks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Sequence
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
@@ -134,6 +134,14 @@ class IncidentTracker:
             now,
             self.commands.silences.by_incident(),
         )
+        if self.summaries.is_restored:
+            self.incidents, dues = acceptance.unqueued(
+                self.incidents,
+                dues,
+                self._is_queued(),
+                now,
+                self.commands.silences.by_incident(),
+            )
         lifted = [event for event in events if event.change is IncidentChangeKind.ACK_EXPIRED]
         for event in lifted:
             self.commands.drop_acknowledgement(event.incident.identifier)
@@ -159,7 +167,7 @@ class IncidentTracker:
             summary = self.summaries.due(now, self.install)
         if summary is not None:
             together = replace(summary, advice=advice.combined(summary.advice))
-            rows += self.notifier.rows(together)
+            rows += self.notifier.rows(together, self._states_of_report(together))
         self._log_rule_failures()
         happened, self.events.changed = self.events.changed, False
         return StepResult(
@@ -184,20 +192,45 @@ class IncidentTracker:
             self._put(incident)
         return notice
 
-    def accepted(self, names: Container[str], now: float) -> bool:
-        """Note that a receiver accepted notifications about incidents; return whether that is new.
+    def _states_of_report(self, notice: Notice) -> tuple[tuple[str, int], ...]:
+        """Return which states of incidents a mail without an incident of its own reports.
 
-        `names` are the incidents' identifiers, or that of the initial report.
+        The initial report's own one is that of what joins later and has a line in it.
         """
-        is_new = digest.initial_report_identifier(self.install) in names
-        is_new = is_new and self.summaries.accepted()
-        for incident in list(self.incidents.by_key.values()):
-            threads = (each.rpartition(".")[0] for each in incident.references)
-            about = any(name in names for name in (incident.identifier, *threads))
-            if about and not incident.is_accepted:
-                self._put(replace(incident, accepted_seconds=now))
-                is_new = True
-        return is_new
+        report_id = digest.initial_report_identifier(self.install)
+        if notice.incident != report_id:
+            return ()
+        reference = f"{report_id}.{notice.number}"
+        contained = [i for i in self.incidents.by_key.values() if i.references == (reference,)]
+        return (report_id, notice.number), *((i.identifier, i.mails) for i in contained)
+
+    def reported(self) -> frozenset[str]:
+        """Return the names that notifications of incidents may have: see Incident.reports."""
+        return frozenset(
+            (
+                digest.initial_report_identifier(self.install),
+                *(i.identifier for i in self.incidents.by_key.values()),
+                *(
+                    reference.rpartition(".")[0]
+                    for i in self.incidents.by_key.values()
+                    for reference in i.references
+                ),
+            )
+        )
+
+    def _is_queued(self) -> Callable[[Incident], bool]:
+        """Return whether a receiver of an incident was sent a notification, or is to be."""
+        wanted = {each: set(self.notifier.receivers(each)) for each in Severity}
+
+        def is_queued(incident: Incident) -> bool:
+            names = wanted[incident.severity]
+            return not names or not names.isdisjoint(self._receivers_of(incident))
+
+        return is_queued
+
+    def _receivers_of(self, incident: Incident) -> set[str]:
+        """Return the receivers that were sent a notification of an incident, or are to be."""
+        return {each.receiver for each in self.mails.ledger.of(incident.reports)}
 
     def _usual(self, alert: Alert, now: float) -> str:
         return recurring.usual(self.habits, alert, now, self.clock.wall_seconds)
@@ -232,7 +265,25 @@ class IncidentTracker:
         # An incident with a mail due may have been closed in the same step.
         known = self.incidents.by_key[incident.key]
         self._put(replace(known, advised=report.advised(incident)))
-        return self.notifier.rows(notice)
+        return self._rows(due, notice, now)
+
+    def _rows(self, due: DueNotice, notice: Notice, now: float) -> list[OutboxRow]:
+        """Return the messages about an incident; a receiver that had none yet gets a first one.
+
+        Good news goes to those that had one, whatever their severities.
+        """
+        incident = due.incident
+        states = ((incident.identifier, incident.mails),)
+        informed = self._receivers_of(replace(incident, mails=incident.mails - 1))
+        if due.reason is Reason.RESOLVED:
+            return self.notifier.rows(notice, states, informed)
+        wanted = self.notifier.receivers(notice.severity)
+        strangers = [each for each in wanted if each not in informed]
+        if not informed or not strangers:
+            return self.notifier.rows(notice, states)
+        rows = self.notifier.rows(notice, states, informed.intersection(wanted))
+        first = self.notifier.notice(replace(due, replaces=(*due.replaces, 1)), now)
+        return [*rows, *self.notifier.rows(first, states, strangers)]
 
     def _put(self, incident: Incident) -> None:
         by_key = {**self.incidents.by_key, incident.key: incident}
@@ -312,35 +363,33 @@ class IncidentTracker:
         No incident if no receiver is configured: 'iowarden check' reports that.
         """
         config, realtime = self.config(), self.clock.realtime(now)
-        owed = self._unnotified(now)
+        owed = self._unnotified()
         if not owed:
             return Unnotified()
         waiting = (
-            WaitingNotification(row.incident, row.created_realtime_seconds, reason)
+            WaitingNotification(name, row.created_realtime_seconds, reason)
             for row, reason in self.mails.waiting(now)
+            for name, _ in row.states
         )
         is_maildir = config.mail.enabled and config.mail.server is None
         return reasoned(owed, waiting, realtime, is_maildir=is_maildir)
 
-    def _unnotified(self, now: float) -> list[Incident] | None:
+    def _unnotified(self) -> list[Incident] | None:
         """Return the incidents without an accepted notification; None without a receiver."""
         config = self.config()
         receivers = [each for each in config.notify if each.notifies]
         if not (config.mail.enabled or receivers):
             return None
-        accepting = self.mails.alerting(now)
-        alerting = {
-            Severity[word.upper()]
-            for each in receivers
-            if each.name in accepting
-            for word in each.severities
-        }
-        acknowledged = self.commands.silences.by_incident()
-        return acceptance.unnotified(self.incidents.by_key.values(), acknowledged, alerting)
+        alerted = self.mails.alerted()
+        return acceptance.unnotified(
+            self.incidents.by_key.values(),
+            self.commands.silences.by_incident(),
+            lambda i: i.identifier in alerted or self.mails.ledger.is_accepted(i.reports),
+        )
 
-    def samples(self, now: float) -> list[Sample]:
+    def samples(self) -> list[Sample]:
         """Return the number of incidents."""
-        owed = self._unnotified(now)
+        owed = self._unnotified()
         open_now = [i for i in self.incidents.by_key.values() if i.closed_seconds is None]
         unresolved = Counter(i.severity for i in open_now if i.unresolved)
         name = metrics.INCIDENTS_UNRESOLVED.name

@@ -11,7 +11,7 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.notify.message import message_id, recipients, render, subject
 from iowarden.daemon.receivers import message as document
-from iowarden.daemon.storage.state_db import OutboxRow
+from iowarden.daemon.storage.state_db import MAIL, OutboxRow
 from iowarden.daemon.transition_log import PRIORITY
 from iowarden.rules import faults, io_usage, selftest_schedule
 from iowarden.rules.advice import advice
@@ -19,13 +19,13 @@ from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.faults import Fault
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import report, who_waits
-from iowarden.rules.severity import Severity
 from iowarden.rules.topology import returned_disks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from iowarden.daemon.clock import SystemClock
+    from iowarden.daemon.config.receivers import ReceiverConfig
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.polling.io_watch import IoWatch
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import DueNotice, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.selftest_schedule import Runs
+    from iowarden.rules.severity import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,28 @@ class Notifier:
         lines = [who_waits.unrequested_sentence(reads[name]) for name in sorted(names & {*reads})]
         return [line for line in lines if line]
 
-    def rows(self, notice: Notice) -> list[OutboxRow]:
-        """Return the rendered mail for the outbox, and the message for each other receiver."""
+    def receivers(self, severity: Severity) -> list[str]:
+        """Return the receivers of messages of a severity: mail, and others by their names."""
+        config = self.config()
+        word = severity.name.lower()
+        others = [each.name for each in self._others() if word in each.severities]
+        return [*([MAIL] if config.mail.enabled else []), *others]
+
+    def _others(self) -> list[ReceiverConfig]:
+        return [each for each in self.config().notify if self.with_receivers and each.messages]
+
+    def rows(
+        self,
+        notice: Notice,
+        states: tuple[tuple[str, int], ...] = (),
+        receivers: Container[str] | None = None,
+    ) -> list[OutboxRow]:
+        """Return the rendered mail for the outbox, and the message for each other receiver.
+
+        `states` are the states of incidents that it reports; `receivers` gets it, None: each one of
+        its severity.
+        """
+        wanted = self.receivers(notice.severity) if receivers is None else receivers
         if notice.realtime_seconds < PLAUSIBLE_SECONDS:
             unset = "time: the clock of this machine was not set, the dates in this mail are wrong"
             notice = replace(notice, unknown=(*notice.unknown, unset))
@@ -179,16 +200,13 @@ class Notifier:
             created_realtime_seconds=notice.realtime_seconds,
             recipients_pending=to,
             data=b"",
+            states=states,
         )
         rows = []
-        if config.mail.enabled:
+        if config.mail.enabled and MAIL in wanted:
             message = render(notice, config.host, config.mail.sender, to)
             rows.append(replace(row, data=message.as_bytes()))
-        names = [
-            each.name
-            for each in (config.notify if self.with_receivers else ())
-            if each.messages and _wanted(notice, each.severities)
-        ]
+        names = [each.name for each in self._others() if each.name in wanted]
         data = document.encoded(document.document(notice, config.host)) if names else b""
         rows += [
             replace(
@@ -201,13 +219,3 @@ class Notifier:
             for name in names
         ]
         return rows
-
-
-def _wanted(notice: Notice, severities: tuple[str, ...]) -> bool:
-    """Whether a receiver of these severities gets a notice.
-
-    The end of an incident also goes to a receiver of a lower severity, which it had before.
-    """
-    levels = {Severity[name.upper()] for name in severities}
-    over = notice.reason is Reason.RESOLVED and any(level < notice.severity for level in levels)
-    return notice.severity in levels or over

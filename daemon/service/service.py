@@ -182,7 +182,7 @@ class Service:
             log.follow = parts.control.publish
         receivers = None if parts.receivers_for is None else parts.receivers_for(parts.config)
         self._mails = delivery.Delivery(
-            parts.state, parts.sender, log, receivers, self._present, encode
+            parts.state, parts.sender, log, receivers, self._present, encode, clock.realtime
         )
         self._stored_mails = stored_mails.StoredMails(
             self._mails, str(Path(parts.config.state_directory) / "Maildir"), clock.realtime
@@ -459,7 +459,7 @@ class Service:
                 took = f"{event.duration_seconds * 1000:.1f} ms"
                 self._log.debug(f"collector {event.source}: {event.outcome}, {took} {event.error}")
             case SendResult():
-                self._checkpoint.sent(event, now)
+                self._mails.sent(event, now)
             case Committed():
                 self._take_commit(event, now)
             case Noted():
@@ -589,7 +589,7 @@ class Service:
     def _publish_own(self, now: float) -> None:
         """Publish iowarden's own metrics, so that rules can evaluate them."""
         samples: list[Sample] = [
-            *self._tracker.samples(now),
+            *self._tracker.samples(),
             *self._alert_info.samples(
                 [*self._engine.rules.alerts(), *self._engine.rules.events],
                 self._tracker.incidents.by_key.values(),

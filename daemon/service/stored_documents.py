@@ -112,9 +112,9 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             Incident,
             "identifier key object severity members mails references mailed_severity mailed_object"
             " last_reason firing unreadable recurrences advised has_new_facts detailed shared"
-            " returns awaits_initial_report",
+            " returns awaits_initial_report first_state",
             program="opened_seconds mailed_seconds active_seconds started_seconds begun_seconds"
-            " changed_seconds closed_seconds accepted_seconds",
+            " changed_seconds closed_seconds",
         ),
         _record(
             IncidentMember,
@@ -143,7 +143,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Dependent, "key name shown on mount"),
         _record(
             Digest,
-            "arrived number entries events events_total advised is_report_accepted is_state_lost",
+            "arrived number entries events events_total advised is_state_lost",
             program="begun_seconds arrived_seconds",
         ),
         _record(
@@ -266,12 +266,12 @@ class Document:
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("02282df749bc518e",)),
-    "incidents": Document(dict[str, Incident], ("cb934ad365dabef6",)),
+    "incidents": Document(dict[str, Incident], ("a4f65f497a6907f7",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
     "devices": Document(Devices, ("2826f461ea9ccb63",)),
     "dependents": Document(StoredDependents, ("a85a41082275e070",)),
-    "digest": Document(Digest, ("b1d8cc6783c00407",)),
+    "digest": Document(Digest, ("d33d8017d9290056",)),
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "scans": Document(Scans, ("9eac87a29c79596d",)),

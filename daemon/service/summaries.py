@@ -53,7 +53,6 @@ class Summaries:
         return model.InitialReport(
             digest.initial_report_identifier(install),
             self.state.arrived_seconds,
-            self.state.is_report_accepted,
             lambda alert: digest.entry_key(alert) in self.state.advised,
             is_state_unknown=not self.is_restored,
         )
@@ -182,10 +181,3 @@ class Summaries:
             silenced={digest.entry_key(a) for a in engine.rules.alerts() if self.silenced(a, now)},
         )
         return weekly
-
-    def accepted(self) -> bool:
-        """Note that a receiver accepted the initial report; return whether that is new."""
-        is_new = self.state.arrived_seconds is not None and not self.state.is_report_accepted
-        if is_new:
-            self.state = replace(self.state, is_report_accepted=True)
-        return is_new

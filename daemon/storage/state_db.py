@@ -13,24 +13,31 @@ import os
 import re
 import threading
 import time
-from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
-from iowarden.daemon.storage import sqlite
+from iowarden.daemon.storage import notifications, sqlite
+from iowarden.daemon.storage.notifications import Notification
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from iowarden.daemon.storage.notifications import NotificationKey
 
 RETRY_INTERVAL_SECONDS = 60.0
+_LEDGER_HINT = (
+    "who was notified of these incidents is not known, so they may be mailed again: report this as"
+    " a bug, then remove this file: this resolves the alert StateUnreadable"
+)
 _ROWS_HINT = (
     "these mails are not sent, because iowarden cannot read their stored data: read what they"
     " report, report this as a bug, then remove this file: this resolves the alert StateUnreadable"
 )
 
-_SCHEMA = """
+_SCHEMA = f"""
 CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE outbox (
     message_id TEXT PRIMARY KEY,
@@ -44,9 +51,10 @@ CREATE TABLE outbox (
     last_error TEXT NOT NULL,
     maybe_taken INTEGER NOT NULL,
     parts TEXT NOT NULL,
-    receiver TEXT NOT NULL
+    receiver TEXT NOT NULL,
+    states TEXT NOT NULL
 );
-"""
+{notifications.SCHEMA.lstrip()}"""
 # After a release, changed tables get a new version and conversions from the one before. That one
 # reads and writes tables by their columns: only add columns with a default, and tables; what
 # changes its meaning gets a new name.
@@ -62,12 +70,14 @@ KIND = sqlite.DatabaseKind(
 )
 _COLUMNS = (
     "message_id, incident, number, severity, created_realtime_seconds, recipients_pending,"
-    " data, attempts, last_error, maybe_taken, parts, receiver"
+    " data, attempts, last_error, maybe_taken, parts, receiver, states"
 )
 _ROWS = f"SELECT {_COLUMNS} FROM outbox ORDER BY created_realtime_seconds, number, message_id"  # noqa: S608 - ours
-_PUT_ROW = f"INSERT OR REPLACE INTO outbox ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
+_PUT_ROW = f"INSERT OR REPLACE INTO outbox ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
 MAIL = "mail"
 """The receiver of mails; no other receiver has this name."""
+LOCAL = "Maildir"
+"""In place of a receiver: mails that were sent to no recipient; no receiver has this name."""
 _VERSIONED = re.compile(r"(.+)\.v([1-9][0-9]{0,8})", re.DOTALL)
 
 
@@ -94,6 +104,8 @@ class OutboxRow:
     parts: tuple[str, ...] = ()
     receiver: str = MAIL
     """The configured name of the receiver."""
+    states: tuple[tuple[str, int], ...] = ()
+    """The incidents that it reports, each with the number of its state; of a digest its parts'."""
 
 
 def versioned(name: str, version: int) -> str:
@@ -120,6 +132,8 @@ class StateChanges:
     add: tuple[OutboxRow, ...] = ()
     remove: tuple[str, ...] = ()
     """Message ids."""
+    notifications: tuple[Notification, ...] = ()
+    forget: tuple[NotificationKey, ...] = ()
     aside: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -137,6 +151,7 @@ class StateLoaded:
     error: str = ""
     readable: bool = True
     is_lost: bool = False
+    notifications: tuple[Notification, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +271,7 @@ class StateDatabase:
         with self._changed:
             sequence, untold = self._memory.sequence, self._memory.unconfirmed
             self._memory.unconfirmed = False
-        changes: list[_Change] = []
+        changes: dict[_Key, _Row | None] = {}
         error = ""
         try:
             file = self._opened()
@@ -270,7 +285,7 @@ class StateDatabase:
             self._scan_texts()
         except Exception as problem:  # noqa: BLE001 - a thread that ends would write nothing more
             with self._changed:
-                self._memory.requeue(changes)
+                self._memory.dirty |= changes.keys()  # unless they changed again
             error = self._trouble(problem)
             if not self._loaded and not self._reported_trouble:
                 self._post(StateLoaded({}, (), error, readable=False))
@@ -330,7 +345,7 @@ class StateDatabase:
             self._ran_before = self._ran_before or _ran_before(self._path, self._made_seconds)
         file, set_aside = open_file(self._path)
         try:
-            documents, rows, bad = file.read()
+            content, bad = file.read()
         except BaseException:
             file.close()
             raise
@@ -342,25 +357,25 @@ class StateDatabase:
                     f" iowarden; this one supports version {KIND.version} and uses that part"
                 )
             )
-        known = ((*version_of(name),) for name in documents)
+        known = ((*version_of(name),) for name in content.documents)
         file.is_older = file.version < KIND.version or any(
             version < self._versions.get(name, 0) for name, version in known
         )
         with self._changed:
-            self._memory.merge_file(documents, rows)
+            self._memory.merge_file(content)
             self._memory.leave(bad)
         if not self._loaded:
             self._loaded = True
             if file.instead_of:
-                documents, rows = salvaged(file.instead_of)
+                content = salvaged(file.instead_of)
                 set_aside += (
-                    f"; recovered from it: {len(documents)} documents, {len(rows)} undelivered"
-                    " mails"
+                    f"; recovered from it: {len(content.documents)} documents,"
+                    f" {len(content.outbox)} undelivered mails"
                 )
                 with self._changed:
-                    self._memory.salvage(documents, rows)
-            is_lost = file.was_empty and not documents and self._ran_before
-            self._post(StateLoaded(documents, rows, set_aside, is_lost=is_lost))
+                    self._memory.salvage(content)
+            is_lost = file.was_empty and not content.documents and self._ran_before
+            self._post(replace(content, error=set_aside, is_lost=is_lost))
         elif set_aside:
             self._post(Noted(f"{set_aside} and writing the current state to it"))
         return file
@@ -384,86 +399,89 @@ class StateDatabase:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A document or a row that differs from the file; `value` None: to be deleted."""
-
-    name: str
-    value: str | OutboxRow | None
-    is_row: bool
+_Table = Literal["document", "outbox", "notifications"]
+_Key = tuple[_Table, Any]
+"""A table, and what its row is stored by: a name, a message id, or a NotificationKey."""
+_Row = str | OutboxRow | Notification
+_Unreadable = tuple[_Key, dict[str, object]]
 
 
 class _Pending:
-    """All documents and rows, and which of them are not in the file yet."""
+    """All rows of the file, and which of them are not in it yet."""
 
     def __init__(self) -> None:
         self.sequence = 0
         self.unconfirmed = False
-        self.dirty: set[tuple[bool, str]] = set()
+        self.dirty: set[_Key] = set()
         self.asides: dict[str, str] = {}
         """Texts to be saved next to the file."""
-        self._values: dict[tuple[bool, str], str | OutboxRow] = {}
+        self._values: dict[_Key, _Row] = {}
 
     def take(self, batch: StateChanges) -> None:
         self.sequence = max(self.sequence, batch.sequence)
         self.unconfirmed = True
-        for name, text in batch.put.items():
-            self._set((False, name), text)
-        for row in batch.add:
-            self._set((True, row.message_id), row)
+        for key, value in _keyed(batch.put, batch.add, batch.notifications).items():
+            self._set(key, value)
         for name in batch.delete:
-            self._set((False, name), None)
+            self._set(("document", name), None)
         for message_id in batch.remove:
-            self._set((True, message_id), None)
+            self._set(("outbox", message_id), None)
+        for notification_key in batch.forget:
+            self._set(("notifications", notification_key), None)
         self.asides.update(batch.aside)
 
-    def salvage(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
+    def salvage(self, content: StateLoaded) -> None:
         """Take over the content of an unusable file; it is to be written."""
-        for key, value in _content_of(documents, rows).items():
+        for key, value in _content_of(content).items():
             if key not in self.dirty:
                 self._set(key, value)
 
-    def leave(self, bad: Mapping[Any, dict[str, object]]) -> None:
-        """Save unreadable rows of the outbox as text, and delete them."""
-        if bad:
-            what = {"document": "outbox", "next step": _ROWS_HINT, "content": [*bad.values()]}
-            self.asides["outbox"] = json.dumps(what, indent=1)
-            # One without a name cannot be deleted by it: it stays, and is saved as text again.
-            self.dirty.update((True, each) for each in bad if isinstance(each, str))
+    def leave(self, unreadable: Iterable[_Unreadable]) -> None:
+        """Save unreadable rows as text, and delete them."""
+        for table, hint in (("outbox", _ROWS_HINT), ("notifications", _LEDGER_HINT)):
+            rows = [row for (of, _), row in unreadable if of == table]
+            if rows:
+                what = {"document": table, "next step": hint, "content": rows}
+                self.asides[table] = json.dumps(what, indent=1)
+        # One without a key cannot be deleted by it: it stays, and is saved as text again.
+        self.dirty.update(key for key, _ in unreadable if key[1] is not None)
 
-    def _set(self, key: tuple[bool, str], value: str | OutboxRow | None) -> None:
+    def _set(self, key: _Key, value: _Row | None) -> None:
         self.dirty.add(key)
         if value is None:
             self._values.pop(key, None)
         else:
             self._values[key] = value
 
-    def changes(self) -> list[_Change]:
-        """Return the changes to be written, and count them as written."""
-        found = [_Change(name, self._values.get((row, name)), row) for row, name in self.dirty]
+    def changes(self) -> dict[_Key, _Row | None]:
+        """Return the rows to be written, None: to be deleted; count them as written."""
+        changes = {key: self._values.get(key) for key in self.dirty}
         self.dirty.clear()
-        return found
+        return changes
 
-    def requeue(self, changes: list[_Change]) -> None:
-        """Take back changes that could not be written, unless they have changed again."""
-        self.dirty.update((change.is_row, change.name) for change in changes)
-
-    def merge_file(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
+    def merge_file(self, content: StateLoaded) -> None:
         """Take over a file's content unless something newer is known, which is to be written."""
-        held = _content_of(documents, rows)
+        held = _content_of(content)
         self.dirty.update(key for key, value in self._values.items() if held.get(key) != value)
         for key, value in held.items():
             if key not in self.dirty:
                 self._values[key] = value
 
 
-def _content_of(
-    documents: Mapping[str, str], rows: tuple[OutboxRow, ...]
-) -> dict[tuple[bool, str], str | OutboxRow]:
-    """Return the content of a file by key: whether it is a row, and its name."""
+def _content_of(content: StateLoaded) -> dict[_Key, _Row]:
+    return _keyed(content.documents, content.outbox, content.notifications)
+
+
+def _keyed(
+    documents: Mapping[str, str],
+    rows: Iterable[OutboxRow],
+    states: Iterable[Notification],
+) -> dict[_Key, _Row]:
+    """Return the rows of all tables by their keys."""
     return {
-        **{(False, name): text for name, text in documents.items()},
-        **{(True, row.message_id): row for row in rows},
+        **{("document", name): text for name, text in documents.items()},
+        **{("outbox", row.message_id): row for row in rows},
+        **{("notifications", each.key): each for each in states},
     }
 
 
@@ -485,41 +503,49 @@ class _StateFile:
         """Return the version of its tables."""
         return self._file.version
 
-    def read(
-        self,
-    ) -> tuple[dict[str, str], tuple[OutboxRow, ...], dict[Any, dict[str, object]]]:
-        """Return all documents, and all rows by age; by message id those that cannot be read."""
+    def read(self) -> tuple[StateLoaded, list[_Unreadable]]:
+        """Return all documents, all rows by age, the ledger; and what cannot be read."""
         documents = dict(self._file.run("SELECT name, text FROM document"))
         rows: list[OutboxRow] = []
-        bad: dict[Any, dict[str, object]] = {}
+        ledger: list[Notification] = []
+        unreadable: list[_Unreadable] = []
         for values in self._file.run(_ROWS):
             try:
                 rows.append(_row(*values))
             except (ValueError, TypeError) as problem:
-                named = dict(zip(_COLUMNS.split(", "), map(_shown, values), strict=True))
-                bad[values[0]] = {"reason": str(problem), **named}
-        return documents, tuple(rows), bad
+                name = values[0] if isinstance(values[0], str) else None
+                unreadable.append((("outbox", name), _text_of(problem, _COLUMNS, values)))
+        for values in self._file.run(notifications.SELECT):
+            try:
+                ledger.append(notifications.notification(*values))
+            except (ValueError, TypeError) as problem:
+                text = _text_of(problem, notifications.COLUMNS, values)
+                unreadable.append((("notifications", values[:3]), text))
+        return StateLoaded(documents, tuple(rows), notifications=tuple(ledger)), unreadable
 
-    def write(self, changes: list[_Change]) -> None:
+    def write(self, changes: Mapping[_Key, _Row | None]) -> None:
         """Write everything or nothing."""
         if not changes:
             return
         run = self._file.run
         with self._file.transaction():
-            for change in changes:
-                match change.value:
+            for (table, key), value in changes.items():
+                match value:
                     case str() as text:
-                        values = (sqlite.encodable(change.name), sqlite.encodable(text))
+                        values = (sqlite.encodable(key), sqlite.encodable(text))
                         run("INSERT OR REPLACE INTO document (name, text) VALUES (?, ?)", values)
                     case OutboxRow() as row:
                         run(_PUT_ROW, _values(row))
-                    case None if change.is_row:
+                    case Notification() as entry:
+                        run(notifications.PUT, entry.columns)
+                    case None if table == "notifications":
+                        run(notifications.DELETE, key)
+                    case None if table == "outbox":
                         # The name of an unreadable row need not be UTF-8.
-                        own = (change.name.encode("utf-8", "surrogateescape"),)
+                        own = (key.encode("utf-8", "surrogateescape"),)
                         run("DELETE FROM outbox WHERE message_id = CAST(? AS TEXT)", own)
                     case None:
-                        name = sqlite.encodable(change.name)
-                        run("DELETE FROM document WHERE name = ?", (name,))
+                        run("DELETE FROM document WHERE name = ?", (sqlite.encodable(key),))
 
 
 def open_file(path: str) -> tuple[_StateFile, str]:
@@ -546,14 +572,15 @@ def _ran_before(path: str, started_seconds: float) -> bool:
     return False
 
 
-def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
-    """Return the documents and rows of an unusable file, as far as they can be read.
+def salvaged(path: str) -> StateLoaded:
+    """Return the content of an unusable file, as far as it can be read.
 
     A damaged document is detected when it is read; a mail is sent twice at worst. If the outbox is
     of a newer version, the meaning of documents may be as well: they are not used.
     """
     documents: dict[str, str] = {}
     rows: list[OutboxRow] = []
+    ledger: list[Notification] = []
     with contextlib.suppress(*sqlite.FAULTS), contextlib.closing(sqlite.reading(path)) as file:
         version = file.execute("PRAGMA user_version").fetchone()[0]
         with contextlib.suppress(*sqlite.FAULTS):
@@ -561,15 +588,19 @@ def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
                 with contextlib.suppress(ValueError, TypeError):
                     rows.append(_row(*values))
         with contextlib.suppress(*sqlite.FAULTS):
+            for values in file.execute(notifications.SELECT):
+                with contextlib.suppress(ValueError, TypeError):
+                    ledger.append(notifications.notification(*values))
+        with contextlib.suppress(*sqlite.FAULTS):
             if version <= KIND.version:
                 documents.update(file.execute("SELECT name, text FROM document"))
-    return documents, tuple(rows)
+    return StateLoaded(documents, tuple(rows), notifications=tuple(ledger))
 
 
 def _row(*values: Any) -> OutboxRow:  # noqa: ANN401 - as SQLite returns them
     """Return a row from its columns, in the order of the fields. Errors: ValueError, TypeError."""
     (message_id, incident, number, severity, created, pending, data, attempts, last_error,
-     maybe_taken, parts, receiver) = values  # fmt: skip
+     maybe_taken, parts, receiver, states) = values  # fmt: skip
     for name, value, cls in (
         ("receiver", receiver, str),
         ("message_id", message_id, str),
@@ -597,6 +628,7 @@ def _row(*values: Any) -> OutboxRow:  # noqa: ANN401 - as SQLite returns them
         bool(maybe_taken),
         _list("parts", parts),
         receiver,
+        _states(states),
     )
 
 
@@ -606,6 +638,21 @@ def _list(name: str, text: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise ValueError(f"{name}: expected a list of texts, got {text!r:.60}")
     return tuple(found)
+
+
+def _states(text: str) -> tuple[tuple[str, int], ...]:
+    """Return incidents and the numbers of their states. Errors: ValueError, TypeError."""
+    found = json.loads(text)
+    for incident, state in found:
+        if not isinstance(incident, str) or not isinstance(state, int):
+            raise TypeError(f"states: expected names and numbers, got {text!r:.60}")
+    return tuple((incident, state) for incident, state in found)
+
+
+def _text_of(problem: Exception, columns: str, values: tuple[object, ...]) -> dict[str, object]:
+    """Return an unreadable row as JSON can hold it."""
+    named = dict(zip(columns.split(", "), map(_shown, values), strict=True))
+    return {"reason": str(problem), **named}
 
 
 def _shown(value: object) -> object:
@@ -632,4 +679,5 @@ def _values(row: OutboxRow) -> tuple[object, ...]:
         row.maybe_taken,
         json.dumps(row.parts),
         row.receiver,
+        json.dumps(row.states),
     )

@@ -18,7 +18,7 @@ class WaitingNotification:
     """A notification in the outbox: why it waits. Units: Unix seconds."""
 
     incident: str
-    """Its identifier, or that of the initial report."""
+    """That it reports, or the initial report."""
     created_seconds: float
     reason: str
 
@@ -59,8 +59,7 @@ def reasoned(
     total = 0
     for incident in incidents:
         total += 1
-        threads = (each.rpartition(".")[0] for each in incident.references)
-        queued = [oldest[name] for name in (incident.identifier, *threads) if name in oldest]
+        queued = [oldest[name] for name, _ in incident.reports if name in oldest]
         if queued:
             first = min(queued, key=lambda each: each.created_seconds)
             reason = first.reason

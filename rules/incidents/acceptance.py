@@ -1,26 +1,30 @@
-"""Which incidents have no accepted notification. Pure."""
+"""Which incidents have no accepted notification, and which not even a queued one. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iowarden.rules.incidents import due
+from iowarden.rules.incidents.model import DueNotice
+from iowarden.rules.notice import Reason
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Callable, Container, Iterable
 
-    from iowarden.rules.incidents.model import Incident
+    from iowarden.rules.incidents.model import Incident, Incidents
 
 
 def unnotified(
     incidents: Iterable[Incident],
     acknowledged: Container[str],
-    alerting: Container[Severity] = frozenset(),
+    is_notified: Callable[[Incident], bool],
 ) -> list[Incident]:
     """Return the open incidents of warning or worse of which no receiver accepted a notification.
 
     Not those that are silenced, acknowledged (by identifier), or that ended before their first
-    mail. `alerting` are the severities of alerts that a receiver of the present state accepts.
+    mail. `is_notified`: a receiver accepted one.
     """
     return [
         each
@@ -30,6 +34,35 @@ def unnotified(
         and (each.firing or each.mails)
         and any(not m.silenced for m in each.members)
         and each.identifier not in acknowledged
-        and each.severity not in alerting
-        and not each.is_accepted
+        and not is_notified(each)
     ]
+
+
+def unqueued(
+    state: Incidents,
+    dues: list[DueNotice],
+    is_queued: Callable[[Incident], bool],
+    now: float,
+    acknowledged: Container[str],
+) -> tuple[Incidents, list[DueNotice]]:
+    """Return the mails that are due with those of incidents whose earlier ones are gone.
+
+    A mail was discarded, or only went to a receiver that is no longer configured: without another
+    one, nobody would learn of what still lasts. `is_queued`: one is in the outbox, or was accepted.
+    """
+    there = {each.incident.identifier for each in dues}
+    gone = [
+        each
+        for each in state.by_key.values()
+        if each.mails
+        and each.identifier not in there
+        and each.identifier not in acknowledged
+        and any(due.reportable(each, now))
+        and not is_queued(each)
+    ]
+    if not gone:
+        return state, dues
+    mailed = [due.mailed(each, Reason.OPENED, now) for each in gone]
+    by_key = {**state.by_key, **{each.key: each for each in mailed}}
+    again = [DueNotice(Reason.OPENED, each) for each in mailed]
+    return replace(state, by_key=by_key), [*dues, *again]

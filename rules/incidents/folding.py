@@ -217,9 +217,9 @@ def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident
             severity=max(there.severity, own.severity),
             mailed_severity=max(there.mailed_severity, own.mailed_severity),
             mailed_seconds=_latest(there.mailed_seconds, own.mailed_seconds),
-            accepted_seconds=_latest(there.accepted_seconds, own.accepted_seconds),
             firing=True,
             begun_seconds=(there if there.firing else own).begun_seconds,
+            first_state=there.first_state if there.firing else there.mails + 1,
             # Its thread was mailed under another name: that it is this object is news.
             mailed_object=own.object if own.mails else there.mailed_object,
         )

@@ -365,7 +365,6 @@ def counted_by_report(incident: Incident, initial_report: InitialReport, now: fl
         mailed_seconds=now,
         last_reason=Reason.OPENED,
         awaits_initial_report=False,
-        accepted_seconds=incident.begun_seconds if initial_report.is_accepted else None,
         has_new_facts=False,
         advised=tuple(dict.fromkeys((*incident.advised, *names))),
     )

@@ -84,6 +84,7 @@ def refreshed(
         active_seconds=max(incident.active_seconds, _last(holding, now)),
         started_seconds=now if begins else incident.started_seconds,
         begun_seconds=now if came_back else incident.begun_seconds,
+        first_state=incident.mails + 1 if came_back else incident.first_state,
         recurrences=incident.recurrences + came_back,
         returns=(incident.returns + 1 if soon else 0) if came_back else incident.returns,
         # It only rises while the incident is open; after a resolved mail it is the current one.

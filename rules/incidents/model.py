@@ -202,11 +202,8 @@ class Incident:
     """How often it recurred, each time within a day of its end."""
     awaits_initial_report: bool = False
     """Whether the initial report is its first mail: it began with lasting problems only."""
-    accepted_seconds: float | None = None
-    """When a receiver accepted a notification about it, the first since it last began.
-
-    A Maildir is no receiver: perhaps no user looks there.
-    """
+    first_state: int = 1
+    """The number of the first state (mail) since it last began."""
 
     @property
     def first_mails(self) -> tuple[str, ...]:
@@ -214,15 +211,17 @@ class Incident:
         return self.references or (f"{self.identifier}.1",)
 
     @property
-    def is_accepted(self) -> bool:
-        """Whether a receiver accepted a notification about it, as long as it lasts.
+    def reports(self) -> tuple[tuple[str, int], ...]:
+        """Return of whom, and from which state on, notifications are about it as it is now.
 
-        A return without a mail of its own is the same matter.
+        A return without a mail of its own is the same matter. Those of merged incidents, and of the
+        initial report, are about the time before a return.
         """
-        accepted, mailed = self.accepted_seconds, self.mailed_seconds
-        if accepted is None or mailed is None:
-            return False
-        return accepted >= self.begun_seconds or mailed < self.begun_seconds
+        least = min(self.first_state, self.mails)
+        own = (self.identifier, least)
+        threads = (each.rpartition(".")[0] for each in self.references)
+        others = ((name, 0) for name in threads if name != self.identifier)
+        return (own, *others) if least <= 1 else (own,)
 
     @property
     def awaits_all_clear(self) -> bool:
@@ -278,13 +277,11 @@ class InitialReport:
     """The initial report of existing problems.
 
     Fields: `seconds` is when it was made, None: not yet; `lists` is whether it has a line about an
-    alert; `is_accepted`: a receiver accepted it; `is_state_unknown`: state.db was not read yet,
-    which has what was mailed before.
+    alert; `is_state_unknown`: state.db was not read yet, which has what was mailed before.
     """
 
     identifier: str
     seconds: float | None = None
-    is_accepted: bool = False
     lists: Callable[[Alert], bool] = lambda _: False
     is_state_unknown: bool = False
 

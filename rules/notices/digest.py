@@ -72,8 +72,6 @@ class Digest:
     arrived: bool = False
     arrived_seconds: float | None = None
     """When the initial report was written, if it was."""
-    is_report_accepted: bool = False
-    """Whether a receiver accepted the initial report."""
     number: int = 0
     """Digests mailed so far."""
     entries: dict[str, DigestEntry] = field(default_factory=dict)
@@ -152,7 +150,6 @@ def merged(ours: Digest, stored: Digest) -> Digest:
             stored,
             arrived=True,
             arrived_seconds=ours.arrived_seconds,
-            is_report_accepted=ours.is_report_accepted,
             advised=ours.advised,
         )
     return replace(

@@ -407,7 +407,7 @@ def test_a_message_is_stored_with_its_receiver(path: Path) -> None:
         asked.load()
         assert asked.commit(StateChanges(1, add=(ROW, message))) == ""
     assert kept(path) == StateLoaded({}, (ROW, message))
-    assert state_db.salvaged(str(path))[1] == (ROW, message)
+    assert state_db.salvaged(str(path)).outbox == (ROW, message)
     with opened(path) as asked:
         asked.load()
         assert asked.commit(StateChanges(1, remove=(message.message_id,))) == ""
