@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
+from support import ledger
 from support.mail_world import (
     FAULTS,
     HOUR,
@@ -35,6 +36,7 @@ from iowarden.daemon.notify.routes import DOCUMENT
 from iowarden.daemon.receivers import message
 from iowarden.daemon.receivers.dry_run import test_notice as make_notice
 from iowarden.daemon.service.stored_documents import DOCUMENTS, DocumentReader, encode
+from iowarden.daemon.storage.notifications import NotificationStatus
 from iowarden.daemon.storage.state_db import (
     MAIL,
     Committed,
@@ -174,7 +176,7 @@ class Life:
         """Restore what the life before left."""
         self.state.load()
         loaded = self._loaded.get(timeout=DEADLINE_SECONDS)
-        self.delivery.restore(loaded.outbox, self._storm.now)
+        self.delivery.restore(loaded.outbox, self._storm.now, loaded.notifications)
         text = loaded.documents.get(DOCUMENT)
         if text is not None:
             reader = DocumentReader(0.0, self._storm.now)
@@ -271,10 +273,13 @@ class Life:
         message_id = f"<iowarden.{incident}.1@db1>"
         head = f"Subject: {incident}\r\nFrom: iowarden@db1\r\nTo: {', '.join(TO)}\r\n"
         data = f"{head}Message-ID: {message_id}\r\n\r\ntext\r\n".encode()
-        rows = [OutboxRow(message_id, incident, 1, severity, at, TO, data)]
+        states = ((incident, 1),)
+        rows = [OutboxRow(message_id, incident, 1, severity, at, TO, data, states=states)]
         document = message.encoded(message.document(notice, "db1"))
         rows += [
-            OutboxRow(f"{name}:{incident}.1", incident, 1, severity, at, (name,), document)
+            OutboxRow(
+                f"{name}:{incident}.1", incident, 1, severity, at, (name,), document, states=states
+            )
             for name in RECEIVERS
         ]
         rows = [
@@ -337,6 +342,7 @@ def storm(path: Path, kills: int, seed: int) -> Storm:
             made.now += chosen.uniform(0.1, 20.0)
         finally:
             assert life.state.close(DEADLINE_SECONDS)
+        check_ledger(made, path / "state.db")
     made.step_to_kill = 0
     last = Life(made, str(path / "state.db"))
     last.start()
@@ -346,7 +352,21 @@ def storm(path: Path, kills: int, seed: int) -> Storm:
     ]
     assert not left
     assert last.state.close(DEADLINE_SECONDS)
+    check_ledger(made, path / "state.db")
+    statuses = Counter(each.status for each in ledger.stored(path / "state.db").values())
+    assert statuses == {NotificationStatus.ACCEPTED: len(made.written)}
     return made
+
+
+def check_ledger(made: Storm, path: Path) -> None:
+    """Check what state.db says of who was notified: of what waits too little, never too much."""
+    assert ledger.contradictions(path) == []
+    for (incident, state, receiver), each in ledger.stored(path).items():
+        if each.status is NotificationStatus.ACCEPTED:
+            is_mail = receiver == MAIL
+            name = f"<iowarden.{incident}.{state}@db1>" if is_mail else f"{receiver}:{incident}.1"
+            recipients = TO if is_mail else (receiver,)
+            assert any((name, to) in made.arrivals for to in recipients), f"{name} never arrived"
 
 
 def report(made: Storm, *, is_mail: bool) -> tuple[str, int, int]:

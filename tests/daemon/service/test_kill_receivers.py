@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import ledger
 from support.alertmanager import Alertmanager, alertmanager
 from support.http_receiver import Answer, Request, Server, raw, server
 from support.lives import DEADLINE_SECONDS, Life
@@ -193,7 +194,9 @@ def test_a_kill_at_any_step_loses_no_message_of_any_receiver(
             server_side = Flapping(answers, done)
             hanging.taken.clear()
             killed = live(story.during, at, hangs=MAX_STEPS)
+            assert ledger.contradictions(directory / "state.db") == [], f"killed at step {at}"
             assert not live(story.after)
+            assert ledger.contradictions(directory / "state.db") == [], f"killed at step {at}"
             judge({**server_side.taken, "/hung": hanging.taken}, story, at)
             shutil.rmtree(directory)
             done += killed
