@@ -91,13 +91,15 @@ class Host:
         self.log = TransitionLog(self.journal, time.time, time.time)
         self.now = time.time()
         self.ahead = clock_ahead_seconds
+        self.incidents: dict[object, str] = {}
+        """The identifiers of incidents, by the keys of alerts."""
         for member in self.receiver._members:
             member._poster.now = lambda: time.time() + clock_ahead_seconds
 
     def step(self, *alerts: Alert, seconds: float = 0.0, sends: int = 1) -> None:
         """Let time pass, evaluate, and wait until everything is sent."""
         self.now += seconds
-        present = PresentState(alerts, dict, lambda at: at + self.ahead)
+        present = PresentState(alerts, lambda: self.incidents, lambda at: at + self.ahead)
         self.receiver.step(self.now, present)
         for _ in range(sends):
             result = self.results.get(timeout=DEADLINE_SECONDS)
@@ -251,6 +253,29 @@ def test_one_refused_alert_costs_only_itself(answers: Server, status: int) -> No
     assert host.value("iowarden_notifications_refused") == 1.0
     host.step(*both, seconds=60.0)
     assert [each["labels"]["alertname"] for each in posted(answers)] == ["DiskFailing", "DiskGone"]
+
+
+def test_of_an_incident_somebody_knows_if_the_last_accepted_state_had_an_alert_of_it(
+    answers: Server,
+) -> None:
+    """One alert is refused; then the server fails; then what it accepts has ended."""
+
+    def judge(request: Request) -> Answer:
+        return Answer(400, b"bad label") if b"Bad" in request.body else Answer()
+
+    answers.answer = judge
+    host = Host(config(AM, answers.port))
+    failing, bad = alert("DiskFailing"), alert("Bad")
+    host.incidents = {failing.key: "disk", bad.key: "user"}
+    assert host.receiver.incidents() == frozenset()
+    host.step(failing, bad)
+    assert host.receiver.incidents() == {"disk"}
+    answers.answer = lambda _: Answer(503)
+    host.step(failing, bad, seconds=60.0)
+    assert host.receiver.incidents() == {"disk"}, "it was notified"
+    answers.answer = judge
+    host.step(resolved("DiskFailing"), bad, seconds=60.0)
+    assert host.receiver.incidents() == frozenset()
 
 
 def test_many_alerts_are_sent_in_batches(answers: Server) -> None:

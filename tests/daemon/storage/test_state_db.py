@@ -23,6 +23,7 @@ from support.disks import small_disk
 from support.spoilt import SPOILT
 
 from iowarden.daemon.storage import sqlite, state_db
+from iowarden.daemon.storage.notifications import Notification, NotificationStatus
 from iowarden.daemon.storage.state_db import (
     Committed,
     Noted,
@@ -243,6 +244,28 @@ def test_it_is_tried_again_without_being_queried(tmp_path: Path) -> None:
         while (answer := asked.next()) != Committed(1):
             assert isinstance(answer, Committed | StateLoaded)
     assert kept(blocked / "state.db").documents == {"install": '"x"'}
+
+
+def test_a_notification_is_stored_changed_and_forgotten_with_its_row(path: Path) -> None:
+    """All in one transaction; what cannot be read is saved as text, the rest is used."""
+    entry = Notification("a", 1, "mail", NotificationStatus.QUEUED, 1e9)
+    other = replace(entry, incident="b", status=NotificationStatus.ACCEPTED)
+    row = replace(ROW, states=(("a", 1),))
+    with opened(path) as asked:
+        asked.load()
+        assert asked.commit(StateChanges(1, add=(row,), notifications=(entry, other))) == ""
+    assert kept(path) == StateLoaded({}, (row,), notifications=(entry, other))
+    with opened(path) as asked:
+        asked.load()
+        removed = StateChanges(2, remove=(row.message_id,), forget=(entry.key,))
+        assert asked.commit(removed) == ""
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("INSERT INTO notifications VALUES ('c', 1, 'mail', 'seen', 0)")
+    with opened(path) as asked:
+        assert asked.load() == StateLoaded({}, (), notifications=(other,))
+    (text,) = path.parent.glob("state.db.notifications*")
+    assert "'seen' is not a valid NotificationStatus" in text.read_text()
+    assert kept(path) == StateLoaded({}, (), notifications=(other,))
 
 
 def test_a_late_file_is_read_and_what_is_known_is_newer(tmp_path: Path) -> None:
