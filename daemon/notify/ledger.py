@@ -1,8 +1,8 @@
-"""Ledger: which receiver was notified of which state of an incident, and how far that came. Pure.
+"""Ledger: which receiver was notified of which state of an incident, or is to be. Pure.
 
 It is written in the transactions of the outbox's rows: `queued` with the row, `accepted` when the
-row is deleted or a first recipient has it. A row that is discarded deletes what it queued. Kept as
-long as the incident.
+row is deleted or a first recipient has it. A row that is discarded deletes what it queued. It has
+the incidents that the service has.
 """
 
 from __future__ import annotations

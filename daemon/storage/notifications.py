@@ -34,7 +34,7 @@ class NotificationStatus(enum.StrEnum):
     """Its message is in the outbox; an attempt had no reply, so that the receiver may have it."""
     ACCEPTED = "accepted"
     LOCAL = "local"
-    """Only written to the Maildir of this machine: perhaps nobody looks there."""
+    """Only written to the Maildir of this machine: perhaps no user looks there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,8 @@ def unqueued(
 ) -> tuple[Incidents, list[DueNotice]]:
     """Return the mails that are due with those of incidents whose earlier ones are gone.
 
-    A mail was discarded, or only went to a receiver that is no longer configured: without another
-    one, nobody would learn of what still lasts. `is_queued`: one is in the outbox, or was accepted.
+    A mail was discarded, or only went to a receiver that is no longer configured: what still
+    lasts needs another one. `is_queued`: one is in the outbox, or was accepted.
     """
     there = {each.incident.identifier for each in dues}
     gone = [

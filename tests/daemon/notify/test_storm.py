@@ -354,7 +354,8 @@ def storm(path: Path, kills: int, seed: int) -> Storm:
     assert last.state.close(DEADLINE_SECONDS)
     check_ledger(made, path / "state.db")
     statuses = Counter(each.status for each in ledger.stored(path / "state.db").values())
-    assert statuses == {NotificationStatus.ACCEPTED: len(made.written)}
+    assert {*statuses} == {NotificationStatus.ACCEPTED}
+    assert statuses.total() >= len(made.written)  # a kill may come before it is noted here
     return made
 
 
