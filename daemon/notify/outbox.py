@@ -13,7 +13,7 @@ from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.notify.message_format import Refusal
 from iowarden.daemon.notify.outbox_queue import MAX_SINGLE, Entry, OutboxQueue
 from iowarden.daemon.notify.retry import ANYTIME, NEVER, NO_REPLY, REFUSALS, Fault, Scope
-from iowarden.daemon.notify.routes import ALL, Flight
+from iowarden.daemon.notify.routes import ALL, CONNECTION, Flight
 from iowarden.daemon.storage.state_db import OutboxRow, StateChanges
 from iowarden.rules.incidents.due import REPLACED_SECONDS
 from iowarden.rules.quantity import duration
@@ -396,7 +396,9 @@ class Outbox(OutboxQueue):
 
     def _is_suspect(self, entry: Entry, flight: Flight, result: SendResult) -> bool:
         """Whether a mail or digest was refused while the server accepted others."""
-        if not result.error or result.scope is not Scope.MESSAGE or result.fault in NO_REPLY:
+        if not result.error or result.scope is not Scope.MESSAGE:
+            return False
+        if result.fault in NO_REPLY and (flight.server, CONNECTION) in flight.holds:
             return False
         is_again = entry.is_alone or entry.is_released or bool(entry.row.parts)
         return is_again and not self.routes.is_refusing(flight.server)

@@ -74,6 +74,10 @@ REFUSALS = frozenset(
 MAYBE_TAKEN = frozenset({Fault.UNANSWERED, Fault.FAILED})
 """The server may have the message: it is repeated under the same ID."""
 NO_REPLY = MAYBE_TAKEN | {Fault.UNREACHABLE}
+UNCOUNTED = NO_REPLY | {Fault.PAUSED}
+"""No refused attempts: a server without a reply has no log of them, one that wants a pause said
+when the next attempt is welcome.
+"""
 _TRANSIENT = frozenset({Fault.UNREACHABLE, Fault.DEFERRED, Fault.REFUSED})
 _FLAPPING = _TRANSIENT | {Fault.BUSY}
 _LOGINS = frozenset({Fault.LOGIN, Fault.LOGIN_LATER})
@@ -119,6 +123,8 @@ With the usual intervals two servers that fail for 60 % of their lives, 12 min e
 mean, delay one mail in ten by more than 18 to 28 min; with this one by more than 14 or 15 min. For
 8 min of these neither server works.
 """
+FLAPPING_UNREACHABLE_SECONDS = 2 * MINUTE
+"""The same for a server that does not reply: it counts no attempts, and may be up for minutes."""
 _LOGIN_BUDGET = (6, DAY)
 _SPACING_SECONDS = 150.0
 """So that one of four in ten minutes is free within that time."""
@@ -296,7 +302,9 @@ def flapping_seconds(hold: Hold, healed_seconds: float) -> float:
     """Return when a hold ends by schedule, sooner if the server healed a short time ago."""
     is_flapping = hold.tried_seconds - healed_seconds <= FLAPPING_SECONDS
     if is_flapping and hold.fault in _FLAPPING:
-        return min(hold.next_seconds, hold.tried_seconds + FLAPPING_INTERVAL_SECONDS)
+        is_uncounted = hold.fault is Fault.UNREACHABLE
+        interval = FLAPPING_UNREACHABLE_SECONDS if is_uncounted else FLAPPING_INTERVAL_SECONDS
+        return min(hold.next_seconds, hold.tried_seconds + interval)
     return hold.next_seconds
 
 

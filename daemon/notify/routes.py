@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.daemon.notify import retry
-from iowarden.daemon.notify.retry import ANYTIME, NEVER, NO_REPLY, REFUSALS, Fault, Hold, Scope
+from iowarden.daemon.notify.retry import (
+    ANYTIME,
+    NEVER,
+    NO_REPLY,
+    REFUSALS,
+    UNCOUNTED,
+    Fault,
+    Hold,
+    Scope,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -118,7 +127,7 @@ class Routes:
     def due(self, server: str, recipient: str, sending: Sending, now: float) -> float:
         """Return when a message may be tried; ANYTIME if nothing prevents it."""
         holds = self.holds(server, recipient, sending.message_id)
-        is_refusing = server in self._refusing or any(hold.fault not in NO_REPLY for hold in holds)
+        is_refusing = server in self._refusing or any(h.fault not in UNCOUNTED for h in holds)
         tries = self._tries.get(server, ()) if is_refusing else ()
         is_given_up = self._is_given_up(sending, holds, now)
         healed = self._healed_seconds(server, recipient)
@@ -178,7 +187,7 @@ class Routes:
         for key, hold in before.items():
             self._put(key, replace(hold, attempts=hold.attempts + 1, tried_seconds=now))
         is_probe = server in self._refusing or any(
-            hold.fault not in NO_REPLY for hold in before.values()
+            hold.fault not in UNCOUNTED for hold in before.values()
         )
         if is_probe:
             self._count_refusal(server, now)
@@ -193,7 +202,8 @@ class Routes:
         """
         server, name = flight.server, flight.message_id
         has_reply = not result.error or result.fault not in NO_REPLY
-        self._settle_budget(flight, now, is_refused=has_reply and not result.is_accepted)
+        is_counted = not result.error or result.fault not in UNCOUNTED
+        self._settle_budget(flight, now, is_refused=is_counted and not result.is_accepted)
         decided = {CONNECTION, *result.delivered, *result.faults}
         decided |= {ALL} if has_reply else set()
         decided |= {name} if result.error and result.scope is Scope.MESSAGE else set()
@@ -267,9 +277,12 @@ class Routes:
     # --- what was corrected, and what is gone
 
     def release(self, message_id: str, now: float) -> None:
-        """Let a refused message be tried now, since the server accepts others."""
+        """Let a message be tried now that a server refused or failed at: it accepts others.
+
+        Not one without a reply to its final dot: a mail server then mostly has it.
+        """
         for (server, subject), hold in list(self._holds.items()):
-            if subject == message_id and hold.fault not in NO_REPLY:
+            if subject == message_id and hold.fault is not Fault.UNANSWERED:
                 self._put((server, subject), _due_now(hold, now))
 
     def exhaust(self, message_id: str, now: float) -> None:

@@ -355,6 +355,21 @@ def test_a_server_that_accepts_again_and_again_is_not_left_alone_for_half_an_hou
     assert after.state.healed == {"mx1": 40 * MINUTE}
 
 
+def test_a_server_that_comes_and_goes_is_looked_for_every_two_minutes() -> None:
+    """It was up a short time ago, and is up for minutes only: nothing counts a connection."""
+    routes = Routes()
+    refuse(routes, Fault.UNREACHABLE, 0.0)
+    accept(routes, MINUTE)
+    now, tries = HOUR, []
+    while now < 2 * HOUR:
+        refuse(routes, Fault.UNREACHABLE, now)
+        tries.append(now)
+        now = routes.due("mx1", "a@x", new(), now)
+    gaps = [after - before for before, after in itertools.pairwise(tries)]
+    assert gaps[:3] == [10.0, 30.0, MINUTE]
+    assert {*gaps[3:]} == {2 * MINUTE}
+
+
 def test_a_message_that_is_refused_while_others_are_accepted_keeps_its_own_schedule() -> None:
     """The server is well: it healed, and refuses this one for what it contains."""
     routes = Routes()

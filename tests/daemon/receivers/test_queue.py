@@ -162,6 +162,58 @@ def test_the_server_is_given_the_pause_it_wants_up_to_an_hour(wanted: float, wai
     assert outbox.next_due(START) == START + waits
 
 
+def test_a_server_that_wants_pauses_is_tried_each_minute_also_after_an_hour() -> None:
+    """429 or 503: it says itself when to return, so that no budget of refused attempts counts."""
+    outbox, now, times = filled(row(1)), START, []
+    while now < START + 3600.0:
+        times.append(now)
+        outbox.sent(replied(sent(outbox, now), 429), now, 99)
+        outbox.committed(Committed(99))
+        now = outbox.next_due(now) or now
+    assert len(times) == 60
+
+
+def failed(outbox: Outbox, now: float, *, name: str) -> None:
+    """Let an attempt at a message fail with 500."""
+    again = sent(outbox, now)
+    assert again.message_id == name
+    outbox.sent(replied(again, 500), now, 99)
+    outbox.committed(Committed(99))
+
+
+def test_what_a_receiver_failed_at_follows_when_it_accepts_another_message() -> None:
+    """A gateway was down for a quarter of an hour: not an hour later."""
+    outbox, old = filled(row(1)), row(1).message_id
+    for now in (0.0, 60.0, 660.0):
+        failed(outbox, START + now, name=old)
+    outbox.add(row(1, "b"), START + 900.0, 100)
+    outbox.committed(Committed(100))
+    new = sent(outbox, START + 900.0)
+    outbox.sent(SendResult(new.message_id, ("ops",)), START + 900.0, 101)
+    outbox.committed(Committed(101))
+    again = sent(outbox, START + 900.0)
+    assert (again.message_id, outbox.is_repeated(old)) == (old, True)
+
+
+def test_a_message_that_a_receiver_fails_at_while_it_accepts_others_is_not_repeated_for_each() -> (
+    None
+):
+    """Its script fails at this one, and a person may get it each time."""
+    outbox, old, now, times = filled(row(1)), row(1).message_id, START, []
+    for number in range(40):
+        outbox.add(row(1, f"b{number}"), now, 100)
+        outbox.committed(Committed(100))
+        while (due := outbox.next_due(now)) is not None and due <= now:
+            each = sent(outbox, now)
+            is_old = each.message_id == old
+            times += [now - START] if is_old else []
+            result = replied(each, 500) if is_old else SendResult(each.message_id, ("ops",))
+            outbox.sent(result, now, 99)
+            outbox.committed(Committed(99))
+        now += 120.0
+    assert len(times) <= 5, times
+
+
 def test_a_full_outbox_discards_texts_and_no_message() -> None:
     """8 MB a receiver: what is cut says so and still names its incident."""
     large = tuple(f"{number} {'y' * 1990}" for number in range(99))
