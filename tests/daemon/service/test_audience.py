@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.http_receiver import Answer, Server, server
 from support.live import RULE, Live, watched
+from support.storage import Server as Machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +76,31 @@ def test_a_receiver_that_had_nothing_gets_a_first_message_and_all_that_had_one_t
         host.mails()
         came = titles(answers)
     assert came == {"chat": ["opened", "resolved"], "pager": ["opened", "resolved"]}
+
+
+def test_a_pager_that_was_called_for_an_array_learns_that_it_is_complete(
+    tmp_path: Path, answers: Server
+) -> None:
+    """What remains, a failed disk that another one replaced, is only a warning."""
+    machine = Machine(tmp_path)
+    for number, letter in enumerate("abc"):
+        machine.adapter(number, "ahci")
+        machine.disk(f"sd{letter}", f"{number}:0:0:0")
+    array = machine.array("md0", "raid1", "sda1", "sdb1", spares=("sdc1",))
+    settings = f"notify: [{hook(answers, 'pager', 'critical')}]\n"
+    with watched(tmp_path, machine, settings=settings) as host:
+        host.wait_only(20)
+        array.spares.clear()
+        machine.fails("md0", "sdb1")
+        array.members[1] = array.recover = "sdc1"
+        array.done = 0.125
+        machine.array_is("md0")
+        host.wait_only(60)
+        array.done, array.recover = 0.0, ""
+        machine.array_is("md0")
+        host.wait_only(200)
+        host.mails()
+        assert titles(answers) == {"pager": ["opened", "rebuilt"]}
 
 
 def test_a_receiver_that_takes_the_place_of_another_one_is_told_what_still_lasts(
