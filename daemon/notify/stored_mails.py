@@ -8,7 +8,6 @@ from __future__ import annotations
 import email
 import email.policy
 import os
-import threading
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon import json_codec
 from iowarden.daemon.control import documents
 from iowarden.daemon.notify.maildir import FOLDERS
+from iowarden.daemon.storage.patient_reader import PATIENCE_SECONDS, PatientReader
 from iowarden.daemon.storage.state_db import MAIL
 from iowarden.rules.severity import Severity
 
@@ -35,19 +35,23 @@ MAX_LISTED = 500
 """Of the newest mails: an answer has a size limit."""
 MAX_MAIL_BYTES = 1024 * 1024
 _HEADERS = ("Date", "From", "To", "Subject", "Message-ID", "In-Reply-To")
-_PATIENCE_SECONDS = 5.0
-"""How long an answer waits for the Maildir, whose disk may hang."""
 
 
 class StoredMails:
     """Answers the commands of the control socket; the Maildir is read in a thread."""
 
-    def __init__(self, mails: Delivery, directory: str, realtime: Callable[[float], float]) -> None:
+    def __init__(
+        self,
+        mails: Delivery,
+        directory: str,
+        realtime: Callable[[float], float],
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         """`directory` is the Maildir, which need not exist; `realtime` returns Unix times."""
         self._mails = mails
         self._realtime = realtime
         self._directory = directory
-        self._reading = threading.Lock()
+        self._maildir = PatientReader("the Maildir", "mails", patience_seconds)
 
     def answer(self, command: ControlCommand, now: float) -> None:
         """Execute a command; its reply comes later."""
@@ -66,36 +70,14 @@ class StoredMails:
         except ValueError as error:
             command.reply({"error": str(error)})
             return
-        once = threading.Lock()
 
-        def reply(mails: Iterable[_Mail], note: str) -> None:
-            if once.acquire(blocking=False):
-                try:
-                    command.reply({"answer": made([*of_outbox(rows, waits), *mails], note=note)})
-                except ValueError as error:
-                    command.reply({"error": str(error)})
-
-        if not self._reading.acquire(blocking=False):
-            reply((), "the Maildir is being read for another command; try again")
-            return
-        late = f"the Maildir could not be read within {_PATIENCE_SECONDS:.0f} s: its disk may hang"
-        patience = threading.Timer(_PATIENCE_SECONDS, reply, ((), late))
-        patience.daemon = True
-
-        def run() -> None:
-            found: list[_Mail] = []
-            note = ""
+        def reply(mails: list[_Mail], note: str) -> None:
             try:
-                found = of_maildir(self._directory)
-            except OSError as error:
-                note = f"the Maildir cannot be read: {error}"
-            finally:
-                self._reading.release()
-            patience.cancel()
-            reply(found, note)
+                command.reply({"answer": made([*of_outbox(rows, waits), *mails], note=note)})
+            except ValueError as error:
+                command.reply({"error": str(error)})
 
-        patience.start()
-        threading.Thread(target=run, name="mails", daemon=True).start()
+        self._maildir.read(lambda: of_maildir(self._directory), reply)
 
 
 _Mail = tuple[documents.StoredMail, bytes]

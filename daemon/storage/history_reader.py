@@ -5,17 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.collectors.model import trace
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage import history_db, sqlite
+from iowarden.daemon.storage.patient_reader import PATIENCE_SECONDS, PatientReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-PATIENCE_SECONDS = 5.0
-"""How long a reply waits for history.db before it is sent without it: clients wait twice as long.
-"""
-_BUSY = "history.db is being read for another command; try again in a moment"
 _T = TypeVar("_T")
 
 
@@ -25,8 +21,7 @@ class HistoryReader:
     def __init__(self, path: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """`path` is the file, which need not exist yet."""
         self._path = path
-        self._patience_seconds = patience_seconds
-        self._busy = threading.Lock()
+        self._reader = PatientReader("history.db", "past", patience_seconds)
 
     def read_first(
         self, disk: str, names: Sequence[str], reply: Callable[[dict[str, object]], object]
@@ -36,8 +31,8 @@ class HistoryReader:
         `disk` may be the beginning of an identity. Errors: ValueError while another read is in
         progress.
         """
-        if not self._busy.acquire(blocking=False):
-            raise ValueError(_BUSY)
+        if not self._reader.busy.acquire(blocking=False):
+            raise ValueError(self._reader.busy_text)
 
         def run() -> None:
             try:
@@ -48,7 +43,7 @@ class HistoryReader:
             except (ValueError, *sqlite.FAULTS) as error:
                 answer = {"error": f"history.db: {error}"}
             finally:
-                self._busy.release()
+                self._reader.busy.release()
             reply(answer)
 
         threading.Thread(target=run, name="past", daemon=True).start()
@@ -56,43 +51,8 @@ class HistoryReader:
     def prefetch(
         self, read: Callable[[str], list[_T]], then: Callable[[list[_T], str], object]
     ) -> None:
-        """Read the file for a reply that is useful without it, too; never waits.
-
-        `then` is called once, from any thread, with what `read` returns for the path and '', or
-        with nothing and the reason; if there is no file yet, with nothing and ''.
-        """
-        if not self._busy.acquire(blocking=False):
-            then([], _BUSY)
-            return
-        once = threading.Lock()
-
-        def done(found: list[_T], why: str) -> None:
-            if once.acquire(blocking=False):
-                then(found, why)
-
-        seconds = self._patience_seconds
-        late = f"history.db could not be read within {seconds:g} s: its disk may hang"
-        patience = threading.Timer(seconds, done, ([], late))
-
-        def run() -> None:
-            found: list[_T] = []
-            why = ""
-            try:
-                found = read(self._path)
-            except FileNotFoundError:
-                pass
-            except sqlite.FAULTS as error:
-                why = f"history.db cannot be read: {error}"
-            except Exception as error:  # noqa: BLE001 - the client gets the error, and may try again
-                why = f"history.db: bug: {trace(error)}"
-            finally:
-                self._busy.release()
-            patience.cancel()
-            done(found, why)
-
-        patience.daemon = True
-        patience.start()
-        threading.Thread(target=run, name="past", daemon=True).start()
+        """Read the file for a reply that is useful without it; `then`: see PatientReader.read."""
+        self._reader.read(lambda: read(self._path), then)
 
     def _answer(self, disk: str, names: Sequence[str]) -> dict[str, object]:
         """Return the reply. Errors: ValueError, sqlite.FAULTS."""

@@ -277,17 +277,16 @@ def test_a_maildir_that_hangs_does_not_hide_the_outbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer has what is known, and says what is missing; one thread waits, not two."""
-    monkeypatch.setattr(stored_mails, "_PATIENCE_SECONDS", 0.05)
     hung, go_on = socket.socketpair()
     monkeypatch.setattr(stored_mails, "of_maildir", lambda _: [*hung.recv(1)])
     replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    stored = stored_mails.StoredMails(Waiting(), str(tmp_path), float)
+    stored = stored_mails.StoredMails(Waiting(), str(tmp_path), float, 0.05)
     for _ in range(2):
         stored.answer(control_socket.ControlCommand("mail list", {}, "alice", replies.put), 0.0)
     notes = {replies.get(timeout=DEADLINE_SECONDS)["answer"].note for _ in range(2)}
     go_on.close()
     hung.close()
     assert notes == {
-        "the Maildir is being read for another command; try again",
-        "the Maildir could not be read within 0 s: its disk may hang",
+        "the Maildir is being read for another command; try again in a moment",
+        "the Maildir could not be read within 0.05 s: its disk may hang",
     }
