@@ -174,10 +174,8 @@ class Outbox(OutboxQueue):
         for entry in self._entries.values():
             if entry.sequence is not None and entry.sequence <= committed.sequence:
                 entry.sequence, entry.due_seconds = None, ANYTIME
-        if self._settling is not None and self._settling[0] <= committed.sequence:
-            self._settling = None
-        if self._marking is not None and self._marking[0] <= committed.sequence:
-            self._marking = None
+        if self._awaited is not None and self._awaited[0] <= committed.sequence:
+            self._awaited = None
 
     def retry_refused(self, recipients: tuple[str, ...], now: float, sequence: int) -> StateChanges:
         """Try every waiting mail now: the configuration was read again; return the batch.
@@ -251,7 +249,7 @@ class Outbox(OutboxQueue):
         if entry.row.maybe_taken and not is_counted:  # stored already
             return None
         entry.row = replace(entry.row, maybe_taken=True)
-        self._marking = (sequence, now + COMMIT_WAIT_SECONDS) if sequence else None
+        self._awaited = (sequence, now + COMMIT_WAIT_SECONDS) if sequence else None
         return StateChanges(sequence, add=(entry.row,))
 
     def next(self, now: float) -> OutboxRow | None:
@@ -263,7 +261,7 @@ class Outbox(OutboxQueue):
         if self._chosen is None:
             self.begin(now, 0)
         flight = self._chosen
-        if flight is None or (self._marking is not None and now < self._marking[1]):
+        if flight is None or now < self._not_before():
             return None
         flight.begun_seconds = now
         self._flights[flight.message_id], self._chosen = flight, None
@@ -345,7 +343,7 @@ class Outbox(OutboxQueue):
             recipients = entry.row.recipients_pending
             flight = Flight(result.message_id, self.servers[0], recipients, now)
         if sequence:
-            self._settling = sequence, now + COMMIT_WAIT_SECONDS
+            self._awaited = sequence, now + COMMIT_WAIT_SECONDS
         text = "; ".join(dict.fromkeys(filter(None, (*result.refused.values(), result.error))))
         attempts = entry.row.attempts + 1
         entry.row = replace(entry.row, attempts=attempts, last_error=text)

@@ -96,8 +96,8 @@ class OutboxQueue:
         self._flights: dict[str, Flight] = {}
         self._released_seconds: deque[float] = deque(maxlen=MAX_RELEASED)
         """When released messages were sent last."""
-        self._marking: tuple[int, float] | None = None
-        self._settling: tuple[int, float] | None = None
+        self._awaited: tuple[int, float] | None = None
+        """The batch with what is being sent, or with a result; and until when it is awaited."""
 
     def sending(self) -> int:
         """Return the number of mails that are being sent."""
@@ -120,7 +120,7 @@ class OutboxQueue:
         return is_chosen or message_id in self._flights
 
     def _not_before(self) -> float:
-        return self._settling[1] if self._settling is not None else ANYTIME
+        return self._awaited[1] if self._awaited is not None else ANYTIME
 
     def _is_healthy(self) -> bool:
         """Whether a server accepts mails, as far as that is known."""
