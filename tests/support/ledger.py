@@ -9,9 +9,11 @@ from iowarden.daemon.storage.notifications import NotificationStatus
 from iowarden.daemon.storage.state_db import LOCAL, MAIL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from iowarden.daemon.storage.notifications import Notification
+    from iowarden.daemon.storage.state_db import OutboxRow, StateChanges, StateLoaded
 
 WAITING = {NotificationStatus.QUEUED, NotificationStatus.MAYBE}
 
@@ -22,15 +24,36 @@ def stored(path: Path) -> dict[tuple[str, int, str], Notification]:
 
 
 def contradictions(path: Path) -> list[str]:
-    """Return what waits in no row, and what is in a row and does not wait.
-
-    One of several recipients may have a mail that waits for the others: that is accepted.
-    """
+    """Return where the ledger and the outbox of a file that nobody has open disagree."""
     content = state_db.salvaged(str(path))
-    ledger = {each.key: each for each in content.notifications}
+    return disagreement(content.outbox, content.notifications)
+
+
+class Tables:
+    """The tables of state.db after each batch: between two of them a kill may come."""
+
+    def __init__(self, loaded: StateLoaded) -> None:
+        """Start with what was loaded."""
+        self._rows = {row.message_id: row for row in loaded.outbox}
+        self._ledger = {each.key: each for each in loaded.notifications}
+
+    def write(self, batch: StateChanges) -> list[str]:
+        """Write a batch; return where the tables disagree then."""
+        self._rows |= {row.message_id: row for row in batch.add}
+        self._ledger |= {each.key: each for each in batch.notifications}
+        for message_id in batch.remove:
+            self._rows.pop(message_id, None)
+        for key in batch.forget:
+            self._ledger.pop(key, None)
+        return disagreement(self._rows.values(), self._ledger.values())
+
+
+def disagreement(rows: Iterable[OutboxRow], entries: Iterable[Notification]) -> list[str]:
+    """Return what waits in no row, and what is in a row and not in the ledger."""
+    ledger = {each.key: each for each in entries}
     named = {
         (incident, state, MAIL if row.receiver == LOCAL else row.receiver): row
-        for row in content.outbox
+        for row in rows
         for incident, state in row.states
     }
     lost = [

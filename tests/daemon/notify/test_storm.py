@@ -154,6 +154,7 @@ class Life:
         self._loaded: queue.SimpleQueue[StateLoaded] = queue.SimpleQueue()
         self._results: list[tuple[float, int, SendResult]] = []
         self._numbers = itertools.count()
+        self.tables: ledger.Tables
         self.working_since: float | None = None
         self.unwritten_since: float | None = None
         self.state = StateDatabase(path, self._answered)
@@ -176,6 +177,7 @@ class Life:
         """Restore what the life before left."""
         self.state.load()
         loaded = self._loaded.get(timeout=DEADLINE_SECONDS)
+        self.tables = ledger.Tables(loaded)
         self.delivery.restore(loaded.outbox, self._storm.now, loaded.notifications)
         text = loaded.documents.get(DOCUMENT)
         if text is not None:
@@ -193,6 +195,7 @@ class Life:
     def commit(self, batch: StateChanges) -> None:
         """Write, and wait until it is: a kill in between is either of the two."""
         self._storm.step()
+        assert self.tables.write(batch) == []
         self.state.commit(batch)
         while (answer := self._committed.get(timeout=DEADLINE_SECONDS)).sequence < batch.sequence:
             pass
