@@ -220,12 +220,16 @@ class IncidentTracker:
         )
 
     def _is_queued(self) -> Callable[[Incident], bool]:
-        """Return whether a receiver of an incident was sent a notification, or is to be."""
-        wanted = {each: set(self.notifier.receivers(each)) for each in Severity}
+        """Return whether a receiver was sent a notification of an incident, or is to be.
+
+        Or whether none takes its severity.
+        """
+        wanted = {each: self.notifier.receivers(each) for each in Severity}
+        configured = {name for names in wanted.values() for name in names}
 
         def is_queued(incident: Incident) -> bool:
-            names = wanted[incident.severity]
-            return not names or not names.isdisjoint(self._receivers_of(incident))
+            is_wanted = bool(wanted[incident.severity])
+            return not is_wanted or not configured.isdisjoint(self._receivers_of(incident))
 
         return is_queued
 
