@@ -91,10 +91,10 @@ class Ledger:
 
     def keep(self, incidents: Container[str]) -> None:
         """Forget the notifications of other incidents, unless a row still reports them."""
-        for incident in [each for each in self._by_incident if each not in incidents]:
-            named = self._named()
-            for key in [each for each in self._by_incident[incident] if each not in named]:
-                self._delete(key)
+        gone = [each for each in self._by_incident if each not in incidents]
+        named = self._named() if gone else set()
+        for key in [key for each in gone for key in self._by_incident[each] if key not in named]:
+            self._delete(key)
 
     def _enter(self, row: OutboxRow) -> None:
         """Note what a new or changed row reports; what only a Maildir has is queued again."""
