@@ -57,8 +57,8 @@ def unqueued(
         if each.mails
         and each.identifier not in there
         and each.identifier not in acknowledged
-        and any(due.reportable(each, now))
         and not is_queued(each)
+        and any(due.reportable(each, now))
     ]
     if not gone:
         return state, dues

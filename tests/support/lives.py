@@ -80,14 +80,14 @@ class Life:
         self._config = config
         self._taken = taken
         self._kill_at = kill_at
-        self._clock = PlayedClock()
+        self.clock = PlayedClock()
         self._later: list[tuple[float, object]] = []
         self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._written: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def play(self, steps: Sequence[RecordingStep]) -> bool:
         """Live on a recording; return whether it was killed."""
-        config, clock = self._config, self._clock
+        config, clock = self._config, self.clock
         root = RecordedMachine(PAGE_SIZE_BYTES)
         asked = pollers.make(config.smart, clock)
         sources = [dataclasses.replace(source, may_hang=False) for source in asked.sources()]
@@ -148,12 +148,12 @@ class Life:
     def post(self, event: object, after_seconds: float = 0.0) -> None:
         """Have the loop handle something, now or after so many seconds of the recording."""
         if after_seconds:
-            self._later.append((self._clock.now() + after_seconds, event))
+            self._later.append((self.clock.now() + after_seconds, event))
         else:
             self._events.put(event)
 
     def _post_due(self) -> None:
-        for due in [each for each in self._later if each[0] <= self._clock.now()]:
+        for due in [each for each in self._later if each[0] <= self.clock.now()]:
             self._later.remove(due)
             self._events.put(due[1])
 

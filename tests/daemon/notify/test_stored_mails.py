@@ -273,6 +273,23 @@ def test_without_the_service_and_its_files_it_is_an_error(
     assert "its files cannot be read either" in capsys.readouterr().err
 
 
+def test_a_mail_that_cannot_be_parsed_is_no_disk_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library fails at what a mail program put there: the answer comes at once, with that."""
+
+    def fail(_: str) -> list[object]:
+        raise ValueError("no such header")
+
+    monkeypatch.setattr(stored_mails, "of_maildir", fail)
+    replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    stored = stored_mails.StoredMails(Waiting(), str(tmp_path), float, 3600.0)
+    stored.answer(control_socket.ControlCommand("mail list", {}, "alice", replies.put), 0.0)
+    note = replies.get(timeout=DEADLINE_SECONDS)["answer"].note
+    assert note.startswith("the Maildir: bug: ")
+    assert "no such header" in note
+
+
 def test_a_maildir_that_hangs_does_not_hide_the_outbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

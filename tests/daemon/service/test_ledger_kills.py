@@ -40,6 +40,8 @@ KILLS = int(os.environ.get("KILLS", "40"))
 """In the second tier; in full by hand: KILLS=500 python -m pytest --system, and this file."""
 LIVES = 6
 """Of one machine; in the last one all servers accept, and nobody kills it."""
+LATEST_SECONDS = 300.0
+"""News of an incident are in a row by then."""
 HOOK = "ops"
 REFUSED = SendResult("", error="554 5.7.1 no", scope=Scope.MESSAGE, fault=Fault.REFUSED)
 UNANSWERED = SendResult("", error="no reply", scope=Scope.MESSAGE, fault=Fault.UNANSWERED)
@@ -174,7 +176,10 @@ def check(life: Life, path: Path, receivers: dict[str, Receiver], where: str) ->
             if receiver == name and entry.status is NotificationStatus.ACCEPTED:
                 assert incident in known, f"{where}: {name} never had {incident}"
     tracker = life.service._tracker
+    now = life.clock.now()
     for incident in tracker.incidents.by_key.values():
+        if incident.firing and now - incident.opened_seconds > LATEST_SECONDS:
+            assert incident.mails, f"{where}: {incident.object}: not mailed"
         if incident.mails and incident.severity >= Severity.WARNING:
             entries = list(tracker.mails.ledger.of(incident.reports))
             assert entries, f"{where}: {incident.object}: in no row"
