@@ -75,8 +75,8 @@ MAYBE_TAKEN = frozenset({Fault.UNANSWERED, Fault.FAILED})
 """The server may have the message: it is repeated under the same ID."""
 NO_REPLY = MAYBE_TAKEN | {Fault.UNREACHABLE}
 UNCOUNTED = NO_REPLY | {Fault.PAUSED}
-"""No refused attempts: a server without a reply has no log of them, one that wants a pause said
-when the next attempt is welcome.
+"""No refused attempts: a server that does not reply logs none, and one that requests a pause gives
+its length.
 """
 _TRANSIENT = frozenset({Fault.UNREACHABLE, Fault.DEFERRED, Fault.REFUSED})
 _FLAPPING = _TRANSIENT | {Fault.BUSY}

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.notice import Notice
 
-_GOOD_NEWS = (Reason.RESOLVED, Reason.REBUILT)
+_IMPROVEMENTS = (Reason.RESOLVED, Reason.REBUILT)
 _BEGINS = (IncidentChangeKind.OPENED, IncidentChangeKind.ESCALATED, IncidentChangeKind.REOPENED)
 
 
@@ -280,7 +280,7 @@ class IncidentTracker:
         incident = due.incident
         states = ((incident.identifier, incident.mails),)
         informed = self._receivers_of(replace(incident, mails=incident.mails - 1))
-        if due.reason in _GOOD_NEWS:
+        if due.reason in _IMPROVEMENTS:
             return self.notifier.rows(notice, states, informed)
         wanted = self.notifier.receivers(notice.severity)
         strangers = [each for each in wanted if each not in informed]
