@@ -98,7 +98,7 @@ def test_two_servers_that_flap_deliver_within_minutes() -> None:
     assert world.doubled() == 0
 
 
-@pytest.mark.parametrize("seed", [6, 8])
+@pytest.mark.parametrize("seed", [6, 10])
 def test_outages_of_twelve_minutes_leave_minutes_to_the_retries(seed: int) -> None:
     """With 1, 5 and 30 min whatever a server did before, p90 is 18 and 17 min here."""
     world = flapped(seed, 48, outage_seconds=12 * MINUTE)
