@@ -32,6 +32,10 @@ OFFLINE = "offline"
 KINDS = ("short", "long", "conveyance", OFFLINE)
 EVERY = "*"
 ROTATIONAL, SOLID_STATE = "rotational", "solid-state"
+SUGGESTED = {"disks": EVERY, "short": "Wed 02:00", "long": "Sat 03:00"}
+"""Each sector each week, as scrubs that find latent errors before a rebuild does: once in one to two
+weeks (Mahdisoltani et al., USENIX ATC 2017); and a short test halfway to the next long one.
+"""
 BUSY_RATIO = 0.5
 """A device busier than this in the last minutes gets no scheduled test."""
 RETRY_INTERVAL_SECONDS = 6 * 3600.0
@@ -320,9 +324,10 @@ def plan(
     *,
     ahead_seconds: float = 0.0,
 ) -> list[DueSelfTest]:
-    """Return the due tests, the longest due first: to be started, or the reason why not yet.
+    """Return the due tests in their order: to be started, or the reason why not yet.
 
-    What was due while the host was off is done once, however often it was due.
+    What was due while the host was off is done once, however often it was due. A test of minutes
+    does not wait until the long ones of its array are done, which takes days: it is between two.
     """
     by_disk = {candidate.disk: candidate for candidate in found}
     due = [
@@ -337,8 +342,16 @@ def plan(
     testing = {c.disk for c in found if c.running or _in_progress(runs, c.disk)}
     used = {share: disk for disk in sorted(testing) for share in by_disk[disk].shares}
     result = []
-    # If two kinds are due at once, the more thorough one is first.
-    for each in sorted(due, key=lambda d: (d.since_seconds, -_worth(d.kind), d.disk)):
+    # Of those of hours the one that was not run for longest, then the more thorough one.
+    for each in sorted(
+        due,
+        key=lambda d: (
+            d.kind not in _USUAL_MINUTES,
+            _last_seconds(runs[d.disk][d.kind]),
+            -_worth(d.kind),
+            d.disk,
+        ),
+    ):
         candidate = by_disk[each.disk]
         reason = "a test runs in it" if each.disk in testing else ""
         reason = reason or _blocked_by(candidate, runs[each.disk][each.kind], used, now, each)
@@ -385,13 +398,19 @@ def _since(
     run = runs.get(disk, {}).get(kind)
     if run is None:
         return None  # nothing is due when a disk is first seen
-    own = spread_share(disk) * group.spread_seconds
-    at = group.calendars[kind].latest(now + ahead - own, zone)
-    if at is None or (at := at + own - ahead) <= run.seen_seconds:
+    shift = spread_share(disk) * group.spread_seconds - ahead
+    at = group.calendars[kind].latest(now - shift, zone)
+    if at is None or (at := at + shift) <= run.seen_seconds:
         return None
     if run.begun_seconds is None or run.begun_seconds < at:
-        return at
+        # Not the last date: a test that waits from one week to the next one waits for two.
+        first = group.calendars[kind].following(_last_seconds(run) - shift, zone)
+        return at if first is None else min(at, first + shift)
     return at if run.outcome in _RETRIED and run.tries < MAX_TRIES else None
+
+
+def _last_seconds(run: SelfTestRun) -> float:
+    return max(run.seen_seconds, run.begun_seconds or 0.0)
 
 
 def _blocked_by(

@@ -13,6 +13,7 @@ from iowarden.daemon.check.report import Finding, Level, count
 from iowarden.daemon.config.receivers import is_loopback
 from iowarden.daemon.control import roles
 from iowarden.daemon.sanitize import shorten
+from iowarden.rules import selftest_schedule
 from iowarden.rules.advice.advice import advice_of
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import meaning
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
 MAX_OBJECTS = 5
 """Objects of one alert with a line of their own; one more line names the rest."""
 NO_ANSWER = "no answer during this check"
-SELF_TESTS = 'self_tests: [{disks: "*", short: "02:00", long: "Sat *-*-1..7 03:00"}]'
-"""Suggested schedule: a short test each night, a long one each month."""
+SELF_TESTS = (
+    'self_tests: [{{disks: "{disks}", short: "{short}", long: "{long}"}}]'
+).format(**selftest_schedule.SUGGESTED)
 NOT_POLLED = frozenset(
     {ReadStatus.NO_PASS_THROUGH, ReadStatus.NO_SMART, ReadStatus.LUN, ReadStatus.MISSING}
 )

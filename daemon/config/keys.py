@@ -352,7 +352,7 @@ KEYS = (
     ),
     Key(
         "self_tests", _SELF_TESTS, "",
-        "[{disks: '*', short: '02:00', long: 'Sat *-*-1..7 03:00'}]",
+        "[{disks: '*', short: 'Wed 02:00', long: 'Sat 03:00'}]",
         "Schedule of drive self-tests. 'disks': serial numbers, 'rotational', 'solid-state' or"
         " '*'; the first group that matches a disk applies. 'short', 'long', 'conveyance',"
         " 'offline': times in the format of systemd timers ('systemd-analyze calendar' explains"

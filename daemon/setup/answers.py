@@ -8,9 +8,9 @@ from typing import Any
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import UserInputError
 from iowarden.daemon.config.keys import KEYS
+from iowarden.rules import selftest_schedule
 
-SELF_TESTS = ({"disks": "*", "short": "Sun 02:00", "long": "Sat *-*-1..7 03:00"},)
-"""A short test each week, a long one on the first Saturday of each month: systemd.time(7)."""
+SELF_TESTS = (selftest_schedule.SUGGESTED,)
 WHY_SELF_TESTS = (
     "Bad sectors that no program reads stay undetected until a rebuild needs them: of 1.53 million"
     " disks 3.45 % had such latent errors within 32 months (Bairavasundaram et al., SIGMETRICS"
