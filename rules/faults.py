@@ -340,7 +340,8 @@ EVENTS = _table(
     _all("dm_checksum_error", Fault.ERRORS, _M),
     _all("dm_metadata_error", Fault.FAILED, _M),
     # adapters' lines, and storage over a network
-    _all("driver_message", Fault.ERRORS, _A),
+    _all("driver_message pcie_error pcie_corrected", Fault.ERRORS, _A),
+    _all("pcie_not_recovered", Fault.FAILED, _A),
     _all("hba_link_down connection_lost", Fault.GONE, Layer.PATH),
     _all("connection_error dm_path_failed", Fault.RESETS, Layer.PATH),
     _all("network_block_failed", Fault.FAILED, _D),

@@ -15,6 +15,7 @@ from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_journal import read_messages
 from iowarden.collectors.kmsg.kernel_line import TEXT_CHARACTERS, from_message
 from iowarden.collectors.kmsg.kernel_log import FIRST_SIGHT_SECONDS, log_gap
+from iowarden.collectors.kmsg.kernel_pci import storage_addresses
 from iowarden.collectors.kmsg.storage_drivers import host_drivers
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def read_backlog(
 
     Errors: AbsentError, ReadError, ParseError.
     """
-    initial = Classifier(host_drivers=host_drivers(root))
+    initial = Classifier(host_drivers=host_drivers(root), storage_addresses=storage_addresses(root))
     state, first, cursor = initial, True, wanted.cursor
     at, boot_id, told_total, ends = cursor.journal if cursor else "", "", 0, False
     while not ends:

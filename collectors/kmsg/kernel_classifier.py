@@ -6,7 +6,8 @@ Some messages span several lines: the sense of a SCSI command, the registers of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.kmsg.kernel_line import KernelLine
@@ -67,6 +68,8 @@ class Classifier(NamedTuple):
     """Events with the current time stamp, to number equal ones."""
     host_drivers: frozenset[str] = frozenset()
     """Names of the drivers of this machine's SCSI hosts (storage_drivers.host_drivers)."""
+    storage_addresses: Mapping[str, str] = MappingProxyType({})
+    """What is at or behind each PCI address (kernel_pci.storage_addresses)."""
     full: tuple[str, float | None] = ("", None)
     """The file system that last reported that it has no space, and when."""
 
@@ -96,6 +99,10 @@ def shaped(state: Classifier, line: KernelLine, text: str) -> Taken:
     if found is None:
         return state, None
     kind, fields = found
+    drive = state.storage_addresses.get(fields.get("controller", ""), "")
+    if drive.startswith("nvme"):  # 'nvme 0000:01:00.0: ...'
+        fields = {name: value for name, value in fields.items() if name != "controller"}
+        found = kind, fields | {"device": drive}
     device, moment = fields.get("device", ""), line.monotonic_seconds
     if kind == "fs_no_space":
         return state._replace(full=(device, moment)), found

@@ -125,11 +125,13 @@ _ADAPTER: Rows = (
         "hba_dead",
     ),
     (r"performing big hammer|ISP System Error", "hba_reset"),
+    (r"PCIe Bus Error: severity=Uncorrect", "pcie_error"),
+    (r"PCIe Bus Error: severity=Correct", "pcie_corrected"),
     (
         (
             r"FCP command x\w+ failed|Port Status Event: port status reg|AAC:ID\S+ Medium Error"
             r"|SRB timed out|task management request timed out|\bSense: 0x[34], ASC"
-            r"|PCIe Bus Error: severity=Uncorrect|uas_post_reset: .*error|(?:data|cmd) cmplt err"
+            r"|uas_post_reset: .*error|(?:data|cmd) cmplt err"
             r"|doorbell register bit 0x\w+ not cleared|libfc: Discovery failed for port"
             r"|^hisi_sas\w+ \S+: \S+ \(0x\w+\) found!"
         ),
@@ -203,7 +205,9 @@ _NVME_FOUND = (
 )
 _NVME: Rows = (
     (r"Successfully reconnected", "connection_restored"),
-    (r"PCIe Bus Error: severity=Uncorrect", "nvme_controller_down"),
+    (r"PCIe Bus Error: severity=Uncorrect\w+ \(Fatal", "nvme_controller_down"),
+    (r"PCIe Bus Error: severity=Uncorrect", "pcie_error"),
+    (r"PCIe Bus Error: severity=Correct", "pcie_corrected"),
     (r"PCIe Bus Error: |error status/mask=|^nvme \S+:\s+\[ ?\d+\]", "driver_message"),
     (
         (

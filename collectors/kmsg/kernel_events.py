@@ -42,6 +42,8 @@ from iowarden.collectors.kmsg.kernel_kinds import (
     UNRECOGNIZED_ERROR,
 )
 from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS, Fields, located
+from iowarden.collectors.kmsg.kernel_pci import LEADS as PCI_LEADS
+from iowarden.collectors.kmsg.kernel_pci import pci_line
 from iowarden.collectors.kmsg.kernel_scsi import (
     EXPLAINING,
     WAITING,
@@ -252,4 +254,5 @@ _LINE_READERS: dict[str, LineReader] = {
     **dict.fromkeys(("Info", "Current", "Deferred"), old_sense),
     "ata": ata_line,
     "res": registers,
+    **dict.fromkeys(PCI_LEADS, pci_line),
 }

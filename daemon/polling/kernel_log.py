@@ -41,6 +41,7 @@ from iowarden.collectors.kmsg.kernel_log import (
     KernelLog,
     log_gap,
 )
+from iowarden.collectors.kmsg.kernel_pci import storage_addresses
 from iowarden.collectors.kmsg.ring import MAX_RECORDED_BYTES, Ring
 from iowarden.collectors.kmsg.storage_drivers import host_drivers
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
@@ -151,7 +152,7 @@ class KernelLogPoller:
         self._state = Classifier()
         self._waiting: KernelLine | None = None
         self._hosts_due = 0.0
-        """When the names of the SCSI hosts' drivers are read again."""
+        """When the drivers and the PCI addresses of storage are read again."""
         self._read_seconds: float | None = None
         self._emptied: float | None = None
         """When the ring buffer was last read to its end: later records came after that."""
@@ -186,7 +187,9 @@ class KernelLogPoller:
             self._state, self._hosts_due = Classifier(), now
         if now >= self._hosts_due:
             self._hosts_due = now + HOSTS_INTERVAL_SECONDS
-            self._state = self._state._replace(host_drivers=host_drivers(root))
+            self._state = self._state._replace(
+                host_drivers=host_drivers(root), storage_addresses=storage_addresses(root)
+            )
         if root.path:
             lines, booted = self._played(root), _booted(root)
         else:

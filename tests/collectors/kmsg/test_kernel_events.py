@@ -253,6 +253,10 @@ EXAMPLES = {
         "megaraid_sas 0000:03:00.0: FW in FAULT state!!",
         "hpsa 0000:05:00.0: Controller lockup detected: 0x00130000",
     ),
+    "pcie_corrected": ("pcieport 0000:00:1c.5: AER: Corrected error received: id=00e5",),
+    "pcie_error": ("pcieport 0000:00:1d.0: DPC: ERR_FATAL detected",),
+    "pcie_not_recovered": ("pcieport 0000:00:1d.0: AER: device recovery failed",),
+    "pcie_recovered": ("pcieport 0000:00:1d.0: AER: device recovery successful",),
     "hba_device_removed": ("mpt3sas_cm0: removing handle(0x000a), sas_addr(0x4433221100000000)",),
     "fs_error": (
         "EXT4-fs error (device sdb1): ext4_find_entry:1455: inode #2: comm ls: reading directory",
