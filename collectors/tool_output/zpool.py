@@ -27,6 +27,8 @@ _HEALTH = {
     "UNAVAIL": ComponentHealth.FAILED,
     "SUSPENDED": ComponentHealth.FAILED,
 }
+_ERRORS_UNKNOWN = "List of errors unavailable"
+"""For a user who may not query them. Source: lib/libzfs/libzfs_pool.c, zpool_get_errlog."""
 _CLEAR = (
     "Check the device, its cable and its power first. 'zpool clear' only resets the counts; run"
     " 'zpool scrub' after the repair, and keep a second copy until it ends without errors."
@@ -65,6 +67,8 @@ def parse_zpool(text: str) -> Parsed:
             continue
         objects.append(_pool_object(pool))
         findings += _of_pool(pool)
+        if pool.errors_text.startswith(_ERRORS_UNKNOWN):
+            unread.append(UnparsedLine(f"zpool: pool {pool.name!r}: {pool.errors_text[:120]}"))
         for device in pool.devices:
             if device.parent:
                 objects.append(_device_object(device))
@@ -110,7 +114,7 @@ def _of_pool(pool: PoolStatus) -> list[Finding]:
     if survives(pool) == 0:
         rows.append(("critical", "ZfsPoolNoRedundancy", _UNPROTECTED, _DEGRADED))
     errors = pool.errors_text or NO_ERRORS
-    if not errors.startswith(NO_ERRORS):
+    if not errors.startswith((NO_ERRORS, _ERRORS_UNKNOWN)):
         rows.append(("critical", "ZfsDataErrors", f"has data errors: {errors[:120]}", _RESTORE))
     scan = pool.scan
     if scan is not None and scan.kind == "resilver" and scan.state == "running":

@@ -103,6 +103,17 @@ def test_a_row_of_a_pool_that_is_not_understood_is_never_well() -> None:
     assert read("  pool: tank\n state: ONLINE\n", "zpool").status == 2
 
 
+def test_data_errors_that_may_not_be_queried_are_unknown() -> None:
+    """The user may not read the list: neither well nor lost data; an expansion is no fault."""
+    unknown = read(zpool(errors="List of errors unavailable: permission denied"))
+    assert (unknown.status, unknown.alerts) == (2, ())
+    assert "List of errors unavailable" in unknown.unparsed[0].reason
+    text = zpool().replace("config:", "expand: expanded raidz2-0 copied 14.8G in 00:02:05\nconfig:")
+    assert read(text).status == 0
+    (pool, *_) = read(text).objects
+    assert "expanded" not in str(pool.details)
+
+
 def test_the_short_answer_that_all_pools_are_healthy_is_one() -> None:
     """'zpool status -x'; behind another answer it is none."""
     assert read("all pools are healthy\n").status == 0
