@@ -10,11 +10,13 @@ separate network namespace, and identity is read from sysfs.
 
 from __future__ import annotations
 
+import re
 import select
 
 import pyudev
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 
 MAX_EVENTS = 1000
@@ -82,6 +84,10 @@ def text(batch: UeventBatch) -> str:
     )
 
 
+_DISKSEQ = lazy_pattern(r"-|\d{1,20}", re.ASCII)
+"""A number of 64 bits. Source: kernel, ABI/stable/sysfs-block, diskseq."""
+
+
 def parse_batch(text: str) -> UeventBatch:
     """Parse the text of `text`. Errors: ParseError."""
     events: list[Uevent] = []
@@ -90,9 +96,7 @@ def parse_batch(text: str) -> UeventBatch:
         match line.split(" "):
             case ["lost", *why]:
                 lost = " ".join(why) or "unknown"
-            case [action, device, number] if number == "-" or (
-                number.isascii() and number.isdigit()
-            ):
+            case [action, device, number] if _DISKSEQ.fullmatch(number):
                 events.append(Uevent(action, device, None if number == "-" else int(number)))
             case _:
                 expected = "'<action> <device> <diskseq or ->' or 'lost <why>'"

@@ -176,7 +176,7 @@ def parse_superblock(text: str) -> BtrfsSuperblock:
         value = found.get(key, "")
         if not re.fullmatch(r"\d{1,20}|0x[0-9a-f]{1,16}", value, re.ASCII):
             raise _refused("dump-super", f"'{key} <number>'", value or complaint(text))
-        return int(value, 0)
+        return int(value, 16 if value.startswith("0x") else 10)
 
     for key in ("csum", "magic"):
         if not found.get(key, "").endswith("[match]"):

@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 DEADLINE_SECONDS = 30.0
 
 _HEADER = lazy_pattern(r"(/dev/\S.*):\s*")
-_PAIR = lazy_pattern(r"\s+(\S[^:]*?)\s+:\s(.*)|(\S[^:]*?) : (.*)")
 _TABLE = lazy_pattern(r"\s*Number\s+Major\s+Minor\s+RaidDevice\b.*")
-_ROW = lazy_pattern(
-    r"\s*(-|\d{1,9})\s+\d{1,9}\s+\d{1,9}\s+(-|\d{1,9})(?:\s+([^/\s].*?))?(?:\s+(/\S.*?))?\s*",
-    re.ASCII,
-)
+_ROW = lazy_pattern(r"\s*(?:-|\d{1,9})\s+\d{1,9}\s+\d{1,9}\s+(-|\d{1,9})(?!\S)", re.ASCII)
+"""Then the states, and the device's path."""
+_PATH = lazy_pattern(r"(?<!\S)/(?=\S)")
 _PERCENT = lazy_pattern(r"(\d{1,3})% complete")
 _STATUS = lazy_pattern(r"(\w+) Status")
 _STATES = frozenset(
@@ -135,20 +133,19 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
         if (header := _HEADER.fullmatch(line)) is not None:
             arrays.append((header[1].removeprefix("/dev/"), {}, []))
             in_table = False
-        elif not arrays or (line[0] not in " \t" and not _PAIR.match(line)):
-            if (pair := _PAIR.match(line)) is not None:
-                raise _refused(number, "'/dev/<array>:'", line, pair)
+        elif not arrays or (line[0] not in " \t" and not _pair(line)):
+            if (pair := _pair(line)) is not None:
+                raise _refused(number, "'/dev/<array>:'", line, pair[0])
             complaints.append(line.strip())
         elif _TABLE.fullmatch(line):
             in_table = True
         elif in_table:
             arrays[-1][2].append(_slot(number, line))
-        elif (pair := _PAIR.match(line)) is not None:
-            key, value = (pair[1], pair[2]) if pair[1] else (pair[3], pair[4])
-            key = " ".join(key.split())
+        elif (pair := _pair(line)) is not None:
+            key, value = pair
             if key in _OTHER_COMMANDS:
-                raise _refused(number, "a field of --detail", line, pair)
-            arrays[-1][1].setdefault(key, value.strip())
+                raise _refused(number, "a field of --detail", line, key)
+            arrays[-1][1].setdefault(key, value)
     if not arrays:
         what = complaints[0] if complaints else text
         raise ParseError(f"'mdadm --detail': expected '/dev/<array>:', got {what[:120]!r}")
@@ -266,23 +263,33 @@ def _contradictions(array: Detail) -> Iterator[str]:
         yield f"expected '{', '.join(array.states)}' and the table to agree, got {array.missing}"
 
 
-def _refused(number: int, expected: str, line: str, pair: re.Match[str]) -> ParseError:
-    other = " (the output of another command)" if (pair[1] or pair[3]) in _OTHER_COMMANDS else ""
+def _pair(line: str) -> tuple[str, str] | None:
+    """Return key and value of '<key> : <value>'; None if a line is none."""
+    key, colon, value = line.partition(":")
+    if not colon or not key.strip() or not key[-1].isspace() or not value[:1].isspace():
+        return None
+    return " ".join(key.split()), value.strip()
+
+
+def _refused(number: int, expected: str, line: str, key: str) -> ParseError:
+    other = " (the output of another command)" if key in _OTHER_COMMANDS else ""
     return ParseError(
         f"'mdadm --detail': line {number}: expected {expected}, got {line[:120]!r}{other}"
     )
 
 
 def _slot(number: int, line: str) -> DetailRow:
-    row = _ROW.fullmatch(line)
+    row = _ROW.match(line)
     if row is None:
         raise ParseError(
             f"'mdadm --detail': line {number}: expected '<number> <major> <minor> <slot> <state>"
             f" <device>', got {line[:120]!r}"
         )
-    states = tuple((row[3] or "").split())
+    states, *path = _PATH.split(line[row.end() :], maxsplit=1)
     return DetailRow(
-        None if row[2] == "-" else int(row[2]), states, (row[4] or "").removeprefix("/dev/")
+        None if row[1] == "-" else int(row[1]),
+        tuple(states.split()),
+        f"/{path[0].strip()}".removeprefix("/dev/") if path else "",
     )
 
 

@@ -163,7 +163,7 @@ _END = "unused devices:"
 _HEADING = lazy_pattern(rf"{_BEGIN}|read_ahead |Event:|{_END}")
 _ARRAY = lazy_pattern(r"(\S+) : (active|inactive|broken)(?: \((read-only|auto-read-only)\))?( .*)?")
 _MEMBER = lazy_pattern(r"(\S+)\[(\d{1,9})\]((?:\([FJRSW]\))*)")
-_BLOCKS = lazy_pattern(r"\s+(\d{1,20}) blocks\b")
+_BLOCKS = lazy_pattern(r"(?<=\s)(\d{1,20}) blocks\b")
 _SUPER = lazy_pattern(r"\bsuper (external:\S+|non-persistent|\d{1,9}\.\d{1,9})(?!\S)")
 _LEVEL = lazy_pattern(r"\blevel (\d),")
 _WORKING = lazy_pattern(r"\[(\d{1,9})/(\d{1,9})\] \[([^\]\s]+)\]")

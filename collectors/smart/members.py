@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Literal
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.probe_reply import field
@@ -44,7 +45,7 @@ def parse_scan(output: str) -> tuple[ControllerDisk, ...]:
     Errors: ParseError.
     """
     try:
-        found = json.loads(output)
+        found = {} if is_deep(output) else json.loads(output)
         devices = (
             [
                 (field(str, device, "name"), field(str, device, "type"))
@@ -119,7 +120,7 @@ def parse_threeware_disks(output: str) -> tuple[ControllerDisk, ...]:
     smartctl cannot read a SAS disk there: it treats all of them as ATA disks.
     Errors: ParseError.
     """
-    if not re.search(r"^\s*V?Port\s+Status\s+Unit\b", output, re.MULTILINE):
+    if not re.search(r"^[ \t]*V?Port\s+Status\s+Unit\b", output, re.MULTILINE):
         raise ParseError(f"'tw_cli info': expected a table of ports, got {output.strip()[:80]!r}")
     members = []
     for row in output.splitlines():
@@ -143,7 +144,7 @@ def parse_cciss(output: str) -> Presence:
     if " mode, exit(" in output:  # it is in standby, and its type was not queried
         return "disk"
     try:
-        found = json.loads(output)
+        found = {} if is_deep(output) else json.loads(output)
         field(dict, found, "smartctl")
         if "device_type" in found:
             kind = field(int, field(dict, found, "device_type"), "scsi_value")

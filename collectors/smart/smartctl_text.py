@@ -70,6 +70,9 @@ _REASSIGN_STATUS = (
 )
 """By code. Source: smartmontools 7.5, scsiprint.cpp."""
 _COUNTERS = lazy_pattern(r"\d+\s+\d+\s+\d+\s+(\d+)\s+\d+\s+(\d+[.,]\d+)\s+(\d+)$")
+_MAX_DIGITS = 60
+_LONG_NUMBER = lazy_pattern(rf"\d{{{_MAX_DIGITS + 1},}}")
+"""No number of a drive has so many digits, and Python refuses to convert thousands."""
 _MANUFACTURED = lazy_pattern(r"Manufactured in week +(\S+) of year +(\S+)")
 _ROUTINE = lazy_pattern(r"(Short|Extended|Conveyance) self-test routine")
 
@@ -83,7 +86,7 @@ def read_lines(lines: Iterable[str]) -> Document:
     """
     text = _TextReport()
     for line in lines:
-        text.read(line)
+        text.read(_LONG_NUMBER.sub("?", line) if len(line) > _MAX_DIGITS else line)
     document = text.document
     if text.attributes:
         document["ata_smart_attributes"] = {"table": text.attributes}

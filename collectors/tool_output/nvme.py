@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 
+from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.smart.drive import Drive, NvmeHealth, Protocol
 from iowarden.collectors.tool_output.parsed import Parsed, Tool, UnparsedLine
 
 _HEADING = lazy_pattern(r"^Smart Log for NVME device:\s*(\S{1,80}).*$", re.MULTILINE)
-_PAIR = lazy_pattern(r"\s*([A-Za-z][\w .#-]{1,60}?)\s*:\s*(\S.*?)\s*", re.ASCII)
+_PAIR = lazy_pattern(r"\s*([A-Za-z][\w .#-]{1,60}?)\s*:\s*(\S(?:.*\S)?)\s*", re.ASCII)
 _NUMBER = lazy_pattern(r"(0x[0-9a-fA-F]{1,16}|[\d,.']{1,50})")
 _DATA_UNIT_BYTES = 512_000.0
 _KELVIN = 273.0
@@ -59,8 +60,9 @@ _REQUIRED = ("critical_warning", "available_spare", "percentage_used", "media_er
 def _values(text: str) -> tuple[dict[str, float], bool]:
     begin = text.find("{")
     if begin >= 0:
+        content = text[begin : text.rfind("}") + 1]
         try:
-            answer = json.loads(text[begin : text.rfind("}") + 1])
+            answer = {} if is_deep(content) else json.loads(content)
         except ValueError:
             return {}, True
         pairs = answer.items() if isinstance(answer, dict) else ()

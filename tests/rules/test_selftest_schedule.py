@@ -336,7 +336,6 @@ class FakeMachine:
             self.most |= shared
 
 
-
 class LargeArray(FakeMachine):
     """Twelve disks in one array, with the suggested schedule; a long test takes 30 hours."""
 

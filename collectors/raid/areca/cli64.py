@@ -254,7 +254,7 @@ def _disk(
         if all(not cell or cell[-1].isspace() for cell in cells):
             model, serial, firmware = (cell.strip() for cell in cells)
         else:  # its blanks were squeezed
-            model, serial, firmware = (["", *model.rsplit(maxsplit=2), "", ""])[1:4]
+            model, serial, firmware = (*model.rsplit(maxsplit=2), "", "", "")[:3]
     if model == _NOTHING and usage in {_NOTHING, ""}:
         return None
     state, array = _used(usage, raid_sets)

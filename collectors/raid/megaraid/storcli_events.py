@@ -109,7 +109,7 @@ _MESSAGES = (
 _NUMBER = lazy_pattern(
     r"(?:seqNum|Sequence Number)\s*:\s*(0x[0-9a-f]{1,8}|\d{1,10})\s*", re.IGNORECASE | re.ASCII
 )
-_FIELD = lazy_pattern(r"\s*([A-Za-z][A-Za-z ]{1,40}?)\s*:\s*(.*?)\s*")
+_FIELD = lazy_pattern(r"\s*([A-Za-z][A-Za-z ]{1,40}?)\s*:\s*(|.*\S)\s*")
 _DESCRIBED = lazy_pattern(r"\s*Event Description\s*:", re.IGNORECASE)
 _TRAILER = lazy_pattern(r"\s*(CLI Version|Operating system|Controller|Status|Description)\s*=.*")
 _EXIT = lazy_pattern(r"\s*Exit Code: 0x[0-9a-f]{1,8}\s*", re.IGNORECASE | re.ASCII)

@@ -34,7 +34,7 @@ _STATUS = lazy_pattern(
 _RULE = lazy_pattern(r"-{5,}\s*", re.ASCII)
 _UNDERLINE = lazy_pattern(r"=+\s*", re.ASCII)
 _HEADING = lazy_pattern(r"(\S[^\n]{0,120}?)\s*:\s*", re.ASCII)
-_PAIR = lazy_pattern(r"([^=]{1,120}?)\s*=\s*(.*?)\s*")
+_PAIR = lazy_pattern(r"([^=]{1,120}?)\s*=\s*(|.*\S)\s*")
 _PREAMBLE = lazy_pattern(r"\s*(CLI Version|Operating system) = .*")
 
 _SIZE = r"[0-9.]{1,12} [KMGTP]?i?B|-"

@@ -145,7 +145,7 @@ KINDS = {
 
 _HEADER = lazy_pattern(r"\s*Ctl\s+Date\s+Severity\b.*", re.IGNORECASE)
 ERROR = lazy_pattern(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
-_ALARM = lazy_pattern(r"\s*/?c\d{1,2}(?:/e\d{1,3})?\s+\[([^\]]*)\]\s+(\S+)\s*(.*?)\s*", re.ASCII)
+_ALARM = lazy_pattern(r"\s*/?c\d{1,2}(?:/e\d{1,3})?\s+\[([^\]]*)\]\s+(\S+)\s*(|.*\S)\s*", re.ASCII)
 _ARGUMENT = lazy_pattern(
     r"\b(port|phy|unit|subunit|slot|enclosure|encl|LBA)\s*[=#]\s*(0x[0-9a-f]{1,16}|\d{1,10})\b",
     re.IGNORECASE,

@@ -80,8 +80,8 @@ _PART_STATES = {
 _ABSENT_PORT = "NOT-PRESENT"
 _NOTHING = frozenset({"-", ""})
 
-_CONTROLLER = lazy_pattern(r"\s*/(c\d{1,2}) (\S.*?) = (.*?)\s*", re.ASCII)
-_LISTED = lazy_pattern(r"\s*(c\d{1,2})\s+(\S+)(?:\s+(\S.*?))?\s*", re.ASCII)
+_CONTROLLER = lazy_pattern(r"\s*/(c\d{1,2}) (\S.*?) = (|.*\S)\s*", re.ASCII)
+_LISTED = lazy_pattern(r"\s*(c\d{1,2})\s+(\S+)(?:\s+(\S(?:.*\S)?))?\s*", re.ASCII)
 _ENCLOSURE = lazy_pattern(r"\s*/(c\d{1,2})/e(\d{1,3})\s+\S.*", re.ASCII)
 _SIZE = r"(?:[0-9.]+ [KMGTP]?B|-)"
 _PORT = lazy_pattern(
@@ -96,7 +96,7 @@ _VIRTUAL_PORT = lazy_pattern(
 )
 _SLOT = lazy_pattern(r"/c\d{1,2}/e(\d{1,3})/slt(\d{1,3})", re.ASCII)
 _SERIAL = lazy_pattern(
-    r"^\s*/c\d{1,2}/u\d{1,3} Serial(?: Number)? = (\S+)\s*$",
+    r"^[ \t]*/c\d{1,2}/u\d{1,3} Serial(?: Number)? = (\S+)[ \t]*$",
     re.MULTILINE | re.IGNORECASE | re.ASCII,
 )
 _SUB_UNIT = lazy_pattern(r"u\d{1,3}-\S+", re.ASCII)

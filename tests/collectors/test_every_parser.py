@@ -1,0 +1,85 @@
+"""All parsers, with damaged and with long texts: support.parsers finds them."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Final
+
+import pytest
+from support.parsers import BUILT, Parser, damaged, parsers, pumped
+
+QUICK, SYSTEM = 150, 100_000
+"""How many damaged texts each parser gets before each commit, and in the second tier."""
+SHORT, LONG = 2_000, 8_000
+"""Characters that are added to a text: four times as many may take five times as long."""
+MAX_GROWTH: Final = 5.0
+MEASURABLE_SECONDS: Final = 0.02
+"""What takes less is not quadratic: at 8,000 characters such a pattern takes ten times as long."""
+ALL = pytest.mark.parametrize("parser", parsers(), ids=lambda parser: parser.name)
+
+
+def test_all_parsers_of_all_rooms_are_here() -> None:
+    """A new one is tried without a line here; one that no text of the tests fits is refused."""
+    rooms = {parser.name.split(".")[0] for parser in parsers()}
+    assert rooms >= {"block", "filesystem", "kernel", "kmsg", "md", "procfs", "raid", "smart"}
+    assert len(parsers()) > 130
+    assert [parser.name for parser in parsers() if not parser.texts] == []
+    assert BUILT.keys() <= {parser.name for parser in parsers()}
+
+
+def fails(parser: Parser, count: int, seed: str) -> str:
+    """Return the first damaged text that raises what the parser does not declare, or ''."""
+    draw = random.Random(seed)
+    for number in range(count):
+        text = damaged(parser.texts[number % len(parser.texts)], parser.texts, draw)
+        try:
+            parser.result(text)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            return f"{type(error).__name__}: {error}: {text!r}"
+    return ""
+
+
+@pytest.mark.fuzz
+@ALL
+def test_no_damaged_text_raises_what_is_not_declared(parser: Parser) -> None:
+    """Words replaced, lines lost, doubled and mixed with those of other outputs of the tool."""
+    assert fails(parser, QUICK, parser.name) == ""
+
+
+@pytest.mark.system
+@ALL
+def test_none_of_a_hundred_thousand_damaged_texts_does(parser: Parser) -> None:
+    """The same, with others."""
+    assert fails(parser, SYSTEM, f"system {parser.name}") == ""
+
+
+@pytest.mark.system
+@ALL
+def test_four_times_the_text_takes_at_most_five_times_as_long(parser: Parser) -> None:
+    """Thousands of blanks, digits, quotes or brackets anywhere, and of each line.
+
+    A ratio of two durations, each the shortest of several: another program cannot disturb all.
+    """
+    slow = []
+    for text in parser.texts[:3]:
+        for longer in pumped(text, 200):
+            if seconds(parser, longer(LONG), 1) < MEASURABLE_SECONDS:
+                continue
+            growth = min(
+                seconds(parser, longer(LONG), 3) / seconds(parser, longer(SHORT), 3)
+                for _ in range(3)
+            )
+            if growth > MAX_GROWTH:
+                slow.append((growth, longer(20)))
+    assert slow == []
+
+
+def seconds(parser: Parser, text: str, times: int) -> float:
+    """Return the processor time that a parser takes for a text, at best."""
+    shortest = 1e9
+    for _ in range(times):
+        begin = time.thread_time()
+        parser.result(text)
+        shortest = min(shortest, time.thread_time() - begin)
+    return max(shortest, 1e-6)
