@@ -21,6 +21,7 @@ from iowarden.collectors.tool_output.dumpe2fs import parse_dumpe2fs
 from iowarden.collectors.tool_output.kernel_log import parse_kernel_log
 from iowarden.collectors.tool_output.memory import parse_memory, parse_vmstat
 from iowarden.collectors.tool_output.multipath import parse_multipath
+from iowarden.collectors.tool_output.mvcli import parse_mvcli
 from iowarden.collectors.tool_output.nvme import parse_nvme
 from iowarden.collectors.tool_output.parsed import SIGNS, Parsed, Tool
 from iowarden.collectors.tool_output.zpool import parse_zpool
@@ -72,5 +73,6 @@ _OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {
     Tool.VMSTAT: parse_vmstat,
     Tool.DUMPE2FS: parse_dumpe2fs,
     Tool.NVME: parse_nvme,
+    Tool.MVCLI: parse_mvcli,
     Tool.KERNEL: parse_kernel_log,
 }

@@ -40,6 +40,8 @@ class Tool(enum.StrEnum):
     SAS2IRCU = "sas2ircu"
     """Also sas3ircu."""
     MPT_STATUS = "mpt-status"
+    MVCLI = "mvcli"
+    """Also mnv_cli: boot cards for M.2 drives."""
     SMARTCTL = "smartctl"
     MDSTAT = "mdstat"
     """/proc/mdstat."""
@@ -167,6 +169,8 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: ",
         Tool.MPT_STATUS: r"^ioc\d{1,3} (?:vol_id|phy|phys_id) |^(?:vol|log|phys)_id[: ]\d"
         r"|^Found SCSI id=\d",
+        Tool.MVCLI: r"^[ \t]*(?:Total # of [VP]D:|(?:VD|Adapter) ID:[ \t]|SMART STATUS RETURN:)"
+        r"|^(?:Virtual|Physical) Disk Information[ \t]*$|^SG driver version \d",
         Tool.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
         Tool.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
         Tool.MDADM: r"^/dev/md\S{1,60}:\s*$",
