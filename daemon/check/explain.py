@@ -271,8 +271,10 @@ def _counted(alerts: Sequence[Alert]) -> Iterator[Alert]:
             yield each
 
 
-def _same(alert: Alert) -> tuple[str, tuple[tuple[str, str], ...]]:
-    return alert.name, tuple(pair for pair in alert.labels if pair[0] != "severity")
+def _same(alert: Alert) -> tuple[str, str, tuple[tuple[str, str], ...]]:
+    # Without a machine a port has no device to be a label of: only the subject tells two apart.
+    labels = tuple(pair for pair in alert.labels if pair[0] != "severity")
+    return alert.name, alert.subject, labels
 
 
 def _readings(parsed: Parsed, at: float) -> list[Reading[object]]:
@@ -330,7 +332,7 @@ def _ranked(alerts: Iterable[Alert]) -> list[Alert]:
         if a.state in {AlertState.FIRING, AlertState.PENDING} and not _is_monitoring_alert(a)
     ]
     own.sort(key=lambda a: (-a.severity, not a.active, a.name, a.labels))
-    found: dict[tuple[str, tuple[tuple[str, str], ...]], Alert] = {}
+    found: dict[object, Alert] = {}
     for each in own:
         found.setdefault(_same(each), each)
     return [*found.values()]

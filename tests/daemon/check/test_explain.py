@@ -711,3 +711,18 @@ def test_a_controllers_report_without_its_head_is_no_list_of_volumes(run: Run) -
     code, printed = run(HEADLESS, "--as", "storcli")
     assert code == 2
     assert "'bbu_info': expected 'Basics' before it, got none" in printed
+
+
+def test_alerts_of_one_class_about_two_ports_are_two() -> None:
+    """Neither has a label: a pasted text has no disks. One line names no port at all."""
+    lines = (
+        "sas: sas_scsi_find_task: aborting task 0x0000000096ec909c",
+        "sas: ata2: end_device-1:0:9: cmd error handler",
+        "sas: ata7: end_device-1:0:12: cmd error handler",
+    )
+    found = read("".join(f"<3>[  100.00000{n}] {line}\n" for n, line in enumerate(lines)), "kernel")
+    assert sorted(each.object for each in found.alerts) == [
+        "ata2 (ATA port)",
+        "ata7 (ATA port)",
+        "host",
+    ]
