@@ -25,7 +25,7 @@ _ESCAPE = lazy_pattern(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
 """Escape sequences that colour a text or move the cursor."""
 _AROUND = lazy_pattern(
     r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*"
-    r"|[\w.-]{1,32}:[~/][^\s#$]{0,80}[#$] [^\n]*)"
+    r"|[\w.-]{1,32}:[~/][^\s#$]{0,80}[#$] [^\n]*|Last login: [^\n]*)"
     r"[ \t]*$",
     re.MULTILINE,
 )
@@ -59,7 +59,7 @@ def decoded(content: bytes) -> str:
     text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
     if all(line.startswith(">") for line in text.split("\n") if line.strip()):  # quoted in a mail
         text = re.sub(r"^> ?", "", text, flags=re.MULTILINE)
-    return _AROUND.sub("", text)
+    return _COMMAND.sub("", _AROUND.sub("", text))
 
 
 _TYPED = lazy_pattern(
@@ -78,6 +78,17 @@ _PROGRAMS: Mapping[str, Tool] = {
     "mdadm": Tool.MDADM,
 }
 """Programs and files of '/proc', in lower case."""
+_NAMES = "|".join(map(re.escape, _PROGRAMS))
+_COMMAND = lazy_pattern(
+    r"^(?:[^\n#$%>❯➜]{0,60}[#$%>❯➜][ \t]{1,4}(?:[\w~./-]{1,40}[ \t]{1,4}){0,2}?(?:sudo (?:-\w+ )?)?"
+    rf"(?:cat )?(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?![\w-])[^\n]*"
+    rf"|(?:sudo (?:-\w+ )?)?(?:cat /proc/\w+|(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?: (?:-|/c\d"
+    r"|(?:status|smart-log|info|show|display|getconfig|ctrl|rsf|vsf|disk|sys|hw|event)\b)[^\n]*)?))$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A command with any prompt before it, or none; without one only as it is typed: 'nvme nvme0: ...'
+is a line of the kernel, 'smartctl 7.3 ...' one of smartctl.
+"""
 
 
 def typed_tool(content: bytes) -> Tool | None:
