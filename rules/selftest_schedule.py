@@ -33,8 +33,8 @@ KINDS = ("short", "long", "conveyance", OFFLINE)
 EVERY = "*"
 ROTATIONAL, SOLID_STATE = "rotational", "solid-state"
 SUGGESTED = {"disks": EVERY, "short": "Wed 02:00", "long": "Sat 03:00"}
-"""Each sector each week, as scrubs that find latent errors before a rebuild does: once in one to two
-weeks (Mahdisoltani et al., USENIX ATC 2017); and a short test halfway to the next long one.
+"""Each sector each week: who scrubs a disk once in one to two weeks finds latent errors before a
+rebuild does (Mahdisoltani et al., USENIX ATC 2017). A short test halfway to the next long one.
 """
 BUSY_RATIO = 0.5
 """A device busier than this in the last minutes gets no scheduled test."""

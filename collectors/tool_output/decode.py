@@ -80,7 +80,8 @@ _PROGRAMS: Mapping[str, Tool] = {
 """Programs and files of '/proc', in lower case."""
 _NAMES = "|".join(map(re.escape, _PROGRAMS))
 _COMMAND = lazy_pattern(
-    r"^(?:[^\n#$%>❯➜]{0,60}[#$%>❯➜][ \t]{1,4}(?:[\w~./-]{1,40}[ \t]{1,4}){0,2}?(?:sudo (?:-\w+ )?)?"
+    r"^(?:[^\n#$%>\u276f➜]{0,60}[#$%>\u276f➜][ \t]{1,4}(?:[\w~./-]{1,40}[ \t]{1,4}){0,2}?"
+    r"(?:sudo (?:-\w+ )?)?"
     rf"(?:cat )?(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?![\w-])[^\n]*"
     rf"|(?:sudo (?:-\w+ )?)?(?:cat /proc/\w+|(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?: (?:-|/c\d"
     r"|(?:status|smart-log|info|show|display|getconfig|ctrl|rsf|vsf|disk|sys|hw|event)\b)[^\n]*)?))$",

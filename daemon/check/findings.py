@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 MAX_OBJECTS = 5
 """Objects of one alert with a line of their own; one more line names the rest."""
 NO_ANSWER = "no answer during this check"
-SELF_TESTS = (
-    'self_tests: [{{disks: "{disks}", short: "{short}", long: "{long}"}}]'
-).format(**selftest_schedule.SUGGESTED)
+SELF_TESTS = 'self_tests: [{{disks: "{disks}", short: "{short}", long: "{long}"}}]'.format(
+    **selftest_schedule.SUGGESTED
+)
 NOT_POLLED = frozenset(
     {ReadStatus.NO_PASS_THROUGH, ReadStatus.NO_SMART, ReadStatus.LUN, ReadStatus.MISSING}
 )

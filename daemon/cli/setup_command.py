@@ -80,7 +80,7 @@ def add_commands(add: Add) -> None:
         "--self-tests",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="test each drive: all sectors each Saturday, short each Wednesday",
+        help="test each drive: all sectors on Saturdays, short on Wednesdays",
     )
     kinds = [kind.value for kind in ReceiverType]
     parser.add_argument("--notify", choices=kinds, help="another receiver, of this type and name")

@@ -67,7 +67,7 @@ def hold(
     if not present.get("self_tests"):
         print_line(WHY_SELF_TESTS)
         wanted = _answer(
-            "Test each drive: all sectors each Saturday, short each Wednesday? yes or no", "yes", _yes
+            "Test each drive: all sectors on Saturdays, short on Wednesdays? yes or no", "yes", _yes
         )
     notify, secrets = _receiver(Path(password_path).parent)
     return (

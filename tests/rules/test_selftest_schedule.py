@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -40,7 +40,7 @@ from iowarden.rules.selftest_schedule import (
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR, DAY = 3600.0, 86_400.0
@@ -291,7 +291,7 @@ class FakeMachine:
     """Six disks that test themselves, in two arrays of three; the machine is off at times."""
 
     groups = GROUPS_OF_A_YEAR
-    disks: Mapping[str, frozenset[str]] = {
+    disks: ClassVar[Mapping[str, frozenset[str]]] = {
         f"S{number}": frozenset({f"array md{number % 2}"}) for number in range(6)
     }
     long_steps = 8
@@ -346,7 +346,9 @@ class LargeArray(FakeMachine):
             2 * HOUR,
         ),
     )
-    disks = {f"S{number}": frozenset({"array md0"}) for number in range(12)}
+    disks: ClassVar[Mapping[str, frozenset[str]]] = {
+        f"S{number}": frozenset({"array md0"}) for number in range(12)
+    }
     long_steps = 60
 
 

@@ -12,7 +12,7 @@ from support.explained import read
 from iowarden.collectors.tool_output.decode import decoded
 
 PROMPTS = (
-    *("# ", "$ ", "$ sudo ", "% ", "> ", "➜  ~ ", "❯ sudo ", "", "sudo ", "db1 ~ # "),
+    *("# ", "$ ", "$ sudo ", "% ", "> ", "➜  ~ ", "\u276f sudo ", "", "sudo ", "db1 ~ # "),
     *("root@nas:~# ", "[root@db1 ~]# ", "admin@host:/srv$ sudo ", "nas:/root # ", "sh-5.1# "),
     "Last login: Sun Nov 29 07:00:00 2026 from 192.0.2.7\nroot@nas:~# ",
     "root@nas:~# sudo -i\nroot@nas:~# ",
@@ -24,9 +24,11 @@ COMMANDS = {
     "storcli": ("/opt/MegaRAID/storcli/storcli64 /c0 show all", printed.STORCLI["show all"]),
     "multipath": (
         "multipath -ll",
-        "mpatha (3600a0980) dm-2 NETAPP,LUN\nsize=8.0G features='0' hwhandler='0' wp=rw\n"
-        "`-+- policy='service-time 0' prio=50 status=active\n"
-        "  `- 1:0:0:0 sda 8:0 active ready running\n",
+        (
+            "mpatha (3600a0980) dm-2 NETAPP,LUN\nsize=8.0G features='0' hwhandler='0' wp=rw\n"
+            "`-+- policy='service-time 0' prio=50 status=active\n"
+            "  `- 1:0:0:0 sda 8:0 active ready running\n"
+        ),
     ),
     "dmsetup": ("dmsetup status", "vg-root: 0 8388608 linear \n"),
 }
