@@ -55,7 +55,7 @@ byte, without the domain."""
 def storage_addresses(root: Machine) -> Mapping[str, str]:
     """Return the drive or adapter at or behind each PCI address: 'nvme0', 'host6', '' for several.
 
-    Source: the links in CLASSES, which name all ports on the way: '../../devices/pci0000:00/
+    Source: the links in CLASSES, which name each port before the device: '../../devices/pci0000:00/
     0000:00:1d.0/0000:01:00.0/nvme/nvme0'. Errors: none; what cannot be read is left out.
     """
     found: dict[str, set[str]] = {}

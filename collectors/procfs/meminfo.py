@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import KIB, Metric, ParseError, Sample, describe, parse_count
 from iowarden.collectors.source import Source
 
@@ -94,6 +95,7 @@ _NODE_NAMES = (
 """Source: node_exporter, collector/meminfo_linux.go since 1.9 (Zswap since 1.10.2)."""
 _REQUIRED = ("MemTotal", "MemFree", "Buffers", "Cached", "Dirty", "Writeback")
 _HUGE_PAGES = "HugePages_Total"
+_COUNT = lazy_pattern(r"[0-9]{1,19}")
 
 FAMILIES, emit = describe(Meminfo, "iowarden_memory_")
 
@@ -124,7 +126,8 @@ def parse_meminfo(text: str) -> Meminfo:
             ) from None
     at = lines.find(f"\n{_HUGE_PAGES}:")
     pages = lines[at + len(_HUGE_PAGES) + 2 :].partition("\n")[0].strip() if at >= 0 else ""
-    return Meminfo(**values, huge_pages_total=int(pages) if pages.isdecimal() else None, text=text)  # type: ignore[arg-type] # those required are there
+    huge_pages = int(pages) if _COUNT.fullmatch(pages) else None
+    return Meminfo(**values, huge_pages_total=huge_pages, text=text)  # type: ignore[arg-type] # those required are there
 
 
 def _all_lines(text: str) -> Iterator[tuple[str, int]]:
