@@ -92,6 +92,8 @@ _LINK = (
     r"|failure|disconnected|unplugged)\b|devloss timeout|connection (?:lost|closed|timed|failed"
     r"|error)|connectivity lost|lost (?:connection|link))"
 )
+_FEATURE = r": (?:[A-Z][\w/]*|over|for|with|and| )+ (?:enabled|disabled)$"
+"""What firmware supports, at each start. Source: smartpqi_init.c, pqi_firmware_feature_status."""
 _LINK_UP = r"(?:\bLink Up Event|\bLOOP UP detected|\bLINK UP \(|: Link up$)"
 """Source: lpfc_hbadisc.c, qla_isr.c, qedf_main.c, fnic_fcs.c."""
 _GONE = (
@@ -148,6 +150,7 @@ _ADAPTER: Rows = (
     (_OTHERS_OF_A_VENDOR, HARMLESS),
     (_LINK_UP, "hba_link_up"),
     (_WELL, HARMLESS),
+    (_FEATURE, HARMLESS),
     (_LINK, "hba_link_down"),
     (_SHORT_OF, HARMLESS),
     (_DEAD, "hba_dead"),
@@ -201,7 +204,7 @@ _ATA: Rows = (
 )
 _NVME_FOUND = (
     r"duplicate|bogus Namespace|subsys|cntlid|by-id|Identify Descriptors|NVME_NIDT|zone|NPSS|APST"
-    r"|VID:|boundary|SUBNQN"
+    r"|VID:|boundary|SUBNQN|Shutdown timeout set to \d+ seconds"
 )
 _NVME: Rows = (
     (r"Successfully reconnected", "connection_restored"),
@@ -388,7 +391,8 @@ _CEPH: Rows = (
         "connection_lost",
     ),
     (_CEPH_IDLE, HARMLESS),
-    (r"osd\d+ (?:down|weight)", "driver_message"),
+    (r"osd\d+ down$", "connection_error"),
+    (r"osd\d+ weight", "driver_message"),
     (
         (
             r"socket (?:closed|error)|session lost|connect error|^libceph: connect .*error"
@@ -494,6 +498,7 @@ WHY = {
     _SHORT_OF: "",
     _OTHERS_OF_A_VENDOR: "not a storage driver",
     _WELL: "an operation succeeded",
+    _FEATURE: "what a firmware supports",
     _NO_MAPPER: "not a line of the device mapper",
     _NO_CONNECTION: "not a line of iSCSI or Fibre Channel",
     _REQUESTED: "a mount, check or command of an administrator was rejected or needs an action",

@@ -103,3 +103,28 @@ def test_a_line_of_a_fault_is_an_event_of_its_object(
 def test_a_line_of_a_healthy_machine_is_no_warning(text: str) -> None:
     """Beside each family of faults its ordinary lines."""
     assert all((severity or Severity.INFO) <= NOTICE for severity, _ in events(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "smartpqi 0000:23:00.0: Online Firmware Activation enabled",
+        "smartpqi 0000:23:00.0: New Soft Reset Handshake enabled",
+        "smartpqi 0000:23:00.0: RAID IU Timeout enabled",
+        "nvme nvme0: Shutdown timeout set to 10 seconds",
+        "nvme nvme0: Ignoring bogus Namespace Identifiers",
+    ],
+)
+def test_what_a_driver_prints_at_its_start_is_no_event(text: str) -> None:
+    """Words of a fault in the name of a feature; with and without a level in the text."""
+    assert events(text) == []
+    (line,) = kernel_line.parse_text(f"[    1.000000] {text}\n")
+    assert kernel_events.unrecognized_driver(kernel_classifier.Classifier(), line) == ""
+
+
+def test_a_storage_server_that_is_down_and_up_again_is_told() -> None:
+    """Of Ceph's map of its servers, which is printed at level info."""
+    assert events("libceph: osd56 down") == [(WARNING, "osd56")]
+    (line,) = kernel_line.parse_text("libceph: osd56 up\n")
+    _, (restored,) = kernel_events.classify(kernel_classifier.Classifier(), line)
+    assert (restored.kind, restored.place) == ("connection_restored", "osd56")
