@@ -30,6 +30,8 @@ _PATH = lazy_pattern(
     r" (?P<check>ready|faulty|shaky|ghost|i/o pending|i/o timeout|delayed|down|undef|\S{1,12})"
     r"(?: (?P<state>\S{1,20})(?: .*)?)?"
 )
+_NO_PATH = "##,##"
+"""Vendor and product of a map without paths. Source: print.c, snprint_multipath_vp."""
 _WORKING = frozenset({"ready", "ghost", "shaky", "delayed", "i/o pending", "undef"})
 """'undef': no checker ran, as without multipathd; then the state of device-mapper counts."""
 _GONE = frozenset({"offline", "transport-offline", "cancel", "del", "blocked"})
@@ -39,6 +41,7 @@ _GONE = frozenset({"offline", "transport-offline", "cancel", "del", "blocked"})
 def parse_multipath(text: str) -> Parsed:
     """Parse the maps in a text; a line of none of its formats is reported."""
     maps: dict[str, tuple[str, list[tuple[str, str, str, str]]]] = {}
+    pathless: set[str] = set()
     name = ""
     unread: list[UnparsedLine] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -55,6 +58,8 @@ def parse_multipath(text: str) -> Parsed:
         elif header := _MAP.fullmatch(words):
             name = header["name"]
             maps[name] = ("", [])
+            if header["model"] == _NO_PATH:
+                pathless.add(name)
         elif (features := _FEATURES.fullmatch(words)) and name:
             maps[name] = (features["features"], maps[name][1])
         elif not _GROUP.fullmatch(words):
@@ -62,11 +67,12 @@ def parse_multipath(text: str) -> Parsed:
     objects: list[TextObject] = []
     findings: list[Finding] = []
     for map_name, (flags, paths) in maps.items():
-        objects += _objects(map_name, paths)
+        is_pathless = map_name in pathless and not paths
+        objects += _objects(map_name, paths, is_pathless=is_pathless)
         working = sum(map(_works, paths))
-        if working < len(paths):
+        if working < len(paths) or is_pathless:
             findings.append(_finding(map_name, flags, working, len(paths)))
-        if not paths:
+        elif not paths:
             expected = f"multipath: map {map_name!r}: expected its paths, got none"
             unread.append(UnparsedLine(expected))
     return Parsed(
@@ -81,10 +87,12 @@ def parse_multipath(text: str) -> Parsed:
 _EXPECTED = "multipath: expected '<map> (<wwid>) dm-<n> <vendor>', got no map"
 
 
-def _objects(name: str, paths: list[tuple[str, str, str, str]]) -> Iterator[TextObject]:
+def _objects(
+    name: str, paths: list[tuple[str, str, str, str]], *, is_pathless: bool
+) -> Iterator[TextObject]:
     working = sum(map(_works, paths))
     health = ComponentHealth.OK
-    if working < len(paths):
+    if working < len(paths) or is_pathless:
         health = ComponentHealth.DEGRADED if working else ComponentHealth.FAILED
     yield TextObject("map", name, "", health, "", {"paths": len(paths), "working": working})
     for path in paths:

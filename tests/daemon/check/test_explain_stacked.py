@@ -103,6 +103,17 @@ def test_a_row_of_a_pool_that_is_not_understood_is_never_well() -> None:
     assert read("  pool: tank\n state: ONLINE\n", "zpool").status == 2
 
 
+def test_a_map_that_has_no_path_at_all_has_none_that_works() -> None:
+    """Its vendor and product are '##,##'; a map with them whose paths are missing is truncated."""
+    text = "mpathb (3600a0981) dm-3 {model}\nsize=2.0G features='0' hwhandler='0' wp=rw\n"
+    lost = read(text.format(model="##,##"))
+    assert [(each.severity, each.alert) for each in lost.alerts] == [
+        ("critical", "MultipathNoPath")
+    ]
+    cut = read(text.format(model="NETAPP,LUN"))
+    assert (cut.status, cut.alerts) == (2, ())
+
+
 def test_data_errors_that_may_not_be_queried_are_unknown() -> None:
     """The user may not read the list: neither well nor lost data; an expansion is no fault."""
     unknown = read(zpool(errors="List of errors unavailable: permission denied"))
