@@ -55,6 +55,10 @@ _STATISTIC = lazy_pattern(
     r"\s*(?:0x0?)?([17])\s+0x0([012]8)\s+\d\s+(\d+)(?:~|\s+[N-][D-][C-][R-]?)?\s+[A-Z]", re.ASCII
 )
 """A line of ATA's device statistics that is used: page, offset, value; before 6.5 without flags."""
+_DEFECT = lazy_pattern(r"\s*\d{1,10}\s+\d{1,20}\s+(?:\d{1,10}|-)\s*$", re.ASCII)
+"""A row of the log of pending defects: index, LBA, power-on hours. Source: smartmontools 7.5,
+ataprint.cpp, PrintPendingDefectsLog.
+"""
 _SCAN = lazy_pattern(r"(\d+) (\d+):(\d\d) ([0-9a-f]{16}) \[[0-9a-f]+,[0-9a-f]+,[0-9a-f]+\] (\S.*)$")
 """A row of the background scan's log, with one blank between words: number, power-on time, LBA."""
 _REASSIGN_STATUS = (
@@ -132,6 +136,9 @@ class _TextReport:
             self._in_table = False
         elif self._section == "self-tests" and (test := _self_test(line)):
             self.logs[-1].append(test)
+        elif self._section == "pending defects" and _DEFECT.match(line):
+            log = self.document.setdefault("ata_pending_defects_log", {})
+            log["count"] = log.get("count", 0) + 1
         elif found := _STATISTIC.match(line):
             self.statistics.append(_statistic(found))
         elif "[" in line and (found := _SCAN.match(_BLANKS.sub(" ", line.strip()))):

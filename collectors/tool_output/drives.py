@@ -9,7 +9,7 @@ from iowarden.collectors import json_text
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart import smartctl, smartctl_refusal
-from iowarden.collectors.smart.drive import Drive, ReadStatus
+from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
@@ -39,6 +39,10 @@ def parse_smartctl(text: str) -> Parsed:
             unread += [UnparsedLine(each, fault=True) for each in told.read_errors]
             others = (each for each in told.messages if each not in told.read_errors)
             unread += [UnparsedLine(each) for each in others if _NOT_READ.match(each)]
+            # A text may be cut behind the overall health, which is the weakest of its data.
+            has_data = told.attributes or told.read_errors or piece.startswith("{")
+            if told.protocol is Protocol.ATA and not has_data:
+                unread.append(UnparsedLine(_NO_ATTRIBUTES))
             if told.passed is None:
                 unread.append(
                     UnparsedLine("smartctl: the drive's health status ('-H') is missing in it")
@@ -62,7 +66,8 @@ def parse_smartctl(text: str) -> Parsed:
 
 
 _ERRORS = smartctl_refusal.ExitStatus.ERRORS
-_NOTHING_TO_READ = frozenset({ReadStatus.ASLEEP, ReadStatus.NO_SMART, ReadStatus.LUN})
+_NOTHING_TO_READ = frozenset({ReadStatus.NO_SMART, ReadStatus.LUN})
+_NO_ATTRIBUTES = "smartctl: the drive's attributes ('-A') are missing in it"
 _NOT_READ = lazy_pattern(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
 """smartctl's messages that something could not be read."""
 _BEGIN = lazy_pattern(

@@ -574,8 +574,8 @@ def _read_counts(key: str, drive: Drive) -> Iterator[tuple[str, Labels, float, b
         else:
             sudden = attribute.id == smart_counts.OFFLINE
             yield str(attribute.id), labels, float(value), sudden
-    if unreadable is None:
-        unreadable = drive.pending_sectors
+    if drive.pending_sectors is not None:  # the log that has them may know more than a count
+        unreadable = max(unreadable or 0, drive.pending_sectors)
     if unreadable is None and drive.scsi is not None:
         unreadable = drive.scsi.pending_defects
     for name, number in (

@@ -89,3 +89,16 @@ def test_sectors_read_and_written_are_one_amount() -> None:
     assert text_drive(written, read).transferred_sectors_total == 73302273026
     assert text_drive(written).transferred_sectors_total == 68639244990
     assert text_drive().transferred_sectors_total is None
+
+
+def test_the_log_of_pending_defects_counts_beside_an_attribute_that_reads_0() -> None:
+    """One row for each sector; its hours may be unknown. An empty log is none."""
+    heading = ("Pending Defects log (GP Log 0x0c)", "Index                LBA    Hours")
+    rows = ("    0         8812331120    16190", "    1         8812331121        -")
+    assert text_drive(*heading, *rows).pending_sectors == 2
+    assert (
+        text_drive(*heading, *rows, "", "SATA Phy Event Counters (GP Log 0x11)").pending_sectors
+        == 2
+    )
+    assert text_drive(heading[0], "No Defects Logged").pending_sectors == 0
+    assert text_drive().pending_sectors is None

@@ -183,6 +183,12 @@ SMART support is: Enabled
 
 === START OF READ SMART DATA SECTION ===
 SMART overall-health self-assessment test result: {state}
+
+SMART Attributes Data Structure revision number: 16
+Vendor Specific SMART Attributes with Thresholds:
+ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED RAW_VALUE
+197 Current_Pending_Sector  0x0012   100   100   000    Old_age   Always       -       0
+
 """
 AREVENTS = """\
 Date-Time            Device           Event Type            Elapsed Time Errors
@@ -645,6 +651,21 @@ def test_a_part_that_reports_of_a_fault_is_not_outvoted_by_the_rest(text: str) -
     told = read(text)
     assert told.status == 1
     assert any(each.fault for each in told.unparsed)
+
+
+def test_the_overall_health_alone_is_never_well() -> None:
+    """A text that ends behind it: attributes decide, and its line is the last to change."""
+    found = read(SMART.format(state="PASSED").partition("SMART Attributes")[0])
+    assert (found.status, [each.reason for each in found.unparsed]) == (
+        2,
+        ["smartctl: the drive's attributes ('-A') are missing in it"],
+    )
+
+
+def test_a_drive_that_was_asleep_is_unknown() -> None:
+    """'-n standby': nothing was read, neither well nor failed."""
+    banner = "smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-28-amd64] (local build)\n\n"
+    assert read(f"{banner}Device is in STANDBY mode, exit(2)\n").status == 2
 
 
 def test_a_whole_exit_status_without_findings_is_well() -> None:

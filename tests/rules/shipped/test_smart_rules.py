@@ -775,3 +775,19 @@ def test_a_mail_about_a_disk_shows_the_attributes_that_matter() -> None:
     shown = " ".join(e.text for e in mail.evidence if e.source == "iowarden_smart_attribute_raw")
     assert set(re.findall(r"\b(\d+) [A-Z]", shown)) == {"5", "187", "197", "198"}
     assert "raw value, 197 Attribute_197: 40" in shown
+
+
+@pytest.mark.parametrize(("counted", "logged"), [(0, 2), (2, 0), (2, 2), (None, 2)])
+def test_pending_sectors_are_the_most_that_a_drive_reports(
+    rack: Rack, counted: int | None, logged: int
+) -> None:
+    """Attribute 197, and the log that has them one by one: of some drives only the log rises."""
+    raws = {} if counted is None else {197: counted}
+    rack.poll(ata("S1", raws, pending_sectors=logged), times=3)
+    assert ("DiskPendingSectors", "warning") in rack.firing()
+
+
+def test_media_errors_of_an_nvme_drive_at_first_sight_are_a_warning(rack: Rack) -> None:
+    """Data that the drive could not return: as uncorrected errors of a SAS drive are."""
+    rack.poll(nvme(media_errors_total=141), times=2)
+    assert rack.firing() == {("DiskErrorsInBaseline", "warning")}
