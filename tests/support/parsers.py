@@ -193,6 +193,17 @@ BUILT: Final[dict[str, tuple[str, ...]]] = {
                                              "State": "Frgn", "Size": "1.0 TB"}],
                   "Total foreign Drive Groups": 1}),
     ),
+    "zfs.vdevs.parse_pool": (
+        (
+            "  pool: c0\n state: DEGRADED\n  scan: none requested\nconfig:\n\n"
+            "\tNAME          STATE     READ WRITE CKSUM  SLOW\n"
+            "\tc0            DEGRADED     0     0     0     -\n"
+            "\t  mirror-0    DEGRADED     0     0     0     -\n"
+            "\t    /dev/sda1 ONLINE       0     0     0     0\n"
+            "\t    /dev/sdb1 FAULTED      2     0    33     0  too many errors\n\n"
+            "errors: No known data errors\n"
+        ),
+    ),
     "smart.members.parse_scan": (
         ('{"smartctl": {"version": [7, 3]}, "devices": [{"name": "/dev/bus/0", "type":'
         ' "megaraid,8", "protocol": "SCSI"}, {"name": "/dev/sda", "type": "scsi"}]}'),
