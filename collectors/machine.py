@@ -74,6 +74,8 @@ class Machine:
         self._probe = probe
         self.last: tuple[str, bytes] = ("", b"")
         """Path and content of the file read last, for the report of a parse error."""
+        self.at = ""
+        """What is read now, or was last: where a reader that does not return waits."""
 
     def read(self, path: str) -> str:
         """Return the text of a file that is read rarely; bytes that are no UTF-8 are escaped.
@@ -87,6 +89,7 @@ class Machine:
 
         Errors: AbsentError, ReadError.
         """
+        self.at = path
         try:
             descriptor = os.open(self.path + path, _READ_ONLY)
         except OSError as error:
@@ -101,6 +104,7 @@ class Machine:
 
         Errors: AbsentError, ReadError; either closes the descriptor, so the next call reopens.
         """
+        self.at = path
         descriptor = self._open_files.get(path)
         if descriptor is None:
             try:
@@ -123,6 +127,7 @@ class Machine:
 
         Errors: AbsentError, ReadError.
         """
+        self.at = path
         try:
             names = sorted(os.listdir(self.path + path))
         except OSError as error:
@@ -182,7 +187,7 @@ class Machine:
         Limits: hangs for as long as a network file system does not answer. In a recording the text
         is a file: `path` and STATVFS. Errors: AbsentError, ReadError.
         """
-        name = path.rstrip("/") + STATVFS
+        self.at = name = path.rstrip("/") + STATVFS
         if self.path:
             return self.read(name)
         try:
@@ -216,7 +221,7 @@ class Machine:
         Errors: AbsentError (no probe), ProgramNotFoundError (it has no such program), StuckError,
         DeadlineError (killed at the deadline), ReadError.
         """
-        name = probe_path(verb, arguments)
+        self.at = name = probe_path(verb, arguments)
         if self.path:
             return self.read(name)
         if self._probe is None:

@@ -84,6 +84,15 @@ class StuckError(ReadError):
     """The program that reads it is stuck in the kernel."""
 
 
+class UnansweredError(BaseException):
+    """A path of a recording does not answer: who reads it waits. No collector may catch this."""
+
+    def __init__(self, path: str) -> None:
+        """Name the path."""
+        super().__init__(f"'{path}': does not answer")
+        self.path = path
+
+
 class ParseError(ValueError):
     """The text of a data source violates its grammar."""
 

@@ -7,8 +7,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Self
 
-from iowarden.collectors.machine import MAX_BYTES, Machine
-from iowarden.collectors.model import AbsentError, ReadError
+from iowarden.collectors.machine import MAX_BYTES, PROBE, Machine
+from iowarden.collectors.model import AbsentError, ReadError, StuckError, UnansweredError
 from iowarden.collectors.recording.recording import (
     CLOCK,
     Frame,
@@ -23,13 +23,18 @@ if TYPE_CHECKING:
 
 
 class RecordedMachine(Machine):
-    """A machine in memory: the state of a recording at one moment."""
+    """A machine in memory: the state of a recording at one moment.
+
+    Who reads a path that does not answer gets an UnansweredError, and should read again later; of a
+    program the StuckError that the service gets at the program's deadline, at once.
+    """
 
     def __init__(self, page_size_bytes: int) -> None:
         """The machine is empty before the first step."""
         super().__init__("/recording", page_size_bytes, recorded=True)
         self._contents: dict[str, bytes] = {}
         self._listed: dict[str, set[str]] = {"": set()}
+        self._hangs: set[str] = set()
 
     def apply(self, step: RecordingStep) -> None:
         """Apply the next step."""
@@ -48,6 +53,20 @@ class RecordedMachine(Machine):
                 self._contents.pop(path, None)
                 self._listed[path] = set()
             self._list(path)
+        if self._hangs:
+            answers = {path.rstrip("/") for path in (*step.gone, *step.files)}
+            self._hangs = {path for path in self._hangs if not _is_part(path, answers, step.gone)}
+        self._hangs.update(path.rstrip("/") for path in step.hangs)
+
+    def answers(self, path: str) -> bool:
+        """Return whether a path answers, even if that it is missing."""
+        return not self._hangs or not any(
+            path == silent or path.startswith(silent + "/") for silent in self._hangs
+        )
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file with a text, or a directory with something in it."""
+        return path in self._contents or bool(self._listed.get(path))
 
     def _list(self, path: str) -> None:
         while path:
@@ -67,7 +86,8 @@ class RecordedMachine(Machine):
         self._listed.get(parent, set()).discard(name)
 
     def read_bytes(self, path: str) -> bytes:
-        """Return the content of a file. Errors: AbsentError."""
+        """Return the content of a file. Errors: AbsentError, StuckError, UnansweredError."""
+        self._wait(path)
         content = self._contents.get(path)
         if content is None:
             why = "not in the recording" if path in self._listed else "No such file or directory"
@@ -75,7 +95,7 @@ class RecordedMachine(Machine):
         return self._report_read(path, content)
 
     def read_cached_open(self, path: str) -> str:
-        """Return the text of a file. Errors: AbsentError."""
+        """Return the text of a file. Errors: as `read_bytes`."""
         return self.read_bytes(path).decode(errors="backslashreplace")
 
     def try_read_record(self, path: str) -> str | None:
@@ -83,17 +103,34 @@ class RecordedMachine(Machine):
         return self.try_read(path)
 
     def names(self, path: str) -> list[str]:
-        """Return the sorted names in a directory. Errors: AbsentError."""
+        """Return the sorted names in a directory. Errors: AbsentError, UnansweredError."""
+        self._wait(path.rstrip("/"))
         listed = self._listed.get(path.rstrip("/"))
         if listed is None:
             raise AbsentError(f"'{path}': No such file or directory")
         return self._report_names(path, listed)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Self:
-        """Return the same machine for another thread, with each step applied to this one."""
-        found = copy.copy(self)
-        found.watch(seen)
-        return found
+        """Return the same machine for another thread, with each step applied to this one.
+
+        There, what does not answer now is read as if it did: that thread does not read it again.
+        """
+        other = copy.copy(self)
+        other._hangs = set()  # noqa: SLF001 - of the same class
+        other.watch(seen)
+        return other
+
+    def _wait(self, path: str) -> None:
+        """Do not return where a reader would wait. Errors: StuckError, UnansweredError."""
+        if self.answers(path):
+            return
+        if path.startswith(PROBE):
+            command = path.removeprefix(PROBE).replace("!", "/")
+            raise StuckError(
+                f"'{command}': hangs in the kernel after SIGKILL; no program is started there until"
+                " it ends; check the disk and its cables"
+            )
+        raise UnansweredError(path)
 
     def _report_read(self, path: str, content: bytes) -> bytes:
         if len(content) > MAX_BYTES:
@@ -108,6 +145,13 @@ class RecordedMachine(Machine):
         if self._watcher is not None:
             self._watcher(path + "/", "\n".join(names).encode(errors="surrogateescape"))
         return names
+
+
+def _is_part(silent: str, answers: Iterable[str], gone: Iterable[str]) -> bool:
+    """Whether a path that does not answer, or one below it, does now, or is gone."""
+    return any(path == silent or path.startswith(silent + "/") for path in answers) or any(
+        silent.startswith(path.rstrip("/") + "/") for path in gone
+    )
 
 
 class RecordingPlayer:
@@ -131,6 +175,11 @@ class RecordingPlayer:
         step = self._recording.next()
         if step is None:
             return None
+        if step.hangs:
+            raise RecordingError(
+                f"frame {step.frame.number:06d}: expected paths that answer, got '{step.hangs[0]}'"
+                " which hangs: only 'iowarden replay' can play that"
+            )
         for path in step.gone:
             _remove(self._machine + os.fsencode(path))
         for path, content in step.files.items():

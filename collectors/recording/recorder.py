@@ -7,16 +7,19 @@ are written, '*' for any other; a user before a server's name is '*', and commen
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from iowarden.collectors.filesystem.mountinfo import FSTAB
+from iowarden.collectors.machine import PROBE
 from iowarden.collectors.recording import archive
 from iowarden.collectors.recording.recording import (
     CLOCK,
     FORMAT,
     GONE,
+    HANGS,
     HEADER,
     READ,
     UEVENTS,
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.source import Source
 
 T = TypeVar("T")
+HANG_SECONDS = 10.0
+"""A collector that reads one path for so long waits for it."""
 
 _RECORDED = frozenset(
     "defaults ro rw auto noauto nofail user users nouser owner group _netdev atime noatime relatime"
@@ -53,6 +58,18 @@ class Changes:
         self._recorded: dict[str, bytes | None] = {}
         self._touched: set[str] = set()
         self._read: set[str] = set()
+        self._waits: dict[Machine, tuple[str, float]] = {}
+        """The machines of runs that have not ended: what each reads, and since when."""
+        self._hangs: set[str] = set()
+
+    def begin(self, root: Machine) -> None:
+        """Note that a run of a collector begins."""
+        root.at = ""
+        self._waits[root] = "", math.inf
+
+    def end(self, root: Machine) -> None:
+        """Note that a run has ended."""
+        del self._waits[root]
 
     def take(self, source: str, seen: Mapping[str, bytes]) -> None:
         """Store all that one run of a collector has read, as the machine reported it to `seen`.
@@ -81,8 +98,24 @@ class Changes:
             if content is not None and (path not in recorded or recorded[path] != content)
         )
 
+    def _hanging(self, now: float) -> set[str]:
+        """Return what a collector has been reading for `HANG_SECONDS` or longer.
+
+        A program has a deadline, and the recording has what the probe answered then.
+        """
+        for root, (path, _) in self._waits.items():
+            if root.at != path:
+                self._waits[root] = root.at, now
+        return {
+            path.rstrip("/")
+            for path, since in self._waits.values()
+            if now - since >= HANG_SECONDS and not path.startswith(PROBE)
+        }
+
     def step(self, frame: Frame, uevents: str = "") -> RecordingStep:
         """Return the changes since the last step."""
+        before, self._hangs = self._hangs, self._hanging(frame.monotonic_seconds) - {""}
+        answers, hangs = before - self._hangs, sorted(self._hangs - before)
         files: dict[str, bytes | None] = {}
         gone: list[str] = []
         recorded = self._recorded
@@ -101,8 +134,13 @@ class Changes:
                     gone.append(path)
             files[path] = recorded[path] = content
         self._touched.clear()
+        for path in sorted(answers - files.keys()):  # also with the same text, or with none
+            if path in recorded:
+                files[path] = recorded[path]
+            else:
+                gone.append(path)
         read, self._read = sorted(self._read), set()
-        return RecordingStep(frame, files, gone, uevents, read)
+        return RecordingStep(frame, files, gone, uevents, read, hangs)
 
 
 def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
@@ -119,19 +157,26 @@ def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
     return tree
 
 
-def watched(source: Source[T], take: Callable[[str, Mapping[str, bytes]], object]) -> Source[T]:
+def watched(
+    source: Source[T],
+    take: Callable[[str, Mapping[str, bytes]], object],
+    runs: Callable[[Machine, bool], object] = lambda _, __: None,
+) -> Source[T]:
     """Return the collector such that `take` gets its name and all that each run has read.
 
     In the thread that reads, when the run has ended; one that hangs gives nothing until then.
+    `runs` gets the machine of each run, with True when it begins and False when it ends.
     """
 
     def watching(root: Machine, read: Callable[[], T]) -> T:
         seen: dict[str, bytes] = {}
         root.watch(seen.__setitem__)
+        runs(root, True)  # noqa: FBT003 - as `runs` takes it
         try:
             return read()
         finally:
             root.watch(None)
+            runs(root, False)  # noqa: FBT003 - as above
             take(source.name, seen)
 
     parts = source.parts
@@ -226,6 +271,8 @@ def add_step(sink: Sink, step: RecordingStep, number: int) -> None:
         sink.add(f"{base}/root{READ}", "".join(f"{name}\n" for name in step.read).encode())
     if step.gone:
         sink.add(f"{base}/{GONE}", os.fsencode("\n".join(sorted(step.gone)) + "\n"))
+    if step.hangs:
+        sink.add(f"{base}/{HANGS}", os.fsencode("\n".join(sorted(step.hangs)) + "\n"))
     text = (
         f"monotonic_seconds {frame.monotonic_seconds:.6f}\n"
         f"realtime_seconds {frame.realtime_seconds:.6f}\n"

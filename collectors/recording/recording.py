@@ -3,8 +3,10 @@ r"""Format of recordings: what the collectors read on a machine, frame by frame,
 A recording holds 'recording.json' (format, version, page size, note) and one directory per frame,
 '000000' and on without gaps. In a frame: 'root/' with the files whose text changed since the frame
 before (in frame 0 all), as read; directories that were listed; what was listed and never read as an
-empty directory. 'gone': removed paths, one per line. 'clock': 'monotonic_seconds <n>' and
-'realtime_seconds <n>'; it comes last, by rename, so a frame that has one is complete.
+empty directory. 'gone': removed paths, one per line. 'hangs': paths that do not answer, one per
+line; with a directory all below it, until a later frame has the path in 'root/' or 'gone'.
+'clock': 'monotonic_seconds <n>' and 'realtime_seconds <n>'; it comes last, by rename, so a frame
+that has one is complete.
 
 Data that are in no file have a path that no machine has: 'root/.../.statvfs' in a mount point for
 its statvfs; 'root/.probe/<verb> <arguments>' (their '/' as '!') for the probe's answer. Of this
@@ -47,6 +49,7 @@ VERSION = 1
 HEADER = "recording.json"
 CLOCK = "clock"
 GONE = "gone"
+HANGS = "hangs"
 UEVENTS = "/.uevents"
 READ = "/.read"
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -76,7 +79,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class RecordingStep:
-    """A frame with its changes: contents by path, None for a directory; removed paths."""
+    """A frame with its changes: contents by path, None for a directory; removed paths.
+
+    `hangs`: paths whose readers wait from now on, until one of them is in `files` or `gone`.
+    """
 
     frame: Frame
     files: Mapping[str, bytes | None] = field(default_factory=dict)
@@ -85,6 +91,7 @@ class RecordingStep:
     """Uevents since the frame before."""
     read: Sequence[str] = ()
     """The collectors that have read something new since then."""
+    hangs: Sequence[str] = ()
 
 
 class Recording:
@@ -146,7 +153,7 @@ class Recording:
         return step
 
 
-_MEMBER = lazy_pattern(r"(?:\./)?(?:[^/]+/)?(\d{6,9})/(root(?:/.*)?|clock|gone)/?", re.DOTALL)
+_MEMBER = lazy_pattern(r"(?:\./)?(?:[^/]+/)?(\d{6,9})/(root(?:/.*)?|clock|gone|hangs)/?", re.DOTALL)
 _NUMBER = lazy_pattern(r"\d{6,9}", re.ASCII)
 _PACKED_HEADER = lazy_pattern(rf"(?:\./)?(?:[^/]+/)?{re.escape(HEADER)}")
 
@@ -220,7 +227,7 @@ def _packed_steps(path: str) -> Iterator[RecordingStep]:
 
 def _step(path: str, number: str, parts: dict[str, bytes | None]) -> RecordingStep:
     place = f"{path}/{number}"
-    clock, gone = parts.pop(CLOCK, None), parts.pop(GONE, None)
+    clock, gone, hangs = (parts.pop(name, None) for name in (CLOCK, GONE, HANGS))
     if clock is None:
         raise RecordingError(f"'{place}/{CLOCK}': expected a frame's clock, got none")
     frame = _parse_clock(f"{place}/{CLOCK}", clock.decode(errors="backslashreplace"), int(number))
@@ -228,15 +235,22 @@ def _step(path: str, number: str, parts: dict[str, bytes | None]) -> RecordingSt
     for name in files:
         if {"", ".", ".."} & set(name[1:].split("/")) or "\0" in name:
             raise RecordingError(f"'{place}': expected paths without '..', got '{name[:200]}'")
-    return _step_of(frame, files, _parse_gone(f"{place}/{GONE}", gone or b""))
+    return _step_of(
+        frame,
+        files,
+        _parse_paths(f"{place}/{GONE}", gone or b""),
+        _parse_paths(f"{place}/{HANGS}", hangs or b""),
+    )
 
 
-def _step_of(frame: Frame, files: dict[str, bytes | None], gone: Sequence[bytes]) -> RecordingStep:
+def _step_of(
+    frame: Frame, files: dict[str, bytes | None], gone: Sequence[str], hangs: Sequence[str]
+) -> RecordingStep:
     """Return a step; what concerns only this frame is separated from what remains."""
     uevents, read = (
         (files.pop(name, None) or b"").decode(errors="backslashreplace") for name in (UEVENTS, READ)
     )
-    return RecordingStep(frame, files, [os.fsdecode(line) for line in gone], uevents, read.split())
+    return RecordingStep(frame, files, gone, uevents, read.split(), hangs)
 
 
 def _size_bytes(path: str, content: bytes | None) -> int:
@@ -342,7 +356,7 @@ def _read_step(directory: str, number: int) -> RecordingStep | None:
             content = _read_file(entry.path, left)
             left -= len(content)
             files[name] = content
-    return _step_of(frame, files, _read_gone(place))
+    return _step_of(frame, files, _read_paths(place, GONE), _read_paths(place, HANGS))
 
 
 def _plain(path: str, flags: int) -> int:
@@ -374,11 +388,11 @@ def _read_file(path: bytes, limit_bytes: int) -> bytes:
     return content
 
 
-def _read_gone(directory: str) -> list[bytes]:
-    path = os.path.join(directory, GONE)
+def _read_paths(directory: str, name: str) -> list[str]:
+    path = os.path.join(directory, name)
     try:
         with open(path, "rb", opener=_plain) as file:
-            return _parse_gone(path, file.read(MAX_FRAME_BYTES))
+            return _parse_paths(path, file.read(MAX_FRAME_BYTES))
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -387,12 +401,12 @@ def _read_gone(directory: str) -> list[bytes]:
         ) from error
 
 
-def _parse_gone(path: str, text: bytes) -> list[bytes]:
-    gone = [line for line in text.split(b"\n") if line]
-    for line in gone:
+def _parse_paths(path: str, text: bytes) -> list[str]:
+    lines = [line for line in text.split(b"\n") if line]
+    for line in lines:
         # A recording may come from a stranger: nothing outside the root is ever changed.
         if not line.startswith(b"/") or not line.strip(b"/") or b".." in line.split(b"/"):
             raise RecordingError(
                 f"'{path}': expected absolute paths without '..', got {line[:80]!r}"
             )
-    return gone
+    return [os.fsdecode(line) for line in lines]

@@ -110,7 +110,7 @@ def run_smartctl(
         answer = SmartctlResult(ReadStatus.UNREADABLE, str(error), ran=False, passing=True)
     except Exception as error:  # noqa: BLE001 - our bug with one drive must not block others
         answer = SmartctlResult(ReadStatus.UNPARSED, f"bug: {trace(error)}")
-    return replace(answer, text=(name, _recorded(answer.status, answer.reason)))
+    return replace(answer, text=(name, unanswered(answer.status, answer.reason)))
 
 
 _STATUS = "read_status"
@@ -185,10 +185,10 @@ def usable(root: Machine) -> SmartctlResult | None:
 
 def _without(status: ReadStatus, reason: str) -> SmartctlResult:
     name = probe_path("run", _VERSION)
-    return SmartctlResult(status, reason, ran=False, text=(name, _recorded(status, reason)))
+    return SmartctlResult(status, reason, ran=False, text=(name, unanswered(status, reason)))
 
 
-def _recorded(status: ReadStatus, reason: str) -> bytes:
+def unanswered(status: ReadStatus, reason: str) -> bytes:
     """Return what a recording has in place of an answer that never came."""
     return json.dumps({_STATUS: status, "reason": reason}).encode()
 

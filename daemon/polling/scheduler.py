@@ -143,12 +143,16 @@ class SourceScheduler:
                 continue
             self._due[source.name] = self._next(source, now)
             if worker is None:
-                readings.append(collect(source, self._machine, self._clock))
+                readings += self._collect(source, now)
             else:
                 worker.started_seconds = now
                 worker.patience_seconds = STUCK_SECONDS
                 worker.requests.put(now)
         return readings
+
+    def _collect(self, source: Source[Any], _: float) -> list[Reading[object]]:
+        """Run a collector that cannot hang."""
+        return [collect(source, self._machine, self._clock)]
 
     def _next(self, source: Source[Any], now: float) -> float:
         """Return when a collector that is polled now is due again."""
@@ -173,7 +177,7 @@ class SourceScheduler:
         if since is None or now - since <= STUCK_SECONDS or worker.reported_stuck:
             return []
         worker.reported_stuck = True
-        return [_stuck(worker.source.name, since, now)]
+        return [stuck(worker.source.name, since, now)]
 
     def _started(self, source: Source[Any], parts: _StuckParts) -> _Worker:
         worker = _Worker(source, SimpleQueue(), parts)
@@ -263,7 +267,8 @@ def _serve(
     root.close()
 
 
-def _stuck(source: str, since: float, now: float) -> Reading[object]:
+def stuck(source: str, since: float, now: float) -> Reading[object]:
+    """Return the reading of a collector that has not answered since then."""
     return Reading(
         source=source,
         outcome=Outcome.STUCK,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import json_text
 from iowarden.collectors.block.block_devices import NVME_PATH
 from iowarden.collectors.machine import probe_path
-from iowarden.collectors.model import AbsentError, ReadError
+from iowarden.collectors.model import AbsentError, ReadError, StuckError
 from iowarden.collectors.raid.areca.areca_access import is_supported
 from iowarden.collectors.smart import discovery, smartctl_runner
 from iowarden.collectors.smart.drive import Disks, ReadStatus
@@ -370,6 +370,8 @@ def _recorded(root: Machine, target: AccessMethod) -> tuple[str, bytes, bool] | 
             name = probe_path("run", smartctl_runner.command(target, profile, wake=wake))
             try:
                 content = root.read_bytes(name)
+            except StuckError as error:
+                return name, smartctl_runner.unanswered(ReadStatus.HUNG, str(error)), wake
             except (AbsentError, ReadError):
                 continue
             deep = json_text.is_deep(content.decode(errors="replace"))

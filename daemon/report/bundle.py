@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 import yaml
 
 from iowarden.collectors.recording import archive
-from iowarden.collectors.recording.recording import CLOCK, FORMAT, GONE, HEADER, VERSION, Recording
+from iowarden.collectors.recording.recording import (
+    CLOCK,
+    FORMAT,
+    GONE,
+    HANGS,
+    HEADER,
+    VERSION,
+    Recording,
+)
 from iowarden.daemon.report.pseudonym import Pseudonyms, WordKind
 from iowarden.daemon.report.sensitive import CHECK, HOST_FILES, Sensitive
 
@@ -125,9 +133,10 @@ def _recorded(
                 f"{place}/root{file}",
                 None if content is None else change(f"/root{file}", content),
             )
-        if step.gone:
-            gone = "".join(f"{name}\n" for name in step.gone)
-            yield f"{place}/{GONE}", change(GONE, gone.encode("utf-8", "surrogateescape"))
+        for name, paths in ((GONE, step.gone), (HANGS, step.hangs)):
+            if paths:
+                text = "".join(f"{path}\n" for path in paths)
+                yield f"{place}/{name}", change(name, text.encode("utf-8", "surrogateescape"))
         clock = (
             f"monotonic_seconds {step.frame.monotonic_seconds}\n"
             f"realtime_seconds {step.frame.realtime_seconds}\n"
