@@ -82,7 +82,18 @@ def add_commands(add: Add) -> None:
     )
     words = "replay a recording: show its alerts, incidents and mails"
     again = add("replay", functools.partial(guarded, _replay), words)
-    again.add_argument("recording", metavar="IN", help="recording: a directory or an archive")
+    again.add_argument(
+        "recordings",
+        metavar="IN",
+        nargs="+",
+        help="recording: a directory or an archive; of several each is played by a service that"
+        " continues with the state of the one before, as after a restart",
+    )
+    again.add_argument(
+        "--from-start",
+        action="store_true",
+        help="begin as on the day of installation, with the initial report",
+    )
     again.add_argument(
         "--rules", metavar="FILE", action="append", default=[], help="add rules; may be repeated"
     )
@@ -237,7 +248,7 @@ def _replay(arguments: argparse.Namespace) -> int:
         expected = None if arguments.expect is None else _expectation(arguments.expect)
     except ExpectationError as error:
         return _failed(str(error), exit_status.CONFIG)
-    recording = Recording(arguments.recording)
+    recordings = [Recording(path) for path in arguments.recordings]
     if arguments.mails is not None and (problem := _begin_mails(arguments.mails)):
         return _failed(problem, exit_status.FAILED)
     if arguments.config is None:
@@ -246,9 +257,11 @@ def _replay(arguments: argparse.Namespace) -> int:
     else:
         settings = load_config(arguments.config)
     groups = [*load_rules(settings), *load_files(Path(name) for name in arguments.rules)]
-    total = count_frames(arguments.recording) if sys.stderr.isatty() else None
+    total = sum(map(count_frames, arguments.recordings)) if sys.stderr.isatty() else None
     with progress("replaying", total) as advance:
-        outcome = replay.replay(recording, settings, groups, on_frame=advance)
+        outcome = replay.replay(
+            recordings, settings, groups, on_frame=advance, from_start=arguments.from_start
+        )
     different = [] if expected is None else expectation.differences(expected, outcome.compared())
     lines = [outcome.json(different)] if arguments.json else [*outcome.lines()]
     if different and not arguments.json:
@@ -256,6 +269,8 @@ def _replay(arguments: argparse.Namespace) -> int:
         lines += different
     if problem := _write_lines(lines):
         return _failed(problem, exit_status.FAILED)
+    if not arguments.json:
+        _warn(outcome)
     try:
         if arguments.mails is not None:
             _write_mails(arguments.mails, outcome.mails)
@@ -264,6 +279,16 @@ def _replay(arguments: argparse.Namespace) -> int:
     if outcome.problem:
         return _failed(outcome.problem, exit_status.CONFIG)
     return exit_status.FAILED if different else 0
+
+
+def _warn(outcome: replay.Replayed) -> None:
+    """Write what the recordings lack to standard error."""
+    if outcome.missing:
+        sys.stderr.write(
+            "the recording lacks files that iowarden reads on such a machine, and some verdicts"
+            " are not possible without them:\n"
+        )
+        sys.stderr.writelines(escaped(f"  {lack.line()}\n", "\n") for lack in outcome.missing)
 
 
 def _expectation(path: str) -> Expectation:

@@ -80,6 +80,10 @@ OTHERS: Mapping[str, Mapping[str, str | type]] = {
         "timeline": "list of what was logged: `at_seconds` from the beginning, `severity`,"
         " `section`, and the fields of that section",
         "mails": "list of mails: `at_seconds`, `date`, `subject`, `text`",
+        "missing": (
+            "list of what the recordings lack: `collector`, `path`, `objects` without it,"
+            " `verdicts` that are not possible"
+        ),
         "differences": "list of lines that differ from `--expect`",
     },
     "rules list": {

@@ -53,7 +53,8 @@ def record(  # noqa: PLR0913 - each is one part of the recorded machine
 
     `own_pollers` has the pollers with a state of their own; without it the kernel log is not
     recorded and drives are polled with default settings. A hung disk delays only the data of its
-    own reader. `on_frame` is called after each frame.
+    own reader; what that waits for is recorded as a path that hangs. `on_frame` is called after
+    each frame.
     Errors: RecordingError if the file exists; errors of writing are in `problem`.
     """
     changes, lock = Changes(), threading.Lock()
@@ -63,13 +64,20 @@ def record(  # noqa: PLR0913 - each is one part of the recorded machine
         with lock:
             changes.take(source, seen)
 
+    def runs(root: Machine, begins: bool) -> None:  # noqa: FBT001 - as `watched` calls it
+        with lock:
+            if begins:
+                changes.begin(root)
+            else:
+                changes.end(root)
+
     try:
         recorder = Recorder(path, page_size_bytes)
     except OSError as error:
         outcome.problem = f"'{path}': expected to write a recording, got: {error.strerror}"
         return outcome
     own_pollers = own_pollers or pollers.make(Options(), clock)
-    sources = [watched(source, take) for source in own_pollers.sources()]
+    sources = [watched(source, take, runs) for source in own_pollers.sources()]
     readers = SourceScheduler(sources, periods_seconds, root, clock.now, events.put)
     began = due = clock.now()
     try:

@@ -1,7 +1,9 @@
-"""Replays a recording: runs the service's main loop on it, at the recorded times, without waiting.
+"""Replays recordings: runs the service's main loop on them, at the recorded times, without waiting.
 
-State, messages and mails stay in memory; no state.db is written and no mail is sent.
-The initial report is left out.
+Several are one machine whose service was restarted in between: each next service continues with the
+state of the one before. State, messages and mails stay in memory, of several recordings the history
+of samples in a temporary directory; no state.db is written and no mail is sent.
+The initial report is left out, unless it is requested.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import dataclasses
 import email
 import email.policy
 import queue
+import tempfile
+from contextlib import ExitStack
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -24,12 +28,14 @@ from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.polling import pollers
-from iowarden.daemon.polling.scheduler import SourceScheduler
+from iowarden.daemon.replay import missing_files
 from iowarden.daemon.replay.expectation import ReplayEvent, moment
+from iowarden.daemon.replay.played_scheduler import PlayedScheduler
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
-from iowarden.daemon.storage.state_db import Committed, StateChanges, StateLoaded
+from iowarden.daemon.storage.history_db import History
+from iowarden.daemon.storage.state_db import Committed, OutboxRow, StateChanges, StateLoaded
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.severity import Severity
@@ -73,9 +79,11 @@ class Replayed:
     mails: tuple[ReplayedMail, ...]
     frames: int
     seconds: float
-    """From the first frame to the last."""
+    """From the first frame to the last, of all recordings."""
     problem: str = ""
     """Why it did not reach the end; '' if it did."""
+    missing: tuple[missing_files.MissingFiles, ...] = ()
+    """What iowarden reads on any such machine and the recordings lack."""
 
     def compared(self) -> list[ReplayEvent]:
         """Return the results to compare with an expectation: the timeline, and the mails."""
@@ -125,6 +133,7 @@ class Replayed:
                 "frames": self.frames,
                 "seconds": self.seconds,
                 "problem": self.problem,
+                "missing": [lack.document() for lack in self.missing],
                 "timeline": [
                     {
                         "at_seconds": round(told.at_seconds, 3),
@@ -150,62 +159,38 @@ class Replayed:
 
 
 def replay(
-    recording: Recording,
+    recordings: Sequence[Recording],
     config: Config,
     groups: Sequence[RuleGroup],
     on_frame: Callable[[int], object] = lambda _: None,
+    *,
+    from_start: bool = False,
 ) -> Replayed:
-    """Replay a recording to its end in a complete service.
+    """Replay recordings, in the order of time, to their end, each in a complete service.
 
-    `on_frame` is called with the number of frames replayed.
+    `on_frame` is called with the number of frames replayed. `from_start`: iowarden was installed
+    when the first one begins, so that there is an initial report.
 
     A truncated or damaged recording is replayed up to that point, which `problem` describes.
     """
-    config = dataclasses.replace(
-        config, mail=dataclasses.replace(config.mail, initial_report=False, enabled=True)
-    )
-    events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    clock, root = PlayedClock(), RecordedMachine(recording.page_size_bytes)
-    # Nothing hangs in a replay: the data sources are read one after the other, without threads.
-    asked = pollers.make(config.smart, clock)
-    asked.directories.configure(config.watch_directories)
-    sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
-    readers = SourceScheduler(sources, config.interval_seconds, lambda: root, clock.now, events.put)
-    engine = Engine(
-        groups,
-        readers.sources,
-        clock.now(),
-        config.evaluation_interval_seconds,
-        targets=config.targets,
-    )
-    journal_ = _Journal(clock)
-    frames = _Frames(recording, root, engine, readers, journal_, events.put, on_frame)
-    sender = _Sender(journal_.at_seconds, events.put)
-    service = Service(
-        Dependencies(
-            config=config,
-            clock=clock,
-            engine=engine,
-            readers=readers,
-            events=events,
-            log=journal_,
-            state=_NullStateDatabase(events.put),
-            sender=sender,
-            exposition=Exposition(lambda _: None),
-            notify=lambda _: None,
-            player=frames,
-            pollers=asked,
-            make_usage_machine=root.another,
-            table=load_events(),
-        )
-    )
-    service.run(None)
+    mail = dataclasses.replace(config.mail, initial_report=from_start, enabled=True)
+    config = dataclasses.replace(config, mail=mail)
+    run = _Run(config, groups, on_frame)
+    with ExitStack() as stack:
+        if len(recordings) > 1:
+            run.history = stack.enter_context(tempfile.TemporaryDirectory("", "iowarden-replay-"))
+        for recording in recordings:
+            run.play(recording)
+            if run.timeline.problem:
+                break
+    timeline = run.timeline
     return Replayed(
-        events=tuple(journal_.events),
-        mails=tuple(sender.mails),
-        frames=frames.count,
-        seconds=journal_.at_seconds(),
-        problem=frames.problem,
+        events=tuple(timeline.events),
+        mails=tuple(run.mails),
+        frames=timeline.frames,
+        seconds=timeline.at_seconds(),
+        problem=timeline.problem,
+        missing=tuple(dict.fromkeys(run.missing)),
     )
 
 
@@ -217,42 +202,44 @@ class _Frames:
         recording: Recording,
         root: RecordedMachine,
         engine: Engine,
-        readers: SourceScheduler,
-        journal_: _Journal,
+        readers: PlayedScheduler,
+        timeline: _Timeline,
         post: Callable[[object], object],
         on_frame: Callable[[int], object],
     ) -> None:
         self._on_frame = on_frame
         self.count = 0
-        self.problem = ""
         self._recording = recording
         self._machine = root
         self._engine = engine
         self._readers = readers
-        self._journal = journal_
+        self._timeline = timeline
         self._post = post
         self._pending: set[object] = set()
 
     def advance(self) -> Frame | None:
         """Make the next frame the current data of the machine."""
         self._record_pending()
+        timeline = self._timeline
         try:
             step = self._recording.next()
+            if step is not None and not self.count:
+                timeline.begin(step.frame)
             if step is not None and step.uevents:
                 self._post(uevents.parse_batch(step.uevents))
         except RecordingError as error:
-            self.problem, step = str(error), None
+            timeline.problem, step = str(error), None
         except ParseError as error:
-            self.problem, step = f"frame {self.count:06d}: '.uevents': {error}", None
+            timeline.problem, step = f"frame {self.count:06d}: '.uevents': {error}", None
         if step is None:
-            if not self.count and not self.problem:
-                self.problem = "'000000': expected a complete frame, got none"
+            if not self.count and not timeline.problem:
+                timeline.problem = "'000000': expected a complete frame, got none"
             self._post(Stop("the end of the recording"))
             return None
-        if not self.count:
-            self._journal.begin(step.frame)
+        timeline.last = step.frame
         self.count += 1
-        self._on_frame(self.count)
+        timeline.frames += 1
+        self._on_frame(timeline.frames)
         self._machine.apply(step)
         self._readers.read_now(step.read)
         return step.frame
@@ -262,27 +249,54 @@ class _Frames:
         pending = {a.key: a for a in self._engine.rules.alerts() if a.state is AlertState.PENDING}
         for key, alert in pending.items():
             if key not in self._pending:
-                self._journal.pending(alert)
+                self._timeline.pending(alert)
         self._pending = set(pending)
 
 
-class _Journal:
+class _Timeline:
     """Collects log messages with their time."""
 
-    def __init__(self, clock: PlayedClock) -> None:
+    def __init__(self) -> None:
         self.lost_total = 0
         self.events: list[ReplayEvent] = []
+        self.frames = 0
+        self.problem = ""
+        self.last: Frame | None = None
+        """The last frame that was played."""
+        self._clock = PlayedClock()
+        self._origin_seconds = 0.0
+        """The monotonic time of the machine when the first frame was."""
+
+    def continue_with(self, clock: PlayedClock) -> None:
+        """Use the clock of the next service, which its first frame sets."""
         self._clock = clock
-        self._first: Frame | None = None
 
     def begin(self, frame: Frame) -> None:
-        self._first = frame
+        """Take the first frame of a recording. Errors: RecordingError."""
+        if self.last is None:
+            self._origin_seconds = frame.monotonic_seconds
+            return
+        before = self.last
+        at_seconds = before.monotonic_seconds - self._origin_seconds
+        gap = frame.realtime_seconds - before.realtime_seconds
+        if frame.monotonic_seconds >= before.monotonic_seconds:  # the machine did not boot
+            gap = frame.monotonic_seconds - before.monotonic_seconds
+        if gap < 0:
+            raise RecordingError(
+                "frame 000000: expected a time after the end of the recording before it, got"
+                f" {-gap:.0f} s earlier; name recordings in the order of time"
+            )
+        self._origin_seconds = frame.monotonic_seconds - at_seconds - gap
+        text = f"iowarden starts again, {moment(gap)} after the end of the recording before"
+        self.events.append(
+            ReplayEvent("others", at_seconds + gap, Severity.INFO, {"text": text}, f"text: {text}")
+        )
 
     def at_seconds(self) -> float:
         """Return the time since the first frame."""
-        if self._first is None:
+        if self.last is None:
             return 0.0
-        return max(0.0, self._clock.uptime() - self._first.monotonic_seconds)
+        return max(0.0, self._clock.uptime() - self._origin_seconds)
 
     def send(
         self, kind: journal.MessageKind, priority: int, message: str, **fields: str | int | None
@@ -335,18 +349,41 @@ class _Journal:
 _PRIORITIES = ((Severity.CRITICAL, 2), (Severity.WARNING, 4), (Severity.NOTICE, 5))
 
 
-class _NullStateDatabase:
-    """A state database that stores nothing; a fixed installation id makes replays reproducible."""
+@dataclass(slots=True)
+class StoredState:
+    """The content of a state.db; a fixed installation id makes replays reproducible."""
 
-    def __init__(self, post: Callable[[object], object]) -> None:
+    documents: dict[str, str] = field(
+        default_factory=lambda: {"install": json_codec.encode("replay")}
+    )
+    outbox: dict[str, OutboxRow] = field(default_factory=dict)
+
+
+class MemoryStateDatabase:
+    """A state database in memory; another one with the same content continues with it."""
+
+    def __init__(
+        self, post: Callable[[object], object], content: StoredState | None = None
+    ) -> None:
         self.working_since: float | None = None
         self.unwritten_since: float | None = None
         self._post = post
+        self._content = content or StoredState()
 
     def load(self) -> None:
-        self._post(StateLoaded({"install": json_codec.encode("replay")}, ()))
+        """Post the content at once."""
+        content = self._content
+        self._post(StateLoaded(dict(content.documents), tuple(content.outbox.values())))
 
     def commit(self, batch: StateChanges) -> None:
+        """Take a batch, which cannot fail."""
+        content = self._content
+        content.documents |= batch.put
+        content.outbox |= {row.message_id: row for row in batch.add}
+        for name in batch.delete:
+            content.documents.pop(name, None)
+        for identifier in batch.remove:
+            content.outbox.pop(identifier, None)
         self._post(Committed(batch.sequence))
 
     def retry(self) -> None:
@@ -360,9 +397,14 @@ class _Sender:
     connections = 1
     hung_seconds = 90.0
 
-    def __init__(self, now: Callable[[], float], post: Callable[[object], object]) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        post: Callable[[object], object],
+        mails: list[ReplayedMail] | None = None,
+    ) -> None:
         self.working_since: float | None = None
-        self.mails: list[ReplayedMail] = []
+        self.mails = [] if mails is None else mails
         self._now = now
         self._post = post
 
@@ -383,3 +425,60 @@ class _Sender:
     def close(self, timeout_seconds: float) -> bool:
         """Return True: no mail is left."""
         return timeout_seconds >= 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the services of a replay have in common: each continues the one before."""
+
+    config: Config
+    groups: Sequence[RuleGroup]
+    on_frame: Callable[[int], object]
+    timeline: _Timeline = field(default_factory=_Timeline)
+    state: StoredState = field(default_factory=StoredState)
+    mails: list[ReplayedMail] = field(default_factory=list)
+    missing: list[missing_files.MissingFiles] = field(default_factory=list)
+    history: str = ""
+    """The directory of history.db; '': it ends with this service."""
+
+    def play(self, recording: Recording) -> None:
+        """Replay a recording to its end."""
+        config, timeline = self.config, self.timeline
+        events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        clock, root = PlayedClock(), RecordedMachine(recording.page_size_bytes)
+        polled = pollers.make(config.smart, clock)
+        polled.directories.configure(config.watch_directories)
+        readers = PlayedScheduler(polled.sources(), config.interval_seconds, root, clock.now)
+        engine = Engine(
+            self.groups,
+            readers.sources,
+            clock.now(),
+            config.evaluation_interval_seconds,
+            targets=config.targets,
+        )
+        timeline.continue_with(clock)
+        frames = _Frames(recording, root, engine, readers, timeline, events.put, self.on_frame)
+        service = Service(
+            Dependencies(
+                config=config,
+                clock=clock,
+                engine=engine,
+                readers=readers,
+                events=events,
+                log=timeline,
+                state=MemoryStateDatabase(events.put, self.state),
+                sender=_Sender(timeline.at_seconds, events.put, self.mails),
+                exposition=Exposition(lambda _: None),
+                notify=lambda _: None,
+                player=frames,
+                pollers=polled,
+                make_usage_machine=root.another,
+                table=load_events(),
+                history=History(f"{self.history}/history.db", events.put) if self.history else None,
+            )
+        )
+        try:
+            service.run(None)
+        except RecordingError as error:
+            timeline.problem = f"frame {frames.count - 1:06d}: {error}"
+        self.missing += missing_files.lacking(root, engine)

@@ -139,6 +139,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "replay": (
         ("iowarden replay incident.tar.xz", "alerts, incidents and mails that result"),
         ("iowarden replay incident.tar.xz --rules new-rule.yaml --json", "try a rule on it"),
+        ("iowarden replay before.tar.xz after.tar.xz", "over a restart of iowarden"),
     ),
     "rules check": (
         ("iowarden rules check", "all rule files, before a reload"),

@@ -94,7 +94,7 @@ class RuleEvaluator:
         """Start without rules."""
         self._hub = hub
         self._devices = devices
-        self._visibility = visibility
+        self.visibility = visibility
         self._queries = queries
         self._groups: list[loaded_rules.LoadedGroup] = []
         self._rules: list[LoadedRule] = []
@@ -134,7 +134,7 @@ class RuleEvaluator:
         self._groups = loaded_rules.load(groups, now, default_interval_seconds)
         self._rules = [rule for group in self._groups for rule in group.rules]
         self._names = tuple(dict.fromkeys(rule.name for rule in self._rules))
-        self._visibility.load(self._rules)
+        self.visibility.load(self._rules)
         self._hub.load([each.rule.expression for each in self._rules], now)
         for key in before:  # the other rules apply from now on
             self._hub.store.write(key, now, ())
@@ -209,9 +209,9 @@ class RuleEvaluator:
                 # An alert whose severity was lowered would not be notified if it fired.
                 own = rule.severity
                 known = known or own is None or life.severity(own) >= before
-                if self._visibility.silent(rule):
+                if self.visibility.silent(rule):
                     return False
-                if self._visibility.out_of_sight(rule, labels) is not None:
+                if self.visibility.out_of_sight(rule, labels) is not None:
                     return False
         return known  # not known without a loaded rule
 
@@ -344,14 +344,14 @@ class RuleEvaluator:
 
     def _evaluate(self, loaded: LoadedRule, now: float) -> list[life.Transition]:
         rule = loaded.rule
-        silent = self._visibility.silent(loaded)
+        silent = self.visibility.silent(loaded)
         # Without an alert to protect, unknown data are simply absent.
         active = any(alert.active for alert in loaded.alerts.values())
-        blind = self._visibility.blind(loaded) if active else frozenset[str]()
+        blind = self.visibility.blind(loaded) if active else frozenset[str]()
         expression, reason = rule.expression, ""
         if is_partial := bool(silent or blind):
-            reason = "; ".join(self._visibility.lost(silent, blind, now))
-            part = self._visibility.certain(loaded, silent, blind)
+            reason = "; ".join(self.visibility.lost(silent, blind, now))
+            part = self.visibility.certain(loaded, silent, blind)
             if part is None:
                 return _silence(loaded.alerts, reason, now)
             expression = part
@@ -393,7 +393,7 @@ class RuleEvaluator:
             loaded.found(samples, version, empty_by)
             gone, more = self._split_gone(loaded, found.keys(), now)
         present = {k: alert for k, alert in loaded.alerts.items() if k not in gone}
-        if self._visibility.unwatched(loaded, now):
+        if self.visibility.unwatched(loaded, now):
             rule = replace(rule, for_seconds=math.inf)  # pending until the window is filled
         stepped, further = life.next_alerts(rule, present, found, now)
         ended = life.AlertState.INACTIVE
@@ -515,7 +515,7 @@ class RuleEvaluator:
         for key, alert in rule.alerts.items():
             if not alert.active or key in found:
                 continue
-            reason = self._visibility.unknown(rule, alert, now)
+            reason = self.visibility.unknown(rule, alert, now)
             if reason is None:
                 continue
             gone[key] = alert

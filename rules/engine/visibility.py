@@ -88,6 +88,17 @@ class Visibility:
                 if any(family.name in rule.metrics for family in group.families)
             )
 
+    def alerts_of(self, source: str) -> list[str]:
+        """Return the names of the alerts whose rules read data of a data source."""
+        return sorted(
+            {
+                rule.name
+                for rule, statuses in self._sources.items()
+                if not isinstance(rule.rule, RecordingRule)
+                and any(status.source.name == source for status in statuses)
+            }
+        )
+
     def silent(self, rule: LoadedRule) -> list[SourceStatus[Any]]:
         """Return the data sources of a rule that should deliver data and do not."""
         return [status for status in self._sources[rule] if status.is_silent]

@@ -152,7 +152,7 @@ def bench_replay(seconds: int) -> None:
     row("4 disks: flight recorder, MB", f"{kept:.2f}", "<= 8")
     row("4 disks: a recorded day, MB", f"{os.path.getsize(path) / 2**20 * 86400 / seconds:.1f}")
     began = time.process_time_ns()
-    replay.replay(Recording(path), machine.settings, load_rules(machine.settings))
+    replay.replay([Recording(path)], machine.settings, load_rules(machine.settings))
     a_day = (time.process_time_ns() - began) / 1e9 * 86400 / seconds
     row("4 disks: replay of a day, s", f"{a_day:.0f}", "<= 180", "283")
     machine.close()

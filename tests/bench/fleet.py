@@ -152,7 +152,7 @@ def pages(name: str) -> list[Page]:
         config = parse_config("", "fleet")
         with tempfile.TemporaryDirectory() as directory:
             recording = Recording(open_fixture(name, Path(directory)))
-            replay.replay(recording, config, load_rules(config))
+            replay.replay([recording], config, load_rules(config))
     finally:
         replay.PlayedClock, replay.Exposition = before  # type: ignore[misc]
     return [Page(text, alerts(text)) for _, text in taken]

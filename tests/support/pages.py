@@ -30,7 +30,7 @@ from iowarden.daemon.page import style
 from iowarden.daemon.page.pages import Rendered, StatusPages
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
-from iowarden.daemon.replay.replay import _NullStateDatabase, _Sender
+from iowarden.daemon.replay.replay import MemoryStateDatabase, _Sender
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.rules.engine.engine import Engine
 
@@ -57,7 +57,7 @@ class PlayedService:
         *,
         full: bool,
         settings: str = "",
-        state: type[_NullStateDatabase] = _NullStateDatabase,
+        state: type[MemoryStateDatabase] = MemoryStateDatabase,
     ) -> None:
         """Play the steps to their end; `directory` is where history.db would be."""
         config = parse_config(

@@ -59,7 +59,7 @@ def test_the_labels_of_a_played_machine_are_those_of_the_table(
     monkeypatch.setattr(replay, "Exposition", Spy)
     settings = parse_config("", "defaults")
     played = Recording(open_fixture("hung-disk", tmp_path))
-    replay.replay(played, settings, load_shipped(settings))
+    replay.replay([played], settings, load_shipped(settings))
     assert len(shown) > 100
     odd = [(name, keys) for name, found in shown.items() for keys in found if not fits(name, keys)]
     assert odd == []

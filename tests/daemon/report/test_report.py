@@ -285,7 +285,7 @@ def test_a_report_is_replayed_as_the_recording_itself(tmp_path: Path) -> None:
     bundle.write(path, fixture("hung-disk"), (), "{}", "", [], b"k")
     settings = parse_config("", "defaults", replay.HOST)
     one, two = (
-        replay.replay(Recording(each), settings, load_shipped(settings))
+        replay.replay([Recording(each)], settings, load_shipped(settings))
         for each in (fixture("hung-disk"), path)
     )
     assert {event.fields.get("alert") for event in one.events} >= {"DeviceHang"}

@@ -18,7 +18,7 @@ from iowarden.collectors.kernel.hung_task import HungTask
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
 from iowarden.daemon.polling.own_tasks import OwnTasks
-from iowarden.daemon.replay.replay import _NullStateDatabase
+from iowarden.daemon.replay.replay import MemoryStateDatabase
 from iowarden.daemon.service.checkpoint import CONTROLLERS_WAIT_SECONDS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Silent(_NullStateDatabase):
+class Silent(MemoryStateDatabase):
     """A state database whose first read has not returned for two minutes."""
 
     def load(self) -> None:

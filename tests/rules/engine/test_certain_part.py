@@ -125,7 +125,7 @@ def test_an_alert_that_began_while_hwmon_was_silent_is_resolved_when_all_is_read
 def certain_without(silent: str) -> set[tuple[str, str]]:
     """Return the alerts that a part of their rules proves without a data source."""
     engine = Engine(shipped_rules(), SOURCES, START)
-    visibility: Visibility = engine.rules._visibility
+    visibility: Visibility = engine.rules.visibility
     status = engine.sources[silent]
     return {
         (rule.name, rule.severity or "")
@@ -256,7 +256,7 @@ def test_a_recording_rule_that_reads_itself_proves_nothing() -> None:
     engine = Engine(parse_rule_file(rules, "test"), [SMART, hwmon.SOURCE], START)
     status = engine.sources["hwmon"]
     (group,) = engine.rules.groups()
-    parts = [engine.rules._visibility.certain(rule, [status], frozenset()) for rule in group.rules]
+    parts = [engine.rules.visibility.certain(rule, [status], frozenset()) for rule in group.rules]
     assert [part and part.names for part in parts] == [
         {"iowarden_disk_info"},
         None,
