@@ -100,7 +100,13 @@ class Fact:
 
     @property
     def is_cause(self) -> bool:
-        """Whether it can be a cause: an alert without current data explains nothing new."""
+        """Whether it can be a cause: an alert without current data explains nothing new.
+
+        Nor does an adapter's line about a disk that is not known: one disk is not the adapter.
+        """
+        is_unknown_disk = self.what.fault is Fault.GONE and self.layer is Layer.DISK
+        if is_unknown_disk and self.subject.startswith(ADAPTER):
+            return False
         return self.firing and (self.what.fault in CAUSES or self.is_reset)
 
     @property

@@ -63,7 +63,9 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
         if parent == FABRIC_KEY and not _is_of_fabric(group, every, graph):
             continue
         cause = group[0]
-        if parent == FABRIC_KEY or not _failed_alone(group):
+        if parent == FABRIC_KEY and (session := _session_of(group, every, graph)):
+            cause = _as_cause(session, group, mine, graph)
+        elif parent == FABRIC_KEY or not _failed_alone(group):
             cause = _as_cause(_nearest(parent, subjects, graph), group, mine, graph)
         # More disks failed than hang off what was nearest: it was not that.
         causes = {others: own for others, own in causes.items() if not others < subjects}
@@ -73,7 +75,7 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
             for each in mine
             if each.subject in subjects - {cause.subject} and each.began >= group[0].earliest
         }
-    return found, [cause for cause in causes.values() if cause.subject in by_parent]
+    return found, [cause for cause in causes.values() if cause.subject.startswith(ADAPTER)]
 
 
 def _is_of_fabric(group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph) -> bool:
@@ -89,6 +91,23 @@ def _is_of_fabric(group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGr
         and not each.before(group[0])
     }
     return len(group) >= min(len(graph.all_maps()), TOGETHER_DISKS) and len(sessions) != 1
+
+
+def _session_of(group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph) -> str:
+    """Return the adapter whose paths alone failed, of maps that have other paths; '' if none.
+
+    A lost session that leaves each map a path has no alert of its own, only its lines.
+    """
+    if any(each.what.fault is not Fault.DEGRADED for each in group):
+        return ""
+    adapters: dict[str, set[str]] = {}
+    for each in facts:
+        if each.event and each.adapter and abs(each.began - group[0].began) <= BEFORE_SECONDS:
+            for name in graph.maps.get(each.subject, ()):
+                adapters.setdefault(name, set()).add(each.adapter)
+    shared = {frozenset(adapters.get(each.subject, ())) for each in group}
+    only = next(iter(shared)) if len(shared) == 1 else frozenset[str]()
+    return f"{ADAPTER}{next(iter(only))}" if len(only) == 1 else ""
 
 
 def _first_of_each(facts: Iterable[Fact]) -> list[Fact]:

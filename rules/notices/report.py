@@ -23,6 +23,7 @@ from iowarden.rules.faults import (
 from iowarden.rules.incidents.causes import meaning
 from iowarden.rules.incidents.due import COMES_AND_GOES
 from iowarden.rules.notice import Evidence, Notice, Reason
+from iowarden.rules.notices import member_titles
 from iowarden.rules.notices.measurements import MEASURED, NOTHING, Measured, is_metric, measurements
 from iowarden.rules.quantity import quantity
 from iowarden.rules.severity import Severity
@@ -163,7 +164,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         references=() if number == 1 else incident.references,
         reason=reason,
         severity=_severity(due.reason, incident),
-        object=own.object if moved else incident.object,
+        object=own.object if moved else member_titles.object_of(incident, members, dependents, now),
         summary=summary,
         # An event that was read late occurred before its incident was opened.
         opened_seconds=realtime(_begun(incident)),
@@ -393,13 +394,15 @@ def _titled(
     fabric = incident.key == FABRIC_KEY
     those = [m for m in members if (m.layer > Layer.DISK if fabric else m.layer <= Layer.DISK)]
     what = "multipath maps" if fabric else "disks"
-    names = _distinct(_disk(m) for m in those)
-    if len(names) < 2 or not _disk(about):
+    # By disk, not by name: a line may name its partition, or the adapter.
+    failed = len({m.subject for m in those if not m.subject.startswith(ADAPTER)})
+    if failed < 2 or not _disk(about):
         return summary
-    many = f"{len(names)} of {count}" if count >= len(names) else f"{len(names)}"
+    many = f"{failed} of {count}" if count >= failed else f"{failed}"
     if about in those or not news:
         return f"{many} {what}: {summary}"
-    return f"{many} {what} {_fault(next(filter(_disk, those)))} and {summary}"
+    faulty = [m for m in those if _disk(m) and not m.what.symptom]
+    return f"{many} {what} {_fault(faulty[0])} and {summary}" if faulty else summary
 
 
 _FAULTS = {
