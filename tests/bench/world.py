@@ -2,20 +2,27 @@
 
     PYTHONPATH=tests .venv/bin/python tests/bench/world.py --runs 2000 [--first 0]
     PYTHONPATH=tests .venv/bin/python tests/bench/world.py --seed 17    # one run, in detail
+    PYTHONPATH=tests .venv/bin/python tests/bench/world.py --texts --runs 600
+    PYTHONPATH=tests .venv/bin/python tests/bench/world.py --text-seed 98
+    PYTHONPATH=tests .venv/bin/python tests/bench/world.py --source linux-source-6.12
 
 Tier A: facts straight into the incidents, without texts; a run is 24 hours. The judge is
-support/world/oracle.py. Nothing here passes or fails.
+support/world/oracle.py. Tier B (--texts): files and lines of the kernel through the whole product,
+some minutes; the judge is support/world_texts.py. --source compares the formats of the lines with
+an unpacked kernel: each must stand at its line. Nothing here passes or fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from support import world_play
-from support.world import oracle
+from support import world_play, world_texts
+from support.world import oracle, printk
 from support.world.injection import Run, random_run
 
 EXAMPLES = 3
@@ -71,13 +78,79 @@ def show(seed: int) -> None:
         print(f"  MISS {miss.what}: {miss.detail}")
 
 
+def show_texts(seed: int) -> None:
+    """Print one run of tier B: what happens, the kernel's lines, the mails, what is wrong."""
+    played = world_texts.play(seed)
+    story = played.story
+    print(f"seed {seed}: {played.group}; iowarden is restarted: {story.restart}")
+    for node in story.machine.nodes.values():
+        print(f"  {node.role}: {node.name} on {', '.join(node.carriers) or '-'}")
+    for at, act in story.acts:
+        lines = getattr(act, "lines", ())
+        names = getattr(act, "names", "")
+        print(f"  {at:9.1f}  {type(act).__name__} {' '.join(names)}")
+        for line in lines:
+            print(f"             <{line.level}> {line.text}")
+    for mail in played.mails:
+        print(f"  {mail.at_seconds:9.0f}  {mail.subject}")
+    for miss in world_texts.judge(played):
+        print(f"  MISS {miss.what}: {miss.detail}")
+
+
+def play_texts(first: int, runs: int) -> None:
+    """Play tier B, and print the table."""
+    rows: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    began = time.process_time()
+    for seed in range(first, first + runs):
+        played = world_texts.play(seed)
+        misses = world_texts.judge(played)
+        row = rows[played.group]
+        row[0] += 1
+        row[1] += not misses
+        row[2] += len(played.mails)
+        for miss in misses:
+            print(f"seed {seed}: {played.group}: {miss.what}: {miss.detail}")
+    used = time.process_time() - began
+    print(f"{runs} runs, seeds {first} to {first + runs - 1}: {used:.0f} s of CPU\n")
+    print(f"{'class':38} {'runs':>5} {'right':>6} {'mails':>6}")
+    for name, (count, right, mails) in sorted(rows.items()):
+        print(f"{name:38} {count:5} {100 * right / count:5.0f}% {mails / count:6.1f}")
+
+
+def check_formats(source: Path) -> None:
+    """Print the formats that do not stand at their lines, by their texts between the values."""
+    wrong = 0
+    for name, form in printk.FORMATS.items():
+        path, _, number = form.place.rpartition(":")
+        lines = (source / path).read_text(errors="replace").splitlines()
+        near = "\n".join(lines[int(number) - 1 : int(number) + 7])
+        texts = [text.strip() for text in re.split(r"%[#0-9]*[a-zA-Z]+", form.text)]
+        texts = [text for text in texts if len(text) > 4] or texts
+        if not any(text[:16].rstrip() in near for text in texts):
+            wrong += 1
+            print(f"{form.place}: expected '{name}': {form.text}")
+    print(f"{len(printk.FORMATS)} formats, {wrong} of them not found")
+
+
 def main() -> None:
     """Play, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="print this run")
+    parser.add_argument("--texts", action="store_true", help="tier B")
+    parser.add_argument("--text-seed", type=int, help="print this run of tier B")
+    parser.add_argument("--source", type=Path, help="a kernel's source: check the formats")
     chosen = parser.parse_args()
+    if chosen.source is not None:
+        check_formats(chosen.source)
+        return
+    if chosen.text_seed is not None:
+        show_texts(chosen.text_seed)
+        return
+    if chosen.texts:
+        play_texts(chosen.first, chosen.runs)
+        return
     if chosen.seed is not None:
         show(chosen.seed)
         return

@@ -132,7 +132,7 @@ def _names() -> Iterator[str]:
     yield from (f"sd{one}{other}" for one in letters for other in letters)
 
 
-class _Builder:
+class Builder:
     """Builds one machine."""
 
     def __init__(self, random: Random) -> None:
@@ -242,7 +242,7 @@ class _Builder:
 
 def random_machine(random: Random) -> Machine:
     """Return a random host: one to three kinds of attachment, all disks in use."""
-    builder = _Builder(random)
+    builder = Builder(random)
     for _ in range(random.randint(1, 3)):
         devices = builder.attach()
         random.shuffle(devices)
