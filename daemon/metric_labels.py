@@ -207,7 +207,7 @@ block device function inode line:
     iowarden_ext4_last_error
 by disk:
     iowarden_disk_last_full_read_timestamp_seconds
-cause device:
+cause device [disks]:
     iowarden_freeze_cause
 cause:
     iowarden_writeback_no_progress_seconds

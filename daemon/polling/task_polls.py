@@ -1,18 +1,18 @@
-"""When the blocked tasks are polled: often while a program waits, else rarely.
+"""When the blocked tasks are polled, and all processes swept: often while a program waits.
 
-'/proc/stat' counts only tasks in io_schedule. A frozen file system, the journal, a lock, NFS and
-ZFS hold tasks that it does not count: the load average does, whose last change gives the number of
-active tasks. Sources: kernel, kernel/sched/loadavg.c (each 5 s, EXP_1 = 1884 of 2048), and
-Documentation/filesystems/proc.rst. Units: seconds of the program's clock.
+'/proc/stat' counts only tasks in io_schedule; others show in the load average
+(rules/signals/waits/uncounted.py). Source: kernel, Documentation/filesystems/proc.rst. Units:
+seconds of the program's clock.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.procfs import process_io, tasks
+from iowarden.collectors.procfs import loadavg, process_io, tasks
 from iowarden.rules.signals.queue import phantom_reads
+from iowarden.rules.signals.waits.uncounted import MIN_TASKS, NO_CHANGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.process_io import Sweep
     from iowarden.collectors.procfs.tasks import BlockedTasks
     from iowarden.rules.engine.engine import Engine
+    from iowarden.rules.signals.waits.uncounted import LoadChanges
 
 FOLLOWED_SECONDS = 2.0
 """Between two polls while a wait goes on."""
@@ -32,18 +33,15 @@ EARLY_SECONDS = 0.1
 """Tolerance: a turn of the loop may come a little early."""
 BLOCKED_SECONDS = 2
 """Tasks that are blocked in so many seconds in a row are polled at."""
-LOAD_DECAY = 0.92
-"""EXP_1: what remains of the load average after 5 s."""
-MIN_UNCOUNTED = 0.8
-"""Active tasks above those that run, from which a program waits: one that did gave 0.94, 0.95 and
-1.09, because the load average has two digits."""
-LOAD_CHANGES = 3
-"""Two of them in a row meet a turn of the loop by chance where the host is slow."""
 REFUTED_SECONDS, MAX_REFUTED_SECONDS = 60.0, 960.0
 """After two polls that saw no wait go on, so many active tasks are no reason for another; each time
 it is twice as long. The kernel counts iowarden as well where its tick meets a turn of the loop;
 each tick is 5 s and one jiffy after the last (LOAD_FREQ), so that it may do so for minutes."""
 SUSPECTED_SECONDS = 5.0
+SWEPT_AGAIN_SECONDS, FIRST_SWEEPS = 5.0, 2
+"""So many sweeps of all processes follow each other soon when a wait begins: the first mail, 12 s
+after it, has to name who moves the bytes."""
+_QUEUED = "iowarden_writeback_queued_bytes"
 _SUSPICIOUS = ("iowarden_device_hang_seconds", "iowarden_device_mapper_suspended_seconds")
 
 
@@ -62,6 +60,18 @@ def _has_phantom_reads(engine: Engine) -> bool:
     return any(metric == phantom_reads.SECONDS for metric, _, _ in samples)
 
 
+def _has_backlog(engine: Engine) -> bool:
+    """Whether so much unwritten data is queued that it has to be known who wrote it."""
+    return any(
+        metric == _QUEUED and queued >= process_io.SWEPT_BYTES
+        for metric, _, queued in engine.signals.newest("writeback")
+    )
+
+
+def _has_processes(reading: Reading[Any]) -> bool:
+    return reading.value is not None and bool(reading.value.processes)
+
+
 @dataclass(slots=True)
 class TaskPolls:
     """Decides each second whether a poll is due; `read` and `sweep` are called by threads."""
@@ -69,56 +79,59 @@ class TaskPolls:
     is_wanted: bool = False
     """Whether something other than '/proc/stat' shows that tasks wait."""
     is_sweep_wanted: bool = False
-    """Whether the bytes of programs show something other than who makes tasks wait."""
+    """Whether the bytes of programs are needed though little unwritten data is queued."""
     _blocked_seconds: int = 0
-    _loads: tuple[float, ...] = ()
-    """Active tasks that are not counted as running, at the last changes of the load average."""
-    _last_load: tuple[float, float] | None = None
-    """When the load average was read last, and its value."""
     _last_poll_seconds: float = float("-inf")
     _polls_in_row: int = 0
+    _has_backlog: bool = False
+    _last_sweep_seconds: float = float("-inf")
+    _sweeps_in_row: int = 0
+    """Sweeps since a wait is followed."""
+    _changes: LoadChanges = NO_CHANGES
     _refuted_tasks: float = 0.0
     """How many active tasks polls saw not to wait, until `_refuted_until`."""
     _refuted_until: float = float("-inf")
     _refuted_seconds: float = REFUTED_SECONDS
     """For how long the next refutation holds."""
 
-    def step(
-        self, engine: Engine, readings: Iterable[Reading[object]], now: float
-    ) -> tuple[str, ...]:
+    def step(self, engine: Engine, readings: Iterable[Reading[Any]], now: float) -> tuple[str, ...]:
         """Return the collectors to be polled now; to be called each second after the signals."""
-        snapshot = engine.last
-        self.is_sweep_wanted = _has_phantom_reads(engine)
+        snapshot, harm = engine.last, engine.signals.harm()
         if snapshot.stat is None:
             return ()
-        is_load_new = any(reading.source == "loadavg" for reading in readings)
-        if is_load_new and snapshot.loadavg is not None:
-            self.add_load(snapshot.loadavg.load1, snapshot.stat.procs_running, now)
-        is_due = self.is_due(
+        due = []
+        if self.is_due(
             snapshot.stat.procs_blocked,
             now,
-            is_followed=engine.signals.harm().is_followed,
+            changes=harm.changes,
+            is_followed=harm.is_followed,
             is_suspected=_is_suspected(engine),
-        )
-        return ("tasks",) if is_due else ()
+        ):
+            due.append(tasks.SOURCE.name)
+        self.is_sweep_wanted = harm.is_followed or _has_phantom_reads(engine)
+        if any(one.source == process_io.SOURCE.name and _has_processes(one) for one in readings):
+            self._last_sweep_seconds = now
+        if self.is_sweep_due(now, has_backlog=_has_backlog(engine), is_followed=harm.is_followed):
+            due.append(process_io.SOURCE.name)
+        if harm.changes.is_suspicious and harm.changes.since_seconds is None:
+            due.append(loadavg.SOURCE.name)  # the next change is seen in its second
+        return tuple(due)
 
-    def add_load(self, load1: float, running: int, now: float) -> None:
-        """Take a reading of the load average, and how many tasks '/proc/stat' counts as running."""
-        if self._last_load is not None:
-            active = (load1 - LOAD_DECAY * self._last_load[1]) / (1 - LOAD_DECAY)
-            # One that runs is iowarden itself, which reads.
-            self._loads = (*self._loads, active - max(running - 1, 0))[-LOAD_CHANGES:]
-            if self._loads[-1] < MIN_UNCOUNTED:
-                # What is active later on is something else, or the same once more.
-                self._refuted_until = min(self._refuted_until, now + REFUTED_SECONDS)
-        self._last_load = now, load1
-
-    def is_due(self, blocked: int, now: float, *, is_followed: bool, is_suspected: bool) -> bool:
+    def is_due(
+        self,
+        blocked: int,
+        now: float,
+        *,
+        changes: LoadChanges,
+        is_followed: bool,
+        is_suspected: bool,
+    ) -> bool:
         """Return whether to poll now.
 
         `blocked` is what '/proc/stat' counts, `is_followed`: the last poll saw a wait go on,
         `is_suspected`: a kernel line, a hanging or a suspended device shows that tasks wait.
         """
+        self._take(changes, now)
         self._blocked_seconds = self._blocked_seconds + 1 if blocked else 0
         self.is_wanted = is_followed or is_suspected or self._has_uncounted(now)
         if not self.is_wanted and self._blocked_seconds < BLOCKED_SECONDS:
@@ -127,7 +140,7 @@ class TaskPolls:
         if elapsed > BUSY_SECONDS + 1.0:
             self._polls_in_row = 0
         is_answered = self._polls_in_row >= FIRST_POLLS and elapsed >= FOLLOWED_SECONDS
-        if is_answered and self._loads and not is_followed:
+        if is_answered and changes.tasks and not is_followed:
             self._refute(now)
         if is_followed:
             self._refuted_seconds = REFUTED_SECONDS
@@ -139,17 +152,43 @@ class TaskPolls:
         self._polls_in_row += 1
         return True
 
+    def is_sweep_due(self, now: float, *, has_backlog: bool, is_followed: bool) -> bool:
+        """Return whether to sweep now, and not only each 15 s.
+
+        Who filled the queue must be known before anybody waits for it, and who moves the bytes
+        when the first mail about a wait leaves.
+        """
+        is_new_backlog = has_backlog and not self._has_backlog
+        self._has_backlog = has_backlog
+        if not is_followed:
+            self._sweeps_in_row = 0
+        is_early = is_followed and self._sweeps_in_row < FIRST_SWEEPS
+        if now - self._last_sweep_seconds < SWEPT_AGAIN_SECONDS - EARLY_SECONDS:
+            return False
+        if not (is_new_backlog or is_early):
+            return False
+        self._last_sweep_seconds = now
+        self._sweeps_in_row += is_followed
+        return True
+
+    def _take(self, changes: LoadChanges, now: float) -> None:
+        """Take what the last change of the load average shows."""
+        is_new = changes.last_seconds != self._changes.last_seconds
+        self._changes = changes
+        if is_new and changes.tasks and changes.tasks[-1] < MIN_TASKS:
+            # What is active later on is something else, or the same once more.
+            self._refuted_until = min(self._refuted_until, now + REFUTED_SECONDS)
+
     def _has_uncounted(self, now: float) -> bool:
         """Whether more tasks are active than run, and than those that polls saw not to wait."""
-        if len(self._loads) < LOAD_CHANGES:
-            return False
         refuted = self._refuted_tasks if now < self._refuted_until else 0.0
-        return min(self._loads) >= refuted + MIN_UNCOUNTED
+        return self._changes.waiting_tasks >= refuted + MIN_TASKS
 
     def _refute(self, now: float) -> None:
         """Record that the tasks that are active now do not wait."""
-        if now >= self._refuted_until or self._loads[-1] > self._refuted_tasks:
-            self._refuted_tasks = self._loads[-1]
+        last = self._changes.tasks[-1]
+        if now >= self._refuted_until or last > self._refuted_tasks:
+            self._refuted_tasks = last
             self._refuted_until = now + self._refuted_seconds
             self._refuted_seconds = min(2 * self._refuted_seconds, MAX_REFUTED_SECONDS)
 

@@ -13,7 +13,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.quantity import duration, size
 from iowarden.rules.signals.waits.freezes import rhythm
 from iowarden.rules.signals.waits.harm import followed
-from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server
+from iowarden.rules.signals.waits.storage_call import waits_for_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NOT_KNOWN = "Which programs wait: no poll of the blocked tasks has shown one with its call."
 MAX_PROGRAMS = 3
+MIN_SHARE = 0.1
 MIN_RHYTHM_TIMES = 3
 _CALL = re.compile(r"(?:__(?:x64|ia32|arm64|riscv|s390x?|powerpc)_sys_|__do_sys_|ksys_)(\w+)")
 """Names of system calls in a stack. Source: kernel, arch/*/include/asm/syscall_wrapper.h."""
@@ -136,14 +137,15 @@ def _waits(program: WaitingProgram) -> str:
 
 
 def _because(harm: Harm) -> list[str]:
-    """Return the sentence about who moves the bytes, or holds the lock; none for a server."""
+    """Return the sentence about who moves the bytes, or holds the lock; none for a device."""
+    if harm.blames_device:
+        return []
     tasks = [victim.wait.task for victim in harm.victims]
     victims = {task.process or task.pid for task in tasks}
     causes = [c for c in harm.causes if c.threads is not None or c.pid not in victims]
     if causes:
-        return [f"because of: {causes_text(causes)}"]
-    if all(map(waits_for_server, tasks)):
-        return []
+        probably = "" if harm.is_certain else "probably "
+        return [f"{probably}because of: {causes_text(causes)}"]
     holders = [victim.wait.task for victim in harm.victims if not waits_for_lock(victim.wait.task)]
     if holders and len(holders) < len(tasks):
         names = {f"{task.command} (pid {task.process or task.pid})" for task in holders}
@@ -153,8 +155,13 @@ def _because(harm: Harm) -> list[str]:
 
 
 def causes_text(causes: Iterable[Cause]) -> str:
-    """Return who moves the bytes, '' if no single program does."""
-    return "; ".join(map(_moved, causes))
+    """Return who moves the bytes, '' if no single program does.
+
+    Beside one that moves much more than another, the other explains nothing.
+    """
+    named = list(causes)
+    most = max((cause.moved_bytes for cause in named), default=0)
+    return "; ".join(_moved(cause) for cause in named if cause.moved_bytes >= MIN_SHARE * most)
 
 
 def _moved(cause: Cause) -> str:

@@ -176,16 +176,7 @@ def _evaluate(
     after: tuple[float, Mapping[str, BlockIo]],
 ) -> tuple[Sustained, list[Sample]]:
     now = after[0]
-    starved: dict[str, tuple[list[str], list[str]]] = {}
-    for host, disks in hosts.items():
-        served = {
-            disk.name: found
-            for disk in disks
-            if (found := _served(disk.name, before, after)) is not None
-        }
-        victims, neighbours = _starved(served, scsi.hosts[host].can_queue or 0)
-        if victims:
-            starved[host] = victims, neighbours
+    starved = _starved_by_host(hosts, scsi, before, after)
     sustained = sustained.step(starved, now, STEP_SECONDS)
     samples = sustained.samples(SECONDS, now, {host: host for host in starved}, "host")
     for host, (victims, neighbours) in starved.items():
@@ -195,6 +186,38 @@ def _evaluate(
         ):
             samples += ((metric, (("device", name), ("host", host)), 1.0) for name in names)
     return sustained, samples
+
+
+def starved_between(
+    state: StarvedState,
+    before: tuple[float, Mapping[str, BlockIo]],
+    after: tuple[float, Mapping[str, BlockIo]],
+) -> set[str]:
+    """Return the disks that starved between two moments."""
+    if state.scsi is None:
+        return set()
+    by_host = _starved_by_host(state.hosts, state.scsi, before, after)
+    return {disk for victims, _ in by_host.values() for disk in victims}
+
+
+def _starved_by_host(
+    hosts: Mapping[str, tuple[AdapterDisk, ...]],
+    scsi: ScsiTopology,
+    before: tuple[float, Mapping[str, BlockIo]],
+    after: tuple[float, Mapping[str, BlockIo]],
+) -> dict[str, tuple[list[str], list[str]]]:
+    """Return by adapter the disks that starve, and those that dominate its queue."""
+    starved = {}
+    for host, disks in hosts.items():
+        served = {
+            disk.name: found
+            for disk in disks
+            if (found := _served(disk.name, before, after)) is not None
+        }
+        victims, neighbours = _starved(served, scsi.hosts[host].can_queue or 0)
+        if victims:
+            starved[host] = victims, neighbours
+    return starved
 
 
 def _served(

@@ -74,28 +74,44 @@ class FreezeCause(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
+BLAMES_DEVICE = frozenset(
+    {FreezeCause.HANG, FreezeCause.SLOW, FreezeCause.SERVER, FreezeCause.FROZEN}
+)
+"""Causes for which no program's load is to blame."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
     """What other signals show of a device while programs wait for it.
 
-    `write_bytes_per_second` is what it and its neighbours write now, None: not known.
+    `hanging`, `slow` and `starved` are disks, of itself or below it; `write_bytes_per_second` is
+    what it and its neighbours write now, None: not known.
     """
 
-    is_hanging: bool = False
-    is_slow: bool = False
-    is_starved: bool = False
+    hanging: tuple[str, ...] = ()
+    slow: tuple[str, ...] = ()
+    starved: tuple[str, ...] = ()
     is_suspended: bool = False
     queued_bytes: float = 0.0
     write_bytes_per_second: float | None = None
+
+    def disks(self, cause: FreezeCause) -> tuple[str, ...]:
+        """Return the disks that are a cause, () where none is."""
+        by_cause = {
+            FreezeCause.HANG: self.hanging,
+            FreezeCause.SLOW: self.slow,
+            FreezeCause.NEIGHBOUR: self.starved,
+        }
+        return by_cause.get(cause, ())
 
 
 def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCause:
     """Return the deepest cause of these tasks' waits."""
     tasks = tuple(victims)
     checks = (
-        (FreezeCause.HANG, facts.is_hanging),
-        (FreezeCause.SLOW, facts.is_slow),
-        (FreezeCause.NEIGHBOUR, facts.is_starved),
+        (FreezeCause.HANG, bool(facts.hanging)),
+        (FreezeCause.SLOW, bool(facts.slow)),
+        (FreezeCause.NEIGHBOUR, bool(facts.starved)),
         (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
         (FreezeCause.FROZEN, facts.is_suspended or _any_in(tasks, _FROZEN)),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
-from iowarden.collectors.procfs.process_io import increases, thread_increases
-from iowarden.collectors.procfs.stat import USER_HZ
-from iowarden.rules.signals.activity import members
 from iowarden.rules.signals.device import device, hang_thresholds
 from iowarden.rules.signals.signal import DIGITS, SignalGroup
-from iowarden.rules.signals.waits.freeze_cause import DeviceFacts, FreezeCause, freeze_cause
+from iowarden.rules.signals.waits import device_facts, load
+from iowarden.rules.signals.waits.freeze_cause import BLAMES_DEVICE, FreezeCause, freeze_cause
 from iowarden.rules.signals.waits.freezes import (
     COUNTED_SECONDS,
     NO_FREEZES,
@@ -27,15 +25,9 @@ from iowarden.rules.signals.waits.freezes import (
     restored,
     stored,
 )
-from iowarden.rules.signals.waits.harm import (
-    CAUSE_RATIO,
-    NO_LOAD,
-    Harm,
-    Load,
-    ProcessLoad,
-    followed,
-    harm,
-)
+from iowarden.rules.signals.waits.harm import Harm, followed, harm
+from iowarden.rules.signals.waits.load import Moved, SweepMoment
+from iowarden.rules.signals.waits.uncounted import NO_CHANGES, LoadChanges, next_changes
 from iowarden.rules.signals.waits.waits import NO_POLLS, Polls, about_storage, next_polls
 from iowarden.rules.signals.writeback import no_progress, waiters, writeback
 from iowarden.rules.signals.writeback.limits import FREERUN_KERNEL
@@ -45,30 +37,25 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.collectors.model import Labels
     from iowarden.collectors.procfs.process_io import Sweep
     from iowarden.rules.signals.signal import Pairs, View
+    from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
     from iowarden.rules.signals.waits.waits import Wait
 
-MAX_SWEEPS = 3
-MOVED_INTERVAL_SECONDS, MAX_MOVED_SECONDS = 2.0, 180.0
-"""For so long what the devices moved is remembered, to compare it with a task's own bytes."""
 HOST = ""
 """The device of a wait whose file is on no device that is known."""
 BUCKETS_SECONDS = (4.0, 10.0, 12.0, 20.0, 30.0, 60.0, 120.0, math.inf)
 
 _SECONDS, _VICTIMS = "iowarden_freeze_seconds", "iowarden_freeze_victims"
-_HANG, _SLOW = "iowarden_device_hang_seconds", "iowarden_device_slow_seconds"
-_STARVED = "iowarden_device_queue_starved"
-_SUSPENDED = "iowarden_device_mapper_suspended_seconds"
-_BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
-HANG_SECONDS = 5.0
 BOOT_SECONDS = 120.0
-RECENT_SECONDS = 300.0
-"""What a program wrote earlier than that filled another backlog."""
 FROZEN_SECONDS = 30.0
 """A snapshot freezes a file system, or suspends a device, for seconds on purpose."""
 LAPTOP_SECONDS = 30.0
 """In laptop mode a disk is spun down between its writes, and has to spin up first."""
+MAX_TRIGGER_SECONDS = 15.0
+"""Two changes of the load average, and the poll that follows, take no longer."""
+MAX_NAMED_DISKS = 3
 _LEVEL, _TIMES = "iowarden_freeze_level", "iowarden_freeze_reported_times"
 _CAUSE = "iowarden_freeze_cause"
 _HISTOGRAM = "iowarden_storage_wait_seconds"
@@ -78,26 +65,12 @@ SEEN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """What each device has read and written since its start, at one moment."""
-
-    at_seconds: float
-    bytes_by_device: Mapping[str, tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class SweepMoment:
-    """A sweep of all processes, and what the devices had moved at that moment."""
-
-    sweep: Sweep
-    moved: Moved
-
-
-@dataclass(frozen=True, slots=True)
 class HarmState:
     """What the polls and sweeps up to now have shown."""
 
     polls: Polls = NO_POLLS
+    changes: LoadChanges = NO_CHANGES
+    """Of the load average: tasks that '/proc/stat' does not count as blocked."""
     blocked_since_seconds: float | None = None
     """Since when '/proc/stat' counts a blocked task without a break."""
     poll_boot_seconds: float = 0.0
@@ -111,6 +84,8 @@ class HarmState:
     """By device with an open series: the last poll that saw victims, and when."""
     causes: Mapping[str, FreezeCause] = field(default_factory=dict)
     """By device, of the last poll that saw victims in its present series."""
+    disks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By device: the disks that are its cause (slow, hanging, starved), at the same poll."""
     ended_waits: tuple[int, ...] = (0,) * len(BUCKETS_SECONDS)
     """Ended waits of victims, cumulative by upper limit of their length."""
     seen_seconds: float = -math.inf
@@ -141,10 +116,14 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
         state = replace(state, blocked_since_seconds=since)
     if snapshot.diskstats is not None:
         state = replace(state, moved=_next_moved(state, snapshot.diskstats, now))
+    if snapshot.stat is not None and snapshot.loadavg is not None and "loadavg" in inputs.fresh:
+        running = snapshot.stat.procs_running
+        changes = next_changes(state.changes, snapshot.loadavg.load1, running, now)
+        state = replace(state, changes=changes)
     sweep, blocks = snapshot.io_sweep, snapshot.diskstats
     if sweep is not None and blocks is not None and _is_new(sweep, state):
-        moment = SweepMoment(sweep, _moved(blocks, now))
-        state = replace(state, sweeps=(*state.sweeps, moment)[-MAX_SWEEPS:])
+        moment = SweepMoment(sweep, Moved(now, blocks))
+        state = replace(state, sweeps=load.next_sweeps(state.sweeps, moment))
     tasks = snapshot.tasks
     if tasks is None or "tasks" not in inputs.fresh or view.derived is None:
         return state, None
@@ -164,22 +143,20 @@ def _is_new(sweep: Sweep, state: HarmState) -> bool:
 
 def _next_moved(state: HarmState, blocks: Mapping[str, BlockIo], now: float) -> tuple[Moved, ...]:
     """Return what the devices moved, each few seconds while tasks wait; a quiet host costs none."""
-    recent = tuple(one for one in state.moved if now - one.at_seconds <= MAX_MOVED_SECONDS)
-    if state.blocked_since_seconds is None and not state.polls.waits:
+    recent = load.recent_moved(state.moved, now)
+    is_calm = state.blocked_since_seconds is None and not state.changes.is_suspicious
+    if is_calm and not state.polls.waits:
         return recent
-    if recent and now - recent[-1].at_seconds < MOVED_INTERVAL_SECONDS:
-        return recent
-    return (*recent, _moved(blocks, now))
+    return load.next_moved(recent, blocks, now)
 
 
-def _moved(blocks: Mapping[str, BlockIo], now: float) -> Moved:
-    return Moved(
-        now,
-        {
-            name: (block.read_bytes_total, block.written_bytes_total)
-            for name, block in blocks.items()
-        },
-    )
+def _trigger_seconds(state: HarmState, now: float) -> float:
+    """Return since when something has given reason to poll, for the first poll.
+
+    A reason of long ago was polled at, or could not be: what is seen now is another wait.
+    """
+    reasons = (state.blocked_since_seconds, state.changes.since_seconds)
+    return min((at for at in reasons if at and now - at <= MAX_TRIGGER_SECONDS), default=now)
 
 
 def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
@@ -187,13 +164,12 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     now = view.inputs.now_seconds
     seen = view.inputs.snapshot.tasks
     assert seen is not None  # noqa: S101 - `_step` returned
-    trigger = state.blocked_since_seconds
     previous_poll = state.polls.last_seconds
     polls, ended = next_polls(
         state.polls,
         seen.tasks,
         now,
-        trigger_seconds=now if trigger is None else trigger,
+        trigger_seconds=_trigger_seconds(state, now),
         legacy_queued_ratio=_legacy_queued_ratio(view),
     )
     if not seen.tasks and not seen.boot_seconds:
@@ -201,18 +177,16 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     if any(wait.task.system_call for wait in about_storage(polls)):
         state = replace(state, seen_seconds=now)
     waits = _waits_by_device(about_storage(polls), state, topology)
-    harms = {
-        name: _harm(name, on_device, state, topology, view) for name, on_device in waits.items()
-    }
-    present = {
-        name: freeze_cause(
-            (victim.wait.task for victim in followed(on_device.victims)),
-            _facts(name, view, topology),
-        )
-        for name, on_device in harms.items()
+    harms, present, disks = {}, {}, {}
+    for name, of_device in waits.items():
+        began = min(wait.not_before_seconds for wait in of_device)
+        facts = device_facts.device_facts(name, began, state.moved, view, topology)
+        on_device = _harm(name, of_device, state, facts, view)
+        cause = freeze_cause((victim.wait.task for victim in followed(on_device.victims)), facts)
+        harms[name] = replace(on_device, blames_device=cause in BLAMES_DEVICE)
         # Else a wait of this second would hide who was blocked for long.
-        if any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims)
-    }
+        if any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims):
+            present[name], disks[name] = cause, facts.disks(cause)
     devices = {}
     for name in {*harms, *state.devices}:
         after = next_freezes(
@@ -224,7 +198,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         )
         if after != NO_FREEZES:
             devices[name] = after
-    known = {**state.causes, **present}
+    known, of_causes = {**state.causes, **present}, {**state.disks, **disks}
     last = {**state.last_harms, **{name: (now, harms[name]) for name in present}}
     lengths = _victims_lengths(state, ended)
     return replace(
@@ -234,6 +208,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         devices=devices,
         last_harms={name: seen for name, seen in last.items() if name in devices},
         causes={name: cause for name, cause in known.items() if name in devices},
+        disks={name: own for name, own in of_causes.items() if name in devices},
         ended_waits=tuple(
             count + sum(length <= limit for length in lengths)
             for count, limit in zip(state.ended_waits, BUCKETS_SECONDS, strict=True)
@@ -277,107 +252,33 @@ def device_of(wait: Wait, topology: Topology) -> str:
     return wait.task.waits_at if whole is None else whole.name
 
 
-def _harm(name: str, waits: list[Wait], state: HarmState, topology: Topology, view: View) -> Harm:
+def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, view: View) -> Harm:
     """Return who is harmed on a device, with the load of the leaf devices below it."""
-    leaves = _leaves(name, topology)
-    oldest = min(wait.not_before_seconds for wait in waits)
-    before = next((one for one in state.moved if one.at_seconds >= oldest), None)
+    assert view.derived is not None  # noqa: S101 - `_step` returned
+    leaves = device_facts.leaves(name, view.derived.topology)
+    before = load.since(state.moved, min(wait.not_before_seconds for wait in waits))
     completed = speed = 0.0
-    if before is not None and state.moved[-1].at_seconds > before.at_seconds:
-        completed = float(sum(_difference(before, state.moved[-1], leaves)))
-        written = _difference(before, state.moved[-1], leaves)[1]
+    if before is not None:
+        read, written = load.difference(before, state.moved[-1], leaves)
+        completed = float(read + written)
         speed = written / (state.moved[-1].at_seconds - before.at_seconds)
     best = no_progress.GROUP.state(view.states).best
     rates = [max((rate for _, rate in best[leaf]), default=0.0) for leaf in leaves & best.keys()]
-    return harm(waits, _load(state, leaves, waits, view), completed, speed, sum(rates))
-
-
-def _leaves(name: str, topology: Topology) -> frozenset[str]:
-    below = {*members(topology, name), name} if name in topology.devices else set()
-    leaves = below.intersection(topology.leaves)
-    return frozenset(leaves or topology.leaves)
-
-
-def _difference(before: Moved, after: Moved, devices: frozenset[str]) -> tuple[int, int]:
-    """Return the bytes that devices read and wrote between two moments."""
-    read = written = 0
-    for name in devices:
-        earlier, later = before.bytes_by_device.get(name), after.bytes_by_device.get(name)
-        if earlier is not None and later is not None:
-            read += max(later[0] - earlier[0], 0)
-            written += max(later[1] - earlier[1], 0)
-    return read, written
-
-
-def _probable_load(waits: list[Wait], sweeps: tuple[SweepMoment, ...], view: View) -> Load:
-    """Return what programs have probably written of what is queued.
-
-    Without two sweeps there are only their bytes since their start: at their mean rate, those of
-    the last minutes. A program that was paused for its writing is one that fills the queue.
-    """
-    unwritten = writeback.seen(view)
-    if unwritten is None:
-        return NO_LOAD
-    queued = int(unwritten.queued_bytes)
-    paused = waiters.GROUP.state(view.states).writers
-    uptime = view.inputs.uptime_seconds
-    processes: dict[int, ProcessLoad] = {
-        one.pid: ProcessLoad(
-            one.pid, one.command, one.unit, 0, _recent(one.write_bytes, one.start_ticks, uptime)
+    # The best speed of a disk that had little to do is less than it is capable of.
+    is_faulty = facts.hanging or facts.slow or facts.starved
+    capable = max(sum(rates), device_facts.WELL_BYTES_PER_SECOND if is_faulty else 0.0)
+    if len(state.sweeps) >= 2:
+        moved = load.load(state.sweeps, leaves)
+    else:
+        unwritten = writeback.seen(view)
+        moved = load.probable_load(
+            waits,
+            state.sweeps,
+            queued_bytes=None if unwritten is None else unwritten.queued_bytes,
+            paused=waiters.GROUP.state(view.states).writers,
+            uptime_seconds=view.inputs.uptime_seconds,
         )
-        for moment in sweeps
-        for one in moment.sweep.processes
-    }
-    for wait in waits:
-        task = wait.task
-        written = _recent(task.write_bytes or 0, task.start_ticks, uptime)
-        pid = task.process or task.pid
-        if pid in paused:
-            written = max(written, int(queued * CAUSE_RATIO) + 1)
-        processes[pid] = ProcessLoad(pid, task.command, task.unit, 0, written)
-    return Load(1.0, tuple(processes.values()), 0, queued, is_certain=False)
-
-
-def _recent(written_bytes: int, start_ticks: int, uptime_seconds: float) -> int:
-    age = max(uptime_seconds - start_ticks / USER_HZ, 1.0)
-    return int(written_bytes * min(1.0, RECENT_SECONDS / age))
-
-
-def _load(state: HarmState, leaves: frozenset[str], waits: list[Wait], view: View) -> Load:
-    """Return what processes and devices moved between the first and the last sweep."""
-    if len(state.sweeps) < 2:
-        return _probable_load(waits, state.sweeps, view)
-    first, last = state.sweeps[0], state.sweeps[-1]
-    read, written = _difference(first.moved, last.moved, leaves)
-    threads = thread_increases(first.sweep, last.sweep)
-    processes = tuple(
-        ProcessLoad(
-            one.pid, one.command, one.unit, one.read_bytes, one.write_bytes, threads.get(one.pid)
-        )
-        for one in increases(first.sweep, last.sweep)
-    )
-    seconds = last.moved.at_seconds - first.moved.at_seconds
-    return Load(seconds, processes, read, written)
-
-
-def _facts(name: str, view: View, topology: Topology) -> DeviceFacts:
-    """Return what the other signals of this second show of a device and of those below it."""
-    below = {name, *(_leaves(name, topology) if name in topology.devices else ())}
-    stack = {name, *(members(topology, name) if name in topology.devices else ())}
-    unwritten = writeback.seen(view)
-    values = {
-        (metric, dict(labels).get("device")): value
-        for group in ("device", "slow", "starvation", "suspended", "bandwidth")
-        for metric, labels, value in view.earlier.get(group, ())
-    }
-    return DeviceFacts(
-        is_hanging=any(values.get((_HANG, one), 0.0) >= HANG_SECONDS for one in below | {name}),
-        is_slow=any(values.get((_SLOW, one), 0.0) > 0 for one in below),
-        is_starved=any(values.get((_STARVED, one), 0.0) > 0 for one in below),
-        is_suspended=any((_SUSPENDED, one) in values for one in stack),
-        queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
-        write_bytes_per_second=values.get((_BANDWIDTH, None)),
-    )
+    return harm(waits, moved, completed, speed, capable)
 
 
 def _min_seconds(name: str, cause: FreezeCause | None, view: View, topology: Topology) -> float:
@@ -385,7 +286,7 @@ def _min_seconds(name: str, cause: FreezeCause | None, view: View, topology: Top
     if view.inputs.uptime_seconds < BOOT_SECONDS:
         return math.inf  # sixty services that start at once wait for each other's reads
     limits = device.GROUP.state(view.states).device.kinds.limits
-    below = _leaves(name, topology) if name in topology.devices else frozenset({name})
+    below = device_facts.leaves(name, topology) if name in topology.devices else frozenset({name})
     seconds = [limits[one].warning_seconds or 0.0 for one in {name, *below} if one in limits]
     sysctl = view.inputs.snapshot.vm_sysctl
     if sysctl is not None and sysctl.laptop_mode:
@@ -424,9 +325,17 @@ def samples(state: HarmState) -> list[Sample]:
             (_VICTIMS, labels, float(len(victims))),
             (_LEVEL, labels, float(freezes.series.level)),
             (_TIMES, labels, float(freezes.series.reported_times)),
-            (_CAUSE, (*labels, ("cause", state.causes.get(name, FreezeCause.UNKNOWN).value)), 1.0),
+            (_CAUSE, _cause_labels(state, name), 1.0),
         ]
     return result + _histogram(state)
+
+
+def _cause_labels(state: HarmState, name: str) -> Labels:
+    cause = state.causes.get(name, FreezeCause.UNKNOWN).value
+    disks = ", ".join(state.disks.get(name, ())[:MAX_NAMED_DISKS])
+    # Where a device is the disk itself, it needs no second name.
+    of_disks = (("disks", disks),) if disks and disks != name else ()
+    return (("cause", cause), ("device", name), *of_disks)
 
 
 def _histogram(state: HarmState) -> list[Sample]:

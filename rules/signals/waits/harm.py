@@ -8,7 +8,6 @@ a byte. Units: bytes, seconds of the program's clock.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -114,7 +113,11 @@ class Harm:
 
     victims: tuple[Victim, ...] = ()
     evidence: tuple[Victim, ...] = ()
-    causes: tuple[Cause, ...] = field(default=())
+    causes: tuple[Cause, ...] = ()
+    is_certain: bool = True
+    """Whether sweeps from before the wait show the causes; else their bytes since their start."""
+    blames_device: bool = False
+    """Whether the device itself is the cause: it hangs, is slow or frozen."""
 
 
 def causes(load: Load) -> tuple[Cause, ...]:
@@ -160,8 +163,8 @@ def harm(
     """Return who is harmed by these waits for one device, and by whom.
 
     `completed_bytes` is what the device completed since the oldest of the waits began;
-    `bytes_per_second` its write speed, `best_bytes_per_second` the best one of the last minutes, 0
-    if not known.
+    `bytes_per_second` its write speed, `best_bytes_per_second` the one that it has when it works
+    well, 0 if not known.
     """
     found_causes = causes(load)
     victims: list[Victim] = []
@@ -192,7 +195,7 @@ def harm(
             (evidence if is_evidence else victims).append(victim)
     for group in (victims, evidence):
         group.sort(key=lambda victim: (-victim.max_seconds, victim.wait.task.pid))
-    return Harm(tuple(victims), tuple(evidence), found_causes)
+    return Harm(tuple(victims), tuple(evidence), found_causes, is_certain=load.is_certain)
 
 
 def followed(victims: tuple[Victim, ...]) -> tuple[Victim, ...]:

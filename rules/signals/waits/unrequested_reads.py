@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.procfs.process_io import Increase
     from iowarden.rules.signals.signal import View
-    from iowarden.rules.signals.waits.group import SweepMoment
+    from iowarden.rules.signals.waits.load import SweepMoment
 
 MIN_SECONDS = 60.0
 """Between the sweeps that are compared: write-back follows the programs by half a minute."""
@@ -131,11 +131,12 @@ def unrequested_reads(
 
     None: not known, because of the device or of the programs the counters are missing.
     """
-    before, after = (each.moved.bytes_by_device.get(device) for each in (first, last))
+    before, after = (moment.moved.blocks.get(device) for moment in (first, last))
     programs = _programs(increases(first.sweep, last.sweep))
     if before is None or after is None or not programs:
         return None
-    read, written = after[0] - before[0], after[1] - before[1]
+    read = after.read_bytes_total - before.read_bytes_total
+    written = after.written_bytes_total - before.written_bytes_total
     if read <= 0 or written <= 0:
         return None
     writers = [

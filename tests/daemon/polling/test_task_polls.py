@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from iowarden.daemon.polling.task_polls import BUSY_SECONDS, FOLLOWED_SECONDS, TaskPolls
+from iowarden.rules.signals.waits.uncounted import NO_CHANGES, PERIOD_SECONDS, next_changes
 
 HOUR_SECONDS = 3600
-LOAD_PERIOD_SECONDS = 5
+READ_AFTER_SECONDS = 3
 
 
 def polled_seconds(
@@ -19,16 +22,21 @@ def polled_seconds(
     """Return the seconds in which a poll is due, of as many as there are values of `active`.
 
     `active` are the tasks that the kernel counts into the load average at that second, `running`
-    and `blocked` those of '/proc/stat'; `followed_from`: polls see a wait from that second on.
+    and `blocked` those of '/proc/stat'; `followed_from`: polls see a wait from that second on. The
+    load average is read 3 s after each of its changes, and each second after a suspicious one.
     """
-    polls, load1, due = TaskPolls(), 0.0, []
+    polls, load1, due, changes = TaskPolls(), 0.0, [], NO_CHANGES
     for second, (at_tick, run) in enumerate(zip(active, running, strict=True)):
-        if second % LOAD_PERIOD_SECONDS == 0:
-            load1 = round(load1 * 0.92 + at_tick * 0.08, 4)
-            polls.add_load(round(load1, 2), run, float(second))
+        if second % PERIOD_SECONDS == 0:
+            load1 = load1 * 0.92 + at_tick * 0.08
+        is_early = changes.is_suspicious and changes.since_seconds is None
+        if second % PERIOD_SECONDS == READ_AFTER_SECONDS or is_early:
+            changes = next_changes(changes, round(load1, 2), run, float(second))
         is_followed = followed_from is not None and bool(due) and second > due[0] >= followed_from
         count = 0 if blocked is None else blocked[second]
-        if polls.is_due(count, float(second), is_followed=is_followed, is_suspected=False):
+        if polls.is_due(
+            count, float(second), changes=changes, is_followed=is_followed, is_suspected=False
+        ):
             due.append(second)
     return due
 
@@ -38,11 +46,12 @@ def test_a_calm_host_is_never_polled() -> None:
     assert polled_seconds([0] * HOUR_SECONDS, [1] * HOUR_SECONDS) == []
 
 
-def test_a_writer_on_a_frozen_file_system_is_polled_within_20_s() -> None:
+@pytest.mark.parametrize("began", range(60, 65))
+def test_a_writer_on_a_frozen_file_system_is_polled_within_11_s(began: int) -> None:
     """'/proc/stat' counts nobody as blocked; the load average counts one more than run."""
-    active = [0] * 60 + [1] * 120
+    active = [0] * began + [1] * 120
     due = polled_seconds(active, [1] * len(active), followed_from=60)
-    assert 60 <= due[0] <= 80
+    assert began < due[0] <= began + 11
     gaps = {later - earlier for earlier, later in itertools.pairwise(due)}
     assert gaps == {FOLLOWED_SECONDS}
 
@@ -76,3 +85,29 @@ def test_a_task_in_io_schedule_is_polled_in_its_second_second() -> None:
     assert due[:2] == [11, 13]
     gaps = {later - earlier for earlier, later in itertools.pairwise(due[2:])}
     assert gaps == {BUSY_SECONDS}
+
+
+def swept_seconds(backlog: list[bool], followed: list[bool]) -> list[int]:
+    """Return the seconds in which a sweep is due beside those of each 15 s."""
+    polls = TaskPolls()
+    return [
+        second
+        for second, (queued, follows) in enumerate(zip(backlog, followed, strict=True))
+        if polls.is_sweep_due(float(second), has_backlog=queued, is_followed=follows)
+    ]
+
+
+def test_processes_are_swept_in_the_second_in_which_a_backlog_begins() -> None:
+    """A writer of 200 MB in a second is not there any more when the next 15 s have passed."""
+    assert swept_seconds([False] * 7 + [True] * 30, [False] * 37) == [7]
+
+
+def test_a_backlog_that_comes_and_goes_is_not_swept_each_time() -> None:
+    """Around 64 MiB, above it each other second."""
+    assert len(swept_seconds([False, True] * 30, [False] * 60)) <= 12
+
+
+def test_processes_are_swept_twice_before_the_first_mail_about_a_wait() -> None:
+    """A scan reads, and nothing is queued: two sweeps show who reads."""
+    due = swept_seconds([False] * 60, [False] * 4 + [True] * 56)
+    assert due == [4, 9]

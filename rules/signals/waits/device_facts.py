@@ -1,0 +1,138 @@
+"""What other signals, and the counters during a wait, show of the devices that programs wait for.
+
+Other signals say that a disk is slow, or that another fills the queue of its adapter, only after
+their windows; a mail about a freeze leaves after 12 s. So both are also judged over the wait
+itself, by the limits of those signals: slow.py, queue_depth.py.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from iowarden.rules.signals.activity import members
+from iowarden.rules.signals.device import slow, slow_windows
+from iowarden.rules.signals.queue import queue_depth
+from iowarden.rules.signals.waits import load
+from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
+from iowarden.rules.signals.writeback import writeback
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.rules.signals.device.slow_windows import Window
+    from iowarden.rules.signals.signal import View
+    from iowarden.rules.signals.waits.load import Moved
+
+HANG_SECONDS = 5.0
+MIN_SECONDS = 8.0
+"""Shorter a wait shows nothing about its disk."""
+WELL_BYTES_PER_SECOND = 10_000_000.0
+"""What a disk writes at least when it works well: so much of a program's own bytes explains that
+it waits for a faulty one."""
+MIN_PEERS, PEERS_RATIO, MIN_EXCESS_SECONDS = 1, 10.0, 0.2
+"""So much longer the mean request takes than that of the disks of its kind at the same time."""
+_HANG, _SLOW = "iowarden_device_hang_seconds", "iowarden_device_slow_seconds"
+_SUSPENDED = "iowarden_device_mapper_suspended_seconds"
+_BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
+
+
+def leaves(name: str, topology: Topology) -> frozenset[str]:
+    """Return the leaf devices below one; all of the host where it is not known."""
+    below = {*members(topology, name), name} if name in topology.devices else set()
+    own = below.intersection(topology.leaves)
+    return frozenset(own or topology.leaves)
+
+
+def device_facts(
+    name: str, began_seconds: float, moved: tuple[Moved, ...], view: View, topology: Topology
+) -> DeviceFacts:
+    """Return what is known of a device and of those below it, since the oldest wait began."""
+    is_known = name in topology.devices
+    below = {name, *(leaves(name, topology) if is_known else ())}
+    stack = {name, *(members(topology, name) if is_known else ())}
+    unwritten = writeback.seen(view)
+    values = {
+        (metric, dict(labels).get("device")): value
+        for group in ("device", "slow", queue_depth.STARVED_GROUP.name, "suspended", "bandwidth")
+        for metric, labels, value in view.earlier.get(group, ())
+    }
+    before = load.since(moved, began_seconds)
+    starved = {one for one in below if values.get((queue_depth.STARVED, one), 0.0) > 0}
+    slow_disks = {one for one in below if values.get((_SLOW, one), 0.0) > 0}
+    if before is not None and moved[-1].at_seconds - before.at_seconds >= MIN_SECONDS:
+        starved |= queue_depth.starved_between(
+            queue_depth.STARVED_GROUP.state(view.states),
+            (before.at_seconds, before.blocks),
+            (moved[-1].at_seconds, moved[-1].blocks),
+        ).intersection(below)
+        slow_disks |= slow_between(before, moved[-1], below & {*topology.leaves}, topology)
+    return DeviceFacts(
+        hanging=_named(one for one in below if values.get((_HANG, one), 0.0) >= HANG_SECONDS),
+        slow=_named(slow_disks - starved),
+        starved=_named(starved),
+        is_suspended=any((_SUSPENDED, one) in values for one in stack),
+        queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
+        write_bytes_per_second=values.get((_BANDWIDTH, None)),
+    )
+
+
+def _named(disks: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(disks))
+
+
+def slow_between(
+    before: Moved, after: Moved, disks: Collection[str], topology: Topology
+) -> set[str]:
+    """Return the disks that were slow between two moments, completing something.
+
+    Busy all the time with next to nothing; or with a mean request that takes ten times as long as
+    that of the other disks of its kind, which do as much.
+    """
+    windows: dict[str, Window] = {}
+    seconds = after.at_seconds - before.at_seconds
+    for name in topology.leaves:
+        earlier, later = before.blocks.get(name), after.blocks.get(name)
+        if earlier is not None and later is not None and earlier.counters != later.counters:
+            window = slow_windows.window(earlier, later, seconds)
+            if window is not None and not window.discarding:
+                windows[name] = window
+    return {
+        name
+        for name in disks
+        if name in windows
+        and (
+            _does_next_to_nothing(windows[name], seconds)
+            or _is_slower_than_peers(name, windows, topology)
+        )
+    }
+
+
+def _does_next_to_nothing(window: Window, seconds: float) -> bool:
+    return (
+        window.busy_ratio >= slow.IN_FLIGHT_RATIO
+        and window.requests <= slow.MAX_REQUESTS_PER_SECOND * seconds
+        and window.bytes <= slow.MAX_BYTES_PER_SECOND * seconds
+    )
+
+
+def _is_slower_than_peers(name: str, windows: dict[str, Window], topology: Topology) -> bool:
+    kind = topology.devices[name].rotational
+    peers = [
+        window
+        for other, window in windows.items()
+        if other != name
+        and topology.devices[other].rotational is kind
+        and window.requests >= slow_windows.MIN_REQUESTS
+    ]
+    if len(peers) < MIN_PEERS:
+        return False
+    window = windows[name]
+    usual = statistics.median(peer.latency_seconds for peer in peers)
+    most = slow_windows.LOAD_FACTOR * max(peer.bytes for peer in peers)
+    return (
+        window.latency_seconds >= PEERS_RATIO * usual
+        and window.latency_seconds - usual >= MIN_EXCESS_SECONDS
+        and window.bytes <= most
+    )
