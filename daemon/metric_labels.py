@@ -207,7 +207,7 @@ block device function inode line:
     iowarden_ext4_last_error
 by disk:
     iowarden_disk_last_full_read_timestamp_seconds
-cause device [disks]:
+cause device [disk]:
     iowarden_freeze_cause
 cause:
     iowarden_writeback_no_progress_seconds
@@ -275,6 +275,7 @@ device:
     iowarden_freeze_reported_times
     iowarden_freeze_seconds
     iowarden_freeze_victims
+    iowarden_freeze_write_bytes_per_second
     iowarden_device_io_time_seconds_total
     iowarden_device_io_time_weighted_seconds_total
     iowarden_device_logical_block_bytes

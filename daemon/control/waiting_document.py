@@ -30,6 +30,7 @@ class WaitingLine:
     waits_now: bool = False
     """False: between two freezes of a series that is open."""
     cause: str = ""
-    """'hang', 'slow', 'neighbour', 'server', 'frozen', 'backlog', 'journal', 'lock', 'unknown'."""
+    """'hang', 'slow', 'neighbour', 'server', 'suspended', 'frozen', 'backlog', 'journal', 'lock',
+    'unknown'."""
     because: str = ""
     """The programs that move the bytes, at most three; '' if no single one does."""

@@ -201,18 +201,35 @@ def rescan(step: StepContext) -> list[str]:
 def hold_back(step: StepContext) -> list[str]:
     """How to throttle only the writers of a slow disk, on the device of its file system.
 
+    Nothing where all file systems are on slow disks: then the limits of the host are the cure.
     Source: kernel, ABI/testing/sysfs-class-bdi, max_ratio: a share of the host's dirty limit.
     """
+    facts = step.facts
+    slow = [device for name in facts.of.slow if (device := facts.device(name)) is not None]
+    if not _is_another_mounted(facts, {device.name for device in slow}):
+        return []
     lines: list[str] = []
-    for name in step.facts.of.slow:
-        slow = step.facts.device(name)
-        tops = [] if slow is None else step.facts.mounted_on(slow)
-        for top in tops[:MAX_THROTTLED]:
+    for device in slow:
+        for top in facts.mounted_on(device)[:MAX_THROTTLED]:
+            limit = f"/sys/block/{top.name.replace('/', '!')}/bdi/max_ratio"
             lines += [
-                f"Limit the unwritten data of the slow disk {name} only; 100 is the default:",
-                f"  echo 5 > /sys/block/{top.name.replace('/', '!')}/bdi/max_ratio",
+                f"Limit the unwritten data of the slow disk {device.name} only (default: 100):",
+                f"  echo 5 > {limit}",
             ]
     return lines
+
+
+def _is_another_mounted(facts: Facts, slow: set[str]) -> bool:
+    """Whether a file system is on other disks than these."""
+    topology = facts.of.map.topology
+    disks = () if topology is None else topology.leaves
+    tops = (
+        top
+        for name in disks
+        if name not in slow and (device := facts.device(name)) is not None
+        for top in facts.mounted_on(device)
+    )
+    return any(slow.isdisjoint(leaf.name for leaf in facts.leaves(top)) for top in tops)
 
 
 def stands_on(step: StepContext) -> list[str]:

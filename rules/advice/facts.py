@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
 """Faults that do not count against a member: settings, speed, unreadable data."""
+SLOWER = 2.0
+"""A disk is slow beside another that writes so many times as fast."""
 _OUTSIDE = frozenset(
     (
         *("DiskInterfaceCrcErrors", "DiskInterfaceCrcErrorsInBaseline"),
@@ -207,14 +209,19 @@ def advice_inputs(
 
 
 def slow(chunks: Iterable[Chunk]) -> list[str]:
-    """Return the disks that a backlog of writes waits for, from the last samples."""
-    return [
-        dict(labels)["device"]
+    """Return the disks that a backlog of writes waits for, from the last samples.
+
+    Of several that write, those that are half as fast as the fastest, or slower.
+    """
+    speeds = {
+        dict(labels)["device"]: value
         for chunk in chunks
         for _, samples in chunk.of(("iowarden_device_write_bandwidth_bytes_per_second",))
         for _, labels, value in samples
         if value > 0
-    ]
+    }
+    fastest = max(speeds.values(), default=0.0)
+    return [name for name, speed in speeds.items() if len(speeds) == 1 or speed <= fastest / SLOWER]
 
 
 def multipath(chunks: Iterable[Chunk]) -> dict[str, dict[str, int]]:

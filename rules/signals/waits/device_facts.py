@@ -74,8 +74,20 @@ def device_facts(
         starved=_named(starved),
         is_suspended=any((_SUSPENDED, one) in values for one in stack),
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
-        write_bytes_per_second=values.get((_BANDWIDTH, None)),
+        write_bytes_per_second=values.get((_BANDWIDTH, None), _speed(before, moved, name, view)),
     )
+
+
+def _speed(before: Moved | None, moved: tuple[Moved, ...], name: str, view: View) -> float | None:
+    """Return the bytes a second that a device has written since, without redundancy."""
+    if before is None or view.derived is None:
+        return None
+    amplification = view.derived.amplification
+    written = sum(
+        load.difference(before, moved[-1], (leaf,))[1] / amplification.get(leaf, 1.0)
+        for leaf in leaves(name, view.derived.topology)
+    )
+    return written / (moved[-1].at_seconds - before.at_seconds)
 
 
 def _named(disks: Iterable[str]) -> tuple[str, ...]:

@@ -37,6 +37,10 @@ _JOURNAL = (
     "btrfs_commit_transaction",
     "btrfs_sync_log",
     "wait_current_trans",
+    "txg_wait_synced",  # ZFS: module/zfs/txg.c, like the next
+    "txg_wait_open",
+    "zil_commit",
+    "dmu_tx_wait",
 )
 _WRITE_BACK = (
     "balance_dirty_pages",
@@ -63,8 +67,10 @@ class FreezeCause(enum.StrEnum):
     """Another device fills the queue of their adapter."""
     SERVER = "server"
     """A network file system does not answer."""
+    SUSPENDED = "suspended"
+    """A device of device-mapper, itself or below it, is suspended."""
     FROZEN = "frozen"
-    """Its file system is frozen, or a device below it is suspended."""
+    """Its file system is frozen."""
     BACKLOG = "backlog"
     """More unwritten data is queued than the device writes in the time that programs wait."""
     JOURNAL = "journal"
@@ -75,7 +81,13 @@ class FreezeCause(enum.StrEnum):
 
 
 BLAMES_DEVICE = frozenset(
-    {FreezeCause.HANG, FreezeCause.SLOW, FreezeCause.SERVER, FreezeCause.FROZEN}
+    {
+        FreezeCause.HANG,
+        FreezeCause.SLOW,
+        FreezeCause.SERVER,
+        FreezeCause.SUSPENDED,
+        FreezeCause.FROZEN,
+    }
 )
 """Causes for which no program's load is to blame."""
 
@@ -113,7 +125,8 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.SLOW, bool(facts.slow)),
         (FreezeCause.NEIGHBOUR, bool(facts.starved)),
         (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
-        (FreezeCause.FROZEN, facts.is_suspended or _any_in(tasks, _FROZEN)),
+        (FreezeCause.SUSPENDED, facts.is_suspended),
+        (FreezeCause.FROZEN, _any_in(tasks, _FROZEN)),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
         (FreezeCause.JOURNAL, _any_in(tasks, _JOURNAL)),
         (FreezeCause.LOCK, bool(tasks) and all(map(waits_for_lock, tasks))),

@@ -55,9 +55,9 @@ LAPTOP_SECONDS = 30.0
 """In laptop mode a disk is spun down between its writes, and has to spin up first."""
 MAX_TRIGGER_SECONDS = 15.0
 """Two changes of the load average, and the poll that follows, take no longer."""
-MAX_NAMED_DISKS = 3
 _LEVEL, _TIMES = "iowarden_freeze_level", "iowarden_freeze_reported_times"
 _CAUSE = "iowarden_freeze_cause"
+_SPEED = "iowarden_freeze_write_bytes_per_second"
 _HISTOGRAM = "iowarden_storage_wait_seconds"
 _SEEN = "iowarden_storage_waits_seen"
 SEEN_SECONDS = 30.0
@@ -86,6 +86,8 @@ class HarmState:
     """By device, of the last poll that saw victims in its present series."""
     disks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By device: the disks that are its cause (slow, hanging, starved), at the same poll."""
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    """By device with victims at the last poll: bytes a second that it writes, 0: not known."""
     ended_waits: tuple[int, ...] = (0,) * len(BUCKETS_SECONDS)
     """Ended waits of victims, cumulative by upper limit of their length."""
     seen_seconds: float = -math.inf
@@ -177,7 +179,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     if any(wait.task.system_call for wait in about_storage(polls)):
         state = replace(state, seen_seconds=now)
     waits = _waits_by_device(about_storage(polls), state, topology)
-    harms, present, disks = {}, {}, {}
+    harms, present, disks, speeds = {}, {}, {}, {}
     for name, of_device in waits.items():
         began = min(wait.not_before_seconds for wait in of_device)
         facts = device_facts.device_facts(name, began, state.moved, view, topology)
@@ -187,6 +189,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         # Else a wait of this second would hide who was blocked for long.
         if any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims):
             present[name], disks[name] = cause, facts.disks(cause)
+            speeds[name] = facts.write_bytes_per_second or 0.0
     devices = {}
     for name in {*harms, *state.devices}:
         after = next_freezes(
@@ -209,6 +212,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         last_harms={name: seen for name, seen in last.items() if name in devices},
         causes={name: cause for name, cause in known.items() if name in devices},
         disks={name: own for name, own in of_causes.items() if name in devices},
+        speeds=speeds,
         ended_waits=tuple(
             count + sum(length <= limit for length in lengths)
             for count, limit in zip(state.ended_waits, BUCKETS_SECONDS, strict=True)
@@ -291,7 +295,7 @@ def _min_seconds(name: str, cause: FreezeCause | None, view: View, topology: Top
     sysctl = view.inputs.snapshot.vm_sysctl
     if sysctl is not None and sysctl.laptop_mode:
         seconds.append(LAPTOP_SECONDS)
-    if cause is FreezeCause.FROZEN:
+    if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED}:
         seconds.append(FROZEN_SECONDS)
     longest = max(seconds, default=0.0)
     return longest if longest > hang_thresholds.WARNING_SECONDS else 0.0
@@ -326,16 +330,16 @@ def samples(state: HarmState) -> list[Sample]:
             (_LEVEL, labels, float(freezes.series.level)),
             (_TIMES, labels, float(freezes.series.reported_times)),
             (_CAUSE, _cause_labels(state, name), 1.0),
+            *((_SPEED, labels, speed) for speed in (state.speeds.get(name, 0.0),) if speed > 0.0),
         ]
     return result + _histogram(state)
 
 
 def _cause_labels(state: HarmState, name: str) -> Labels:
-    cause = state.causes.get(name, FreezeCause.UNKNOWN).value
-    disks = ", ".join(state.disks.get(name, ())[:MAX_NAMED_DISKS])
-    # Where a device is the disk itself, it needs no second name.
-    of_disks = (("disks", disks),) if disks and disks != name else ()
-    return (("cause", cause), ("device", name), *of_disks)
+    cause, disks = state.causes.get(name, FreezeCause.UNKNOWN).value, state.disks.get(name, ())
+    # One disk of several is to blame; where all are, or it is the device itself, nothing is added.
+    of_disk = (("disk", disks[0]),) if len(disks) == 1 and disks[0] != name else ()
+    return (("cause", cause), ("device", name), *of_disk)
 
 
 def _histogram(state: HarmState) -> list[Sample]:
@@ -403,7 +407,18 @@ GROUP: SignalGroup[HarmState] = SignalGroup(
             "gauge",
             "Freezes of this device since their series began, in steps: 1, 3, 10, 30, 100 ...",
         ),
-        Family(_CAUSE, "gauge", "1 with the cause of the freezes of this device as a label."),
+        Family(
+            _CAUSE,
+            "gauge",
+            "1 with the cause of the freezes of this device as a label, and the disk below it that"
+            " hangs, is slow or starves.",
+        ),
+        Family(
+            _SPEED,
+            "gauge",
+            "Rate in bytes per second at which this device writes while programs wait for it,"
+            " without redundancy.",
+        ),
         Family(
             _HISTOGRAM,
             "histogram",

@@ -104,8 +104,13 @@ def forecast_samples(forecasts: Forecasts, history: LeafHistory) -> list[Sample]
     return [("iowarden_writeback_drain_min_seconds", (), least)]
 
 
-def samples(rates: Mapping[str, float], backlog_bytes: float) -> list[Sample]:
-    """Return bandwidth and drain time of a backlog; nothing without the rate of any leaf device."""
+def samples(
+    rates: Mapping[str, float], backlog_bytes: float, amplification: Mapping[str, float]
+) -> list[Sample]:
+    """Return bandwidth and drain time of a backlog; nothing without the rate of any leaf device.
+
+    A member's speed is what it writes itself: of a mirror each disk writes everything.
+    """
     if not rates:
         return []
     total = math.fsum(rates.values())
@@ -114,7 +119,11 @@ def samples(rates: Mapping[str, float], backlog_bytes: float) -> list[Sample]:
         ("iowarden_writeback_bandwidth_bytes_per_second", (), total),
         ("iowarden_writeback_drain_seconds", (), math.inf if drain is None else drain),
         *(
-            ("iowarden_device_write_bandwidth_bytes_per_second", (("device", name),), rate)
+            (
+                "iowarden_device_write_bandwidth_bytes_per_second",
+                (("device", name),),
+                rate * amplification.get(name, 1.0),
+            )
             for name, rate in rates.items()
         ),
     ]
@@ -205,7 +214,7 @@ def _step(state: BandwidthState, view: View) -> tuple[BandwidthState, list[Sampl
         forecast(state.forecasts, history, amplification, held.queued_bytes) if above else ()
     )
     return BandwidthState(usual, forecasts), [
-        *samples(rates, held.queued_bytes),
+        *samples(rates, held.queued_bytes, amplification),
         *forecast_samples(forecasts, history),
         *usual_samples(usual, held.threshold_bytes),
     ]
@@ -243,8 +252,8 @@ GROUP = SignalGroup(
         Family(
             "iowarden_device_write_bandwidth_bytes_per_second",
             "gauge",
-            "Share of one device in the current write bandwidth, in bytes per second, without"
-            " redundancy.",
+            "Rate in bytes per second at which one device completes writes now, redundancy"
+            " included.",
         ),
         Family(
             "iowarden_writeback_median_bandwidth_bytes_per_second",

@@ -277,7 +277,9 @@ class TestBandwidth:
         state = history(*((float(t), {"sda": block("sda", in_flight=9)}) for t in range(12)))
         rates = bandwidth.bandwidth_now(state, {})
         assert rates == {"sda": 0.0}
-        assert ("iowarden_writeback_drain_seconds", (), math.inf) in bandwidth.samples(rates, 1e9)
+        assert ("iowarden_writeback_drain_seconds", (), math.inf) in bandwidth.samples(
+            rates, 1e9, {}
+        )
 
     def test_a_disk_that_is_only_read_takes_no_part(self) -> None:
         """A scan keeps a disk busy and shows nothing about writing."""
