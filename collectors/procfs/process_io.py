@@ -52,6 +52,7 @@ _MAX_UNITS = 512
 _OTHER_FIELDS = 3
 """Those of a process that recordings may lack."""
 _MAX_ANCESTORS = 32
+_NO_BYTES = "\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n"
 _KERNEL_THREADS = "/proc/2/task/2/children"
 """The children of kthreadd. Source: kernel, init/main.c (rest_init), filesystems/proc.rst;
 CONFIG_PROC_CHILDREN: without it they are read among the programs."""
@@ -317,14 +318,18 @@ def read_sweep(root: Machine, max_seconds: float = MAX_SECONDS) -> Sweep:
     )
 
 
-def _fill(root: Machine, parts: Iterable[list[int]], progress: _Progress) -> None:
+def _fill(root: Machine, parts: tuple[list[int], list[int]], progress: _Progress) -> None:
     began = time.thread_time()
+    programs, threads = parts
     try:
-        for pids in parts:
-            for status in _those_in_d_last(root, pids, progress):
-                if time.thread_time() - began > MAX_CPU_SECONDS:
-                    return
-                progress.processes += _process(root, status, progress)
+        for status in _those_in_d_last(root, programs, progress):
+            if time.thread_time() - began > MAX_CPU_SECONDS:
+                return
+            progress.processes += _process(root, status, progress)
+        for pid in threads:
+            if time.thread_time() - began > MAX_CPU_SECONDS:
+                return
+            progress.processes += _kernel_thread(root, pid, progress)
         _read_threads(root, progress)
     except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
         progress.error = error
@@ -355,6 +360,22 @@ def _those_in_d_last(root: Machine, pids: list[int], progress: _Progress) -> Ite
         else:
             yield status
     yield from waiting
+
+
+def _kernel_thread(root: Machine, pid: int, progress: _Progress) -> list[ProcessIo]:
+    """Return a kernel thread; none of the hundreds that did nothing, of which only 'io' is read.
+
+    None of them executes a program, so that 'io' does not hang.
+    """
+    text = root.try_read_record(f"/proc/{pid}/io")
+    if text is not None and text.endswith(_NO_BYTES):
+        progress.left.discard(pid)
+        return []
+    status = read_status(root, f"/proc/{pid}", pid)
+    if status is None:
+        progress.left.discard(pid)
+        return []
+    return _process(root, status, progress)
 
 
 def _process(root: Machine, status: TaskStatus, progress: _Progress) -> list[ProcessIo]:

@@ -55,6 +55,9 @@ _THREAD_OF = lazy_pattern(
 """Names of kernel threads that belong to one device. Source: kernel, fs/jbd2/journal.c,
 fs/xfs/xfs_trans_ail.c, fs/fs-writeback.c (wb_workfn), drivers/md/dm-crypt.c, fs/f2fs/segment.c.
 """
+_FUNCTION = lazy_pattern(r"(?m)^.*?\] (\S*?)\+0x")
+"""The last line of older kernels is an address without a name."""
+_BLOCKED = "\nState:\tD"
 _RUNNING = "running"
 """The text of 'syscall' of a task that does not wait. Source: kernel, fs/proc/base.c."""
 _MAX_DESCRIPTOR = 1 << 20
@@ -195,33 +198,34 @@ class _Details:
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[str, Mount]] = {}
+        self._units: dict[int, str] = {}
 
     def read(self, root: Machine, status: TaskStatus) -> BlockedTask | None:
         """Return a task with what it waits for, None if it has ended or no longer waits."""
-        channel = (root.try_read_record(f"{status.directory}/wchan") or "").strip()
+        process = f"{_DIRECTORY}/{status.process}"
         stack = functions(root.try_read_record(f"{status.directory}/stack") or "")
-        of_process = parse_io(root.try_read_record(f"{_DIRECTORY}/{status.process}/io") or "")
-        of_task = parse_io(
-            root.try_read_record(f"{_DIRECTORY}/{status.process}/task/{status.pid}/io") or ""
-        )
+        of_task = parse_io(root.try_read_record(f"{process}/task/{status.pid}/io") or "")
+        of_process = of_task
+        if status.threads > 1 or status.pid != status.process or not of_task:
+            of_process = parse_io(root.try_read_record(f"{process}/io") or "")
         call = (root.try_read_record(f"{status.directory}/syscall") or "").strip()
-        file, waits_at, mount = "", "", ""
+        file, waits_at, mount, unit = "", "", "", ""
         if status.kernel:
             waits_at = _device_of(status.command)
         else:
             file, waits_at, mount = self._file(root, status, call)
-        switches = _switches(root.try_read_record(f"{status.directory}/status") or "")
-        again = read_status(root, status.directory, status.process)
-        if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
-            return None  # the data may be of another wait, or of another task
-        if call == _RUNNING:
-            return None  # it woke meanwhile, and waits in another call by now
+            unit = self._unit(root, status)
+        channel = _innermost(stack) or _channel(root, status)
+        # Read last: it must still wait, for the data may be of another wait else.
+        now = root.try_read_record(f"{status.directory}/status") or ""
+        if call == _RUNNING or not _still_waits(root, status, now):
+            return None
         has_counters = of_task.keys() >= set(_COUNTERS)
         return BlockedTask(
             pid=status.pid,
             start_ticks=status.start_ticks,
             command=status.command,
-            wait_channel="" if channel == "0" else channel,  # no permission to read it
+            wait_channel=channel,
             stack=stack,
             read_bytes=of_process.get("read_bytes"),
             write_bytes=of_process.get("write_bytes"),
@@ -230,12 +234,18 @@ class _Details:
             waits_at=waits_at,
             system_call=call,
             counters=tuple(of_task[name] for name in _COUNTERS) if has_counters else (),
-            voluntary_switches=switches,
-            cpu_ticks=again.cpu_ticks,
+            voluntary_switches=_switches(now),
+            cpu_ticks=status.cpu_ticks,
             file=file,
             mount=mount,
-            unit="" if status.kernel else unit_of(_group(root, status)),
+            unit=unit,
         )
+
+    def _unit(self, root: Machine, status: TaskStatus) -> str:
+        """Return the unit of a program, read once for all its threads."""
+        if status.process not in self._units:
+            self._units[status.process] = unit_of(_group(root, status))
+        return self._units[status.process]
 
     def _file(self, root: Machine, status: TaskStatus, call: str) -> tuple[str, str, str]:
         """Return the file in a program's system call, the device it is on, and its mount point.
@@ -284,6 +294,28 @@ class _Details:
 
 def _group(root: Machine, status: TaskStatus) -> str:
     return root.try_read_record(f"{_DIRECTORY}/{status.process}/cgroup") or ""
+
+
+def _still_waits(root: Machine, status: TaskStatus, now: str) -> bool:
+    """Whether a task still waits, by the text of its 'status'; without one, by its 'stat'."""
+    if now:
+        return _BLOCKED in now
+    again = read_status(root, status.directory, status.process)
+    return again is not None and (again.start_ticks, again.state) == (status.start_ticks, "D")
+
+
+def _innermost(stack: tuple[str, ...]) -> str:
+    """Return the function that a task waits in: a stack begins there, without the scheduler's.
+
+    Source: kernel, kernel/stacktrace.c (stack_trace_save_tsk); of 5.x for arm64 '__switch_to' too.
+    """
+    return next((name for name in stack if name != "__switch_to"), "")
+
+
+def _channel(root: Machine, status: TaskStatus) -> str:
+    """Return the function that a task waits in where its stack cannot be read."""
+    channel = (root.try_read_record(f"{status.directory}/wchan") or "").strip()
+    return "" if channel == "0" else channel  # no permission to read it
 
 
 def _switches(text: str) -> int | None:
@@ -349,9 +381,4 @@ def _device_of(command: str) -> str:
 
 def functions(text: str) -> tuple[str, ...]:
     """Return the names in a stack: '[<0>] jbd2_log_wait_commit+0x9b/0x120 [jbd2]'."""
-    names = []
-    for line in text.splitlines():
-        function, plus, _ = line.partition("] ")[2].partition("+0x")
-        if plus:  # the last line of older kernels is an address without a name
-            names.append(function)
-    return tuple(names[:MAX_FUNCTIONS])
+    return tuple(_FUNCTION.findall(text)[:MAX_FUNCTIONS])

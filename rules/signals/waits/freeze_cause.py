@@ -11,7 +11,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server
+from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server, waits_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,8 +142,4 @@ def _is_backlog(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
 
 
 def _any_in(tasks: tuple[BlockedTask, ...], prefixes: tuple[str, ...]) -> bool:
-    return any(
-        function.startswith(prefixes)
-        for task in tasks
-        for function in (task.wait_channel, *task.stack)
-    )
+    return any(waits_in(task, prefixes) for task in tasks)

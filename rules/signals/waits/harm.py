@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.signals.waits.storage_call import Purpose
+from iowarden.rules.signals.waits.storage_call import Purpose, waits_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -233,9 +233,7 @@ def _waits_for_own_writes(wait: Wait) -> bool:
 
 
 def _is_in(wait: Wait, prefixes: tuple[str, ...]) -> bool:
-    """Whether the task waits in one of these functions."""
-    functions = (wait.task.wait_channel, *wait.task.stack)
-    return any(function.startswith(prefixes) for function in functions)
+    return waits_in(wait.task, prefixes)
 
 
 def _written_bytes(wait: Wait, load: Load) -> int:

@@ -8,12 +8,17 @@ show how long writing everything takes. Source of each name: the file of the ker
 from __future__ import annotations
 
 import enum
+import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from iowarden.collectors.procfs.tasks import BlockedTask
+
+
+MAX_STACKS = 128
+"""Tasks wait in few different stacks: what these show is remembered."""
 
 
 class Purpose(enum.Enum):
@@ -221,30 +226,45 @@ def purpose(task: BlockedTask) -> Purpose:
     Where no function shows it, the file in its call decides: `waits_at` is a block device or the
     mount of a file system with one, or of a server.
     """
-    functions = tuple(_functions(task))
+    return _purpose(task.wait_channel, task.stack, bool(task.waits_at))
+
+
+@functools.lru_cache(maxsize=MAX_STACKS)
+def _purpose(wait_channel: str, stack: tuple[str, ...], has_file: bool) -> Purpose:  # noqa: FBT001
+    functions = tuple(_functions(wait_channel, stack))
     if _any_starts(functions, _ELSEWHERE):
         return Purpose.ELSEWHERE
     if _any_starts(functions, _WHOLE_WRITE_OUT):
         return Purpose.WHOLE_WRITE_OUT
-    if _any_starts(functions, _STORAGE) or task.waits_at:
+    if _any_starts(functions, _STORAGE) or has_file:
         return Purpose.STORAGE
     return Purpose.ELSEWHERE if functions else Purpose.NOT_KNOWN
 
 
 def waits_for_lock(task: BlockedTask) -> bool:
     """Whether it waits for a lock that another task holds: the wait is that task's."""
-    innermost = next(_functions(task), "")
+    innermost = next(_functions(task.wait_channel, task.stack), "")
     return innermost.startswith(_LOCKS) or _any_starts(task.stack[:3], _LOCKS)
 
 
 def waits_for_server(task: BlockedTask) -> bool:
     """Whether a network file system has to answer."""
-    return _any_starts(tuple(_functions(task)), _NETWORK_FILE_SYSTEMS)
+    return waits_in(task, _NETWORK_FILE_SYSTEMS)
 
 
-def _functions(task: BlockedTask) -> Iterator[str]:
+def waits_in(task: BlockedTask, prefixes: tuple[str, ...]) -> bool:
+    """Whether a task waits in a function with one of these prefixes, or in one called by it."""
+    return _is_in(task.wait_channel, task.stack, prefixes)
+
+
+@functools.lru_cache(maxsize=4 * MAX_STACKS)
+def _is_in(wait_channel: str, stack: tuple[str, ...], prefixes: tuple[str, ...]) -> bool:
+    return _any_starts(_functions(wait_channel, stack), prefixes)
+
+
+def _functions(wait_channel: str, stack: tuple[str, ...]) -> Iterator[str]:
     """Yield the kernel functions, innermost first, without the compiler's parts ('.isra.0')."""
-    for function in (task.wait_channel, *task.stack):
+    for function in (wait_channel, *stack):
         name = function.partition(".")[0]
         if name:
             yield name

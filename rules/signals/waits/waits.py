@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.signals.waits.same_call import Continuity, continuity
-from iowarden.rules.signals.waits.storage_call import Purpose, purpose
+from iowarden.rules.signals.waits.storage_call import Purpose, purpose, waits_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -150,7 +150,7 @@ def _next_wait(
 def _is_paused(task: BlockedTask, legacy_queued_ratio: float | None) -> bool:
     """Whether the kernel pauses the task because the host is at its dirty limit."""
     at_limit = legacy_queued_ratio is not None and legacy_queued_ratio >= AT_LIMIT_RATIO
-    return at_limit and any(f.startswith(_PAUSED) for f in (task.wait_channel, *task.stack))
+    return at_limit and waits_in(task, _PAUSED)
 
 
 def about_storage(polls: Polls) -> list[Wait]:

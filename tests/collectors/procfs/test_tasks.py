@@ -74,7 +74,7 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
         {
             "/proc/1/stat": status(1, "systemd", "S", start=1),
             "/proc/812/stat": status(812, "pg) D (1 x", "D", start=4000),
-            "/proc/812/wchan": "jbd2_log_wait_commit",
+            "/proc/812/wchan": "folio_wait_bit_common",
             "/proc/812/stack": STACK,
             "/proc/812/io": IO.format(4096, 1 << 30),
             "/proc/900/stat": status(900, "java", "S", start=300, threads=3),
@@ -95,7 +95,7 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
                 pid=812,
                 start_ticks=4000,
                 command="pg) D (1 x",
-                wait_channel="jbd2_log_wait_commit",
+                wait_channel="folio_wait_bit_common",
                 stack=("folio_wait_bit_common", "folio_wait_writeback", "ext4_sync_file"),
                 read_bytes=4096,
                 write_bytes=1 << 30,
