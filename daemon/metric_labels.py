@@ -272,6 +272,7 @@ device:
     iowarden_device_flushes_completed_total
     iowarden_device_hang_seconds
     iowarden_freeze_level
+    iowarden_freeze_queued_bytes
     iowarden_freeze_reported_times
     iowarden_freeze_seconds
     iowarden_freeze_victims

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.model import Labels
     from iowarden.collectors.procfs.process_io import Sweep
+    from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.signal import Pairs, View
     from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
     from iowarden.rules.signals.waits.waits import Wait
@@ -57,7 +58,7 @@ MAX_TRIGGER_SECONDS = 15.0
 """Two changes of the load average, and the poll that follows, take no longer."""
 _LEVEL, _TIMES = "iowarden_freeze_level", "iowarden_freeze_reported_times"
 _CAUSE = "iowarden_freeze_cause"
-_SPEED = "iowarden_freeze_write_bytes_per_second"
+_SPEED, _QUEUED = "iowarden_freeze_write_bytes_per_second", "iowarden_freeze_queued_bytes"
 _HISTOGRAM = "iowarden_storage_wait_seconds"
 _SEEN = "iowarden_storage_waits_seen"
 SEEN_SECONDS = 30.0
@@ -88,6 +89,8 @@ class HarmState:
     """By device: the disks that are its cause (slow, hanging, starved), at the same poll."""
     speeds: Mapping[str, float] = field(default_factory=dict)
     """By device with victims at the last poll: bytes a second that it writes, 0: not known."""
+    queued: Mapping[str, float] = field(default_factory=dict)
+    """By the same: the most unwritten data of the host, in bytes, since the freeze began."""
     ended_waits: tuple[int, ...] = (0,) * len(BUCKETS_SECONDS)
     """Ended waits of victims, cumulative by upper limit of their length."""
     seen_seconds: float = -math.inf
@@ -178,18 +181,23 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         polls = NO_POLLS  # nothing gave reason to poll: a wait of later on began at its trigger
     if any(wait.task.system_call for wait in about_storage(polls)):
         state = replace(state, seen_seconds=now)
-    waits = _waits_by_device(about_storage(polls), state, topology)
-    harms, present, disks, speeds = {}, {}, {}, {}
+    waits = _waits_by_device(about_storage(polls), seen.tasks, state, topology)
+    harms, present, disks, speeds, queued = {}, {}, {}, {}, {}
     for name, of_device in waits.items():
         began = min(wait.not_before_seconds for wait in of_device)
         facts = device_facts.device_facts(name, began, state.moved, view, topology)
         on_device = _harm(name, of_device, state, facts, view)
         cause = freeze_cause((victim.wait.task for victim in followed(on_device.victims)), facts)
+        if on_device.victims and cause in {*BLAMES_DEVICE, FreezeCause.NEIGHBOUR}:
+            # Whose own bytes explain so little of a faulty disk's time is harmed like others.
+            both = on_device.victims + on_device.evidence
+            on_device = replace(on_device, victims=both, evidence=())
         harms[name] = replace(on_device, blames_device=cause in BLAMES_DEVICE)
         # Else a wait of this second would hide who was blocked for long.
         if any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims):
             present[name], disks[name] = cause, facts.disks(cause)
             speeds[name] = facts.write_bytes_per_second or 0.0
+            queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
     devices = {}
     for name in {*harms, *state.devices}:
         after = next_freezes(
@@ -213,6 +221,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         causes={name: cause for name, cause in known.items() if name in devices},
         disks={name: own for name, own in of_causes.items() if name in devices},
         speeds=speeds,
+        queued=queued,
         ended_waits=tuple(
             count + sum(length <= limit for length in lengths)
             for count, limit in zip(state.ended_waits, BUCKETS_SECONDS, strict=True)
@@ -230,30 +239,33 @@ def _legacy_queued_ratio(view: View) -> float | None:
 
 
 def _waits_by_device(
-    waits: Iterable[Wait], state: HarmState, topology: Topology
+    waits: Iterable[Wait], tasks: Iterable[BlockedTask], state: HarmState, topology: Topology
 ) -> dict[str, list[Wait]]:
     """Return the waits of each device.
 
     An open or a rename waits without a file that is known; where tasks wait for one device only,
-    it waits for that one: the holder of the lock behind it waits for the device itself.
+    it waits for that one: the holder of the lock behind it waits for the device itself. So does a
+    thread of nfsd, which has no descriptor, if one journal or flusher waits: theirs is known.
     """
     by_device: dict[str, list[Wait]] = {}
     for wait in waits:
-        by_device.setdefault(device_of(wait, topology), []).append(wait)
+        by_device.setdefault(device_of(wait.task, topology), []).append(wait)
     known = {name for name in by_device if name != HOST}
-    if not known:
+    if HOST in by_device and not known:
+        known = {device_of(task, topology) for task in tasks if task.kernel} - {HOST}
+    if HOST in by_device and not known:
         known = {name for name, freezes in state.devices.items() if name and freezes.series}
     if len(known) == 1 and HOST in by_device:
         by_device.setdefault(next(iter(known)), []).extend(by_device.pop(HOST))
     return by_device
 
 
-def device_of(wait: Wait, topology: Topology) -> str:
-    """Return the whole device of a wait's file, the server of a network mount, or HOST."""
-    if not wait.task.waits_at:
+def device_of(task: BlockedTask, topology: Topology) -> str:
+    """Return the whole device of a task's file, the server of a network mount, or HOST."""
+    if not task.waits_at:
         return HOST
-    whole = topology.whole(wait.task.waits_at)
-    return wait.task.waits_at if whole is None else whole.name
+    whole = topology.whole(task.waits_at)
+    return task.waits_at if whole is None else whole.name
 
 
 def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, view: View) -> Harm:
@@ -326,13 +338,18 @@ def samples(state: HarmState) -> list[Sample]:
         labels = (("device", name),)
         result += [
             (_SECONDS, labels, round(longest, DIGITS)),
-            (_VICTIMS, labels, float(len(victims))),
+            (_VICTIMS, labels, float(len(followed(victims)))),
             (_LEVEL, labels, float(freezes.series.level)),
             (_TIMES, labels, float(freezes.series.reported_times)),
             (_CAUSE, _cause_labels(state, name), 1.0),
-            *((_SPEED, labels, speed) for speed in (state.speeds.get(name, 0.0),) if speed > 0.0),
+            *_present(_SPEED, labels, state.speeds.get(name)),
+            *_present(_QUEUED, labels, state.queued.get(name)),
         ]
     return result + _histogram(state)
+
+
+def _present(metric: str, labels: Labels, value: float | None) -> list[Sample]:
+    return [(metric, labels, value)] if value else []
 
 
 def _cause_labels(state: HarmState, name: str) -> Labels:
@@ -412,6 +429,12 @@ GROUP: SignalGroup[HarmState] = SignalGroup(
             "gauge",
             "1 with the cause of the freezes of this device as a label, and the disk below it that"
             " hangs, is slow or starves.",
+        ),
+        Family(
+            _QUEUED,
+            "gauge",
+            "Most unwritten data of the host in bytes since programs have been waiting for this"
+            " device.",
         ),
         Family(
             _SPEED,

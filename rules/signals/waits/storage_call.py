@@ -248,8 +248,8 @@ def waits_for_lock(task: BlockedTask) -> bool:
 
 
 def waits_for_server(task: BlockedTask) -> bool:
-    """Whether a network file system has to answer."""
-    return waits_in(task, _NETWORK_FILE_SYSTEMS)
+    """Whether a network file system has to answer; nfsd and ksmbd are servers themselves."""
+    return not task.kernel and waits_in(task, _NETWORK_FILE_SYSTEMS)
 
 
 def waits_in(task: BlockedTask, prefixes: tuple[str, ...]) -> bool:

@@ -37,6 +37,9 @@ WRITER_RATIO = 0.25
 """A program with this share of what the device was written explains its reads."""
 REQUESTED_RATIO = 0.05
 """It reads on purpose if it requested more than this share of what it wrote."""
+BY_CALLS_RATIO = 0.75
+"""It writes by write(2) alone if this share of what it wrote passed through it: who writes the rest
+into mapped files faults these in."""
 READ_AROUND_BYTES = 128 << 10
 """What a page fault reads, as read-ahead is set by default (VM_READAHEAD_PAGES)."""
 MAX_READ_AROUND_BYTES = 8 << 20
@@ -156,7 +159,7 @@ def _reads_unrequested(program: WritingProgram, faults: int, write_call_bytes: i
     written = max(program.written_bytes, write_call_bytes)
     if program.requested_bytes >= REQUESTED_RATIO * written:
         return False
-    if write_call_bytes >= program.written_bytes / 2:
+    if write_call_bytes >= BY_CALLS_RATIO * program.written_bytes:
         # Page faults of a program that writes by calls read mapped files: it may want them.
         return faults * READ_AROUND_BYTES < program.read_bytes / 2
     # It writes into mapped files, or by asynchronous I/O, which reads without a fault and a call.
