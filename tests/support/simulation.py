@@ -55,7 +55,7 @@ class Simulation:
         if serial:
             files[f"{base}/device/vpd_pg80"] = b"\0\x80\0" + bytes([len(serial)]) + serial.encode()
         self.memory.write(files)
-        self.disks[name] = [0, 0, 0, 0]
+        self.disks[name] = [0, 0, 0, 0, 0]
 
     def add_array(self, name: str, level: str, *members: str) -> None:
         """Assemble an md array of whole disks."""
@@ -86,11 +86,13 @@ class Simulation:
         writes: Mapping[str, int] | None = None,
         in_flight: Mapping[str, int] | None = None,
         write_ms: Mapping[str, int] | None = None,
+        busy: Collection[str] = (),
         step: int = 1,
     ) -> None:
         """Let seconds pass: bytes queued, the kernel's limits, tasks blocked, bytes per second.
 
-        `write_ms`: time of each write. `step`: seconds from one look to the next, for long times in
+        `write_ms`: time of each write. `busy`: disks with a request in flight all the time.
+        `step`: seconds from one look to the next, for long times in
         which nothing changes.
         """
         for _ in range(0, seconds, step):
@@ -102,10 +104,11 @@ class Simulation:
                 counters[1] += completed
                 counters[3] += completed * (write_ms or {}).get(name, 0)
                 counters[2] = (in_flight or {}).get(name, 0)
+                counters[4] += 1000 * step if name in busy else 0
                 sectors, completed = counters[0] // 512, counters[1]
                 lines.append(
                     f"8 {number * 16} {name} 0 0 0 0 {completed} 0 {sectors} {counters[3]}"
-                    f" {counters[2]} 0 0"
+                    f" {counters[2]} {counters[4]} 0"
                     " 0 0 0 0 0 0\n"
                 )
             self.memory.write(

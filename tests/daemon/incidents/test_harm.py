@@ -1,0 +1,315 @@
+"""Who is harmed, played: what must be mailed, soon and with its cause, and healthy loads.
+
+In the guest only, with a real kernel: a task that holds exec_update_lock, a capped control group, a
+slow discard, a swap storm (tests/vm).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.blocked_server import SP_PC, SPEED, Server, backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.collectors.procfs.tasks import BlockedTask
+
+QUIET: dict[str, int] = {"queued": 3_000_000, "speed": 1_000_000}
+FROZEN_STACK = ("percpu_rwsem_wait", "__percpu_down_read", "vfs_write", "ksys_write")
+FROZEN: dict[str, object] = {"stack": FROZEN_STACK, "wait_channel": "percpu_rwsem_wait"}
+SERVER_STACK = ("rpc_wait_bit_killable", "nfs4_proc_getattr", "vfs_statx")
+READ_STACK = ("folio_wait_bit_common", "filemap_get_pages", "vfs_read", "__x64_sys_pread64")
+PAUSED_STACK = ("balance_dirty_pages", "generic_perform_write", "vfs_write", "ksys_write")
+
+
+def quiet(server: Server, seconds: int) -> Server:
+    """Let time pass in which hardly anything happens."""
+    for _ in range(seconds):
+        server.pass_second((), **QUIET)
+    return server
+
+
+def two(turn: int = 0, **changes: object) -> list[BlockedTask]:
+    """Return two programs in one call each; another `turn` is another call."""
+    return [backend(1, turn, **changes), backend(2, turn, command="nginx", **changes)]
+
+
+def reader(number: int, second: int) -> BlockedTask:
+    """Return a reader of a busy disk: each second in another call."""
+    return backend(
+        number,
+        command="borg",
+        wait_channel=READ_STACK[0],
+        stack=READ_STACK,
+        system_call=f"17 0x5 0x7f00 0x20000 {second * 0x20000:#x} 0x0 0x0 {SP_PC}",
+        counters=(second * 131_072, 0, second, 0, second * 131_072, 0),
+        voluntary_switches=second,
+    )
+
+
+def writer(second: int, seconds_in_call: int = 1) -> BlockedTask:
+    """Return a copy that the kernel pauses: its write(2) returns again and again."""
+    turn = second // seconds_in_call
+    return backend(
+        50,
+        pid=400,
+        start_ticks=1_000,
+        command="cp",
+        unit="load.service",
+        wait_channel=PAUSED_STACK[0],
+        stack=PAUSED_STACK,
+        system_call=f"1 0x6 0x7f10 0x20000 0x0 0x0 0x0 {SP_PC}",
+        counters=(0, turn * 131_072, 0, turn, 0, turn * 131_072),
+    )
+
+
+def cause(server: Server, device: str = "md0") -> str:
+    """Return the cause of the freezes of a device."""
+    assert server.machine.host.engine is not None
+    return server.machine.host.engine.signals.harm().causes[device].value
+
+
+def summary(server: Server) -> str:
+    """Return what the warning says."""
+    assert server.machine.host.engine is not None
+    return next(
+        alert.annotation("summary")
+        for alert in server.machine.host.engine.rules.alerts()
+        if alert.name == "Freeze" and alert.active and alert.severity.name == "WARNING"
+    )
+
+
+@pytest.mark.parametrize("offset", range(5))
+def test_two_programs_that_only_the_load_average_counts_are_mailed_within_20_s(
+    offset: int,
+) -> None:
+    """An NFS server does not answer; the kernel changes the load average each 5 s."""
+    server = quiet(Server(), 70 + offset)
+    began = server.second
+    for _ in range(25):
+        tasks = two(stack=SERVER_STACK, wait_channel=SERVER_STACK[0], waits_at="filer:/home")
+        server.pass_second(tasks, is_counted=False, **QUIET)
+    first = server.subjects()[0]
+    assert 7.0 <= first[0] - began <= 20.0
+    assert cause(server, "filer:/home") == "server"
+
+
+def test_a_forgotten_freeze_is_mailed_within_37_s_of_its_beginning() -> None:
+    """A snapshot may take 30 s; only the load average counts who waits."""
+    server = quiet(Server(), 72)
+    began = server.second
+    for _ in range(40):
+        server.pass_second(two(**FROZEN), is_counted=False, **QUIET)
+    (first,) = server.subjects()
+    assert 25.0 <= first[0] - began <= 37.0
+    assert (cause(server), "file system frozen" in summary(server)) == ("frozen", True)
+
+
+def test_a_wait_after_an_hour_of_another_active_task_has_its_own_age() -> None:
+    """A thread of a driver is in D for ever: it gave reason to poll long before the wait."""
+    stuck = backend(9, command="gpu", stack=("dma_fence_default_wait",), wait_channel="drm_wait")
+    server = quiet(Server(), 20)
+    for _ in range(400):
+        server.pass_second([stuck], is_counted=False, **QUIET)
+    began = server.second
+    for _ in range(8):
+        server.pass_second([stuck, *two()], **QUIET)
+    assert server.subjects() == []
+    for _ in range(20):
+        server.pass_second([stuck, *two()], **QUIET)
+    assert 10.0 <= server.subjects()[0][0] - began <= 20.0
+
+
+def test_a_checkpoint_each_five_minutes_is_mailed_at_the_first_and_with_its_rhythm() -> None:
+    """Commits wait for 35 s; no sweep has seen a single program that writes so much."""
+    server = quiet(Server(), 60)
+    for number in range(3):
+        for second in range(300):
+            waits = [backend(n, number) for n in range(3)] if second < 35 else []
+            server.pass_second(waits, queued=600_000_000 if waits else 3_000_000)
+    mails = server.subjects()
+    assert mails[0][0] - 60 <= 20.0
+    assert 60 + 600 <= mails[1][0] <= 60 + 640
+    assert len({key for _, _, key in mails}) == 1
+    assert "3 times or more" in summary(server)
+
+
+def test_a_slow_member_is_the_cause_and_no_program() -> None:
+    """sdb takes 4 s for each request; its mirror answers at once and nothing is queued."""
+    server = quiet(Server(), 60)
+    began = server.second
+    for _ in range(20):
+        server.pass_second(
+            two(),
+            queued=3_000_000,
+            speeds={"sda": 4_000_000, "sdb": 4_096},
+            write_ms={"sda": 8, "sdb": 4_000},
+            busy=("sdb",),
+        )
+    assert server.subjects()[0][0] - began <= 20.0
+    assert summary(server).endswith(", sdb is slow")
+    harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
+    assert harm.last_harms["md0"][1].blames_device
+
+
+def test_the_one_disk_of_a_backlog_is_not_called_slow() -> None:
+    """It writes at its full speed what another program has queued."""
+    server = quiet(Server(), 60)
+    for _ in range(20):
+        server.pass_second(two(), queued=2_000_000_000, busy=("sda", "sdb"))
+    assert cause(server) == "backlog"
+
+
+def test_the_speed_in_the_title_is_known_below_the_limit_of_the_host() -> None:
+    """600 MB queued of 3.3 GB: no writer is throttled, so that no bandwidth is measured."""
+    server = quiet(Server(), 60)
+    for _ in range(20):
+        server.pass_second(two(), queued=600_000_000)
+    assert "572.2MiB queued, 7.692s to write it" in summary(server)
+
+
+# Healthy hosts.
+
+
+def boot_storm() -> Server:
+    """Sixty services start at once: each waits for reads for 3 to 16 s."""
+    server = Server(uptime=12.0)
+    for second in range(90):
+        waits = [
+            backend(n, second // (3 + n % 14), stack=READ_STACK, wait_channel=READ_STACK[0])
+            for n in range(60)
+        ]
+        server.pass_second(waits if second < 80 else (), queued=1_000_000, speed=20_000_000)
+    return server
+
+
+def backup_night() -> Server:
+    """A backup reads, a copy writes at the limit; one victim of 18 s, and later one of 22 s."""
+    server = quiet(Server(), 60)
+    for second in range(600):
+        waits = [reader(1, second), reader(2, second), writer(second)]
+        if 200 <= second < 218 or 450 <= second < 472:
+            waits.append(backend(7, second // 100, command="updatedb", unit="cron.service"))
+        server.pass_second(waits, queued=1_500_000_000)
+    return server
+
+
+def restore() -> Server:
+    """pg_restore alone: at the dirty limit, then 40 s in its own fsync."""
+    server = quiet(Server(), 60)
+    for second in range(60):
+        server.pass_second([writer(second)], queued=2_000_000_000)
+    own = backend(0, pid=400, start_ticks=1_000, command="pg_restore", unit="load.service")
+    for _ in range(40):
+        server.pass_second([own])
+    return server
+
+
+def check_of_an_array() -> Server:
+    """The disks are busy with md check; backends read, the WAL writer waits twice for 8 s."""
+    server = quiet(Server(), 60)
+    for second in range(300):
+        waits = [reader(n, second) for n in range(12)]
+        if second % 150 < 8:
+            waits.append(backend(30, second // 150, command="walwriter"))
+        server.pass_second(waits, queued=2_000_000, speed=5_000_000, busy=("sda", "sdb"))
+    return server
+
+
+def shingled_disk() -> Server:
+    """It rewrites its zones: 9 s without a completion now and then; a copy alone waits for it."""
+    server = quiet(Server(), 60)
+    for second in range(240):
+        pauses = second % 60 < 9
+        server.pass_second(
+            [writer(second, 9 if pauses else 1)],
+            queued=1_000_000_000,
+            speed=0 if pauses else SPEED,
+        )
+    return server
+
+
+def stolen_time() -> Server:
+    """A virtual machine that is not run for 8 s now and then; its readers are in other calls."""
+    server = quiet(Server(), 60)
+    for _ in range(20):
+        for _ in range(5):
+            server.pass_second([reader(n, server.second) for n in range(3)], **QUIET)
+        server.machine.second += 8
+    return server
+
+
+def installing_packages() -> Server:
+    """dpkg: 300 times open, fsync, rename, blocked at each poll, each 0.25 s."""
+    server = quiet(Server(), 60)
+    for second in range(200):
+        server.pass_second([backend(3, second * 4, command="dpkg", waits_at="")], **QUIET)
+    return server
+
+
+def snapshot() -> Server:
+    """A virtual machine is frozen for a snapshot of 22 s under two programs."""
+    server = quiet(Server(), 62)
+    for _ in range(22):
+        server.pass_second(two(**FROZEN), is_counted=False, **QUIET)
+    return quiet(server, 60)
+
+
+def rotation_of_logs() -> Server:
+    """gzip reads and writes; the log daemon waits for 6 s once."""
+    server = quiet(Server(), 60)
+    for second in range(200):
+        waits = [reader(1, second), writer(second)]
+        if 100 <= second < 106:
+            waits.append(backend(8, command="rs:main", unit="rsyslog.service"))
+        server.pass_second(waits, queued=500_000_000)
+    return server
+
+
+def storm_of_short_waits() -> Server:
+    """25 database processes blocked for 4 to 8 s each 20 min: for the digest."""
+    server = quiet(Server(), 60)
+    for number in range(3):
+        for _ in range(7):
+            server.pass_second([backend(n, number) for n in range(25)], queued=500_000_000)
+        for _ in range(290):
+            server.machine.run(4, step=4)
+    return server
+
+
+def leaked_request() -> Server:
+    """An idle disk whose number of requests in flight has been one too large for hours."""
+    server = quiet(Server(), 10)
+    server.machine.add_disk("sdc", "S3")
+    for second in range(300):
+        server.machine.run(
+            1,
+            queued=3_000_000,
+            writes={"sda": 1_000_000, "sdb": 1_000_000, "sdc": SPEED if second < 120 else 0},
+            in_flight={"sdc": 1},
+            write_ms={"sdc": 1},
+        )
+    return server
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        boot_storm,
+        backup_night,
+        restore,
+        check_of_an_array,
+        shingled_disk,
+        stolen_time,
+        installing_packages,
+        snapshot,
+        rotation_of_logs,
+        storm_of_short_waits,
+        leaked_request,
+    ],
+)
+def test_a_healthy_load_makes_no_mail(load: Callable[[], Server]) -> None:
+    """What nobody has to get up for."""
+    assert load().subjects() == []

@@ -1,0 +1,187 @@
+"""Why programs are blocked: each cause by its facts, the deepest first, and who is the load."""
+
+from __future__ import annotations
+
+import pytest
+
+from iowarden.collectors.block.diskstats import BlockIo
+from iowarden.collectors.procfs.process_io import ProcessIo, Sweep
+from iowarden.collectors.procfs.tasks import BlockedTask
+from iowarden.rules.signals.waits import load, uncounted
+from iowarden.rules.signals.waits.freeze_cause import DeviceFacts, FreezeCause, freeze_cause
+from iowarden.rules.signals.waits.harm import causes
+from iowarden.rules.signals.waits.load import Moved, SweepMoment
+
+MIB = 1 << 20
+COMMIT = ("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync", "__x64_sys_fsync")
+READ = ("folio_wait_bit_common", "filemap_get_pages", "vfs_read", "__x64_sys_pread64")
+SYNC = ("folio_wait_bit_common", "folio_wait_writeback", "file_write_and_wait_range", "do_fsync")
+
+
+def task(*stack: str, **changes: object) -> BlockedTask:
+    """Return a task in this stack."""
+    values: dict[str, object] = {"read_bytes": 0, "write_bytes": 0, **changes}
+    return BlockedTask(812, 4000, "postgres", stack[0], stack, **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "stacks", "facts", "expected"),
+    [
+        ("3 GB queued, a commit waits", [COMMIT], {"queued_bytes": 3e9}, "backlog"),
+        ("the same on a disk of 2 MB/s: 64 MiB are 33 s", [SYNC], {"queued_bytes": 7e7}, "backlog"),
+        (
+            "1 GB on an array that writes 2 GB/s: half a second",
+            [COMMIT],
+            {"queued_bytes": 1e9, "write_bytes_per_second": 2e9},
+            "journal",
+        ),
+        ("a reader behind 3 GB of another's", [READ], {"queued_bytes": 3e9}, "unknown"),
+        ("a commit, and nothing is queued", [COMMIT], {}, "journal"),
+        ("the log of XFS is full", [("xlog_grant_head_wait", "xfs_log_reserve")], {}, "journal"),
+        ("a transaction group of ZFS", [("cv_wait_common", "txg_wait_synced_impl")], {}, "journal"),
+        (
+            "a frozen file system",
+            [("percpu_rwsem_wait", "__percpu_down_read", "vfs_write")],
+            {},
+            "frozen",
+        ),
+        ("a suspended device", [READ], {"is_suspended": True}, "suspended"),
+        (
+            "dmsetup suspend freezes the file system as well",
+            [("percpu_rwsem_wait", "vfs_write")],
+            {"is_suspended": True},
+            "suspended",
+        ),
+        (
+            "a disk that completes nothing",
+            [COMMIT],
+            {"hanging": ("sda",), "slow": ("sda",)},
+            "hang",
+        ),
+        ("a slow disk with a backlog", [COMMIT], {"slow": ("sda",), "queued_bytes": 3e9}, "slow"),
+        ("its adapter's queue is full", [READ], {"starved": ("sdb",)}, "neighbour"),
+        ("an NFS server", [("rpc_wait_bit_killable", "nfs4_proc_getattr")], {}, "server"),
+        ("a Ceph server", [("ceph_mdsc_wait_request", "ceph_open")], {}, "server"),
+        ("a server, and one waits for a disk", [("rpc_wait_bit_killable",), READ], {}, "unknown"),
+        ("all wait for a lock", [("rwsem_down_write_slowpath", "path_openat")], {}, "lock"),
+        (
+            "and its holder waits for the disk",
+            [("rwsem_down_write_slowpath", "path_openat"), READ],
+            {},
+            "unknown",
+        ),
+        ("an idle disk, nothing queued", [READ], {}, "unknown"),
+    ],
+)
+def test_the_deepest_cause_that_the_facts_show(
+    sentence: str, stacks: list[tuple[str, ...]], facts: dict[str, object], expected: str
+) -> None:
+    """Each row: who waits in which stacks, and what is known of the device."""
+    tasks = [task(*stack) for stack in stacks]
+    found = freeze_cause(tasks, DeviceFacts(**facts))  # type: ignore[arg-type]
+    assert found == expected, sentence
+
+
+def test_nfsd_waits_for_a_disk_and_for_no_server() -> None:
+    """Its functions have 'nfs' in front as well: this host is the server."""
+    stack = ("jbd2_log_wait_commit", "ext4_sync_file", "nfsd_commit", "nfsd4_commit", "nfsd")
+    assert freeze_cause([task(*stack, kernel=True)], DeviceFacts()) is FreezeCause.JOURNAL
+
+
+def block(read: int = 0, written: int = 0) -> BlockIo:
+    """Return the counters of a disk, in bytes."""
+    return BlockIo("sda", 8, 0, (9, 0, read // 512, 0, 9, 0, written // 512, 0, 0, 0, 0))
+
+
+def moment(seconds: float, *processes: ProcessIo, written: int = 0) -> SweepMoment:
+    """Return a sweep."""
+    return SweepMoment(Sweep(seconds, processes), Moved(seconds, {"sda": block(written=written)}))
+
+
+def process(pid: int, name: str, written: int, *, start: float = 1.0, parent: int = 1) -> ProcessIo:
+    """Return a process that has written so many MiB since its start, a second of the uptime."""
+    return ProcessIo(pid, int(start * 100), parent, name, f"{name}.service", 0, written * MIB, 0)
+
+
+def named(*sweeps: SweepMoment) -> list[tuple[str, int]]:
+    """Return the causes that sweeps show, with the MiB that each wrote."""
+    found = causes(load.load(sweeps, {"sda"}))
+    return [(cause.command, cause.moved_bytes // MIB) for cause in found]
+
+
+def test_a_writer_of_a_second_that_has_ended_is_named() -> None:
+    """tar writes 800 MB and ends; the first sweep saw it, the next ones do not."""
+    tar = process(700, "tar", 800, start=999.0, parent=500)
+    shell = process(500, "bash", 3)
+    heir = process(500, "bash", 803)  # the kernel adds what its child did
+    sweeps = (
+        moment(1000.0, shell, tar),
+        moment(1005.0, heir, written=200 * MIB),
+        moment(1010.0, heir, written=400 * MIB),
+    )
+    assert named(*sweeps) == [("tar", 800)]
+
+
+def test_a_writer_that_began_just_before_the_first_sweep_counts_with_all_it_wrote() -> None:
+    """A burst of 700 MB before it, and a wait in fsync without a byte since."""
+    burst = process(700, "cp", 700, start=995.0)
+    assert named(moment(1000.0, burst), moment(1010.0, burst, written=200 * MIB)) == [("cp", 700)]
+
+
+def test_a_database_that_wrote_much_in_a_year_is_no_cause_by_that() -> None:
+    """900 GB since its start, and nothing between the sweeps."""
+    old = process(700, "postgres", 900_000)
+    assert named(moment(1000.0, old), moment(1010.0, old, written=200 * MIB)) == []
+
+
+def test_the_first_of_the_sweeps_stays_while_those_of_a_wait_follow_each_other() -> None:
+    """15 s apart, then 5 s apart when somebody waits: 30 s stay covered."""
+    sweeps: tuple[SweepMoment, ...] = ()
+    covered = []
+    for seconds in (0, 15, 30, 35, 40, 45, 60, 75, 90):
+        sweeps = load.next_sweeps(sweeps, moment(float(seconds)))
+        covered.append(seconds - sweeps[0].moved.at_seconds)
+    assert covered[:3] == [0, 15, 30]
+    assert min(covered[2:]) >= 30
+    assert len(sweeps) == 3
+
+
+def test_what_devices_moved_is_remembered_for_three_minutes_and_thinly() -> None:
+    """Each 2 s of the last half minute, then each 10 s: a long wait costs little memory."""
+    moved: tuple[Moved, ...] = ()
+    for second in range(600):
+        moved = load.next_moved(load.recent_moved(moved, float(second)), {}, float(second))
+    ages = [599 - int(one.at_seconds) for one in moved]
+    assert ages[0] in range(170, 182)
+    assert len(ages) <= 32
+    assert sum(age <= 30 for age in ages) >= 15
+
+
+@pytest.mark.parametrize(
+    ("sentence", "active", "waiting", "since"),
+    [
+        ("a writer of a frozen file system", [0, 0, 1, 1], 1.0, 7.5),
+        ("three of them", [0, 3, 3], 3.0, 2.5),
+        ("one that ran at a single tick", [0, 0, 1, 0], 0.0, None),
+        ("one that waits since before the start", [1, 1, 1], 1.0, 2.5),
+    ],
+)
+def test_the_load_average_shows_who_waits_and_since_when(
+    sentence: str, active: list[int], waiting: float, since: float | None
+) -> None:
+    """Read each 5 s; the date is the middle between the last change without it and the first."""
+    changes, load1 = uncounted.NO_CHANGES, float(active[0])
+    for number, tasks in enumerate(active):
+        load1 = load1 * 0.92 + tasks * 0.08
+        changes = uncounted.next_changes(changes, round(load1, 2), 1, 5.0 * number)
+    assert changes.waiting_tasks == pytest.approx(waiting, abs=0.2), sentence
+    assert changes.since_seconds == since
+
+
+def test_an_average_that_was_read_early_and_has_not_changed_is_no_change() -> None:
+    """Each second between two changes: the formula would give the average itself."""
+    changes = uncounted.next_changes(uncounted.NO_CHANGES, 0.5, 1, 0.0)
+    changes = uncounted.next_changes(changes, 0.54, 1, 5.0)
+    for second in (6.0, 7.0, 8.0, 9.0):
+        assert uncounted.next_changes(changes, 0.54, 1, second) is changes
+    assert uncounted.next_changes(changes, 0.58, 1, 9.0).since_seconds == 1.5
