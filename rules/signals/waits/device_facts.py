@@ -31,8 +31,9 @@ MIN_SECONDS = 8.0
 WELL_BYTES_PER_SECOND = 10_000_000.0
 """What a disk writes at least when it works well: so much of a program's own bytes explains that
 it waits for a faulty one."""
-MIN_PEERS, PEERS_RATIO, MIN_EXCESS_SECONDS = 1, 10.0, 0.2
-"""So much longer the mean request takes than that of the disks of its kind at the same time."""
+PEERS_RATIO, MIN_SERVICE_SECONDS = 5.0, 0.05
+"""So much of a busy disk's time its mean request takes, and so many times that of its peers. The
+time between issue and completion shows the load instead: a deep queue makes that long."""
 _HANG, _SLOW = "iowarden_device_hang_seconds", "iowarden_device_slow_seconds"
 _SUSPENDED = "iowarden_device_mapper_suspended_seconds"
 _BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
@@ -99,8 +100,8 @@ def slow_between(
 ) -> set[str]:
     """Return the disks that were slow between two moments, completing something.
 
-    Busy all the time with next to nothing; or with a mean request that takes ten times as long as
-    that of the other disks of its kind, which do as much.
+    Busy all the time with few bytes, and with few requests as well, or with such that take it five
+    times as long as those of the same size take the other disks of its kind.
     """
     windows: dict[str, Window] = {}
     seconds = after.at_seconds - before.at_seconds
@@ -113,38 +114,35 @@ def slow_between(
     return {
         name
         for name in disks
-        if name in windows
+        if (window := windows.get(name)) is not None
+        and window.busy_ratio >= slow.IN_FLIGHT_RATIO
+        and window.bytes <= slow.MAX_BYTES_PER_SECOND * seconds
         and (
-            _does_next_to_nothing(windows[name], seconds)
-            or _is_slower_than_peers(name, windows, topology)
+            window.requests <= slow.MAX_REQUESTS_PER_SECOND * seconds
+            or _is_slower_than_peers(name, windows, seconds, topology)
         )
     }
 
 
-def _does_next_to_nothing(window: Window, seconds: float) -> bool:
-    return (
-        window.busy_ratio >= slow.IN_FLIGHT_RATIO
-        and window.requests <= slow.MAX_REQUESTS_PER_SECOND * seconds
-        and window.bytes <= slow.MAX_BYTES_PER_SECOND * seconds
-    )
-
-
-def _is_slower_than_peers(name: str, windows: dict[str, Window], topology: Topology) -> bool:
-    kind = topology.devices[name].rotational
+def _is_slower_than_peers(
+    name: str, windows: dict[str, Window], seconds: float, topology: Topology
+) -> bool:
+    window, kind = windows[name], topology.devices[name].rotational
+    size = window.bytes / window.requests
     peers = [
-        window
-        for other, window in windows.items()
+        _service_seconds(peer, seconds)
+        for other, peer in windows.items()
         if other != name
         and topology.devices[other].rotational is kind
-        and window.requests >= slow_windows.MIN_REQUESTS
+        and peer.requests >= slow_windows.MIN_REQUESTS
+        and size <= slow_windows.SIZE_FACTOR * peer.bytes / peer.requests
     ]
-    if len(peers) < MIN_PEERS:
+    if not peers:
         return False
-    window = windows[name]
-    usual = statistics.median(peer.latency_seconds for peer in peers)
-    most = slow_windows.LOAD_FACTOR * max(peer.bytes for peer in peers)
-    return (
-        window.latency_seconds >= PEERS_RATIO * usual
-        and window.latency_seconds - usual >= MIN_EXCESS_SECONDS
-        and window.bytes <= most
-    )
+    longest = max(MIN_SERVICE_SECONDS, PEERS_RATIO * statistics.median(peers))
+    return _service_seconds(window, seconds) >= longest
+
+
+def _service_seconds(window: Window, seconds: float) -> float:
+    """Return how much of its time a disk needs for a request, by the utilization law."""
+    return window.busy_ratio * seconds / window.requests

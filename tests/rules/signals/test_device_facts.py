@@ -1,0 +1,49 @@
+"""Whether a disk is slow over a wait of seconds, and a busy one is not."""
+
+from __future__ import annotations
+
+import pytest
+from support.machine import disk, topology
+
+from iowarden.collectors.block.diskstats import BlockIo
+from iowarden.rules.signals.waits.device_facts import slow_between
+from iowarden.rules.signals.waits.load import Moved
+
+SECONDS = 12.0
+ZERO = BlockIo("sda", 8, 0, (0,) * 17)
+
+
+def after(per_second: float, size: int, milliseconds: float, busy: float) -> BlockIo:
+    """Return the counters after 12 s of writes, of so many bytes and milliseconds each."""
+    count = int(per_second * SECONDS)
+    sectors, waited = count * size // 512, int(count * milliseconds)
+    counters = (0, 0, 0, 0, count, 0, sectors, waited, 9, int(busy * SECONDS * 1000), waited)
+    return BlockIo("sda", 8, 0, (*counters, 0, 0, 0, 0, 0, 0))
+
+
+CALM = after(40, 8192, 8, 0.3)
+FULL = after(90, 1 << 20, 350, 1.0)
+"""A copy at the speed of the disk, behind a deep queue."""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "first", "second", "expected"),
+    [
+        ("2 requests a second of 3 s each", after(2, 32_768, 3_300, 1.0), CALM, {"sda"}),
+        ("the same, and its neighbour is idle", after(2, 32_768, 3_300, 1.0), ZERO, {"sda"}),
+        ("15 small ones a second, its neighbour has 40", after(15, 8192, 900, 1.0), CALM, {"sda"}),
+        ("random writes behind a queue of 150", after(150, 8192, 1_000, 1.0), CALM, set()),
+        ("a copy behind a queue, beside random writes", FULL, CALM, set()),
+        ("5 requests a second of a disk with nothing to do", after(5, 4096, 8, 0.04), CALM, set()),
+        ("a stick that writes 2 MB/s", after(16, 131_072, 2_000, 1.0), FULL, set()),
+        ("nothing completed: it hangs and is not slow", ZERO, CALM, set()),
+    ],
+)
+def test_a_slow_disk_is_told_from_a_busy_one(
+    sentence: str, first: BlockIo, second: BlockIo, expected: set[str]
+) -> None:
+    """Each row: what sda and sdb did while programs waited for sda."""
+    disks = topology(disk("sda"), disk("sdb"))
+    before = Moved(0.0, {"sda": ZERO, "sdb": ZERO})
+    found = slow_between(before, Moved(SECONDS, {"sda": first, "sdb": second}), {"sda"}, disks)
+    assert found == expected, sentence
