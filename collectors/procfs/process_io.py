@@ -49,6 +49,7 @@ SWEPT_BYTES = 64 << 20
 _MAX_NAME = 100
 _MAX_UNITS = 512
 """Texts of '/proc/PID/cgroup' whose unit is remembered: most processes share theirs."""
+_LIMIT = 1 << 64
 _OTHER_FIELDS = 3
 """Those of a process that recordings may lack."""
 _MAX_ANCESTORS = 32
@@ -481,21 +482,17 @@ def _parsed(row: Any) -> ProcessIo:  # noqa: ANN401 - whatever the probe sent
         raise TypeError(f"expected 8 or {8 + _OTHER_FIELDS} fields of a process, got {row!r:.80}")
     if not isinstance(command, str) or not isinstance(unit, str):
         raise TypeError(f"expected names of a process, got {row!r:.80}")
-    return ProcessIo(
-        _count(pid),
-        _count(start_ticks),
-        _count(parent),
-        _printable(command),
-        _printable(unit),
-        _count(read),
-        _count(written),
-        _count(cancelled),
-        *(None if number is None else _count(number) for number in others),
-    )
+    numbers = [pid, start_ticks, parent, read, written, cancelled]
+    numbers += [number for number in others if number is not None]
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < _LIMIT:
+            _count(number)
+    name, of_unit = _printable(command), _printable(unit)
+    return ProcessIo(pid, start_ticks, parent, name, of_unit, read, written, cancelled, *others)
 
 
 def _count(found: Any) -> int:  # noqa: ANN401 - whatever the probe sent
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 1 << 64:
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _LIMIT:
         raise TypeError(f"expected an unsigned 64-bit number, got {found!r:.60}")
     return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
@@ -97,13 +98,23 @@ class BlockedTask:
 
 _THREADS_FIELD = 17
 """Number of threads in '/proc/PID/stat', counted from the state, which follows the name."""
+_STATUS = lazy_pattern(
+    r"(\S) (N) I I I I (N) N N (N) N (N) (N) I I I I (N) I (N)(?: |$)".replace(
+        "N", "[0-9]{1,20}"
+    ).replace("I", "-?[0-9]+")
+)
+"""Fields 3 to 22 of '/proc/PID/stat': state, parent, flags, major faults, utime, stime, threads,
+start. Source: proc(5)."""
 _IO_KEYS = (
     *("rchar", "wchar", "syscr", "syscw"),
     *("read_bytes", "write_bytes", "cancelled_write_bytes"),
 )
 _IO = lazy_pattern("".join(rf"{key}: ([0-9]{{1,19}})\n" for key in _IO_KEYS))
 """Source: kernel, fs/proc/base.c (do_io_accounting)."""
+_LIMIT = 1 << 64
+_OPTIONAL_TEXTS = ("waits_at", "system_call", "file", "mount", "unit")
 _FIELDS = tuple(each.name for each in dataclasses.fields(BlockedTask))
+_VALUES = attrgetter(*_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +201,7 @@ def read_tasks(root: Machine, *, is_wanted: bool = False) -> BlockedTasks:
 def to_json(tasks: BlockedTasks) -> dict[str, Any]:
     """Return the answer to the verb 'tasks', to be printed as JSON."""
     return {
-        "tasks": [{name: getattr(task, name) for name in _FIELDS} for task in tasks.tasks],
+        "tasks": [dict(zip(_FIELDS, _VALUES(task), strict=True)) for task in tasks.tasks],
         "count": tasks.count,
         "boot_seconds": tasks.boot_seconds,
     }
@@ -216,39 +227,48 @@ def from_json(text: str) -> BlockedTasks:
 
 
 def _parsed(found: Any) -> BlockedTask:  # noqa: ANN401 - whatever the probe sent
-    stack = found["stack"]
+    # Each poll parses 64 tasks: only what is wrong costs a call.
+    stack, counters = found["stack"], found.get("counters", ())
     if not isinstance(stack, list) or len(stack) > MAX_FUNCTIONS:
         raise TypeError(f"'stack': expected up to {MAX_FUNCTIONS} names, got {stack!r:.60}")
     if not isinstance(found["kernel"], bool):
         raise TypeError(f"'kernel': expected true or false, got {found['kernel']!r:.60}")
+    names = [found.get(name, "") for name in _OPTIONAL_TEXTS]
+    names += [found["command"], found["wait_channel"], *stack]
+    numbers = [found["pid"], found["start_ticks"], found["process"], *counters]
+    optional = [found["read_bytes"], found["write_bytes"]]
+    optional += [found.get("voluntary_switches"), found.get("cpu_ticks")]
+    numbers += [number for number in optional if number is not None]
+    for name in names:
+        if type(name) is not str:
+            _text(name)
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < _LIMIT:
+            _count(number)
     return BlockedTask(
-        pid=_count(found["pid"]),
-        start_ticks=_count(found["start_ticks"]),
-        command=_text(found["command"]),
-        wait_channel=_text(found["wait_channel"]),
-        stack=tuple(_text(function) for function in stack),
-        read_bytes=None if found["read_bytes"] is None else _count(found["read_bytes"]),
-        write_bytes=None if found["write_bytes"] is None else _count(found["write_bytes"]),
-        process=_count(found["process"]),
-        kernel=found["kernel"],
-        waits_at=_text(found.get("waits_at", "")),
-        system_call=_text(found.get("system_call", "")),
-        counters=tuple(map(_count, found.get("counters", ()))),
-        voluntary_switches=_optional_count(found.get("voluntary_switches")),
-        cpu_ticks=_optional_count(found.get("cpu_ticks")),
-        file=_text(found.get("file", "")),
-        mount=_text(found.get("mount", "")),
-        unit=_text(found.get("unit", "")),
-        unanswered=bool(found.get("unanswered", False)),
+        found["pid"],
+        found["start_ticks"],
+        found["command"],
+        found["wait_channel"],
+        tuple(stack),
+        found["read_bytes"],
+        found["write_bytes"],
+        found["process"],
+        found["kernel"],
+        found.get("waits_at", ""),
+        found.get("system_call", ""),
+        tuple(counters),
+        found.get("voluntary_switches"),
+        found.get("cpu_ticks"),
+        found.get("file", ""),
+        found.get("mount", ""),
+        found.get("unit", ""),
+        bool(found.get("unanswered", False)),
     )
 
 
-def _optional_count(found: Any) -> int | None:  # noqa: ANN401 - whatever the probe sent
-    return None if found is None else _count(found)
-
-
 def _count(found: Any) -> int:  # noqa: ANN401 - whatever the probe sent
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 1 << 64:
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _LIMIT:
         raise TypeError(f"expected an unsigned 64-bit number, got {found!r:.60}")
     return found
 
@@ -280,25 +300,26 @@ def parse_status(text: str, directory: str, process: int) -> TaskStatus:
     # fixed.
     pid, _, rest = text.partition(" (")
     command, _, rest = rest.rpartition(") ")
-    fields = rest.split()
-    try:
-        return TaskStatus(
-            directory=directory,
-            pid=parse_count(pid),
-            process=process,
-            command=command,
-            state=fields[0],
-            parent=parse_count(fields[1]),
-            kernel=bool(parse_count(fields[6]) & _KERNEL_THREAD),
-            threads=parse_count(fields[_THREADS_FIELD]),
-            start_ticks=parse_count(fields[19]),
-            cpu_ticks=parse_count(fields[11]) + parse_count(fields[12]),
-            major_faults=parse_count(fields[9]),
-        )
-    except (ValueError, IndexError):
+    found = _STATUS.match(rest)
+    if found is None or not (pid.isascii() and pid.isdigit()):
         raise ParseError(
             f"'{directory}/stat': expected '<pid> (<name>) <state> ...', got {text[:80]!r}"
-        ) from None
+        )
+    numbers = map(int, found.groups()[1:])
+    parent, flags, major_faults, user_ticks, system_ticks, threads, start_ticks = numbers
+    return TaskStatus(
+        directory=directory,
+        pid=int(pid),
+        process=process,
+        command=command,
+        state=found[1],
+        parent=parent,
+        kernel=bool(flags & _KERNEL_THREAD),
+        threads=threads,
+        start_ticks=start_ticks,
+        cpu_ticks=user_ticks + system_ticks,
+        major_faults=major_faults,
+    )
 
 
 def parse_io(text: str) -> dict[str, int]:

@@ -134,7 +134,9 @@ def _next_wait(
     compared = continuity(before.task, task)
     if compared is Continuity.ANOTHER_CALL:
         return began
-    wait = replace(before, task=task, purpose=of_task, last_seconds=now, late=is_late)
+    wait = Wait(
+        task, of_task, before.first_seconds, now, before.not_before_seconds, before.proven, is_late
+    )
     if compared is Continuity.SAME_CALL:
         return wait
     # Not older than the limit, however often it was seen: it may be a new wait each time.
