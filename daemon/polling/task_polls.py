@@ -40,7 +40,7 @@ REFUTED_SECONDS, MAX_REFUTED_SECONDS = 60.0, 960.0
 it is twice as long. The kernel counts iowarden as well where its tick meets a turn of the loop;
 each tick is 5 s and one jiffy after the last (LOAD_FREQ), so that it may do so for minutes."""
 SUSPECTED_SECONDS = 5.0
-SWEPT_AGAIN_SECONDS, FIRST_SWEEPS = 5.0, 2
+MIN_SWEEP_SECONDS, FIRST_SWEEPS = 5.0, 2
 """So many sweeps of all processes follow each other soon when a wait begins: the first mail, 12 s
 after it, has to name who moves the bytes."""
 _QUEUED = "iowarden_writeback_queued_bytes"
@@ -168,7 +168,7 @@ class TaskPolls:
         if not is_followed:
             self._sweeps_in_row = 0
         is_early = is_followed and self._sweeps_in_row < FIRST_SWEEPS
-        if now - self._last_sweep_seconds < SWEPT_AGAIN_SECONDS - EARLY_SECONDS:
+        if now - self._last_sweep_seconds < MIN_SWEEP_SECONDS - EARLY_SECONDS:
             return False
         if not (is_new_backlog or is_early):
             return False

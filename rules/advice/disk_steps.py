@@ -201,7 +201,7 @@ def rescan(step: StepContext) -> list[str]:
 def hold_back(step: StepContext) -> list[str]:
     """How to throttle only the writers of a slow disk, on the device of its file system.
 
-    Nothing where all file systems are on slow disks: then the limits of the host are the cure.
+    Nothing where all file systems are on slow disks: then only the limits of the host help.
     Source: kernel, ABI/testing/sysfs-class-bdi, max_ratio: a share of the host's dirty limit.
     """
     facts = step.facts

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
 """Faults that do not count against a member: settings, speed, unreadable data."""
 SLOWER = 2.0
-"""A disk is slow beside another that writes so many times as fast."""
+"""A disk is slow if another one writes so many times as fast."""
 _OUTSIDE = frozenset(
     (
         *("DiskInterfaceCrcErrors", "DiskInterfaceCrcErrorsInBaseline"),

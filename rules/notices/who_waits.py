@@ -157,7 +157,7 @@ def _because(harm: Harm) -> list[str]:
 def causes_text(causes: Iterable[Cause]) -> str:
     """Return who moves the bytes, '' if no single program does.
 
-    Beside one that moves much more than another, the other explains nothing.
+    One that moves a small part of what another moves explains nothing.
     """
     named = list(causes)
     most = max((cause.moved_bytes for cause in named), default=0)

@@ -1,6 +1,6 @@
 """What other signals, and the counters during a wait, show of the devices that programs wait for.
 
-Other signals say that a disk is slow, or that another fills the queue of its adapter, only after
+Other signals show that a disk is slow, or that another fills the queue of its adapter, only after
 their windows; a mail about a freeze leaves after 12 s. So both are also judged over the wait
 itself, by the limits of those signals: slow.py, queue_depth.py.
 """
