@@ -44,7 +44,7 @@ def waiting(known: ViewInputs) -> tuple[WaitingLine, ...]:
                 seen_seconds=known.realtime(seen_seconds),
                 waits_now=series.is_frozen,
                 cause=harm.causes[device].value if device in harm.causes else "",
-                because="" if on_device.blames_device else who_waits.causes_text(on_device.causes),
+                because=who_waits.because_text(on_device),
             )
             for program in who_waits.waiting_programs(victims)[:MAX_PROGRAMS]
         ]

@@ -143,6 +143,7 @@ def _because(harm: Harm) -> list[str]:
     tasks = [victim.wait.task for victim in harm.victims]
     victims = {task.process or task.pid for task in tasks}
     causes = [c for c in harm.causes if c.threads is not None or c.pid not in victims]
+    causes = causes or list(harm.units)
     if causes:
         probably = "" if harm.is_certain else "probably "
         return [f"{probably}because of: {causes_text(causes)}"]
@@ -164,9 +165,16 @@ def causes_text(causes: Iterable[Cause]) -> str:
     return "; ".join(_moved(cause) for cause in named if cause.moved_bytes >= MIN_SHARE * most)
 
 
+def because_text(harm: Harm) -> str:
+    """Return who moves the bytes, else which units do; '' for a device that is itself the cause."""
+    return "" if harm.blames_device else causes_text(harm.causes or harm.units)
+
+
 def _moved(cause: Cause) -> str:
-    details = ", ".join(filter(None, (cause.unit, f"pid {cause.pid}")))
     did = "wrote" if cause.writes else "read"
+    if not cause.command:
+        return f"the load of {cause.unit}, which {did} {size(cause.moved_bytes)}"
+    details = ", ".join(filter(None, (cause.unit, f"pid {cause.pid}")))
     return f"{cause.command} ({details}), which {did} {size(cause.moved_bytes)}"
 
 

@@ -49,7 +49,7 @@ def leaves(name: str, topology: Topology) -> frozenset[str]:
 def device_facts(
     name: str, began_seconds: float, moved: tuple[Moved, ...], view: View, topology: Topology
 ) -> DeviceFacts:
-    """Return what is known of a device and of those below it, since the oldest wait began."""
+    """Return the facts of a device and of those below it, since the oldest wait began."""
     is_known = name in topology.devices
     below = {name, *(leaves(name, topology) if is_known else ())}
     stack = {name, *(members(topology, name) if is_known else ())}

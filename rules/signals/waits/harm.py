@@ -8,6 +8,7 @@ a byte. Units: bytes, seconds of the program's clock.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -114,6 +115,8 @@ class Harm:
     victims: tuple[Victim, ...] = ()
     evidence: tuple[Victim, ...] = ()
     causes: tuple[Cause, ...] = ()
+    units: tuple[Cause, ...] = ()
+    """Without a cause: the units whose processes are one together."""
     is_certain: bool = True
     """Whether sweeps from before the wait show the causes; else their bytes since their start."""
     blames_device: bool = False
@@ -141,6 +144,25 @@ def causes(load: Load) -> tuple[Cause, ...]:
     for cause in candidates:
         largest.setdefault(cause.pid, cause)
     return tuple(largest.values())[:MAX_CAUSES]
+
+
+def causing_units(load: Load) -> tuple[Cause, ...]:
+    """Return the units whose processes together move a quarter or more: a hundred small writers."""
+    by_unit: dict[str, list[ProcessLoad]] = {}
+    for process in load.processes:
+        if process.unit:
+            by_unit.setdefault(process.unit, []).append(process)
+    together = tuple(
+        ProcessLoad(
+            number,
+            "",
+            unit,
+            sum(process.read_bytes for process in processes),
+            sum(process.written_bytes for process in processes),
+        )
+        for number, (unit, processes) in enumerate(by_unit.items())
+    )
+    return causes(replace(load, processes=together))
 
 
 def _causing_threads(process: ProcessLoad, total_bytes: int) -> frozenset[int] | None:
@@ -195,7 +217,8 @@ def harm(
             (evidence if is_evidence else victims).append(victim)
     for group in (victims, evidence):
         group.sort(key=lambda victim: (-victim.max_seconds, victim.wait.task.pid))
-    return Harm(tuple(victims), tuple(evidence), found_causes, is_certain=load.is_certain)
+    units = () if found_causes else causing_units(load)
+    return Harm(tuple(victims), tuple(evidence), found_causes, units, is_certain=load.is_certain)
 
 
 def followed(victims: tuple[Victim, ...]) -> tuple[Victim, ...]:

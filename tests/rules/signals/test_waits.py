@@ -521,3 +521,16 @@ def test_own_bytes_explain_only_what_a_well_disk_needs_for_them() -> None:
     evidence = harm([wait_of(task(), 25.0)], load, 800_000, 0.0, 100_000_000.0).evidence
     assert evidence[0].max_seconds == pytest.approx(24.87)
     assert harm([wait_of(task(), 25.0)], load, 800_000, 0.0).evidence == ()
+
+
+def test_a_hundred_small_writers_of_a_unit_are_the_load_of_that_unit() -> None:
+    """None of them wrote a quarter, all together did."""
+    load = Load(
+        45.0,
+        tuple(ProcessLoad(pid, "php-fpm", "php.service", 0, 9_000_000) for pid in range(100)),
+        **DISK,
+    )
+    found = harm([wait_of(task(), 20.0)], load, 400_000_000, 20_000_000)
+    assert found.causes == ()
+    assert [(unit.unit, unit.moved_bytes) for unit in found.units] == [("php.service", 900_000_000)]
+    assert len(found.victims) == 1
