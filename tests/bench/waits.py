@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.simulation import START, UPTIME, Simulation
-from table import cpu_milliseconds, row
+from table import cpu_milliseconds, head, row, speed
 
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.procfs import process_io, tasks
@@ -138,9 +138,9 @@ def bench_waits() -> None:
 
         poll()
         took = cpu_milliseconds(poll, POLLS)
-        what = f"{BLOCKED} tasks always blocked, of {PROCESSES} processes"
+        what = f"{BLOCKED} of {PROCESSES} processes always blocked"
         row(f"{what}: a poll, ms", f"{took:.1f}")
-        row(f"{what}: each {BUSY_SECONDS:g} s, ms per second", f"{took / BUSY_SECONDS:.2f}", "<= 3")
+        row(f"  each {BUSY_SECONDS:g} s, ms per second", f"{took / BUSY_SECONDS:.2f}", "<= 3")
         row(
             f"  each {MANY_SECONDS:g} s while a wait is followed, ms per second",
             f"{took / MANY_SECONDS:.2f}",
@@ -161,4 +161,6 @@ def bench_waits() -> None:
 
 
 if __name__ == "__main__":
+    head()
+    speed()
     bench_waits()
