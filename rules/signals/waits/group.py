@@ -117,10 +117,12 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
     if snapshot.stat is not None:
         since = state.blocked_since_seconds
         blocked = snapshot.stat.procs_blocked > 0
-        since = (now if since is None else since) if blocked else None
-        state = replace(state, blocked_since_seconds=since)
+        if blocked is (since is None):  # else nothing has changed, each second of a quiet host
+            state = replace(state, blocked_since_seconds=now if blocked else None)
     if snapshot.diskstats is not None:
-        state = replace(state, moved=_next_moved(state, snapshot.diskstats, now))
+        moved = _next_moved(state, snapshot.diskstats, now)
+        if moved is not state.moved:
+            state = replace(state, moved=moved)
     if snapshot.stat is not None and snapshot.loadavg is not None and "loadavg" in inputs.fresh:
         running = snapshot.stat.procs_running
         changes = next_changes(state.changes, snapshot.loadavg.load1, running, now)
@@ -134,7 +136,13 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
         return state, None
     if tasks.boot_seconds and tasks.boot_seconds == state.poll_boot_seconds:
         return state, samples(state)  # a recording returns one poll until the next
-    state = replace(state, poll_boot_seconds=tasks.boot_seconds)
+    if tasks.boot_seconds != state.poll_boot_seconds:
+        state = replace(state, poll_boot_seconds=tasks.boot_seconds)
+    if not (tasks.tasks or tasks.unseen or state.polls.waits or state.devices):
+        polls = Polls(last_seconds=now) if tasks.boot_seconds else NO_POLLS
+        if polls != state.polls:
+            state = replace(state, polls=polls)
+        return state, _histogram(state)
     if tasks.unseen:
         return replace(state, polls=NO_POLLS, harms={}), _histogram(state)
     state = _polled(state, view, view.derived.topology)
