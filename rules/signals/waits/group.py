@@ -90,7 +90,8 @@ class HarmState:
     speeds: Mapping[str, float] = field(default_factory=dict)
     """By device with victims at the last poll: bytes a second that it writes, 0: not known."""
     queued: Mapping[str, float] = field(default_factory=dict)
-    """By the same: the most unwritten data of the host, in bytes, since the freeze began."""
+    """By device that a task waited for at the last poll: the most unwritten data of the host, in
+    bytes, since the first of such polls in a row."""
     ended_waits: tuple[int, ...] = (0,) * len(BUCKETS_SECONDS)
     """Ended waits of victims, cumulative by upper limit of their length."""
     seen_seconds: float = -math.inf
@@ -194,6 +195,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     for name, of_device in waits.items():
         began = min(wait.not_before_seconds for wait in of_device)
         facts = device_facts.device_facts(name, began, state.moved, view, topology)
+        queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
         on_device = _harm(name, of_device, state, facts, view)
         cause = freeze_cause((victim.wait.task for victim in followed(on_device.victims)), facts)
         if on_device.victims and cause in {*BLAMES_DEVICE, FreezeCause.NEIGHBOUR}:
@@ -205,7 +207,6 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         if any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims):
             present[name], disks[name] = cause, facts.disks(cause)
             speeds[name] = facts.write_bytes_per_second or 0.0
-            queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
     devices = {}
     for name in {*harms, *state.devices}:
         after = next_freezes(

@@ -313,3 +313,28 @@ def leaked_request() -> Server:
 def test_a_healthy_load_makes_no_mail(load: Callable[[], Server]) -> None:
     """What nobody has to get up for."""
     assert load().subjects() == []
+
+
+def test_clients_of_a_file_server_are_harmed_on_the_device_of_its_journal() -> None:
+    """nfsd has no descriptor; the only journal that waits is that of the mirror."""
+    server = quiet(Server(), 60)
+    stack = ("jbd2_log_wait_commit", "ext4_sync_file", "nfsd_commit", "nfsd")
+    serves: dict[str, object] = {"command": "nfsd", "kernel": True, "stack": stack}
+    serves |= {"waits_at": "", "file": "", "mount": "", "unit": "", "process": 0}
+    journal = backend(20, command="jbd2/md0-8", kernel=True, waits_at="md0", file="")
+    for _ in range(20):
+        tasks = [*(backend(n, **serves) for n in range(6)), journal]
+        server.pass_second(tasks, queued=1_000_000_000)
+    assert cause(server) == "backlog"
+    harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
+    assert len(harm.harms["md0"].victims) == 6
+
+
+def test_the_title_has_what_was_queued_when_the_wait_began() -> None:
+    """It is being written meanwhile; 400 MB are left at the mail, and nothing at the end."""
+    server = quiet(Server(), 60)
+    for second in range(20):
+        server.pass_second(two(), queued=1_600_000_000 - max(second - 3, 0) * 70_000_000)
+    assert "1.49GiB queued" in summary(server)
+    quiet(server, 20)
+    assert "queued" not in summary(server)

@@ -15,10 +15,11 @@ from support.everything import ARRAYS, RAID6, array, everything, wrong
 from support.host import Host
 from support.incidents import Load, Story
 
+from iowarden.collectors.model import Chunk, Family
 from iowarden.rules.advice.advice import combined, filled, steps_of, text_of_member, unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
 from iowarden.rules.advice.controller_programs import query_commands
-from iowarden.rules.advice.facts import Facts
+from iowarden.rules.advice.facts import Facts, slow
 from iowarden.rules.advice.step import AdviceSubject
 from iowarden.rules.alerting import unit_tests
 from iowarden.rules.alerting.alerts import Alert, AlertState
@@ -449,6 +450,26 @@ def test_the_slow_disk_is_held_back_where_the_file_system_counts_its_writes() ->
     """The limit of a disk below an array limits nothing."""
     text = said("{hold_back}", everything(slow=("sda",)))
     assert "  echo 5 > /sys/block/dm-1/bdi/max_ratio" in text.splitlines()
+
+
+def test_no_disk_is_held_back_where_all_file_systems_are_on_it() -> None:
+    """A share of the host's limit is no help where nothing else is spared by it."""
+    topology = everything().of.map.topology
+    assert topology is not None
+    assert said("{hold_back}", everything(slow=topology.leaves)) == ""
+
+
+@pytest.mark.parametrize(
+    ("speeds", "expected"),
+    [({"sda": 78e6, "sdb": 78e6, "sdx": 5e6}, ["sdx"]), ({"sda": 78e6}, ["sda"])],
+)
+def test_of_several_disks_that_write_only_the_slower_ones_are_slow(
+    speeds: dict[str, float], expected: list[str]
+) -> None:
+    """The two of a mirror at one speed and a stick, and a disk alone."""
+    name = "iowarden_device_write_bandwidth_bytes_per_second"
+    samples = [(name, (("device", disk),), speed) for disk, speed in speeds.items()]
+    assert slow([Chunk("bandwidth", 1, ((Family(name, "gauge", ""), samples),))]) == expected
 
 
 def test_what_is_kept_of_an_event_that_is_over_is_written_out_as_well() -> None:

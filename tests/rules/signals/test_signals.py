@@ -281,6 +281,15 @@ class TestBandwidth:
             rates, 1e9, {}
         )
 
+    def test_the_speed_of_a_member_is_what_it_writes_itself(self) -> None:
+        """Two disks of a mirror at 78 MB/s each: the host writes 78 MB/s."""
+        rates = {"sda": 39e6, "sdb": 39e6}
+        amplification = {"sda": 2.0, "sdb": 2.0}
+        found = bandwidth.samples(rates, 78e7, amplification)
+        assert ("iowarden_writeback_bandwidth_bytes_per_second", (), 78e6) in found
+        name = "iowarden_device_write_bandwidth_bytes_per_second"
+        assert (name, (("device", "sda"),), 78e6) in found
+
     def test_a_disk_that_is_only_read_takes_no_part(self) -> None:
         """A scan keeps a disk busy and shows nothing about writing."""
         state = history(

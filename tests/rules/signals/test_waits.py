@@ -534,3 +534,12 @@ def test_a_hundred_small_writers_of_a_unit_are_the_load_of_that_unit() -> None:
     assert found.causes == ()
     assert [(unit.unit, unit.moved_bytes) for unit in found.units] == [("php.service", 900_000_000)]
     assert len(found.victims) == 1
+
+
+def test_kernel_threads_are_not_harmed_but_those_that_serve_clients_are() -> None:
+    """A journal and a flusher wait for tasks that are seen themselves; nfsd has clients."""
+    journal = task(pid=77, command="jbd2/sda1-8", kernel=True)
+    flusher = task(pid=78, command="kworker/u8:2+flush-8:0", kernel=True)
+    nfsd = task(pid=79, command="nfsd", kernel=True)
+    seen = polled(*((2.0 * n, [journal, flusher, nfsd]) for n in range(3)))
+    assert [pid for pid, _ in seen.waits] == [79]

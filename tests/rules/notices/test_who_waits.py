@@ -1,0 +1,74 @@
+"""Who waits and because of whom, as sentences of a mail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from iowarden.collectors.procfs.tasks import BlockedTask
+from iowarden.rules.notices import who_waits
+from iowarden.rules.signals.waits.harm import Cause, Harm, Victim
+from iowarden.rules.signals.waits.storage_call import Purpose
+from iowarden.rules.signals.waits.waits import Wait
+
+GIB = 1 << 30
+READ = ("folio_wait_bit_common", "vfs_read", "__x64_sys_pread64")
+LOCK = ("rwsem_down_write_slowpath", "path_openat", "__x64_sys_openat")
+
+
+def victim(pid: int, command: str, *stack: str) -> Victim:
+    """Return a task that has been waiting for 20 s."""
+    task = BlockedTask(pid, 4000, command, stack[0], stack, 0, 0)
+    return Victim(Wait(task, Purpose.STORAGE, 0.0, 20.0, 0.0), 20.0, 20.0)
+
+
+def moved(pid: int, command: str, size: int, *, unit: str = "load.service") -> Cause:
+    """Return who wrote so many bytes."""
+    return Cause(pid, command, unit, size, 0.5, writes=True)
+
+
+WAITS = Harm((victim(812, "postgres", *READ),))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "harm", "expected"),
+    [
+        (
+            "one program",
+            replace(WAITS, causes=(moved(400, "tar", GIB),)),
+            ["because of: tar (load.service, pid 400), which wrote 1 GiB"],
+        ),
+        (
+            "beside it one that moved a hundredth",
+            replace(WAITS, causes=(moved(400, "tar", GIB), moved(401, "cron", GIB // 100))),
+            ["because of: tar (load.service, pid 400), which wrote 1 GiB"],
+        ),
+        (
+            "no sweep of before the wait",
+            replace(WAITS, causes=(moved(400, "tar", GIB),), is_certain=False),
+            ["probably because of: tar (load.service, pid 400), which wrote 1 GiB"],
+        ),
+        (
+            "a hundred processes of one unit",
+            replace(WAITS, units=(moved(0, "", GIB, unit="php.service"),)),
+            ["because of: the load of php.service, which wrote 1 GiB"],
+        ),
+        ("a slow disk", replace(WAITS, causes=(moved(400, "tar", 9),), blames_device=True), []),
+        (
+            "who holds the lock waits for the disk",
+            Harm((victim(1, "smbd", *LOCK), victim(2, "rm", *READ))),
+            ["because of: rm (pid 2), which waits for the disk itself and may hold their lock"],
+        ),
+        (
+            "nobody",
+            WAITS,
+            ["because of whom: no single program wrote or read a quarter of what the disk did"],
+        ),
+    ],
+)
+def test_because_of_whom(sentence: str, harm: Harm, expected: list[str]) -> None:
+    """Each row: who is known to move the bytes."""
+    waits, *because = who_waits.sentences(harm, 0.0)
+    assert waits.startswith("who waits: ")
+    assert because == expected, sentence
