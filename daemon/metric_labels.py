@@ -129,6 +129,7 @@ none:
     iowarden_writeback_queued_bytes
     iowarden_writeback_queued_ratio
     iowarden_writeback_threshold_bytes
+    iowarden_writeback_no_progress_threshold_seconds
     iowarden_writeback_threshold_drop_ratio
 [controller] [host] reason scope vendor:
     iowarden_controller_unreadable
@@ -209,6 +210,8 @@ by disk:
     iowarden_disk_last_full_read_timestamp_seconds
 cause device [disk]:
     iowarden_freeze_cause
+device guard:
+    iowarden_guard_active
 cause:
     iowarden_writeback_no_progress_seconds
 chip device hwmon label sensor:
@@ -270,6 +273,8 @@ device:
     iowarden_device_discards_merged_total
     iowarden_device_flush_seconds_total
     iowarden_device_flushes_completed_total
+    iowarden_device_at_limit_bytes_per_second
+    iowarden_device_at_limit_requests_per_second
     iowarden_device_hang_seconds
     iowarden_freeze_level
     iowarden_freeze_queued_bytes

@@ -306,6 +306,7 @@ rules.signals.baseline: signals.signal
 rules.signals.increase: signals.signal
 rules.signals.memory: signals.signal
 rules.signals.sustained: signals.signal
+rules.signals.guards: signals.activity smart
 rules.faults: conditions
 rules.tuning: conditions
 rules.rulefile: promql scrape_labels yaml_nodes
@@ -315,14 +316,15 @@ rules.alerting: promql rulefile severity yaml_nodes
 rules.io_usage: conditions faults quantity
 rules.topology: faults quantity smart
 rules.incidents: alerting faults matcher notice quantity severity topology
-rules.signals.device: signals.baseline signals.in_flight signals.increase signals.leaves
-    signals.queue signals.signal signals.sustained smart topology
+rules.signals.device: signals.baseline signals.guards signals.in_flight signals.increase
+    signals.leaves signals.queue signals.signal signals.sustained smart topology
 rules.signals.raid: signals.baseline signals.signal topology
 rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents severity smart topology
 rules.selftest_schedule: calendar incidents
-rules.signals.writeback: signals.activity signals.device signals.leaves signals.signal
-rules.signals.waits: signals.activity signals.device signals.queue signals.signal
+rules.signals.writeback: signals.activity signals.device signals.guards signals.leaves
+    signals.signal
+rules.signals.waits: signals.activity signals.device signals.guards signals.queue signals.signal
     signals.writeback
 rules.events: advice alerting conditions faults incidents notice severity topology yaml_nodes
 rules.notices: advice alerting faults incidents notice promql quantity severity signals.waits

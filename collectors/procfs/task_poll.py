@@ -19,6 +19,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import parse_count
+from iowarden.collectors.procfs.cgroup_limits import relevant_groups
 from iowarden.collectors.procfs.clock import PATH as UPTIME
 from iowarden.collectors.procfs.clock import parse_uptime
 from iowarden.collectors.procfs.process_io import unit_of
@@ -214,12 +215,13 @@ class _Details:
             waits_at = _device_of(status.command)
         else:
             file, waits_at, mount = self._file(root, status, call)
-            unit = self._unit(root, status)
-        channel = _innermost(stack) or _channel(root, status)
-        # Read last: it must still wait, for the data may be of another wait else.
-        now = root.try_read_record(f"{status.directory}/status") or ""
-        if call == _RUNNING or not _still_waits(root, status, now):
-            return None
+        group = "" if status.kernel else _group(root, status)
+        switches = _switches(root.try_read_record(f"{status.directory}/status") or "")
+        again = read_status(root, status.directory, status.process)
+        if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
+            return None  # the data may be of another wait, or of another task
+        if call == _RUNNING:
+            return None  # it woke meanwhile, and waits in another call by now
         has_counters = of_task.keys() >= set(_COUNTERS)
         return BlockedTask(
             pid=status.pid,
@@ -238,7 +240,8 @@ class _Details:
             cpu_ticks=status.cpu_ticks,
             file=file,
             mount=mount,
-            unit=unit,
+            unit=unit_of(group),
+            groups=relevant_groups(group),
         )
 
     def _unit(self, root: Machine, status: TaskStatus) -> str:

@@ -26,6 +26,7 @@ from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
+    from iowarden.collectors.procfs.cgroup_limits import GroupLimit
 
 MAX_TASKS = 64
 MAX_FUNCTIONS = 16
@@ -92,6 +93,10 @@ class BlockedTask:
     """The mount point of that file, where the task sees it."""
     unit: str = ""
     """The innermost systemd unit that it runs in, else its control group."""
+    groups: tuple[str, ...] = ()
+    """Lines of its '/proc/PID/cgroup' with hierarchies that may limit its I/O."""
+    limits: tuple[GroupLimit, ...] = ()
+    """Of its control groups, if it has waited long enough for them to be read."""
     unanswered: bool = False
     """Only its status could be read in time: it executes a program (kernel, exec_update_lock)."""
 
@@ -246,24 +251,25 @@ def _parsed(found: Any) -> BlockedTask:  # noqa: ANN401 - whatever the probe sen
         if type(number) is not int or not 0 <= number < _LIMIT:
             _count(number)
     return BlockedTask(
-        found["pid"],
-        found["start_ticks"],
-        found["command"],
-        found["wait_channel"],
-        tuple(stack),
-        found["read_bytes"],
-        found["write_bytes"],
-        found["process"],
-        found["kernel"],
-        found.get("waits_at", ""),
-        found.get("system_call", ""),
-        tuple(counters),
-        found.get("voluntary_switches"),
-        found.get("cpu_ticks"),
-        found.get("file", ""),
-        found.get("mount", ""),
-        found.get("unit", ""),
-        bool(found.get("unanswered", False)),
+        pid=_count(found["pid"]),
+        start_ticks=_count(found["start_ticks"]),
+        command=_text(found["command"]),
+        wait_channel=_text(found["wait_channel"]),
+        stack=tuple(_text(function) for function in stack),
+        read_bytes=None if found["read_bytes"] is None else _count(found["read_bytes"]),
+        write_bytes=None if found["write_bytes"] is None else _count(found["write_bytes"]),
+        process=_count(found["process"]),
+        kernel=found["kernel"],
+        waits_at=_text(found.get("waits_at", "")),
+        system_call=_text(found.get("system_call", "")),
+        counters=tuple(map(_count, found.get("counters", ()))),
+        voluntary_switches=_optional_count(found.get("voluntary_switches")),
+        cpu_ticks=_optional_count(found.get("cpu_ticks")),
+        file=_text(found.get("file", "")),
+        mount=_text(found.get("mount", "")),
+        unit=_text(found.get("unit", "")),
+        groups=tuple(map(_text, found.get("groups", ()))),
+        unanswered=bool(found.get("unanswered", False)),
     )
 
 

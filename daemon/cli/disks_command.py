@@ -198,6 +198,7 @@ def detail_sections(found: DiskDetail) -> Sections:
         "read completely": full_read(line, now),
         "slot": line.slot,
         "used by": ", ".join(found.used_by),
+        "guards": "; ".join(found.guards),
         "unavailable": "; ".join(line.unavailable),
     }
     of_alerts = ("severity", "state", "alert", "since", "summary")

@@ -610,6 +610,8 @@ class DiskDetail:
     alerts: tuple[AlertLine, ...] = ()
     messages: tuple[str, ...] = ()
     """Messages of smartctl."""
+    guards: tuple[str, ...] = ()
+    """Facts that permit stalls of it now, for people."""
 
 
 @dataclass(frozen=True, slots=True)

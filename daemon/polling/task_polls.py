@@ -7,10 +7,12 @@ seconds of the program's clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.procfs import loadavg, process_io, tasks
+from iowarden.collectors.procfs import process_io, tasks
+from iowarden.collectors.procfs.cgroup_limits import read_limits
 from iowarden.rules.signals.queue import phantom_reads
 from iowarden.rules.signals.waits.uncounted import MIN_TASKS, NO_CHANGES
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Reading
+    from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.process_io import Sweep
     from iowarden.collectors.procfs.tasks import BlockedTasks
     from iowarden.rules.engine.engine import Engine
@@ -40,10 +43,8 @@ REFUTED_SECONDS, MAX_REFUTED_SECONDS = 60.0, 960.0
 it is twice as long. The kernel counts iowarden as well where its tick meets a turn of the loop;
 each tick is 5 s and one jiffy after the last (LOAD_FREQ), so that it may do so for minutes."""
 SUSPECTED_SECONDS = 5.0
-MIN_SWEEP_SECONDS, FIRST_SWEEPS = 5.0, 2
-"""So many sweeps of all processes follow each other soon when a wait begins: the first mail, 12 s
-after it, has to name who moves the bytes."""
-_QUEUED = "iowarden_writeback_queued_bytes"
+_Wait = tuple[int, int, str, tuple[str, ...]]
+"""Task number, start, call, and control groups."""
 _SUSPICIOUS = ("iowarden_device_hang_seconds", "iowarden_device_mapper_suspended_seconds")
 
 
@@ -96,6 +97,8 @@ class TaskPolls:
     _refuted_until: float = float("-inf")
     _refuted_seconds: float = REFUTED_SECONDS
     """For how long the next refutation holds."""
+    _limits: dict[_Wait, tuple[GroupLimit, ...] | None] = field(default_factory=dict)
+    """Of the waits that the last poll saw; None: it was the first one to see it."""
 
     def step(self, engine: Engine, readings: Iterable[Reading[Any]], now: float) -> tuple[str, ...]:
         """Return the collectors to be polled now; to be called each second after the signals."""
@@ -199,7 +202,23 @@ class TaskPolls:
 
     def read(self, machine: Machine) -> BlockedTasks:
         """Read the blocked tasks, in a thread."""
-        return tasks.read_tasks(machine, is_wanted=self.is_wanted)
+        return self._with_limits(machine, tasks.read_tasks(machine, is_wanted=self.is_wanted))
+
+    def _with_limits(self, machine: Machine, polled: BlockedTasks) -> BlockedTasks:
+        """Add the limits of control groups to tasks that two polls saw in one call.
+
+        They are read once a wait, and once for all tasks of a group.
+        """
+        before, self._limits = self._limits, {}
+        of_groups = {wait[-1]: limits for wait, limits in before.items() if limits is not None}
+        limited = []
+        for task in polled.tasks:
+            wait = (task.pid, task.start_ticks, task.system_call, task.groups)
+            if wait in before and task.groups not in of_groups:
+                of_groups[task.groups] = read_limits(machine, task.groups)
+            self._limits[wait] = of_groups[task.groups] if wait in before else None
+            limited.append(replace(task, limits=self._limits[wait] or ()))
+        return replace(polled, tasks=tuple(limited))
 
     def sweep(self, machine: Machine) -> Sweep:
         """Read the bytes of all processes, in a thread."""

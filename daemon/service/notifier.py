@@ -137,6 +137,7 @@ class Notifier:
             seen_seconds, on_device = harm.last_harms[name]
             if self.config().show_programs:
                 lines += who_waits.sentences(on_device, now - seen_seconds)
+                lines += who_waits.limit_sentences(harm.limits.get(name, ()))
             series = harm.devices[name].series
             if series is not None:
                 lines.append(who_waits.rhythm_sentence(series, now, self.clock.date))

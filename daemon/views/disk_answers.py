@@ -13,6 +13,7 @@ from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
 from iowarden.rules.quantity import size
 from iowarden.rules.scan.last_read import newest
+from iowarden.rules.signals.guards import HOST
 from iowarden.rules.topology import inventory
 from iowarden.rules.topology.device_identity import device_of
 from iowarden.rules.topology.stack import DeviceStack
@@ -70,6 +71,7 @@ def detail(known: ViewInputs, found: InventoryDisk) -> documents.DiskDetail:
         if own is None
         else tuple(inventory.how(target) for target in own.others),
         used_by=tuple(map(safe_name, carries)),
+        guards=tuple(known.engine.signals.guards().reasons(*found.leaves, HOST)),
         attributes=() if drive is None else tuple(_attributes(drive)),
         self_tests=() if drive is None else tuple(_self_tests(drive)),
         alerts=answers.alerts(

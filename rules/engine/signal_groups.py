@@ -15,7 +15,7 @@ from iowarden.rules.signals.raid import md_state
 from iowarden.rules.signals.signal import GAP_SECONDS, Derived, Inputs
 from iowarden.rules.signals.smart import disk_monitoring
 from iowarden.rules.signals.waits import group as waits
-from iowarden.rules.signals.waits import unrequested_reads
+from iowarden.rules.signals.waits import guard_facts, unrequested_reads
 from iowarden.rules.snapshot import SOURCES, Snapshot
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.engine.source_status import SourceStatus
     from iowarden.rules.signals.waits.group import HarmState
+    from iowarden.rules.signals.waits.guard_facts import GuardState
     from iowarden.rules.signals.waits.unrequested_reads import UnrequestedReads
 
 
@@ -140,6 +141,10 @@ class SignalGroups:
     def harm(self) -> HarmState:
         """Return who waits for storage, and because of whom."""
         return waits.GROUP.state(self._state.groups)
+
+    def guards(self) -> GuardState:
+        """Return which facts permit stalls, by device and of the host."""
+        return guard_facts.GROUP.state(self._state.groups)
 
     def unrequested_reads(self) -> Mapping[str, UnrequestedReads]:
         """Return what devices read that no program requested, by device with phantom reads."""

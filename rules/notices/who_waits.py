@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.procfs.process_io import unit_of
 from iowarden.rules.quantity import duration, size
 from iowarden.rules.signals.waits.freezes import rhythm
 from iowarden.rules.signals.waits.harm import followed
@@ -18,6 +19,7 @@ from iowarden.rules.signals.waits.storage_call import waits_for_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.waits.freezes import Series
     from iowarden.rules.signals.waits.harm import Cause, Harm, Victim
@@ -28,6 +30,7 @@ NOT_KNOWN = "Which programs wait: no poll of the blocked tasks has shown one wit
 MAX_PROGRAMS = 3
 MIN_SHARE = 0.1
 MIN_RHYTHM_TIMES = 3
+_CGROUPS = "/sys/fs/cgroup"
 _CALL = re.compile(r"(?:__(?:x64|ia32|arm64|riscv|s390x?|powerpc)_sys_|__do_sys_|ksys_)(\w+)")
 """Names of system calls in a stack. Source: kernel, arch/*/include/asm/syscall_wrapper.h."""
 _CALL_OF_FUNCTION = {
@@ -143,7 +146,9 @@ def _because(harm: Harm) -> list[str]:
     tasks = [victim.wait.task for victim in harm.victims]
     victims = {task.process or task.pid for task in tasks}
     causes = [c for c in harm.causes if c.threads is not None or c.pid not in victims]
-    causes = causes or list(harm.units)
+    if harm.discarding:
+        named = (f"{task.command} (pid {task.process or task.pid})" for task in harm.discarding)
+        return [f"because of: {'; '.join(list(named)[:MAX_PROGRAMS])}, which discards"]
     if causes:
         probably = "" if harm.is_certain else "probably "
         return [f"{probably}because of: {causes_text(causes)}"]
@@ -176,6 +181,17 @@ def _moved(cause: Cause) -> str:
         return f"the load of {cause.unit}, which {did} {size(cause.moved_bytes)}"
     details = ", ".join(filter(None, (cause.unit, f"pid {cause.pid}")))
     return f"{cause.command} ({details}), which {did} {size(cause.moved_bytes)}"
+
+
+def limit_sentences(limits: Iterable[GroupLimit]) -> list[str]:
+    """Return which limits of control groups make programs wait: unit, value and file."""
+    lines = []
+    for limit in limits:
+        group, _, _ = limit.file.removeprefix(_CGROUPS).rpartition("/")
+        unit = unit_of(f"0::{group}") or "their control group"
+        device = f" for device {limit.device}" if limit.device else ""
+        lines.append(f"limit of {unit}: '{limit.value}'{device} in {limit.file}")
+    return lines
 
 
 def rhythm_sentence(series: Series, now: float, date: Callable[[float], str]) -> str:

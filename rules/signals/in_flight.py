@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 WINDOW_SECONDS = 30.0
 TURNOVERS = 100
 """After so many completions per request that never completed, none of them can be a waiting one."""
+LONG_SECONDS, LONG_TURNOVERS = 300.0, 10
+"""Of a disk that is hardly used: in this time the kernel gives up each request, or completes it."""
+IMPROBABLE = 1e-6
+"""A series of samples this improbable shows a wrong counter, not what is in flight."""
 _MILLISECOND = 0.001
+_ROUNDING = 0.1
+"""The times of short requests are counted in ticks of up to 10 ms before 5.0."""
 
 
 class Counted(NamedTuple):
@@ -30,6 +36,7 @@ class Counted(NamedTuple):
     min_in_flight: int
     """The smallest number in flight in any sample of the window."""
     leaked: int = 0
+    samples: int = 0
 
 
 _NONE = Counted(0.0, 0, 0, 0)
@@ -45,8 +52,9 @@ def step(
 ) -> dict[str, Counted]:
     """Return the state after a sample; `leaked`: stored number per device, for the first sample.
 
-    By Little's law the completed requests give the mean number in flight. Requests beyond that mean
-    which are present in every sample, while a hundred times as many completed, have leaked.
+    By Little's law the completed requests give the mean number in flight, m, and of all time at
+    most the share m/k has k or more of them. So k in each of n samples has the probability
+    (m/k)^n at most: requests that this makes improbable, while many others completed, have leaked.
     """
     result: dict[str, Counted] = {}
     for name in names:
@@ -67,13 +75,29 @@ def step(
         elapsed, completed = now - before.since_seconds, total - before.completed_total
         if not least or elapsed < 0:
             before = Counted(now, total, block.milliseconds_total, shown, lost)
-        elif elapsed >= WINDOW_SECONDS and completed >= TURNOVERS * least:
+        elif _is_turned_over(elapsed, completed, least):
             busy = (block.milliseconds_total - before.milliseconds_total) * _MILLISECOND / elapsed
             # A counter of milliseconds that wrapped, or that the kernel does not maintain, proves
             # nothing.
-            lost = max(round(least - busy), 0) if busy > 0 else lost
+            if busy > 0:
+                lost = max(least - _plausible(busy, before.samples + 1), 0)
             before = Counted(now, total, block.milliseconds_total, shown, lost)
-        elif least != before.min_in_flight or lost != before.leaked:
-            before = before._replace(min_in_flight=least, leaked=lost)
+        else:
+            before = before._replace(min_in_flight=least, leaked=lost, samples=before.samples + 1)
         result[name] = before
     return result
+
+
+def _is_turned_over(elapsed: float, completed: int, least: int) -> bool:
+    """Whether what was in flight when the window began must have completed by now."""
+    return (elapsed >= WINDOW_SECONDS and completed >= TURNOVERS * least) or (
+        elapsed >= LONG_SECONDS and completed >= LONG_TURNOVERS * least
+    )
+
+
+def _plausible(mean_in_flight: float, samples: int) -> int:
+    """Return the largest number that may really have been in flight in each of so many samples."""
+    # A mean next to a whole number is a queue of constant depth, with the kernel's rounding.
+    nearly = round(mean_in_flight)
+    steady = nearly if abs(mean_in_flight - nearly) <= _ROUNDING * nearly else 0
+    return max(int(mean_in_flight / IMPROBABLE ** (1 / samples)), steady)

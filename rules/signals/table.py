@@ -17,6 +17,7 @@ from iowarden.rules.signals.filesystem import (
 from iowarden.rules.signals.leaves import amplifications
 from iowarden.rules.signals.memory import defaults, reclaim, swap
 from iowarden.rules.signals.queue import (
+    at_limit,
     phantom_reads,
     queue_depth,
     read_ahead,
@@ -27,7 +28,7 @@ from iowarden.rules.signals.raid import controller_state, md_state
 from iowarden.rules.signals.signal import Derived, Inputs, Pairs, SignalGroup, View
 from iowarden.rules.signals.smart import disk_monitoring, smart
 from iowarden.rules.signals.waits import group as waits
-from iowarden.rules.signals.waits import unrequested_reads
+from iowarden.rules.signals.waits import guard_facts, unrequested_reads
 from iowarden.rules.signals.writeback import (
     bandwidth,
     blocked,
@@ -55,6 +56,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     hung.TIMEOUT_GROUP,
     defaults.GROUP,
     activity.GROUP,
+    at_limit.GROUP,
     phantom_reads.GROUP,
     read_ahead.GROUP,
     request_size.SPLIT_GROUP,
@@ -76,6 +78,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     waiters.GROUP,
     waits.GROUP,
     waits.SEEN_GROUP,
+    guard_facts.GROUP,
     unrequested_reads.GROUP,
     device_state.SCSI_GROUP,
     smart.GROUP,

@@ -98,8 +98,8 @@ class Host:
         found = sources(lambda: self._now, task_polls=self._task_polls)
         self._sources = {source.name: source for source in found}
 
-    def tick(self, uptime: float, now: float) -> None:
-        """Do what the program does each second."""
+    def tick(self, uptime: float, now: float, asleep: float = 0.0) -> None:
+        """Do what the program does each second; `asleep`: seconds suspended since boot."""
         if self.engine is None:
             self.engine = Engine(self.rules, registry.SOURCES, now)
         readings = []
@@ -107,9 +107,8 @@ class Host:
             if now >= self._due.get(source.name, now) - 0.05:
                 self._due[source.name] = now + source.period_seconds
                 readings.append(self.read(source, now))
-        self.engine.observe(readings, now, uptime)
-        due = self._task_polls.step(self.engine, readings, now)
-        self._due.update(dict.fromkeys(due, 0.0))
+        self.engine.observe(readings, now, uptime, asleep)
+        self._task_polls.step(self.engine, readings, now)
         for change in self.engine.rules.evaluate(now):
             if change.alert.state.value == "firing" and change.before.value != "unknown":
                 self.fired.append((uptime, change.alert.name, change.alert.label("severity")))

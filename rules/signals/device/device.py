@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import in_flight, leaves
+from iowarden.rules.signals import guards, in_flight, leaves
 from iowarden.rules.signals.device import hang_thresholds
+from iowarden.rules.signals.guards import MEANINGS, Guard
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 from iowarden.rules.topology import device_changes
 
@@ -34,13 +35,11 @@ if TYPE_CHECKING:
 THRESHOLD = "iowarden_device_hang_threshold_seconds"
 IDLE_SECONDS = 20.0
 """A spinning disk without a completion for so long may be asleep (spun down)."""
-SPIN_UP_SECONDS = 30.0
+SPIN_UP_SECONDS = MEANINGS[Guard.SPINNING_UP].min_seconds
 """Assumed spin-up time until the disk's own times are known."""
 WAKE_MARGIN_SECONDS = 5.0
 WAKE_SECONDS = (2.0, 60.0)
 """A shorter delay is no wake-up, and a longer one is no reply of a sleeping disk."""
-DISCARD_SECONDS = 120.0
-"""For a queue that holds discards: one of a large device may take minutes (fstrim, mkfs)."""
 DISCARD_CRITICAL_SECONDS = 180.0
 PROOF_SECONDS = 2.0
 """After a gap, a further sample at least so much later must find the totals unchanged."""
@@ -76,6 +75,7 @@ class _Made(NamedTuple):
     discarding: bool
     asleep: bool
     wakes: tuple[float, float]
+    is_resumed: bool
     samples: list[Sample]
 
 
@@ -93,10 +93,18 @@ class DeviceState:
     proven_seconds: float = 0.0
     counted: Mapping[str, Counted] = field(default_factory=dict)
     kinds: WatchedKinds = hang_thresholds.NOTHING
+    resumed_seconds: float = -math.inf
+    """When the host was last found to have been suspended."""
     restored: Mapping[str, Pairs] = field(default_factory=dict)
     """Stored values of devices that were not seen since the restart, by key."""
     made: dict[str, _Made] = field(default_factory=dict, repr=False, compare=False)
     """The series of `samples` while no device hangs: they are the same in nearly every second."""
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the host was suspended until just now."""
+        last = self.last_seconds
+        return last is not None and last - self.resumed_seconds < guards.RESUME_SECONDS
 
 
 EMPTY = DeviceState()
@@ -108,8 +116,12 @@ def step(
     blocks: Mapping[str, BlockIo],
     kinds: WatchedKinds,
     uptime_seconds: float = float("inf"),
+    discards: frozenset[str] = frozenset(),
 ) -> DeviceState:
-    """Return the state after a sample of all devices that are monitored for stalls."""
+    """Return the state after a sample of all devices that are monitored for stalls.
+
+    `discards`: devices for whose discards tasks wait.
+    """
     kept, known = dict(state.restored), dict(state.devices)
     leaked: dict[str, int] = {}
     for name in kinds.limits:
@@ -129,9 +141,14 @@ def step(
         devices[name] = _stepped(
             known.get(name), now, blocks[name], kinds.limits[name], waiting=name in waits
         )
+    # One discard may take longer than it is remembered that any completed.
+    for name in discards & devices.keys():
+        if not devices[name].discarding:
+            devices[name] = replace(devices[name], discarding=True)
     unproven, proven = _proof(state, now)
     made = state.made if kinds is state.kinds else {}
-    return DeviceState(devices, now, unproven, proven, counted, kinds, kept, made)
+    resumed = state.resumed_seconds
+    return DeviceState(devices, now, unproven, proven, counted, kinds, resumed, kept, made)
 
 
 def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
@@ -210,7 +227,7 @@ def warning_seconds(progress: DeviceProgress, limits: HangThresholds) -> float |
         return None
     least = limits.warning_seconds
     if progress.discarding:
-        least = max(least, DISCARD_SECONDS)
+        least = max(least, MEANINGS[Guard.DISCARDING].min_seconds)
     if not (limits.spins and progress.asleep):
         return least
     longest, second = progress.wakes
@@ -236,6 +253,7 @@ def samples(state: DeviceState) -> list[Sample]:
     """Return the series of every device that is monitored."""
     result: list[Sample] = []
     made, all_limits, until = state.made, state.kinds.limits, _proven_until(state)
+    is_resumed = state.is_resumed
     for name, progress in state.devices.items():
         before = made.get(name)
         if (
@@ -243,8 +261,9 @@ def samples(state: DeviceState) -> list[Sample]:
             or before.asleep != progress.asleep
             or before.discarding != progress.discarding
             or before.wakes != progress.wakes
+            or before.is_resumed != is_resumed
         ):
-            before = made[name] = _made(name, progress, all_limits[name])
+            before = made[name] = _made(name, progress, all_limits[name], is_resumed=is_resumed)
         since = progress.stalled_since_seconds
         if since is not None and since < until and (seconds := hang_seconds(state, name)):
             metric, labels, _ = before.samples[0]
@@ -255,9 +274,13 @@ def samples(state: DeviceState) -> list[Sample]:
     return result
 
 
-def _made(name: str, progress: DeviceProgress, limits: HangThresholds) -> _Made:
+def _made(
+    name: str, progress: DeviceProgress, limits: HangThresholds, *, is_resumed: bool
+) -> _Made:
     labels = (("device", name),)
     warning, critical = warning_seconds(progress, limits), limits.critical_seconds
+    if is_resumed and warning is not None:
+        warning = max(warning, guards.RESUME_SECONDS)
     if critical is not None:
         critical = max(critical, warning or 0.0)
         if progress.discarding:
@@ -272,7 +295,36 @@ def _made(name: str, progress: DeviceProgress, limits: HangThresholds) -> _Made:
         if seconds is not None
     ]
     own = [("iowarden_device_hang_seconds", labels, 0.0), *thresholds]
-    return _Made(progress.discarding, progress.asleep, progress.wakes, own)
+    return _Made(progress.discarding, progress.asleep, progress.wakes, is_resumed, own)
+
+
+def guards_of(state: DeviceState) -> dict[str, frozenset[Guard]]:
+    """Return the guards of each device that has any: what it is, and what its queue does."""
+    result: dict[str, frozenset[Guard]] = {}
+    for name, progress in state.devices.items():
+        limits = state.kinds.limits[name]
+        is_stalled = progress.stalled_since_seconds is not None  # requests are in flight
+        if not (is_stalled or limits.guards or state.counted[name].leaked):
+            continue
+        now = {
+            Guard.DISCARDING: is_stalled and progress.discarding,
+            Guard.IN_FLIGHT_LEAKED: state.counted[name].leaked > 0,
+            Guard.SPINNING_UP: is_stalled and limits.spins and progress.asleep,
+        }
+        if limits.guards or any(now.values()):
+            result[name] = limits.guards.union(guard for guard, holds in now.items() if holds)
+    return result
+
+
+def threshold_seconds(state: DeviceState, name: str) -> float:
+    """Return from when a stall of a device is a warning: what its guards permit; inf: never."""
+    limits, progress = state.kinds.limits.get(name), state.devices.get(name)
+    if limits is None or progress is None:
+        return hang_thresholds.WARNING_SECONDS
+    seconds = warning_seconds(progress, limits)
+    if seconds is None:
+        return math.inf
+    return max(seconds, guards.RESUME_SECONDS) if state.is_resumed else seconds
 
 
 def replaced(state: DeviceState, names: Iterable[str]) -> DeviceState:
@@ -287,7 +339,7 @@ def replaced(state: DeviceState, names: Iterable[str]) -> DeviceState:
     )
 
 
-def woken(state: DeviceState) -> DeviceState:
+def woken(state: DeviceState, now: float) -> DeviceState:
     """Return the state after the host was suspended: every disk may have to spin up."""
     devices = {
         name: DeviceProgress(
@@ -295,7 +347,7 @@ def woken(state: DeviceState) -> DeviceState:
         )
         for name, each in state.devices.items()
     }
-    return replace(state, devices=devices, unproven_seconds=None)
+    return replace(state, devices=devices, unproven_seconds=None, resumed_seconds=now)
 
 
 def remember(state: DeviceState) -> dict[str, Pairs]:
@@ -362,6 +414,10 @@ class WatchState:
     dm: Mapping[str, MappedDevice] | None = None
     mounts: Mounts | None = None
     asleep_seconds: float = 0.0
+    discards: frozenset[str] = frozenset()
+    """Devices for whose discards tasks waited at the last poll."""
+    guards: Mapping[str, frozenset[Guard]] = field(default_factory=dict)
+    """By device, without those that have none."""
 
 
 def leaves_seen(view: View) -> LeafHistory | None:
@@ -374,7 +430,7 @@ def leaves_seen(view: View) -> LeafHistory | None:
 def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | None]:
     inputs, derived, says = view.inputs, view.derived, view.inputs.snapshot
     if inputs.asleep_seconds - state.asleep_seconds > SUSPENDED_SECONDS:
-        state = replace(state, device=woken(state.device))
+        state = replace(state, device=woken(state.device, inputs.now_seconds))
     state = replace(state, asleep_seconds=inputs.asleep_seconds)
     now, blocks = inputs.now_seconds, says.diskstats
     if blocks is None or derived is None:
@@ -390,9 +446,22 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
         kinds = hang_thresholds.kinds(derived.topology, scsi, dm, mounts)
     if state.derived is not None and derived is not state.derived:
         stood = replaced(stood, _others(state.derived.topology, derived.topology))
-    after = step(stood, now, blocks, kinds, inputs.uptime_seconds)
+    discards = state.discards
+    if says.tasks is not None and "tasks" in inputs.fresh:
+        discards = guards.discarding(says.tasks.tasks, derived.topology)
+    after = step(stood, now, blocks, kinds, inputs.uptime_seconds, discards)
     history = leaves.step(state.leaves, now, blocks, derived.leaves, after.counted)
-    state = WatchState(after, history, derived, scsi, dm, mounts, inputs.asleep_seconds)
+    state = WatchState(
+        after,
+        history,
+        derived,
+        scsi,
+        dm,
+        mounts,
+        inputs.asleep_seconds,
+        discards,
+        guards_of(after),
+    )
     return state, samples(after)
 
 

@@ -6,11 +6,11 @@ over to another: a delay that is an alarm for one kind is normal for another. Un
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH
-from iowarden.rules.smart.plausibility import virtual_device
+from iowarden.rules.signals import guards
+from iowarden.rules.signals.guards import MEANINGS, Guard
 from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
@@ -24,16 +24,7 @@ if TYPE_CHECKING:
 WARNING_SECONDS = 10.0
 CRITICAL_SECONDS = (30.0, 180.0)
 """30 s is the default command timeout of SCSI and NVMe; a longer one is respected up to 180 s."""
-REMOTE_WARNING_SECONDS = 20.0
-"""For a virtual disk or a LUN: shorter pauses of its host or fabric are counted only."""
-MAP_WARNING_SECONDS = 45.0
-"""For a multipath map. The requests of a path fail over when the path is given up
-(fast_io_fail_tmo, 5 s by default) or its checker finds it failed (every 5 to 20 s), at the latest
-when the command times out (30 s). Source: multipath-tools, libmultipath/defaults.h."""
-REMOVABLE_WARNING_SECONDS = 30.0
-_NETWORK_NAME = re.compile(r"(nbd|rbd)\d+")
-_VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
-"""Source: proc_name in kernel 6.12, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c, vmw_pvscsi.c."""
+NO_GUARD: frozenset[Guard] = frozenset()
 
 
 class HangThresholds(NamedTuple):
@@ -44,6 +35,8 @@ class HangThresholds(NamedTuple):
     notice_seconds: float | None = None
     spins: bool = False
     """Whether it may have to spin up first."""
+    guards: frozenset[Guard] = NO_GUARD
+    """What it is, as far as it permits stalls."""
 
 
 class WatchedKinds(NamedTuple):
@@ -75,18 +68,26 @@ def kinds(
         critical = _critical(device)
         if name in paths:
             limits[name] = HangThresholds(None, None, WARNING_SECONDS)
-        elif _removable(device, scsi) and not _wanted(device, stack, mounts):
+        elif guards.is_removable(device, scsi, topology) and not _wanted(device, stack, mounts):
             spins = device.rotational is not False
-            limits[name] = HangThresholds(REMOVABLE_WARNING_SECONDS, None, spins=spins)
-        elif _remote(device, scsi):
-            limits[name] = HangThresholds(REMOTE_WARNING_SECONDS, critical, WARNING_SECONDS)
+            limits[name] = _guarded(Guard.REMOVABLE, None, spins=spins)
+        elif guards.is_virtual(device, scsi):
+            virtual = _guarded(Guard.VIRTUAL, critical)
+            limits[name] = virtual._replace(notice_seconds=WARNING_SECONDS)
         else:
             spins = device.rotational is not False and not name.startswith("nvme")
             limits[name] = HangThresholds(WARNING_SECONDS, critical, spins=spins)
     for name, own in maps.items():
-        critical = MAP_WARNING_SECONDS + max(_critical(topology.devices[path]) for path in own)
-        limits[name] = HangThresholds(MAP_WARNING_SECONDS, critical)
+        longest = max(_critical(topology.devices[path]) for path in own)
+        limits[name] = _guarded(Guard.MULTIPATH, MEANINGS[Guard.MULTIPATH].min_seconds + longest)
     return WatchedKinds(limits, maps, {name: _key(topology.devices[name]) for name in limits})
+
+
+def _guarded(
+    guard: Guard, critical_seconds: float | None, *, spins: bool = False
+) -> HangThresholds:
+    least = MEANINGS[guard].min_seconds
+    return HangThresholds(least, critical_seconds, spins=spins, guards=frozenset({guard}))
 
 
 def _critical(device: Device) -> float:
@@ -110,24 +111,11 @@ def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, t
     return found
 
 
-def _removable(device: Device, scsi: ScsiTopology | None) -> bool:
-    host = None if scsi is None else scsi.hosts.get(device.host or "")
-    return bool(device.removable) or (host is not None and host.usb)
-
-
 def _wanted(device: Device, stack: DeviceStack | None, mounts: Mounts | None) -> bool:
     """Whether something on a device has a line in '/etc/fstab'; True if that is unknown."""
     if stack is None or mounts is None or mounts.wanted is None:
         return True
     return any(each.name in mounts.wanted for each in stack.on(device.name))
-
-
-def _remote(device: Device, scsi: ScsiTopology | None) -> bool:
-    """Whether a disk belongs to a hypervisor, or is attached by Fibre Channel or iSCSI."""
-    if _NETWORK_NAME.fullmatch(device.name) or virtual_device(device):
-        return True
-    host = None if scsi is None else scsi.hosts.get(device.host or "")
-    return host is not None and (host.fabric or host.driver in _VIRTUAL_DRIVERS)
 
 
 def _key(device: Device) -> str:

@@ -11,11 +11,14 @@ import enum
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server, waits_in
+from iowarden.collectors.procfs.cgroup_limits import MEMORY
+from iowarden.rules.signals.guards import is_discard
+from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.tasks import BlockedTask
 
 MIN_BACKLOG_BYTES = 64 << 20
@@ -54,11 +57,32 @@ _WRITE_BACK = (
     "rq_qos_wait",
     "wbt_wait",
 )
+_OVER_HIGH = ("mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high")
+"""A program above memory.high. Source: kernel, mm/memcontrol.c."""
+_GROUP_LIMITS = (
+    *_OVER_HIGH,
+    "blkcg_maybe_throttle",  # block/blk-cgroup.c: another group has io.latency
+    "blkcg_iolatency_throttle",  # block/blk-iolatency.c
+    "__blkcg_iolatency_throttle",
+    "ioc_rqos_throttle",  # block/blk-iocost.c: io.cost.qos
+)
+_RECLAIM = (
+    "shrink_",
+    "try_to_free_",
+    "do_try_to_free_",
+    "throttle_direct_reclaim",
+    "reclaim_throttle",
+    "congestion_wait",
+    "wait_iff_congested",
+)
+"""Source: kernel, mm/vmscan.c; the last two before 5.16, mm/backing-dev.c."""
 
 
 class FreezeCause(enum.StrEnum):
     """What makes programs wait for a device, deepest first."""
 
+    DISCARDING = "discarding"
+    """Its queue holds discards (fstrim, blkdiscard, mkfs)."""
     HANG = "hang"
     """The device completes nothing."""
     SLOW = "slow"
@@ -70,7 +94,15 @@ class FreezeCause(enum.StrEnum):
     SUSPENDED = "suspended"
     """A device of device-mapper, itself or below it, is suspended."""
     FROZEN = "frozen"
-    """Its file system is frozen."""
+    """Its file system is frozen, or a device below it is suspended."""
+    OWN_LIMIT = "own limit"
+    """A limit of their control group, or of one above it."""
+    AT_LIMIT = "at its limit"
+    """The device completes as many requests or bytes a second as it is allowed."""
+    SWAP_STORM = "swap storm"
+    """Memory is swapped in and out all the time, and programs wait for their own pages."""
+    MEMORY = "memory"
+    """They free memory before they get some (direct reclaim)."""
     BACKLOG = "backlog"
     """More unwritten data is queued than the device writes in the time that programs wait."""
     JOURNAL = "journal"
@@ -104,6 +136,13 @@ class DeviceFacts:
     slow: tuple[str, ...] = ()
     starved: tuple[str, ...] = ()
     is_suspended: bool = False
+    is_discarding: bool = False
+    is_at_limit: bool = False
+    is_busy: bool = False
+    """Whether it is in use nearly all of the time: then a limit of a control group is not why."""
+    is_swap_storm: bool = False
+    numbers: frozenset[str] = frozenset()
+    """The numbers of the device and of those below it ('8:16')."""
     queued_bytes: float = 0.0
     write_bytes_per_second: float | None = None
 
@@ -121,17 +160,41 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
     """Return the deepest cause of these tasks' waits."""
     tasks = tuple(victims)
     checks = (
-        (FreezeCause.HANG, bool(facts.hanging)),
-        (FreezeCause.SLOW, bool(facts.slow)),
-        (FreezeCause.NEIGHBOUR, bool(facts.starved)),
+        # A disk completes nothing else meanwhile, and is slow: not its fault.
+        (FreezeCause.DISCARDING, facts.is_discarding or any(map(is_discard, tasks))),
+        (FreezeCause.HANG, facts.is_hanging),
+        (FreezeCause.SLOW, facts.is_slow),
+        (FreezeCause.NEIGHBOUR, facts.is_starved),
         (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
-        (FreezeCause.SUSPENDED, facts.is_suspended),
-        (FreezeCause.FROZEN, _any_in(tasks, _FROZEN)),
+        (FreezeCause.FROZEN, facts.is_suspended or _any_in(tasks, _FROZEN)),
+        (FreezeCause.OWN_LIMIT, _any_in(tasks, _GROUP_LIMITS) or bool(limits_of(tasks, facts))),
+        (FreezeCause.AT_LIMIT, facts.is_at_limit),
+        (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
         (FreezeCause.JOURNAL, _any_in(tasks, _JOURNAL)),
+        (FreezeCause.MEMORY, _any_in(tasks, _RECLAIM)),
         (FreezeCause.LOCK, bool(tasks) and all(map(waits_for_lock, tasks))),
     )
     return next((cause for cause, holds in checks if holds), FreezeCause.UNKNOWN)
+
+
+def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLimit, ...]:
+    """Return the limits of control groups that make these tasks wait for a device, each once.
+
+    One for another device, or for a device that is busy anyway, is not the reason.
+    """
+    of_memory = [task for task in tasks if _any_in((task,), _OVER_HIGH)]
+    limits = [limit for task in of_memory for limit in task.limits if limit.file.endswith(MEMORY)]
+    if not facts.is_busy:
+        limits += [
+            limit for task in tasks for limit in task.limits if limit.device in facts.numbers
+        ]
+    return tuple(dict.fromkeys(limits))
+
+
+def is_fault(task: BlockedTask) -> bool:
+    """Whether a program waits in a page fault."""
+    return not task.kernel and task.system_call.startswith("-1 ")
 
 
 def _is_backlog(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:

@@ -152,9 +152,12 @@ def next_freezes(
     *,
     previous_poll_seconds: float,
     min_seconds: float = 0.0,
+    sustained_seconds: float = 0.0,
 ) -> DeviceFreezes:
     """Return the state after a poll at `now`.
 
+    `sustained_seconds`: for how long programs have been blocked at nearly each poll, none for long
+    in one call (a device at its limit, a swap storm), once that is long enough for a mail; else 0.
     `min_seconds` is the threshold of a guard of this device (a virtual disk, a removable one): a
     shorter wait is counted and no more.
     """
@@ -166,24 +169,32 @@ def next_freezes(
         for victim in ((*harm.victims, *harm.evidence) if harm.victims else ())
         if victim.max_seconds >= COUNTED_SECONDS and victim.wait.min_seconds > 0.0
     ]
-    series = _next_series(state.series, counted, now)
+    if sustained_seconds:
+        counted = list(harm.victims)
+    series = _next_series(state.series, counted, now, sustained_seconds)
     if series is None:
         return DeviceFreezes(None, programs)
     level = _level(series, counted, programs, now, min_seconds)
+    if sustained_seconds:
+        level = max(level, Level.WARNING)
     return DeviceFreezes(replace(series, level=max(series.level, level)), programs)
 
 
-def _next_series(series: Series | None, counted: list[Victim], now: float) -> Series | None:
+def _next_series(
+    series: Series | None, counted: list[Victim], now: float, sustained_seconds: float
+) -> Series | None:
     """Return the series with the present victims: it goes on, a new one begins, or it has ended."""
-    if not counted:
+    if not counted and not sustained_seconds:
         if series is None or is_over(series, now):
             return None
         return replace(series, is_frozen=False)
-    longest = max(counted, key=lambda victim: victim.max_seconds)
+    longest = max(counted, key=lambda victim: victim.max_seconds, default=None)
     present = Freeze(
-        began_seconds=min(victim.wait.not_before_seconds for victim in counted),
+        began_seconds=now - sustained_seconds
+        if sustained_seconds
+        else min(victim.wait.not_before_seconds for victim in counted),
         last_seconds=now,
-        seconds=longest.min_seconds,
+        seconds=0.0 if longest is None else longest.min_seconds,
         victims=len(counted),
     )
     if series is None or is_over(series, now):

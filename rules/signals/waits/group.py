@@ -13,10 +13,21 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.device import device, hang_thresholds
+from iowarden.collectors.procfs.process_io import increases, thread_increases
+from iowarden.collectors.procfs.stat import USER_HZ
+from iowarden.rules.signals.activity import members
+from iowarden.rules.signals.device import device
+from iowarden.rules.signals.guards import BOOT_SECONDS, Guard, min_seconds
+from iowarden.rules.signals.queue import at_limit as at_limit_signal
 from iowarden.rules.signals.signal import DIGITS, SignalGroup
-from iowarden.rules.signals.waits import device_facts, load
-from iowarden.rules.signals.waits.freeze_cause import BLAMES_DEVICE, FreezeCause, freeze_cause
+from iowarden.rules.signals.waits import many_waits
+from iowarden.rules.signals.waits.freeze_cause import (
+    DeviceFacts,
+    FreezeCause,
+    freeze_cause,
+    is_fault,
+    limits_of,
+)
 from iowarden.rules.signals.waits.freezes import (
     COUNTED_SECONDS,
     NO_FREEZES,
@@ -37,11 +48,11 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.model import Labels
+    from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.process_io import Sweep
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.signal import Pairs, View
-    from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
+    from iowarden.rules.signals.waits.many_waits import ManyWaits
     from iowarden.rules.signals.waits.waits import Wait
 
 HOST = ""
@@ -49,13 +60,16 @@ HOST = ""
 BUCKETS_SECONDS = (4.0, 10.0, 12.0, 20.0, 30.0, 60.0, 120.0, math.inf)
 
 _SECONDS, _VICTIMS = "iowarden_freeze_seconds", "iowarden_freeze_victims"
-BOOT_SECONDS = 120.0
-FROZEN_SECONDS = 30.0
-"""A snapshot freezes a file system, or suspends a device, for seconds on purpose."""
-LAPTOP_SECONDS = 30.0
-"""In laptop mode a disk is spun down between its writes, and has to spin up first."""
-MAX_TRIGGER_SECONDS = 15.0
-"""Two changes of the load average, and the poll that follows, take no longer."""
+_HANG, _SLOW = "iowarden_device_hang_seconds", "iowarden_device_slow_seconds"
+_STARVED = "iowarden_device_queue_starved"
+_SUSPENDED = "iowarden_device_mapper_suspended_seconds"
+_UTILIZATION = "iowarden_device_utilization_ratio"
+BUSY_RATIO = 0.8
+"""A device in use so much is slow for all, whatever a control group is allowed."""
+_BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
+HANG_SECONDS = 5.0
+RECENT_SECONDS = 300.0
+"""What a program wrote earlier than that filled another backlog."""
 _LEVEL, _TIMES = "iowarden_freeze_level", "iowarden_freeze_reported_times"
 _CAUSE = "iowarden_freeze_cause"
 _SPEED, _QUEUED = "iowarden_freeze_write_bytes_per_second", "iowarden_freeze_queued_bytes"
@@ -98,6 +112,9 @@ class HarmState:
     """When a poll last saw, with its system call, a task that waits for storage."""
     ended_seconds: float = 0.0
     """Their sum."""
+    many: ManyWaits = many_waits.NOTHING
+    limits: Mapping[str, tuple[GroupLimit, ...]] = field(default_factory=dict)
+    """By device, the limits of control groups that make the last victims wait."""
 
     def is_seen(self, now: float) -> bool:
         """Whether it is known who waits: a poll saw it lately, with the system call."""
@@ -190,35 +207,39 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         polls = NO_POLLS  # nothing gave reason to poll: a wait of later on began at its trigger
     if any(wait.task.system_call for wait in about_storage(polls)):
         state = replace(state, seen_seconds=now)
-    waits = _waits_by_device(about_storage(polls), seen.tasks, state, topology)
-    harms, present, disks, speeds, queued = {}, {}, {}, {}, {}
-    for name, of_device in waits.items():
-        began = min(wait.not_before_seconds for wait in of_device)
-        facts = device_facts.device_facts(name, began, state.moved, view, topology)
-        queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
-        on_device = _harm(name, of_device, state, facts, view)
-        cause = freeze_cause((victim.wait.task for victim in followed(on_device.victims)), facts)
-        if on_device.victims and cause in {*BLAMES_DEVICE, FreezeCause.NEIGHBOUR}:
-            # Whose own bytes explain so little of a faulty disk's time is harmed like others.
-            both = on_device.victims + on_device.evidence
-            on_device = replace(on_device, victims=both, evidence=())
-        harms[name] = replace(on_device, blames_device=cause in BLAMES_DEVICE)
+    waits = _waits_by_device(about_storage(polls), state, topology)
+    harms = {
+        name: _harm(name, on_device, state, topology, view) for name, on_device in waits.items()
+    }
+    all_facts = {name: _facts(name, view, topology) for name in harms}
+    many = _next_many(state.many, harms, all_facts, view)
+    sustained = many.sustained(now)
+    tasks = {
+        name: [victim.wait.task for victim in followed(on_device.victims)]
+        for name, on_device in harms.items()
         # Else a wait of this second would hide who was blocked for long.
-        if any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims):
-            present[name], disks[name] = cause, facts.disks(cause)
-            speeds[name] = facts.write_bytes_per_second or 0.0
+        if (name in sustained and on_device.victims)
+        or any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims)
+    }
+    for name in tasks:
+        is_storm = many.storm_since_seconds is not None
+        all_facts[name] = replace(all_facts[name], is_swap_storm=is_storm)
+    present = {name: freeze_cause(tasks[name], all_facts[name]) for name in tasks}
+    limits = {name: limits_of(tasks[name], all_facts[name]) for name in tasks}
     devices = {}
-    for name in {*harms, *state.devices}:
+    for name in {*harms, *state.devices, *sustained}:
         after = next_freezes(
             state.devices.get(name, NO_FREEZES),
             harms.get(name, Harm()),
             now,
             previous_poll_seconds=now if previous_poll is None else previous_poll,
-            min_seconds=_min_seconds(name, present.get(name), view, topology),
+            min_seconds=_guarded_seconds(name, present.get(name), view, topology),
+            sustained_seconds=sustained.get(name, 0.0),
         )
         if after != NO_FREEZES:
             devices[name] = after
-    known, of_causes = {**state.causes, **present}, {**state.disks, **disks}
+    known = {**state.causes, **present}
+    known_limits = {**state.limits, **limits}
     last = {**state.last_harms, **{name: (now, harms[name]) for name in present}}
     lengths = _victims_lengths(state, ended)
     return replace(
@@ -228,15 +249,63 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         devices=devices,
         last_harms={name: seen for name, seen in last.items() if name in devices},
         causes={name: cause for name, cause in known.items() if name in devices},
-        disks={name: own for name, own in of_causes.items() if name in devices},
-        speeds=speeds,
-        queued=queued,
+        many=many,
+        limits={name: some for name, some in known_limits.items() if some and name in devices},
         ended_waits=tuple(
             count + sum(length <= limit for length in lengths)
             for count, limit in zip(state.ended_waits, BUCKETS_SECONDS, strict=True)
         ),
         ended_seconds=state.ended_seconds + sum(lengths),
     )
+
+
+def _next_many(
+    many: ManyWaits, harms: Mapping[str, Harm], all_facts: Mapping[str, DeviceFacts], view: View
+) -> ManyWaits:
+    """Return what this poll shows of waits that are short and many."""
+    now, snapshot = view.inputs.now_seconds, view.inputs.snapshot
+    victims = {
+        name: [victim.wait.task for victim in on_device.victims]
+        for name, on_device in harms.items()
+    }
+    swapped = None
+    if snapshot.vmstat is not None and snapshot.vmstat.swapped_in_bytes_total is not None:
+        swapped = snapshot.vmstat.swapped_in_bytes_total
+        swapped += snapshot.vmstat.swapped_out_bytes_total or 0
+    pressure = None if snapshot.pressure is None else snapshot.pressure.memory
+    many = many_waits.next_memory(
+        many,
+        now,
+        faulting=frozenset(name for name, tasks in victims.items() if any(map(is_fault, tasks))),
+        swapped_bytes=swapped,
+        full_pressure_ratio=None if pressure is None else pressure.full_avg10_ratio,
+    )
+    limited = {
+        name: len(tasks)
+        for name, tasks in victims.items()
+        if all_facts[name].is_at_limit or limits_of(tasks, all_facts[name])
+    }
+    # Between two of their requests all may be awake: the device is at its limit nevertheless.
+    at_limit = {name for name in many.limited if _is_at_limit(name, view)}
+    return many_waits.next_limited(many, now, dict.fromkeys(at_limit - limited.keys(), 0) | limited)
+
+
+def _is_at_limit(name: str, view: View) -> bool:
+    """Whether a device, or one below it, is virtual and at its limit.
+
+    A saturated disk in a steady copy has a steady rate as well; only one that somebody else
+    provides is known to have a limit.
+    """
+    if view.derived is None or name not in view.derived.topology.devices:
+        return False
+    guards = device.GROUP.state(view.states).guards
+    at_limit = {
+        value
+        for _, labels, _ in view.earlier.get(at_limit_signal.GROUP.name, ())
+        for _, value in labels
+    }
+    leaves = _leaves(name, view.derived.topology)
+    return any(Guard.VIRTUAL in guards.get(one, ()) for one in leaves & at_limit)
 
 
 def _legacy_queued_ratio(view: View) -> float | None:
@@ -303,23 +372,88 @@ def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, vi
             paused=waiters.GROUP.state(view.states).writers,
             uptime_seconds=view.inputs.uptime_seconds,
         )
-    return harm(waits, moved, completed, speed, capable)
+        for moment in sweeps
+        for one in moment.sweep.processes
+    }
+    for wait in waits:
+        task = wait.task
+        written = _recent(task.write_bytes or 0, task.start_ticks, uptime)
+        pid = task.process or task.pid
+        if pid in paused:
+            written = max(written, int(queued * CAUSE_RATIO) + 1)
+        processes[pid] = ProcessLoad(pid, task.command, task.unit, 0, written)
+    return Load(1.0, tuple(processes.values()), 0, queued, is_certain=False)
 
 
-def _min_seconds(name: str, cause: FreezeCause | None, view: View, topology: Topology) -> float:
+def _recent(written_bytes: int, start_ticks: int, uptime_seconds: float) -> int:
+    age = max(uptime_seconds - start_ticks / USER_HZ, 1.0)
+    return int(written_bytes * min(1.0, RECENT_SECONDS / age))
+
+
+def _load(state: HarmState, leaves: frozenset[str], waits: list[Wait], view: View) -> Load:
+    """Return what processes and devices moved between the first and the last sweep."""
+    if len(state.sweeps) < 2:
+        return _probable_load(waits, state.sweeps, view)
+    first, last = state.sweeps[0], state.sweeps[-1]
+    read, written = _difference(first.moved, last.moved, leaves)
+    threads = thread_increases(first.sweep, last.sweep)
+    processes = tuple(
+        ProcessLoad(
+            one.pid, one.command, one.unit, one.read_bytes, one.write_bytes, threads.get(one.pid)
+        )
+        for one in increases(first.sweep, last.sweep)
+    )
+    seconds = last.moved.at_seconds - first.moved.at_seconds
+    return Load(seconds, processes, read, written)
+
+
+def _facts(name: str, view: View, topology: Topology) -> DeviceFacts:
+    """Return what the other signals of this second show of a device and of those below it."""
+    below = {name, *(_leaves(name, topology) if name in topology.devices else ())}
+    stack = {name, *(members(topology, name) if name in topology.devices else ())}
+    unwritten = writeback.seen(view)
+    values = {
+        (metric, dict(labels).get("device")): value
+        for group in ("device", "slow", "starvation", "suspended", "bandwidth", "activity")
+        for metric, labels, value in view.earlier.get(group, ())
+    }
+    return DeviceFacts(
+        is_hanging=any(values.get((_HANG, one), 0.0) >= HANG_SECONDS for one in below | {name}),
+        is_slow=any(values.get((_SLOW, one), 0.0) > 0 for one in below),
+        is_starved=any(values.get((_STARVED, one), 0.0) > 0 for one in below),
+        is_suspended=any((_SUSPENDED, one) in values for one in stack),
+        is_discarding=any(
+            Guard.DISCARDING in device.GROUP.state(view.states).guards.get(one, ()) for one in below
+        ),
+        is_at_limit=_is_at_limit(name, view),
+        is_busy=any(values.get((_UTILIZATION, one), 0.0) >= BUSY_RATIO for one in below),
+        numbers=frozenset(
+            of_stack.device_number
+            for one in stack
+            if (of_stack := topology.devices.get(one)) and of_stack.device_number
+        ),
+        queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
+        write_bytes_per_second=values.get((_BANDWIDTH, None)),
+    )
+
+
+def _guarded_seconds(name: str, cause: FreezeCause | None, view: View, topology: Topology) -> float:
     """Return the threshold of the guards of a device, 0 for an ordinary disk."""
     if view.inputs.uptime_seconds < BOOT_SECONDS:
         return math.inf  # sixty services that start at once wait for each other's reads
-    limits = device.GROUP.state(view.states).device.kinds.limits
-    below = device_facts.leaves(name, topology) if name in topology.devices else frozenset({name})
-    seconds = [limits[one].warning_seconds or 0.0 for one in {name, *below} if one in limits]
+    watch = device.GROUP.state(view.states)
+    below = _leaves(name, topology) if name in topology.devices else frozenset({name})
+    active = {guard for one in {name, *below} for guard in watch.guards.get(one, ())}
+    # Who waits behind a discard is harmed by it: the mail names it.
+    active.discard(Guard.DISCARDING)
     sysctl = view.inputs.snapshot.vm_sysctl
     if sysctl is not None and sysctl.laptop_mode:
-        seconds.append(LAPTOP_SECONDS)
-    if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED}:
-        seconds.append(FROZEN_SECONDS)
-    longest = max(seconds, default=0.0)
-    return longest if longest > hang_thresholds.WARNING_SECONDS else 0.0
+        active.add(Guard.LAPTOP_MODE)
+    if watch.device.is_resumed:
+        active.add(Guard.SUSPENDED_MACHINE)
+    if cause is FreezeCause.FROZEN:
+        active.add(Guard.FROZEN)
+    return min_seconds(active)
 
 
 def _victims_lengths(state: HarmState, ended: tuple[Wait, ...]) -> list[float]:

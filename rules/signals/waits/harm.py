@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.rules.signals.waits.storage_call import Purpose, waits_in
+from iowarden.rules.signals.guards import requests_discard
+from iowarden.rules.signals.waits.storage_call import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.waits.waits import Wait
 
 CAUSE_RATIO = 0.25
@@ -114,13 +116,9 @@ class Harm:
 
     victims: tuple[Victim, ...] = ()
     evidence: tuple[Victim, ...] = ()
-    causes: tuple[Cause, ...] = ()
-    units: tuple[Cause, ...] = ()
-    """Without a cause: the units whose processes are one together."""
-    is_certain: bool = True
-    """Whether sweeps from before the wait show the causes; else their bytes since their start."""
-    blames_device: bool = False
-    """Whether the device itself is the cause: it hangs, is slow or frozen."""
+    causes: tuple[Cause, ...] = field(default=())
+    discarding: tuple[BlockedTask, ...] = ()
+    """Programs that discard, which is what the others wait for."""
 
 
 def causes(load: Load) -> tuple[Cause, ...]:
@@ -191,8 +189,12 @@ def harm(
     found_causes = causes(load)
     victims: list[Victim] = []
     evidence: list[Victim] = []
+    discarding: list[BlockedTask] = []
     for wait in waits:
         if wait.purpose is not Purpose.STORAGE:
+            continue
+        if requests_discard(wait.task):
+            discarding.append(wait.task)
             continue
         is_cause = is_of_causes(wait, found_causes)
         explained = _explained_seconds(
@@ -217,8 +219,7 @@ def harm(
             (evidence if is_evidence else victims).append(victim)
     for group in (victims, evidence):
         group.sort(key=lambda victim: (-victim.max_seconds, victim.wait.task.pid))
-    units = () if found_causes else causing_units(load)
-    return Harm(tuple(victims), tuple(evidence), found_causes, units, is_certain=load.is_certain)
+    return Harm(tuple(victims), tuple(evidence), found_causes, tuple(discarding))
 
 
 def followed(victims: tuple[Victim, ...]) -> tuple[Victim, ...]:

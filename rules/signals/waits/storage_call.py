@@ -138,6 +138,11 @@ _STORAGE = (
     "try_to_free_",
     "throttle_direct_reclaim",
     "reclaim_throttle",
+    "mem_cgroup_handle_over_high",  # mm/memcontrol.c, like the next: memory.high
+    "__mem_cgroup_handle_over_high",
+    "blkcg_",  # block/blk-cgroup.c, blk-iolatency.c
+    "__blkcg_",
+    "ioc_rqos_",  # block/blk-iocost.c
     "congestion_wait",
     "wait_iff_congested",
     "blk_congestion_wait",  # 2.6.18, like the next

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.leaves import Leaf, LeafHistory, LeafSnapshot
     from iowarden.rules.signals.signal import View
 
+RATE = "iowarden_writeback_bandwidth_bytes_per_second"
 SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 30.0
 STEADY_SECONDS = 20.0
@@ -116,7 +117,7 @@ def samples(
     total = math.fsum(rates.values())
     drain = drain_seconds(backlog_bytes, total)
     return [
-        ("iowarden_writeback_bandwidth_bytes_per_second", (), total),
+        (RATE, (), total),
         ("iowarden_writeback_drain_seconds", (), math.inf if drain is None else drain),
         *(
             (
@@ -233,7 +234,7 @@ GROUP = SignalGroup(
     sources=("vmstat", "meminfo", "vm_sysctl", "diskstats", "block"),
     families=(
         Family(
-            "iowarden_writeback_bandwidth_bytes_per_second",
+            RATE,
             "gauge",
             "Rate in bytes per second at which the disks complete writes now, without RAID"
             " redundancy.",

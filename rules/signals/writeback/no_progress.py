@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
+from iowarden.rules.signals import guards
 from iowarden.rules.signals.device import device
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, SignalGroup
 from iowarden.rules.signals.writeback import writeback
@@ -31,6 +32,10 @@ BUCKET_SECONDS = 60.0
 QUEUED_RATIO = 0.5
 RESUMED_SECONDS = 300.0
 """A stall that was in progress so shortly before a restart continues after it, if one is found."""
+
+THRESHOLD = "iowarden_writeback_no_progress_threshold_seconds"
+SLEEPING_SECONDS = 60.0
+"""After boot and in laptop mode disks spin up, also those of which that is not known."""
 
 THROTTLE = "throttle"
 DEVICE = "device"
@@ -215,7 +220,26 @@ def _step(state: WriteStallState, view: View) -> tuple[WriteStallState, list[Sam
     held, history, stat = writeback.seen(view), device.leaves_seen(view), view.inputs.snapshot.stat
     if held is None or history is None or stat is None:
         return state, None
-    return step(state, history, blocked=stat.procs_blocked, queued_ratio=held.queued_ratio)
+    after, samples = step(
+        state, history, blocked=stat.procs_blocked, queued_ratio=held.queued_ratio
+    )
+    if samples is None:
+        return after, None
+    return after, [*samples, (THRESHOLD, (), _threshold_seconds(after, history, view))]
+
+
+def _threshold_seconds(state: WriteStallState, history: LeafHistory, view: View) -> float:
+    """Return from when a stall is one: the least of what the guards of its devices permit."""
+    leaves = history.snapshots[-1].leaves
+    busy = [name for name in _busy_before(state.best) if name in leaves]
+    stuck = [name for name in busy if leaves[name].in_flight] or busy
+    watched = device.GROUP.state(view.states).device
+    seconds = min((device.threshold_seconds(watched, name) for name in stuck), default=0.0)
+    sysctl = view.inputs.snapshot.vm_sysctl
+    is_asleep = sysctl is not None and bool(sysctl.laptop_mode)
+    if is_asleep or view.inputs.uptime_seconds < guards.BOOT_SECONDS:
+        seconds = max(seconds, SLEEPING_SECONDS)
+    return max(seconds, BEST_WINDOW_SECONDS)
 
 
 GROUP = SignalGroup(
@@ -227,6 +251,12 @@ GROUP = SignalGroup(
             "gauge",
             "Seconds writers have been blocked while the busy disks complete next to nothing:"
             " requests hang in a disk (device), or the kernel sends none (throttle).",
+        ),
+        Family(
+            THRESHOLD,
+            "gauge",
+            "Seconds without progress from which that is a stall: 10, more where a guard of the"
+            " busy disks or of the host permits it.",
         ),
     ),
     step=_step,

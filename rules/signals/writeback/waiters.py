@@ -8,6 +8,7 @@ writes a line to a log: their write rates distinguish them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,12 @@ class WaitState:
     writers: Mapping[int, float]
     others: Mapping[int, float]
     first: Mapping[int, tuple[float, int]]
+    polled_seconds: float = -math.inf
+    """When tasks were last polled, if those of all users can be."""
+
+    def is_writer_only(self, now: float) -> bool:
+        """Whether it is known that only programs wait that fill the queue."""
+        return not self.others and now - self.polled_seconds <= SEEN_SECONDS
 
 
 EMPTY = WaitState({}, {}, {})
@@ -92,7 +99,7 @@ def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
             ("iowarden_device_blocked_tasks", (("device", name),), float(count))
             for name, count in sorted(waiting.items())
         ]
-    return WaitState(writers, others, first), samples
+    return WaitState(writers, others, first, now), samples
 
 
 def _fills(

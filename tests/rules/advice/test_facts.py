@@ -16,6 +16,7 @@ from iowarden.rules.advice.facts import AdviceInputs, DeviceKind, Facts
 from iowarden.rules.advice.step import AdviceSubject
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.signals.device import hang_thresholds
+from iowarden.rules.signals.guards import MEANINGS, Guard
 from iowarden.rules.topology import redundancy
 from iowarden.rules.topology.slot_map import DeviceMap
 
@@ -209,4 +210,4 @@ def test_a_virtual_disk_is_one_to_advice_and_to_stalls_alike(name: str) -> None:
     own = disk(name)
     assert Facts(AdviceInputs(DeviceMap(topology=topology(own)))).kind(own) is DeviceKind.VIRTUAL
     limits = hang_thresholds.kinds(topology(own)).limits[name]
-    assert limits.warning_seconds == hang_thresholds.REMOTE_WARNING_SECONDS
+    assert limits.warning_seconds == MEANINGS[Guard.VIRTUAL].min_seconds

@@ -142,14 +142,7 @@ def certain_without(silent: str) -> set[tuple[str, str]]:
     [
         ("hwmon", {("NvmeCriticalWarning", "critical")}),
         ("smart", {("DiskSlow", "warning")}),
-        (
-            "tasks",
-            {
-                ("DeviceSuspended", "warning"),
-                ("WriteStall", "warning"),
-                ("WriteStall", "critical"),
-            },
-        ),
+        ("tasks", {("DeviceSuspended", "warning")}),
         ("dm", set()),
         ("pressure", {("DirectReclaim", "info")}),
     ],

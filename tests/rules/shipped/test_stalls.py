@@ -17,6 +17,7 @@ from iowarden.collectors.block.scsi import ScsiDevice, ScsiHost, ScsiTopology
 from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
 from iowarden.rules.signals import table
 from iowarden.rules.signals.device import device, device_state, hang_thresholds
+from iowarden.rules.signals.guards import Guard
 from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.snapshot import Snapshot
 
@@ -181,7 +182,7 @@ def test_a_suspended_machine_lets_every_disk_spin_up() -> None:
     watch.looks(2, block("sda", writes=1))
     watch.looks(8, block("sda", writes=2, in_flight=1))
     assert watch.stalled() == 7.0
-    watch.state = device.woken(watch.state)
+    watch.state = device.woken(watch.state, watch.state.last_seconds or 0.0)
     watch.look(block("sda", writes=2, in_flight=1))
     assert watch.stalled() == 0.0
     assert watch.limits()[1] == 30.0
@@ -321,13 +322,13 @@ def test_a_virtual_disk_or_a_lun_may_pause_with_its_host(
 ) -> None:
     """Stalls of 10 s are counted, from 20 s they are mailed."""
     limits = hang_thresholds.kinds(topology(own), scsi).limits[own.name]
-    assert limits == (20.0, 30.0, 10.0, False)
+    assert limits == (20.0, 30.0, 10.0, False, {Guard.VIRTUAL})
 
 
 def test_a_disk_of_an_ordinary_adapter_is_a_disk() -> None:
     """Whatever else the machine has."""
     limits = hang_thresholds.kinds(topology(disk("sda")), hosts("mpt3sas")).limits["sda"]
-    assert limits == (10.0, 30.0, None, True)
+    assert limits == (10.0, 30.0, None, True, frozenset())
 
 
 def paths(*names: str, head: str = "dm-0") -> Topology:
@@ -384,11 +385,11 @@ def test_a_stick_is_waited_for_and_never_critical(own: Device, scsi: ScsiTopolog
     """30 s; but a disk of the same kind with a line in '/etc/fstab' is one like all others."""
     machine = topology(replace(own, partitions=("sda1",)))
     found = hang_thresholds.kinds(machine, scsi, None, mounted("/dev/sda1")).limits["sda"]
-    assert found == (30.0, None, None, True)
+    assert found == (30.0, None, None, True, {Guard.REMOVABLE})
     found = hang_thresholds.kinds(machine, scsi, None, mounted("/dev/sda1", "/backup")).limits[
         "sda"
     ]
-    assert found == (10.0, 30.0, None, True)
+    assert found == (10.0, 30.0, None, True, frozenset())
     assert hang_thresholds.kinds(machine, scsi).limits["sda"] == found  # no fstab could be read
 
 

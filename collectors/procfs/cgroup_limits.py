@@ -1,0 +1,87 @@
+"""Limits of control groups that make their tasks wait for storage: io.max and its kin.
+
+Source: kernel, admin-guide/cgroup-v2.rst (io.max, io.latency, memory.high) and
+admin-guide/cgroup-v1/blkio-controller.rst (blkio.throttle.*). Any user may read them. A limit of a
+slice holds for what is in it. Read only of a task that waits: a host may have thousands of groups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from iowarden.collectors.procfs.cgroup_io import MAX_DEPTH, ROOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iowarden.collectors.machine import Machine
+
+_V1_ROOT = "/sys/fs/cgroup"
+_BY_DEVICE = ("io.max", "io.latency")
+_V1_FILES = tuple(
+    f"blkio.throttle.{operation}_{unit}_device"
+    for operation in ("read", "write")
+    for unit in ("bps", "iops")
+)
+_NO_LIMIT = "max"
+MEMORY = "memory.high"
+MAX_LIMITS = 8
+
+
+class GroupLimit(NamedTuple):
+    """A limit that holds for a task, with the value as its file has it.
+
+    `value` is 'rbps=1048576', 'target=75000' (microseconds), a number of bytes or of requests.
+    """
+
+    file: str
+    """'/sys/fs/cgroup/system.slice/web.service/io.max'."""
+    device: str
+    """'8:16'; '' for memory."""
+    value: str
+
+
+def relevant_groups(text: str) -> tuple[str, ...]:
+    """Return the lines of '/proc/PID/cgroup' with hierarchies that have such limits."""
+    lines = []
+    for line in text.splitlines():
+        controllers = line.partition(":")[2].partition(":")[0]
+        if not controllers or "blkio" in controllers.split(","):
+            lines.append(line.removesuffix(" (deleted)"))
+    return tuple(lines)
+
+
+def read_limits(root: Machine, groups: Iterable[str]) -> tuple[GroupLimit, ...]:
+    """Return the limits of a task's groups and of those above, the innermost first.
+
+    `groups` are lines as those of `relevant_groups`. A file that is absent or malformed is no
+    limit.
+    """
+    limits: list[GroupLimit] = []
+    for line in groups:
+        controllers, _, path = line.partition(":")[2].partition(":")
+        parts = [part for part in path.split("/") if part]
+        if ".." in parts:  # outside of this control group namespace: not below our mount
+            continue
+        top = f"{_V1_ROOT}/{controllers}" if controllers else _top(root)
+        for depth in range(min(len(parts), MAX_DEPTH), 0, -1):
+            limits += _of_group(root, "/".join((top, *parts[:depth])), is_v1=bool(controllers))
+    return tuple(limits[:MAX_LIMITS])
+
+
+def _top(root: Machine) -> str:
+    tops = (top for top in ROOTS if root.try_read(f"{top}/cgroup.controllers") is not None)
+    return next(tops, ROOTS[0])
+
+
+def _of_group(root: Machine, group: str, *, is_v1: bool) -> Iterator[GroupLimit]:
+    for name in _V1_FILES if is_v1 else _BY_DEVICE:
+        for line in (root.try_read(f"{group}/{name}") or "").splitlines():
+            device, _, values = line.partition(" ")
+            limited = [word for word in values.split() if word.partition("=")[2] != _NO_LIMIT]
+            if limited:
+                yield GroupLimit(f"{group}/{name}", device, " ".join(limited))
+    if not is_v1:
+        high = (root.try_read(f"{group}/{MEMORY}") or _NO_LIMIT).strip()
+        if high != _NO_LIMIT:
+            yield GroupLimit(f"{group}/{MEMORY}", "", high)

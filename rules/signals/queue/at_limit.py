@@ -1,0 +1,165 @@
+"""Devices at their limit: as many requests or bytes a second as they are allowed, and a queue.
+
+A limit shows as a rate that hardly varies for a minute while requests wait, and each takes several
+times as long as at half of that rate. A saturated disk in a steady copy looks the same: by itself
+this is information, and no fault. Units: requests and bytes per second, over 10 s. Limits: of a
+device that was never seen at half of its rate it is not known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from dataclasses import field
+from typing import TYPE_CHECKING, NamedTuple
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.model import Family, Sample
+from iowarden.rules.signals import activity
+from iowarden.rules.signals.signal import SignalGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.rules.signals.activity import CounterSnapshot
+    from iowarden.rules.signals.signal import View
+
+MAX_VARIATION_RATIO = 0.03
+MIN_IN_FLIGHT = 2.0
+SLOWER = 5.0
+"""A request takes so many times as long as at half of the rate."""
+MIN_WINDOWS, MAX_WINDOWS = 3, 99
+MIN_REQUESTS = 20
+"""In 10 s, for a mean time of a request."""
+_MILLISECOND = 0.001
+_MIN_SNAPSHOTS = int(activity.WINDOW_SECONDS / activity.STEP_SECONDS) + 1
+REQUESTS = "iowarden_device_at_limit_requests_per_second"
+BYTES = "iowarden_device_at_limit_bytes_per_second"
+
+
+class Window(NamedTuple):
+    """What a device did in 10 s."""
+
+    requests_per_second: float
+    bytes_per_second: float
+    request_seconds: float
+    """Mean time of a request."""
+    in_flight: float
+    """Mean number of requests in flight, by Little's law."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """Windows without a queue by device, latest last, and what is at its limit now."""
+
+    unqueued: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+    last_seconds: float = 0.0
+    """The newest sample of the counters that was evaluated."""
+    samples: tuple[Sample, ...] = ()
+
+
+def _step(state: LimitState, view: View) -> tuple[LimitState, list[Sample] | None]:
+    snapshots = activity.GROUP.state(view.states).snapshots
+    if view.derived is None or not snapshots:
+        return LimitState(state.unqueued), []
+    if snapshots[-1][0] == state.last_seconds:
+        return state, list(state.samples)
+    unqueued = {
+        name: windows for name, windows in state.unqueued.items() if name in view.derived.leaves
+    }
+    samples: list[Sample] = []
+    for name in view.derived.leaves:
+        windows = _windows(name, snapshots)
+        if not windows:
+            continue
+        newest = windows[-1]
+        if newest is not None and newest.in_flight < MIN_IN_FLIGHT:
+            unqueued[name] = (*unqueued.get(name, ()), newest)[-MAX_WINDOWS:]
+        elif newest is not None and len(snapshots) >= _MIN_SNAPSHOTS:
+            samples += _at_limit(name, windows, unqueued.get(name, ()))
+    return LimitState(unqueued, snapshots[-1][0], tuple(samples)), samples
+
+
+def _windows(name: str, snapshots: tuple[CounterSnapshot, ...]) -> list[Window | None]:
+    """Return what a device did between each two samples; None: too little, or a counter reset."""
+    if len(snapshots) < 2 or not _moved(name, snapshots[-2], snapshots[-1]):
+        return []
+    windows: list[Window | None] = []
+    for (began, first), (ended, last) in itertools.pairwise(snapshots):
+        before, after = first.get(name), last.get(name)
+        is_known = before is not None and after is not None and ended > began
+        windows.append(_window(before, after, ended - began) if is_known else None)  # type: ignore[arg-type]
+    return windows
+
+
+def _moved(name: str, first: CounterSnapshot, last: CounterSnapshot) -> bool:
+    """Whether a device completed anything: most of a quiet host's did not."""
+    before, after = first[1].get(name), last[1].get(name)
+    return before is not None and after is not None and before.counters != after.counters
+
+
+def _window(before: BlockIo, after: BlockIo, seconds: float) -> Window | None:
+    completed = after.completed_total - before.completed_total
+    milliseconds = after.milliseconds_total - before.milliseconds_total
+    if completed < MIN_REQUESTS or milliseconds < 0:
+        return None
+    read = after.read_bytes_total - before.read_bytes_total
+    written = after.written_bytes_total - before.written_bytes_total
+    busy = milliseconds * _MILLISECOND
+    return Window(completed / seconds, (read + written) / seconds, busy / completed, busy / seconds)
+
+
+def _at_limit(
+    name: str, windows: list[Window | None], unqueued: tuple[Window, ...]
+) -> list[Sample]:
+    """Return the limit of a device that has been at one in all windows."""
+    known = [window for window in windows if window is not None]
+    if len(known) < len(windows) or any(window.in_flight < MIN_IN_FLIGHT for window in known):
+        return []
+    labels = (("device", name),)
+    for metric, rates, earlier_rates in (
+        (
+            REQUESTS,
+            [window.requests_per_second for window in known],
+            [window.requests_per_second for window in unqueued],
+        ),
+        (
+            BYTES,
+            [window.bytes_per_second for window in known],
+            [window.bytes_per_second for window in unqueued],
+        ),
+    ):
+        mean = statistics.fmean(rates)
+        if mean <= 0 or (max(rates) - min(rates)) / mean > MAX_VARIATION_RATIO:
+            continue
+        usual = [
+            window.request_seconds
+            for window, rate in zip(unqueued, earlier_rates, strict=True)
+            if rate <= mean / 2
+        ]
+        taken = statistics.fmean(window.request_seconds for window in known)
+        if len(usual) >= MIN_WINDOWS and taken >= SLOWER * statistics.median(usual):
+            return [(metric, labels, round(mean, 1))]
+    return []
+
+
+GROUP: SignalGroup[LimitState] = SignalGroup(
+    name="at_limit",
+    sources=activity.GROUP.sources,
+    families=(
+        Family(
+            REQUESTS,
+            "gauge",
+            "Requests per second of a device that has completed as many for a minute, within 3 %,"
+            " while further ones wait five times as long as at half of that rate.",
+        ),
+        Family(
+            BYTES,
+            "gauge",
+            "The same for bytes per second, of a device whose requests per second vary.",
+        ),
+    ),
+    step=_step,
+    initial=LimitState(),
+)

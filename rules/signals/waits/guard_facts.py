@@ -1,0 +1,131 @@
+"""The guards of every device and of the host, as one family and for 'iowarden disk show'.
+
+What each guard is, and what it permits: rules/signals/guards.py. Nothing is computed for a device
+without one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.model import Family, Sample
+from iowarden.collectors.procfs.tasks import writeback_channel
+from iowarden.rules.signals import guards
+from iowarden.rules.signals.device import device
+from iowarden.rules.signals.guards import HOST, MEANINGS, Guard
+from iowarden.rules.signals.queue import at_limit
+from iowarden.rules.signals.signal import SignalGroup
+from iowarden.rules.signals.waits import group as waits
+from iowarden.rules.signals.waits.freeze_cause import FreezeCause
+from iowarden.rules.signals.waits.storage_call import Purpose
+from iowarden.rules.signals.writeback import bandwidth, waiters, writeback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.rules.signals.signal import View
+
+ACTIVE = "iowarden_guard_active"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardState:
+    """The guards of this second, by device; those of the host are at HOST."""
+
+    guards: Mapping[str, frozenset[Guard]] = field(default_factory=dict)
+    rebuilding: frozenset[str] = frozenset()
+    """Devices of arrays that were synchronizing when they were last read."""
+
+    def reasons(self, *objects: str) -> list[str]:
+        """Return what the guards of these objects say, each once."""
+        active = {guard for name in objects for guard in self.guards.get(name, ())}
+        return [MEANINGS[guard].reason for guard in Guard if guard in active]
+
+
+NOTHING = GuardState()
+
+
+def _step(state: GuardState, view: View) -> tuple[GuardState, list[Sample]]:
+    syncing = state.rebuilding
+    arrays = view.inputs.snapshot.md
+    if arrays is not None and view.derived is not None:
+        syncing = guards.rebuilding(arrays, view.derived.topology)
+    by_object: dict[str, set[Guard]] = {
+        name: set(active) for name, active in device.GROUP.state(view.states).guards.items()
+    }
+    for names, guard in (
+        (syncing, Guard.REBUILDING),
+        (view.inputs.scanned, Guard.OWN_SCAN),
+        (_at_limit(view), Guard.AT_LIMIT),
+    ):
+        for name in names:
+            by_object.setdefault(name, set()).add(guard)
+    for name, guard in (*_of_tasks(view), *((HOST, guard) for guard in _of_host(view))):
+        by_object.setdefault(name, set()).add(guard)
+    state = GuardState({name: frozenset(active) for name, active in by_object.items()}, syncing)
+    return state, [
+        (ACTIVE, (("device", name), ("guard", guard.value)), 1.0)
+        for name, active in sorted(state.guards.items())
+        for guard in Guard
+        if guard in active
+    ]
+
+
+def _of_host(view: View) -> Iterator[Guard]:
+    sysctl, unwritten = view.inputs.snapshot.vm_sysctl, writeback.seen(view)
+    yield from guards.of_host(
+        view.inputs.uptime_seconds,
+        laptop_mode=sysctl is not None and bool(sysctl.laptop_mode),
+        limit_drop_ratio=0.0 if unwritten is None else unwritten.threshold_drop_ratio,
+        is_writer_only=_is_writer_only(view),
+    )
+    if device.GROUP.state(view.states).device.is_resumed:
+        yield Guard.SUSPENDED_MACHINE
+
+
+def _is_writer_only(view: View) -> bool:
+    """Whether only the writers that the kernel pauses wait, and the disks make progress."""
+    if not waiters.GROUP.state(view.states).is_writer_only(view.inputs.now_seconds):
+        return False
+    return any(
+        metric == bandwidth.RATE and rate > 0
+        for metric, _, rate in view.earlier.get(bandwidth.GROUP.name, ())
+    )
+
+
+def _at_limit(view: View) -> list[str]:
+    samples = view.earlier.get(at_limit.GROUP.name, ())
+    return [value for _, labels, _ in samples for _, value in labels]
+
+
+def _of_tasks(view: View) -> Iterator[tuple[str, Guard]]:
+    """Yield what explains waits: by device, those for something other than storage at HOST."""
+    topology = None if view.derived is None else view.derived.topology
+    harm = waits.GROUP.state(view.states)
+    for name, cause in harm.causes.items():
+        if cause is FreezeCause.FROZEN and name in harm.harms:
+            yield name, Guard.FROZEN
+    for wait in harm.polls.waits.values():
+        if wait.purpose is Purpose.ELSEWHERE:
+            yield HOST, Guard.NOT_STORAGE
+        elif topology is not None and writeback_channel(wait.task) == "balance_dirty_pages":
+            yield waits.device_of(wait, topology), Guard.TASK_PAUSED
+
+
+GROUP: SignalGroup[GuardState] = SignalGroup(
+    name="guards",
+    sources=("stat",),
+    families=(
+        Family(
+            ACTIVE,
+            "gauge",
+            "1 while a fact about this device, or without a device about the host, explains what"
+            " would look like a fault: its stalls are permitted for longer, or it is left out.",
+        ),
+    ),
+    step=_step,
+    initial=NOTHING,
+)
+"""Depends on no source that a fault could silence: what is not known is no guard."""

@@ -1,0 +1,126 @@
+"""Many short waits: none lasts long, and programs still hardly get on. Pure.
+
+At a device that is at its limit, or while memory is swapped in and out all the time, programs are
+blocked at nearly each poll, in another call each time. Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from iowarden.collectors.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STORM_SECONDS = 30.0
+"""A swap storm has lasted so long before it is one."""
+STORM_MAIL_SECONDS = 60.0
+LIMITED_SECONDS = 600.0
+"""A device at its limit is reported after so long."""
+LIMITED_VICTIMS = 3
+MIN_POLLS_RATIO = 0.8
+MAX_GAP_SECONDS = 12.0
+"""Between two polls; after a longer time without one it begins anew."""
+MIN_FULL_PRESSURE_RATIO = 0.2
+
+
+class MemoryPoll(NamedTuple):
+    """What one poll shows of memory.
+
+    `is_swapping`: something was swapped in or out since the poll before, and where the kernel
+    measures pressure, all programs have waited for memory a fifth of the time.
+    """
+
+    at_seconds: float
+    is_faulting: bool
+    is_swapping: bool
+
+
+Polls = tuple[tuple[float, bool], ...]
+"""When a device was polled while it was at its limit, and whether programs waited for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManyWaits:
+    """What the last polls have shown.
+
+    `storm_devices` are those that programs in page faults wait for, '' where that is not known.
+    """
+
+    memory: tuple[MemoryPoll, ...] = ()
+    swapped_bytes: int | None = None
+    storm_since_seconds: float | None = None
+    storm_devices: frozenset[str] = frozenset()
+    limited: Mapping[str, Polls] = field(default_factory=dict)
+
+    def sustained(self, now: float) -> dict[str, float]:
+        """Return for how long programs have been blocked, of devices where that is reported."""
+        found = {
+            name: now - polls[0][0]
+            for name, polls in self.limited.items()
+            if now - polls[0][0] >= LIMITED_SECONDS and _is_mostly([hit for _, hit in polls])
+        }
+        since = self.storm_since_seconds
+        if since is not None and now - since >= STORM_MAIL_SECONDS:
+            found |= dict.fromkeys(self.storm_devices, now - since)
+        return found
+
+
+NOTHING = ManyWaits()
+
+
+def next_memory(
+    state: ManyWaits,
+    now: float,
+    *,
+    faulting: frozenset[str],
+    swapped_bytes: int | None,
+    full_pressure_ratio: float | None,
+) -> ManyWaits:
+    """Return the state after a poll; `faulting`: the devices of programs in page faults.
+
+    `swapped_bytes` is what was swapped in and out since boot, `full_pressure_ratio` that of memory;
+    None: not known.
+    """
+    before = state.swapped_bytes
+    is_swapping = before is not None and swapped_bytes is not None and swapped_bytes > before
+    if full_pressure_ratio is not None and full_pressure_ratio < MIN_FULL_PRESSURE_RATIO:
+        is_swapping = False
+    polls = state.memory
+    if polls and now - polls[-1].at_seconds > MAX_GAP_SECONDS:
+        polls = ()
+    polls = (*polls, MemoryPoll(now, bool(faulting), is_swapping))
+    is_long = now - polls[0].at_seconds >= STORM_SECONDS
+    while len(polls) > 1 and now - polls[1].at_seconds >= STORM_SECONDS:
+        polls = polls[1:]
+    is_storm = is_long and _is_mostly([poll.is_faulting for poll in polls])
+    is_storm = is_storm and all(poll.is_swapping for poll in polls[1:])
+    since = state.storm_since_seconds
+    devices = (state.storm_devices if is_storm else frozenset()) | faulting
+    return replace(
+        state,
+        memory=polls,
+        swapped_bytes=swapped_bytes,
+        storm_since_seconds=(polls[0].at_seconds if since is None else since) if is_storm else None,
+        storm_devices=devices,
+    )
+
+
+def next_limited(state: ManyWaits, now: float, victims: Mapping[str, int]) -> ManyWaits:
+    """Return the state after a poll; `victims`: of each device at its limit, how many wait."""
+    limited: dict[str, Polls] = {}
+    for name, count in victims.items():
+        polls = state.limited.get(name, ())
+        if polls and now - polls[-1][0] > MAX_GAP_SECONDS:
+            polls = ()
+        polls = (*polls, (now, count >= LIMITED_VICTIMS))
+        while len(polls) > 1 and now - polls[1][0] >= LIMITED_SECONDS:
+            polls = polls[1:]
+        limited[name] = polls
+    return replace(state, limited=limited)
+
+
+def _is_mostly(hits: list[bool]) -> bool:
+    return sum(hits) >= MIN_POLLS_RATIO * len(hits)

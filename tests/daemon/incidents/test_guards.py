@@ -1,0 +1,208 @@
+"""What looks like a fault and is none, each beside a twin in which programs are harmed.
+
+Each story is played from files of the kernel to the mails that are due.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.blocked import IOCTL, Blocked, task
+
+USB = "8:16"
+STICK = {"removable": "1", "device_model": "STICK"}
+FSTRIM = {
+    "command": "fstrim",
+    "stack": ("submit_bio_wait", "blkdev_issue_discard", "ext4_trim_fs", "ext4_ioctl"),
+    "system_call": IOCTL,
+    "file": "/srv",
+}
+BLKDISCARD = {
+    "command": "blkdiscard",
+    "stack": ("bio_await_chain", "blkdev_issue_discard", "blk_ioctl_discard", "blkdev_ioctl"),
+    "system_call": IOCTL,
+    "file": "/dev/sda3",
+}
+MKFS = {**BLKDISCARD, "command": "mkfs.ext4"}
+FROZEN = {
+    "command": "java",
+    "unit": "docker-4f2a.scope",
+    "wait_channel": "__refrigerator",
+    "stack": ("__refrigerator", "get_signal", "arch_do_signal_or_restart"),
+    "waits_at": "",
+    "file": "",
+}
+
+
+def with_stick(name: str = "sdb", **files: str) -> Blocked:
+    """Return a host with a stick that cp fills, and nothing in /etc/fstab."""
+    host = Blocked()
+    host.add_disk(name, **files)
+    host.machine.memory.write(
+        {"/proc/1/mountinfo": "30 1 8:16 / /media/stick rw - vfat /dev/sdb rw\n", "/etc/fstab": ""}
+    )
+    host.writers[400] = "cp", 0
+    for _ in range(60):
+        host.writers[400] = "cp", host.writers[400][1] + 8_000_000
+        host.queued = 600_000_000
+        host.disks[name].in_flight = 4
+        host.pass_seconds(1, [], **{name: 8_000_000})
+    return host
+
+
+def copy() -> object:
+    """Return cp, which waits for its own data."""
+    return task(0, "cp", pid=400, start_ticks=1_000, waits_at=USB, write_bytes=480_000_000)
+
+
+def test_a_usb_stick_that_pauses_for_16_s_harms_nobody_but_its_copy() -> None:
+    """It erases flash blocks: no request completes, and cp waits in its fsync."""
+    host = with_stick(**STICK)
+    host.pass_seconds(16, [copy()])
+    host.pass_seconds(30, [], sdb=8_000_000)
+    assert host.mails() == []
+    assert "removable" in host.guards("sdb")
+
+
+def test_two_databases_on_a_usb_stick_that_pauses_for_70_s_are_mailed() -> None:
+    """The same stick: what it permits is half a minute, and its mails come after one."""
+    host = with_stick(**STICK)
+    began = host.second
+    host.pass_seconds(70, [task(n, waits_at=USB) for n in range(2)])
+    assert 30 <= host.mails()[0][0] - began <= 65
+
+
+def test_a_card_in_its_slot_that_pauses_for_25_s_harms_nobody() -> None:
+    """mmcblk1 says that it is not removable, as every card does."""
+    host = with_stick("mmcblk1", removable="0", device_type="SD")
+    host.pass_seconds(25, [copy()])
+    host.pass_seconds(30, [], mmcblk1=8_000_000)
+    assert host.mails() == []
+    assert "removable" in host.guards("mmcblk1")
+
+
+def test_programs_on_built_in_flash_that_pauses_for_25_s_are_mailed() -> None:
+    """The same name, with the boot partitions of eMMC: the root file system may be on it."""
+    host = Blocked()
+    host.add_disk("mmcblk1")
+    host.add_disk("mmcblk1boot0")
+    host.pass_seconds(30, [], mmcblk1=8_000_000)
+    host.disks["mmcblk1"].in_flight = 4
+    host.pass_seconds(25, [task(n, waits_at="8:16") for n in range(2)])
+    assert host.mails() != []
+    assert "removable" not in host.guards("mmcblk1")
+
+
+@pytest.mark.parametrize(
+    ("discard", "seconds"),
+    [(FSTRIM, 35), (BLKDISCARD, 100), (MKFS, 60)],
+    ids=["fstrim", "blkdiscard", "mkfs"],
+)
+class TestDiscards:
+    """One discard is in flight for longer than any other request may be."""
+
+    @staticmethod
+    def played(discard: dict[str, object], seconds: int, *victims: object) -> tuple[Blocked, float]:
+        """Return the host after the discard, and when it began."""
+        host = Blocked()
+        host.pass_seconds(60, [], sda=8_000_000)
+        began = host.second
+        host.disks["sda"].in_flight = 1
+        host.pass_seconds(seconds, [task(9, **discard), *victims])  # type: ignore[arg-type, list-item]
+        return host, began
+
+    def test_a_discard_that_takes_long_is_silent(
+        self, discard: dict[str, object], seconds: int
+    ) -> None:
+        """Nothing completes, and only the program that discards waits."""
+        host, _ = self.played(discard, seconds)
+        assert host.mails() == []
+        assert "discarding" in host.guards("sda")
+
+    def test_who_waits_behind_a_discard_is_mailed_with_it_as_the_cause(
+        self, discard: dict[str, object], seconds: int
+    ) -> None:
+        """Two backends commit behind it: the disk is not at fault, and they stand still."""
+        host, began = self.played(discard, seconds, task(1), task(2))
+        assert host.mails()[0][0] - began <= 20
+        assert host.mails()[0][1] == "warning"
+        assert host.cause() == "discarding"
+        harm = host.machine.host.engine.signals.harm()  # type: ignore[union-attr]
+        assert [one.command for one in harm.last_harms["sda"][1].discarding] == [
+            str(discard["command"])
+        ]
+
+
+def with_leak() -> Blocked:
+    """Return a host whose disk works with half a request in flight, and one that leaked."""
+    host = Blocked()
+    disk = host.disks["sda"]
+    disk.leaked = 1
+    for second in range(90):
+        disk.in_flight = second % 2
+        disk.writes, disk.milliseconds = disk.writes + 60, disk.milliseconds + 500
+        host.pass_second()
+    disk.in_flight = 0
+    return host
+
+
+def test_an_idle_disk_whose_counter_leaked_by_one_is_silent() -> None:
+    """It shows one request in flight for three minutes and completes none."""
+    host = with_leak()
+    host.pass_seconds(180)
+    assert host.mails() == []
+    assert "in_flight_leaked" in host.guards("sda")
+
+
+def test_a_disk_with_a_leaked_counter_that_hangs_is_mailed() -> None:
+    """Two more requests than the one that leaked, and two backends wait for them."""
+    host = with_leak()
+    began = host.second
+    host.disks["sda"].in_flight = 2
+    host.pass_seconds(40, [task(1), task(2)])
+    assert host.mails()[0][0] - began <= 20
+
+
+def resumed() -> Blocked:
+    """Return a laptop that slept for eight hours while its disk had requests in flight."""
+    host = Blocked()
+    host.machine.memory.write({"/sys/block/sda/queue/rotational": "0\n"})
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.disks["sda"].in_flight = 3
+    host.pass_seconds(4, [task(1), task(2)])
+    host.asleep = 8 * 3600.0
+    return host
+
+
+def test_a_laptop_whose_disk_answers_24_s_after_it_was_opened_is_silent() -> None:
+    """Its link is initialized again; the two programs waited before the lid was closed."""
+    host = resumed()
+    host.pass_seconds(20, [task(1), task(2)])
+    host.disks["sda"].in_flight = 0
+    host.pass_seconds(30, [], sda=8_000_000)
+    assert host.mails() == []
+
+
+def test_a_laptop_whose_disk_does_not_come_back_is_mailed() -> None:
+    """The same, and it never answers."""
+    host = resumed()
+    began = host.second
+    host.pass_seconds(60, [task(1), task(2)])
+    assert 20 <= host.mails()[0][0] - began <= 40
+
+
+def test_a_container_that_is_frozen_for_ten_minutes_is_silent() -> None:
+    """'docker pause': its threads are in uninterruptible sleep, and wait for no disk."""
+    host = Blocked()
+    host.pass_seconds(600, [task(n, **FROZEN) for n in range(4)])  # type: ignore[arg-type]
+    assert host.mails() == []
+    assert "not_storage" in host.guards("")
+
+
+def test_programs_of_a_container_that_wait_for_the_disk_are_mailed() -> None:
+    """The same program, not frozen: two threads wait for a disk that completes nothing."""
+    host = Blocked()
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.disks["sda"].in_flight = 2
+    began = host.second
+    host.pass_seconds(30, [task(n, "java", unit="docker-4f2a.scope") for n in range(2)])
+    assert host.mails()[0][0] - began <= 20
