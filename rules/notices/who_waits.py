@@ -147,8 +147,8 @@ def _because(harm: Harm) -> list[str]:
     victims = {task.process or task.pid for task in tasks}
     causes = [c for c in harm.causes if c.threads is not None or c.pid not in victims]
     if harm.discarding:
-        named = (f"{task.command} (pid {task.process or task.pid})" for task in harm.discarding)
-        return [f"because of: {'; '.join(list(named)[:MAX_PROGRAMS])}, which discards"]
+        who = [f"{task.command} (pid {task.process or task.pid})" for task in harm.discarding]
+        return [f"because of: {'; '.join(who[:MAX_PROGRAMS])}, which discards"]
     if causes:
         probably = "" if harm.is_certain else "probably "
         return [f"{probably}because of: {causes_text(causes)}"]

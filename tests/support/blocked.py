@@ -15,6 +15,8 @@ from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iowarden.collectors.procfs.cgroup_limits import GroupLimit
+
 SP_PC = "0x7ffc1e30 0x7f0ac5b0"
 FSYNC = f"74 0x5 0x0 0x0 0x0 0x0 0x0 {SP_PC}"
 IOCTL = f"16 0x3 0x1277 0x7ffd 0x0 0x0 0x0 {SP_PC}"
@@ -154,6 +156,17 @@ class Blocked:
         """Return why programs wait for a device."""
         assert self.machine.host.engine is not None
         return self.machine.host.engine.signals.harm().causes[device].value
+
+    def limits(self, device: str = "sda") -> tuple[GroupLimit, ...]:
+        """Return the limits of control groups that make programs wait for a device."""
+        assert self.machine.host.engine is not None
+        return self.machine.host.engine.signals.harm().limits.get(device, ())
+
+    def summary(self, name: str) -> str:
+        """Return what the worst active alert of this name says."""
+        assert self.machine.host.engine is not None
+        active = [a for a in self.machine.host.engine.rules.alerts() if a.name == name and a.active]
+        return max(active, key=lambda alert: alert.severity).annotation("summary")
 
     def guards(self, device: str) -> list[str]:
         """Return the guards of a device, '' the host, as on /metrics."""

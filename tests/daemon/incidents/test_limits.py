@@ -1,0 +1,176 @@
+"""Programs that wait for a limit: of a cloud volume, of their control group, or of memory."""
+
+from __future__ import annotations
+
+import pytest
+from support.blocked import FAULT, Blocked, task
+
+from iowarden.rules.notices.who_waits import limit_sentences
+
+SERVICE = "/sys/fs/cgroup/system.slice/report.service"
+V1_SERVICE = "/sys/fs/cgroup/blkio/system.slice/report.service"
+GROUP, V1_GROUP = "0::/system.slice/report.service", "4:blkio:/system.slice/report.service"
+CAP = 150
+"""Requests a second."""
+
+
+def load(host: Blocked, requests: int, milliseconds: int, in_flight: int) -> None:
+    """Let vda complete so many requests in this second, each taking so long."""
+    disk = host.disks["vda"]
+    disk.reads += requests
+    disk.milliseconds += requests * milliseconds
+    disk.in_flight = in_flight
+
+
+def volume() -> Blocked:
+    """Return a host with a cloud volume, a minute of light load behind it."""
+    host = Blocked()
+    host.add_disk("vda")
+    for second in range(70):
+        load(host, 30 + second % 40, 4, 0)
+        host.pass_second()
+    return host
+
+
+def at_cap(host: Blocked, seconds: int, *, tasks: int, jitter: int = 0) -> None:
+    """Let many tasks read from the volume, each in another call at each poll."""
+    for second in range(seconds):
+        load(host, CAP + jitter * (second // 10 % 2), 410, 14)
+        host.pass_second(
+            [
+                task(
+                    number,
+                    waits_at="8:16",
+                    counters=(second, 0, second, 0, second * 8192, 0),
+                    stack=("io_schedule", "folio_wait_bit_common", "filemap_read", "vfs_read"),
+                )
+                for number in range(tasks)
+            ]
+        )
+
+
+def test_a_cloud_volume_at_its_cap_is_mailed_after_ten_minutes_with_its_limit() -> None:
+    """410 ms a request for 12 min, 14 tasks blocked, none of them for long in one call."""
+    host = volume()
+    began = host.second
+    at_cap(host, 720, tasks=14)
+    (first, severity), *others = host.mails()
+    assert 600 <= first - began <= 720
+    assert (severity, others) == ("warning", [])
+    assert host.cause("vda") == "at its limit"
+    assert {"virtual", "at_limit"} <= set(host.guards("vda"))
+    assert "at its limit of 150 requests a second" in host.summary("Freeze")
+
+
+def test_a_volume_whose_rate_varies_by_a_tenth_is_at_no_limit() -> None:
+    """The same load and queue; what it completes goes up and down: it is busy, and no more."""
+    host = volume()
+    at_cap(host, 700, tasks=14, jitter=15)
+    assert host.mails() == []
+    assert "at_limit" not in host.guards("vda")
+
+
+def test_a_volume_at_its_cap_with_a_single_reader_is_information() -> None:
+    """A backup that reads as fast as it may harms nobody."""
+    host = volume()
+    at_cap(host, 700, tasks=1)
+    assert host.mails() == []
+    assert "at_limit" in host.guards("vda")
+
+
+@pytest.mark.parametrize(
+    ("group", "file", "text", "value"),
+    [
+        (GROUP, f"{SERVICE}/io.max", "8:0 rbps=max wbps=1048576 riops=max wiops=max\n", "wbps="),
+        (GROUP, "/sys/fs/cgroup/system.slice/io.max", "8:0 wiops=20\n", "wiops=20"),
+        (V1_GROUP, f"{V1_SERVICE}/blkio.throttle.write_bps_device", "8:0 1048576\n", "1048576"),
+    ],
+    ids=["io.max", "of its slice", "version 1"],
+)
+def test_programs_held_by_their_own_control_group_are_mailed_with_the_file_and_its_value(
+    group: str, file: str, text: str, value: str
+) -> None:
+    """The disk is hardly used, and two threads of a report wait for their fsync."""
+    host = Blocked()
+    host.machine.memory.write({"/sys/fs/cgroup/cgroup.controllers": "io\n", file: text})
+    host.pass_seconds(60, [])
+    began = host.second
+    host.disks["sda"].busy_milliseconds = 0
+    host.pass_seconds(40, [task(n, "report", groups=(group,)) for n in range(2)])
+    assert host.mails()[0][0] - began <= 20
+    assert host.cause() == "own limit"
+    (sentence,) = limit_sentences(host.limits())
+    assert file in sentence
+    assert value in sentence
+    assert "system.slice" in sentence or "report.service" in sentence
+
+
+def test_a_limit_for_another_disk_explains_nothing() -> None:
+    """io.max names 8:16, and the program waits for 8:0."""
+    host = Blocked()
+    host.machine.memory.write(
+        {"/sys/fs/cgroup/cgroup.controllers": "io\n", f"{SERVICE}/io.max": "8:16 wbps=1048576\n"}
+    )
+    host.pass_seconds(40, [task(n, "report", groups=(GROUP,)) for n in range(2)])
+    assert host.cause() == "unknown"
+    assert host.limits() == ()
+
+
+def test_a_program_above_memory_high_is_told_that_file() -> None:
+    """The kernel holds it until its group has less memory; no disk has to do with it."""
+    host = Blocked()
+    host.machine.memory.write(
+        {"/sys/fs/cgroup/cgroup.controllers": "memory\n", f"{SERVICE}/memory.high": "104857600\n"}
+    )
+    held = {
+        "wait_channel": "mem_cgroup_handle_over_high",
+        "stack": ("mem_cgroup_handle_over_high", "exit_to_user_mode_prepare"),
+    }
+    host.pass_seconds(40, [task(n, "report", groups=(GROUP,), **held) for n in range(2)])
+    assert host.cause() == "own limit"
+    assert [limit.value for limit in host.limits()] == ["104857600"]
+
+
+def storm(host: Blocked, seconds: int, *, swaps: bool) -> None:
+    """Let programs wait in page faults, another one at each poll."""
+    for second in range(seconds):
+        host.swapped += 5_000 if swaps else 0
+        host.pass_second(
+            [
+                task(
+                    number,
+                    system_call=FAULT,
+                    waits_at="",
+                    file="",
+                    counters=(),
+                    voluntary_switches=second * 50,
+                    stack=("io_schedule", "folio_wait_bit_common", "do_swap_page"),
+                )
+                for number in range(6)
+            ]
+        )
+
+
+def test_a_swap_storm_is_mailed_after_a_minute() -> None:
+    """All programs fault at each poll, none in one fault for long; memory goes in and out."""
+    host = Blocked()
+    host.machine.memory.write(
+        {
+            "/proc/pressure/memory": "some avg10=90.00 avg60=9.00 avg300=1.00 total=1\n"
+            "full avg10=60.00 avg60=9.00 avg300=1.00 total=1\n"
+        }
+    )
+    host.pass_seconds(60, [])
+    began = host.second
+    storm(host, 120, swaps=True)
+    mails = host.mails()
+    assert 60 <= mails[0][0] - began <= 80
+    assert host.cause("") == "swap storm"
+
+
+def test_programs_that_page_their_own_files_in_are_no_swap_storm() -> None:
+    """The same faults at each poll, of programs that start; nothing is swapped."""
+    host = Blocked()
+    host.pass_seconds(60, [])
+    storm(host, 120, swaps=False)
+    assert host.mails() == []
