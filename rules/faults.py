@@ -289,6 +289,8 @@ RULES = _table(
 
 CLASSES: Mapping[str, Meaning] = {
     Condition.HUNG_TASK: Meaning(Fault.HUNG),
+    # No symptom: beside the freeze that it ends it is news.
+    Condition.OOM_KILL: Meaning(Fault.ERRORS),
     Condition.COMMAND_TIMEOUT: Meaning(Fault.RESETS, _D),
     Condition.DISK_FAILING: Meaning(Fault.ERRORS, _D),
     Condition.CONTROLLER_EVENT: Meaning(Fault.ERRORS, _A),

@@ -90,6 +90,7 @@ KINDS = {
     "nvme_admin_status": "an admin command failed, often one that the drive does not support",
     # tasks
     "hung_task": "a task is blocked longer than hung_task_timeout_secs",
+    "oom_kill": "the kernel killed a program because the host had no memory left",
     # adapters
     "hba_aen": "an event of a RAID controller, with its code and severity",
     "hba_log_info": "a code of an LSI adapter's firmware; querying the adapter also triggers it",

@@ -56,6 +56,7 @@ class Condition(enum.StrEnum):
     SCHEDULER_UNSUITABLE = "scheduler_unsuitable"
     STRICTATIME = "strictatime"
     SWAP = "swap"
+    OOM_KILL = "oom_kill"
     BDFLUSH = "bdflush"
     DIRTY_EXPIRE = "dirty_expire"
     SPACE_LOW = "space_low"

@@ -181,6 +181,9 @@ def _event_text(event: StorageEvent) -> str:
         return f"array {event.place} marked its member {event.device} as faulty"
     if event.kind == KICKED and event.device and event.place:
         return f"array {event.place} was assembled without its member {event.device}"
+    if event.kind == "oom_kill" and event.code:
+        pid, _, name = event.code.partition(" ")
+        return f"the kernel killed {name.strip('()')} (pid {pid}) for lack of memory"
     found = _SENT.fullmatch(event.text) if event.kind == "hba_aen" else None
     return "" if found is None else found["words"]
 

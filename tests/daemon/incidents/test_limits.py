@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
-from support.blocked import FAULT, Blocked, task
+import json
+from typing import TYPE_CHECKING
 
+import pytest
+from support.areca import BOOT
+from support.blocked import FAULT, Blocked, task
+from support.kmsg import Kernel
+from support.live import Live, text, watched
+
+from iowarden.collectors.procfs.tasks import BlockedTasks, to_json
 from iowarden.rules.notices.who_waits import limit_sentences
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SERVICE = "/sys/fs/cgroup/system.slice/report.service"
 V1_SERVICE = "/sys/fs/cgroup/blkio/system.slice/report.service"
@@ -174,3 +184,53 @@ def test_programs_that_page_their_own_files_in_are_no_swap_storm() -> None:
     host.pass_seconds(60, [])
     storm(host, 120, swaps=False)
     assert host.mails() == []
+
+
+def test_the_oom_kill_that_ends_a_swap_storm_is_in_its_incident(tmp_path: Path) -> None:
+    """A mail about the storm after a minute, and one that names the program that was killed."""
+    live = Live(tmp_path)
+    live.change(dict(BOOT))
+    kernel = Kernel(live)
+    kernel.says("sd 0:0:0:0: [sda] Attached SCSI disk", priority=6)
+    with watched(tmp_path, live) as host:
+        for second in range(90):
+            live.change(swapping(second, live.uptime()))
+        kernel.says(
+            "Out of memory: Killed process 2481 (python3) total-vm:8123400kB, anon-rss:798120kB,"
+            " file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:16384kB oom_score_adj:0"
+        )
+        mails = host.wait(70)
+    first, second = mails
+    assert "memory is swapped in and out all the time" in text(first)
+    assert "kernel killed python3 for lack of memory" in str(second["Subject"])
+    assert first["X-Iowarden-Incident"] == second["X-Iowarden-Incident"]
+
+
+def swapping(second: int, uptime: float) -> dict[str, str]:
+    """Return the files of a second in which programs wait for their own pages."""
+    tasks = [
+        task(
+            number,
+            system_call=FAULT,
+            waits_at="",
+            file="",
+            counters=(),
+            voluntary_switches=second * 50,
+            stack=("io_schedule", "folio_wait_bit_common", "do_swap_page"),
+        )
+        for number in range(6)
+    ]
+    return {
+        "/.probe/tasks": json.dumps(
+            to_json(BlockedTasks(tuple(tasks), len(tasks), boot_seconds=uptime))
+        ),
+        "/proc/stat": (
+            "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1799999000\nprocesses 1\n"
+            "procs_running 1\nprocs_blocked 6\n"
+        ),
+        "/proc/vmstat": (
+            "nr_dirty 0\nnr_writeback 0\nnr_dirtied 0\nnr_written 0\n"
+            "nr_dirty_threshold 100000\nnr_dirty_background_threshold 50000\n"
+            f"pgpgin 0\npgpgout 0\npswpin {second * 5000}\npswpout {second * 5000}\n"
+        ),
+    }
