@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 
-import pytest
+from support.blocked import task
+from support.memory import Memory
 
+from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks, to_json
 from iowarden.daemon.polling.task_polls import BUSY_SECONDS, FOLLOWED_SECONDS, TaskPolls
 from iowarden.rules.signals.waits.uncounted import NO_CHANGES, PERIOD_SECONDS, next_changes
 
@@ -87,27 +90,35 @@ def test_a_task_in_io_schedule_is_polled_in_its_second_second() -> None:
     assert gaps == {BUSY_SECONDS}
 
 
-def swept_seconds(backlog: list[bool], followed: list[bool]) -> list[int]:
-    """Return the seconds in which a sweep is due beside those of each 15 s."""
-    polls = TaskPolls()
-    return [
-        second
-        for second, (queued, follows) in enumerate(zip(backlog, followed, strict=True))
-        if polls.is_sweep_due(float(second), has_backlog=queued, is_followed=follows)
-    ]
+def test_the_limits_of_a_group_are_read_once_a_wait_and_for_waits_alone() -> None:
+    """A quiet host and a short wait cost no file; 25 backends of one unit cost those of one."""
+    machine, polls, files = Memory(), TaskPolls(), list[str]()
+    group = ("0::/system.slice/pg.service",)
 
+    def read(*tasks: BlockedTask) -> list[int]:
+        polled = BlockedTasks(tasks, len(tasks), boot_seconds=1000.0)
+        machine.write(
+            {
+                "/proc/stat": f"cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1\nprocesses 1\nprocs_running 1\nprocs_blocked {len(tasks)}\n",
+                "/.probe/tasks": json.dumps(to_json(polled)),
+            }
+        )
+        files.clear()
+        found = polls.read(machine)
+        return [len(task.limits) for task in found.tasks if files or task.limits]
 
-def test_processes_are_swept_in_the_second_in_which_a_backlog_begins() -> None:
-    """A writer of 200 MB in a second is not there any more when the next 15 s have passed."""
-    assert swept_seconds([False] * 7 + [True] * 30, [False] * 37) == [7]
-
-
-def test_a_backlog_that_comes_and_goes_is_not_swept_each_time() -> None:
-    """Around 64 MiB, above it each other second."""
-    assert len(swept_seconds([False, True] * 30, [False] * 60)) <= 12
-
-
-def test_processes_are_swept_twice_before_the_first_mail_about_a_wait() -> None:
-    """A scan reads, and nothing is queued: two sweeps show who reads."""
-    due = swept_seconds([False] * 60, [False] * 4 + [True] * 56)
-    assert due == [4, 9]
+    machine.write(
+        {
+            "/sys/fs/cgroup/cgroup.controllers": "io\n",
+            "/sys/fs/cgroup/system.slice/pg.service/io.max": "8:0 wbps=1048576\n",
+        }
+    )
+    machine.watch(lambda path, _: files.append(path) if "/cgroup/" in path else None)
+    backends = [task(number, groups=group) for number in range(25)]
+    assert read() == []
+    assert read(*backends) == []
+    assert files == []
+    assert read(*backends) == [1] * 25
+    assert files.count("/sys/fs/cgroup/system.slice/pg.service/io.max") == 1
+    read(*backends)
+    assert files == []
