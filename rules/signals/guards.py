@@ -54,7 +54,7 @@ class Guard(enum.StrEnum):
 
 
 class Meaning(NamedTuple):
-    """What a guard says, and how long a stall or a wait may last that it explains."""
+    """Why a guard explains a stall, and how long a stall or a wait may last that it explains."""
 
     reason: str
     min_seconds: float = 0.0

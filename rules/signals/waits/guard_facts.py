@@ -39,7 +39,7 @@ class GuardState:
     """Devices of arrays that were synchronizing when they were last read."""
 
     def reasons(self, *objects: str) -> list[str]:
-        """Return what the guards of these objects say, each once."""
+        """Return why these objects have guards, each reason once."""
         active = {guard for name in objects for guard in self.guards.get(name, ())}
         return [MEANINGS[guard].reason for guard in Guard if guard in active]
 
@@ -128,4 +128,4 @@ GROUP: SignalGroup[GuardState] = SignalGroup(
     step=_step,
     initial=NOTHING,
 )
-"""Depends on no source that a fault could silence: what is not known is no guard."""
+"""Is computed in each second, whichever data are missing: what is not known is no guard."""

@@ -22,7 +22,7 @@ LIMITED_SECONDS = 600.0
 LIMITED_VICTIMS = 3
 MIN_POLLS_RATIO = 0.8
 MAX_GAP_SECONDS = 12.0
-"""Between two polls; after a longer time without one it begins anew."""
+"""Between two polls; a longer time without one ends the series."""
 MIN_FULL_PRESSURE_RATIO = 0.2
 
 
@@ -60,7 +60,8 @@ class ManyWaits:
         found = {
             name: now - polls[0][0]
             for name, polls in self.limited.items()
-            if now - polls[0][0] >= LIMITED_SECONDS and _is_mostly([hit for _, hit in polls])
+            if now - polls[0][0] >= LIMITED_SECONDS
+            and _is_mostly([is_blocked for _, is_blocked in polls])
         }
         since = self.storm_since_seconds
         if since is not None and now - since >= STORM_MAIL_SECONDS:
@@ -122,5 +123,5 @@ def next_limited(state: ManyWaits, now: float, victims: Mapping[str, int]) -> Ma
     return replace(state, limited=limited)
 
 
-def _is_mostly(hits: list[bool]) -> bool:
-    return sum(hits) >= MIN_POLLS_RATIO * len(hits)
+def _is_mostly(flags: list[bool]) -> bool:
+    return sum(flags) >= MIN_POLLS_RATIO * len(flags)

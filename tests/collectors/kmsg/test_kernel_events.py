@@ -233,8 +233,7 @@ EXAMPLES = {
         "INFO: task dd:12 blocked in I/O wait for more than 30 seconds.",
     ),
     "oom_kill": (
-        "Out of memory: Killed process 2481 (python3) total-vm:8123400kB, anon-rss:7981200kB,"
-        " file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:16384kB oom_score_adj:0",
+        "Out of memory: Killed process 2481 (python3) total-vm:8123400kB, oom_score_adj:0",
         "Out of memory: Kill process 812 (my (odd) name) score 905 or sacrifice child",
     ),
     "hba_aen": (

@@ -99,7 +99,10 @@ def test_the_limits_of_a_group_are_read_once_a_wait_and_for_waits_alone() -> Non
         polled = BlockedTasks(tasks, len(tasks), boot_seconds=1000.0)
         machine.write(
             {
-                "/proc/stat": f"cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1\nprocesses 1\nprocs_running 1\nprocs_blocked {len(tasks)}\n",
+                "/proc/stat": (
+                    "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1\nprocesses 1\n"
+                    f"procs_running 1\nprocs_blocked {len(tasks)}\n"
+                ),
                 "/.probe/tasks": json.dumps(to_json(polled)),
             }
         )
