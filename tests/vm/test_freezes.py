@@ -90,3 +90,20 @@ def test_threads_that_commit_are_harmed_by_the_one_of_their_process_that_writes(
     text = " ".join(_mails(threaded, "ledger")[0].split())
     assert re.search(r"[Ww]ho waits: [^.]*ledger\.service", text), text
     assert "/mnt/slow/log-" in text
+
+
+def test_programs_of_a_unit_at_its_own_limit_are_mailed_with_the_file_and_its_value(
+    watched: Watched,
+) -> None:
+    """IOWriteBandwidthMax of 256 KiB/s on a fast disk: one program writes in bulk, two commit."""
+    vm = watched.vm
+    vm.run("touch /run/writing")
+    vm.run("cat >/run/report.py", _WRITER.replace("/mnt/slow", "/mnt/fast").encode())
+    limited = "--property='IOWriteBandwidthMax=/mnt/fast 256K'"
+    report = vm.start(f"systemd-run --wait --quiet --unit=report {limited} python3 /run/report.py")
+    wait_for(lambda: _mails(watched, "io.max"), "a mail that names the limit", MAIL_SECONDS)
+    text = " ".join(_mails(watched, "io.max")[0].split())
+    assert "a limit of their control group" in text
+    assert "limit of report.service: 'wbps=262144'" in text
+    vm.run("rm -f /run/writing")
+    report.wait(300)

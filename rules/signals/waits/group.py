@@ -293,7 +293,7 @@ def _next_many(
 def _is_at_limit(name: str, view: View) -> bool:
     """Whether a device, or one below it, is virtual and at its limit.
 
-    A saturated disk in a steady copy has a steady rate as well; only one that a hypervisor else
+    A saturated disk in a steady copy has a steady rate as well; only one that a hypervisor
     provides is known to have a limit.
     """
     if view.derived is None or name not in view.derived.topology.devices:

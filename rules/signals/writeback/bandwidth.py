@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.device import device
+from iowarden.rules.signals.guards import Guard
 from iowarden.rules.signals.signal import GAP_SECONDS, SignalGroup
 from iowarden.rules.signals.writeback import writeback
 from iowarden.rules.signals.writeback.limits import drain_seconds
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
 RATE = "iowarden_writeback_bandwidth_bytes_per_second"
+_UNUSUAL = frozenset({Guard.REMOVABLE, Guard.DISCARDING})
 SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 30.0
 STEADY_SECONDS = 20.0
@@ -208,7 +210,9 @@ def _step(state: BandwidthState, view: View) -> tuple[BandwidthState, list[Sampl
         return state, None
     amplification = view.derived.amplification
     above = held.queued_bytes > held.background_threshold_bytes
-    usual = usual_step(state.usual, history, amplification, above_background=above)
+    usual = usual_step(
+        state.usual, history, amplification, above_background=above and _is_usual(history, view)
+    )
     long = held.above_freerun_seconds >= BLOCKED_SECONDS
     rates = bandwidth_now(history, amplification) if long else {}
     forecasts = (
@@ -219,6 +223,17 @@ def _step(state: BandwidthState, view: View) -> tuple[BandwidthState, list[Sampl
         *forecast_samples(forecasts, history),
         *usual_samples(usual, held.threshold_bytes),
     ]
+
+
+def _is_usual(history: LeafHistory, view: View) -> bool:
+    """Whether the busy devices work as usual, and are the host's own.
+
+    The speed of a stick is no reason for a limit of the whole host, nor is that of a disk that discards.
+    """
+    guards = device.GROUP.state(view.states).guards
+    leaves = history.snapshots[-1].leaves
+    busy = {name for name, leaf in leaves.items() if leaf.in_flight > 0}
+    return all(_UNUSUAL.isdisjoint(guards[name]) for name in busy & guards.keys())
 
 
 def _rate(first: LeafSnapshot, last: LeafSnapshot, name: str, leaf: Leaf) -> float | None:

@@ -76,6 +76,7 @@ DETAIL = DiskDetail(
     (SelfTestLine("extended", "Completed: read failure", "FAILED", 19_000, 123_456),),
     (AlertLine("DiskValueFalls", "warning", "firing", "sda", NOW - 60, "it fell by 7"),),
     ("Warning: this drive is not in the database",),
+    ("it was idle and may have to spin up",),
 )
 PAST = DiskHistory("S1", "197 raw", ((NOW - 300, 0.0), (NOW - 200, 0.0), (NOW - 100, 8.0)))
 
@@ -175,6 +176,7 @@ def test_all_of_a_disk_is_on_the_screen(
         "A1", "megaraid,0 at /dev/bus/0", "Current_Pending_Sector", "193", "hidden", "past",
         "extended", "Completed: read failure", "FAILED", "19000 h", "123456", "DiskValueFalls",
         "it fell by 7", "not in the database", "raw values hidden",
+        "guards: it was idle and may have to spin up",
     )  # fmt: skip
     assert run("disk", "show", "sda", *at(service)) == 0
     text = capsys.readouterr().out

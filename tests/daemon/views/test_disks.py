@@ -261,3 +261,15 @@ def test_a_failed_file_system_is_among_the_alerts_of_its_disk(tmp_path: Path) ->
     assert "file system on sda" in text(mail)
     assert "fs_error" in shown
     assert "fs_error" not in others
+
+
+def test_a_disk_shows_which_facts_permit_its_stalls(tmp_path: Path) -> None:
+    """On a laptop that lets its disks sleep; the same is on '/metrics', for all alerts alike."""
+    live = Live(tmp_path)
+    live.change(says("sda", healthy("sda")) | {"/proc/sys/vm/laptop_mode": "5\n"})
+    with watched(tmp_path, live) as host:
+        host.wait(30)
+        assert data(host, "disk", "show", "sda")["guards"] == [
+            "in laptop mode disks sleep between writes"
+        ]
+        assert host.program.metrics()['iowarden_guard_active{device="",guard="laptop_mode"}'] == 1
