@@ -6,7 +6,7 @@ without one.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -37,6 +37,7 @@ class GuardState:
     guards: Mapping[str, frozenset[Guard]] = field(default_factory=dict)
     rebuilding: frozenset[str] = frozenset()
     """Devices of arrays that were synchronizing when they were last read."""
+    samples: list[Sample] = field(default_factory=list, compare=False)
 
     def reasons(self, *objects: str) -> list[str]:
         """Return why these objects have guards, each reason once."""
@@ -64,13 +65,17 @@ def _step(state: GuardState, view: View) -> tuple[GuardState, list[Sample]]:
             by_object.setdefault(name, set()).add(guard)
     for name, guard in (*_of_tasks(view), *((HOST, guard) for guard in _of_host(view))):
         by_object.setdefault(name, set()).add(guard)
-    state = GuardState({name: frozenset(active) for name, active in by_object.items()}, syncing)
-    return state, [
+    # In nearly every second they are the same: then so are the samples.
+    if by_object == state.guards:
+        return replace(state, rebuilding=syncing), state.samples
+    samples: list[Sample] = [
         (ACTIVE, (("device", name), ("guard", guard.value)), 1.0)
-        for name, active in sorted(state.guards.items())
+        for name, active in sorted(by_object.items())
         for guard in Guard
         if guard in active
     ]
+    found = {name: frozenset(active) for name, active in by_object.items()}
+    return GuardState(found, syncing, samples), samples
 
 
 def _of_host(view: View) -> Iterator[Guard]:

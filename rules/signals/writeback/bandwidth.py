@@ -228,7 +228,7 @@ def _step(state: BandwidthState, view: View) -> tuple[BandwidthState, list[Sampl
 def _is_usual(history: LeafHistory, view: View) -> bool:
     """Whether the busy devices work as usual, and are the host's own.
 
-    The speed of a stick is no reason for a limit of the whole host, nor is that of a disk that discards.
+    The speed of a stick is no reason for a limit of the whole host, nor is that of a discard.
     """
     guards = device.GROUP.state(view.states).guards
     leaves = history.snapshots[-1].leaves
