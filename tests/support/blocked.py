@@ -78,6 +78,7 @@ class Blocked:
         self.queued = 0
         self.swapped = 0
         self.asleep = 0.0
+        self.has_probe = True
         self.writers: dict[int, tuple[str, int]] = {}
         """By process: its name, and what it has written."""
         self.add_disk("sda")
@@ -108,14 +109,15 @@ class Blocked:
             ProcessIo(pid, 1_000, 1, command, f"{command}.service", 0, written, 0)
             for pid, (command, written) in self.writers.items()
         )
+        answers = {
+            "/.probe/tasks": json.dumps(
+                to_json(BlockedTasks(tuple(tasks), len(tasks), boot_seconds=uptime))
+            ),
+            "/.probe/io_sweep": json.dumps(process_io.to_json(Sweep(uptime, processes, (), ()))),
+        }
         machine.memory.write(
             {
-                "/.probe/tasks": json.dumps(
-                    to_json(BlockedTasks(tuple(tasks), len(tasks), boot_seconds=uptime))
-                ),
-                "/.probe/io_sweep": json.dumps(
-                    process_io.to_json(Sweep(uptime, processes, (), ()))
-                ),
+                **(answers if self.has_probe else {}),
                 "/proc/diskstats": "".join(
                     disk.line(name, number)
                     for number, (name, disk) in enumerate(self.disks.items())

@@ -33,9 +33,10 @@ FROZEN = {
 }
 
 
-def with_stick(name: str = "sdb", **files: str) -> Blocked:
+def with_stick(name: str = "sdb", *, has_probe: bool = True, **files: str) -> Blocked:
     """Return a host with a stick that cp fills, and nothing in /etc/fstab."""
     host = Blocked()
+    host.has_probe = has_probe
     host.add_disk(name, **files)
     host.machine.memory.write(
         {"/proc/1/mountinfo": "30 1 8:16 / /media/stick rw - vfat /dev/sdb rw\n", "/etc/fstab": ""}
@@ -62,6 +63,24 @@ def test_a_usb_stick_that_pauses_for_16_s_harms_nobody_but_its_copy() -> None:
     assert host.mails() == []
     assert "removable" in host.guards("sdb")
     assert "DirtyLimitTooLarge" not in host.machine.host.names(), "its speed is not the host's"
+
+
+def test_without_a_probe_a_stick_that_pauses_for_16_s_is_no_write_stall() -> None:
+    """It is not known who waits; half of the dirty limit is queued, and nothing completes."""
+    host = with_stick(**STICK, has_probe=False)
+    host.pass_seconds(16, [copy()])
+    host.pass_seconds(30, [], sdb=8_000_000)
+    assert host.mails() == []
+
+
+def test_without_a_probe_a_disk_that_pauses_for_16_s_is_a_write_stall() -> None:
+    """The same, of a disk that is not removable."""
+    host = with_stick(has_probe=False)
+    began = host.second
+    host.pass_seconds(16, [copy()])
+    host.pass_seconds(60, [], sdb=8_000_000)
+    assert host.mails()[0][0] - began <= 75
+    assert {"WriteStall", "DeviceHang"} <= host.machine.host.names("warning")
 
 
 def test_two_databases_on_a_usb_stick_that_pauses_for_70_s_are_mailed() -> None:

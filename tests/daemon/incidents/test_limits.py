@@ -115,6 +115,20 @@ def test_programs_held_by_their_own_control_group_are_mailed_with_the_file_and_i
     assert "system.slice" in sentence or "report.service" in sentence
 
 
+def test_a_unit_at_its_limit_for_ten_minutes_is_mailed_though_no_wait_is_long() -> None:
+    """Four threads of a report, each in another write at each poll; the disk is hardly used."""
+    host = Blocked()
+    host.machine.memory.write(
+        {"/sys/fs/cgroup/cgroup.controllers": "io\n", f"{SERVICE}/io.max": "8:0 wiops=20\n"}
+    )
+    began = host.second
+    for second in range(680):
+        counters = (0, second, 0, second, 0, second)
+        host.pass_second([task(n, "report", groups=(GROUP,), counters=counters) for n in range(4)])
+    assert 600 <= host.mails()[0][0] - began <= 660
+    assert host.cause() == "own limit"
+
+
 def test_a_limit_for_another_disk_explains_nothing() -> None:
     """io.max names 8:16, and the program waits for 8:0."""
     host = Blocked()

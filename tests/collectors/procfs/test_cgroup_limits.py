@@ -1,0 +1,62 @@
+"""Limits of control groups: only those that are set, of the group and of those above it."""
+
+from __future__ import annotations
+
+import pytest
+from support.memory import Memory
+
+from iowarden.collectors.procfs.cgroup_limits import GroupLimit, read_limits, relevant_groups
+
+CGROUP = "/sys/fs/cgroup"
+V1 = (
+    "12:memory:/system.slice/pg.service\n5:cpu,cpuacct:/system.slice\n4:blkio:/system.slice\n"
+    "1:name=systemd:/system.slice/pg.service\n0::/system.slice/pg.service (deleted)\n"
+)
+
+
+def test_the_hierarchies_that_limit_storage_are_picked() -> None:
+    """Of version 1 'blkio'; of version 2 its only one; a group may be gone meanwhile."""
+    assert relevant_groups(V1) == ("4:blkio:/system.slice", "0::/system.slice/pg.service")
+    assert relevant_groups("") == ()
+
+
+@pytest.mark.parametrize("top", [CGROUP, f"{CGROUP}/unified"])
+def test_the_innermost_limit_comes_first_and_what_is_not_limited_is_left_out(top: str) -> None:
+    """Version 2 alone, and beside version 1 (hybrid)."""
+    machine = Memory()
+    machine.write(
+        {
+            f"{top}/cgroup.controllers": "io memory\n",
+            f"{top}/a.slice/io.max": "8:0 rbps=max wbps=max riops=max wiops=120\n",
+            f"{top}/a.slice/x.service/io.max": "8:16 rbps=1048576 wbps=max riops=9 wiops=max\n",
+            f"{top}/a.slice/x.service/io.latency": "8:0 target=75000\n",
+            f"{top}/a.slice/x.service/memory.high": "max\n",
+            f"{top}/a.slice/memory.high": "104857600\n",
+        }
+    )
+    own, above = f"{top}/a.slice/x.service", f"{top}/a.slice"
+    assert read_limits(machine, ("0::/a.slice/x.service",)) == (
+        GroupLimit(f"{own}/io.max", "8:16", "rbps=1048576 riops=9"),
+        GroupLimit(f"{own}/io.latency", "8:0", "target=75000"),
+        GroupLimit(f"{above}/io.max", "8:0", "wiops=120"),
+        GroupLimit(f"{above}/memory.high", "", "104857600"),
+    )
+
+
+def test_version_1_has_a_file_for_each_kind_of_limit() -> None:
+    """A line for each device that has one."""
+    machine = Memory()
+    file = f"{CGROUP}/blkio/web/blkio.throttle.read_iops_device"
+    machine.write({file: "8:0 100\n253:0 200\n"})
+    assert read_limits(machine, ("4:blkio:/web",)) == (
+        GroupLimit(file, "8:0", "100"),
+        GroupLimit(file, "253:0", "200"),
+    )
+
+
+@pytest.mark.parametrize("line", ["0::/../other", "0::/", "0::/gone", "", "nonsense"])
+def test_a_group_outside_of_the_name_space_or_without_files_has_no_limit(line: str) -> None:
+    """A container sees '..' for what is above its own root: that is no path of this host."""
+    machine = Memory()
+    machine.write({f"{CGROUP}/cgroup.controllers": "io\n", f"{CGROUP}/io.max": "8:0 rbps=1\n"})
+    assert read_limits(machine, (line,)) == ()
