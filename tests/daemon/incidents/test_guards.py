@@ -69,7 +69,7 @@ def test_without_a_probe_a_stick_that_pauses_for_16_s_is_no_write_stall() -> Non
     """It is not known who waits; half of the dirty limit is queued, and nothing completes."""
     host = with_stick(**STICK, has_probe=False)
     host.pass_seconds(16, [copy()])
-    host.pass_seconds(30, [], sdb=8_000_000)
+    host.pass_seconds(60, [], sdb=8_000_000)
     assert host.mails() == []
 
 
