@@ -41,6 +41,8 @@ WAKE_MARGIN_SECONDS = 5.0
 WAKE_SECONDS = (2.0, 60.0)
 """A shorter delay is no wake-up, and a longer one is no reply of a sleeping disk."""
 DISCARD_CRITICAL_SECONDS = 180.0
+DISCARDS_SECONDS = 30.0
+"""What a poll saw so long ago is not known any more: the probe may hang as well."""
 PROOF_SECONDS = 2.0
 """After a gap, a further sample at least so much later must find the totals unchanged."""
 _EARLY_SECONDS = 0.5
@@ -317,13 +319,13 @@ def guards_of(state: DeviceState) -> dict[str, frozenset[Guard]]:
 
 
 def threshold_seconds(state: DeviceState, name: str) -> float:
-    """Return from when a stall of a device is a warning: what its guards permit; inf: never."""
+    """Return from when a stall of a device is one, by its guards; of a path that of its map."""
     limits, progress = state.kinds.limits.get(name), state.devices.get(name)
     if limits is None or progress is None:
         return hang_thresholds.WARNING_SECONDS
     seconds = warning_seconds(progress, limits)
     if seconds is None:
-        return math.inf
+        return MEANINGS[Guard.MULTIPATH].min_seconds
     return max(seconds, guards.RESUME_SECONDS) if state.is_resumed else seconds
 
 
@@ -416,6 +418,8 @@ class WatchState:
     asleep_seconds: float = 0.0
     discards: frozenset[str] = frozenset()
     """Devices for whose discards tasks waited at the last poll."""
+    polled_seconds: float = -math.inf
+    """When that was."""
     guards: Mapping[str, frozenset[Guard]] = field(default_factory=dict)
     """By device, without those that have none."""
 
@@ -446,9 +450,11 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
         kinds = hang_thresholds.kinds(derived.topology, scsi, dm, mounts)
     if state.derived is not None and derived is not state.derived:
         stood = replaced(stood, _others(state.derived.topology, derived.topology))
-    discards = state.discards
+    discards, polled = state.discards, state.polled_seconds
     if says.tasks is not None and "tasks" in inputs.fresh:
-        discards = guards.discarding(says.tasks.tasks, derived.topology)
+        discards, polled = guards.discarding(says.tasks.tasks, derived.topology), now
+    elif now - polled > DISCARDS_SECONDS:
+        discards = frozenset()
     after = step(stood, now, blocks, kinds, inputs.uptime_seconds, discards)
     history = leaves.step(state.leaves, now, blocks, derived.leaves, after.counted)
     state = WatchState(
@@ -460,6 +466,7 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
         mounts,
         inputs.asleep_seconds,
         discards,
+        polled,
         guards_of(after),
     )
     return state, samples(after)

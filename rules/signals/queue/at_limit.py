@@ -56,7 +56,7 @@ class LimitState:
     unqueued: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
     last_seconds: float = 0.0
     """The newest sample of the counters that was evaluated."""
-    samples: tuple[Sample, ...] = ()
+    samples: list[Sample] = field(default_factory=list)
 
 
 def _step(state: LimitState, view: View) -> tuple[LimitState, list[Sample] | None]:
@@ -64,7 +64,7 @@ def _step(state: LimitState, view: View) -> tuple[LimitState, list[Sample] | Non
     if view.derived is None or not snapshots:
         return LimitState(state.unqueued), []
     if snapshots[-1][0] == state.last_seconds:
-        return state, list(state.samples)
+        return state, state.samples
     unqueued = {
         name: windows for name, windows in state.unqueued.items() if name in view.derived.leaves
     }
@@ -78,7 +78,7 @@ def _step(state: LimitState, view: View) -> tuple[LimitState, list[Sample] | Non
             unqueued[name] = (*unqueued.get(name, ()), newest)[-MAX_WINDOWS:]
         elif newest is not None and len(snapshots) >= _MIN_SNAPSHOTS:
             samples += _at_limit(name, windows, unqueued.get(name, ()))
-    return LimitState(unqueued, snapshots[-1][0], tuple(samples)), samples
+    return LimitState(unqueued, snapshots[-1][0], samples), samples
 
 
 def _windows(name: str, snapshots: tuple[CounterSnapshot, ...]) -> list[Window | None]:

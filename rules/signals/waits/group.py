@@ -64,7 +64,7 @@ _HANG, _SLOW = "iowarden_device_hang_seconds", "iowarden_device_slow_seconds"
 _STARVED = "iowarden_device_queue_starved"
 _SUSPENDED = "iowarden_device_mapper_suspended_seconds"
 _UTILIZATION = "iowarden_device_utilization_ratio"
-BUSY_RATIO = 0.8
+BUSY_RATIO, BUSY_SECONDS = 0.8, 5.0
 """A device in use so much is slow for all, whatever a control group is allowed."""
 _BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
 HANG_SECONDS = 5.0
@@ -417,16 +417,25 @@ def _facts(name: str, view: View, topology: Topology) -> DeviceFacts:
         for group in ("device", "slow", "starvation", "suspended", "bandwidth", "activity")
         for metric, labels, value in view.earlier.get(group, ())
     }
+    watch = device.GROUP.state(view.states)
+    recent = watch.leaves.snapshots[-1].leaves if watch.leaves.snapshots else {}
+    is_hanging = any(values.get((_HANG, one), 0.0) >= HANG_SECONDS for one in below | {name})
     return DeviceFacts(
-        is_hanging=any(values.get((_HANG, one), 0.0) >= HANG_SECONDS for one in below | {name}),
+        is_hanging=is_hanging,
         is_slow=any(values.get((_SLOW, one), 0.0) > 0 for one in below),
         is_starved=any(values.get((_STARVED, one), 0.0) > 0 for one in below),
         is_suspended=any((_SUSPENDED, one) in values for one in stack),
+        # Small discards all the time ('-o discard') hold nobody up: it is a long one, or a hang.
         is_discarding=any(
-            Guard.DISCARDING in device.GROUP.state(view.states).guards.get(one, ()) for one in below
+            one in watch.discards or (is_hanging and Guard.DISCARDING in watch.guards.get(one, ()))
+            for one in below
         ),
         is_at_limit=_is_at_limit(name, view),
-        is_busy=any(values.get((_UTILIZATION, one), 0.0) >= BUSY_RATIO for one in below),
+        is_busy=any(
+            values.get((_UTILIZATION, one), 0.0) >= BUSY_RATIO
+            or (one in recent and recent[one].busy_seconds >= BUSY_SECONDS)
+            for one in below
+        ),
         numbers=frozenset(
             of_stack.device_number
             for one in stack

@@ -226,3 +226,15 @@ def test_programs_of_a_container_that_wait_for_the_disk_are_mailed() -> None:
     began = host.second
     host.pass_seconds(30, [task(n, "java", unit="docker-4f2a.scope") for n in range(2)])
     assert host.mails()[0][0] - began <= 20
+
+
+def test_small_discards_all_the_time_are_not_why_programs_wait() -> None:
+    """A file system mounted with 'discard' sends some with each commit; what is queued is why."""
+    host = Blocked()
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.queued = 800_000_000
+    for _ in range(20):
+        host.disks["sda"].discards += 3
+        host.disks["sda"].in_flight = 8
+        host.pass_seconds(1, [task(1), task(2)], sda=8_000_000)
+    assert host.cause() == "backlog"

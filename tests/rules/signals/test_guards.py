@@ -10,6 +10,8 @@ from support.machine import block
 
 from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule, parse_rule_file
 from iowarden.rules.signals import in_flight
+from iowarden.rules.signals.device import device
+from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
 from iowarden.rules.signals.guards import MEANINGS, Guard, min_seconds
 
 _OWN_TESTS = re.compile(
@@ -87,3 +89,11 @@ def test_a_disk_that_is_hardly_used_shows_its_leak_within_minutes() -> None:
         line = block("sda", writes=second // 10, in_flight=1, write_milliseconds=second)
         state = in_flight.step(state, 1000.0 + second, {"sda": line}, ["sda"])
     assert state["sda"].leaked == 1
+
+
+def test_a_path_stalls_from_the_time_on_that_its_map_permits() -> None:
+    """Its requests fail over meanwhile: by itself it never hangs, and its writes may stall."""
+    kinds = WatchedKinds({"sda": HangThresholds(None, None, 10.0)}, {"dm-0": ("sda",)}, {})
+    state = device.DeviceState({"sda": device.DeviceProgress(1)}, kinds=kinds)
+    assert device.threshold_seconds(state, "sda") == 45
+    assert device.threshold_seconds(state, "sdb") == 10, "a disk that is not known yet"
