@@ -36,7 +36,8 @@ class Counted(NamedTuple):
     min_in_flight: int
     """The smallest number in flight in any sample of the window."""
     leaked: int = 0
-    samples: int = 0
+    since_sample: int = 0
+    """The number of the first sample of the window."""
 
 
 _NONE = Counted(0.0, 0, 0, 0)
@@ -49,8 +50,11 @@ def step(
     blocks: Mapping[str, BlockIo],
     names: Iterable[str],
     leaked: Mapping[str, int] | None = None,
+    sample: int = 0,
 ) -> dict[str, Counted]:
-    """Return the state after a sample; `leaked`: stored number per device, for the first sample.
+    """Return the state after the sample of number `sample`.
+
+    `leaked`: stored number per device, for the first sample.
 
     By Little's law the completed requests give the mean number in flight, m, and of all time at
     most the share m/k has k or more of them. So k in each of n samples has the probability
@@ -67,23 +71,22 @@ def step(
             continue
         before, total = state.get(name), block.completed_total
         if before is None or total < before.completed_total:
-            before = Counted(
-                now, total, block.milliseconds_total, shown, (leaked or {}).get(name, 0)
-            )
+            known = (leaked or {}).get(name, 0)
+            before = Counted(now, total, block.milliseconds_total, shown, known, sample)
         lost = min(before.leaked, shown)
         least = min(before.min_in_flight, shown)
         elapsed, completed = now - before.since_seconds, total - before.completed_total
         if not least or elapsed < 0:
-            before = Counted(now, total, block.milliseconds_total, shown, lost)
+            before = Counted(now, total, block.milliseconds_total, shown, lost, sample)
         elif _is_turned_over(elapsed, completed, least):
             busy = (block.milliseconds_total - before.milliseconds_total) * _MILLISECOND / elapsed
             # A counter of milliseconds that wrapped, or that the kernel does not maintain, proves
             # nothing.
             if busy > 0:
-                lost = max(least - _plausible(busy, before.samples + 1), 0)
-            before = Counted(now, total, block.milliseconds_total, shown, lost)
-        else:
-            before = before._replace(min_in_flight=least, leaked=lost, samples=before.samples + 1)
+                lost = max(least - _plausible(busy, sample - before.since_sample), 0)
+            before = Counted(now, total, block.milliseconds_total, shown, lost, sample)
+        elif least != before.min_in_flight or lost != before.leaked:
+            before = before._replace(min_in_flight=least, leaked=lost)
         result[name] = before
     return result
 
@@ -100,4 +103,4 @@ def _plausible(mean_in_flight: float, samples: int) -> int:
     # A mean next to a whole number is a queue of constant depth, with the kernel's rounding.
     nearly = round(mean_in_flight)
     steady = nearly if abs(mean_in_flight - nearly) <= _ROUNDING * nearly else 0
-    return max(int(mean_in_flight / IMPROBABLE ** (1 / samples)), steady)
+    return max(int(mean_in_flight / IMPROBABLE ** (1 / max(samples, 1))), steady)

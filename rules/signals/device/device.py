@@ -97,6 +97,8 @@ class DeviceState:
     kinds: WatchedKinds = hang_thresholds.NOTHING
     resumed_seconds: float = -math.inf
     """When the host was last found to have been suspended."""
+    sample: int = 0
+    """The number of the last sample."""
     restored: Mapping[str, Pairs] = field(default_factory=dict)
     """Stored values of devices that were not seen since the restart, by key."""
     made: dict[str, _Made] = field(default_factory=dict, repr=False, compare=False)
@@ -133,7 +135,8 @@ def step(
                 recalled, leaked[name] = _recalled(pairs, blocks[name], now, uptime_seconds)
                 if recalled is not None:
                     known[name] = recalled
-    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked)
+    sample = state.sample + 1
+    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked, sample)
     devices: dict[str, DeviceProgress] = {}
     waits = {name for name, each in counted.items() if blocks[name].in_flight > each.leaked}
     for name, paths in kinds.maps.items():
@@ -150,7 +153,7 @@ def step(
     unproven, proven = _proof(state, now)
     made = state.made if kinds is state.kinds else {}
     resumed = state.resumed_seconds
-    return DeviceState(devices, now, unproven, proven, counted, kinds, resumed, kept, made)
+    return DeviceState(devices, now, unproven, proven, counted, kinds, resumed, sample, kept, made)
 
 
 def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
@@ -305,16 +308,16 @@ def guards_of(state: DeviceState) -> dict[str, frozenset[Guard]]:
     result: dict[str, frozenset[Guard]] = {}
     for name, progress in state.devices.items():
         limits = state.kinds.limits[name]
-        is_stalled = progress.stalled_since_seconds is not None  # requests are in flight
-        if not (is_stalled or limits.guards or state.counted[name].leaked):
-            continue
-        now = {
-            Guard.DISCARDING: is_stalled and progress.discarding,
-            Guard.IN_FLIGHT_LEAKED: state.counted[name].leaked > 0,
-            Guard.SPINNING_UP: is_stalled and limits.spins and progress.asleep,
-        }
-        if limits.guards or any(now.values()):
-            result[name] = limits.guards.union(guard for guard, holds in now.items() if holds)
+        active = limits.guards
+        if state.counted[name].leaked:
+            active |= {Guard.IN_FLIGHT_LEAKED}
+        if progress.stalled_since_seconds is not None:  # requests are in flight
+            if progress.discarding:
+                active |= {Guard.DISCARDING}
+            if limits.spins and progress.asleep:
+                active |= {Guard.SPINNING_UP}
+        if active:
+            result[name] = active
     return result
 
 

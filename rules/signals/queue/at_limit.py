@@ -21,7 +21,6 @@ from iowarden.rules.signals.signal import SignalGroup
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.rules.signals.activity import CounterSnapshot
     from iowarden.rules.signals.signal import View
 
@@ -70,36 +69,23 @@ def _step(state: LimitState, view: View) -> tuple[LimitState, list[Sample] | Non
     }
     samples: list[Sample] = []
     for name in view.derived.leaves:
-        windows = _windows(name, snapshots)
-        if not windows:
+        newest = _window(name, snapshots[-2], snapshots[-1]) if len(snapshots) > 1 else None
+        if newest is None:
             continue
-        newest = windows[-1]
-        if newest is not None and newest.in_flight < MIN_IN_FLIGHT:
+        if newest.in_flight < MIN_IN_FLIGHT:
             unqueued[name] = (*unqueued.get(name, ()), newest)[-MAX_WINDOWS:]
-        elif newest is not None and len(snapshots) >= _MIN_SNAPSHOTS:
-            samples += _at_limit(name, windows, unqueued.get(name, ()))
+        elif len(snapshots) >= _MIN_SNAPSHOTS and name in unqueued:
+            windows = [_window(name, first, last) for first, last in itertools.pairwise(snapshots)]
+            samples += _at_limit(name, windows, unqueued[name])
     return LimitState(unqueued, snapshots[-1][0], samples), samples
 
 
-def _windows(name: str, snapshots: tuple[CounterSnapshot, ...]) -> list[Window | None]:
-    """Return what a device did between each two samples; None: too little, or a counter reset."""
-    if len(snapshots) < 2 or not _moved(name, snapshots[-2], snapshots[-1]):
-        return []
-    windows: list[Window | None] = []
-    for (began, first), (ended, last) in itertools.pairwise(snapshots):
-        before, after = first.get(name), last.get(name)
-        is_known = before is not None and after is not None and ended > began
-        windows.append(_window(before, after, ended - began) if is_known else None)  # type: ignore[arg-type]
-    return windows
-
-
-def _moved(name: str, first: CounterSnapshot, last: CounterSnapshot) -> bool:
-    """Whether a device completed anything: most of a quiet host's did not."""
+def _window(name: str, first: CounterSnapshot, last: CounterSnapshot) -> Window | None:
+    """Return what a device did between two samples; None: too little, or a counter reset."""
     before, after = first[1].get(name), last[1].get(name)
-    return before is not None and after is not None and before.counters != after.counters
-
-
-def _window(before: BlockIo, after: BlockIo, seconds: float) -> Window | None:
+    seconds = last[0] - first[0]
+    if before is None or after is None or before.counters == after.counters or seconds <= 0:
+        return None
     completed = after.completed_total - before.completed_total
     milliseconds = after.milliseconds_total - before.milliseconds_total
     if completed < MIN_REQUESTS or milliseconds < 0:

@@ -230,11 +230,13 @@ def _step(state: WriteStallState, view: View) -> tuple[WriteStallState, list[Sam
 
 def _threshold_seconds(state: WriteStallState, history: LeafHistory, view: View) -> float:
     """Return from when a stall is one: the least of what the guards of its devices permit."""
-    leaves = history.snapshots[-1].leaves
-    busy = [name for name in _busy_before(state.best) if name in leaves]
-    stuck = [name for name in busy if leaves[name].in_flight] or busy
-    watched = device.GROUP.state(view.states).device
-    seconds = min((device.threshold_seconds(watched, name) for name in stuck), default=0.0)
+    seconds = 0.0
+    if state.seconds:  # else none is compared with it
+        leaves = history.snapshots[-1].leaves
+        busy = [name for name in _busy_before(state.best) if name in leaves]
+        stuck = [name for name in busy if leaves[name].in_flight] or busy
+        watched = device.GROUP.state(view.states).device
+        seconds = min((device.threshold_seconds(watched, name) for name in stuck), default=0.0)
     sysctl = view.inputs.snapshot.vm_sysctl
     is_asleep = sysctl is not None and bool(sysctl.laptop_mode)
     if is_asleep or view.inputs.uptime_seconds < guards.BOOT_SECONDS:

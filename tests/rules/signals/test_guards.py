@@ -78,7 +78,7 @@ def test_what_is_shown_in_flight_in_each_sample_has_leaked_if_that_is_improbable
             in_flight=shown,
             write_milliseconds=round(second * mean * 1000),
         )
-        state = in_flight.step(state, 1000.0 + second, {"sda": line}, ["sda"])
+        state = in_flight.step(state, 1000.0 + second, {"sda": line}, ["sda"], sample=second)
     assert state["sda"].leaked == leaked
 
 
@@ -87,7 +87,7 @@ def test_a_disk_that_is_hardly_used_shows_its_leak_within_minutes() -> None:
     state: dict[str, in_flight.Counted] = {}
     for second in range(301):
         line = block("sda", writes=second // 10, in_flight=1, write_milliseconds=second)
-        state = in_flight.step(state, 1000.0 + second, {"sda": line}, ["sda"])
+        state = in_flight.step(state, 1000.0 + second, {"sda": line}, ["sda"], sample=second)
     assert state["sda"].leaked == 1
 
 
