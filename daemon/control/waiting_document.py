@@ -34,4 +34,5 @@ class WaitingLine:
     'swap storm', 'backlog', 'journal', 'memory', 'lock', 'unknown'.
     """
     because: str = ""
-    """The programs that move the bytes, at most three; '' if no single one does."""
+    """The programs that move the bytes or discard, at most three; '' if no single one does; or the
+    limits of control groups."""

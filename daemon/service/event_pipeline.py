@@ -83,10 +83,6 @@ class Cursors:
     listed: dict[str, LastListing] = field(default_factory=dict)
 
 
-OWN_HANG_SECONDS = 600.0
-"""For so long the counter of hung tasks shows one."""
-
-
 @dataclass(frozen=True, slots=True)
 class Callbacks:
     """Pollers that get the cursors, and that are polled again when an event occurs."""
@@ -132,7 +128,6 @@ class EventPipeline:
         self._poll_arrays = callbacks.arrays
         self._locate = callbacks.locate
         self._is_own_hang = callbacks.is_own_hang
-        self._own_hang = float("-inf"), ""
         self._is_scan = callbacks.is_scan
         self._store = store
         self._updates: list[EventUpdate] = []
@@ -216,9 +211,6 @@ class EventPipeline:
             self.cursors = replace(self.cursors, kernel=value.cursor)
         self._boot_id = value.boot_id
         batch = event_state.of_kernel(value, now, realtime)
-        hangs = [each.text for each in batch.events if self._is_own_hang(each)]
-        if hangs:
-            self._own_hang = now, hangs[-1]
         # A bad sector is read several times until it is known: no storm of errors.
         events = tuple(
             replace(each, kind="scan_read_error") if self._is_scan(each) else each
@@ -226,11 +218,6 @@ class EventPipeline:
             if not self._is_own_hang(each)
         )
         self._take(replace(batch, events=events))
-
-    def own_hang(self, now: float) -> str:
-        """Return the kernel's last line about a hung task of iowarden itself, '' without one."""
-        at, text = self._own_hang
-        return text if now - at <= OWN_HANG_SECONDS else ""
 
     def add(self, event: StorageEvent, now: float) -> None:
         """Take an event that iowarden itself found."""

@@ -62,14 +62,12 @@ class IncidentContext:
         """Return the alerts of rules and of events."""
         happen = self.events.alerts(now, self.config().resolve_after_seconds)
         found, where = [*self.engine.rules.alerts(), *happen], self.engine.devices.places()
-        own_hang = self.events.own_hang(now)
-        of = where, self.engine.waiting(now), self.config().show_programs, own_hang
+        of = where, self.engine.waiting(now), self.config().show_programs
         if of != self._alerts_of or not same(found, self._found):
             self._alerts_of, self._found = of, found
             self._alerts = last_copies.marked(found, where)
             if any(each.name in hung.NAMES for each in found):
-                path = self.config().state_directory
-                self._alerts = hung.named(self._alerts, self.waiting(now), own_hang, str(path))
+                self._alerts = hung.named(self._alerts, self.waiting(now))
         return self._alerts
 
     def scraped(self, alert: Alert) -> Alert:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.daemon.views.answers import ViewInputs
+    from iowarden.rules.signals.waits.group import HarmState
 
 MAX_PROGRAMS = 10
 """Of each device, those that have waited longest."""
@@ -30,7 +31,9 @@ def waiting(known: ViewInputs) -> tuple[WaitingLine, ...]:
         series = harm.devices[device].series
         if series is None or (series.level < Level.WARNING and not series.is_frozen):
             continue
+        # At a device's limit, and in a swap storm, none is long.
         victims = [v for v in on_device.victims if v.max_seconds >= COUNTED_SECONDS]
+        victims = victims or list(on_device.victims)
         lines += [
             WaitingLine(
                 device=device,
@@ -44,13 +47,20 @@ def waiting(known: ViewInputs) -> tuple[WaitingLine, ...]:
                 seen_seconds=known.realtime(seen_seconds),
                 waits_now=series.is_frozen,
                 cause=harm.causes[device].value if device in harm.causes else "",
-                because=who_waits.because_text(on_device),
+                because=_because(harm, device),
             )
             for program in who_waits.waiting_programs(victims)[:MAX_PROGRAMS]
         ]
     if not known.show_programs:
         lines = nameless(lines)
     return tuple(sorted(lines, key=lambda line: (-line.waits_now, -line.seconds, line.device)))
+
+
+def _because(harm: HarmState, device: str) -> str:
+    """Return who makes programs wait for a device, or which limit of their control group."""
+    on_device = harm.last_harms[device][1]
+    limits = who_waits.limit_sentences(harm.limits.get(device, ()))
+    return "; ".join(limits) or who_waits.causes_text(on_device.causes, on_device.discarding)
 
 
 def nameless(lines: Iterable[WaitingLine]) -> list[WaitingLine]:

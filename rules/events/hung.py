@@ -63,13 +63,10 @@ def summary(text: str) -> tuple[str, str] | None:
     return f"{name} (pid {pid}) blocked for over {seconds} s", pid
 
 
-def named(
-    alerts: Iterable[Alert], tasks: BlockedTasks | None, own_line: str = "", own_path: str = ""
-) -> list[Alert]:
+def named(alerts: Iterable[Alert], tasks: BlockedTasks | None) -> list[Alert]:
     """Return the alerts; those of hung tasks with what the tasks wait for, if that is known.
 
-    The alert of the kernel's counter gets the text of the kernel log. `own_line` is the last line
-    about iowarden itself, which is no event: it harms no program; `own_path` is where its state is.
+    The alert of the kernel's counter gets the text of the kernel log.
     """
     known = list(alerts)
     waiting = () if tasks is None else tasks.tasks
@@ -81,11 +78,7 @@ def named(
     newest = max(lines, key=lambda each: each.last_seconds or 0.0, default=None)
     return [
         by_key.get(each.key)
-        or (
-            _counted(each, newest, waiting, _of_itself(own_line, own_path))
-            if each.name == COUNTER and not each.count
-            else each
-        )
+        or (_counted(each, newest, waiting) if each.name == COUNTER and not each.count else each)
         for each in known
     ]
 
@@ -113,24 +106,9 @@ def _of_server(alert: Alert, tasks: Iterable[BlockedTask], server: str) -> Alert
     )
 
 
-def _of_itself(line: str, path: str) -> str:
-    """Return that iowarden itself hangs, '' without a line about it."""
-    found = _LINE.match(line)
-    if found is None:
-        return ""
-    return (
-        f"iowarden itself (pid {found['pid']}) blocked for over {found['seconds']} s,"
-        f" its state is in {path}"
-    )
-
-
-def _counted(
-    alert: Alert, line: Alert | None, tasks: Iterable[BlockedTask], of_itself: str
-) -> Alert:
+def _counted(alert: Alert, line: Alert | None, tasks: Iterable[BlockedTask]) -> Alert:
     if line is not None and line.annotation(TASK):
         return _with_summary(alert, line.summary)
-    if of_itself:
-        return _with_summary(alert, f"{of_itself}: {alert.summary}")
     programs = [task for task in tasks if not task.kernel]
     if not programs:
         return alert

@@ -17,7 +17,7 @@ from iowarden.rules.signals.waits.harm import followed
 from iowarden.rules.signals.waits.storage_call import waits_for_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.tasks import BlockedTask
@@ -146,12 +146,10 @@ def _because(harm: Harm) -> list[str]:
     tasks = [victim.wait.task for victim in harm.victims]
     victims = {task.process or task.pid for task in tasks}
     causes = [c for c in harm.causes if c.threads is not None or c.pid not in victims]
-    if harm.discarding:
-        who = [f"{task.command} (pid {task.process or task.pid})" for task in harm.discarding]
-        return [f"because of: {'; '.join(who[:MAX_PROGRAMS])}, which discards"]
-    if causes:
-        probably = "" if harm.is_certain else "probably "
-        return [f"{probably}because of: {causes_text(causes)}"]
+    if harm.discarding or causes:
+        return [f"because of: {causes_text(causes, harm.discarding)}"]
+    if all(map(waits_for_server, tasks)):
+        return []
     holders = [victim.wait.task for victim in harm.victims if not waits_for_lock(victim.wait.task)]
     if holders and len(holders) < len(tasks):
         names = {f"{task.command} (pid {task.process or task.pid})" for task in holders}
@@ -160,19 +158,12 @@ def _because(harm: Harm) -> list[str]:
     return ["because of whom: no single program wrote or read a quarter of what the disk did"]
 
 
-def causes_text(causes: Iterable[Cause]) -> str:
-    """Return who moves the bytes, '' if no single program does.
-
-    One that moves a small part of what another moves explains nothing.
-    """
-    named = list(causes)
-    most = max((cause.moved_bytes for cause in named), default=0)
-    return "; ".join(_moved(cause) for cause in named if cause.moved_bytes >= MIN_SHARE * most)
-
-
-def because_text(harm: Harm) -> str:
-    """Return who moves the bytes, else which units do; '' for a device that is itself the cause."""
-    return "" if harm.blames_device else causes_text(harm.causes or harm.units)
+def causes_text(causes: Iterable[Cause], discarding: Sequence[BlockedTask] = ()) -> str:
+    """Return who discards, else who moves the bytes, '' if no single program does."""
+    if discarding:
+        who = [f"{task.command} (pid {task.process or task.pid})" for task in discarding]
+        return f"{'; '.join(who[:MAX_PROGRAMS])}, which discards"
+    return "; ".join(map(_moved, causes))
 
 
 def _moved(cause: Cause) -> str:

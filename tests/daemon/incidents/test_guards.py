@@ -8,6 +8,8 @@ from __future__ import annotations
 import pytest
 from support.blocked import IOCTL, Blocked, task
 
+from iowarden.rules.notices.who_waits import sentences
+
 USB = "8:16"
 STICK = {"removable": "1", "device_model": "STICK"}
 FSTRIM = {
@@ -147,9 +149,8 @@ class TestDiscards:
         assert host.mails()[0][1] == "warning"
         assert host.cause() == "discarding"
         harm = host.machine.host.engine.signals.harm()  # type: ignore[union-attr]
-        assert [one.command for one in harm.last_harms["sda"][1].discarding] == [
-            str(discard["command"])
-        ]
+        said = sentences(harm.last_harms["sda"][1], 0.0)
+        assert f"because of: {discard['command']} (pid 909), which discards" in said
 
 
 def with_leak() -> Blocked:

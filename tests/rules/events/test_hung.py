@@ -78,19 +78,6 @@ def test_a_file_server_that_is_away_is_reported_with_who_waits_for_it() -> None:
     )
 
 
-def test_the_counter_says_that_iowarden_itself_is_what_hangs() -> None:
-    """It waits for the disk of its own state: no program of the host is named, nor harmed."""
-    line = "INFO: task state:41 blocked for more than 120 seconds."
-    (said,) = hung.named([COUNTER], None, line, "/var/lib/iowarden")
-    assert said.summary == (
-        "iowarden itself (pid 41) blocked for over 120 s, its state is in /var/lib/iowarden:"
-        f" {COUNTER.summary}"
-    )
-    # Another program that hangs as well is what the mail is about.
-    _, said = hung.named([LINE, COUNTER], None, line, "/var/lib/iowarden")
-    assert said.summary == LINE.summary
-
-
 @pytest.mark.parametrize("line", ["INFO: rcu detected a stall", "INFO: task x:1 blocked", ""])
 def test_other_lines_are_left_alone(line: str) -> None:
     """Also truncated ones."""
