@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
@@ -70,6 +70,7 @@ _BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
 HANG_SECONDS = 5.0
 RECENT_SECONDS = 300.0
 """What a program wrote earlier than that filled another backlog."""
+_FACTS = frozenset({_HANG, _SLOW, _STARVED, _SUSPENDED, _UTILIZATION, _BANDWIDTH})
 _LEVEL, _TIMES = "iowarden_freeze_level", "iowarden_freeze_reported_times"
 _CAUSE = "iowarden_freeze_cause"
 _SPEED, _QUEUED = "iowarden_freeze_write_bytes_per_second", "iowarden_freeze_queued_bytes"
@@ -211,9 +212,55 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     harms = {
         name: _harm(name, on_device, state, topology, view) for name, on_device in waits.items()
     }
-    all_facts = {name: _facts(name, view, topology) for name in harms}
-    many = _next_many(state.many, harms, all_facts, view)
-    sustained = many.sustained(now)
+    found = _explained(state.many, harms, view, topology)
+    sustained = found.many.sustained(now)
+    devices = {}
+    for name in {*harms, *state.devices, *sustained}:
+        after = next_freezes(
+            state.devices.get(name, NO_FREEZES),
+            harms.get(name, Harm()),
+            now,
+            previous_poll_seconds=now if previous_poll is None else previous_poll,
+            min_seconds=_guarded_seconds(name, found.causes.get(name), view, topology),
+            sustained_seconds=sustained.get(name, 0.0),
+        )
+        if after != NO_FREEZES:
+            devices[name] = after
+    known, limits = {**state.causes, **found.causes}, {**state.limits, **found.limits}
+    last = {**state.last_harms, **{name: (now, harms[name]) for name in found.causes}}
+    lengths = _victims_lengths(state, ended)
+    return replace(
+        state,
+        polls=polls,
+        harms=harms,
+        devices=devices,
+        last_harms={name: seen for name, seen in last.items() if name in devices},
+        causes={name: cause for name, cause in known.items() if name in devices},
+        many=found.many,
+        limits={name: some for name, some in limits.items() if some and name in devices},
+        ended_waits=tuple(
+            count + sum(length <= limit for length in lengths)
+            for count, limit in zip(state.ended_waits, BUCKETS_SECONDS, strict=True)
+        ),
+        ended_seconds=state.ended_seconds + sum(lengths),
+    )
+
+
+class _Explained(NamedTuple):
+    """Why the victims of a poll wait, by device."""
+
+    many: ManyWaits
+    causes: Mapping[str, FreezeCause]
+    limits: Mapping[str, tuple[GroupLimit, ...]]
+
+
+def _explained(
+    many: ManyWaits, harms: Mapping[str, Harm], view: View, topology: Topology
+) -> _Explained:
+    values = _values(view) if harms else {}
+    all_facts = {name: _facts(name, values, view, topology) for name in harms}
+    many = _next_many(many, harms, all_facts, view)
+    sustained = many.sustained(view.inputs.now_seconds)
     tasks = {
         name: [victim.wait.task for victim in followed(on_device.victims)]
         for name, on_device in harms.items()
@@ -224,38 +271,10 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     for name in tasks:
         is_storm = many.storm_since_seconds is not None
         all_facts[name] = replace(all_facts[name], is_swap_storm=is_storm)
-    present = {name: freeze_cause(tasks[name], all_facts[name]) for name in tasks}
-    limits = {name: limits_of(tasks[name], all_facts[name]) for name in tasks}
-    devices = {}
-    for name in {*harms, *state.devices, *sustained}:
-        after = next_freezes(
-            state.devices.get(name, NO_FREEZES),
-            harms.get(name, Harm()),
-            now,
-            previous_poll_seconds=now if previous_poll is None else previous_poll,
-            min_seconds=_guarded_seconds(name, present.get(name), view, topology),
-            sustained_seconds=sustained.get(name, 0.0),
-        )
-        if after != NO_FREEZES:
-            devices[name] = after
-    known = {**state.causes, **present}
-    known_limits = {**state.limits, **limits}
-    last = {**state.last_harms, **{name: (now, harms[name]) for name in present}}
-    lengths = _victims_lengths(state, ended)
-    return replace(
-        state,
-        polls=polls,
-        harms=harms,
-        devices=devices,
-        last_harms={name: seen for name, seen in last.items() if name in devices},
-        causes={name: cause for name, cause in known.items() if name in devices},
-        many=many,
-        limits={name: some for name, some in known_limits.items() if some and name in devices},
-        ended_waits=tuple(
-            count + sum(length <= limit for length in lengths)
-            for count, limit in zip(state.ended_waits, BUCKETS_SECONDS, strict=True)
-        ),
-        ended_seconds=state.ended_seconds + sum(lengths),
+    return _Explained(
+        many,
+        {name: freeze_cause(tasks[name], all_facts[name]) for name in tasks},
+        {name: limits_of(tasks[name], all_facts[name]) for name in tasks},
     )
 
 
@@ -407,16 +426,27 @@ def _load(state: HarmState, leaves: frozenset[str], waits: list[Wait], view: Vie
     return Load(seconds, processes, read, written)
 
 
-def _facts(name: str, view: View, topology: Topology) -> DeviceFacts:
+def _values(view: View) -> dict[tuple[str, str | None], float]:
+    """Return what other signals show of devices in this second, by metric and device."""
+    groups = ("device", "slow", "starvation", "suspended", "bandwidth", "activity")
+    return {
+        (metric, dict(labels).get("device")): value
+        for group in groups
+        for metric, labels, value in view.earlier.get(group, ())
+        if metric in _FACTS
+    }
+
+
+def _facts(
+    name: str,
+    values: Mapping[tuple[str, str | None], float],
+    view: View,
+    topology: Topology,
+) -> DeviceFacts:
     """Return what the other signals of this second show of a device and of those below it."""
     below = {name, *(_leaves(name, topology) if name in topology.devices else ())}
     stack = {name, *(members(topology, name) if name in topology.devices else ())}
     unwritten = writeback.seen(view)
-    values = {
-        (metric, dict(labels).get("device")): value
-        for group in ("device", "slow", "starvation", "suspended", "bandwidth", "activity")
-        for metric, labels, value in view.earlier.get(group, ())
-    }
     watch = device.GROUP.state(view.states)
     recent = watch.leaves.snapshots[-1].leaves if watch.leaves.snapshots else {}
     is_hanging = any(values.get((_HANG, one), 0.0) >= HANG_SECONDS for one in below | {name})
