@@ -199,7 +199,7 @@ class _Details:
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[str, Mount]] = {}
-        self._units: dict[int, str] = {}
+        self._units: dict[int, tuple[str, tuple[str, ...]]] = {}
 
     def read(self, root: Machine, status: TaskStatus) -> BlockedTask | None:
         """Return a task with what it waits for, None if it has ended or no longer waits."""
@@ -211,17 +211,17 @@ class _Details:
             of_process = parse_io(root.try_read_record(f"{process}/io") or "")
         call = (root.try_read_record(f"{status.directory}/syscall") or "").strip()
         file, waits_at, mount, unit = "", "", "", ""
+        groups: tuple[str, ...] = ()
         if status.kernel:
             waits_at = _device_of(status.command)
         else:
             file, waits_at, mount = self._file(root, status, call)
-        group = "" if status.kernel else _group(root, status)
-        switches = _switches(root.try_read_record(f"{status.directory}/status") or "")
-        again = read_status(root, status.directory, status.process)
-        if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
-            return None  # the data may be of another wait, or of another task
-        if call == _RUNNING:
-            return None  # it woke meanwhile, and waits in another call by now
+            unit, groups = self._unit(root, status)
+        channel = _innermost(stack) or _channel(root, status)
+        # Read last: it must still wait, for the data may be of another wait else.
+        now = root.try_read_record(f"{status.directory}/status") or ""
+        if call == _RUNNING or not _still_waits(root, status, now):
+            return None
         has_counters = of_task.keys() >= set(_COUNTERS)
         return BlockedTask(
             pid=status.pid,
@@ -240,14 +240,15 @@ class _Details:
             cpu_ticks=status.cpu_ticks,
             file=file,
             mount=mount,
-            unit=unit_of(group),
-            groups=relevant_groups(group),
+            unit=unit,
+            groups=groups,
         )
 
-    def _unit(self, root: Machine, status: TaskStatus) -> str:
-        """Return the unit of a program, read once for all its threads."""
+    def _unit(self, root: Machine, status: TaskStatus) -> tuple[str, tuple[str, ...]]:
+        """Return unit and control groups of a program, read once for all its threads."""
         if status.process not in self._units:
-            self._units[status.process] = unit_of(_group(root, status))
+            text = _group(root, status)
+            self._units[status.process] = unit_of(text), relevant_groups(text)
         return self._units[status.process]
 
     def _file(self, root: Machine, status: TaskStatus, call: str) -> tuple[str, str, str]:

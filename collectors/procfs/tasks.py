@@ -239,7 +239,8 @@ def _parsed(found: Any) -> BlockedTask:  # noqa: ANN401 - whatever the probe sen
     if not isinstance(found["kernel"], bool):
         raise TypeError(f"'kernel': expected true or false, got {found['kernel']!r:.60}")
     names = [found.get(name, "") for name in _OPTIONAL_TEXTS]
-    names += [found["command"], found["wait_channel"], *stack]
+    groups = found.get("groups", ())
+    names += [found["command"], found["wait_channel"], *stack, *groups]
     numbers = [found["pid"], found["start_ticks"], found["process"], *counters]
     optional = [found["read_bytes"], found["write_bytes"]]
     optional += [found.get("voluntary_switches"), found.get("cpu_ticks")]
@@ -251,25 +252,26 @@ def _parsed(found: Any) -> BlockedTask:  # noqa: ANN401 - whatever the probe sen
         if type(number) is not int or not 0 <= number < _LIMIT:
             _count(number)
     return BlockedTask(
-        pid=_count(found["pid"]),
-        start_ticks=_count(found["start_ticks"]),
-        command=_text(found["command"]),
-        wait_channel=_text(found["wait_channel"]),
-        stack=tuple(_text(function) for function in stack),
-        read_bytes=None if found["read_bytes"] is None else _count(found["read_bytes"]),
-        write_bytes=None if found["write_bytes"] is None else _count(found["write_bytes"]),
-        process=_count(found["process"]),
-        kernel=found["kernel"],
-        waits_at=_text(found.get("waits_at", "")),
-        system_call=_text(found.get("system_call", "")),
-        counters=tuple(map(_count, found.get("counters", ()))),
-        voluntary_switches=_optional_count(found.get("voluntary_switches")),
-        cpu_ticks=_optional_count(found.get("cpu_ticks")),
-        file=_text(found.get("file", "")),
-        mount=_text(found.get("mount", "")),
-        unit=_text(found.get("unit", "")),
-        groups=tuple(map(_text, found.get("groups", ()))),
-        unanswered=bool(found.get("unanswered", False)),
+        found["pid"],
+        found["start_ticks"],
+        found["command"],
+        found["wait_channel"],
+        tuple(stack),
+        found["read_bytes"],
+        found["write_bytes"],
+        found["process"],
+        found["kernel"],
+        found.get("waits_at", ""),
+        found.get("system_call", ""),
+        tuple(counters),
+        found.get("voluntary_switches"),
+        found.get("cpu_ticks"),
+        found.get("file", ""),
+        found.get("mount", ""),
+        found.get("unit", ""),
+        tuple(groups),
+        (),
+        bool(found.get("unanswered", False)),
     )
 
 

@@ -30,8 +30,8 @@ class WaitingLine:
     waits_now: bool = False
     """False: between two freezes of a series that is open."""
     cause: str = ""
-    """'discarding', 'hang', 'slow', 'neighbour', 'server', 'frozen', 'own limit', 'at its limit',
-    'swap storm', 'backlog', 'journal', 'memory', 'lock', 'unknown'.
+    """'discarding', 'hang', 'slow', 'neighbour', 'server', 'suspended', 'frozen',
+    'own limit', 'at its limit', 'swap storm', 'backlog', 'journal', 'memory', 'lock', 'unknown'.
     """
     because: str = ""
     """The programs that move the bytes or discard, at most three; '' if no single one does; or the

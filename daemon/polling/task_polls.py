@@ -8,10 +8,10 @@ seconds of the program's clock.
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
-from iowarden.collectors.procfs import process_io, tasks
+from iowarden.collectors.procfs import loadavg, process_io, tasks
 from iowarden.collectors.procfs.cgroup_limits import read_limits
 from iowarden.rules.signals.queue import phantom_reads
 from iowarden.rules.signals.waits.uncounted import MIN_TASKS, NO_CHANGES
@@ -43,6 +43,10 @@ REFUTED_SECONDS, MAX_REFUTED_SECONDS = 60.0, 960.0
 it is twice as long. The kernel counts iowarden as well where its tick meets a turn of the loop;
 each tick is 5 s and one jiffy after the last (LOAD_FREQ), so that it may do so for minutes."""
 SUSPECTED_SECONDS = 5.0
+MIN_SWEEP_SECONDS, FIRST_SWEEPS = 5.0, 2
+"""So many sweeps of all processes follow each other soon when a wait begins: the first mail, 12 s
+after it, has to name who moves the bytes."""
+_QUEUED = "iowarden_writeback_queued_bytes"
 _Wait = tuple[int, int, str, tuple[str, ...]]
 """Task number, start, call, and control groups."""
 _SUSPICIOUS = ("iowarden_device_hang_seconds", "iowarden_device_mapper_suspended_seconds")

@@ -60,7 +60,7 @@ def _because(harm: HarmState, device: str) -> str:
     """Return who makes programs wait for a device, or which limit of their control group."""
     on_device = harm.last_harms[device][1]
     limits = who_waits.limit_sentences(harm.limits.get(device, ()))
-    return "; ".join(limits) or who_waits.causes_text(on_device.causes, on_device.discarding)
+    return "; ".join(limits) or who_waits.because_text(on_device)
 
 
 def nameless(lines: Iterable[WaitingLine]) -> list[WaitingLine]:

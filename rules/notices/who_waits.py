@@ -146,10 +146,10 @@ def _because(harm: Harm) -> list[str]:
     tasks = [victim.wait.task for victim in harm.victims]
     victims = {task.process or task.pid for task in tasks}
     causes = [c for c in harm.causes if c.threads is not None or c.pid not in victims]
+    causes = causes or list(harm.units)
     if harm.discarding or causes:
-        return [f"because of: {causes_text(causes, harm.discarding)}"]
-    if all(map(waits_for_server, tasks)):
-        return []
+        probably = "" if harm.is_certain or harm.discarding else "probably "
+        return [f"{probably}because of: {causes_text(causes, harm.discarding)}"]
     holders = [victim.wait.task for victim in harm.victims if not waits_for_lock(victim.wait.task)]
     if holders and len(holders) < len(tasks):
         names = {f"{task.command} (pid {task.process or task.pid})" for task in holders}
@@ -159,11 +159,22 @@ def _because(harm: Harm) -> list[str]:
 
 
 def causes_text(causes: Iterable[Cause], discarding: Sequence[BlockedTask] = ()) -> str:
-    """Return who discards, else who moves the bytes, '' if no single program does."""
+    """Return who discards, else who moves the bytes, '' if no single program does.
+
+    One that moves a small part of what another moves explains nothing.
+    """
     if discarding:
         who = [f"{task.command} (pid {task.process or task.pid})" for task in discarding]
         return f"{'; '.join(who[:MAX_PROGRAMS])}, which discards"
-    return "; ".join(map(_moved, causes))
+    named = list(causes)
+    most = max((cause.moved_bytes for cause in named), default=0)
+    return "; ".join(_moved(cause) for cause in named if cause.moved_bytes >= MIN_SHARE * most)
+
+
+def because_text(harm: Harm) -> str:
+    """Return who discards, who moves the bytes, else which units; '' for a faulty device."""
+    causes = () if harm.blames_device else harm.causes or harm.units
+    return causes_text(causes, harm.discarding)
 
 
 def _moved(cause: Cause) -> str:

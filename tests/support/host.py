@@ -108,7 +108,8 @@ class Host:
                 self._due[source.name] = now + source.period_seconds
                 readings.append(self.read(source, now))
         self.engine.observe(readings, now, uptime, asleep)
-        self._task_polls.step(self.engine, readings, now)
+        due = self._task_polls.step(self.engine, readings, now)
+        self._due.update(dict.fromkeys(due, 0.0))
         for change in self.engine.rules.evaluate(now):
             if change.alert.state.value == "firing" and change.before.value != "unknown":
                 self.fired.append((uptime, change.alert.name, change.alert.label("severity")))

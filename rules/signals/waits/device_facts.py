@@ -11,8 +11,9 @@ import statistics
 from typing import TYPE_CHECKING
 
 from iowarden.rules.signals.activity import members
-from iowarden.rules.signals.device import slow, slow_windows
-from iowarden.rules.signals.queue import queue_depth
+from iowarden.rules.signals.device import device, slow, slow_windows
+from iowarden.rules.signals.guards import Guard
+from iowarden.rules.signals.queue import at_limit, queue_depth
 from iowarden.rules.signals.waits import load
 from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
 from iowarden.rules.signals.writeback import writeback
@@ -36,7 +37,12 @@ PEERS_RATIO, MIN_SERVICE_SECONDS = 5.0, 0.05
 time between issue and completion shows the load instead: a deep queue makes that long."""
 _HANG, _SLOW = "iowarden_device_hang_seconds", "iowarden_device_slow_seconds"
 _SUSPENDED = "iowarden_device_mapper_suspended_seconds"
+_UTILIZATION = "iowarden_device_utilization_ratio"
+BUSY_RATIO, BUSY_SECONDS = 0.8, 5.0
+"""A device in use so much is slow for all, whatever a control group is allowed."""
 _BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
+_GROUPS = ("device", "slow", "suspended", "bandwidth", "activity")
+_METRICS = frozenset({_HANG, _SLOW, _SUSPENDED, _UTILIZATION, _BANDWIDTH, queue_depth.STARVED})
 
 
 def leaves(name: str, topology: Topology) -> frozenset[str]:
@@ -56,8 +62,9 @@ def device_facts(
     unwritten = writeback.seen(view)
     values = {
         (metric, dict(labels).get("device")): value
-        for group in ("device", "slow", queue_depth.STARVED_GROUP.name, "suspended", "bandwidth")
+        for group in (*_GROUPS, queue_depth.STARVED_GROUP.name)
         for metric, labels, value in view.earlier.get(group, ())
+        if metric in _METRICS
     }
     before = load.since(moved, began_seconds)
     starved = {one for one in below if values.get((queue_depth.STARVED, one), 0.0) > 0}
@@ -69,14 +76,50 @@ def device_facts(
             (moved[-1].at_seconds, moved[-1].blocks),
         ).intersection(below)
         slow_disks |= slow_between(before, moved[-1], below & {*topology.leaves}, topology)
+    hanging = _named(one for one in below if values.get((_HANG, one), 0.0) >= HANG_SECONDS)
+    watch = device.GROUP.state(view.states)
+    recent = watch.leaves.snapshots[-1].leaves if watch.leaves.snapshots else {}
     return DeviceFacts(
-        hanging=_named(one for one in below if values.get((_HANG, one), 0.0) >= HANG_SECONDS),
+        hanging=hanging,
         slow=_named(slow_disks - starved),
         starved=_named(starved),
         is_suspended=any((_SUSPENDED, one) in values for one in stack),
+        # Small discards all the time ('-o discard') hold nobody up: it is a long one, or a hang.
+        is_discarding=any(
+            one in watch.discards
+            or (bool(hanging) and Guard.DISCARDING in watch.guards.get(one, ()))
+            for one in below
+        ),
+        is_at_limit=is_at_limit(name, view),
+        is_busy=any(
+            values.get((_UTILIZATION, one), 0.0) >= BUSY_RATIO
+            or (one in recent and recent[one].busy_seconds >= BUSY_SECONDS)
+            for one in below
+        ),
+        numbers=frozenset(
+            of_stack.device_number
+            for one in stack
+            if (of_stack := topology.devices.get(one)) and of_stack.device_number
+        ),
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
         write_bytes_per_second=values.get((_BANDWIDTH, None), _speed(before, moved, name, view)),
     )
+
+
+def is_at_limit(name: str, view: View) -> bool:
+    """Whether a device, or one below it, is virtual and at its limit.
+
+    A saturated disk in a steady copy has a steady rate as well; only one that a hypervisor
+    provides is known to have a limit.
+    """
+    if view.derived is None or name not in view.derived.topology.devices:
+        return False
+    guards = device.GROUP.state(view.states).guards
+    limited = {
+        value for _, labels, _ in view.earlier.get(at_limit.GROUP.name, ()) for _, value in labels
+    }
+    below = leaves(name, view.derived.topology)
+    return any(Guard.VIRTUAL in guards.get(one, ()) for one in below & limited)
 
 
 def _speed(before: Moved | None, moved: tuple[Moved, ...], name: str, view: View) -> float | None:

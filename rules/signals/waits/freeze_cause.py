@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs.cgroup_limits import MEMORY
 from iowarden.rules.signals.guards import is_discard
-from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server
+from iowarden.rules.signals.waits.storage_call import waits_for_lock, waits_for_server, waits_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,6 +85,8 @@ class FreezeCause(enum.StrEnum):
     """Its queue holds discards (fstrim, blkdiscard, mkfs)."""
     HANG = "hang"
     """The device completes nothing."""
+    AT_LIMIT = "at its limit"
+    """The device completes as many requests or bytes a second as it is allowed."""
     SLOW = "slow"
     """The device is slow compared with its peers."""
     NEIGHBOUR = "neighbour"
@@ -94,19 +96,17 @@ class FreezeCause(enum.StrEnum):
     SUSPENDED = "suspended"
     """A device of device-mapper, itself or below it, is suspended."""
     FROZEN = "frozen"
-    """Its file system is frozen, or a device below it is suspended."""
+    """Its file system is frozen."""
     OWN_LIMIT = "own limit"
     """A limit of their control group, or of one above it."""
-    AT_LIMIT = "at its limit"
-    """The device completes as many requests or bytes a second as it is allowed."""
     SWAP_STORM = "swap storm"
     """Memory is swapped in and out all the time, and programs wait for their own pages."""
-    MEMORY = "memory"
-    """They free memory before they get some (direct reclaim)."""
     BACKLOG = "backlog"
     """More unwritten data is queued than the device writes in the time that programs wait."""
     JOURNAL = "journal"
     """A commit of the file system's journal has not ended."""
+    MEMORY = "memory"
+    """They free memory before they get some (direct reclaim)."""
     LOCK = "lock"
     """All wait for a lock whose holder is not seen."""
     UNKNOWN = "unknown"
@@ -122,6 +122,12 @@ BLAMES_DEVICE = frozenset(
     }
 )
 """Causes for which no program's load is to blame."""
+BLAMES_NOBODY = BLAMES_DEVICE | {
+    FreezeCause.OWN_LIMIT,
+    FreezeCause.SWAP_STORM,
+    FreezeCause.MEMORY,
+}
+"""Nor for these, which are not of the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +168,14 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
     checks = (
         # A disk completes nothing else meanwhile, and is slow: not its fault.
         (FreezeCause.DISCARDING, facts.is_discarding or any(map(is_discard, tasks))),
-        (FreezeCause.HANG, facts.is_hanging),
-        (FreezeCause.SLOW, facts.is_slow),
-        (FreezeCause.NEIGHBOUR, facts.is_starved),
-        (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
-        (FreezeCause.FROZEN, facts.is_suspended or _any_in(tasks, _FROZEN)),
-        (FreezeCause.OWN_LIMIT, _any_in(tasks, _GROUP_LIMITS) or bool(limits_of(tasks, facts))),
+        (FreezeCause.HANG, bool(facts.hanging)),
         (FreezeCause.AT_LIMIT, facts.is_at_limit),
+        (FreezeCause.SLOW, bool(facts.slow)),
+        (FreezeCause.NEIGHBOUR, bool(facts.starved)),
+        (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
+        (FreezeCause.SUSPENDED, facts.is_suspended),
+        (FreezeCause.FROZEN, _any_in(tasks, _FROZEN)),
+        (FreezeCause.OWN_LIMIT, _any_in(tasks, _GROUP_LIMITS) or bool(limits_of(tasks, facts))),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
         (FreezeCause.JOURNAL, _any_in(tasks, _JOURNAL)),

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
-from iowarden.collectors.procfs.process_io import increases, thread_increases
-from iowarden.collectors.procfs.stat import USER_HZ
-from iowarden.rules.signals.activity import members
 from iowarden.rules.signals.device import device
 from iowarden.rules.signals.guards import BOOT_SECONDS, Guard, min_seconds
-from iowarden.rules.signals.queue import at_limit as at_limit_signal
 from iowarden.rules.signals.signal import DIGITS, SignalGroup
-from iowarden.rules.signals.waits import many_waits
+from iowarden.rules.signals.waits import device_facts, load, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
-    DeviceFacts,
+    BLAMES_DEVICE,
+    BLAMES_NOBODY,
     FreezeCause,
     freeze_cause,
     is_fault,
@@ -48,10 +45,12 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.collectors.model import Labels
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.process_io import Sweep
     from iowarden.collectors.procfs.tasks import BlockedTask
     from iowarden.rules.signals.signal import Pairs, View
+    from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
     from iowarden.rules.signals.waits.many_waits import ManyWaits
     from iowarden.rules.signals.waits.waits import Wait
 
@@ -60,17 +59,8 @@ HOST = ""
 BUCKETS_SECONDS = (4.0, 10.0, 12.0, 20.0, 30.0, 60.0, 120.0, math.inf)
 
 _SECONDS, _VICTIMS = "iowarden_freeze_seconds", "iowarden_freeze_victims"
-_HANG, _SLOW = "iowarden_device_hang_seconds", "iowarden_device_slow_seconds"
-_STARVED = "iowarden_device_queue_starved"
-_SUSPENDED = "iowarden_device_mapper_suspended_seconds"
-_UTILIZATION = "iowarden_device_utilization_ratio"
-BUSY_RATIO, BUSY_SECONDS = 0.8, 5.0
-"""A device in use so much is slow for all, whatever a control group is allowed."""
-_BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
-HANG_SECONDS = 5.0
-RECENT_SECONDS = 300.0
-"""What a program wrote earlier than that filled another backlog."""
-_FACTS = frozenset({_HANG, _SLOW, _STARVED, _SUSPENDED, _UTILIZATION, _BANDWIDTH})
+MAX_TRIGGER_SECONDS = 15.0
+"""Two changes of the load average, and the poll that follows, take no longer."""
 _LEVEL, _TIMES = "iowarden_freeze_level", "iowarden_freeze_reported_times"
 _CAUSE = "iowarden_freeze_cause"
 _SPEED, _QUEUED = "iowarden_freeze_write_bytes_per_second", "iowarden_freeze_queued_bytes"
@@ -208,12 +198,9 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         polls = NO_POLLS  # nothing gave reason to poll: a wait of later on began at its trigger
     if any(wait.task.system_call for wait in about_storage(polls)):
         state = replace(state, seen_seconds=now)
-    waits = _waits_by_device(about_storage(polls), state, topology)
-    harms = {
-        name: _harm(name, on_device, state, topology, view) for name, on_device in waits.items()
-    }
-    found = _explained(state.many, harms, view, topology)
-    sustained = found.many.sustained(now)
+    waits = _waits_by_device(about_storage(polls), seen.tasks, state, topology)
+    found = _explained(waits, state, view, topology)
+    harms, sustained = found.harms, found.many.sustained(now)
     devices = {}
     for name in {*harms, *state.devices, *sustained}:
         after = next_freezes(
@@ -226,7 +213,8 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         )
         if after != NO_FREEZES:
             devices[name] = after
-    known, limits = {**state.causes, **found.causes}, {**state.limits, **found.limits}
+    known, of_causes = {**state.causes, **found.causes}, {**state.disks, **found.disks}
+    limits = {**state.limits, **found.limits}
     last = {**state.last_harms, **{name: (now, harms[name]) for name in found.causes}}
     lengths = _victims_lengths(state, ended)
     return replace(
@@ -236,6 +224,9 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         devices=devices,
         last_harms={name: seen for name, seen in last.items() if name in devices},
         causes={name: cause for name, cause in known.items() if name in devices},
+        disks={name: own for name, own in of_causes.items() if name in devices},
+        speeds=found.speeds,
+        queued=found.queued,
         many=found.many,
         limits={name: some for name, some in limits.items() if some and name in devices},
         ended_waits=tuple(
@@ -246,36 +237,48 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     )
 
 
-class _Explained(NamedTuple):
-    """Why the victims of a poll wait, by device."""
+@dataclass(slots=True)
+class _Explained:
+    """Who is harmed, and why, by device; but for `harms` of those whose waits count."""
 
     many: ManyWaits
-    causes: Mapping[str, FreezeCause]
-    limits: Mapping[str, tuple[GroupLimit, ...]]
+    harms: dict[str, Harm] = field(default_factory=dict)
+    causes: dict[str, FreezeCause] = field(default_factory=dict)
+    disks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    limits: dict[str, tuple[GroupLimit, ...]] = field(default_factory=dict)
+    speeds: dict[str, float] = field(default_factory=dict)
+    queued: dict[str, float] = field(default_factory=dict)
 
 
 def _explained(
-    many: ManyWaits, harms: Mapping[str, Harm], view: View, topology: Topology
+    waits: Mapping[str, list[Wait]], state: HarmState, view: View, topology: Topology
 ) -> _Explained:
-    values = _values(view) if harms else {}
-    all_facts = {name: _facts(name, values, view, topology) for name in harms}
-    many = _next_many(many, harms, all_facts, view)
-    sustained = many.sustained(view.inputs.now_seconds)
-    tasks = {
-        name: [victim.wait.task for victim in followed(on_device.victims)]
-        for name, on_device in harms.items()
-        # Else a wait of this second would hide who was blocked for long.
-        if (name in sustained and on_device.victims)
-        or any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims)
-    }
-    for name in tasks:
-        is_storm = many.storm_since_seconds is not None
-        all_facts[name] = replace(all_facts[name], is_swap_storm=is_storm)
-    return _Explained(
-        many,
-        {name: freeze_cause(tasks[name], all_facts[name]) for name in tasks},
-        {name: limits_of(tasks[name], all_facts[name]) for name in tasks},
-    )
+    harms: dict[str, Harm] = {}
+    all_facts: dict[str, DeviceFacts] = {}
+    for name, of_device in waits.items():
+        began = min(wait.not_before_seconds for wait in of_device)
+        facts = device_facts.device_facts(name, began, state.moved, view, topology)
+        harms[name], all_facts[name] = _harm(name, of_device, state, facts, view), facts
+    found = _Explained(_next_many(state.many, harms, all_facts, view))
+    sustained = found.many.sustained(view.inputs.now_seconds)
+    is_storm = found.many.storm_since_seconds is not None
+    for name, on_device in harms.items():
+        facts = replace(all_facts[name], is_swap_storm=is_storm)
+        tasks = [victim.wait.task for victim in followed(on_device.victims)]
+        cause = freeze_cause(tasks, facts)
+        counts = name in sustained and bool(tasks)
+        counts |= any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims)
+        if on_device.victims and cause in {*BLAMES_DEVICE, FreezeCause.NEIGHBOUR}:
+            # Whose own bytes explain so little of a faulty disk's time is harmed like others.
+            both = on_device.victims + on_device.evidence
+            on_device = replace(on_device, victims=both, evidence=())  # noqa: PLW2901
+        found.harms[name] = replace(on_device, blames_device=cause in BLAMES_NOBODY)
+        if counts:  # else a wait of this second would hide who was blocked for long
+            found.causes[name], found.disks[name] = cause, facts.disks(cause)
+            found.limits[name] = limits_of(tasks, facts)
+            found.speeds[name] = facts.write_bytes_per_second or 0.0
+            found.queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
+    return found
 
 
 def _next_many(
@@ -305,26 +308,8 @@ def _next_many(
         if all_facts[name].is_at_limit or limits_of(tasks, all_facts[name])
     }
     # Between two of their requests all may be awake: the device is at its limit nevertheless.
-    at_limit = {name for name in many.limited if _is_at_limit(name, view)}
+    at_limit = {name for name in many.limited if device_facts.is_at_limit(name, view)}
     return many_waits.next_limited(many, now, dict.fromkeys(at_limit - limited.keys(), 0) | limited)
-
-
-def _is_at_limit(name: str, view: View) -> bool:
-    """Whether a device, or one below it, is virtual and at its limit.
-
-    A saturated disk in a steady copy has a steady rate as well; only one that a hypervisor
-    provides is known to have a limit.
-    """
-    if view.derived is None or name not in view.derived.topology.devices:
-        return False
-    guards = device.GROUP.state(view.states).guards
-    at_limit = {
-        value
-        for _, labels, _ in view.earlier.get(at_limit_signal.GROUP.name, ())
-        for _, value in labels
-    }
-    leaves = _leaves(name, view.derived.topology)
-    return any(Guard.VIRTUAL in guards.get(one, ()) for one in leaves & at_limit)
 
 
 def _legacy_queued_ratio(view: View) -> float | None:
@@ -391,89 +376,7 @@ def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, vi
             paused=waiters.GROUP.state(view.states).writers,
             uptime_seconds=view.inputs.uptime_seconds,
         )
-        for moment in sweeps
-        for one in moment.sweep.processes
-    }
-    for wait in waits:
-        task = wait.task
-        written = _recent(task.write_bytes or 0, task.start_ticks, uptime)
-        pid = task.process or task.pid
-        if pid in paused:
-            written = max(written, int(queued * CAUSE_RATIO) + 1)
-        processes[pid] = ProcessLoad(pid, task.command, task.unit, 0, written)
-    return Load(1.0, tuple(processes.values()), 0, queued, is_certain=False)
-
-
-def _recent(written_bytes: int, start_ticks: int, uptime_seconds: float) -> int:
-    age = max(uptime_seconds - start_ticks / USER_HZ, 1.0)
-    return int(written_bytes * min(1.0, RECENT_SECONDS / age))
-
-
-def _load(state: HarmState, leaves: frozenset[str], waits: list[Wait], view: View) -> Load:
-    """Return what processes and devices moved between the first and the last sweep."""
-    if len(state.sweeps) < 2:
-        return _probable_load(waits, state.sweeps, view)
-    first, last = state.sweeps[0], state.sweeps[-1]
-    read, written = _difference(first.moved, last.moved, leaves)
-    threads = thread_increases(first.sweep, last.sweep)
-    processes = tuple(
-        ProcessLoad(
-            one.pid, one.command, one.unit, one.read_bytes, one.write_bytes, threads.get(one.pid)
-        )
-        for one in increases(first.sweep, last.sweep)
-    )
-    seconds = last.moved.at_seconds - first.moved.at_seconds
-    return Load(seconds, processes, read, written)
-
-
-def _values(view: View) -> dict[tuple[str, str | None], float]:
-    """Return what other signals show of devices in this second, by metric and device."""
-    groups = ("device", "slow", "starvation", "suspended", "bandwidth", "activity")
-    return {
-        (metric, dict(labels).get("device")): value
-        for group in groups
-        for metric, labels, value in view.earlier.get(group, ())
-        if metric in _FACTS
-    }
-
-
-def _facts(
-    name: str,
-    values: Mapping[tuple[str, str | None], float],
-    view: View,
-    topology: Topology,
-) -> DeviceFacts:
-    """Return what the other signals of this second show of a device and of those below it."""
-    below = {name, *(_leaves(name, topology) if name in topology.devices else ())}
-    stack = {name, *(members(topology, name) if name in topology.devices else ())}
-    unwritten = writeback.seen(view)
-    watch = device.GROUP.state(view.states)
-    recent = watch.leaves.snapshots[-1].leaves if watch.leaves.snapshots else {}
-    is_hanging = any(values.get((_HANG, one), 0.0) >= HANG_SECONDS for one in below | {name})
-    return DeviceFacts(
-        is_hanging=is_hanging,
-        is_slow=any(values.get((_SLOW, one), 0.0) > 0 for one in below),
-        is_starved=any(values.get((_STARVED, one), 0.0) > 0 for one in below),
-        is_suspended=any((_SUSPENDED, one) in values for one in stack),
-        # Small discards all the time ('-o discard') hold nobody up: it is a long one, or a hang.
-        is_discarding=any(
-            one in watch.discards or (is_hanging and Guard.DISCARDING in watch.guards.get(one, ()))
-            for one in below
-        ),
-        is_at_limit=_is_at_limit(name, view),
-        is_busy=any(
-            values.get((_UTILIZATION, one), 0.0) >= BUSY_RATIO
-            or (one in recent and recent[one].busy_seconds >= BUSY_SECONDS)
-            for one in below
-        ),
-        numbers=frozenset(
-            of_stack.device_number
-            for one in stack
-            if (of_stack := topology.devices.get(one)) and of_stack.device_number
-        ),
-        queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
-        write_bytes_per_second=values.get((_BANDWIDTH, None)),
-    )
+    return harm(waits, moved, completed, speed, capable)
 
 
 def _guarded_seconds(name: str, cause: FreezeCause | None, view: View, topology: Topology) -> float:
@@ -481,7 +384,7 @@ def _guarded_seconds(name: str, cause: FreezeCause | None, view: View, topology:
     if view.inputs.uptime_seconds < BOOT_SECONDS:
         return math.inf  # sixty services that start at once wait for each other's reads
     watch = device.GROUP.state(view.states)
-    below = _leaves(name, topology) if name in topology.devices else frozenset({name})
+    below = device_facts.leaves(name, topology) if name in topology.devices else frozenset({name})
     active = {guard for one in {name, *below} for guard in watch.guards.get(one, ())}
     # Who waits behind a discard is harmed by it: the mail names it.
     active.discard(Guard.DISCARDING)
@@ -490,7 +393,7 @@ def _guarded_seconds(name: str, cause: FreezeCause | None, view: View, topology:
         active.add(Guard.LAPTOP_MODE)
     if watch.device.is_resumed:
         active.add(Guard.SUSPENDED_MACHINE)
-    if cause is FreezeCause.FROZEN:
+    if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED}:
         active.add(Guard.FROZEN)
     return min_seconds(active)
 

@@ -110,13 +110,13 @@ def _of_tasks(view: View) -> Iterator[tuple[str, Guard]]:
     topology = None if view.derived is None else view.derived.topology
     harm = waits.GROUP.state(view.states)
     for name, cause in harm.causes.items():
-        if cause is FreezeCause.FROZEN and name in harm.harms:
+        if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED} and name in harm.harms:
             yield name, Guard.FROZEN
     for wait in harm.polls.waits.values():
         if wait.purpose is Purpose.ELSEWHERE:
             yield HOST, Guard.NOT_STORAGE
         elif topology is not None and writeback_channel(wait.task) == "balance_dirty_pages":
-            yield waits.device_of(wait, topology), Guard.TASK_PAUSED
+            yield waits.device_of(wait.task, topology), Guard.TASK_PAUSED
 
 
 GROUP: SignalGroup[GuardState] = SignalGroup(

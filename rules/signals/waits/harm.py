@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.signals.guards import requests_discard
-from iowarden.rules.signals.waits.storage_call import Purpose
+from iowarden.rules.signals.waits.storage_call import Purpose, waits_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -116,7 +116,13 @@ class Harm:
 
     victims: tuple[Victim, ...] = ()
     evidence: tuple[Victim, ...] = ()
-    causes: tuple[Cause, ...] = field(default=())
+    causes: tuple[Cause, ...] = ()
+    units: tuple[Cause, ...] = ()
+    """Without a cause: the units whose processes are one together."""
+    is_certain: bool = True
+    """Whether sweeps from before the wait show the causes; else their bytes since their start."""
+    blames_device: bool = False
+    """Whether the device itself is the cause: it hangs, is slow or frozen."""
     discarding: tuple[BlockedTask, ...] = ()
     """Programs that discard, which is what the others wait for."""
 
@@ -219,7 +225,15 @@ def harm(
             (evidence if is_evidence else victims).append(victim)
     for group in (victims, evidence):
         group.sort(key=lambda victim: (-victim.max_seconds, victim.wait.task.pid))
-    return Harm(tuple(victims), tuple(evidence), found_causes, tuple(discarding))
+    units = () if found_causes else causing_units(load)
+    return Harm(
+        tuple(victims),
+        tuple(evidence),
+        found_causes,
+        units,
+        is_certain=load.is_certain,
+        discarding=tuple(discarding),
+    )
 
 
 def followed(victims: tuple[Victim, ...]) -> tuple[Victim, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 
+import pytest
 from support.blocked import task
 from support.memory import Memory
 
@@ -88,6 +89,32 @@ def test_a_task_in_io_schedule_is_polled_in_its_second_second() -> None:
     assert due[:2] == [11, 13]
     gaps = {later - earlier for earlier, later in itertools.pairwise(due[2:])}
     assert gaps == {BUSY_SECONDS}
+
+
+def swept_seconds(backlog: list[bool], followed: list[bool]) -> list[int]:
+    """Return the seconds in which a sweep is due beside those of each 15 s."""
+    polls = TaskPolls()
+    return [
+        second
+        for second, (queued, follows) in enumerate(zip(backlog, followed, strict=True))
+        if polls.is_sweep_due(float(second), has_backlog=queued, is_followed=follows)
+    ]
+
+
+def test_processes_are_swept_in_the_second_in_which_a_backlog_begins() -> None:
+    """A writer of 200 MB in a second is not there any more when the next 15 s have passed."""
+    assert swept_seconds([False] * 7 + [True] * 30, [False] * 37) == [7]
+
+
+def test_a_backlog_that_comes_and_goes_is_not_swept_each_time() -> None:
+    """Around 64 MiB, above it each other second."""
+    assert len(swept_seconds([False, True] * 30, [False] * 60)) <= 12
+
+
+def test_processes_are_swept_twice_before_the_first_mail_about_a_wait() -> None:
+    """A scan reads, and nothing is queued: two sweeps show who reads."""
+    due = swept_seconds([False] * 60, [False] * 4 + [True] * 56)
+    assert due == [4, 9]
 
 
 def test_the_limits_of_a_group_are_read_once_a_wait_and_for_waits_alone() -> None:
