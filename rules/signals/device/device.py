@@ -42,7 +42,7 @@ WAKE_SECONDS = (2.0, 60.0)
 """A shorter delay is no wake-up, and a longer one is no reply of a sleeping disk."""
 DISCARD_CRITICAL_SECONDS = 180.0
 DISCARDS_SECONDS = 30.0
-"""What a poll saw so long ago is not known any more: the probe may hang as well."""
+"""After so long a poll is no evidence: the probe may hang as well."""
 PROOF_SECONDS = 2.0
 """After a gap, a further sample at least so much later must find the totals unchanged."""
 _EARLY_SECONDS = 0.5

@@ -122,7 +122,7 @@ BLAMES_DEVICE = frozenset(
     }
 )
 """Causes for which no program's load is to blame."""
-BLAMES_NOBODY = BLAMES_DEVICE | {
+NOT_BY_LOAD = BLAMES_DEVICE | {
     FreezeCause.OWN_LIMIT,
     FreezeCause.SWAP_STORM,
     FreezeCause.MEMORY,

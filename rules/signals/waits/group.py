@@ -19,7 +19,7 @@ from iowarden.rules.signals.signal import DIGITS, SignalGroup
 from iowarden.rules.signals.waits import device_facts, load, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
     BLAMES_DEVICE,
-    BLAMES_NOBODY,
+    NOT_BY_LOAD,
     FreezeCause,
     freeze_cause,
     is_fault,
@@ -272,7 +272,7 @@ def _explained(
             # Whose own bytes explain so little of a faulty disk's time is harmed like others.
             both = on_device.victims + on_device.evidence
             on_device = replace(on_device, victims=both, evidence=())  # noqa: PLW2901
-        found.harms[name] = replace(on_device, blames_device=cause in BLAMES_NOBODY)
+        found.harms[name] = replace(on_device, blames_device=cause in NOT_BY_LOAD)
         if counts:  # else a wait of this second would hide who was blocked for long
             found.causes[name], found.disks[name] = cause, facts.disks(cause)
             found.limits[name] = limits_of(tasks, facts)
