@@ -264,6 +264,7 @@ def _explained(
     is_storm = found.many.storm_since_seconds is not None
     for name, on_device in harms.items():
         facts = replace(all_facts[name], is_swap_storm=is_storm)
+        found.queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
         tasks = [victim.wait.task for victim in followed(on_device.victims)]
         cause = freeze_cause(tasks, facts)
         counts = name in sustained and bool(tasks)
@@ -277,7 +278,6 @@ def _explained(
             found.causes[name], found.disks[name] = cause, facts.disks(cause)
             found.limits[name] = limits_of(tasks, facts)
             found.speeds[name] = facts.write_bytes_per_second or 0.0
-            found.queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
     return found
 
 
