@@ -64,7 +64,7 @@ class Fault(enum.StrEnum):
     UNREADABLE = "not readable"
     """SMART data, what a collector reads, or a line of the kernel's log that is not recognized."""
     SETTING = "setting"
-    ITSELF = "iowarden itself"
+    ITSELF = "fault of iowarden"
     OTHER = "other"
 
 
@@ -88,6 +88,8 @@ BLOCKS_PROGRAMS = frozenset(
     (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
 )
 """What makes programs of the host wait, see `Meaning.blocks_programs`."""
+HARMS = frozenset({"Freeze"})
+"""Alerts that programs are blocked which did not cause the load."""
 UNWRITTEN = frozenset({"WriteStall"})
 """Alerts about unwritten data that all disks of the host share."""
 WINDOWED = frozenset((Fault.HUNG, Fault.RESETS))

@@ -21,12 +21,20 @@ class Reason(enum.StrEnum):
     REOPENED = "reopened"
     REBUILT = "rebuilt"
     """An array has all its members again, while other alerts of its incident continue."""
+    NOT_REPAIRED = "over, not repaired"
+    """Nothing goes on, but what was lost or failed does not repair itself."""
     REMINDER = "reminder"
     """Sent once, when nothing changed for 7 days."""
     INITIAL = "initial report"
     """Sent once: the initial report of existing problems."""
     DIGEST = "digest"
     """Sent weekly: notices and information."""
+
+
+ENDS = frozenset((Reason.RESOLVED, Reason.NOT_REPAIRED))
+"""Reasons of mails after which nothing is left to be reported."""
+RECOVERIES = ENDS | {Reason.REBUILT}
+"""Reasons of mails that are never urgent, whatever the severity of their incident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +103,6 @@ class Notice:
     ended_seconds: float | None = None
     """Unix time of the actual end, when resolved."""
     times: int = 0
-    """How often the alert fired within a day, if it flaps."""
+    """How often its fault occurred, if it comes and goes."""
+    page: str = ""
+    """Address of its incident on the status page, if other hosts reach that."""

@@ -28,7 +28,7 @@ from iowarden.daemon.notify.mail_format import (
     wrapped,
 )
 from iowarden.daemon.sanitize import ELLIPSIS, one_line, shorten
-from iowarden.rules.notice import Measurement, Reason
+from iowarden.rules.notice import RECOVERIES, Measurement, Reason
 from iowarden.rules.notices.courses import CELL_SECONDS, CELLS
 from iowarden.rules.notices.report import LAST_KNOWN
 from iowarden.rules.quantity import duration, is_command, spelled
@@ -57,6 +57,7 @@ _STATES = {
     Reason.RESOLVED: "",
     Reason.REMINDER: "REMINDER",
     Reason.REBUILT: "REBUILT",
+    Reason.NOT_REPAIRED: "OVER, NOT REPAIRED",
     Reason.INITIAL: "INITIAL REPORT",
     Reason.DIGEST: "DIGEST",
 }
@@ -228,12 +229,15 @@ _UNFINISHED = re.compile(r"(?: [\d.]+| \(|[,;:])*$")
 
 
 def _severity(notice: Notice) -> str:
-    return "OK" if notice.reason is Reason.RESOLVED else notice.severity.name
+    """Return what a subject begins with: good news are never urgent."""
+    if notice.reason is Reason.RESOLVED:
+        return "OK"
+    return "INFO" if notice.reason in RECOVERIES else notice.severity.name
 
 
 def _state(notice: Notice) -> str:
     if notice.reason is Reason.REOPENED and notice.times:
-        return f"FLAPPING ({notice.times} times/day)"
+        return f"FLAPPING ({notice.times} times)"
     if notice.reason is Reason.REOPENED:
         return f"REOPENED ({_ordinal(notice.recurrences + 1)} time)"
     if notice.reason is Reason.RESOLVED and notice.ended_seconds is not None:
@@ -326,9 +330,16 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     add("What is not known", _prose(notice.unknown, _MAX_SENTENCE))
     page.foot = [
         f"{severity.lower()} incident {name}, mail {notice.number}, written {with_utc(written)}",
+        *([] if listing else _commands(notice, name)),
         f"journalctl IOWARDEN_INCIDENT={name}",
     ]
     return page
+
+
+def _commands(notice: Notice, name: str) -> list[str]:
+    """Return how to see more of an incident, and to be sent no mail until it escalates."""
+    acknowledge = "" if notice.reason in RECOVERIES else f"iowarden ack {name}"
+    return [line for line in (f"iowarden incident show {name}", acknowledge, notice.page) if line]
 
 
 def _once(sentences: Sequence[str], summary: str) -> list[str]:
@@ -570,10 +581,10 @@ def _html_page(page: _Page) -> str:
     for title, lines in page.sections:
         parts.append(f'<h3 style="margin:1.2em 0 .3em;font-size:15px">{title}</h3>')
         parts += [_html_line(line) for line in lines]
-    footer, command = (html.escape(line) for line in page.foot)
+    footer, *commands = (html.escape(line) for line in page.foot)
+    code = "<br>\n".join(f'<code style="{_CODE}">{command}</code>' for command in commands)
     parts.append(
-        f'<p style="margin-top:1.6em;font-size:13px">{footer}<br>'
-        f'<code style="{_CODE}">{command}</code></p></body></html>'
+        f'<p style="margin-top:1.6em;font-size:13px">{footer}<br>\n{code}</p></body></html>'
     )
     return "\n".join(parts) + "\n"
 

@@ -26,7 +26,7 @@ from iowarden.rules.incidents.model import (
     IncidentChangeKind,
     Incidents,
 )
-from iowarden.rules.notice import Reason
+from iowarden.rules.notice import RECOVERIES, Reason
 from iowarden.rules.notices import digest, report
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes, returned_disks
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.notice import Notice
+    from iowarden.rules.topology.graph import StorageGraph
 
-_IMPROVEMENTS = (Reason.RESOLVED, Reason.REBUILT)
 _BEGINS = (IncidentChangeKind.OPENED, IncidentChangeKind.ESCALATED, IncidentChangeKind.REOPENED)
 
 
@@ -89,8 +89,6 @@ class IncidentTracker:
     install: str = ""
     """The installation's random identifier."""
     habits: recurring.Recurrences = field(default_factory=dict)
-    _came_back: dict[str, str] = field(default_factory=dict)
-    """Per incident, the reason of its next mail: a disk that returned."""
     _of_unresolved: list[tuple[model.IncidentMember, ...]] = field(default_factory=list)
     """The members of unresolved incidents that the events among the alerts are from."""
 
@@ -113,20 +111,7 @@ class IncidentTracker:
         graph = self.events.graph(now)
         alerts = self.situation.alerts(now)
         self.habits = recurring.next_recurrences(self.habits, alerts, now, self.clock.wall_seconds)
-        self.incidents, dues, events = incidents.next_incidents(
-            self.incidents,
-            alerts,
-            now,
-            install=self.install,
-            policy=_policy(self.config()),
-            observe=lambda alert: self.situation.observed(alert, now),
-            is_observable=self.engine.rules.is_observable,
-            initial_report=self.summaries.initial_report(self.install),
-            silenced=lambda alert: self.commands.silence_of(alert, now) is not None,
-            usual=lambda alert: self._usual(alert, now),
-            acknowledged=self.commands.silences.by_incident(),
-            graph=graph,
-        )
+        dues, events = self._next_incidents(alerts, graph, now)
         waiting = self.mails.outdated(now)
         self.incidents, dues = incidents.replacing(
             self.incidents,
@@ -143,14 +128,8 @@ class IncidentTracker:
                 now,
                 self.commands.silences.by_incident(),
             )
-        lifted = [event for event in events if event.change is IncidentChangeKind.ACK_EXPIRED]
-        for event in lifted:
-            self.commands.drop_acknowledgement(event.incident.identifier)
-        for change in changes:
-            self.log.transition(change, self.incidents.by_key.values())
-        for event in events:
-            self.log.incident(event)
-            self._save_flight(event, now)
+        silences = self.commands.silences
+        self._log_changes(changes, events, now)
         lesser = self.events.log_and_store(self.incidents.by_key, graph, now)
         seen = self.engine.devices.events()
         for seen_event in seen:
@@ -176,10 +155,46 @@ class IncidentTracker:
             replaced,
             # The alert keeps firing if the program is killed in the middle of the stall.
             fired=any(change.alert.state is AlertState.FIRING for change in changes),
-            changed=bool(changes or rows or lifted or self.incidents.changed)
+            changed=bool(changes or rows or self.incidents.changed)
+            or self.commands.silences is not silences
             or self.summaries.state != before,
             had_events=happened,
         )
+
+    def _next_incidents(
+        self, alerts: Sequence[Alert], graph: StorageGraph, now: float
+    ) -> tuple[list[DueNotice], list[IncidentChange]]:
+        """Apply the alerts to the incidents; return the mails that are due, and what changed."""
+        self.incidents, dues, events = incidents.next_incidents(
+            self.incidents,
+            alerts,
+            now,
+            incidents.Surroundings(
+                install=self.install,
+                policy=_policy(self.config()),
+                observe=lambda alert: self.situation.observed(alert, now),
+                is_observable=self.engine.rules.is_observable,
+                initial_report=self.summaries.initial_report(self.install),
+                silenced=lambda alert: self.commands.silence_of(alert, now) is not None,
+                usual=lambda alert: self._usual(alert, now),
+                acknowledged=self.commands.silences.by_incident(),
+                graph=graph,
+            ),
+        )
+        return dues, events
+
+    def _log_changes(
+        self, changes: Sequence[Transition], events: Sequence[IncidentChange], now: float
+    ) -> None:
+        """Log what changed; an acknowledgement that has ended is dropped."""
+        for event in events:
+            if event.change is IncidentChangeKind.ACK_EXPIRED:
+                self.commands.drop_acknowledgement(event.incident.identifier)
+        for change in changes:
+            self.log.transition(change, self.incidents.by_key.values())
+        for event in events:
+            self.log.incident(event)
+            self._save_flight(event, now)
 
     def _initial_report(self, now: float, running_seconds: float) -> Notice | None:
         """Return the initial report if it is due; what it contains is counted as mailed by it."""
@@ -260,13 +275,6 @@ class IncidentTracker:
             notice = replace(notice, sentences=(*recurs, *notice.sentences))
         if due.reason is Reason.OPENED and not self.summaries.is_restored:
             notice = replace(notice, sentences=(*notice.sentences, digest.MAYBE_MAILED))
-        news = self._came_back.pop(incident.identifier, "")
-        if (
-            news
-            and due.reason is Reason.ESCALATED
-            and all(m.notified_seconds != now for m in incident.members)
-        ):
-            notice = replace(notice, reason=Reason.OPENED, summary=news)  # Nothing has escalated.
         # An incident with a mail due may have been closed in the same step.
         known = self.incidents.by_key[incident.key]
         self._put(replace(known, advised=report.advised(incident)))
@@ -278,9 +286,10 @@ class IncidentTracker:
         Good news goes to those that had one, whatever their severities.
         """
         incident = due.incident
-        states = ((incident.identifier, incident.mails),)
+        about = (incident, *due.companions)
+        states = tuple((each.identifier, each.mails) for each in about)
         informed = self._receivers_of(replace(incident, mails=incident.mails - 1))
-        if due.reason in _IMPROVEMENTS:
+        if due.reason in RECOVERIES:
             return self.notifier.rows(notice, states, informed)
         wanted = self.notifier.receivers(notice.severity)
         strangers = [each for each in wanted if each not in informed]
@@ -309,9 +318,8 @@ class IncidentTracker:
         steps = advice.taking_back(back, self.situation.facts(now))
         for incident in self.incidents.by_key.values() if steps else ():
             if incident.mails and incident.firing and back in self.situation.returned(incident):
-                self._put(replace(incident, has_new_facts=True))
                 news = returned_disks.sentence(back.was, back.name, back.object)
-                self._came_back[incident.identifier] = news
+                self._put(replace(incident, details=(*incident.details, news)))
         return steps
 
     def add_affected_files(self, lookup: SectorLookup) -> None:
@@ -326,8 +334,8 @@ class IncidentTracker:
             mine = key == lookup.subject or any(
                 m.subject == lookup.subject for m in incident.members
             )
-            if mine and lookup.certain and incident.awaits_details:
-                self._put(replace(incident, has_new_facts=True, detailed=True))
+            if mine and lookup.certain and incident.accepts_details:
+                self._put(replace(incident, details=(model.AFFECTED_FILES,)))
                 return
 
     def _save_flight(self, event: IncidentChange, now: float) -> None:

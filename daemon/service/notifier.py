@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
@@ -17,7 +18,7 @@ from iowarden.rules import faults, io_usage, selftest_schedule
 from iowarden.rules.advice import advice
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.faults import Fault
-from iowarden.rules.notice import Evidence, Reason
+from iowarden.rules.notice import ENDS, Evidence, Reason
 from iowarden.rules.notices import report, who_waits
 from iowarden.rules.topology import returned_disks
 
@@ -72,19 +73,7 @@ class Notifier:
             text_of=advice.text_of_member(alerts, lambda: situation.facts(now)),
             measured=situation.measured(alerts, now),
         )
-        if self.files is not None:
-            subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))
-            hits = self.files.lookups(subjects, incident.started_seconds)
-            notice = replace(
-                notice,
-                sentences=(
-                    *notice.sentences,
-                    *affected_files.seen_during(hits, incident.members, date),
-                ),
-                evidence=(*notice.evidence, *affected_files.evidence(hits, realtime)),
-                affected=(*notice.affected, *affected_files.affected(hits)),
-                advice=(*notice.advice, *affected_files.advice(hits)),
-            )
+        notice = self._with_files(notice, incident)
         about = {
             io_usage.condition(member.name, member.labels)
             for member in incident.members
@@ -102,7 +91,7 @@ class Notifier:
         during = selftest_schedule.seen_during(self.self_tests(), incident.members, now, date)
         back = situation.returned(incident)
         said = [returned_disks.sentence(each.was, each.name, each.object) for each in back]
-        over = due.reason is Reason.RESOLVED
+        over = due.reason in ENDS
         known = situation.facts(now) if back and not over else None
         steps = [step for each in back if known for step in advice.taking_back(each, known)]
         hangs = any(faults.meaning(m.name).fault is Fault.HANGS for m in incident.members)
@@ -114,6 +103,27 @@ class Notifier:
             sentences=(*notice.sentences, *who, *during, *said),
             advice=(*notice.advice, *steps),
         )
+        return self._with_recordings(notice, incident)
+
+    def _with_files(self, notice: Notice, incident: Incident) -> Notice:
+        """Return a notification with the files in failed sectors."""
+        if self.files is None:
+            return notice
+        subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))
+        hits = self.files.lookups(subjects, incident.started_seconds)
+        seen = affected_files.seen_during(hits, incident.members, self.clock.date)
+        evidence = affected_files.evidence(hits, self.clock.realtime)
+        return replace(
+            notice,
+            sentences=(*notice.sentences, *seen),
+            evidence=(*notice.evidence, *evidence),
+            affected=(*notice.affected, *affected_files.affected(hits)),
+            advice=(*notice.advice, *affected_files.advice(hits)),
+        )
+
+    def _with_recordings(self, notice: Notice, incident: Incident) -> Notice:
+        """Return a notification with the flight recording and the trace of its incident."""
+        realtime = self.clock.realtime
         if self.flights is not None and (saved := self.flights.saved(incident.identifier)):
             at, path = saved
             seen = Evidence(realtime(at), "recorded", f"iowarden replay {path}")
@@ -184,6 +194,7 @@ class Notifier:
             unset = "time: the clock of this machine was not set, the dates in this mail are wrong"
             notice = replace(notice, unknown=(*notice.unknown, unset))
         config = self.config()
+        notice = replace(notice, page=_page_address(config, notice))
         to = recipients(config)
         noun = "mail" if config.mail.enabled else "notification"
         self.log.send(
@@ -220,3 +231,15 @@ class Notifier:
             for name in names
         ]
         return rows
+
+
+def _page_address(config: Config, notice: Notice) -> str:
+    """Return the address of an incident on the status page, if other hosts reach that.
+
+    Not where a file decides whether it is HTTP or HTTPS.
+    """
+    if notice.reason in {Reason.INITIAL, Reason.DIGEST} or config.web_config is not None:
+        return ""
+    ports = [port for address, port in config.listen if not ip_address(address).is_loopback]
+    is_served = bool(ports) and config.http.page != "off"
+    return f"http://{config.host}:{ports[0]}/incident/{notice.incident}" if is_served else ""

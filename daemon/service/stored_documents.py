@@ -37,7 +37,12 @@ from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.controller_clock import ControllerClock
 from iowarden.rules.events.event_state import CorrelationState, EventGroup
 from iowarden.rules.events.event_table import Burst
-from iowarden.rules.incidents.model import Incident, IncidentMember
+from iowarden.rules.incidents.model import (
+    FaultRecord,
+    Incident,
+    IncidentMember,
+    ReportedFault,
+)
 from iowarden.rules.incidents.recurring import Occurrence, Recurrence, Recurrences
 from iowarden.rules.incidents.silences import Acknowledgement, Silence, Silences, finder
 from iowarden.rules.matcher import Matcher
@@ -110,18 +115,30 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         ),
         _record(
             Incident,
-            "identifier key object severity members mails references mailed_severity mailed_object"
-            " last_reason firing unreadable recurrences advised has_new_facts detailed shared"
-            " returns awaits_initial_report first_state",
-            program="opened_seconds mailed_seconds active_seconds started_seconds begun_seconds"
-            " changed_seconds closed_seconds",
+            "identifier key object severity members mails references faults mailed_severity"
+            " mailed_object last_reason burst firing recurrences advised details mailed_details"
+            " awaits_initial_report first_state",
+            program="opened_seconds mailed_seconds first_mailed_seconds recovery_mails_seconds"
+            " active_seconds started_seconds begun_seconds closed_seconds",
+        ),
+        _record(
+            FaultRecord,
+            "subject fault detail severity count earlier_seconds longest_seconds value lines"
+            " earlier_lines is_history reported",
+            program="began_seconds since_seconds until_seconds changed_seconds onsets"
+            " previous_end_seconds",
+        ),
+        _record(
+            ReportedFault,
+            "severity value lines count longest_seconds summary ended is_history",
+            program="seconds unread_seconds",
         ),
         _record(
             IncidentMember,
             "labels name severity state summary advice unknown evidence subject silenced value"
-            " known_value count urgent redundancy usual baseline",
-            program="since_seconds absent_seconds cleared_seconds notified_seconds"
-            " unsilenced_seconds last_seconds joined_seconds unknown_seconds",
+            " count urgent redundancy usual baseline",
+            program="since_seconds absent_seconds cleared_seconds unsilenced_seconds last_seconds"
+            " joined_seconds unknown_seconds",
         ),
         _record(Evidence, "source text", wall="realtime_seconds"),
         # The numbers in 'best_rates' are minutes of the program's clock: after a clock step they do
@@ -168,7 +185,9 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         ),
         _record(Matcher, "label operator text"),
         _record(
-            Acknowledgement, "incident severity reason who subjects", program="created_seconds"
+            Acknowledgement,
+            "incident severity reason who subjects kinds",
+            program="created_seconds",
         ),
         _record(
             SelfTestRun,
@@ -266,13 +285,13 @@ class Document:
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("02282df749bc518e",)),
-    "incidents": Document(dict[str, Incident], ("a4f65f497a6907f7",)),
+    "incidents": Document(dict[str, Incident], ("8dd168a9f1e91c6c",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
     "devices": Document(Devices, ("2826f461ea9ccb63",)),
     "dependents": Document(StoredDependents, ("a85a41082275e070",)),
     "digest": Document(Digest, ("d33d8017d9290056",)),
-    "silences": Document(Silences, ("dfb8f090becbd06b",)),
+    "silences": Document(Silences, ("e78354d66f1aa6f8",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "scans": Document(Scans, ("9eac87a29c79596d",)),
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),

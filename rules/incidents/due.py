@@ -1,133 +1,277 @@
 """When a mail about an incident is due, and why. Pure.
 
-A mail about programs that are blocked is sent at once. In an open incident a threat to data is
-reported at once; other new causes share mails, at increasing intervals. A symptom of a cause that
-is in the incident is no reason for a mail.
-A resolved mail is due a minute after an urgent problem cleared, else after ten; after each
-recurrence later.
+An update is a fault that no mail reported, or that escalated since the last mail reported it. What
+blocks programs or threatens data is mailed at once; a further kind of harm 5 s after it appeared;
+all other updates share mails, at intervals that double. Recoveries share these intervals.
 Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import CAUSES, SHORT, Fault, Layer
+from iowarden.rules.incidents import fault_records
 from iowarden.rules.incidents.causes import AFTER_SECONDS, BEFORE_SECONDS
-from iowarden.rules.notice import Reason
+from iowarden.rules.incidents.fault_records import COUNTS_UP, is_doubled
+from iowarden.rules.incidents.model import DAY_SECONDS, FILE_SYSTEM, HARMED
+from iowarden.rules.notice import ENDS, RECOVERIES, Reason
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from iowarden.rules.incidents.model import Incident, IncidentMember, NotificationPolicy
+    from iowarden.rules.incidents.fault_records import Fact
+    from iowarden.rules.incidents.model import (
+        FaultRecord,
+        Incident,
+        IncidentMember,
+        NotificationPolicy,
+    )
+    from iowarden.rules.incidents.silences import Acknowledgement
 
-NEW_SECONDS = 86_400.0
-"""After this time the same fault of the same object is reported again as new."""
-SHARED_SECONDS, MAX_SHARED_SECONDS = 30.0, 240.0
-SHARED_RESET_SECONDS = 3600.0
-"""After this time without a mail, further causes are mailed soon again."""
-_FIRST = frozenset((Reason.OPENED, Reason.RESOLVED, Reason.REOPENED, Reason.REBUILT))
-"""Mails after which further causes are mailed soon again."""
-SILENT_SECONDS = 5.0
-"""A disk whose counters ended may turn out to be missing within this time."""
-SETTLED_SECONDS = 8.0
-"""After this time the arrays of a lost disk have been polled, and their rules evaluated."""
+HOUR_SECONDS = 3600.0
+TOGETHER_SECONDS = 2.0
+"""The first mail about more than one fault waits so long for what comes with them."""
+SETTLED_SECONDS = 5.0
+"""Further updates wait so long for what comes with them, missing data for the missing disk."""
+INTERVALS_SECONDS = (0.0, 30.0, 60.0, 120.0, 240.0, 480.0, 960.0)
+"""The least time between mails, by how many were sent since the last quiet hour."""
+ANOTHER_OBJECT_SECONDS = 240.0
+"""The longest interval if what was reported of one object befalls another one: md3 after md0."""
+MAX_RECOVERIES = 2
+"""Mails about recoveries within an hour."""
 REPLACED_SECONDS = 60.0
 """An undelivered mail is replaced by one of the newest state no sooner than this."""
 URGENT_CLEAR_SECONDS = 60.0
-RETURNED_CLEAR_SECONDS = (0.0, 600.0, 86_400.0)
-"""Quiet time before a recurring incident is resolved: at its first, second, later return."""
-COMES_AND_GOES = 2
-"""Recurrences within a day after which one mail reports that it recurs."""
+LONGER = 1.5
+"""An occurrence that lasts so many times as long as the longest that was reported is an update."""
+MILESTONES = frozenset((3, *(n * 10**power for power in range(1, 7) for n in (1, 3))))
+"""The occurrences of a fault that comes and goes that are mailed."""
+_CRITICAL = "critical"
+_HARMFUL = frozenset((Fault.EXHAUSTED, Fault.STOPPED, Fault.LOST))
+_NEVER_EXPECTED = _HARMFUL | {Fault.GONE, Fault.FAILED, Fault.READ_ONLY, Fault.DEGRADED}
+"""Faults whose return within an hour is an update: they threaten data."""
+_NOT_REPAIRED = frozenset((Fault.LOST, Fault.READ_ONLY))
 
 
 def reason(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
     """Return why a mail is due now about an incident that is not acknowledged, or None."""
-    active = [m for m in incident.members if (m.cleared_seconds is None) is incident.firing]
-    if all(m.silenced for m in active) and (incident.firing or not incident.mails):
-        return None  # what was reported before gets its resolved mail
-    if incident.mails == 0:
-        return _first(incident, now, policy)
-    if any(m.doubled and not m.silenced for m in incident.members):
-        return Reason.ESCALATED
-    if not incident.firing:
-        clear = now - incident.active_seconds >= clear_seconds(incident, policy)
-        # An alert that ended while its data was unavailable is not known to be resolved.
-        lost = any(m.state is AlertState.UNKNOWN for m in incident.members)
-        return Reason.RESOLVED if clear and incident.awaits_all_clear and not lost else None
-    if incident.last_reason in (Reason.RESOLVED, None):
-        return _reopened(incident, now, policy)
-    if incident.has_new_facts or _is_escalation(incident, now):
-        often = _returns(incident, Reason.ESCALATED, now) > incident.returns
-        return (
-            Reason.REOPENED
-            if often and incident.returns + 1 >= COMES_AND_GOES
-            else Reason.ESCALATED
-        )
-    mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
-    if _rebuilt(incident, now):
-        return Reason.REBUILT
-    # The same recurring: a full disk that is mounted for each night's backup.
-    often = incident.last_reason is Reason.DATA_UNAVAILABLE and now - mailed < policy.remind_seconds
-    if not incident.unreadable and not often and any(_silent(active, now)):
+    updates = unreported(incident, now)
+    if not incident.mails:
+        return Reason.OPENED if _is_first_due(incident, updates, now, policy) else None
+    kinds = _reported_kinds(incident, now)
+    further = [record for record in updates if harm_kinds([record]) - kinds]
+    if further and _is_settled(further, now):
+        return _of_updates(incident, updates)
+    interval = _interval_seconds(incident, updates)
+    is_interval_over = now - (incident.mailed_seconds or 0.0) >= interval
+    if updates and is_interval_over and _is_settled(updates, now):
+        return _of_updates(incident, updates)
+    if not is_interval_over or updates:
+        return None
+    if incident.firing and _is_further_known(incident):
+        return _of_updates(incident, updates)
+    if any(_unavailable(incident, now, policy)):
         return Reason.DATA_UNAVAILABLE
-    if (
-        now - incident.changed_seconds >= policy.remind_seconds
-        and incident.last_reason is not Reason.REMINDER
-    ):
-        return Reason.REMINDER
+    if good := _recovery(incident, now, policy):
+        recently = [at for at in incident.recovery_mails_seconds if now - at < HOUR_SECONDS]
+        return good if len(recently) < MAX_RECOVERIES else None
+    is_unchanged = now - (incident.mailed_seconds or now) >= policy.remind_seconds
+    if incident.firing and is_unchanged and incident.last_reason not in {Reason.REMINDER, *ENDS}:
+        return Reason.REMINDER if any(reportable(incident, now)) else None
     return None
 
 
-def _first(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
-    """Return whether the first mail is due."""
+def unreported(incident: Incident, now: float) -> list[FaultRecord]:
+    """Return the faults that no mail reported, or not as bad as they are now."""
+    severities: dict[Fact, Severity] = {}
+    for member in reportable(incident, now):
+        severities[member.fact] = max(severities.get(member.fact, Severity.INFO), member.severity)
+    if not incident.mails and not severities:  # what ended within a minute is reported as well
+        severities = {m.fact: m.severity for m in incident.members if not m.silenced}
+    present = [
+        # What had escalated for some seconds in between is no update minutes later.
+        replace(record, severity=min(severity, record.severity))
+        for record in incident.faults
+        if (severity := severities.get(record.fact)) is not None
+    ]
+    return [record for record in present if _is_update(record, now)]
+
+
+def _is_update(record: FaultRecord, now: float) -> bool:
+    """Whether a fault escalated since the last mail about it."""
+    report = record.reported
+    if report is None:
+        return True
+    if record.until_seconds is not None:
+        return False
+    if record.severity > report.severity or record.is_history < report.is_history:
+        return True
+    if is_doubled(record):
+        return True
+    if record.count == report.count or (record.fault in COUNTS_UP and record.lines):
+        return False
+    if record.lasted_seconds(now) > LONGER * report.longest_seconds > 0.0:
+        return True
+    if record.comes_and_goes:
+        reached = MILESTONES & frozenset(range(report.count + 1, record.count + 1))
+        return bool(reached) or now - report.seconds >= 7 * DAY_SECONDS
+    quiet = record.since_seconds - (record.previous_end_seconds or record.since_seconds)
+    return quiet >= HOUR_SECONDS or record.fault in _NEVER_EXPECTED
+
+
+def harm_kinds(records: Sequence[FaultRecord]) -> frozenset[str]:
+    """Return the kinds of harm among faults of which each is mailed at once."""
+    return frozenset(kind for each in records for kind in _kinds(each, each.severity))
+
+
+def _kinds(record: FaultRecord, severity: Severity) -> Iterator[str]:
+    if severity is Severity.CRITICAL:
+        yield _CRITICAL
+    if record.fault in _HARMFUL:
+        yield record.fault.value
+    if record.detail in {FILE_SYSTEM, HARMED}:
+        yield record.detail
+
+
+def _reported_kinds(incident: Incident, now: float) -> frozenset[str]:
+    """Return the kinds of harm that were mailed since the incident was quiet for an hour."""
+    if now - (incident.mailed_seconds or 0.0) >= HOUR_SECONDS:
+        return frozenset()
+    reports = [(each, each.reported) for each in incident.faults]
+    return frozenset(k for each, said in reports if said for k in _kinds(each, said.severity))
+
+
+def _interval_seconds(incident: Incident, updates: Sequence[FaultRecord]) -> float:
+    """Return the least time between the last mail and the next one about other updates."""
+    interval = INTERVALS_SECONDS[min(incident.burst, len(INTERVALS_SECONDS) - 1)]
+    is_threat = bool(harm_kinds(updates) - {_CRITICAL})
+    return min(interval, ANOTHER_OBJECT_SECONDS) if is_threat else interval
+
+
+def _is_settled(updates: Sequence[FaultRecord], now: float) -> bool:
+    """Whether what comes with the updates had the time to be noticed.
+
+    Of what came back that is known.
+    """
+    return any(
+        now - each.changed_seconds >= SETTLED_SECONDS
+        or (each.reported is not None and each.count > each.reported.count)
+        for each in updates
+    )
+
+
+def _is_first_due(
+    incident: Incident, updates: Sequence[FaultRecord], now: float, policy: NotificationPolicy
+) -> bool:
+    """Whether the first mail is due: at once if programs or data suffer, else after a minute."""
+    if not updates or incident.closed_seconds is not None:
+        return False
     if all(m.count and m.absent_seconds is not None for m in incident.members):
-        return None  # its log reported its end before a mail was due
+        return False  # its log reported its end before a mail was due
     # Since the opening, not the last start: an alert that flaps must not restart the wait.
-    waited = now - incident.opened_seconds >= policy.grouping_seconds
-    soon = waited or incident.severity is Severity.CRITICAL
-    soon = soon or any(urgent(m) for m in reportable(incident, now))
-    return Reason.OPENED if soon and incident.closed_seconds is None else None
+    waited = now - incident.opened_seconds
+    is_urgent = incident.severity is Severity.CRITICAL
+    is_urgent = is_urgent or any(urgent(m) for m in reportable(incident, now))
+    least = TOGETHER_SECONDS if len(updates) > 1 else 0.0
+    return waited >= (least if is_urgent else policy.grouping_seconds)
 
 
-def _silent(active: Iterable[IncidentMember], now: float) -> Iterator[IncidentMember]:
-    """Yield members without current data, except those of a disk that is reported missing."""
-    known = list(active)
+def _of_updates(incident: Incident, updates: Sequence[FaultRecord]) -> Reason:
+    """Return whether something recurred, or escalated."""
+    came_back = any(
+        each.comes_and_goes and each.reported is not None and each.count > each.reported.count
+        for each in updates
+    )
+    began_again = incident.started_seconds > (incident.mailed_seconds or 0.0)
+    is_reopened = came_back or began_again or incident.last_reason in ENDS
+    return Reason.REOPENED if is_reopened else Reason.ESCALATED
+
+
+def _is_further_known(incident: Incident) -> bool:
+    """Whether it has a deeper title, or details, that no mail had."""
+    is_renamed = incident.mailed_object not in {"", incident.object}
+    is_active = any(not m.silenced for m in fault_records.holding(incident.members))
+    return is_active and (is_renamed or incident.details != incident.mailed_details)
+
+
+def _unavailable(
+    incident: Incident, now: float, policy: NotificationPolicy
+) -> Iterator[FaultRecord]:
+    """Yield the faults without current data, except those of a disk that is reported missing."""
+    active = [m for m in incident.members if m.cleared_seconds is None and not m.silenced]
+    silent = {
+        m.fact
+        for m in active
+        if m.state is AlertState.UNKNOWN and now - (m.unknown_seconds or 0.0) >= SETTLED_SECONDS
+    }
+    if not silent:
+        return
     gone = {
         m.subject
-        for m in known
+        for m in active
         if m.what.fault in {Fault.GONE, Fault.FAILED} and m.state is AlertState.FIRING
     }
-    for m in known:
-        unread = m.state is AlertState.UNKNOWN and not m.silenced and m.subject not in gone
-        if unread and now - (m.unknown_seconds or 0.0) >= SILENT_SECONDS:
-            yield m
+    for record in incident.faults:
+        report = record.reported
+        if record.fact in silent and record.subject not in gone and report is not None:
+            # The same recurring: a full disk that is mounted for each night's backup.
+            said = report.unread_seconds
+            if said is None or now - said >= policy.remind_seconds:
+                yield record
 
 
-def _rebuilt(incident: Incident, now: float) -> bool:
+def _recovery(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
+    """Return whether it ended, or an array that was reported has all of its members again."""
+    if incident.firing:
+        return Reason.REBUILT if _is_rebuilt(incident, now) else None
+    # An alert that ended while its data was unavailable is not known to be resolved.
+    is_lost = any(m.state is AlertState.UNKNOWN for m in incident.members)
+    clear = now - incident.active_seconds >= clear_seconds(incident, policy)
+    # Only a line says that a server responds again.
+    is_away = any(
+        m.what.blocks_programs and m.what.layer is Layer.NETWORK for m in _logged(incident)
+    )
+    if is_lost or is_away or not clear or not incident.is_end_unreported:
+        return None
+    return Reason.NOT_REPAIRED if any(unrepaired(incident)) else Reason.RESOLVED
+
+
+def unrepaired(incident: Incident) -> Iterator[FaultRecord]:
+    """Yield the faults that do not end by themselves: lost data, a file system that failed."""
+    states = {m.fact for m in incident.members if not m.count}
+    logged = {m.fact for m in _logged(incident)}
+    for record in incident.faults:
+        lasts = record.fault in _NOT_REPAIRED or record.detail == FILE_SYSTEM
+        if lasts and record.fact in logged - states and record.reported is not None:
+            yield record
+
+
+def _logged(incident: Incident) -> Iterator[IncidentMember]:
+    """Yield the members that log lines show, and whose end no line reported."""
+    for member in incident.members:
+        if member.count and member.absent_seconds is None:
+            yield member
+
+
+def _is_rebuilt(incident: Incident, now: float) -> bool:
     """Whether an array that was reported has had all of its members again for a minute.
 
     Of one that comes and goes, for a day.
     """
-    often = incident.returns >= COMES_AND_GOES
-    least = RETURNED_CLEAR_SECONDS[COMES_AND_GOES] if often else URGENT_CLEAR_SECONDS
+    arrays = {m.subject for m in incident.members if m.name in SHORT and not m.silenced}
     short = {m.subject for m in incident.members if m.name in SHORT and m.cleared_seconds is None}
-    return any(
-        m.name in SHORT
-        and not m.count
-        and m.notified_seconds is not None
-        and m.subject not in short
-        and m.state is AlertState.RESOLVED
-        and m.cleared_seconds is not None
-        and m.cleared_seconds > (incident.mailed_seconds or 0.0)
-        and now - m.cleared_seconds >= least
-        and not m.silenced
-        for m in incident.members
-    )
+    facts = {m.fact for m in incident.members if m.name in SHORT and m.subject in arrays - short}
+    for record in incident.faults:
+        report, until = record.reported, record.until_seconds
+        if record.fact in facts and report is not None and until is not None and not report.ended:
+            least = DAY_SECONDS if record.comes_and_goes else URGENT_CLEAR_SECONDS
+            if now - until >= least:
+                return True
+    return False
 
 
 def awaits_report(incident: Incident, now: float, *, is_state_unknown: bool) -> bool:
@@ -151,11 +295,11 @@ def urgent(member: IncidentMember) -> bool:
 
 def clear_seconds(incident: Incident, policy: NotificationPolicy) -> float:
     """Return the quiet time after which an incident is reported as resolved."""
+    if incident.occurrences:
+        return DAY_SECONDS
     last = [m for m in incident.members if (m.over_seconds or 0.0) >= incident.started_seconds]
     soon = any(_blocked_programs(m, policy) for m in last)
-    least = min(URGENT_CLEAR_SECONDS, policy.all_clear_seconds) if soon else 0.0
-    returned = RETURNED_CLEAR_SECONDS[min(incident.returns, COMES_AND_GOES)]
-    return max(least or policy.all_clear_seconds, returned)
+    return min(URGENT_CLEAR_SECONDS, policy.all_clear_seconds) if soon else policy.all_clear_seconds
 
 
 def _blocked_programs(member: IncidentMember, policy: NotificationPolicy) -> bool:
@@ -170,45 +314,50 @@ def _blocked_programs(member: IncidentMember, policy: NotificationPolicy) -> boo
     return urgent(member) or (long and member.what.fault is Fault.STALL)
 
 
-def _reopened(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
-    """Return whether a mail reports that it recurs; events are never reported as resolved."""
-    if not any(reportable(incident, now)):
-        return None
-    mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
-    told = incident.last_reason is Reason.RESOLVED or incident.recurrences <= 1
-    return Reason.REOPENED if told or now - mailed >= policy.reopen_interval_seconds else None
-
-
 def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
-    """Yield the members that a mail may be due for: active now, and no symptom of others."""
-    known = [
-        m
-        for m in incident.members
-        if not m.what.symptom and now - (m.cleared_seconds or now) <= BEFORE_SECONDS
-    ]
+    """Yield the members that a mail may be due for: active now, and no symptom of others.
+
+    That programs are blocked is never only a symptom.
+    """
+    causes = [m for m in incident.members if not m.what.symptom]
+    began = {record.fact: record.began_seconds for record in incident.faults}
     for member in incident.members:
         holds = member.state is AlertState.FIRING and member.cleared_seconds is None
-        brought = member.what.symptom and any(_brings(m, member) for m in known)
-        counted = any(_is_counted(m, member) for m in known)
-        if holds and not member.silenced and not brought and not counted:
-            yield member
+        if not holds or member.silenced or member.absent_seconds is not None:
+            continue
+        is_symptom = member.what.symptom and member.fact[2] != HARMED
+        is_counter = member.what.of_file_system and not member.count
+        if is_symptom or is_counter:
+            # Its lines outlast it: what counts is what was there when the last one was logged.
+            at = member.last_seconds if member.count and member.last_seconds is not None else now
+            recent = [m for m in causes if at - (m.cleared_seconds or at) <= BEFORE_SECONDS]
+            if is_symptom and any(
+                _brings(m, member, began.get(m.fact, m.since_seconds)) for m in recent
+            ):
+                continue
+            if any(_is_counted(m, member) for m in recent):
+                continue
+        yield member
 
 
 def _is_counted(line: IncidentMember, counter: IncidentMember) -> bool:
     """Whether a counter of a file system only counts a logged event of its device."""
-    own, other = line.what, counter.what
+    one, other = line.what, counter.what
     return (
-        own.of_file_system
-        and (own.fault, own.layer) == (other.fault, other.layer)
+        one.of_file_system
+        and (one.fault, one.layer) == (other.fault, other.layer)
         and bool(line.count) > bool(counter.count)
         and line.severity >= counter.severity
         and abs(counter.since_seconds - (line.last_seconds or line.since_seconds)) <= AFTER_SECONDS
     )
 
 
-def _brings(cause: IncidentMember, symptom: IncidentMember) -> bool:
-    """Whether a symptom has a given cause in its incident."""
-    if cause.since_seconds > symptom.since_seconds + AFTER_SECONDS:
+def _brings(cause: IncidentMember, symptom: IncidentMember, began_seconds: float) -> bool:
+    """Whether a symptom has a given cause in its incident, which began then.
+
+    A cause that comes and goes began with its first occurrence.
+    """
+    if began_seconds > symptom.since_seconds + AFTER_SECONDS:
         return False
     if cause.what.fault is Fault.SETTING:
         return symptom.what.fault is Fault.PRESSURE and cause.subject == symptom.subject
@@ -217,63 +366,66 @@ def _brings(cause: IncidentMember, symptom: IncidentMember) -> bool:
     return cause.what.lasts or symptom.since_seconds - cause.since_seconds <= BEFORE_SECONDS
 
 
-def _is_escalation(incident: Incident, now: float) -> bool:
-    """Whether a further cause is to be reported now, or a reported one escalated."""
-    mailed = incident.mailed_seconds or 0.0
-    told: dict[object, tuple[float, Severity]] = {}
-    for m in incident.members:
-        if m.notified_seconds is None:
-            continue
-        # That a fault was reported as history does not report that it happens now.
-        for is_history in (True,) if m.baseline else (False, True):
-            at, worst = told.get((m.fact, is_history), (-NEW_SECONDS, Severity.INFO))
-            told[m.fact, is_history] = max(at, m.notified_seconds), max(worst, m.severity)
-    new = incident.object != incident.mailed_object
-    for member in reportable(incident, now):
-        if member.absent_seconds is not None:
-            continue  # its condition has cleared, though its alert goes on firing
-        at, worst = told.get((member.fact, member.baseline), (-math.inf, Severity.INFO))
-        if _began(member) - at >= NEW_SECONDS:
-            critical = member.severity > incident.mailed_severity and urgent(member)
-            if member.what.threatens or critical:
-                return True
-            new = new or not _brings_more(member, now)
-        elif member.severity > worst or (
-            member.count and member.severity > incident.mailed_severity
-        ):
-            return True  # many events of one kind are one member, whose severity rises
-    listed = f"{incident.identifier}.1" not in incident.references and incident.mails == 1
-    shared = 0 if now - mailed >= SHARED_RESET_SECONDS else incident.shared
-    soon = listed or now - mailed >= min(SHARED_SECONDS * 2**shared, MAX_SHARED_SECONDS)
-    return new and soon  # an entry in the initial report woke no administrator
+def exceeds(incident: Incident, acknowledgement: Acknowledgement, now: float) -> bool:
+    """Whether an incident escalated since it was acknowledged.
+
+    That is a higher severity, a further object, a further kind of harm, or a value that doubled.
+    """
+    updates = unreported(incident, now)
+    facts = {record.fact for record in updates}
+    present = [m for m in reportable(incident, now) if m.fact in facts]
+    return (
+        any(is_doubled(record) for record in updates)
+        or any(m.severity > acknowledgement.severity for m in present)
+        or any(m.subject and m.subject not in acknowledgement.subjects for m in present)
+        or bool(harm_kinds(updates) - {_CRITICAL, *acknowledgement.kinds})
+    )
 
 
-def _brings_more(member: IncidentMember, now: float) -> bool:
-    """Whether a disk was lost, or logged an error, so lately that its effects are not known."""
-    lost = member.what.fault is Fault.GONE or member.count
-    return bool(lost) and member.layer is Layer.DISK and now - _began(member) < SETTLED_SECONDS
+def acknowledged(incident: Incident, now: float) -> Incident:
+    """Return an incident whose faults are known to a user: as if a mail had reported them."""
+    facts = {record.fact for record in unreported(incident, now)}
+    return _with_reports(incident, now, facts) if facts else incident
 
 
-def _is_new(member: IncidentMember) -> bool:
-    told = member.notified_seconds
-    return told is None or _began(member) - told >= NEW_SECONDS
+def reported(incident: Incident, now: float) -> Incident:
+    """Return an incident once a mail has reported all of its faults that are not silenced."""
+    facts = {m.fact for m in incident.members if not m.silenced}
+    return _with_reports(incident, now, facts)
 
 
-def _began(member: IncidentMember) -> float:
-    return member.joined_seconds if member.count else member.since_seconds
+def _with_reports(incident: Incident, now: float, facts: set[Fact]) -> Incident:
+    groups = fault_records.by_fault([m for m in incident.members if not m.silenced])
+    return replace(
+        incident,
+        faults=tuple(
+            fault_records.reported(record, groups[record.fact], now)
+            if record.fact in facts & groups.keys()
+            else record
+            for record in incident.faults
+        ),
+    )
 
 
-def reported(incident: Incident, now: float) -> tuple[IncidentMember, ...]:
-    """Return the members once a mail has reported them."""
-    return tuple(
-        m
-        if m.silenced
-        else replace(
-            m,
-            notified_seconds=now if m.doubled or _is_new(m) else m.notified_seconds,
-            known_value=m.value if m.state is AlertState.FIRING else m.known_value,
-        )
-        for m in incident.members
+def mailed(incident: Incident, why: Reason, now: float) -> Incident:
+    """Return an incident with one more mail counted."""
+    was_quiet = now - (incident.mailed_seconds or now) >= HOUR_SECONDS
+    recoveries = incident.recovery_mails_seconds
+    if why in RECOVERIES:
+        recoveries = (*recoveries, now)[-MAX_RECOVERIES:]
+    return replace(
+        reported(incident, now),
+        mails=incident.mails + 1,
+        references=incident.first_mails,
+        mailed_object=incident.object,
+        mailed_severity=incident.severity,
+        mailed_seconds=now,
+        first_mailed_seconds=incident.first_mailed_seconds if incident.mails else now,
+        last_reason=why,
+        burst=1 if was_quiet else incident.burst + 1,
+        recovery_mails_seconds=recoveries,
+        mailed_details=incident.details,
+        awaits_initial_report=False,
     )
 
 
@@ -282,18 +434,18 @@ def replacing(incident: Incident, numbers: Sequence[int], now: float) -> Reason 
 
     None while there is only one that reports the present state, and for a minute after it.
     """
-    mailed = incident.mailed_seconds
-    if mailed is None:
+    mailed_seconds = incident.mailed_seconds
+    if mailed_seconds is None:
         return None
-    stale = now - mailed >= REPLACED_SECONDS and _has_changed(incident, mailed)
+    stale = now - mailed_seconds >= REPLACED_SECONDS and _has_changed(incident, mailed_seconds)
     if not stale and len(numbers) == 1:
         return None
-    over = incident.last_reason is Reason.RESOLVED
-    if over and not incident.firing:
-        return Reason.RESOLVED
+    is_over = incident.last_reason in ENDS
+    if is_over and not incident.firing:
+        return incident.last_reason
     if 1 in numbers:
         return Reason.OPENED
-    return Reason.REOPENED if over else incident.last_reason
+    return Reason.REOPENED if is_over else incident.last_reason
 
 
 def _has_changed(incident: Incident, since: float) -> bool:
@@ -310,46 +462,3 @@ def _has_changed(incident: Incident, since: float) -> bool:
         for at in (m.joined_seconds, m.absent_seconds, m.cleared_seconds)
     )
     return not same or any(at is not None and at > since for at in times)
-
-
-def _after_rebuild(members: tuple[IncidentMember, ...]) -> tuple[IncidentMember, ...]:
-    """Return the members after a mail about a rebuilt array: its next loss is news."""
-    return tuple(
-        replace(m, notified_seconds=None)
-        if m.name in SHORT and m.cleared_seconds is not None
-        else m
-        for m in members
-    )
-
-
-def _returns(incident: Incident, reason: Reason, now: float) -> int:
-    """Return how often it recurred, counting this mail: also a rebuilt array degraded again."""
-    if reason is Reason.REBUILT:
-        return incident.returns if incident.returns < COMES_AND_GOES else 0  # a day of quiet
-    again = reason in (Reason.ESCALATED, Reason.REOPENED) and incident.last_reason is Reason.REBUILT
-    soon = now - (incident.mailed_seconds or now) <= NEW_SECONDS
-    return incident.returns + 1 if again and soon else incident.returns
-
-
-def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
-    """Return an incident with one more mail counted."""
-    long_ago = now - (incident.mailed_seconds or now) >= SHARED_RESET_SECONDS
-    shared = 0 if long_ago or reason in _FIRST else incident.shared
-    shared += reason is Reason.ESCALATED and not long_ago
-    members = reported(incident, now)
-    return replace(
-        incident,
-        members=_after_rebuild(members) if reason is Reason.REBUILT else members,
-        mails=incident.mails + 1,
-        references=incident.first_mails,
-        mailed_object=incident.object,
-        mailed_severity=incident.severity,
-        mailed_seconds=now,
-        last_reason=reason,
-        unreadable=incident.unreadable or reason is Reason.DATA_UNAVAILABLE,
-        has_new_facts=False,
-        awaits_initial_report=False,
-        shared=shared,
-        returns=_returns(incident, reason, now),
-        changed_seconds=incident.changed_seconds if reason is Reason.REMINDER else now,
-    )

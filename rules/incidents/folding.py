@@ -113,7 +113,13 @@ class Targets:
         """The incident's key of each alert in an open incident."""
         homes = dict.fromkeys(self._home.values())
         self._parents = [home for home in homes if layer_of(home) is Layer.ADAPTER]
-        self._notified = {key for key, (_, m) in there.items() if m.notified_seconds is not None}
+        reported = {
+            (home, record.fact)
+            for home, incident in incidents.items()
+            for record in incident.faults
+            if record.reported is not None
+        }
+        self._reported = {key for key, (home, m) in there.items() if (home, m.fact) in reported}
         self._subjects = {
             m.subject: home
             for _, (home, m) in there.items()
@@ -195,9 +201,11 @@ class Targets:
             self._home |= {k: target.key for k, own in self._home.items() if own == home}
             self._subjects |= {s: target.key for s, own in self._subjects.items() if own == home}
             return target.key
-        gone = moves.keys() - self._notified
-        left = tuple(m for m in incident.members if m.key not in gone)
-        self._incidents[home] = replace(incident, members=left)
+        gone = moves.keys() - self._reported
+        members = tuple(m for m in incident.members if m.key not in gone)
+        facts = {m.fact for m in members}
+        faults = tuple(each for each in incident.faults if each.fact in facts)
+        self._incidents[home] = replace(incident, members=members, faults=faults)
         self._home = {k: own for k, own in self._home.items() if k not in gone}
         return ""
 
@@ -213,10 +221,12 @@ def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident
             there,
             closed_seconds=None,
             members=(*there.members, *own.members),
+            faults=tuple({each.fact: each for each in (*own.faults, *there.faults)}.values()),
             references=(*there.references, *own.references),
             severity=max(there.severity, own.severity),
             mailed_severity=max(there.mailed_severity, own.mailed_severity),
             mailed_seconds=_latest(there.mailed_seconds, own.mailed_seconds),
+            burst=max(there.burst, own.burst),
             firing=True,
             begun_seconds=(there if there.firing else own).begun_seconds,
             first_state=there.first_state if there.firing else there.mails + 1,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState, same
-from iowarden.rules.faults import NONE_LEFT, WINDOWED
-from iowarden.rules.incidents import causes
+from iowarden.rules.faults import WINDOWED
+from iowarden.rules.incidents import causes, fault_records
 from iowarden.rules.incidents.model import (
     BASELINE,
     ESCALATE_WHEN_DOUBLED,
@@ -19,7 +19,7 @@ from iowarden.rules.incidents.model import (
     Incident,
     IncidentMember,
 )
-from iowarden.rules.notice import Evidence, Reason
+from iowarden.rules.notice import ENDS, Evidence
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 BLIND_SECONDS = 86_400.0
 MAX_CLEARED = 50
 """Resolved members that one incident keeps; the newest ones."""
-DAY_SECONDS = 86_400.0
 
 
 def refreshed(
@@ -69,39 +68,42 @@ def refreshed(
     if not holding:
         ends = [m.absent_seconds for m in active if m.count and m.absent_seconds is not None]
         last = max([incident.active_seconds, *ends])
-        return _changed(incident, members, firing=False, active_seconds=last)
+        return _changed(incident, members, now, firing=False, active_seconds=last)
     begins = not incident.firing
     fresh = max((m.severity for m in active if not m.silenced), default=Severity.INFO)
-    again = begins and incident.mails > 0
-    cleared = incident.last_reason is Reason.RESOLVED or incident.lost
-    untold = incident.lost or not incident.ends
-    came_back = again and (cleared or untold)
-    soon = now - incident.active_seconds <= DAY_SECONDS
+    was_reported_over = incident.last_reason in ENDS or incident.lost
+    came_back = begins and incident.mails > 0 and (was_reported_over or not incident.ends)
     return _changed(
         incident,
         members,
+        now,
         firing=True,
         active_seconds=max(incident.active_seconds, _last(holding, now)),
         started_seconds=now if begins else incident.started_seconds,
         begun_seconds=now if came_back else incident.begun_seconds,
         first_state=incident.mails + 1 if came_back else incident.first_state,
         recurrences=incident.recurrences + came_back,
-        returns=(incident.returns + 1 if soon else 0) if came_back else incident.returns,
         # It only rises while the incident is open; after a resolved mail it is the current one.
-        severity=fresh if begins and cleared else max(incident.severity, fresh),
-        last_reason=None if begins and untold and incident.mails else incident.last_reason,
-        unreadable=incident.unreadable and any(m.state is AlertState.UNKNOWN for m in active),
-        detailed=incident.detailed and not begins,
+        severity=fresh if begins and was_reported_over else max(incident.severity, fresh),
+        details=() if begins else incident.details,
+        mailed_details=() if begins else incident.mailed_details,
     )
 
 
-def _changed(incident: Incident, members: list[IncidentMember], **values: Any) -> Incident:  # noqa: ANN401 - of its fields
+def _changed(
+    incident: Incident,
+    members: list[IncidentMember],
+    now: float,
+    **values: Any,  # noqa: ANN401 - of its fields
+) -> Incident:
     """Return an incident with these members and values: the same one if it has them already."""
     unchanged = same(incident.members, members)
+    if not unchanged or not incident.faults:
+        values["faults"] = fault_records.updated(incident.faults, members, now)
     if unchanged and all(getattr(incident, name) == value for name, value in values.items()):
         return incident
-    own = incident.members if unchanged else tuple(members)
-    return replace(incident, members=own, **values)
+    kept = incident.members if unchanged else tuple(members)
+    return replace(incident, members=kept, **values)
 
 
 def event_alerts(incidents: Iterable[Incident]) -> list[Alert]:
@@ -171,7 +173,7 @@ def vouched(
 
     After a day without data it is lost: it will be closed without a resolved mail.
     """
-    if not incident.awaits_all_clear:
+    if not incident.is_end_unreported:
         return incident
     over = [m for m in incident.members if m.state is AlertState.RESOLVED and not m.count]
     blind = [m for m in over if not is_observable(*m.key)]
@@ -213,11 +215,6 @@ def _member(
         measured = observe(alert)
     known = "" if before is None else before.redundancy
     redundancy = alert.annotation(REDUNDANCY) or known
-    # That is news, whatever was reported before.
-    exhausted = redundancy == NONE_LEFT and known not in {NONE_LEFT, None}
-    baseline = alert.annotation(BASELINE) == "true"
-    # So is that history repeats itself: what was logged yesterday happens now.
-    repeats = before is not None and before.baseline and not baseline
     member = IncidentMember(
         labels=alert.labels,
         name=alert.name,
@@ -230,21 +227,17 @@ def _member(
         evidence=measured,
         absent_seconds=alert.absent_seconds,
         subject=alert.subject,
-        notified_seconds=None
-        if before is None or exhausted or repeats
-        else before.notified_seconds,
         silenced=before is not None and not again and before.silenced,
         usual="" if before is None or again else before.usual,
         unsilenced_seconds=None if before is None else before.unsilenced_seconds,
         value=alert.value if alert.annotation(ESCALATE_WHEN_DOUBLED) == "true" else 0.0,
-        known_value=None if before is None or again else before.known_value,
         count=alert.count,
         last_seconds=alert.last_seconds,
         joined_seconds=now if before is None or again else before.joined_seconds,
         unknown_seconds=alert.unknown_seconds,
         urgent=_urgency(alert, None if again else before),
         redundancy=redundancy,
-        baseline=baseline,
+        baseline=alert.annotation(BASELINE) == "true",
     )
     member.remember("made_of", alert)
     return member
@@ -259,11 +252,6 @@ def _urgency(alert: Alert, before: IncidentMember | None) -> str:
     return "true" if stays else alert.annotation(URGENT).strip()
 
 
-def with_known_value(member: IncidentMember) -> IncidentMember:
-    """Return a member whose value is known, if it was not before."""
-    return replace(member, known_value=member.value) if member.known_value is None else member
-
-
 def _with_silence(member: IncidentMember, now: float, quiet: Mapping[Key, str]) -> IncidentMember:
     """Return a member with its silence updated: once that ends, unreported alerts are news."""
     silenced, usual = member.key in quiet, quiet.get(member.key, "")
@@ -275,6 +263,4 @@ def _with_silence(member: IncidentMember, now: float, quiet: Mapping[Key, str]) 
         silenced=silenced,
         usual=usual,
         unsilenced_seconds=now if ends else member.unsilenced_seconds,
-        # No mail has reported yet that it is no longer usual.
-        notified_seconds=None if ends and member.usual else member.notified_seconds,
     )

@@ -6,6 +6,7 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes
-from iowarden.rules.notice import Evidence, Reason
+from iowarden.rules.notice import ENDS, Evidence, Reason
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.graph import layer_of
 
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
     from iowarden.rules.faults import Layer, Meaning
 
+DAY_SECONDS = 86_400.0
+COMES_AND_GOES = 3
+"""A fault that occurred so often within a day comes and goes."""
+FILE_SYSTEM, HARMED = "file system", "programs are blocked"
+"""Details of a fault."""
+AFFECTED_FILES = "affected files"
+"""A detail of an incident."""
 BASELINE = "baseline"
 """Annotation of alerts on baseline values, as iowarden first read them: 'true'."""
 ESCALATE_WHEN_DOUBLED = "escalate_when_doubled"
@@ -65,16 +73,12 @@ class IncidentMember(life.Remembered):
     cleared_seconds: float | None = None
     subject: str = ""
     """As that of the alert."""
-    notified_seconds: float | None = None
-    """When a mail first reported it, or that its value had doubled."""
     silenced: bool = False
     """Whether no mail is due for it, or was while it lasted."""
     unsilenced_seconds: float | None = None
     """When its last silence ended."""
     value: float = 0.0
     """The present value, if doubling it is an escalation."""
-    known_value: float | None = None
-    """The value when a mail last reported it or it was acknowledged."""
     count: int = 0
     """The number of its events; 0: it is an alert of a rule."""
     last_seconds: float | None = None
@@ -126,7 +130,9 @@ class IncidentMember(life.Remembered):
         """
         what = self.what
         if what.of_file_system and what.fault in {Fault.FAILED, Fault.READ_ONLY}:
-            return self.subject, Fault.FAILED, "file system"
+            return self.subject, Fault.FAILED, FILE_SYSTEM
+        if self.name in faults.HARMS:
+            return self.subject, what.fault, HARMED
         if what.fault is not Fault.OTHER:
             return self.subject, what.fault, ""
         glob = dict(self.labels).get("glob", "")
@@ -143,18 +149,93 @@ class IncidentMember(life.Remembered):
         return self.cleared_seconds if missed is None else missed
 
     @property
-    def doubled(self) -> bool:
-        """Whether its value is at least twice the known one."""
-        active = self.state is AlertState.FIRING and self.cleared_seconds is None
-        return active and self.known_value is not None and 0 < 2 * self.known_value <= self.value
-
-    @property
     def key(self) -> tuple[Labels, str]:
         """Return the key of its alert."""
         try:
             return self.known_key
         except AttributeError:
             return self.remember("known_key", life.key(self.labels, self.subject, self.count))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFault:
+    """What the last mail reported about a fault."""
+
+    seconds: float
+    severity: Severity
+    value: float
+    """The worst value then: twice as much is an update."""
+    lines: int
+    """The number of its log lines then: twice as many are an update."""
+    count: int
+    """The number of its occurrences then."""
+    longest_seconds: float
+    """How long the longest of these lasted: one that lasts half as long again is an update."""
+    summary: str
+    ended: bool = False
+    """Whether the mail reported it as ended."""
+    is_history: bool = False
+    """Whether the mail reported it as older than iowarden's first poll."""
+    unread_seconds: float | None = None
+    """When a mail last reported that its data is unavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRecord:
+    """One fault of an object over time, whichever alerts and log lines show it.
+
+    A day without it ends the record: its next occurrence is the first one again.
+    """
+
+    subject: str
+    fault: Fault
+    detail: str
+    severity: Severity
+    """The worst of alerts that were not silenced."""
+    began_seconds: float
+    """When the first occurrence began."""
+    since_seconds: float
+    """When the present or last occurrence began."""
+    until_seconds: float | None
+    """When that ended; None: it holds, as far as is known."""
+    changed_seconds: float
+    """When iowarden last noticed that it is there, is there again, or is more severe."""
+    onsets: tuple[float, ...] = ()
+    """When the last three occurrences began."""
+    previous_end_seconds: float | None = None
+    """When the occurrence before ended."""
+    count: int = 1
+    """The number of occurrences."""
+    earlier_seconds: float = 0.0
+    """How long the occurrences before the present or last one lasted in all."""
+    longest_seconds: float = 0.0
+    """How long the longest occurrence lasted that has ended."""
+    value: float = 0.0
+    """The worst value, if doubling it is an update."""
+    lines: int = 0
+    """The number of its log lines."""
+    earlier_lines: int = 0
+    """Those of earlier occurrences."""
+    is_history: bool = False
+    """Whether it is only from before iowarden's first look."""
+    reported: ReportedFault | None = None
+    """None: no mail has reported it since it began."""
+
+    @property
+    def fact(self) -> tuple[str, Fault, str]:
+        """Return the object and the kind, as those of its members."""
+        return self.subject, self.fault, self.detail
+
+    @property
+    def comes_and_goes(self) -> bool:
+        """Whether its last three occurrences began within a day."""
+        is_third = len(self.onsets) == COMES_AND_GOES
+        return is_third and self.onsets[-1] - self.onsets[0] <= DAY_SECONDS
+
+    def lasted_seconds(self, now: float) -> float:
+        """Return how long the present or last occurrence has lasted."""
+        until = now if self.until_seconds is None else self.until_seconds
+        return max(until - self.since_seconds, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,35 +252,33 @@ class Incident:
     mails: int = 0
     references: tuple[str, ...] = ()
     """'identifier.number' of the first mail of this thread and of those folded into it."""
+    faults: tuple[FaultRecord, ...] = ()
+    """Its faults over time, and what the last mail reported about each."""
     mailed_severity: Severity = Severity.INFO
     mailed_object: str = ""
     """The object of the last mail: a host's incident may become a disk's."""
     mailed_seconds: float | None = None
     last_reason: Reason | None = None
-    """None also when it recurred without having been reported as resolved."""
+    first_mailed_seconds: float | None = None
+    burst: int = 0
+    """The number of its mails since a quiet hour: the more, the longer the next one waits."""
+    recovery_mails_seconds: tuple[float, ...] = ()
+    """When its last two mails about recoveries were sent."""
     active_seconds: float = 0.0
     """When an alert of it was last firing or unknown."""
     firing: bool = False
-    unreadable: bool = False
-    """Whether the mail 'unreadable' has been sent for the present lack of data."""
     recurrences: int = 0
     started_seconds: float = 0.0
     """When it last began to fire."""
     begun_seconds: float = 0.0
     """When it first began to fire after it was last reported as resolved."""
-    changed_seconds: float = 0.0
-    """When a mail last reported a change: the reminder counts from there."""
     closed_seconds: float | None = None
     advised: tuple[str, ...] = ()
     """Names of the alerts whose advice has been mailed."""
-    has_new_facts: bool = False
-    """Whether there are new details since its last mail, such as the affected file."""
-    detailed: bool = False
-    """Whether a mail with new details was sent or is due: at most one while it fires."""
-    shared: int = 0
-    """Mails of further causes in a row, at increasing intervals."""
-    returns: int = 0
-    """How often it recurred, each time within a day of its end."""
+    details: tuple[str, ...] = ()
+    """Further details: affected files, that a disk returned."""
+    mailed_details: tuple[str, ...] = ()
+    """Those of them that were known with the last mail."""
     awaits_initial_report: bool = False
     """Whether the initial report is its first mail: it began with lasting problems only."""
     first_state: int = 1
@@ -224,16 +303,21 @@ class Incident:
         return (own, *others) if least <= 1 else (own,)
 
     @property
-    def awaits_all_clear(self) -> bool:
+    def is_end_unreported(self) -> bool:
         """Whether it is resolved and no mail has reported that."""
-        told = self.last_reason is Reason.RESOLVED or self.closed_seconds is not None
-        return bool(self.mails) and not self.firing and not told and self.ends
+        is_reported = self.last_reason in ENDS or self.closed_seconds is not None
+        return bool(self.mails) and not self.firing and not is_reported and self.ends
 
     @property
-    def awaits_details(self) -> bool:
-        """Whether a mail with new details may follow: once, for a critical incident."""
-        critical = self.severity is Severity.CRITICAL and not self.detailed
+    def accepts_details(self) -> bool:
+        """Whether a mail with details may follow: once while it is critical."""
+        critical = self.severity is Severity.CRITICAL and not self.details
         return critical and self.firing and bool(self.mails)
+
+    @property
+    def occurrences(self) -> int:
+        """Return how often the fault occurred that comes and goes; 0: none does."""
+        return max((each.count for each in self.faults if each.comes_and_goes), default=0)
 
     @property
     def ends(self) -> bool:
@@ -250,13 +334,13 @@ class Incident:
     @property
     def closed_quietly(self) -> bool:
         """Whether its end was never reported: it was quiet for so long that it was closed."""
-        told = self.last_reason is Reason.RESOLVED or not self.mails
-        return self.closed_seconds is not None and not told
+        is_reported = self.last_reason in ENDS or not self.mails
+        return self.closed_seconds is not None and not is_reported
 
     @property
     def lost(self) -> bool:
         """Whether it ended without a resolved mail: its data was unavailable, or it was closed."""
-        if self.firing or not self.mails or self.last_reason is Reason.RESOLVED:
+        if self.firing or not self.mails or self.last_reason in ENDS:
             return False
         return not self.members or any(m.state is AlertState.UNKNOWN for m in self.members)
 
@@ -310,10 +394,36 @@ class DueNotice:
 
     reason: Reason
     incident: Incident
-    renamed: bool = False
-    """Whether its thread was mailed under another object's name before."""
+    updates: tuple[tuple[str, Fault, str], ...] = ()
+    """The faults that make it due: no earlier mail reported them as they are now."""
+    previous_object: str = ""
+    """The object of the mail before; '': there was none."""
+    previous_seconds: float | None = None
+    """When the mail before was sent."""
     replaces: tuple[int, ...] = ()
     """Numbers of the undelivered mails of its thread that it replaces."""
+    details: tuple[str, ...] = ()
+    """What became known since the mail before."""
+    acknowledged_by: str = ""
+    """Who had acknowledged it: that ends with this mail."""
+    companions: tuple[Incident, ...] = ()
+    """Further incidents whose first mail it is."""
+
+    def is_new(self, member: IncidentMember) -> bool:
+        """Whether no earlier mail reported a member, or not its fault as it is now."""
+        joined = member.joined_seconds > (self.previous_seconds or math.inf)
+        return joined or member.fact in self.updates
+
+    @property
+    def is_only_known_better(self) -> bool:
+        """Whether it only reports a further detail, e.g. that a disk returned."""
+        details = [each for each in self.details if each != AFFECTED_FILES]
+        return bool(details) and not self.updates and self.reason is Reason.ESCALATED
+
+    @property
+    def renamed(self) -> bool:
+        """Whether its thread was mailed under another object's name before."""
+        return self.previous_object not in {"", self.incident.object}
 
 
 @dataclass(frozen=True, slots=True)

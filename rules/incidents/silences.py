@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family
+from iowarden.rules.incidents import due
 from iowarden.rules.matcher import MAX_CHARACTERS, Matcher, match_all, predicate, written
 from iowarden.rules.severity import Severity  # noqa: TC001 - stored over restarts: read at run time
 from iowarden.rules.topology.device_identity import identity
@@ -77,6 +78,8 @@ class Acknowledgement:
     who: str
     subjects: tuple[str, ...] = ()
     """Keys of its objects: a further disk is an escalation."""
+    kinds: tuple[str, ...] = ()
+    """The worse kinds of harm of its faults: a further one is an escalation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +244,7 @@ def acknowledge(
         reason=_text("reason", reason) if reason else "",
         who=who,
         subjects=tuple(dict.fromkeys(m.subject for m in incident.members)),
+        kinds=tuple(sorted(due.harm_kinds(incident.faults))),
     )
     others = drop_acknowledgement(state, incident.identifier).acknowledgements
     return replace(state, acknowledgements=(*others, added)), added

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import (
@@ -16,14 +15,14 @@ from iowarden.rules.faults import (
     SUMS_UP,
     SYMPTOMS,
     THREATS,
+    TIMED,
     UNWRITTEN,
     Fault,
     Layer,
 )
 from iowarden.rules.incidents.causes import meaning
-from iowarden.rules.incidents.due import COMES_AND_GOES
-from iowarden.rules.notice import Evidence, Notice, Reason
-from iowarden.rules.notices import member_titles
+from iowarden.rules.notice import ENDS, Evidence, Notice, Reason
+from iowarden.rules.notices import member_titles, recurrence, waiting
 from iowarden.rules.notices.measurements import MEASURED, NOTHING, Measured, is_metric, measurements
 from iowarden.rules.quantity import quantity
 from iowarden.rules.severity import Severity
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels, Sample
-    from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
+    from iowarden.collectors.procfs.tasks import BlockedTasks
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
     from iowarden.rules.topology.topology import Dependent, Dependents
@@ -56,10 +55,6 @@ WAITS = SYMPTOMS - {Fault.UNREADABLE, Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SU
 """Faults in which tasks wait: then it matters which disks have requests in flight."""
 MAX_DISKS = 24
 """Disks of an adapter that a line lists."""
-MAX_DESCRIBED = 2
-"""Disks that a line describes with model and serial number; of more, only the device names."""
-MAX_WAITING = 5
-"""Waiting tasks that a mail lists."""
 _BEHIND = re.compile(r"disk (host[0-9]+) ", re.ASCII)
 """Key of a disk behind an adapter that no program could read: 'disk host6 port 1'."""
 _VAGUE = frozenset((Fault.ERRORS, Fault.WORN, Fault.HOT, Fault.UNPROTECTED, Fault.OTHER))
@@ -68,11 +63,6 @@ WRITE_SPEED = "iowarden_device_write_bandwidth_bytes_per_second"
 """Has a sample for each disk that takes unwritten data."""
 MAX_STALLED = 6
 """Disks of a write stall of which a mail lists what they carry."""
-IN_FLIGHT = "requests in flight: "
-DISKSTATS = "diskstats"
-"""Data source of evidence about requests in flight."""
-TASKS = "tasks"
-"""Data source of evidence about waiting tasks."""
 SET_SECONDS = 2.0
 """The wall clock was set if it differs by so much from the program's clock."""
 MAX_EVIDENCE = 24
@@ -99,84 +89,51 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     samples behind its alerts.
     """
     incident = due.incident
-    fabric = incident.key == FABRIC_KEY
-    # The alert of the object itself first: of a map that its paths are lost, then of the paths.
-    members = sorted(
-        incident.members,
-        key=lambda m: (
-            *_order(m)[:3],
-            m.layer <= Layer.DISK if fabric else m.subject != incident.key,
-            _order(m),
-        ),
-    )
-    number = incident.mails
-    first = number == 1 or 1 in due.replaces
-    reason = Reason.OPENED if first and due.reason is Reason.ESCALATED else due.reason
-    over = due.reason is Reason.RESOLVED
+    members, over, number = _in_order_of_cause(incident), due.reason in ENDS, incident.mails
+    is_first = number == 1 or 1 in due.replaces
+    nothing_escalated = due.is_only_known_better or (is_first and due.reason is Reason.ESCALATED)
+    reason = Reason.OPENED if nothing_escalated else due.reason
     begun = [
         _by_clock(line, realtime(m.joined_seconds))
         for m in members
         for line in m.evidence
-        if m.cleared_seconds is None or first or (over and is_metric(line))
+        if m.cleared_seconds is None or is_first or (over and is_metric(line))
     ]
     waits: tuple[Evidence, ...] = ()
-    if _stalls(members) and not any(line.source == TASKS for line in begun):
-        waits = tuple(_waits_for(tasks, busy, topology, realtime(now)))
-    # Hours later another person may be woken.
-    anew = due.replaces or reason in {Reason.REBUILT, Reason.REOPENED}
-    told = set() if anew else set(incident.advised)
+    if _stalls(members) and not any(line.source == waiting.TASKS for line in begun):
+        waits = tuple(waiting.evidence(tasks, busy, topology, realtime(now)))
     valid = _advising(members)
     retracted = tuple(_retracted(due, members, valid))
-    if retracted:  # a retracted advice is followed by the valid one
-        told = set()
-    fresh = [m for m in valid if m.name not in told or _has_become_critical(m, incident)]
-    if any(m.cleared_seconds is None for m in members):  # what is resolved needs no advice
-        fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
+    texts = [text_of(m) for m in _newly_advised(due, reason, valid, retracted)]
     if incident.key.startswith(ADAPTER):
         members = [_of_many(m) for m in members]
     if over:
         members = _with_one_end(members, incident)
-    facts = _facts(members)
-    several = len({_disk(m) for m in facts}) > 1
-    happened = [(_named(m) if several else "") + _sentences(m, now) for m in facts]
-    summary, about = _summary(reason, members, incident)
-    if incident.key.startswith(ADAPTER):  # one of many disks represents all
-        fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
-        happened = _adapter_sentences(facts, now)
+    summary, about = _summary(reason, members, due)
     if about is not None:
         summary = _titled(summary, about, members, incident, _disks_of(incident, dependents, now))
-    fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
-    name = incident.object.partition(" ")[0]
-    now_called = named_now(topology, incident.key, name)
-    own, moved = identity(topology, now_called), now_called not in {"", name}
-    if now_called != name:
-        then = (
-            f"what was {name} then is {now_called} now" if moved else f"what was {name} disappeared"
-        )
-        happened.append(f"{then}; {name} is a different disk")
-    texts = [text_of(m) for m in fresh]
-    values, lines = measurements(
-        measured, begun, incident.object, _severity(due.reason, incident), realtime(now)
-    )
+    shown, moved = _name_of_today(incident, topology)
+    values, lines = measurements(measured, begun, incident.object, incident.severity, realtime(now))
+    present = (*lines[: MAX_EVIDENCE // 2], *waits, *current)
     return Notice(
         incident=incident.identifier,
         number=number,
         references=() if number == 1 else incident.references,
         reason=reason,
-        severity=_severity(due.reason, incident),
-        object=own.object if moved else member_titles.object_of(incident, members, dependents, now),
+        severity=incident.severity,
+        object=shown or member_titles.object_of(incident, members, dependents, now),
         summary=summary,
         # An event that was read late occurred before its incident was opened.
         opened_seconds=realtime(_begun(incident)),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
-        sentences=tuple(happened),
+        sentences=(*_course_of_events(due, members, now), *moved),
         meaning=_meaning(reason, members, valid, [each.description for each in texts], text_of),
         evidence=(
             *values[:MAX_EVIDENCE],
             *_in_order(
                 _alone(line, incident.object)
-                for line in (*lines[: MAX_EVIDENCE // 2], *waits, *current)
+                for line in present
                 if not over or line.source != MEASURED
             ),
         ),
@@ -185,9 +142,73 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
         ),
-        ended_seconds=realtime(incident.active_seconds) if due.reason is Reason.RESOLVED else None,
-        times=incident.returns + 1 if incident.returns >= COMES_AND_GOES else 0,
+        ended_seconds=realtime(incident.active_seconds) if over else None,
+        times=incident.occurrences,
     )
+
+
+def _in_order_of_cause(incident: Incident) -> list[IncidentMember]:
+    """Return the members; the alert of the object itself first.
+
+    Of a map that its paths are lost, then of the paths.
+    """
+    fabric = incident.key == FABRIC_KEY
+    return sorted(
+        incident.members,
+        key=lambda m: (
+            *_order(m)[:3],
+            m.layer <= Layer.DISK if fabric else m.subject != incident.key,
+            _order(m),
+        ),
+    )
+
+
+def _newly_advised(
+    due: DueNotice,
+    reason: Reason,
+    valid: Sequence[IncidentMember],
+    retracted: Sequence[str],
+) -> list[IncidentMember]:
+    """Return the members whose advice is in the mail: it is not repeated.
+
+    But hours later another person may be woken, and retracted advice is followed by the valid one.
+    """
+    incident = due.incident
+    is_repeated = bool(due.replaces) or reason in {Reason.REBUILT, Reason.REOPENED}
+    given = set() if is_repeated or retracted else set(incident.advised)
+    fresh = [m for m in valid if m.name not in given or _has_become_critical(m, due)]
+    if any(m.cleared_seconds is None for m in incident.members):  # what ended needs no advice
+        fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
+    if incident.key.startswith(ADAPTER):  # one of many disks represents all
+        fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
+    fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
+    return fresh
+
+
+def _course_of_events(
+    due: DueNotice, members: Sequence[IncidentMember], now: float
+) -> Iterator[str]:
+    """Yield what happened, one fault in a sentence."""
+    yield from recurrence.additions(due)
+    yield from recurrence.occurrences(due.incident, now)
+    facts = _facts(members)
+    if due.incident.key.startswith(ADAPTER):
+        yield from _adapter_sentences(facts, now)
+        return
+    several = len({_disk(m) for m in facts}) > 1
+    for member in facts:
+        yield (_named(member) if several else "") + _sentences(member, now)
+
+
+def _name_of_today(incident: Incident, topology: Topology | None) -> tuple[str, tuple[str, ...]]:
+    """Return the object's name of today, if it is another one, and a sentence about that."""
+    name = incident.object.partition(" ")[0]
+    today = named_now(topology, incident.key, name)
+    if today == name:
+        return "", ()
+    then = f"what was {name} then is {today} now" if today else f"what was {name} disappeared"
+    shown = identity(topology, today).object if today else ""
+    return shown, (f"{then}; {name} is a different disk",)
 
 
 def _meaning(
@@ -251,16 +272,10 @@ def _order(member: IncidentMember) -> tuple[bool, bool, bool, Layer, bool, int, 
     )
 
 
-def _severity(reason: Reason, incident: Incident) -> Severity:
-    """Return the severity of a mail; once an array is rebuilt, that of what remains."""
-    left = [m.severity for m in incident.members if m.cleared_seconds is None and not m.silenced]
-    return max(left) if reason is Reason.REBUILT and left else incident.severity
-
-
-def _has_become_critical(member: IncidentMember, incident: Incident) -> bool:
+def _has_become_critical(member: IncidentMember, due: DueNotice) -> bool:
     """Whether this mail is the first to report it as critical: it repeats the advice."""
     rose = member.severity is Severity.CRITICAL and not member.count
-    return rose and member.notified_seconds == incident.mailed_seconds is not None
+    return rose and member.fact in due.updates
 
 
 def _advising(members: Sequence[IncidentMember]) -> list[IncidentMember]:
@@ -320,7 +335,7 @@ def _by_clock(line: Evidence, realtime_seconds: float) -> Evidence:
 
 def _alone(line: Evidence, object_: str) -> Evidence:
     """Return the line about requests in flight so that it does not repeat the mail's object."""
-    if line.source != DISKSTATS or line.text != f"{IN_FLIGHT}{object_}":
+    if line.source != waiting.DISKSTATS or line.text != f"{waiting.IN_FLIGHT}{object_}":
         return line
     return replace(line, text="no other disk had requests in flight")
 
@@ -330,23 +345,25 @@ def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
     first: dict[tuple[str, str], Evidence] = {}
     for line in lines:
         # Which disks have requests in flight is said once; a log's line may come again.
-        at = 0.0 if line.source == DISKSTATS else line.realtime_seconds
+        at = 0.0 if line.source == waiting.DISKSTATS else line.realtime_seconds
         first.setdefault((line.source, f"{at} {line.text}"), line)
     return tuple(sorted(list(first.values())[:MAX_EVIDENCE], key=lambda e: e.realtime_seconds))
 
 
 def _summary(
-    reason: Reason, members: Sequence[IncidentMember], incident: Incident
+    reason: Reason, members: Sequence[IncidentMember], due: DueNotice
 ) -> tuple[str, IncidentMember | None]:
     """Return the summary of a mail, and the member that it is about."""
     if not members:
         return "no alert is left", None
-    worst = members[0]
-    if reason is Reason.RESOLVED:  # of the last occurrence, if there were several
+    worst, incident = members[0], due.incident
+    if due.is_only_known_better:
+        return due.details[-1], None
+    if reason in ENDS:  # of the last occurrence, if there were several
         start = incident.started_seconds
         last = [m for m in members if m.cleared_seconds is None or m.cleared_seconds >= start]
         worst = min(last or [worst], key=lambda m: _order(m)[1:])
-        return f"was: {worst.summary}", worst
+        return f"was: {_as_reported(worst, incident)}", worst
     if reason is Reason.REBUILT:
         ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
@@ -360,7 +377,7 @@ def _summary(
             active,
             key=lambda m: (
                 m.silenced,
-                m.notified_seconds != incident.mailed_seconds,
+                not due.is_new(m),
                 m.what.fault is not Fault.STOPPED,
                 not m.what.threatens,
                 _order(m)[:5],
@@ -370,6 +387,16 @@ def _summary(
         )
     over = all(m.absent_seconds is not None for m in members if m.cleared_seconds is None)
     return f"cleared; was: {worst.summary}" if over else worst.summary, worst
+
+
+def _as_reported(member: IncidentMember, incident: Incident) -> str:
+    """Return the summary that the mails had of what ended: its last value is that of the end.
+
+    Of what is measured in seconds the last value is how long it lasted.
+    """
+    reports = (each.reported for each in incident.faults if each.fact == member.fact)
+    said = next((report.summary for report in reports if report is not None), "")
+    return member.summary if member.name in TIMED or not said else said
 
 
 def _titled(
@@ -513,46 +540,7 @@ def observed(
     """Return the waiting tasks when an alert begins to fire: later they may be others."""
     if meaning(alert).fault not in WAITS:
         return ()
-    return tuple(_waits_for(tasks, busy, topology, realtime_seconds))
-
-
-def _waits_for(
-    tasks: BlockedTasks | None,
-    busy: Sequence[str],
-    topology: Topology | None,
-    realtime_seconds: float,
-) -> Iterator[Evidence]:
-    """Yield lines about disks with requests in flight, and about waiting tasks."""
-    if busy:
-        names = list(busy[:MAX_DISKS])
-        if len(names) <= MAX_DESCRIBED:
-            names = [identity(topology, name).object for name in names]
-        more = ", ..." if busy[MAX_DISKS:] else ""
-        text = f"{IN_FLIGHT}{', '.join(names)}{more}"
-        yield Evidence(realtime_seconds, DISKSTATS, text)
-    if tasks is not None:
-        yield from _waiting(tasks, realtime_seconds)
-
-
-def _waiting(tasks: BlockedTasks, realtime_seconds: float) -> Iterator[Evidence]:
-    """Yield lines about waiting tasks: programs first, sorted by the bytes they wrote."""
-    ranked = sorted(tasks.tasks, key=lambda task: (task.kernel, -(task.write_bytes or 0)))
-    for task in ranked[:MAX_WAITING]:
-        yield Evidence(realtime_seconds, TASKS, _waits(task))
-    left = tasks.count - len(ranked[:MAX_WAITING])
-    if ranked and left > 0:
-        yield Evidence(realtime_seconds, TASKS, f"{left} more tasks wait")
-
-
-def _waits(task: BlockedTask) -> str:
-    thread = f", thread {task.pid}" if task.process else ""
-    kind = ", kernel thread" if task.kernel else ""
-    stack = task.stack[0] if task.stack else "the kernel"
-    place = writeback_channel(task) or task.wait_channel or stack
-    wrote = ""
-    if task.write_bytes is not None and not task.kernel:
-        wrote = f", wrote {quantity('_bytes', task.write_bytes)} since its start"
-    return f"{task.command} (pid {task.process or task.pid}{thread}{kind}) waits in {place}{wrote}"
+    return tuple(waiting.evidence(tasks, busy, topology, realtime_seconds))
 
 
 def _affected(

@@ -117,11 +117,13 @@ class Host:
             self.incidents,
             self.engine.rules.alerts(),
             now,
-            install="test",
-            policy=NotificationPolicy(),
-            observe=self._measured,
-            is_observable=self.engine.rules.is_observable,
-            graph=StorageGraph(self.engine.devices.dependents.above(now)),
+            incidents.Surroundings(
+                install="test",
+                policy=NotificationPolicy(),
+                observe=self._measured,
+                is_observable=self.engine.rules.is_observable,
+                graph=StorageGraph(self.engine.devices.dependents.above(now)),
+            ),
         )
         self.mails += [Mail(uptime, due, self._advice(due, now)) for due in dues]
         self.history.append((uptime, self.signals(self._follow)))

@@ -122,10 +122,12 @@ class FakeMachine:
                 self.incidents,
                 self.engine.rules.alerts(),
                 self.now,
-                install="test",
-                policy=model.NotificationPolicy(),
-                observe=lambda alert: stored(self.engine.rules.current(alert), 0.0),
-                is_observable=self.engine.rules.is_observable,
+                incidents.Surroundings(
+                    install="test",
+                    policy=model.NotificationPolicy(),
+                    observe=lambda alert: stored(self.engine.rules.current(alert), 0.0),
+                    is_observable=self.engine.rules.is_observable,
+                ),
             )
             self.mails += [
                 report.notice(

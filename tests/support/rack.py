@@ -148,17 +148,19 @@ class Rack:
             self.incidents,
             self.engine.rules.alerts(),
             self.now,
-            install="test",
-            policy=model.NotificationPolicy(),
-            observe=lambda _: (),
-            is_observable=self.engine.rules.is_observable,
-            acknowledged=self.said.by_incident(),
+            incidents.Surroundings(
+                install="test",
+                policy=model.NotificationPolicy(),
+                observe=lambda _: (),
+                is_observable=self.engine.rules.is_observable,
+                acknowledged=self.said.by_incident(),
+            ),
         )
         for event in events:
             if event.change is model.IncidentChangeKind.ACK_EXPIRED:
                 self.said = silences.drop_acknowledgement(self.said, event.incident.identifier)
         for due in dues:
-            worst = max(due.incident.members, key=lambda m: (m.severity, m.notified_seconds or 0.0))
+            worst = max(due.incident.members, key=lambda m: (m.severity, m.fact in due.updates))
             self.mails.append((due.reason.value, due.incident.severity.name.lower(), worst.name))
 
     def acknowledge(self) -> None:

@@ -1286,7 +1286,7 @@ INCIDENTS: dict[str, tuple[Scenario, Wanted]] = {
                 subject=("sdb",),
                 most=2,
                 says=("/data", "S-sdb"),
-                never=("is back", "--re-add", *MD),
+                never=("sdb is back", "--re-add", *MD),
             ),
         ),
         (driver_is_reloaded, SILENCE),

@@ -451,7 +451,7 @@ REVIEWS: dict[str, tuple[Scenario, Wanted]] = {
             rebuild_meets_a_bad_sector,
             # The first mail is that an array without redundancy is rebuilt, before the sector.
             Wanted(
-                subject=("md0: 1 member missing", "sdb1 holds the last"),
+                subject=("md0: 1 member missing", "sdb1 holds"),
                 within=6,
                 most=3,
                 says=("md0", "sdd1", "S-sdb", "a read failed and no copy was readable"),

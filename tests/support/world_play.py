@@ -443,6 +443,10 @@ class Play:
             self._push(at, (0, *LATE))
         for at, following in zip(changes, (*changes[1:], math.inf), strict=True):
             self._push(at, [offset for offset in AFTER if at + offset < following + 1])
+        for spell in mailed:
+            if spell.row.timed or spell.row.keep:  # it may last longer than what was mailed
+                until = min(spell.absent, life.stop, self.run.seconds, spell.start + 7200.0)
+                self._push(0, range(math.ceil(max(spell.start, life.start)), int(until), 60))
         self._push(changes[-1], range(86_400, 90_000, 3600))
         if not self._digest.arrived:
             self._push(math.ceil(life.start + REPORT_SECONDS), (0,))
@@ -481,13 +485,15 @@ class Play:
             self._state,
             alerts,
             BASE + now,
-            install=INSTALL,
-            policy=_POLICY,
-            observe=lambda _: (),
-            is_observable=lambda _labels, _subject: True,
-            initial_report=initial,
-            graph=self._graph,
-            acknowledged=self._silences.by_incident(),
+            incidents.Surroundings(
+                install=INSTALL,
+                policy=_POLICY,
+                observe=lambda _: (),
+                is_observable=lambda _labels, _subject: True,
+                initial_report=initial,
+                graph=self._graph,
+                acknowledged=self._silences.by_incident(),
+            ),
         )
         for change in changes:
             if change.change is IncidentChangeKind.ACK_EXPIRED:
@@ -532,12 +538,20 @@ class Play:
 
     def _mail(self, due: DueNotice, now: float) -> None:
         notice = report.notice(due, lambda at: EPOCH - BASE + at, BASE + now, (), None)
-        content = frozenset(
-            member.summary for member in due.incident.members if member.cleared_seconds is None
-        )
-        self._add(notice, now, content)
+        about = (due.incident, *due.companions)
+        members = [member for incident in about for member in incident.members]
+        content = frozenset(m.summary for m in members if m.cleared_seconds is None)
+        start = due.incident.started_seconds
+        ended = frozenset(m.summary for m in members if (m.cleared_seconds or 0.0) >= start)
+        self._add(notice, now, content, ended)
 
-    def _add(self, notice: Notice, now: float, content: frozenset[str]) -> None:
+    def _add(
+        self,
+        notice: Notice,
+        now: float,
+        content: frozenset[str],
+        ended: frozenset[str] = frozenset(),
+    ) -> None:
         before = _OWN.match(notice.summary)  # the fault of the mail's object, then what is on it
         title = None if before else _TITLE.search(notice.summary)
         tag = message.subject(notice, "db1").partition("]")[0].removeprefix("[")
@@ -551,6 +565,7 @@ class Play:
                 _kind_of(before["words"]) if before else title["kind"] if title else "",
                 notice.object if before else title["object"] if title else "",
                 content,
+                ended,
             )
         )
 

@@ -91,7 +91,7 @@ def test_an_error_of_the_last_copy_is_critical_and_reports_that_first(
         machine.loses("sdb")
         program.wait(60)
         machine.says(MEDIUM_ERROR.format(disk), priority=3)
-        (mail,) = program.wait(4 if last else 12)
+        (mail,) = program.wait(8 if last else 12)
     told = text(mail)
     said = f"{disk}1 holds the last copy of md0 and has errors: the disk could not read"
     assert (said in told) is last
@@ -173,7 +173,7 @@ def test_a_spare_that_takes_over_is_named_with_how_far_it_is(tmp_path: Path) -> 
         machine.array_is("md0")
         (rebuilt,) = program.wait(200)
     assert one_thread([mail, rebuilt])
-    assert rebuilt["Subject"].startswith("[WARNING] db1.example.com: sdb: REBUILT: all members")
+    assert rebuilt["Subject"].startswith("[INFO] db1.example.com: sdb: REBUILT: all members")
     assert "md0 is complete without /dev/sdb1" in text(rebuilt)
     assert "--re-add" not in text(rebuilt)
     told = text(mail)

@@ -136,7 +136,7 @@ def test_what_stalls_each_night_is_mailed_no_more_after_the_third(tmp_path: Path
     _, over = said[1]
     assert over["Subject"].startswith("[OK]")
     assert "Resolved after 46 s: " in text(over)  # this time, not since the first night
-    (again,) = said[2]
+    again, _ = said[2]
     assert "on 3 of the last 7 days (DeviceHang), not longer than usual" in text(again)
 
 

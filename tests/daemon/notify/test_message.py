@@ -126,6 +126,8 @@ def test_the_whole_text_reads_well() -> None:
         "INCIDENT",
         "  critical incident 8f3a2b1c9d, mail 1, written Sat 2026-11-21 14:00:34 +0100",
         "  (13:00:34 UTC)",
+        "  iowarden incident show 8f3a2b1c9d",
+        "  iowarden ack 8f3a2b1c9d",
         "  journalctl IOWARDEN_INCIDENT=8f3a2b1c9d",
     ]
 
@@ -292,6 +294,9 @@ def test_a_repeat_is_the_same_to_the_byte() -> None:
         (Reason.REOPENED, 1, "[CRITICAL] db1.example.com: sda: REOPENED (2nd time): slow"),
         (Reason.REOPENED, 10, "[CRITICAL] db1.example.com: sda: REOPENED (11th time): slow"),
         (Reason.REOPENED, 22, "[CRITICAL] db1.example.com: sda: REOPENED (23rd time): slow"),
+        # Good news are never critical, though another disk of the array still is.
+        (Reason.REBUILT, 0, "[INFO] db1.example.com: sda: REBUILT: slow"),
+        (Reason.NOT_REPAIRED, 0, "[INFO] db1.example.com: sda: OVER, NOT REPAIRED: slow"),
     ],
 )
 def test_the_subject_reports_severity_place_and_state(
@@ -439,7 +444,7 @@ def test_nothing_a_machine_is_called_can_make_a_header(
     wanted = subject(notice, host)
     assert message["Subject"] == wanted
     assert len(wanted) <= (WIDE if reason is Reason.INITIAL else WIDTH)
-    assert wanted.startswith(("[CRITICAL] ", "[OK] "))
+    assert wanted.startswith(("[CRITICAL] ", "[OK] ", "[INFO] "))
     assert message["Message-ID"] == message_id(notice, host)
     first = message_id(replace(notice, number=1), host)
     assert (message["In-Reply-To"], message["References"].strip()) == (first, first)

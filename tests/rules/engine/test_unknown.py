@@ -138,10 +138,12 @@ class Watch:
             self.incidents,
             self.engine.rules.alerts(),
             self.now,
-            install="test",
-            policy=model.NotificationPolicy(),
-            observe=lambda alert: (Evidence(0.0, "test", alert.name),),
-            is_observable=self.engine.rules.is_observable,
+            incidents.Surroundings(
+                install="test",
+                policy=model.NotificationPolicy(),
+                observe=lambda alert: (Evidence(0.0, "test", alert.name),),
+                is_observable=self.engine.rules.is_observable,
+            ),
         )
         self.reasons += [due.reason.value for due in dues]
         return {alert.state.value for alert in self.engine.rules.alerts()}

@@ -241,11 +241,13 @@ def played(
             state,
             alerts,
             now,
-            install="test",
-            policy=NotificationPolicy(),
-            observe=lambda _: (),
-            is_observable=lambda *_: True,
-            graph=graph,
+            incidents.Surroundings(
+                install="test",
+                policy=NotificationPolicy(),
+                observe=lambda _: (),
+                is_observable=lambda *_: True,
+                graph=graph,
+            ),
         )
         mails += [(due.incident.identifier, due.incident.object) for due in dues]
     return state, mails

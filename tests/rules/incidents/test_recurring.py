@@ -57,11 +57,13 @@ class FakeMachine:
             self.state,
             alerts,
             now,
-            install="test",
-            policy=NotificationPolicy(),
-            observe=lambda _: (),
-            is_observable=lambda *_: True,
-            usual=lambda alert: recurring.usual(self.habits, alert, now, float),
+            incidents.Surroundings(
+                install="test",
+                policy=NotificationPolicy(),
+                observe=lambda _: (),
+                is_observable=lambda *_: True,
+                usual=lambda alert: recurring.usual(self.habits, alert, now, float),
+            ),
         )
         for due in dues:
             said: tuple[str, ...] = ()
@@ -115,7 +117,7 @@ def test_a_night_that_is_worse_than_usual_is_mailed_and_ends_it() -> None:
     """Eight minutes instead of five: a mail while it lasts; the next night reports it again."""
     host = known()
     worse = host.night(3, stall(), at=NIGHT - 5 * MINUTE, lasts=8 * MINUTE)
-    assert reasons(worse)[0] == Reason.ESCALATED
+    assert reasons(worse)[0] == Reason.REOPENED
     assert worse[0][1] == ""
     after = host.night(4, stall(), at=NIGHT + 10 * MINUTE, lasts=8 * MINUTE)
     assert after[0][1].startswith("This recurs at about 02:15, on 5 of the last 7 days")
@@ -125,7 +127,7 @@ def test_a_night_that_is_worse_than_usual_is_mailed_and_ends_it() -> None:
 def test_what_becomes_critical_is_mailed() -> None:
     """It was a warning on each night before."""
     host = known()
-    assert reasons(host.night(3, stall(), stall("critical"))) == ["escalated"]
+    assert reasons(host.night(3, stall(), stall("critical"))) == ["reopened", "resolved"]
 
 
 def test_another_hour_is_not_usual() -> None:

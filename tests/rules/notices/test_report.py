@@ -13,7 +13,13 @@ from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
 from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
+from iowarden.rules.incidents.model import (
+    DueNotice,
+    FaultRecord,
+    Incident,
+    IncidentMember,
+    ReportedFault,
+)
 from iowarden.rules.notice import Evidence, Measurement, Reason
 from iowarden.rules.notices import report
 from iowarden.rules.notices.measurements import Measured, stored
@@ -391,7 +397,7 @@ def test_numbers_carry_the_unit_of_their_metric(metric: str, value: float, expec
 
 def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     """The mail about the file system advised e2fsck; now the array below it does not run."""
-    failed = member("FilesystemErrors", advice="e2fsck -f /dev/md0", notified_seconds=1.0)
+    failed = member("FilesystemErrors", advice="e2fsck -f /dev/md0")
     stopped = member("MdInactive", advice="write nothing there", summary="md0 does not run")
     open_now = incident(failed, stopped, advised=("FilesystemErrors",), mails=2)
     notice = report.notice(
@@ -406,7 +412,7 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
 
 def test_what_comes_again_is_reported_with_what_to_do() -> None:
     """The first mail was hours ago, and may have gone to another person."""
-    hung = member("Hung", Severity.CRITICAL, advice="look at the adapter", notified_seconds=1.0)
+    hung = member("Hung", Severity.CRITICAL, advice="look at the adapter")
     again = incident(hung, advised=("Hung",), mails=3, recurrences=1)
     notice = report.notice(DueNotice(Reason.REOPENED, again), float, 10.0, (), MACHINE)
     assert notice.advice == ("look at the adapter",)
@@ -414,7 +420,7 @@ def test_what_comes_again_is_reported_with_what_to_do() -> None:
 
 def test_each_mail_that_takes_advice_back_reports_what_to_do_instead() -> None:
     """The array stopped in the mail before; now the file system on it fails as well."""
-    failed = member("FilesystemErrors", advice="e2fsck -f /dev/md0", notified_seconds=1.0)
+    failed = member("FilesystemErrors", advice="e2fsck -f /dev/md0")
     stopped = member("MdInactive", advice="write nothing there", summary="md0 does not run")
     names = ("FilesystemErrors", "MdInactive")
     third = incident(failed, stopped, advised=names, mails=3)
@@ -489,19 +495,18 @@ def escalated(title: IncidentMember, **of: object) -> str:
         "MdDegraded",
         subject="device md0",
         labels=(("alertname", "MdDegraded"), ("device", "md0")),
-        notified_seconds=60.0,
         since_seconds=55.0,
     )
     found = incident(title, array, mails=2, mailed_seconds=60.0, **of)
-    due = DueNotice(Reason.ESCALATED, found)
+    due = DueNotice(Reason.ESCALATED, found, updates=(array.fact,))
     return report.notice(due, float, 60.0, (), MACHINE, STANDING).summary
 
 
 def test_a_further_mail_has_the_fault_of_its_object_before_the_news_of_another_one() -> None:
     """Who reads it may not have the first one: 'sda: gone and md0 has no redundancy left'."""
-    gone = member("DeviceRemoved", subject="disk ACME HDD S1", notified_seconds=1.0)
+    gone = member("DeviceRemoved", subject="disk ACME HDD S1")
     assert escalated(gone) == "gone and MdDegraded happens (md0)"
-    hang = member("DeviceHang", subject="disk ACME HDD S1", notified_seconds=1.0)
+    hang = member("DeviceHang", subject="disk ACME HDD S1")
     assert escalated(hang) == "hangs and MdDegraded happens (md0)"
     over = replace(hang, absent_seconds=50.0)
     assert escalated(over) == "hung and MdDegraded happens (md0)"
@@ -518,16 +523,15 @@ def test_a_further_mail_about_an_adapter_has_how_many_of_its_disks_are_affected(
             "DeviceRemoved",
             subject=f"disk ACME HDD S{number}",
             labels=(("alertname", "DeviceRemoved"), ("device", name)),
-            notified_seconds=1.0,
         )
         for number, name in enumerate(("sda", "sdb"), 1)
     ]
     array = member("MdInactive", subject="device md0", labels=(("device", "md0"),))
-    array = replace(array, notified_seconds=60.0, since_seconds=59.0)
+    array = replace(array, since_seconds=59.0)
     found = incident(
         *gone, array, key="adapter host0", object="host0", mails=2, mailed_seconds=60.0
     )
-    due = DueNotice(Reason.ESCALATED, found)
+    due = DueNotice(Reason.ESCALATED, found, updates=(array.fact,))
     said = report.notice(due, float, 60.0, (), MACHINE, standing).summary
     assert said == "2 of 2 disks gone and MdInactive happens"
 
@@ -546,3 +550,66 @@ def test_a_failed_file_system_affects_where_it_is_mounted_and_no_other_partition
     due = DueNotice(Reason.OPENED, incident(failed, key=failed.subject, object="/srv"))
     affected = report.notice(due, float, 60.0, (), known, standing).affected
     assert affected == ("/srv (ext4) is on sda1", "/srv/jail (ext4) is on sda1")
+
+
+def record(of: IncidentMember, **changes: object) -> FaultRecord:
+    """Return a fault as an incident remembers it, once a mail has reported it."""
+    subject, fault, detail = of.fact
+    values: dict[str, object] = {
+        "subject": subject,
+        "fault": fault,
+        "detail": detail,
+        "severity": of.severity,
+        "began_seconds": 0.0,
+        "since_seconds": 0.0,
+        "until_seconds": None,
+        "changed_seconds": 0.0,
+        "reported": ReportedFault(60.0, of.severity, 0.0, 0, 1, 60.0, "93 % full"),
+    }
+    return FaultRecord(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_the_title_of_a_resolved_mail_is_what_the_mails_reported_and_not_the_value_at_the_end() -> (
+    None
+):
+    """The file system was 93 % full; with 79 % the alert ended, which is no fault."""
+    full = member("FilesystemFull", summary="79 % full", cleared_seconds=90.0)
+    over = incident(full, mails=2, faults=(record(full, until_seconds=90.0),))
+    notice = report.notice(DueNotice(Reason.RESOLVED, over), float, 700.0, (), MACHINE)
+    assert notice.summary == "was: 93 % full"
+
+
+def test_a_fault_that_came_back_is_reported_with_how_often_and_how_long_in_all() -> None:
+    """Three hangs of 12 to 14 s are 37 s."""
+    hang = member("DeviceHang", summary="no request completed for 11 s")
+    times = record(
+        hang, count=3, earlier_seconds=26.0, since_seconds=1200.0, onsets=(0.0, 600.0, 1200.0)
+    )
+    again = incident(hang, mails=3, faults=(times,))
+    notice = report.notice(DueNotice(Reason.REOPENED, again), float, 1211.0, (), MACHINE)
+    assert notice.times == 3
+    said = notice.sentences[0]
+    assert said.startswith("hangs 3 times in the last 20 min 11 s, each time for about 12 s")
+    assert ", 37 s in all: " in said
+
+
+def test_a_first_mail_for_several_incidents_has_a_line_for_each_other() -> None:
+    """From the fourth within ten minutes; each is answered in this thread."""
+    slow = member("DiskSlow", summary="slow for 60 s")
+    others = tuple(
+        incident(slow, identifier=f"i{n}", object=f"sd{n}", severity=Severity.WARNING)
+        for n in range(2)
+    )
+    due = DueNotice(Reason.OPENED, incident(slow), companions=others)
+    notice = report.notice(due, float, 61.0, (), MACHINE)
+    assert notice.sentences[:2] == (
+        "warning incident i0, sd0: slow for 60 s",
+        "warning incident i1, sd1: slow for 60 s",
+    )
+
+
+def test_a_mail_about_what_was_acknowledged_says_that_this_has_ended() -> None:
+    """Who acknowledged it is not sure to read each mail."""
+    due = DueNotice(Reason.ESCALATED, incident(member("Hung"), mails=2), acknowledged_by="alice")
+    notice = report.notice(due, float, 61.0, (), MACHINE)
+    assert notice.sentences[0].startswith("it was acknowledged by alice: that ended")

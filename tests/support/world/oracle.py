@@ -35,12 +35,14 @@ OPENING_SECONDS, URGENT_SECONDS = 70.0, 8.0
 REPORT_SECONDS = 300.0
 CLEAR_SECONDS = 2100.0
 """The all-clear comes at most so long after the end: ten minutes, polls of five, keeping of ten."""
-GOOD = frozenset(("resolved", "rebuilt"))
+GOOD = frozenset(("resolved", "rebuilt", "over, not repaired"))
 UNTITLED = frozenset((*GOOD, "data unavailable", "initial report", "digest", "reminder"))
 WORSE = frozenset((Kind.EXHAUSTED, Kind.STOPPED, Kind.LOST))
 URGENT = frozenset((Kind.STOPPED, Kind.EXHAUSTED, Kind.LOST, Kind.GONE))
 _LEAST = {Kind.HANGS: 10.0, Kind.SLOW: 60.0, Kind.FULL: 60.0, Kind.SUSPENDED: 30.0}
 """An occurrence that is shorter is none, for the kinds of which one fault repeats."""
+_BREAKS = {Kind.HANGS: 62.0, Kind.SLOW: 302.0, Kind.FULL: 602.0, Kind.SUSPENDED: 62.0}
+"""After a shorter break it is the same occurrence."""
 _COVERS = {
     Kind.DEGRADED: (Kind.EXHAUSTED, Kind.STOPPED),
     Kind.EXHAUSTED: (Kind.STOPPED,),
@@ -55,7 +57,7 @@ class Mail:
 
     Fields: `tag` is what the subject begins with; `object` is the title's object, `kind` and
     `about` are the fault and the object that its summary names; `content` are all faults that it
-    reports, as 'kind: object'.
+    reports as present, as 'kind: object'.
     """
 
     at: float
@@ -66,6 +68,8 @@ class Mail:
     kind: str
     about: str
     content: frozenset[str]
+    ended: frozenset[str] = frozenset()
+    """Those that it reports as over."""
 
     @property
     def name(self) -> str:
@@ -369,10 +373,13 @@ class _Knowledge:
                 continue
             text, more = f"{kind}: {name}", _COVERS.get(Kind(kind), ())
             covering = {f"{other}: {name}" for other in more}
+            soon_over = {text} if until < at + INTERVAL_SECONDS + 2.0 else set()
             times = [
                 max(mail.at, at)
                 for mail in self.mails
-                if covering & mail.content or (text in mail.content and mail.at >= at - 1.0)
+                if covering & mail.content
+                or (text in mail.content and mail.at >= at - 1.0)
+                or (soon_over & mail.ended and mail.at >= until)
             ]
             layer = layer_of(self.machine, name).name.lower()
             if not times:
@@ -402,7 +409,9 @@ class _Knowledge:
         """Yield the first mail after an acknowledgement, if it has no news."""
         for incident, ack in self.acks.items():
             mails = [mail for mail in self.mails if mail.incident == incident]
-            later = [mail for mail in mails if mail.at > ack.at and mail.reason not in GOOD]
+            # With its end the acknowledgement ends as well.
+            end = min((m.at for m in mails if m.at > ack.at and m.reason in GOOD), default=FOREVER)
+            later = [mail for mail in mails if ack.at < mail.at < end]
             if not later:
                 continue
             mail, objects = later[0], {text.partition(": ")[2] for text in ack.content}
@@ -474,7 +483,9 @@ class _Knowledge:
         times = list(self._occurrences(injection))
         if len(times) < TOGETHER:
             return
-        third = times[TOGETHER - 1][0]
+        # One in which it was restarted may count.
+        spans = self._visible_spans(injection)
+        third = spans[TOGETHER - 1][0]
         bad = [mail for mail in self.mails if mail.reason not in {*GOOD, "initial report"}]
         if not any(mail.at >= third for mail in bad):
             yield Miss("recurrence: never mailed from the third on", f"{len(times)} times")
@@ -482,10 +493,10 @@ class _Knowledge:
             soon = times[TOGETHER - 1][1] + REPORT_SECONDS
             if not any(third <= mail.at <= soon for mail in bad):
                 yield Miss("recurrence: no mail at the third", f"{len(times)} times")
-        quiet = times[-1][1] + 86_400.0
-        if any(mail.reason == "resolved" and third < mail.at < quiet for mail in self.mails):
+        quiet, noticed = times[-1][1] + 86_400.0, third + _LEAST[self._kind_of(injection)] + 2.0
+        if any(mail.reason == "resolved" and noticed < mail.at < quiet for mail in self.mails):
             yield Miss("recurrence: [OK] within a day", f"{len(times)} times")
-        worst, worse = times[0][1] - times[0][0], 0
+        worst, worse = self._partly_seen(injection, times[0]), 0
         for start, end in times[1:]:
             if end - start > 1.5 * worst:
                 worse += 1
@@ -493,20 +504,51 @@ class _Knowledge:
                 if end > limit and not any(start <= mail.at <= limit for mail in bad):
                     yield Miss("recurrence: worse, and not mailed at once", f"at {start:.0f}")
                 worst = end - start
-        allowed = 3 + worse + sum(len(times) >= milestone for milestone in (10, 30))
-        if len(self.mails) > allowed + 1:
-            yield Miss("recurrence: too many mails", f"{len(self.mails)} of {len(times)} times")
+        allowed = 3 + worse + sum(len(spans) >= milestone for milestone in (10, 30))
+        if times[1][0] - times[0][1] > HOUR_SECONDS:  # the second time is mailed, and has its end
+            allowed += 2
+        mailed = [mail for mail in self.mails if mail.reason != "initial report"]
+        tags = [mail.tag for mail in mailed]
+        allowed += "WARNING" in tags and "CRITICAL" in tags[tags.index("WARNING") :]
+        if len(mailed) > allowed:
+            yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
+
+    def _kind_of(self, injection: Injection) -> Kind:
+        """Return the kind of a fault that repeats."""
+        return next(
+            fact.kind
+            for fact in self.faults
+            if fact.object == injection.object and fact.kind in _LEAST
+        )
+
+    def _partly_seen(self, injection: Injection, first: tuple[float, float]) -> float:
+        """Return how long the longest occurrence was until the first one that was seen whole."""
+        return max(
+            min(fact.until, life.stop) - max(fact.at, life.start)
+            for fact in self.faults
+            for life in self.run.lives
+            if fact.object == injection.object and fact.kind in _LEAST and fact.at <= first[0]
+        )
 
     def _occurrences(self, injection: Injection) -> Iterator[tuple[float, float]]:
         """Yield the occurrences that iowarden could see as a whole."""
-        for fact in self.faults:
+        for start, end in self._visible_spans(injection):
+            if any(life.start <= start and end <= life.stop for life in self.run.lives):
+                yield start, end
+
+    def _visible_spans(self, injection: Injection) -> list[tuple[float, float]]:
+        """Return when it was there for long enough; a short break is none."""
+        spans: list[tuple[float, float]] = []
+        for fact in sorted(self.faults, key=lambda fact: fact.at):
             if fact.object != injection.object or fact.kind not in _LEAST:
                 continue
-            long = fact.until - fact.at >= _LEAST[fact.kind] + 2.0
-            if long and any(
-                life.start <= fact.at and fact.until <= life.stop for life in self.run.lives
-            ):
-                yield fact.at, fact.until
+            if fact.until - fact.at < _LEAST[fact.kind] + 2.0:
+                continue
+            if spans and fact.at + _LEAST[fact.kind] - spans[-1][1] <= _BREAKS[fact.kind]:
+                spans[-1] = spans[-1][0], fact.until
+            else:
+                spans.append((fact.at, fact.until))
+        return spans
 
 
 def _reason(mail: Mail, right: Iterable[str]) -> str:

@@ -1,0 +1,104 @@
+"""How many mails an incident makes, and how long what is worse waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support import budget
+from support.budget import CRITICAL, Kind, Spell
+from support.tiers import examples
+
+from iowarden.rules.incidents import incidents
+from iowarden.rules.incidents.model import Incidents, NotificationPolicy
+from iowarden.rules.topology.graph import StorageGraph
+
+GONE = Kind("DeviceRemoved", "critical", CRITICAL)
+NONE_LEFT = Kind("MdDegraded", "critical", CRITICAL | {"exhausted"}, redundancy="none")
+DEGRADED = Kind("MdDegraded", "critical", CRITICAL, redundancy="left")
+STOPPED = Kind("MdInactive", "critical", CRITICAL | {"stopped"})
+READ_ONLY = Kind("FilesystemReadOnly", "critical", CRITICAL | {"file system"})
+FOREVER = 20_000
+
+
+def mailed(spells: list[Spell], graph: StorageGraph, seconds: int) -> list[tuple[int, str, str]]:
+    """Return when and why mails were sent about disks of host3, and what is on them."""
+    around = incidents.Surroundings(
+        install="test",
+        policy=NotificationPolicy(),
+        observe=lambda _: (),
+        is_observable=lambda *_: True,
+        graph=graph,
+    )
+    state, mails = Incidents(), []
+    alerts = []
+    for spell in spells:
+        adapter = "host3" if spell.subject.startswith("disk") else ""
+        alerts.append((spell, replace(spell.alert(), adapter=adapter)))
+    for now in range(seconds):
+        present = [alert for spell, alert in alerts if spell.start <= now < spell.end]
+        state, notices, _ = incidents.next_incidents(state, present, budget.BASE + now, around)
+        mails += [(now, each.reason.value, each.incident.key) for each in notices]
+    return mails
+
+
+def shelf(step: int) -> tuple[list[Spell], StorageGraph]:
+    """Return 24 disks in four arrays with file systems that are lost one after another."""
+    disks = [f"disk sd{n}" for n in range(24)]
+    above, spells = {}, []
+    for number, disk in enumerate(disks):
+        array = number % 4
+        above[disk] = frozenset({f"device md{array}", f"file system on device md{array}"})
+        spells.append(Spell(GONE, disk, number * step, FOREVER))
+    for array in range(4):
+        second, third = (4 + array) * step + 1, (8 + array) * step + 1
+        name = f"device md{array}"
+        spells.append(Spell(DEGRADED, name, array * step + 1, max(second, array * step + 2)))
+        spells.append(Spell(NONE_LEFT, name, second, FOREVER))
+        spells.append(Spell(STOPPED, name, third, FOREVER))
+        spells.append(Spell(READ_ONLY, f"file system on {name}", third + 1, FOREVER))
+        above[name] = frozenset({f"file system on {name}"})
+    parents = {"adapter host3": frozenset(disks)}
+    above["adapter host3"] = frozenset().union(disks, *above.values())
+    return spells, StorageGraph(above, parents)
+
+
+@pytest.mark.parametrize(("step", "most"), [(3, 5), (0, 3)])
+def test_a_shelf_whose_disks_are_lost_is_a_few_mails(step: int, most: int) -> None:
+    """24 disks in 72 s, or at once, with the arrays and file systems on them."""
+    spells, graph = shelf(step)
+    mails = mailed(spells, graph, 300)
+    assert len(mails) <= most, mails
+    assert mails[0][0] <= 2
+    assert mails[-1][2] == "adapter host3"
+
+
+def test_a_hang_that_becomes_critical_is_two_mails() -> None:
+    """At once, and 5 s after it is critical."""
+    warning, critical = Kind("DeviceHang", "warning"), Kind("DeviceHang", "critical", CRITICAL)
+    spells = [Spell(warning, "disk sda", 0, 900), Spell(critical, "disk sda", 20, 900)]
+    mails = mailed(spells, StorageGraph(), 300)
+    assert [at for at, *_ in mails] == [0, 25]
+
+
+def test_the_second_member_of_a_raid6_is_mailed_5_s_after_it_is_lost() -> None:
+    """Its loss, an hour after that of the first, leaves no redundancy."""
+    above = {f"disk sd{n}": frozenset({"device md0"}) for n in range(8)}
+    spells = [
+        Spell(GONE, "disk sd0", 0, FOREVER),
+        Spell(DEGRADED, "device md0", 1, 1800),
+        Spell(GONE, "disk sd1", 1800, FOREVER),
+        Spell(NONE_LEFT, "device md0", 1800, FOREVER),
+    ]
+    mails = mailed(spells, StorageGraph(above), 2400)
+    assert [at for at, *_ in mails if at >= 1800] == [1805]
+
+
+@pytest.mark.parametrize("first", range(0, examples(6), 6))
+def test_whatever_comes_a_further_kind_of_harm_waits_5_s_and_the_rest_is_eight_an_hour(
+    first: int,
+) -> None:
+    """Twenty thousand streams are played by tests/bench/budget.py."""
+    for seed in range(first, first + 6):
+        spells = budget.stream(seed)
+        assert not list(budget.misses(spells, budget.played(spells))), f"seed {seed}"
