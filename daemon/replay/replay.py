@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.notify.attempt import OutboundMail
+    from iowarden.daemon.storage.notifications import Notification, NotificationKey
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 HOST = "recorded-machine"
@@ -357,6 +358,7 @@ class StoredState:
         default_factory=lambda: {"install": json_codec.encode("replay")}
     )
     outbox: dict[str, OutboxRow] = field(default_factory=dict)
+    notifications: dict[NotificationKey, Notification] = field(default_factory=dict)
 
 
 class MemoryStateDatabase:
@@ -373,17 +375,26 @@ class MemoryStateDatabase:
     def load(self) -> None:
         """Post the content at once."""
         content = self._content
-        self._post(StateLoaded(dict(content.documents), tuple(content.outbox.values())))
+        self._post(
+            StateLoaded(
+                dict(content.documents),
+                tuple(content.outbox.values()),
+                notifications=tuple(content.notifications.values()),
+            )
+        )
 
     def commit(self, batch: StateChanges) -> None:
         """Take a batch, which cannot fail."""
         content = self._content
         content.documents |= batch.put
         content.outbox |= {row.message_id: row for row in batch.add}
+        content.notifications |= {each.key: each for each in batch.notifications}
         for name in batch.delete:
             content.documents.pop(name, None)
         for identifier in batch.remove:
             content.outbox.pop(identifier, None)
+        for key in batch.forget:
+            content.notifications.pop(key, None)
         self._post(Committed(batch.sequence))
 
     def retry(self) -> None:
