@@ -190,6 +190,7 @@ _YES_OR_NO = frozenset(
     smart_plausible smart_scsi_failure_predicted smart_self_test_refused smart_self_test_running
     storage_waits_seen
     vm_bdflush vm_swap_on_disk zfs_pool_unprotected
+    guard_active
     """.split()
 )
 REDUNDANT = frozenset({"iowarden_device_removed", "iowarden_md_degraded"})

@@ -421,8 +421,11 @@ def _titled(
     fabric = incident.key == FABRIC_KEY
     those = [m for m in members if (m.layer > Layer.DISK if fabric else m.layer <= Layer.DISK)]
     what = "multipath maps" if fabric else "disks"
-    # By disk, not by name: a line may name its partition, or the adapter.
-    failed = len({m.subject for m in those if not m.subject.startswith(ADAPTER)})
+    # By disk, not by name: a line may name its partition. The adapter is the object of lines about
+    # itself, and of disks that it hides, which are known by their serial numbers.
+    hidden = {dict(m.labels).get("disk", "") for m in those if m.subject.startswith(ADAPTER)}
+    shown = {m.subject for m in those if not m.subject.startswith(ADAPTER)}
+    failed = len((hidden | shown) - {""})
     if failed < 2 or not _disk(about):
         return summary
     many = f"{failed} of {count}" if count >= failed else f"{failed}"
