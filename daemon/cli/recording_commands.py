@@ -36,7 +36,7 @@ from iowarden.daemon.report import bundle, sensitive
 from iowarden.daemon.sanitize import escaped
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.terminal import exit_status
-from iowarden.daemon.terminal.console import progress, show
+from iowarden.daemon.terminal.console import print_error, progress, show
 from iowarden.rules import quantity
 
 if TYPE_CHECKING:
@@ -284,11 +284,12 @@ def _replay(arguments: argparse.Namespace) -> int:
 def _warn(outcome: replay.Replayed) -> None:
     """Write what the recordings lack to standard error."""
     if outcome.missing:
-        sys.stderr.write(
+        print_error(
             "the recording lacks files that iowarden reads on such a machine, and some verdicts"
-            " are not possible without them:\n"
+            " are not possible without them:"
         )
-        sys.stderr.writelines(escaped(f"  {lack.line()}\n", "\n") for lack in outcome.missing)
+        for lack in outcome.missing:
+            print_error(f"  {lack.line()}")
 
 
 def _expectation(path: str) -> Expectation:
