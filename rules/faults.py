@@ -355,7 +355,7 @@ EVENTS = _table(
         Fault.ERRORS,
         Layer.NETWORK,
     ),
-    _all("fs_warning", Fault.ERRORS, _F),
+    _all("fs_warning fs_not_unmounted", Fault.ERRORS, _F),
     _all(
         "areca_raidset_failed areca_volume_failed areca_incomplete_raid_discovered"
         " 3ware_unit_inoperable megaraid_vd_offline",

@@ -406,7 +406,17 @@ _CEPH: Rows = (
 )
 """Source: net/ceph/messenger.c, messenger_v2.c, mon_client.c, osdmap.c; fs/ceph/mds_client.c."""
 _NBD_ENDS = r"shutting down sockets|no io inflight|[Ss]end disconnect"
+_DRBD_STATE = r"^(?:block )?drbd.*: (?:\w+\( \w+ -> \w+ \) ?)+$"
 _NETWORK_BLOCK: Rows = (
+    # DRBD's changes of state; an orderly 'drbdadm disconnect' and 'down' pass none of the first.
+    # Source: drbd_strings.c; of 'disk(', 'pdsk(' is the peer's. Its own also fails by a 'detach'.
+    (
+        r"\bconn\( \w+ -> (?:Timeout|BrokenPipe|NetworkFailure|ProtocolError) \)",
+        "connection_error",
+    ),
+    (r"\b(?:disk|pdsk)\( \w+ -> Failed \)", "network_block_error"),
+    (r"\bconn\( \w+ -> Connected \)", "connection_restored"),
+    (_DRBD_STATE, HARMLESS),
     (r"^zram: (?:Dec|C)ompression failed", "block_io_error"),
     (r"no available path - failing I/O", "connection_lost"),
     (r"no usable path - requeuing I/O", "connection_error"),
@@ -428,8 +438,8 @@ _NETWORK_BLOCK: Rows = (
             r"|request send failed|sock_?(?:send|recv)|time expired|did not arrive in time"
             r"|failed to finish|failed to answer|shut ?down by peer|Digest (?:integrity|mismatch)"
             r"|meta ?data .*(?:fail|timed)|Other side returned error|closed socket|result -?\d+"
-            r"|op failed|disk failed|watch error|error while reading|out of sync|NegDReply"
-            r"|NegRSDReply|Socks array is empty"
+            r"|expired after \d|op failed|disk failed|watch error|error while reading|out of sync"
+            r"|NegDReply|NegRSDReply|Socks array is empty"
         ),
         "network_block_error",
     ),
@@ -511,6 +521,7 @@ WHY = {
     _JOURNAL_FOUND: "bookkeeping or options of a journal",
     _PROBED: "printed for each disk behind libsas, also when it is probed",
     _CEPH_IDLE: "an idle connection; the next request opens it again",
+    _DRBD_STATE: "a change of state that follows another, or that a user requested",
     _NBD_ENDS: "also printed when a user disconnects the device",
 }
 """Why a pattern means no event; those of QUIET have their own reasons."""
@@ -564,7 +575,7 @@ _PRINTERS = (
         "block nbd drbd rbd rnbd xen blkfront xenblk zram",
         _NETWORK_BLOCK,
         r"\b(?P<device>(?:nbd|drbd|rbd|rnbd|xvd)\w*\d|xvd[a-z]+\d*|nvme\d+n\d+)\b"
-        r"|drbd (?P<place>[\w/]+):(?:.*sector (?P<sector>\d{1,20})s?\b)?",
+        r"|drbd (?P<place>[\w/.-]+)(?: (?!drbd\d)[\w.-]+)?:(?:.*sector (?P<sector>\d{1,20})s?\b)?",
     ),
     PrinterRules(
         "nfs NFS NFSv RPC lockd nlm nlmclnt NFSD nfsd", _NFS, r"server (?P<place>[^\s,]+)"

@@ -207,7 +207,7 @@ def _line_reader(text: str) -> LineReader | None:
             return taker
         if word[:2] in _DISKS:
             return disk_line
-    if text.endswith("callbacks suppressed") or "limit=" in text:
+    if text.endswith(("callbacks suppressed", " to 0")) or "limit=" in text:
         return shaped
     return None
 

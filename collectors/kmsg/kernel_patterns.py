@@ -51,6 +51,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "lost": ((rf"lost page write due to .*error on (?:/dev/)?{_DEVICE}", "lost_write"),),
     "nvme": (
+        (r"nvme (?P<device>\S+): identifiers changed for nsid \d+", "nvme_namespace_removed"),
         (
             r"nvme (?P<device>\S+): .*\btimeout, (?P<code>(?:reset|disable) controller)",
             "nvme_reset",
@@ -93,6 +94,19 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             rf"(?:nvme )?{_DEVICE}: .*\((?P<code>sct 0x[0-9a-f]+ / sc 0x[0-9a-f]+)\)",
             "nvme_admin_status",
         ),
+    ),
+    # OpenZFS, module/os/linux/zfs/vdev_disk.c, vdev_disk_error. 95 (EOPNOTSUPP): a discard or a
+    # flush that the device does not support.
+    "zio": (
+        (r"zio pool=\S+ vdev=\S+ error=95 ", _NOTHING),
+        (r"zio pool=\S+ vdev=(?P<device>\S+) error=(?P<code>\d+) ", "block_io_error"),
+    ),
+    "virtio": ((rf"virtio_blk virtio\d+: \[{_DEVICE}\] I/O error", "block_io_error"),),
+    # fs/fat/misc.c, __fat_fs_error; fs/fat/inode.c, fat_set_state.
+    "FAT": (
+        (rf"FAT-fs \({_DEVICE}\): Filesystem has been set read-only", "fs_readonly"),
+        (rf"FAT-fs \({_DEVICE}\): error, ", "fs_error"),
+        (rf"FAT-fs \({_DEVICE}\): Volume was not properly unmounted", "fs_not_unmounted"),
     ),
     "INFO": (
         (
@@ -183,7 +197,19 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "scsi_offlined",
         ),
     ),
+    # What hpsa and smartpqi no longer find: a disk, a volume or an enclosure. Address '-:-': a disk
+    # that is only a member of volumes. Source: hpsa.c, hpsa_show_dev_msg, before Linux 3.19
+    # hpsa_scsi_remove_entry; smartpqi_init.c, pqi_dev_info.
     "hpsa smartpqi": (
+        (rf"\w+ {_PCI}: scsi (?P<device>\d+:\d+:\d+:\d+): removed ", "hba_device_removed"),
+        (rf"\w+ {_PCI}: [\w -]+ device c\d+b\d+t\d+l\d+ removed", "hba_device_removed"),
+        (
+            (
+                rf"\w+ {_PCI}: (?:removed|offline) (?:scsi )?"
+                r"(?:(?P<device>\d+:\d+:\d+:\d+)|\d+:\d+:-:-):? "
+            ),
+            "hba_device_removed",
+        ),
         (rf"\w+ {_PCI}: (?:scsi )?(?P<device>\d+:\d+:\d+:\d+)?:? ?.*lockup", "hba_dead"),
         (rf"\w+ {_PCI}: .*controller (?:is )?offline", "hba_dead"),
         (
@@ -334,6 +360,8 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             ),
             "fs_error",
         ),
+        # 74: a checksum, 117: a structure; 22: another file system. fs/xfs/xfs_mount.c, xfs_readsb.
+        (rf"XFS \({_DEVICE}\): SB validate failed with error -(?:5|74|117)\b", "fs_error"),
         (
             (
                 rf"XFS \({_DEVICE}\): .*(?:I/O error|IO error|returned error|[Ii]nternal error"
@@ -474,7 +502,24 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 """By the first word of the line."""
+_PCI_DETAIL = lazy_pattern(
+    r"[\w-]{1,40} [0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: (?:AER: )?  "
+    r" *(?:device \[|\[ ?[0-9]{1,2}\] )",
+    re.ASCII,
+)
+"""Identity and bits of an error on PCI Express that the line before reports. Source:
+drivers/pci/pcie/aer.c, aer_print_error, __aer_print_error."""
 _RARE = (
+    # Of a disk only: 'mdadm --stop', 'losetup -d' and others set the size of theirs to 0, too.
+    # Source: block/genhd.c, set_capacity_and_notify; before Linux 5.11 fs/block_dev.c.
+    (
+        lazy_pattern(
+            r"(?P<device>(?:sd|vd|xvd)[a-z]{1,3}|nvme[0-9]+n[0-9]+): detected capacity change"
+            r" from [0-9]+ to 0$",
+            re.ASCII,
+        ),
+        "block_size_zero",
+    ),
     (
         lazy_pattern(
             r"(?P<device>[\w!-]+): rw=[0-9]+, (?:want|sector)=(?P<sector>[0-9]{1,20}),"
@@ -527,6 +572,8 @@ _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
 
 def shape(text: str) -> KindAndFields | None:
     """Return the kind and the fields of a one-line message, or EXEMPT; None: no pattern took it."""
+    if _PCI_DETAIL.match(text) is not None:
+        return EXEMPT
     lead = LEAD.match(text)
     for pattern, kind in _shapes(_GROUPS.get(lead[0], "") if lead else ""):
         if (found := pattern.match(text)) is not None:

@@ -1,5 +1,7 @@
 """Errors of PCI Express: of a storage adapter or NVMe drive, or of a port that one is behind.
 
+Also the end of a USB controller that storage is behind (drivers/usb/core/hcd.c, usb_hc_died).
+
 A port prints them for whatever is below it, also for network and graphics cards; their lines are no
 events where it is known which addresses storage has. Correctable errors were repaired by the
 hardware. After others the kernel resets the device, or the port has disconnected it (DPC).
@@ -28,7 +30,7 @@ _MAX_DEVICES = 4096
 ERROR, CORRECTED, FAILED, RECOVERED = (
     *("pcie_error", "pcie_corrected", "pcie_not_recovered", "pcie_recovered"),
 )
-LEADS = ("pcieport", "pcieportdrv", "pci", "dpc", "aer")
+LEADS = (*("pcieport", "pcieportdrv", "pci", "dpc", "aer"), *("xhci", "ehci", "ohci", "uhci"))
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _PREFIX = lazy_pattern(rf"[\w-]{{1,40}} ({_ADDRESS})(?::pcie\d{{1,4}})?: (?:AER: |DPC: |EDR: )*")
 """Driver, address, and before Linux 5.0 the port's service."""
@@ -41,6 +43,7 @@ _ROWS = tuple(
         (r"PCIe Bus Error: severity=Uncorrect", ERROR),
         (r"(?:DPC )?containment event, status", ERROR),
         (r"(?:unmasked uncorrectable error|ERR_\w+|RP PIO error|DPC [\w ]+ error) detected", ERROR),
+        (r"HC died; cleaning up", "hba_dead"),
         (r"device recovery failed", FAILED),
         (r"device recovery successful", RECOVERED),
     )

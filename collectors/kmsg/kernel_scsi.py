@@ -61,8 +61,15 @@ _HOST_BYTES = {
     "DID_NO_CONNECT": "scsi_no_connect",
     "DID_BAD_TARGET": "scsi_no_connect",
     "DID_TIME_OUT": "scsi_timeout",
+    "DID_NEXUS_FAILURE": "block_reservation_error",
 }
-_HOST_NUMBERS = {0: "DID_OK", 1: "DID_NO_CONNECT", 3: "DID_TIME_OUT", 4: "DID_BAD_TARGET"}
+_HOST_NUMBERS = {
+    0: "DID_OK",
+    1: "DID_NO_CONNECT",
+    3: "DID_TIME_OUT",
+    4: "DID_BAD_TARGET",
+    17: "DID_NEXUS_FAILURE",
+}
 """Source: kernel, include/scsi/scsi_status.h, which kernels print without CONFIG_SCSI_CONSTANTS."""
 _SENSE_KINDS = {
     0x0: "scsi_sense",
@@ -90,6 +97,7 @@ _PASSED_THROUGH = (0x00, 0x1D)
 _NO_MEDIUM = 0x3A
 _FLUSHES = ("Synchronize Cache", "Start/Stop Unit", "Stop Unit")
 _SCSI_SHAPES = (
+    ("reservation conflict", "block_reservation_error"),
     ("timing out command, waited", "scsi_timeout"),
     ("Device offlined", "scsi_offlined"),
     ("Offlining disk", "scsi_offlined"),

@@ -220,6 +220,14 @@ EXAMPLES = {
     "nvme_controller_down": (
         "nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10",
     ),
+    "nvme_namespace_removed": ("nvme nvme0: identifiers changed for nsid 1",),
+    "block_size_zero": (
+        "sdb: detected capacity change from 7814037168 to 0",
+        "nvme0n1: detected capacity change from 4000787030016 to 0",
+    ),
+    "fs_not_unmounted": (
+        "FAT-fs (sdd1): Volume was not properly unmounted. Some data may be corrupt.",
+    ),
     "nvme_controller_dead": ("nvme nvme0: Device not ready; aborting reset, CSTS=0x1",),
     "nvme_medium_error": (
         "nvme0n1: Read(0x2) @ LBA 16, 8 blocks, Unrecovered Read Error (sct 0x2 / sc 0x81) DNR",

@@ -57,6 +57,15 @@ FAULTS = (
     (("WARNING: MMP writes to pool 'tank' have not succeeded in over 5012 ms; suspending pool."
      " Hrtime 81234567890123"), CRITICAL, "tank"),
     ("mpt3sas_cm0: _base_fault_reset_work: hard reset: failed", CRITICAL, "mpt3sas_cm0"),
+    ("rbd: rbd0: block request 0xffff9a88c0 expired after 120000ms", WARNING, "rbd0"),
+    (("zio pool=tank vdev=/dev/sdc1 error=5 type=1 offset=4402921472 size=131072 flags=1808b0"),
+     WARNING, "/dev/sdc1"),
+    ("FAT-fs (sdd1): Volume was not properly unmounted. Some data may be corrupt.", NOTICE,
+     "sdd1"),
+    ("FAT-fs (sdd1): Filesystem has been set read-only", CRITICAL, "sdd1"),
+    ("XFS (sdb1): SB validate failed with error -117.", CRITICAL, "sdb1"),
+    ("virtio_blk virtio2: [vda] I/O error", WARNING, "vda"),
+    ("nvme nvme1: identifiers changed for nsid 1", WARNING, "nvme1"),
 )  # fmt: skip
 """Lines of level warning, with the severity of their events and what they are about."""
 HEALTHY = (
@@ -72,6 +81,8 @@ HEALTHY = (
     "nvme nvme0: 8/0/0 default/read/poll queues",
     "nvme 0000:01:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)",
     "BTRFS info (device sdb): allowing degraded mounts",
+    "XFS (sdb1): SB validate failed with error -22.",
+    "zio pool=tank vdev=/dev/sdc1 error=95 type=6 offset=4402921472 size=131072 flags=1808b0",
     "WARNING: CPU: 1 PID: 77 at kernel/workqueue.c:1234 __queue_work+0x1/0x2",
 )
 """Lines of a healthy machine, or of errors that were corrected: at most a notice."""
@@ -128,3 +139,98 @@ def test_a_storage_server_that_is_down_and_up_again_is_told() -> None:
     (line,) = kernel_line.parse_text("libceph: osd56 up\n")
     _, (restored,) = kernel_events.classify(kernel_classifier.Classifier(), line)
     assert (restored.kind, restored.place) == ("connection_restored", "osd56")
+
+
+DRIVES = (
+    "Direct-Access     ATA      MB4000GEQNH     ",
+    "Enclosure         HPE      Smart Adapter   ",
+)
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        (
+            "hpsa 0000:03:00.0: scsi 4:0:5:0: removed {} PHYS DRV SSDSmartPathCap- En- Exp=1",
+            "4:0:5:0",
+        ),
+        ("hpsa 0000:03:00.0: {} device c4b0t5l0 removed.", "0000:03:00.0"),
+        ("smartpqi 0000:5c:00.0: removed 5:0:3:0 30000d1702ca5c05 {} AIO- qd=32", "5:0:3:0"),
+        ("smartpqi 0000:5c:00.0: removed 5:0:-:- 30000d1702ca5c05 {} AIO-", "0000:5c:00.0"),
+        ("smartpqi 0000:5c:00.0: offline 5:1:0:1 0000004000000000 {} RAID-5", "5:1:0:1"),
+    ],
+)
+def test_a_device_that_a_smart_array_no_longer_sees_is_told(
+    line: str, place: str, drive: str
+) -> None:
+    """A disk pulled out of its bay: the only line that names it, without a word of a fault."""
+    assert events(line.format(drive)) == [(WARNING, place)]
+    for word in ("added", "updated"):
+        assert events(line.replace("removed", word).replace("offline", word).format(drive)) == []
+
+
+@pytest.mark.parametrize("name", ["sdb", "sdaa", "vdb", "xvda", "nvme0n1"])
+def test_a_disk_whose_size_is_zero_now_is_told(name: str) -> None:
+    """Of a disk. What a user stopped or ejected, and a disk that only grew, is none."""
+    text = "{}: detected capacity change from {} to {}"
+    assert events(text.format(name, 7814037168, 0)) == [(NOTICE, name)]
+    assert events(text.format(name, 0, 7814037168)) == []
+    assert events(text.format(name, 7814037168, 8814037160)) == []
+
+
+@pytest.mark.parametrize("name", ["md0", "dm-3", "loop7", "zram0", "nbd1", "sr0", "drbd0", "fd0"])
+def test_a_device_that_was_stopped_has_size_zero_and_is_not_told(name: str) -> None:
+    """'mdadm --stop', 'losetup -d', a CD taken out."""
+    assert events(f"{name}: detected capacity change from 41943040 to 0") == []
+
+
+@pytest.mark.parametrize("state", ["Timeout", "BrokenPipe", "NetworkFailure", "ProtocolError"])
+@pytest.mark.parametrize(
+    ("lead", "place"),
+    [("drbd r0", "r0"), ("drbd r0 node-2.example", "r0"), ("block drbd0", "drbd0")],
+)
+def test_a_connection_that_drbd_lost_is_told_until_it_is_back(
+    lead: str, place: str, state: str
+) -> None:
+    """DRBD 8.3 (device), 8.4 (resource) and 9 (resource and peer); an orderly end is no fault."""
+    lost = f"{lead}: peer( Secondary -> Unknown ) conn( Connected -> {state} )"
+    assert events(lost) == [(WARNING, place)]
+    for orderly in (
+        f"{state} -> Unconnected",
+        "Connected -> Disconnecting",
+        "Connected -> TearDown",
+    ):
+        assert events(f"{lead}: conn( {orderly} )") == []
+    assert events(f"{lead}: conn( WFReportParams -> Connected )") == [(Severity.INFO, place)]
+
+
+@pytest.mark.parametrize("driver", ["nvme", "megaraid_sas", "mpt3sas", "ahci", "hpsa"])
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "device [144d:a808] error status/mask=00000001/0000e000",
+        " [ 0] RxErr                  (First)",
+        " [12] Timeout               ",
+        " [14] CmpltTO                (First)",
+    ],
+)
+def test_the_registers_of_a_pci_error_are_no_line_of_their_own(driver: str, detail: str) -> None:
+    """They follow 'PCIe Bus Error', which is the event; printed with its level."""
+    for level in (3, 4):
+        (line,) = kernel_line.parse_text(f"<{level}>{driver} 0000:01:00.0:   {detail}\n")
+        assert kernel_events.classify(kernel_classifier.Classifier(), line)[1] == ()
+    (line,) = kernel_line.parse_text(f"[    1.000000] {driver} 0000:01:00.0:   {detail}\n")
+    assert kernel_events.unrecognized_driver(kernel_classifier.Classifier(), line) == ""
+
+
+@pytest.mark.parametrize("result", ["hostbyte=DID_NEXUS_FAILURE", "hostbyte=0x11"])
+def test_a_reservation_of_another_host_is_no_fault_of_the_adapter(result: str) -> None:
+    """Of a cluster's disk: the device answered, and all of its lines tell the same."""
+    lines = (
+        "sd 7:0:0:4: reservation conflict",
+        f"sd 7:0:0:4: [sdc] tag#20 FAILED Result: {result} driverbyte=DRIVER_OK cmd_age=0s",
+        "reservation conflict error, dev sdc, sector 2048 op 0x1:(WRITE) flags 0x800 phys_seg 1",
+    )
+    for text in lines:
+        assert [severity for severity, _ in events(text)] == [NOTICE]

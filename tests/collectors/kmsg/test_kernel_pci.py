@@ -162,3 +162,14 @@ def test_ports_on_the_way_to_storage_are_in_its_links(tmp_path: Path) -> None:
         "0000:03:00.0": "host6",
     }
     root.close()
+
+
+@pytest.mark.parametrize("driver", ["xhci_hcd", "ehci-pci", "ohci-pci", "uhci_hcd"])
+def test_a_usb_controller_that_died_is_told_where_disks_are_on_it(driver: str) -> None:
+    """All its disks are gone; where only a keyboard is on it, it is not storage."""
+    text = f"{driver} 0000:00:14.0: HC died; cleaning up"
+    (event,) = events(text, {"0000:00:14.0": "host6"})
+    assert (event.kind, event.controller) == ("hba_dead", "host6")
+    assert events(text, {"0000:00:1d.0": "nvme0"}) == []
+    (event,) = events(text, {})
+    assert event.controller == "0000:00:14.0"

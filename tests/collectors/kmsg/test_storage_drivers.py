@@ -95,7 +95,6 @@ def events(text: str, priority: int | None = 3, **fields: str) -> list[StorageEv
         ("ceph: [0f70219b]: surprise", "ceph", "ceph"),
         ("RPC: surprise", "sunrpc", "sunrpc"),
         # OpenZFS, without a driver's name
-        ("zio pool=tank vdev=/dev/sdb1 error=5 type=1 offset=8 size=8 flags=1", "zfs", "sdb1"),
         ("PANIC at zio.c:315:zio_data_buf_alloc()", "zfs", "zfs"),
         ("VERIFY3(c < SPA_MAXBLOCKSIZE) failed (36028797018963967 < 32768)", "zfs", "zfs"),
         ("SPLError: 1234:(zio.c:315:zio_done()) surprise", "zfs", "zfs"),
