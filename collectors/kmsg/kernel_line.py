@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,10 @@ _PREFIXES = tuple(
 _LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
 """Source: dmesg(1), --decode."""
 _COLOUR = lazy_pattern(r"\x1b\[[0-9;]{0,20}[mK]", re.ASCII)
+ENTRY = lazy_pattern(r'\x1e?\{ ?(?:"[^\n]*)?"MESSAGE" ?:')
+"""A line of 'journalctl --output=json' or '--output=json-seq'."""
+_KERNEL = "kernel"
+_DIGITS = lazy_pattern(r"[0-9]{1,18}", re.ASCII)
 _FIELD = lazy_pattern(r" (?:SUBSYSTEM|DEVICE)=", re.ASCII)
 """Continuation of the record above, in '/dev/kmsg'."""
 _QUOTED = lazy_pattern(r"[\s>`\ufeff]+")
@@ -136,6 +141,9 @@ def parse_text(text: str) -> tuple[KernelLine, ...]:
     for number, whole in enumerate(text.split("\n"), start=1):
         if _FIELD.match(whole):
             continue
+        if ENTRY.match(whole) and (entry := _entry(whole, number)) is not None:
+            lines.append(entry)
+            continue
         rest = whole[:TEXT_CHARACTERS].rstrip()
         if "\x1b" in rest:
             rest = _COLOUR.sub("", rest)
@@ -171,6 +179,49 @@ def parse_text(text: str) -> tuple[KernelLine, ...]:
                 )
             )
     return tuple(lines)
+
+
+def _entry(line: str, number: int) -> KernelLine | None:
+    """Parse a line of 'journalctl --output=json'; None: it is none of these.
+
+    A text that is not UTF-8 is a list of bytes there; of a repeated field the last value counts.
+    Source: systemd, journal-export-formats; systemd.journal-fields(7).
+    """
+    try:
+        entry = json.loads(line.strip("\x1e"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict) or entry.get("MESSAGE") is None:
+        return None
+
+    def word(name: str) -> str:
+        value = entry.get(name)
+        if isinstance(value, list) and value and not isinstance(value[0], int):
+            value = value[-1]
+        if isinstance(value, list):
+            value = bytes(byte & 0xFF for byte in value if isinstance(byte, int)).decode(
+                errors="replace"
+            )
+        return value if isinstance(value, str) else ""
+
+    def count(name: str) -> int | None:
+        digits = word(name)
+        return int(digits) if _DIGITS.fullmatch(digits) else None
+
+    priority, kernel_time, wall_time = (
+        count(name) for name in ("PRIORITY", "_SOURCE_MONOTONIC_TIMESTAMP", "__REALTIME_TIMESTAMP")
+    )
+    return KernelLine(
+        word("MESSAGE")[:TEXT_CHARACTERS],
+        priority if priority is not None and priority < len(_LEVELS) else None,
+        0 if (word("_TRANSPORT") or word("SYSLOG_IDENTIFIER") or _KERNEL) == _KERNEL else _USER,
+        None if kernel_time is None else kernel_time / 1e6,
+        word("_BOOT_ID"),
+        None if wall_time is None else wall_time / 1e6,
+        word("_KERNEL_DEVICE"),
+        word("_KERNEL_SUBSYSTEM"),
+        sequence=number,
+    )
 
 
 def _plain(escaped: bytes) -> str:

@@ -79,6 +79,12 @@ def _unrecognized(state: Classifier, line: KernelLine) -> UnparsedLine | None:
     It is a fault at level critical and worse. A warning, and a line whose level is not in the text,
     are noted if they have a word of trouble.
     """
+    if kernel_line.ENTRY.match(line.text):
+        return UnparsedLine(
+            "expected a journal entry as JSON with a 'MESSAGE', got one that is cut or has none",
+            line.text,
+            line.sequence,
+        )
     driver = kernel_events.unrecognized_driver(state, line)
     if not driver:
         return None

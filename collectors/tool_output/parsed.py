@@ -187,6 +187,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.NVME: r"^Smart Log for NVME device:|^critical_warning[ \t]*:"
         r"|\A\s*\{\s*\"critical_warning\"",
         Tool.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{6}\]|^\S.{0,40} kernel: "
+        r'|^\x1e?\{ ?(?:"[^\n]*)?"MESSAGE" ?:'
         r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};",
     }.items()
 }

@@ -219,7 +219,10 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
         dataclasses.replace(each, event=btrfs_repairs.settled(each.event, repaired))
         for each in parsed.events
     ]
-    happen = event_alerts.alerts(state, table, now)
+    # What a later line of the text ends is over: an NFS server that responds again.
+    happen = [
+        each for each in event_alerts.alerts(state, table, now) if each.absent_seconds is None
+    ]
     alerts = last_copies.marked([*engine.rules.alerts(), *happen], engine.devices.places())
     waits = findings.required_seconds(groups)
     here = facts.Facts(

@@ -167,13 +167,18 @@ _FIRST_DEVICE = "the line names the file system by one of its devices"
 _COPY = re.compile(r"\bmirror (?P<number>\d{1,3})\b", re.ASCII)
 _SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASCII)
 """Kernel line of a firmware event, by the drivers megaraid_sas, 3w-9xxx and 3w-sas."""
+_REMOVED = re.compile(
+    r"(?:\b(?:sas_addr|wwid)[ (]0x|: removed \d+:\d+:\S+ )(?P<address>[0-9a-f]{16})\b",
+    re.ASCII,
+)
+"""Kernel line of a lost device: mpt3sas, mpt2sas, mptsas, mpi3mr (wwid), smartpqi."""
 
 
 def _event_text(event: StorageEvent) -> str:
     """Return a summary from the event itself where it is more precise than its row's, else ''.
 
-    It is the text of a controller's event that the driver passes on, or array and member; or the
-    line itself, if it is not recognized.
+    It is the text of a controller's event that the driver passes on, array and member, or the
+    address of a lost device; or the line itself, if it is not recognized.
     """
     if event.kind in UNRECOGNIZED:
         return f"unrecognized kernel line from {event.code}: {event.text[:MAX_LINE]}"
@@ -184,6 +189,8 @@ def _event_text(event: StorageEvent) -> str:
     if event.kind == "oom_kill" and event.code:
         pid, _, name = event.code.partition(" ")
         return f"the kernel killed {name.strip('()')} (pid {pid}) for lack of memory"
+    if event.kind == "hba_device_removed" and (removed := _REMOVED.search(event.text)):
+        return f"a host adapter lost the device with the address 0x{removed['address']}"
     found = _SENT.fullmatch(event.text) if event.kind == "hba_aen" else None
     return "" if found is None else found["words"]
 

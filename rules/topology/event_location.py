@@ -108,7 +108,9 @@ def place(event: StorageEvent, known: DeviceMap) -> EventPlace:
     if event.place:
         number = _NUMBER.fullmatch(event.place)
         if number is not None and atlas.whole(number[1]) is None:
-            return EventPlace(Identity("", ""))
+            if event.place != number[1]:  # of a task: the program is what its alert is about
+                return EventPlace(Identity("", ""))
+            return EventPlace(Identity(f"device {number[1]}", f"{number[1]} (block device)"))
         return _at_name(atlas, number[1] if number else event.place)
     return EventPlace(Identity("", ""))
 

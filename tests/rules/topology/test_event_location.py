@@ -214,12 +214,13 @@ def test_a_scsi_address_is_the_device_there() -> None:
 
 
 def test_a_device_number_is_the_device_of_that_number() -> None:
-    """Hung tasks and device-mapper report '8:16'; for a missing one nothing is known."""
+    """Hung tasks and device-mapper report '8:16'; a missing map is not the host's fault."""
     disk = dataclasses.replace(sd("sdb", "2:0:1:0", "S2"), device_number="8:16")
     known = DeviceMap(topology(disk))
     for where in ("8:16", "block 8:16"):
         assert place(kernel(place=where), known).device == "sdb"
-    assert place(kernel(place="253:9"), known).identity.key == ""
+    assert place(kernel(place="253:9"), known).identity.key == "device 253:9"
+    assert place(kernel(place="block 253:9"), known).identity.key == ""
 
 
 def test_an_event_of_a_member_is_its_disks_and_that_of_an_array_the_arrays() -> None:

@@ -1,0 +1,126 @@
+"""'iowarden explain' of kernel logs: what its alerts are about, and the journal as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support.explained import read
+
+if TYPE_CHECKING:
+    from iowarden.daemon.check.explain import Explanation
+
+CORRUPT = "EXT4-fs error (device sdb1): ext4_find_entry:1455: inode #2: comm ls: reading directory"
+
+
+def named(explained: Explanation) -> list[tuple[str, str]]:
+    """Return class and object of the alerts."""
+    return [(each.alert, each.object) for each in explained.alerts]
+
+
+@pytest.mark.parametrize(
+    ("line", "alert", "place"),
+    [
+        ("thin: 253:4: reached low water mark for data device: sending event.", "dm_pool_low",
+         "253:4"),
+        ("thin: 253:4: switching pool to out-of-data-space (queue IO) mode", "dm_pool_full",
+         "253:4"),
+        ("space map metadata: 253:9: unable to allocate new metadata block", "dm_pool_full",
+         "253:9"),
+        ("verity: 254:0: data block 1234 is corrupted", "dm_checksum_error", "254:0"),
+        ("integrity: 253:7: Checksum failed at sector 0x1f", "dm_checksum_error", "253:7"),
+        ("multipath: 253:3: Failing path 8:48.", "dm_path_failed", "8:48"),
+    ],
+)  # fmt: skip
+def test_a_map_that_a_line_names_by_its_number_is_the_object(
+    line: str, alert: str, place: str
+) -> None:
+    """A pasted text has no map of names: the number is what an administrator can look up."""
+    explained = read(f"[7711.101010] device-mapper: {line}\n")
+    assert named(explained) == [(alert, f"{place} (block device)")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [
+        ("nfs: server nas01 not responding, still trying", "nfs: server nas01 OK"),
+        ("device-mapper: multipath: 253:3: Failing path 8:48.",
+         "device-mapper: multipath: 253:3: Reinstating path 8:48."),
+        ("drbd r0 b: conn( Connected -> NetworkFailure )",
+         "drbd r0 b: conn( Connecting -> Connected )"),
+    ],
+)  # fmt: skip
+def test_what_a_later_line_ends_is_no_alert(fault: str, end: str) -> None:
+    """It happened, and is over; as long as it is not, it is an alert, also of another object."""
+    assert len(read(f"[10.000000] {fault}\n").alerts) == 1
+    assert len(read(f"[10.000000] {end}\n[20.000000] {fault}\n").alerts) == 1
+    other = end.replace("nas01", "nas02").replace("8:48", "8:64").replace("r0", "r1")
+    assert len(read(f"[10.000000] {fault}\n[20.000000] {other}\n").alerts) == 1
+    explained = read(f"[10.000000] {fault}\n[20.000000] {end}\n")
+    assert (explained.alerts, explained.status) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpt3sas_cm0: removing handle(0x000f), sas_addr(0x5000c500a1b2c3d5)",
+        "mpt3sas_cm0: removing handle(0x0021), wwid(0x5000c500a1b2c3d5)",
+        ("mpi3mr0: mpi3mr_remove_tgtdev_from_host :Removing handle(0x0021),"
+         " wwid(0x5000c500a1b2c3d5)"),
+        ("end_device-8:0:14: mptsas: ioc0: removing sata device: fw_channel 0, fw_id 14, phy"
+         " 14,sas_addr 0x5000c500a1b2c3d5"),
+        "smartpqi 0000:5c:00.0: removed 5:0:3:0 5000c500a1b2c3d5 Direct-Access ATA MB4000GV AIO-",
+        "smartpqi 0000:5c:00.0: removed 5:0:-:- 5000c500a1b2c3d5 Direct-Access ATA MB4000GV AIO-",
+    ],
+)  # fmt: skip
+def test_the_address_of_a_disk_that_an_adapter_lost_is_told(line: str) -> None:
+    """An administrator finds the bay by it."""
+    (alert,) = read(f"[66122.101010] {line}\n").alerts
+    assert "0x5000c500a1b2c3d5" in alert.text
+
+
+def entry(message: object, **fields: object) -> str:
+    """Return a line of 'journalctl --output=json'."""
+    common = {"__CURSOR": "s=1", "__REALTIME_TIMESTAMP": "1709300000101010", "_TRANSPORT": "kernel",
+              "PRIORITY": "3", "_SOURCE_MONOTONIC_TIMESTAMP": "9014000010",
+              "_BOOT_ID": "6fc1e1d2a1b24c0f8d7b1e6a3f3d5a01"}  # fmt: skip
+    return json.dumps({**common, "MESSAGE": message, **fields})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        entry(CORRUPT),
+        entry(list(CORRUPT.encode())),
+        entry(CORRUPT, PRIORITY=None),
+        entry(CORRUPT, PRIORITY=["3", "2"]),
+        entry(CORRUPT, PRIORITY="high", _SOURCE_MONOTONIC_TIMESTAMP="never"),
+        "{ " + entry(CORRUPT)[1:],
+        "\x1e" + entry(CORRUPT),
+        json.dumps({"MESSAGE": CORRUPT}),
+        json.dumps({"SYSLOG_IDENTIFIER": "kernel", "MESSAGE": CORRUPT}, separators=(",", ":")),
+    ],
+)
+def test_a_journal_entry_as_json_is_the_line_that_it_holds(line: str) -> None:
+    """As text it is critical: the format of journalctl does not change that."""
+    explained = read(f"{entry('usb 1-1: new high-speed USB device number 4')}\n{line}\n")
+    assert named(explained) == [("fs_error", "file system on sdb1")]
+    assert explained.events[0].text == CORRUPT
+    assert explained.events[0].line == 2
+
+
+@pytest.mark.parametrize("line", [entry(CORRUPT)[:-30], entry(None), entry(CORRUPT) + "}"])
+def test_a_journal_entry_that_cannot_be_read_is_told(line: str) -> None:
+    """Cut by a pager, or too long for journalctl without '--all': its error may be in it."""
+    explained = read(f"{entry(CORRUPT)}\n{line}\n")
+    assert [each.line for each in explained.unparsed] == [2]
+
+
+def test_what_a_program_wrote_to_the_journal_is_no_kernel_line() -> None:
+    """A script that logs an old error; and a healthy log is recognized."""
+    for writer in ({"_TRANSPORT": "stdout"}, {"_TRANSPORT": None, "SYSLOG_IDENTIFIER": "backup"}):
+        explained = read(
+            f"{entry('sd 0:0:0:0: [sda] Attached SCSI disk')}\n{entry(CORRUPT, **writer)}\n"
+        )
+        assert (explained.status, explained.events) == (0, ())
