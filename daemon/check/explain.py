@@ -323,17 +323,14 @@ def _drive_name(drive: Drive, number: int) -> str:
 # --- alerts
 
 
-def _ranked(alerts: Iterable[Alert]) -> list[Alert]:
+def _ranked(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts to list, worst first; of one alert and object only the most severe.
 
-    Alerts about iowarden itself, and about disks that are not monitored, are left out: a text is
+    A pending one is left out if it does not count (`_counted`): the summary and the exit status
+    are about what is listed. Alerts about iowarden itself, and about disks that are not monitored, are left out: a text is
     never a complete machine.
     """
-    own = [
-        a
-        for a in alerts
-        if a.state in {AlertState.FIRING, AlertState.PENDING} and not _is_monitoring_alert(a)
-    ]
+    own = [*_counted(alerts)]
     own.sort(key=lambda a: (-a.severity, not a.active, a.name, a.labels))
     found: dict[object, Alert] = {}
     for each in own:

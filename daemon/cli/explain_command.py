@@ -192,5 +192,5 @@ def _details(found: Object) -> str:
         f"{name} {size(value) if name == 'bytes' and not isinstance(value, str) else value}"
         for name, value in found.details.items()
     ]
-    words += [f"{name}: {value:g}" for name, value in found.counts.items()]
+    words += [f"{name}: {value:.15g}" for name, value in found.counts.items()]
     return one_line(", ".join(words)) or "-"
