@@ -109,6 +109,8 @@ class ScsiHealth:
     """Sectors that the background scan found bad and that were not reassigned or rewritten since;
     None: the drive reports no background scan.
     """
+    scan_halted: str = ""
+    """Why the drive stopped its background scan for good, in smartctl's words; '': it did not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,18 @@ def scsi_of(report: SmartctlReport) -> ScsiHealth:
         ascq=report.integer("smart_status", "scsi", "ascq", maximum=255),
         endurance_used_ratio=endurance,
         unreassigned_sectors=_unreassigned_sectors(report),
+        scan_halted=_halted(report),
     )
+
+
+def _halted(report: SmartctlReport) -> str:
+    """Return why the background scan is halted; '': it is not, or for a temperature only.
+
+    Source: SBC, background scan results log page; smartmontools 7.5, scsiprint.cpp, bms_status. A
+    drive continues once its temperature is within range again.
+    """
+    words = report.text(_SCAN, "status", "string")
+    return words if words.startswith("halted") and "temperature" not in words else ""
 
 
 def _unreassigned_sectors(report: SmartctlReport) -> int | None:

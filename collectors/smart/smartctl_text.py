@@ -249,6 +249,10 @@ def _text(text: str) -> str | None:
     return text or None
 
 
+def _halted(text: str) -> str | None:
+    return text if text.startswith("halted") else None
+
+
 def _hexadecimal(text: str) -> str | None:
     """Parse '5 0014ee 25ff8a7a6'."""
     return text.replace(" ", "") or None
@@ -384,6 +388,7 @@ _FIELDS: dict[str, tuple[tuple[Any, ...], ...]] = {
         (_reader(r"minutes (\d+):"), "power_on_time", "hours"),
         (_reader(r"minutes (\d+):"), "scsi_background_scan", "hours"),
     ),
+    "Status": ((_halted, "scsi_background_scan", "status", "string"),),
     "Critical Warning": ((_reader(r"^0x([0-9a-f]+)$", 16), _NVME, "critical_warning"),),
     "Available Spare": ((_number, _NVME, "available_spare"),),
     "Available Spare Threshold": ((_number, _NVME, "available_spare_threshold"),),

@@ -13,6 +13,7 @@ from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
+    Finding,
     Parsed,
     Tool,
     UnparsedLine,
@@ -24,6 +25,7 @@ from iowarden.collectors.tool_output.parsed import (
 def parse_smartctl(text: str) -> Parsed:
     """Parse the drives in a text, and those for which smartctl had no health data."""
     drives, refusals = [], []
+    findings: list[Finding] = []
     unread: list[UnparsedLine] = []
     reports = _reports(text)
     if len(reports) > MAX_OUTPUTS:
@@ -36,6 +38,7 @@ def parse_smartctl(text: str) -> Parsed:
             continue
         if isinstance(told, Drive):
             drives.append(told)
+            findings += _scan_halted(told)
             unread += [UnparsedLine(each, fault=True) for each in told.read_errors]
             others = (each for each in told.messages if each not in told.read_errors)
             unread += [UnparsedLine(each) for each in others if _NOT_READ.match(each)]
@@ -60,11 +63,24 @@ def parse_smartctl(text: str) -> Parsed:
         Tool.SMARTCTL,
         drives=tuple(drives),
         refusals=tuple(refusals),
+        findings=tuple(findings),
         outputs=("smartctl",) if drives or refusals else (),
         unparsed=tuple(unread),
     )
 
 
+def _scan_halted(drive: Drive) -> tuple[Finding, ...]:
+    if drive.scsi is None or not drive.scsi.scan_halted:
+        return ()
+    name = drive.serial or drive.model or "drive"
+    text = f"{name}: its background scan is {drive.scsi.scan_halted}: it finds no bad sectors now"
+    return (Finding("notice", "BackgroundScanHalted", name, text, _SCAN_ADVICE),)
+
+
+_SCAN_ADVICE = (
+    "Start a long self-test, which reads all sectors: smartctl -t long DEVICE\n"
+    "Make sure that its data also exists elsewhere. Replace the disk if the self-test fails."
+)
 _ERRORS = smartctl_refusal.ExitStatus.ERRORS
 _NOTHING_TO_READ = frozenset({ReadStatus.NO_SMART, ReadStatus.LUN})
 _NO_ATTRIBUTES = "smartctl: the drive's attributes ('-A') are missing in it"

@@ -54,7 +54,7 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.signals.smart.smart import HOT_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.md.mdstat import MdArray
@@ -327,8 +327,8 @@ def _ranked(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts to list, worst first; of one alert and object only the most severe.
 
     A pending one is left out if it does not count (`_counted`): the summary and the exit status
-    are about what is listed. Alerts about iowarden itself, and about disks that are not monitored, are left out: a text is
-    never a complete machine.
+    are about what is listed. Alerts about iowarden itself, and about disks that are not monitored,
+    are left out: a text is never a complete machine.
     """
     own = [*_counted(alerts)]
     own.sort(key=lambda a: (-a.severity, not a.active, a.name, a.labels))

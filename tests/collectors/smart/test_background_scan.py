@@ -9,6 +9,7 @@ import pytest
 
 from iowarden.collectors.smart.drive import Drive
 from iowarden.collectors.smart.smartctl import parse
+from iowarden.collectors.tool_output.drives import parse_smartctl
 
 HEAD = """\
 smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0] (local build)
@@ -99,3 +100,41 @@ def test_a_log_without_entries_is_none_and_no_log_is_unknown() -> None:
     assert of_json({"status": {"value": 0, "string": "no scans active"}}) == 0
     assert of_json(None) is None
     assert of_json("no") is None
+
+
+# Words by code: smartmontools 7.5, scsiprint.cpp, bms_status; the third: whether it stopped.
+SCAN_STATUSES = (
+    (0, "no scans active", False),
+    (1, "scan is active", False),
+    (2, "pre-scan is active", False),
+    (3, "halted due to fatal error", True),
+    (4, "halted due to a vendor specific pattern of error", True),
+    (5, "halted due to medium formatted without P-List", True),
+    (6, "halted - vendor specific cause", True),
+    (7, "halted due to temperature out of range", False),
+    (8, "waiting until BMS interval timer expires", False),
+)
+
+
+@pytest.mark.parametrize(("code", "words", "is_halted"), SCAN_STATUSES)
+def test_a_drive_that_stopped_its_background_scan_is_told(
+    code: int, words: str, is_halted: bool
+) -> None:
+    """It finds no bad sectors any more, and says so only there; of a hot drive it goes on later."""
+    document = {
+        "smartctl": {"version": [7, 5], "exit_status": 0},
+        "device": {"protocol": "SCSI"},
+        "serial_number": "S1",
+        "smart_status": {"passed": True},
+        "scsi_grown_defect_list": 0,
+        "scsi_background_scan": {"status": {"value": code, "string": words}},
+    }
+    text = HEAD.replace("waiting until BMS interval timer expires", words)
+    for output in (
+        text,
+        "\n".join(line.strip() for line in text.split("\n")),
+        json.dumps(document),
+    ):
+        findings = parse_smartctl(output).findings
+        assert [(each.severity, each.object) for each in findings] == [("notice", "S1")] * is_halted
+        assert all(words in each.text for each in findings)

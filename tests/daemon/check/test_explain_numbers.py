@@ -66,7 +66,7 @@ def test_a_count_is_printed_with_all_of_its_digits(count: int) -> None:
     assert alert.text.startswith(f"{count} old interface CRC error")
 
 
-@pytest.mark.parametrize("name", ["S.M.A.R.T. warnings", "Medium errors", "Link failures"])
+@pytest.mark.parametrize("name", ["S.M.A.R.T. warnings", "Medium errors", "Uncorrectable errors"])
 def test_a_counter_whose_name_is_plural_gets_no_second_s(name: str) -> None:
     """The names are the tool's own."""
     (alert,) = read(ARCCONF.format(name=name, count=14)).alerts
