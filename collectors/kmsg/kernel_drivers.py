@@ -438,8 +438,8 @@ _NETWORK_BLOCK: Rows = (
             r"|request send failed|sock_?(?:send|recv)|time expired|did not arrive in time"
             r"|failed to finish|failed to answer|shut ?down by peer|Digest (?:integrity|mismatch)"
             r"|meta ?data .*(?:fail|timed)|Other side returned error|closed socket|result -?\d+"
-            r"|expired after \d|op failed|disk failed|watch error|error while reading|out of sync"
-            r"|NegDReply|NegRSDReply|Socks array is empty"
+            r"|expired after \d|^rbd: .*timed out|op failed|disk failed|watch error"
+            r"|error while reading|out of sync|NegDReply|NegRSDReply|Socks array is empty"
         ),
         "network_block_error",
     ),

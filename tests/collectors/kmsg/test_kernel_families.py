@@ -58,6 +58,7 @@ FAULTS = (
      " Hrtime 81234567890123"), CRITICAL, "tank"),
     ("mpt3sas_cm0: _base_fault_reset_work: hard reset: failed", CRITICAL, "mpt3sas_cm0"),
     ("rbd: rbd0: block request 0xffff9a88c0 expired after 120000ms", WARNING, "rbd0"),
+    ("rbd: rbd0: exclusive-lock release timed out", WARNING, "rbd0"),
     (("zio pool=tank vdev=/dev/sdc1 error=5 type=1 offset=4402921472 size=131072 flags=1808b0"),
      WARNING, "/dev/sdc1"),
     ("FAT-fs (sdd1): Volume was not properly unmounted. Some data may be corrupt.", NOTICE,
