@@ -54,14 +54,14 @@ def test_a_snapshot_is_silent_and_a_forgotten_freeze_is_mailed_with_its_victim(
     ]
     vm.run(f"fsfreeze -f /mnt/fast; sleep {SNAPSHOT_SECONDS}; fsfreeze -u /mnt/fast")
     vm.run("sleep 20", timeout_seconds=60)
-    assert _mails(watched, "shop-") == []
+    assert "".join(_mails(watched, "shop-")) == ""
     vm.run(
         f"fsfreeze -f /mnt/fast; sleep {FORGOTTEN_SECONDS}; fsfreeze -u /mnt/fast",
         timeout_seconds=FORGOTTEN_SECONDS + 60,
     )
     wait_for(lambda: _mails(watched, "shop-"), "a mail that names the victims", MAIL_SECONDS)
     text = " ".join(_mails(watched, "shop-")[0].split())
-    assert "the file system is frozen" in text
+    assert "file system frozen" in text, text
     assert re.search(r"shop-\d\.service", text), text
     vm.run("rm /run/writing")
     for writer in writers:
@@ -95,7 +95,7 @@ def test_threads_that_commit_are_harmed_by_the_one_of_their_process_that_writes(
 def test_programs_of_a_unit_at_its_own_limit_are_mailed_with_the_file_and_its_value(
     watched: Watched,
 ) -> None:
-    """IOWriteBandwidthMax of 256 KiB/s on a fast disk: one program writes in bulk, two commit."""
+    """IOWriteBandwidthMax of 256 kB/s on a fast disk: one thread writes in bulk, two commit."""
     vm = watched.vm
     vm.run("touch /run/writing")
     vm.run("cat >/run/report.py", _WRITER.replace("/mnt/slow", "/mnt/fast").encode())
@@ -103,7 +103,8 @@ def test_programs_of_a_unit_at_its_own_limit_are_mailed_with_the_file_and_its_va
     report = vm.start(f"systemd-run --wait --quiet --unit=report {limited} python3 /run/report.py")
     wait_for(lambda: _mails(watched, "io.max"), "a mail that names the limit", MAIL_SECONDS)
     text = " ".join(_mails(watched, "io.max")[0].split())
-    assert "a limit of their control group" in text
-    assert "limit of report.service: 'wbps=262144'" in text
+    assert "a limit of their control group" in text, text
+    # systemd counts an I/O bandwidth in steps of 1000. Source: systemd.resource-control(5).
+    assert "limit of report.service: 'wbps=256000'" in text, text
     vm.run("rm -f /run/writing")
     report.wait(300)

@@ -18,7 +18,7 @@ MAIL_SECONDS = 240.0
 """The machine that emulates the guest may have other work meanwhile."""
 
 EXECUTING = """
-import ctypes, mmap, os
+import ctypes, mmap, os, time
 libc = ctypes.CDLL(None, use_errno=True)
 IO_SETUP, IO_SUBMIT, PREAD = 206, 209, 0
 descriptor = os.open("/mnt/slow/asynchronous", os.O_RDONLY | os.O_DIRECT)
@@ -33,6 +33,9 @@ context = ctypes.c_ulong(0)
 assert libc.syscall(IO_SETUP, 8, ctypes.byref(context)) == 0, os.strerror(ctypes.get_errno())
 request = Request(opcode=PREAD, file=descriptor, buffer=address, bytes=4 << 20)
 pointer = ctypes.pointer(request)
+open("/run/prepared", "w").close()
+while not os.path.exists("/run/throttled"):
+    time.sleep(0.1)
 assert libc.syscall(IO_SUBMIT, context, 1, ctypes.byref(pointer)) == 1
 open("/run/executing", "w").close()
 os.execv("/bin/sleep", ["sleep", "1"])
@@ -47,14 +50,18 @@ def executing(watched: Watched) -> Iterator[Watched]:
     """A task that holds the lock for minutes: its read is throttled to 16 KiB/s."""
     vm = watched.vm
     vm.run("dd if=/dev/zero of=/mnt/slow/asynchronous bs=1M count=4 conv=fsync status=none")
-    vm.run("echo 3 > /proc/sys/vm/drop_caches; rm -f /run/executing")
-    vm.throttle("slow", total=16 * 1024)
+    vm.run("echo 3 > /proc/sys/vm/drop_caches; rm -f /run/prepared /run/throttled /run/executing")
     task = vm.start("exec python3 -", EXECUTING.encode())
-    vm.run("until [ -e /run/executing ]; do sleep 0.2; done", timeout_seconds=60)
-    yield watched
-    vm.throttle("slow")
-    task.wait(300)
-    vm.run("rm -f /run/writing /mnt/slow/asynchronous; fsfreeze -u /mnt/fast || true")
+    try:
+        # What it needs of the disk itself is read before the disk is slow.
+        vm.run("until [ -e /run/prepared ]; do sleep 0.2; done", timeout_seconds=180)
+        vm.throttle("slow", total=16 * 1024)
+        vm.run("touch /run/throttled; until [ -e /run/executing ]; do sleep 0.2; done")
+        yield watched
+    finally:
+        vm.throttle("slow")
+        task.wait(300)
+        vm.run("rm -f /run/writing /mnt/slow/asynchronous; fsfreeze -u /mnt/fast || true")
 
 
 def test_a_task_that_holds_exec_update_lock_does_not_hide_who_waits(executing: Watched) -> None:
@@ -67,7 +74,8 @@ def test_a_task_that_holds_exec_update_lock_does_not_hide_who_waits(executing: W
     vm.run("fsfreeze -f /mnt/fast")
     wait_for(lambda: executing.mail.naming("Freeze", "till-"), "a mail of who waits", MAIL_SECONDS)
     vm.run("fsfreeze -u /mnt/fast; rm /run/writing")
-    assert "file system frozen" in " ".join(text_of(executing.mail.naming("till-")[0]).split())
+    text = " ".join(text_of(executing.mail.naming("till-")[0]).split())
+    assert "file system frozen" in text, text
     assert executing.metric("iowarden_collector_outcome", collector="tasks", outcome="stuck") != 1.0
 
 
