@@ -101,6 +101,20 @@ def test_each_behaviour_is_played_by_some_seed() -> None:
     assert every <= played
 
 
+def test_members_on_any_bus_can_be_pulled() -> None:
+    """Also NVMe and virtio disks, which have no SCSI address: of them the kernel prints nothing."""
+    pulled = [
+        act
+        for seed in range(600, 660)
+        for _, act in texts.random_story(world_texts.Random(seed), seed).acts
+        if isinstance(act, texts.Leaves)
+    ]
+    for bus, has_lines in (("nvme", False), ("vd", False), ("sd", True)):
+        of_bus = [act for act in pulled if act.names[0].startswith(bus)]
+        assert of_bus, bus
+        assert {bool(act.lines) for act in of_bus} == {has_lines}, bus
+
+
 def story_of(seed: int) -> str:
     """Return what befalls the machine of a seed."""
     return texts.random_story(world_texts.Random(seed), seed).what

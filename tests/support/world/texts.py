@@ -292,8 +292,15 @@ def members_are_pulled(story: Story, array: str, at: float, length: float) -> No
 
 
 def removal(story: Story, name: str) -> list[Printed]:
-    """Return what is printed of a SCSI disk that is removed."""
-    node, address = story.machine.nodes[name], story.address(name)
+    """Return what is printed of a disk that is removed.
+
+    Of an NVMe or virtio disk nothing: nvme/host/pci.c, nvme_remove; block/virtio_blk.c,
+    virtblk_remove.
+    """
+    node = story.machine.nodes[name]
+    if not story.machine.adapter_of(name):
+        return []
+    address = story.address(name)
     before = printk.sd(address, name)
     flush = [
         printk.line("sync_cache", before=before),
