@@ -29,6 +29,11 @@ def contradictions(path: Path) -> list[str]:
     return disagreement(content.outbox, content.notifications)
 
 
+def waiting(path: Path) -> list[Notification]:
+    """Return what no receiver has confirmed, in a file that nobody has open."""
+    return [each for each in stored(path).values() if each.status in WAITING]
+
+
 class Tables:
     """The tables of state.db after each batch: between two of them a kill may come."""
 
@@ -38,24 +43,31 @@ class Tables:
         self._ledger = {each.key: each for each in loaded.notifications}
 
     def write(self, batch: StateChanges) -> list[str]:
-        """Write a batch; return where the tables disagree then."""
+        """Write a batch; return where the tables disagree then, and what is lost by it."""
         self._rows |= {row.message_id: row for row in batch.add}
         self._ledger |= {each.key: each for each in batch.notifications}
-        for message_id in batch.remove:
-            self._rows.pop(message_id, None)
+        removed = [self._rows.pop(each) for each in batch.remove if each in self._rows]
         for key in batch.forget:
             self._ledger.pop(key, None)
-        return disagreement(self._rows.values(), self._ledger.values())
+        lost = [
+            f"{row.message_id} is removed, but {key} is neither accepted nor in another row"
+            for row in removed
+            for key in keys(row)
+            if key not in self._ledger
+        ]
+        return [*lost, *disagreement(self._rows.values(), self._ledger.values())]
+
+
+def keys(row: OutboxRow) -> list[tuple[str, int, str]]:
+    """Return what a row reports, as the ledger names it."""
+    receiver = MAIL if row.receiver == LOCAL else row.receiver
+    return [(incident, state, receiver) for incident, state in row.states]
 
 
 def disagreement(rows: Iterable[OutboxRow], entries: Iterable[Notification]) -> list[str]:
     """Return what waits in no row, and what is in a row and not in the ledger."""
     ledger = {each.key: each for each in entries}
-    named = {
-        (incident, state, MAIL if row.receiver == LOCAL else row.receiver): row
-        for row in rows
-        for incident, state in row.states
-    }
+    named = {key: row for row in rows for key in keys(row)}
     lost = [
         f"{key} is {each.status} in no row"
         for key, each in ledger.items()

@@ -110,9 +110,11 @@ class Live(Feed):
         }
         self.restarted()
 
-    def restarted(self) -> None:
+    def restarted(self, after_seconds: float = 0.0) -> None:
         """Begin another recording, for another start of the program: all files, in its frame 0."""
         self._starts += 1
+        self._monotonic += after_seconds
+        self.wall += after_seconds
         super().__init__((), self._parent / f"live{self._starts}")
         self._look(self._files)
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.recording.recording import RecordingStep
 
+AFTER_SECONDS = 90
+"""Of each start after the event: a mail that waits for the end of a minute leaves meanwhile."""
+HOUR_SECONDS = 3600.0
+
 
 @dataclasses.dataclass
 class Story:
@@ -26,6 +30,8 @@ class Story:
     after: list[RecordingStep]
     words: str
     """Texts that the mails must have."""
+    later: list[list[RecordingStep]] = dataclasses.field(default_factory=list)
+    """Recordings of further starts, each an hour after the one before."""
 
 
 def told(
@@ -33,9 +39,9 @@ def told(
     happen: Callable[[], None],
     words: str,
     during_seconds: int = 72,
-    after_seconds: int = 90,
+    hours: int = 0,
 ) -> Story:
-    """Cause an event on a healthy machine; record so long after it, and after the restart."""
+    """Cause an event on a healthy machine; record so long after it, and after the restarts."""
     live.restarted()
     live.wait(400)
     before = live.steps
@@ -45,8 +51,13 @@ def told(
     happen()
     live.wait(during_seconds)
     live.restarted()
-    live.wait(after_seconds)
-    return Story(before, during, live.steps, words)
+    live.wait(AFTER_SECONDS)
+    after, later = live.steps, []
+    for _ in range(hours):
+        live.restarted(HOUR_SECONDS)
+        live.wait(AFTER_SECONDS)
+        later.append(live.steps)
+    return Story(before, during, after, words, later)
 
 
 def kernel_story(
@@ -55,9 +66,12 @@ def kernel_story(
     *,
     ring: bool,
     during_seconds: int = 72,
-    after_seconds: int = 90,
+    hours: int = 0,
 ) -> Story:
-    """A disk cannot read: the kernel reports it; `ring`: at the restart the ring buffer has it."""
+    """A disk cannot read: the kernel reports it; `ring`: at the restart the ring buffer has it.
+
+    `hours`: so many further starts are recorded, each an hour later.
+    """
     live = Live(tmp_path)
     live.change(dict(BOOT))
     kernel = Kernel(live)
@@ -66,7 +80,7 @@ def kernel_story(
     def happen() -> None:
         kernel.says(*(medium_error(sector) for sector in sectors))
 
-    story = told(live, happen, f"sector {sectors[0]}", during_seconds, after_seconds)
+    story = told(live, happen, f"sector {sectors[0]}", during_seconds, hours)
     if ring:
         return story
     # By the restart the ring buffer has other messages, and the journal has the rest.
