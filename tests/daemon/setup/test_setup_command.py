@@ -448,7 +448,7 @@ def test_a_dialogue_on_a_terminal(path: Path) -> None:
         assert terminal.end() == 0, terminal.seen
         assert answers.next().recipients == ("root@db1.example",)
         first = path.read_bytes()
-        assert b"self_tests: [{disks: '*', short: 'Sun 02:00'" in first
+        assert b"self_tests: [{disks: '*', short: 'Wed 02:00', long: 'Sat 03:00'}]" in first
         again = Terminal(path, port)
         again.type(f"[localhost:{port}]: ", "")
         again.type("[root@db1.example]: ", "")
