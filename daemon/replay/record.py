@@ -10,7 +10,7 @@ from iowarden.collectors.block import uevents
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Reading
 from iowarden.collectors.recording.recorder import Changes, Recorder, watched
-from iowarden.collectors.recording.recording import Frame
+from iowarden.collectors.recording.recording import Frame, RecordingStep
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES, TICK_SECONDS, SourceScheduler
@@ -37,6 +37,28 @@ class Recorded:
     """Why it ended early; '' if it did not."""
 
 
+class _Seen:
+    """What the readers read since the last frame. Their threads call it."""
+
+    def __init__(self) -> None:
+        self._changes, self._lock = Changes(), threading.Lock()
+
+    def take(self, source: str, seen: Mapping[str, bytes]) -> None:
+        with self._lock:
+            self._changes.take(source, seen)
+
+    def runs(self, root: Machine, begins: bool) -> None:  # noqa: FBT001 - as `watched` calls it
+        with self._lock:
+            if begins:
+                self._changes.begin(root)
+            else:
+                self._changes.end(root)
+
+    def step(self, frame: Frame, announced: str) -> RecordingStep:
+        with self._lock:
+            return self._changes.step(frame, announced)
+
+
 def record(  # noqa: PLR0913 - each is one part of the recorded machine
     path: str,
     page_size_bytes: int,
@@ -49,7 +71,7 @@ def record(  # noqa: PLR0913 - each is one part of the recorded machine
     *,
     on_frame: Callable[[Recorded], object] = lambda _: None,
 ) -> Recorded:
-    """Record a machine for a time, or until `events` has a Stop.
+    """Record a machine for a time after its first frame, or until `events` has a Stop.
 
     `own_pollers` has the pollers with a state of their own; without it the kernel log is not
     recorded and drives are polled with default settings. A hung disk delays only the data of its
@@ -57,27 +79,14 @@ def record(  # noqa: PLR0913 - each is one part of the recorded machine
     each frame.
     Errors: RecordingError if the file exists; errors of writing are in `problem`.
     """
-    changes, lock = Changes(), threading.Lock()
-    outcome = Recorded()
-
-    def take(source: str, seen: Mapping[str, bytes]) -> None:
-        with lock:
-            changes.take(source, seen)
-
-    def runs(root: Machine, begins: bool) -> None:  # noqa: FBT001 - as `watched` calls it
-        with lock:
-            if begins:
-                changes.begin(root)
-            else:
-                changes.end(root)
-
+    seen, outcome = _Seen(), Recorded()
     try:
         recorder = Recorder(path, page_size_bytes)
     except OSError as error:
         outcome.problem = f"'{path}': expected to write a recording, got: {error.strerror}"
         return outcome
     own_pollers = own_pollers or pollers.make(Options(), clock)
-    sources = [watched(source, take, runs) for source in own_pollers.sources()]
+    sources = [watched(source, seen.take, seen.runs) for source in own_pollers.sources()]
     readers = SourceScheduler(sources, periods_seconds, root, clock.now, events.put)
     began = due = clock.now()
     try:
@@ -90,11 +99,12 @@ def record(  # noqa: PLR0913 - each is one part of the recorded machine
             readers.run(now)
             if not outcome.frames:
                 _settle(now + FIRST_SECONDS, readers, clock, events)
-            with lock:
-                frame = Frame(outcome.frames, clock.uptime(), clock.realtime(clock.now()))
-                step = changes.step(frame, announced)
-            recorder.write(step)
+            frame = Frame(outcome.frames, clock.uptime(), clock.realtime(clock.now()))
+            recorder.write(seen.step(frame, announced))
             outcome.frames += 1
+            if outcome.frames == 1:  # the time counts from what the first frame shows
+                began = now = clock.now()
+                due = began + TICK_SECONDS
             outcome.seconds = now - began
             on_frame(outcome)
         recorder.close()

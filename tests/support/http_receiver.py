@@ -120,11 +120,14 @@ def raw(talk: Callable[[socket.socket, threading.Event], None]) -> Iterator[int]
         with connection, contextlib.suppress(OSError):
             talk(connection, over)
 
-    threading.Thread(target=accept, daemon=True).start()
+    accepting = threading.Thread(target=accept, daemon=True)
+    accepting.start()
     try:
         yield listening.getsockname()[1]
     finally:
         over.set()
+        listening.shutdown(socket.SHUT_RDWR)  # closed alone, it would be accepting on
+        accepting.join(DEADLINE_SECONDS)
         listening.close()
 
 
