@@ -94,9 +94,14 @@ class HttpReply:
         return " ".join(part for part in (str(self.status), reason, self.excerpt) if part)
 
 
-def verified_tls(authorities: str) -> ssl.SSLContext:
-    """Return a TLS context that verifies certificates; the authorities are read from disk here."""
+def verified_tls(url: Url, authorities: str) -> ssl.SSLContext:
+    """Return a TLS context that verifies certificates.
+
+    The authorities are read from disk here, unless no connection is encrypted.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if url.scheme != "https":
+        return context
     if os.path.exists(authorities):
         context.load_verify_locations(authorities)
     else:

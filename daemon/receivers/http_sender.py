@@ -62,7 +62,7 @@ def client(
     place = config.proxy or url
     names = AddressLookup(place.host, place.port)
     config.redactor.learn(config.secrets)
-    tls = verified_tls(authorities)
+    tls = verified_tls(url, authorities)
     return HttpClient(url, names, tls, config.redactor, config.proxy, attempt_seconds)
 
 

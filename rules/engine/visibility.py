@@ -67,6 +67,7 @@ class Visibility:
             for family in group.families:
                 owners[family.name] = tuple(s for s in group.sources if s in self._all)
         prefixes = [(s.source.node_prefixes, n) for n, s in self._all.items()]
+        signalled = {g.name: frozenset(f.name for f in g.families) for g in signals.GROUPS}
 
         self._sources, self._signals, self._sources_of, self._records = {}, {}, {}, {}
         for rule in rules:
@@ -83,9 +84,7 @@ class Visibility:
                 needed |= self._sources_of[metric]
             self._sources[rule] = tuple(s for name, s in self._all.items() if name in needed)
             self._signals[rule] = frozenset(
-                group.name
-                for group in signals.GROUPS
-                if any(family.name in rule.metrics for family in group.families)
+                group for group, names in signalled.items() if not names.isdisjoint(rule.metrics)
             )
 
     def alerts_of(self, source: str) -> list[str]:

@@ -5,11 +5,12 @@ import os
 import queue
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -329,6 +330,23 @@ def test_a_server_that_goes_after_taking_the_mail_has_taken_it() -> None:
         result = attempt(settings(port))
     assert result.delivered == OUTBOUND.recipients
     assert result.answer == "250 taken"
+
+
+def test_authorities_are_read_only_for_connections_that_are_encrypted(tmp_path: Path) -> None:
+    """They take 30 ms of CPU time at each start, and most servers are on this machine."""
+    broken = tmp_path / "authorities"
+    broken.write_text("no certificate")
+    for server, tls, is_read in (
+        ("127.0.0.1", "auto", False),
+        ("::1", "auto", False),
+        ("mail.example.com", "none", False),
+        ("mail.example.com", "auto", True),
+        ("localhost", "auto", True),
+        ("127.0.0.1", "starttls", True),
+    ):
+        chosen = settings(25, server=server, tls=tls, authorities=str(broken))
+        with pytest.raises(ssl.SSLError) if is_read else nullcontext():
+            smtp.tls_context(chosen)
 
 
 @pytest.mark.parametrize("tls", ["starttls", "tls"])
