@@ -277,9 +277,11 @@ device:
     iowarden_device_at_limit_requests_per_second
     iowarden_device_hang_seconds
     iowarden_freeze_level
+    iowarden_freeze_max_seconds
     iowarden_freeze_queued_bytes
     iowarden_freeze_reported_times
     iowarden_freeze_seconds
+    iowarden_freeze_series_seconds
     iowarden_freeze_victims
     iowarden_freeze_write_bytes_per_second
     iowarden_device_io_time_seconds_total

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.procfs import loadavg, process_io, tasks
-from iowarden.collectors.procfs.cgroup_limits import read_limits
+from iowarden.collectors.procfs.cgroup_limits import read_limits, relevant_groups
 from iowarden.rules.signals.queue import phantom_reads
 from iowarden.rules.signals.waits.uncounted import MIN_TASKS, NO_CHANGES
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Reading
     from iowarden.collectors.procfs.cgroup_limits import GroupLimit
     from iowarden.collectors.procfs.process_io import Sweep
-    from iowarden.collectors.procfs.tasks import BlockedTasks
+    from iowarden.collectors.procfs.tasks import BlockedTask, BlockedTasks
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.signals.waits.uncounted import LoadChanges
 
@@ -77,6 +77,13 @@ def _has_backlog(engine: Engine) -> bool:
 
 def _has_processes(reading: Reading[Any]) -> bool:
     return reading.value is not None and bool(reading.value.processes)
+
+
+def _groups_of(machine: Machine, task: BlockedTask) -> tuple[str, ...]:
+    """Return the control groups of a program whose details the probe could not read."""
+    if task.kernel or not task.unit:
+        return ()
+    return relevant_groups(machine.try_read(f"/proc/{task.process or task.pid}/cgroup") or "")
 
 
 @dataclass(slots=True)
@@ -217,10 +224,11 @@ class TaskPolls:
         of_groups = {wait[-1]: limits for wait, limits in before.items() if limits is not None}
         limited = []
         for task in polled.tasks:
-            wait = (task.pid, task.start_ticks, task.system_call, task.groups)
-            if wait in before and task.groups not in of_groups:
-                of_groups[task.groups] = read_limits(machine, task.groups)
-            self._limits[wait] = of_groups[task.groups] if wait in before else None
+            groups = task.groups or _groups_of(machine, task)
+            wait = (task.pid, task.start_ticks, task.system_call, groups)
+            if wait in before and groups not in of_groups:
+                of_groups[groups] = read_limits(machine, groups)
+            self._limits[wait] = of_groups[groups] if wait in before else None
             limited.append(replace(task, limits=self._limits[wait] or ()))
         return replace(polled, tasks=tuple(limited))
 

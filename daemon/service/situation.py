@@ -17,6 +17,7 @@ from iowarden.rules.notices import measurements, report
 from iowarden.rules.notices.courses import Courses
 from iowarden.rules.notices.measurements import Measured
 from iowarden.rules.quantity import duration
+from iowarden.rules.signals.waits.freeze_cause import FreezeCause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,10 +92,20 @@ class IncidentContext:
             self.engine.devices.places(),
             self.engine.devices.mounts(),
             self.alerts(now),
-            facts.slow(self.engine.hub.chunks()),
+            self._behind_backlog(),
             facts.multipath(self.engine.hub.chunks()),
         )
         return facts.Facts(known)
+
+    def _behind_backlog(self) -> list[str]:
+        """Return the disks that a backlog waits for; none where programs wait for another reason.
+
+        A disk that starves, or a limited one, is not what the others wait for.
+        """
+        causes = set(self.engine.signals.harm().causes.values())
+        if causes and causes.isdisjoint({FreezeCause.BACKLOG, FreezeCause.JOURNAL}):
+            return []
+        return facts.slow(self.engine.hub.chunks())
 
     def present(self, incidents: Incidents, unsent_seconds: float) -> PresentState:
         """Return what state receivers are sent; of notifications the age of the oldest unsent."""

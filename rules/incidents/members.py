@@ -15,6 +15,7 @@ from iowarden.rules.incidents import causes, fault_records
 from iowarden.rules.incidents.model import (
     BASELINE,
     ESCALATE_WHEN_DOUBLED,
+    LASTED_SECONDS,
     URGENT,
     Incident,
     IncidentMember,
@@ -192,8 +193,16 @@ def began(alert: Alert, now: float) -> float:
     """Return when the fault of an alert began: a stall began before it was long enough to fire."""
     fired = alert.fired_seconds if alert.fired_seconds is not None else now
     timed = alert.name in faults.TIMED and not alert.count
-    lasted = alert.value if timed and 0.0 < alert.value <= now else 0.0
-    return min(fired, now - lasted)
+    lasted = alert.value if timed else _lasted_seconds(alert)
+    return min(fired, now - lasted) if 0.0 < lasted <= now else fired
+
+
+def _lasted_seconds(alert: Alert) -> float:
+    """Return the annotation LASTED_SECONDS, 0 without one, or if it is no number."""
+    try:
+        return float(alert.annotation(LASTED_SECONDS) or 0.0)
+    except ValueError:
+        return 0.0
 
 
 def _member(

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NOT_KNOWN = "Which programs wait: no poll of the blocked tasks has shown one with its call."
 MAX_PROGRAMS = 3
 MIN_SHARE = 0.1
+MAX_BOUNDS_SECONDS = 30.0
+"""Of a longer wait the lower bound is enough."""
 MIN_RHYTHM_TIMES = 3
 _CGROUPS = "/sys/fs/cgroup"
 _CALL = re.compile(r"(?:__(?:x64|ia32|arm64|riscv|s390x?|powerpc)_sys_|__do_sys_|ksys_)(\w+)")
@@ -55,7 +57,8 @@ class WaitingProgram:
     """Harmed tasks of one program in one unit.
 
     `call` is a system call ('fsync') or a kernel function ('in jbd2_log_wait_commit'), '' if not
-    known; `file` and `device` are those of the longest wait; `seconds` it has lasted at least.
+    known; `file` and `device` are those of the longest wait; `seconds` it has lasted at least,
+    `max_seconds` at most.
     """
 
     program: str
@@ -66,6 +69,7 @@ class WaitingProgram:
     file: str
     device: str
     seconds: float
+    max_seconds: float
 
 
 def call_name(task: BlockedTask) -> str:
@@ -86,21 +90,21 @@ def call_name(task: BlockedTask) -> str:
 
 def waiting_programs(victims: Iterable[Victim]) -> list[WaitingProgram]:
     """Return the harmed programs, the longest wait first."""
-    return _programs((victim.wait.task, victim.min_seconds) for victim in victims)
+    return _programs((v.wait.task, v.min_seconds, v.max_seconds) for v in victims)
 
 
 def waiting_tasks(waits: Iterable[Wait]) -> list[WaitingProgram]:
     """Return all programs that wait for storage, harmed or not, the longest wait first."""
-    return _programs((wait.task, wait.min_seconds) for wait in waits)
+    return _programs((wait.task, wait.min_seconds, wait.max_seconds) for wait in waits)
 
 
-def _programs(waits: Iterable[tuple[BlockedTask, float]]) -> list[WaitingProgram]:
-    by_program: dict[tuple[str, str], list[tuple[BlockedTask, float]]] = {}
-    for task, seconds in waits:
-        by_program.setdefault((task.command, task.unit), []).append((task, seconds))
+def _programs(waits: Iterable[tuple[BlockedTask, float, float]]) -> list[WaitingProgram]:
+    by_program: dict[tuple[str, str], list[tuple[BlockedTask, float, float]]] = {}
+    for wait in waits:
+        by_program.setdefault((wait[0].command, wait[0].unit), []).append(wait)
     programs = []
     for (command, unit), of_program in by_program.items():
-        task, seconds = max(of_program, key=lambda wait: wait[1])
+        task, seconds, max_seconds = max(of_program, key=lambda wait: wait[1])
         programs.append(
             WaitingProgram(
                 program=command,
@@ -111,6 +115,7 @@ def _programs(waits: Iterable[tuple[BlockedTask, float]]) -> list[WaitingProgram
                 file=task.file if task.file.startswith("/") else "",
                 device=task.waits_at,
                 seconds=seconds,
+                max_seconds=max_seconds,
             )
         )
     return sorted(programs, key=lambda program: (-program.seconds, program.pid))
@@ -135,8 +140,20 @@ def _waits(program: WaitingProgram) -> str:
     tasks = f"{program.tasks} tasks of " if program.tasks > 1 else ""
     call = f" in {program.call}" if program.call else ""
     file = f" of {program.file}" if program.file else ""
-    seconds = duration(program.seconds)
-    return f"{tasks}{program.program} ({details}){call}{file}, for at least {seconds}"
+    lasted = _lasted(program.seconds, program.max_seconds)
+    return f"{tasks}{program.program} ({details}){call}{file}{lasted}"
+
+
+def _lasted(seconds: float, max_seconds: float) -> str:
+    """Return how long a wait has lasted, as far as it is known; '' if one poll alone saw it.
+
+    Thresholds compare the upper bound: a short wait has both.
+    """
+    if seconds < 1.0:
+        return ""
+    if seconds < MAX_BOUNDS_SECONDS and max_seconds >= seconds + 1.0:
+        return f", for {duration(seconds)} to {duration(max_seconds)}"
+    return f", for at least {duration(seconds)}"
 
 
 def _because(harm: Harm) -> list[str]:

@@ -17,9 +17,10 @@ from iowarden.rules.signals import baseline
 from iowarden.rules.topology.stack import path_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.rules.signals.baseline import Remembered
     from iowarden.rules.signals.signal import View
 
@@ -29,6 +30,35 @@ STATES = ("working", "unknown", "waiting", "failed", "lost")
 _UNKNOWN = frozenset({"running", "created", "quiesce", "new", "inaccessible"})
 """'inaccessible' is normal for a path to a standby controller."""
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting", "change"})
+
+
+def unreachable(
+    names: Collection[str], topology: Topology, scsi: ScsiTopology | None
+) -> tuple[str, ...]:
+    """Return those of these disks that a fabric has no connection to: LUNs, paths, NVMe-oF.
+
+    A path counts only where no path of its map is left. The kernel blocks a LUN while its session
+    or port is gone. Source: kernel, scsi_transport_iscsi.c (iscsi_block_session),
+    scsi_transport_fc.c (fc_remote_port_delete), nvme/host/multipath.c (nvme_path_is_disabled).
+    """
+    states = {} if scsi is None else {each.device: each for each in scsi.devices.values()}
+    hosts = {} if scsi is None else scsi.hosts
+    away = set()
+    for name in topology.leaves:
+        path, own = states.get(name), topology.devices[name].state
+        if path is not None and (host := hosts.get(path.host)) is not None and host.fabric:
+            own = path.state
+        if own is not None and _state(own) in {"waiting", "lost"}:
+            away.add(name)
+    if not away:
+        return ()
+    left = {
+        path
+        for paths in path_maps(topology).values()
+        if not away.issuperset(paths)
+        for path in paths
+    }
+    return tuple(sorted((away - left).intersection(names)))
 
 
 def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iterator[Sample]:

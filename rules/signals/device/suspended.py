@@ -35,6 +35,11 @@ def recall(state: Sustained, stored: Mapping[str, Pairs]) -> Sustained:
     )
 
 
+def names(state: Sustained) -> set[str]:
+    """Return the devices that were suspended when this was last read."""
+    return {key.partition(" ")[0] for key in state.since}
+
+
 def step(state: Sustained, view: View) -> tuple[Sustained, list[Sample] | None]:
     """Return the state after a sample and the seconds of every device that is suspended.
 

@@ -41,6 +41,7 @@ _WAITED_MILLISECONDS = (3, 7, 14, 16)
 
 SECONDS = "iowarden_scsi_host_starved_seconds"
 STARVED = "iowarden_device_starved"
+DOMINANT = "iowarden_device_queue_dominant"
 
 
 class AdapterDisk(NamedTuple):
@@ -182,7 +183,7 @@ def _evaluate(
     for host, (victims, neighbours) in starved.items():
         for metric, names in (
             (STARVED, victims),
-            ("iowarden_device_queue_dominant", neighbours),
+            (DOMINANT, neighbours),
         ):
             samples += ((metric, (("device", name), ("host", host)), 1.0) for name in names)
     return sustained, samples
@@ -192,12 +193,15 @@ def starved_between(
     state: StarvedState,
     before: tuple[float, Mapping[str, BlockIo]],
     after: tuple[float, Mapping[str, BlockIo]],
-) -> set[str]:
-    """Return the disks that starved between two moments."""
+) -> tuple[set[str], set[str]]:
+    """Return the disks that starved between two moments, and those that filled their queues."""
     if state.scsi is None:
-        return set()
-    by_host = _starved_by_host(state.hosts, state.scsi, before, after)
-    return {disk for victims, _ in by_host.values() for disk in victims}
+        return set(), set()
+    by_host = _starved_by_host(state.hosts, state.scsi, before, after).values()
+    return (
+        {disk for victims, _ in by_host for disk in victims},
+        {disk for _, owners in by_host for disk in owners},
+    )
 
 
 def _starved_by_host(
@@ -314,7 +318,7 @@ STARVED_GROUP = SignalGroup(
         ),
         Family(STARVED, "gauge", "1 for a disk that starves, with its adapter."),
         Family(
-            "iowarden_device_queue_dominant",
+            DOMINANT,
             "gauge",
             "1 for a disk that dominates its adapter's queue while others starve.",
         ),

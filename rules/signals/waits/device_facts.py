@@ -11,7 +11,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from iowarden.rules.signals.activity import members
-from iowarden.rules.signals.device import device, slow, slow_windows
+from iowarden.rules.signals.device import device, multipath, slow, slow_windows, suspended
 from iowarden.rules.signals.guards import Guard
 from iowarden.rules.signals.queue import at_limit, queue_depth
 from iowarden.rules.signals.waits import load
@@ -19,7 +19,7 @@ from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
 from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.signals.device.slow_windows import Window
@@ -36,13 +36,23 @@ PEERS_RATIO, MIN_SERVICE_SECONDS = 5.0, 0.05
 """So much of a busy disk's time its mean request takes, and so many times that of its peers. The
 time between issue and completion shows the load instead: a deep queue makes that long."""
 _HANG, _SLOW = "iowarden_device_hang_seconds", "iowarden_device_slow_seconds"
-_SUSPENDED = "iowarden_device_mapper_suspended_seconds"
+_SYNCHRONIZING = "iowarden_md_sync_running_ratio"
 _UTILIZATION = "iowarden_device_utilization_ratio"
-BUSY_RATIO, BUSY_SECONDS = 0.8, 5.0
-"""A device in use so much is slow for all, whatever a control group is allowed."""
+BUSY_RATIO, IDLE_RATIO = 0.8, 0.1
+"""A device in use so much is slow for all, whatever a control group is allowed; one that is hardly
+in use is slow for nobody."""
+IDLE_SECONDS = 4.0
+"""Over so much of a wait at least."""
+_MILLISECOND, _BUSY_MILLISECONDS = 0.001, 9
+"""Position of the time in use among the counters of a device."""
 _BANDWIDTH = "iowarden_writeback_bandwidth_bytes_per_second"
-_GROUPS = ("device", "slow", "suspended", "bandwidth", "activity")
-_METRICS = frozenset({_HANG, _SLOW, _SUSPENDED, _UTILIZATION, _BANDWIDTH, queue_depth.STARVED})
+_GROUPS = ("device", "slow", "bandwidth", "activity", "md_state", queue_depth.STARVED_GROUP.name)
+_METRICS = frozenset(
+    {
+        *(_HANG, _SLOW, _SYNCHRONIZING, _UTILIZATION, _BANDWIDTH),
+        *(queue_depth.STARVED, queue_depth.DOMINANT),
+    }
+)
 
 
 def leaves(name: str, topology: Topology) -> frozenset[str]:
@@ -62,28 +72,35 @@ def device_facts(
     unwritten = writeback.seen(view)
     values = {
         (metric, dict(labels).get("device")): value
-        for group in (*_GROUPS, queue_depth.STARVED_GROUP.name)
+        for group in _GROUPS
         for metric, labels, value in view.earlier.get(group, ())
         if metric in _METRICS
     }
     before = load.since(moved, began_seconds)
-    starved = {one for one in below if values.get((queue_depth.STARVED, one), 0.0) > 0}
+    starved, dominant = _starved(before, moved, values, view)
+    starved &= below
     slow_disks = {one for one in below if values.get((_SLOW, one), 0.0) > 0}
     if before is not None and moved[-1].at_seconds - before.at_seconds >= MIN_SECONDS:
-        starved |= queue_depth.starved_between(
-            queue_depth.STARVED_GROUP.state(view.states),
-            (before.at_seconds, before.blocks),
-            (moved[-1].at_seconds, moved[-1].blocks),
-        ).intersection(below)
         slow_disks |= slow_between(before, moved[-1], below & {*topology.leaves}, topology)
     hanging = _named(one for one in below if values.get((_HANG, one), 0.0) >= HANG_SECONDS)
     watch = device.GROUP.state(view.states)
-    recent = watch.leaves.snapshots[-1].leaves if watch.leaves.snapshots else {}
+    in_use = [values.get((_UTILIZATION, one), 0.0) for one in below]
+    if before is not None and moved[-1].at_seconds - before.at_seconds >= IDLE_SECONDS:
+        in_use = [_utilization_ratio(before, moved[-1], one) for one in below]
+    is_busy = max(in_use, default=0.0) >= BUSY_RATIO
     return DeviceFacts(
+        unreachable=multipath.unreachable(below, topology, view.inputs.snapshot.scsi),
         hanging=hanging,
         slow=_named(slow_disks - starved),
         starved=_named(starved),
-        is_suspended=any((_SUSPENDED, one) in values for one in stack),
+        dominant=_by_queue(dominant, moved),
+        synchronizing=_named(
+            array
+            for metric, array in values
+            if metric == _SYNCHRONIZING and is_busy and array in topology.devices
+            if not below.isdisjoint(leaves(array, topology))
+        ),
+        is_suspended=not stack.isdisjoint(suspended.names(suspended.GROUP.state(view.states))),
         # Small discards all the time ('-o discard') hold nobody up: it is a long one, or a hang.
         is_discarding=any(
             one in watch.discards
@@ -91,11 +108,8 @@ def device_facts(
             for one in below
         ),
         is_at_limit=is_at_limit(name, view),
-        is_busy=any(
-            values.get((_UTILIZATION, one), 0.0) >= BUSY_RATIO
-            or (one in recent and recent[one].busy_seconds >= BUSY_SECONDS)
-            for one in below
-        ),
+        is_busy=is_busy,
+        is_idle=is_known and _is_idle(before, moved, below),
         numbers=frozenset(
             of_stack.device_number
             for one in stack
@@ -103,6 +117,58 @@ def device_facts(
         ),
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
         write_bytes_per_second=values.get((_BANDWIDTH, None), _speed(before, moved, name, view)),
+    )
+
+
+def _starved(
+    before: Moved | None,
+    moved: tuple[Moved, ...],
+    values: Mapping[tuple[str, str | None], float],
+    view: View,
+) -> tuple[set[str], set[str]]:
+    """Return the disks that starve, and those that fill the queues of their adapters."""
+    starved = {name for metric, name in values if metric == queue_depth.STARVED and name}
+    dominant = {name for metric, name in values if metric == queue_depth.DOMINANT and name}
+    if before is not None and moved[-1].at_seconds - before.at_seconds >= MIN_SECONDS:
+        lately = queue_depth.starved_between(
+            queue_depth.STARVED_GROUP.state(view.states),
+            (before.at_seconds, before.blocks),
+            (moved[-1].at_seconds, moved[-1].blocks),
+        )
+        starved, dominant = starved | lately[0], dominant | lately[1]
+    return starved, dominant
+
+
+def _by_queue(disks: Iterable[str], moved: tuple[Moved, ...]) -> tuple[str, ...]:
+    """Return disks by their requests in flight, the most first: a queue has one owner."""
+    blocks = moved[-1].blocks if moved else {}
+    in_flight = {name: blocks[name].in_flight if name in blocks else 0 for name in disks}
+    return tuple(sorted(in_flight, key=lambda name: (-in_flight[name], name)))
+
+
+def _utilization_ratio(before: Moved, after: Moved, name: str) -> float:
+    """Return the share of the time between two moments in which a disk was in use."""
+    first, last = before.blocks.get(name), after.blocks.get(name)
+    if first is None or last is None:
+        return 0.0
+    busy = last.counters[_BUSY_MILLISECONDS] - first.counters[_BUSY_MILLISECONDS]
+    return max(busy * _MILLISECOND / (after.at_seconds - before.at_seconds), 0.0)
+
+
+def _is_idle(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[str]) -> bool:
+    """Whether these disks were hardly in use since a wait began, with nothing in flight.
+
+    They wrote something: what is held back above them gets through little by little.
+    """
+    if before is None or moved[-1].at_seconds - before.at_seconds < IDLE_SECONDS:
+        return False
+    during = [one for one in moved if one.at_seconds >= before.at_seconds]
+    return (
+        load.difference(before, moved[-1], disks)[1] > 0
+        and not any(
+            one.blocks[name].in_flight for one in during for name in disks if name in one.blocks
+        )
+        and all(_utilization_ratio(before, moved[-1], name) < IDLE_RATIO for name in disks)
     )
 
 

@@ -61,6 +61,8 @@ _OVER_HIGH = ("mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high")
 """A program above memory.high. Source: kernel, mm/memcontrol.c."""
 _GROUP_LIMITS = (
     *_OVER_HIGH,
+    "blk_throtl_bio",  # block/blk-throttle.c, like the next: io.max, blkio.throttle
+    "__blk_throtl_bio",
     "blkcg_maybe_throttle",  # block/blk-cgroup.c: another group has io.latency
     "blkcg_iolatency_throttle",  # block/blk-iolatency.c
     "__blkcg_iolatency_throttle",
@@ -83,6 +85,8 @@ class FreezeCause(enum.StrEnum):
 
     DISCARDING = "discarding"
     """Its queue holds discards (fstrim, blkdiscard, mkfs)."""
+    CONNECTION = "connection"
+    """The fabric has no connection to its disks: iSCSI, Fibre Channel, NVMe-oF."""
     HANG = "hang"
     """The device completes nothing."""
     AT_LIMIT = "at its limit"
@@ -103,6 +107,8 @@ class FreezeCause(enum.StrEnum):
     """Memory is swapped in and out all the time, and programs wait for their own pages."""
     BACKLOG = "backlog"
     """More unwritten data is queued than the device writes in the time that programs wait."""
+    SYNCHRONIZING = "synchronizing"
+    """Its disks are busy with the check, resync, rebuild or reshape of an array."""
     JOURNAL = "journal"
     """A commit of the file system's journal has not ended."""
     MEMORY = "memory"
@@ -114,6 +120,7 @@ class FreezeCause(enum.StrEnum):
 
 BLAMES_DEVICE = frozenset(
     {
+        FreezeCause.CONNECTION,
         FreezeCause.HANG,
         FreezeCause.SLOW,
         FreezeCause.SERVER,
@@ -122,7 +129,10 @@ BLAMES_DEVICE = frozenset(
     }
 )
 """Causes for which no program's load is to blame."""
+_WHERE = frozenset({FreezeCause.JOURNAL, FreezeCause.LOCK, FreezeCause.UNKNOWN})
+"""Causes that are known by where programs wait, not by why it takes so long."""
 NOT_BY_LOAD = BLAMES_DEVICE | {
+    FreezeCause.SYNCHRONIZING,
     FreezeCause.OWN_LIMIT,
     FreezeCause.SWAP_STORM,
     FreezeCause.MEMORY,
@@ -134,18 +144,25 @@ NOT_BY_LOAD = BLAMES_DEVICE | {
 class DeviceFacts:
     """What other signals show of a device while programs wait for it.
 
-    `hanging`, `slow` and `starved` are disks, of itself or below it; `write_bytes_per_second` is
-    what it and its neighbours write now, None: not known.
+    `unreachable`, `hanging`, `slow` and `starved` are disks, of itself or below it; `dominant` are
+    those that fill the queue of their adapter, the one with most in flight first; `synchronizing`
+    are arrays. `write_bytes_per_second` is what it and its neighbours write now, None: not known.
     """
 
+    unreachable: tuple[str, ...] = ()
     hanging: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
     starved: tuple[str, ...] = ()
+    dominant: tuple[str, ...] = ()
+    synchronizing: tuple[str, ...] = ()
     is_suspended: bool = False
     is_discarding: bool = False
     is_at_limit: bool = False
     is_busy: bool = False
     """Whether it is in use nearly all of the time: then a limit of a control group is not why."""
+    is_idle: bool = False
+    """Whether it was hardly in use since the wait began, and nothing was in flight: what programs
+    wait for did not reach it."""
     is_swap_storm: bool = False
     numbers: frozenset[str] = frozenset()
     """The numbers of the device and of those below it ('8:16')."""
@@ -155,9 +172,11 @@ class DeviceFacts:
     def disks(self, cause: FreezeCause) -> tuple[str, ...]:
         """Return the disks that are a cause, () where none is."""
         by_cause = {
+            FreezeCause.CONNECTION: self.unreachable,
             FreezeCause.HANG: self.hanging,
             FreezeCause.SLOW: self.slow,
-            FreezeCause.NEIGHBOUR: self.starved,
+            FreezeCause.NEIGHBOUR: self.dominant[:1],
+            FreezeCause.SYNCHRONIZING: self.synchronizing,
         }
         return by_cause.get(cause, ())
 
@@ -168,6 +187,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
     checks = (
         # A disk completes nothing else meanwhile, and is slow: not its fault.
         (FreezeCause.DISCARDING, facts.is_discarding or any(map(is_discard, tasks))),
+        (FreezeCause.CONNECTION, bool(facts.unreachable)),
         (FreezeCause.HANG, bool(facts.hanging)),
         (FreezeCause.AT_LIMIT, facts.is_at_limit),
         (FreezeCause.SLOW, bool(facts.slow)),
@@ -175,14 +195,38 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
         (FreezeCause.SUSPENDED, facts.is_suspended),
         (FreezeCause.FROZEN, _any_in(tasks, _FROZEN)),
-        (FreezeCause.OWN_LIMIT, _any_in(tasks, _GROUP_LIMITS) or bool(limits_of(tasks, facts))),
+        (FreezeCause.OWN_LIMIT, _is_limited(tasks, facts)),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
+        (FreezeCause.SYNCHRONIZING, bool(facts.synchronizing)),
         (FreezeCause.JOURNAL, _any_in(tasks, _JOURNAL)),
         (FreezeCause.MEMORY, _any_in(tasks, _RECLAIM)),
         (FreezeCause.LOCK, bool(tasks) and all(map(waits_for_lock, tasks))),
     )
     return next((cause for cause, holds in checks if holds), FreezeCause.UNKNOWN)
+
+
+def deeper(before: FreezeCause | None, newest: FreezeCause) -> FreezeCause:
+    """Return the cause of a freeze that goes on: where programs wait does not replace why.
+
+    The queue that made them wait is written meanwhile, and at last their commit is left.
+    """
+    if before is None or before is FreezeCause.UNKNOWN or newest not in _WHERE:
+        return newest
+    return before if before not in _WHERE or newest is FreezeCause.UNKNOWN else newest
+
+
+def _is_limited(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
+    """Whether a limit of their control group makes tasks wait.
+
+    Its file may be unreadable, or in another namespace. Then it follows from data that hardly
+    reach an idle disk while tasks of one unit alone wait for them.
+    """
+    if _any_in(tasks, _GROUP_LIMITS) or limits_of(tasks, facts):
+        return True
+    units = {task.unit for task in tasks}
+    has_unit = len(units) == 1 and units != {""}
+    return facts.is_idle and has_unit and _is_queued(facts) and _waits_for_writing(tasks)
 
 
 def limits_of(tasks: Iterable[BlockedTask], facts: DeviceFacts) -> tuple[GroupLimit, ...]:
@@ -205,10 +249,20 @@ def is_fault(task: BlockedTask) -> bool:
 
 
 def _is_backlog(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
-    """Whether the queued data take long to write, and a program waits for writing."""
+    """Whether the queued data take long to write, and a program waits for writing.
+
+    An idle disk is not what they wait for.
+    """
+    return not facts.is_idle and _is_queued(facts) and _waits_for_writing(tasks)
+
+
+def _is_queued(facts: DeviceFacts) -> bool:
     speed = facts.write_bytes_per_second or 0.0
-    is_long = facts.queued_bytes >= max(MIN_BACKLOG_BYTES, BACKLOG_SECONDS * speed)
-    return is_long and (_any_in(tasks, _WRITE_BACK) or _any_in(tasks, _JOURNAL))
+    return facts.queued_bytes >= max(MIN_BACKLOG_BYTES, BACKLOG_SECONDS * speed)
+
+
+def _waits_for_writing(tasks: tuple[BlockedTask, ...]) -> bool:
+    return _any_in(tasks, _WRITE_BACK) or _any_in(tasks, _JOURNAL)
 
 
 def _any_in(tasks: tuple[BlockedTask, ...], prefixes: tuple[str, ...]) -> bool:

@@ -21,6 +21,7 @@ from iowarden.rules.signals.waits.freeze_cause import (
     BLAMES_DEVICE,
     NOT_BY_LOAD,
     FreezeCause,
+    deeper,
     freeze_cause,
     is_fault,
     limits_of,
@@ -59,6 +60,7 @@ HOST = ""
 BUCKETS_SECONDS = (4.0, 10.0, 12.0, 20.0, 30.0, 60.0, 120.0, math.inf)
 
 _SECONDS, _VICTIMS = "iowarden_freeze_seconds", "iowarden_freeze_victims"
+_MAX_SECONDS, _SERIES_SECONDS = "iowarden_freeze_max_seconds", "iowarden_freeze_series_seconds"
 MAX_TRIGGER_SECONDS = 15.0
 """Two changes of the load average, and the poll that follows, take no longer."""
 _LEVEL, _TIMES = "iowarden_freeze_level", "iowarden_freeze_reported_times"
@@ -82,6 +84,8 @@ class HarmState:
     poll_boot_seconds: float = 0.0
     """The host's uptime at the last poll."""
     sweeps: tuple[SweepMoment, ...] = ()
+    before_waits: Mapping[str, SweepMoment] = field(default_factory=dict)
+    """By device that programs wait for: the sweep that their load is measured from."""
     moved: tuple[Moved, ...] = ()
     harms: Mapping[str, Harm] = field(default_factory=dict)
     """By device."""
@@ -144,7 +148,7 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
     if tasks is None or "tasks" not in inputs.fresh or view.derived is None:
         return state, None
     if tasks.boot_seconds and tasks.boot_seconds == state.poll_boot_seconds:
-        return state, samples(state)  # a recording returns one poll until the next
+        return state, samples(state, now)  # a recording returns one poll until the next
     if tasks.boot_seconds != state.poll_boot_seconds:
         state = replace(state, poll_boot_seconds=tasks.boot_seconds)
     if not (tasks.tasks or tasks.unseen or state.polls.waits or state.devices):
@@ -155,7 +159,7 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
     if tasks.unseen:
         return replace(state, polls=NO_POLLS, harms={}), _histogram(state)
     state = _polled(state, view, view.derived.topology)
-    return state, samples(state)
+    return state, samples(state, now)
 
 
 def _is_new(sweep: Sweep, state: HarmState) -> bool:
@@ -199,6 +203,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
     if any(wait.task.system_call for wait in about_storage(polls)):
         state = replace(state, seen_seconds=now)
     waits = _waits_by_device(about_storage(polls), seen.tasks, state, topology)
+    state = replace(state, before_waits=_before_waits(waits, state))
     found = _explained(waits, state, view, topology)
     harms, sustained = found.harms, found.many.sustained(now)
     devices = {}
@@ -267,18 +272,54 @@ def _explained(
         found.queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
         tasks = [victim.wait.task for victim in followed(on_device.victims)]
         cause = freeze_cause(tasks, facts)
+        if goes_on := _goes_on(state, name):
+            cause = deeper(state.causes.get(name), cause)
         counts = name in sustained and bool(tasks)
         counts |= any(victim.max_seconds >= COUNTED_SECONDS for victim in on_device.victims)
         if on_device.victims and cause in {*BLAMES_DEVICE, FreezeCause.NEIGHBOUR}:
             # Whose own bytes explain so little of a faulty disk's time is harmed like others.
             both = on_device.victims + on_device.evidence
             on_device = replace(on_device, victims=both, evidence=())  # noqa: PLW2901
-        found.harms[name] = replace(on_device, blames_device=cause in NOT_BY_LOAD)
+        on_device = replace(on_device, blames_device=cause in NOT_BY_LOAD)  # noqa: PLW2901
+        if goes_on and name in state.last_harms:
+            on_device = _with_causes(on_device, state.last_harms[name][1])  # noqa: PLW2901
+        found.harms[name] = on_device
         if counts:  # else a wait of this second would hide who was blocked for long
             found.causes[name], found.disks[name] = cause, facts.disks(cause)
             found.limits[name] = limits_of(tasks, facts)
             found.speeds[name] = facts.write_bytes_per_second or 0.0
     return found
+
+
+def _goes_on(state: HarmState, name: str) -> bool:
+    """Whether the last poll saw a freeze of a device that had not ended."""
+    freezes = state.devices.get(name, NO_FREEZES)
+    return freezes.series is not None and freezes.series.is_frozen
+
+
+def _before_waits(
+    waits: Mapping[str, list[Wait]], state: HarmState
+) -> dict[str, SweepMoment]:
+    """Return for each device the sweep that the load behind its waits is measured from."""
+    moments = {
+        name: load.before_wait(
+            state.sweeps,
+            state.before_waits.get(name),
+            min(wait.not_before_seconds for wait in of_device),
+            goes_on=_goes_on(state, name),
+        )
+        for name, of_device in waits.items()
+    }
+    return {name: moment for name, moment in moments.items() if moment is not None}
+
+
+def _with_causes(harm: Harm, before: Harm) -> Harm:
+    """Return who is harmed with who caused it, which no longer shows while the freeze goes on."""
+    if harm.causes or harm.units or harm.discarding:
+        return harm
+    return replace(
+        harm, causes=before.causes, units=before.units, is_certain=before.is_certain
+    )
 
 
 def _next_many(
@@ -365,8 +406,9 @@ def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, vi
     # The best speed of a disk that had little to do is less than it is capable of.
     is_faulty = facts.hanging or facts.slow or facts.starved
     capable = max(sum(rates), device_facts.WELL_BYTES_PER_SECOND if is_faulty else 0.0)
-    if len(state.sweeps) >= 2:
-        moved = load.load(state.sweeps, leaves)
+    sweeps = load.since_before(state.sweeps, state.before_waits.get(name))
+    if len(sweeps) >= 2:
+        moved = load.load(sweeps, leaves)
     else:
         unwritten = writeback.seen(view)
         moved = load.probable_load(
@@ -412,7 +454,7 @@ def _victims_lengths(state: HarmState, ended: tuple[Wait, ...]) -> list[float]:
     ]
 
 
-def samples(state: HarmState) -> list[Sample]:
+def samples(state: HarmState, now: float) -> list[Sample]:
     """Return the series of every device with an open series of freezes, and the histogram."""
     result: list[Sample] = []
     for name, freezes in sorted(state.devices.items()):
@@ -420,9 +462,12 @@ def samples(state: HarmState) -> list[Sample]:
             continue
         victims = state.harms[name].victims if name in state.harms else ()
         longest = max((victim.min_seconds for victim in victims), default=0.0)
+        at_most = max((victim.max_seconds for victim in victims), default=0.0)
         labels = (("device", name),)
         result += [
             (_SECONDS, labels, round(longest, DIGITS)),
+            (_MAX_SECONDS, labels, round(at_most, DIGITS)),
+            (_SERIES_SECONDS, labels, round(now - freezes.series.since_seconds, DIGITS)),
             (_VICTIMS, labels, float(len(followed(victims)))),
             (_LEVEL, labels, float(freezes.series.level)),
             (_TIMES, labels, float(freezes.series.reported_times)),
@@ -496,6 +541,17 @@ GROUP: SignalGroup[HarmState] = SignalGroup(
             "gauge",
             "How long at least a program that is not the cause has been waiting for this device in"
             " one system call; 0 between two freezes of a series.",
+        ),
+        Family(
+            _MAX_SECONDS,
+            "gauge",
+            "How long at most: since the poll before the first one that saw it, or since something"
+            " gave reason to poll.",
+        ),
+        Family(
+            _SERIES_SECONDS,
+            "gauge",
+            "Seconds since the first of the freezes of this device that belong together began.",
         ),
         Family(_VICTIMS, "gauge", "Tasks that wait for this device and are not the cause."),
         Family(

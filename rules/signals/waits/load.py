@@ -61,6 +61,39 @@ def next_sweeps(sweeps: tuple[SweepMoment, ...], newest: SweepMoment) -> tuple[S
     return first, second, newest  # those of a wait that has just begun follow each other soon
 
 
+def since_before(
+    sweeps: tuple[SweepMoment, ...], before_wait: SweepMoment | None
+) -> tuple[SweepMoment, ...]:
+    """Return the sweeps that cover a wait: the one from before it, and those that came after."""
+    if before_wait is None:
+        return sweeps
+    at_seconds = before_wait.moved.at_seconds
+    return (before_wait, *(one for one in sweeps if one.moved.at_seconds > at_seconds))
+
+
+def before_wait(
+    sweeps: tuple[SweepMoment, ...],
+    earlier: SweepMoment | None,
+    began_seconds: float,
+    *,
+    goes_on: bool,
+) -> SweepMoment | None:
+    """Return the sweep that the load behind a wait is measured from, None: there is none yet.
+
+    That is the first of the stored sweeps. While programs wait on (`goes_on`) it is the `earlier`
+    one, once the stored sweeps no longer reach back to before the oldest wait: who filled the
+    queue may have ended, and its data are written all the time.
+    """
+    if not sweeps:
+        return earlier if goes_on else None
+    first = sweeps[0]
+    if earlier is None or not goes_on:
+        return first
+    age_seconds = sweeps[-1].moved.at_seconds - earlier.moved.at_seconds
+    is_needed = first.moved.at_seconds > began_seconds or age_seconds <= YOUNG_SECONDS
+    return earlier if is_needed else first
+
+
 def next_moved(
     moved: tuple[Moved, ...], blocks: Mapping[str, BlockIo], now: float
 ) -> tuple[Moved, ...]:

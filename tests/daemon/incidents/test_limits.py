@@ -115,6 +115,33 @@ def test_programs_held_by_their_own_control_group_are_mailed_with_the_file_and_i
     assert "system.slice" in sentence or "report.service" in sentence
 
 
+def test_a_limit_is_read_of_a_program_whose_details_the_probe_could_not_read() -> None:
+    """It executes a program: only its unit is known, and '/proc/PID/cgroup' never waits."""
+    host = Blocked()
+    files = {f"{SERVICE}/io.max": "8:0 wbps=1048576\n", "/sys/fs/cgroup/cgroup.controllers": "io\n"}
+    files |= {f"/proc/{900 + n}/cgroup": f"{GROUP}\n" for n in range(2)}
+    host.machine.memory.write(files)
+    host.pass_seconds(40, [task(n, "report") for n in range(2)])
+    assert [limit.value for limit in host.limits()] == ["wbps=1048576"]
+
+
+def test_data_held_back_above_an_idle_disk_are_no_backlog_of_the_host() -> None:
+    """4 MiB/s reach it, 25 ms a second, nothing in flight; which limit it is cannot be read."""
+    host = Blocked()
+    host.pass_seconds(60, [])
+    for _ in range(40):
+        disk = host.disks["sda"]
+        disk.writes += 8
+        disk.written_sectors += 8192
+        disk.milliseconds += 24
+        disk.busy_milliseconds += 25
+        host.queued = 220_000_000
+        host.pass_second([task(n, "report") for n in range(2)])
+    assert host.cause() == "own limit"
+    assert "vm.dirty" not in host.machine.host.mails[0].advice
+    assert "--include=io.max" in host.machine.host.mails[0].advice
+
+
 def test_a_unit_at_its_limit_for_ten_minutes_is_mailed_though_no_wait_is_long() -> None:
     """Four threads of a report, each in another write at each poll; the disk is hardly used."""
     host = Blocked()

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
+from support.machine import disk, topology
 
 from iowarden.collectors.block.diskstats import BlockIo
+from iowarden.collectors.block.scsi import ScsiDevice, ScsiHost, ScsiTopology
 from iowarden.collectors.procfs.process_io import ProcessIo, Sweep
 from iowarden.collectors.procfs.tasks import BlockedTask
+from iowarden.rules.signals.device.multipath import unreachable
 from iowarden.rules.signals.waits import load, uncounted
-from iowarden.rules.signals.waits.freeze_cause import DeviceFacts, FreezeCause, freeze_cause
+from iowarden.rules.signals.waits.freeze_cause import (
+    DeviceFacts,
+    FreezeCause,
+    deeper,
+    freeze_cause,
+)
 from iowarden.rules.signals.waits.harm import causes
 from iowarden.rules.signals.waits.load import Moved, SweepMoment
+
+if TYPE_CHECKING:
+    from iowarden.collectors.block.block_devices import Topology
 
 MIB = 1 << 20
 COMMIT = ("jbd2_log_wait_commit", "ext4_sync_file", "do_fsync", "__x64_sys_fsync")
@@ -60,6 +74,27 @@ def task(*stack: str, **changes: object) -> BlockedTask:
         ),
         ("a slow disk with a backlog", [COMMIT], {"slow": ("sda",), "queued_bytes": 3e9}, "slow"),
         ("its adapter's queue is full", [READ], {"starved": ("sdb",)}, "neighbour"),
+        (
+            "a LUN whose session failed completes nothing",
+            [READ],
+            {"unreachable": ("sdb",), "hanging": ("sdb",)},
+            "connection",
+        ),
+        ("an array is checked", [READ], {"synchronizing": ("md5",)}, "synchronizing"),
+        ("a commit during a rebuild", [COMMIT], {"synchronizing": ("md5",)}, "synchronizing"),
+        (
+            "a rebuild beside 3 GB of unwritten data",
+            [SYNC],
+            {"synchronizing": ("md5",), "queued_bytes": 3e9},
+            "backlog",
+        ),
+        (
+            "3 GB queued for an idle disk, and nobody knows by whom it is held back",
+            [SYNC],
+            {"is_idle": True, "queued_bytes": 3e9},
+            "unknown",
+        ),
+        ("io.max holds a bio back", [("io_schedule", "blk_throtl_bio")], {}, "own limit"),
         ("an NFS server", [("rpc_wait_bit_killable", "nfs4_proc_getattr")], {}, "server"),
         ("a Ceph server", [("ceph_mdsc_wait_request", "ceph_open")], {}, "server"),
         ("a server, and one waits for a disk", [("rpc_wait_bit_killable",), READ], {}, "unknown"),
@@ -80,6 +115,84 @@ def test_the_deepest_cause_that_the_facts_show(
     tasks = [task(*stack) for stack in stacks]
     found = freeze_cause(tasks, DeviceFacts(**facts))  # type: ignore[arg-type]
     assert found == expected, sentence
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [
+        (("web.service", "web.service"), "own limit"),
+        (("web.service", "db.service"), "unknown"),
+        (("", ""), "unknown"),
+    ],
+)
+def test_data_of_one_unit_that_hardly_reach_an_idle_disk_are_held_back_by_its_limit(
+    units: tuple[str, ...], expected: str
+) -> None:
+    """200 MiB queued, 4 MiB/s written, nothing in flight; of several units it is not known."""
+    facts = DeviceFacts(is_idle=True, queued_bytes=2e8, write_bytes_per_second=4e6)
+    assert freeze_cause([task(*SYNC, unit=unit) for unit in units], facts) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "newest", "expected"),
+    [
+        (None, "unknown", "unknown"),
+        ("backlog", "journal", "backlog"),
+        ("suspended", "unknown", "suspended"),
+        ("journal", "unknown", "journal"),
+        ("journal", "lock", "lock"),
+        ("unknown", "lock", "lock"),
+        ("backlog", "hang", "hang"),
+        ("hang", "backlog", "backlog"),
+    ],
+)
+def test_where_programs_wait_does_not_replace_why_while_a_freeze_goes_on(
+    before: str | None, newest: str, expected: str
+) -> None:
+    """A reason replaces another one; a place only what was not known, or another place."""
+    known = None if before is None else FreezeCause(before)
+    assert deeper(known, FreezeCause(newest)) == expected
+
+
+def fabric(states: dict[str, str], *, is_fabric: bool = True) -> ScsiTopology:
+    """Return disks of an adapter in these states."""
+    devices = {
+        f"7:0:0:{number}": ScsiDevice(
+            f"7:0:0:{number}", "host7", name, 0, state, 32, 30.0, None, None, None, None
+        )
+        for number, (name, state) in enumerate(states.items())
+    }
+    hosts = {"host7": ScsiHost("host7", "iscsi_tcp", 113, 32, None, fabric=is_fabric)}
+    return ScsiTopology(hosts, devices, None)
+
+
+def mapped() -> Topology:
+    """Return a multipath map of sdb and sdc, and a LUN beside it."""
+    paths = [disk("sdb", holders=("dm-0",)), disk("sdc", holders=("dm-0",))]
+    upper = replace(disk("dm-0", slaves=("sdb", "sdc"), leaf=False), dm_uuid="mpath-3600")
+    return topology(*paths, upper, disk("sdd"))
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ({"sdb": "blocked", "sdc": "running", "sdd": "running"}, ()),
+        ({"sdb": "blocked", "sdc": "transport-offline", "sdd": "running"}, ("sdb", "sdc")),
+        ({"sdb": "running", "sdc": "running", "sdd": "blocked"}, ("sdd",)),
+        ({"sdb": "running", "sdc": "running", "sdd": "running"}, ()),
+    ],
+)
+def test_a_disk_is_unreachable_where_the_fabric_has_no_path_to_it(
+    states: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    """One path of a map that is left serves it; a disk without a map has only itself."""
+    assert unreachable(states, mapped(), fabric(states)) == expected
+
+
+def test_a_local_disk_that_its_driver_blocks_is_no_lost_connection() -> None:
+    """mpt3sas blocks a disk for seconds while its link is reset."""
+    states = {"sdd": "blocked"}
+    assert unreachable(states, mapped(), fabric(states, is_fabric=False)) == ()
 
 
 def test_nfsd_waits_for_a_disk_and_for_no_server() -> None:
