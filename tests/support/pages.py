@@ -182,10 +182,14 @@ def frozen(seconds: int, until: int | None = None) -> list[RecordingStep]:
         tasks = [_backend(pid) for pid in (812, 813)] if waits else []
         writer = ProcessIo(400, 1_000, 1, "pg_restore", "load.service", 0, second * 80_000_000, 0)
         blocked = BlockedTasks(tuple(tasks), len(tasks), boot_seconds=uptime)
+        text = machine.counters(2, second)["/proc/diskstats"].replace(
+            f" {700 + second * 10} ", f" {700 + second * 700} "  # they are busy with the restore
+        )
         events[second] = {
             "/.probe/tasks": json.dumps(tasks_json(blocked)),
             "/.probe/io_sweep": json.dumps(sweep_json(Sweep(uptime, (writer,)))),
             "/proc/stat": machine.STAT.format(blocked=len(tasks), ticks=1000 + second * 100),
+            "/proc/diskstats": text,
         }
     return rack(2, seconds, events)
 

@@ -163,12 +163,13 @@ def _is_idle(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[s
     if before is None or moved[-1].at_seconds - before.at_seconds < IDLE_SECONDS:
         return False
     during = [one for one in moved if one.at_seconds >= before.at_seconds]
+    in_use = [_utilization_ratio(before, moved[-1], name) for name in disks]
     return (
         load.difference(before, moved[-1], disks)[1] > 0
+        and 0.0 < max(in_use, default=0.0) < IDLE_RATIO  # 0: it is not counted
         and not any(
             one.blocks[name].in_flight for one in during for name in disks if name in one.blocks
         )
-        and all(_utilization_ratio(before, moved[-1], name) < IDLE_RATIO for name in disks)
     )
 
 
