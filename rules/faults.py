@@ -88,6 +88,8 @@ BLOCKS_PROGRAMS = frozenset(
     (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
 )
 """What makes programs of the host wait, see `Meaning.blocks_programs`."""
+RETRIED = frozenset({"connection_error"})
+"""Events that are harmless where it works again soon, which no line reports of iSCSI and Ceph."""
 HARMS = frozenset({"Freeze"})
 """Alerts that programs are blocked which did not cause the load."""
 UNWRITTEN = frozenset({"WriteStall"})

@@ -116,6 +116,11 @@ class Fact:
         return resets and self.subject.startswith(ADAPTER)
 
     @property
+    def is_connection(self) -> bool:
+        """Whether a connection failed and is retried: a symptom of what hangs above it."""
+        return self.what.fault is Fault.RESETS and self.what.layer is Layer.PATH
+
+    @property
     def identity(self) -> Identity:
         """Return the identity of its incident."""
         return Identity(self.subject or HOST, self.object or HOST, self.adapter)
@@ -251,6 +256,11 @@ class _Causes:
         if fact.subject in {"", ITSELF}:
             return self._holding
         below = self._by_object.get(fact.subject, [])
+        if fact.is_connection:
+            return sorted(
+                {each.key: each for each in (*below, *self._holding)}.values(),
+                key=lambda f: f.order,
+            )
         adapter = f"{ADAPTER}{fact.adapter}"
         if not fact.adapter or fact.subject == adapter:
             return below
@@ -293,10 +303,23 @@ def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
         return a.layer < b.layer or (
             b.layer is Layer.ADAPTER and graph.carries(a.subject, b.subject)
         )
-    if of_path or b.subject in graph.maps.get(a.subject, ()):
-        return of_path
+    is_behind = b.is_connection and a.what.fault in STOPS and _is_behind(a, b, graph)
+    if of_path or is_behind or b.subject in graph.maps.get(a.subject, ()):
+        return of_path or is_behind
     # A volume looks like a disk: the topology is more exact than layers.
     return graph.carries(a.subject, b.subject)
+
+
+def _is_behind(a: Fact, connection: Fact, graph: StorageGraph) -> bool:
+    """Whether what stands is reached through a connection that failed.
+
+    A connection may be known by its number alone ('connection1:0', 'osd12'): then it is that of
+    the multipath maps and network block devices.
+    """
+    if graph.carries(connection.subject, a.subject):
+        return True
+    is_unknown = connection.subject not in graph.above and connection.subject not in graph.parents
+    return is_unknown and (a.subject in graph.all_maps() or layer_of(a.subject) is Layer.NETWORK)
 
 
 def _kind(a: Fact) -> Fault:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.faults import CAUSES, SHORT, Fault, Layer
+from iowarden.rules.faults import CAUSES, RETRIED, SHORT, SYMPTOMS, Fault, Layer
 from iowarden.rules.incidents import fault_records
 from iowarden.rules.incidents.causes import AFTER_SECONDS, BEFORE_SECONDS
 from iowarden.rules.incidents.fault_records import COUNTS_UP, is_doubled
@@ -98,18 +98,24 @@ def unreported(incident: Incident, now: float) -> list[FaultRecord]:
         for record in incident.faults
         if (severity := severities.get(record.fact)) is not None
     ]
-    return [record for record in present if _is_update(record, now)]
+    said = incident.mailed_severity if incident.mails else Severity.INFO
+    return [record for record in present if _is_update(record, said, now)]
 
 
-def _is_update(record: FaultRecord, now: float) -> bool:
-    """Whether a fault escalated since the last mail about it."""
+def _is_update(record: FaultRecord, mailed_severity: Severity, now: float) -> bool:
+    """Whether a fault escalated since the last mail about it.
+
+    What only follows from others does not make a mail again that was as severe as it is now.
+    """
     report = record.reported
     if report is None:
         return True
     if record.until_seconds is not None:
         return False
-    if record.severity > report.severity or record.is_history < report.is_history:
+    if record.is_history < report.is_history:
         return True
+    if record.severity > report.severity:
+        return record.fault not in SYMPTOMS or record.severity > mailed_severity
     if is_doubled(record):
         return True
     if record.count == report.count or (record.fault in COUNTS_UP and record.lines):
@@ -172,12 +178,23 @@ def _is_first_due(
         return False
     if all(m.count and m.absent_seconds is not None for m in incident.members):
         return False  # its log reported its end before a mail was due
+    if all(_is_retried(m, policy) for m in incident.members):
+        return False
     # Since the opening, not the last start: an alert that flaps must not restart the wait.
     waited = now - incident.opened_seconds
     is_urgent = incident.severity is Severity.CRITICAL
     is_urgent = is_urgent or any(urgent(m) for m in reportable(incident, now))
     least = TOGETHER_SECONDS if len(updates) > 1 else 0.0
     return waited >= (least if is_urgent else policy.grouping_seconds)
+
+
+def _is_retried(member: IncidentMember, policy: NotificationPolicy) -> bool:
+    """Whether it is a connection that failed, and that no line has reported to fail again since.
+
+    Whoever waits for it is reported: by a freeze, a hang, a lost path, or when it is given up.
+    """
+    last = member.since_seconds if member.last_seconds is None else member.last_seconds
+    return member.name in RETRIED and last - member.since_seconds < policy.grouping_seconds
 
 
 def _of_updates(incident: Incident, updates: Sequence[FaultRecord]) -> Reason:

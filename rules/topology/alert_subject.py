@@ -9,7 +9,7 @@ from iowarden.rules import faults
 from iowarden.rules.faults import Fault
 from iowarden.rules.topology.device_identity import ITSELF, Identity, adapter_identity, identity
 from iowarden.rules.topology.stack import FILE_SYSTEM, POOL
-from iowarden.rules.topology.topology import NO_DEPENDENTS, file_system
+from iowarden.rules.topology.topology import NO_DEPENDENTS, file_system, mounted_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,6 +63,8 @@ def subject(
     for key, gone in state.gone.items():
         if "object" in own and gone.object == own["object"]:
             return Identity(key, gone.object, gone.adapter)
+    if (":" in device or device.startswith("//")) and (served := mounted_from(dependents, device)):
+        return served
     name = device.removeprefix("/dev/")
     found = identity(topology, name)
     if found.key == f"device {name}":

@@ -131,8 +131,27 @@ def remember(
 
 def _server(mount: Mount) -> str:
     """Return the server of a network mount, as named in the kernel's log, or ''."""
-    server = _SERVER.match(mount.source) if mount.kind in _SERVED else None
+    return server_of(mount.source) if mount.kind in _SERVED else ""
+
+
+def server_of(source: str) -> str:
+    """Return the server in the source of a mount, '' if that names none."""
+    server = _SERVER.match(source)
     return (server[1] or server[2]) if server else ""
+
+
+def mounted_from(dependents: Dependents, source: str) -> Identity | None:
+    """Return the server of a source ('nas:/home') with what is mounted from it; None without one.
+
+    It is one object with the server that the kernel's log names: it is the server that does not
+    answer, whichever of its mounts somebody waits for.
+    """
+    server = server_of(source)
+    own = identity(None, server)
+    mounts = [above.shown for above in dependents.now.get(own.key, ()) if above.mount]
+    if not server or not mounts:
+        return None
+    return Identity(own.key, f"{mounts[0]} on {server}" if len(mounts) == 1 else server)
 
 
 def without_old(state: Dependents, now: float) -> Dependents:

@@ -183,7 +183,8 @@ def frozen(seconds: int, until: int | None = None) -> list[RecordingStep]:
         writer = ProcessIo(400, 1_000, 1, "pg_restore", "load.service", 0, second * 80_000_000, 0)
         blocked = BlockedTasks(tuple(tasks), len(tasks), boot_seconds=uptime)
         text = machine.counters(2, second)["/proc/diskstats"].replace(
-            f" {700 + second * 10} ", f" {700 + second * 700} "  # they are busy with the restore
+            f" {700 + second * 10} ",
+            f" {700 + second * 700} ",  # they are busy with the restore
         )
         events[second] = {
             "/.probe/tasks": json.dumps(tasks_json(blocked)),

@@ -71,7 +71,7 @@ def device_facts(
     stack = {name, *(members(topology, name) if is_known else ())}
     unwritten = writeback.seen(view)
     values = {
-        (metric, dict(labels).get("device")): value
+        (metric, dict(labels).get("device", "")): value
         for group in _GROUPS
         for metric, labels, value in view.earlier.get(group, ())
         if metric in _METRICS
@@ -94,12 +94,7 @@ def device_facts(
         slow=_named(slow_disks - starved),
         starved=_named(starved),
         dominant=_by_queue(dominant, moved),
-        synchronizing=_named(
-            array
-            for metric, array in values
-            if metric == _SYNCHRONIZING and is_busy and array in topology.devices
-            if not below.isdisjoint(leaves(array, topology))
-        ),
+        synchronizing=_synchronizing(values, below, topology) if is_busy else (),
         is_suspended=not stack.isdisjoint(suspended.names(suspended.GROUP.state(view.states))),
         # Small discards all the time ('-o discard') hold nobody up: it is a long one, or a hang.
         is_discarding=any(
@@ -116,14 +111,14 @@ def device_facts(
             if (of_stack := topology.devices.get(one)) and of_stack.device_number
         ),
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
-        write_bytes_per_second=values.get((_BANDWIDTH, None), _speed(before, moved, name, view)),
+        write_bytes_per_second=values.get((_BANDWIDTH, ""), _speed(before, moved, name, view)),
     )
 
 
 def _starved(
     before: Moved | None,
     moved: tuple[Moved, ...],
-    values: Mapping[tuple[str, str | None], float],
+    values: Mapping[tuple[str, str], float],
     view: View,
 ) -> tuple[set[str], set[str]]:
     """Return the disks that starve, and those that fill the queues of their adapters."""
@@ -137,6 +132,18 @@ def _starved(
         )
         starved, dominant = starved | lately[0], dominant | lately[1]
     return starved, dominant
+
+
+def _synchronizing(
+    values: Mapping[tuple[str, str], float], disks: Collection[str], topology: Topology
+) -> tuple[str, ...]:
+    """Return the arrays on these disks that are checked, rebuilt or reshaped."""
+    arrays = [name for metric, name in values if metric == _SYNCHRONIZING]
+    return _named(
+        name
+        for name in arrays
+        if name in topology.devices and not leaves(name, topology).isdisjoint(disks)
+    )
 
 
 def _by_queue(disks: Iterable[str], moved: tuple[Moved, ...]) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ OPEN_SECONDS, OPEN_PERIODS = 600.0, 3
 """A series ends after this time without a freeze, or after this many of its periods."""
 REPORTED_TIMES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 """A series is news again when it has so many freezes."""
+RHYTHM_TIMES, RHYTHM_SECONDS = 3, 600.0
+"""From then on its rhythm is reported: that it goes on is no news of the next minutes."""
 RESUMED_SECONDS = 180.0
 """A freeze goes on where nothing was polled for so long at most: a restart, a probe that failed."""
 MAX_REMEMBERED, MAX_STORED = 64, 16
@@ -95,11 +97,31 @@ class Series:
     is_frozen: bool
     level: Level
     """The worst since it began."""
+    reported_times: int = 1
+    """The largest number of freezes that is news."""
+    reported_seconds: float = 0.0
+    """When it had so many."""
 
-    @property
-    def reported_times(self) -> int:
-        """Return the largest number of freezes that is news, up to now."""
-        return max((times for times in REPORTED_TIMES if times <= self.times), default=0)
+    def with_another(self, freeze: Freeze) -> Series:
+        """Return the series with one more freeze, which goes on."""
+        freezes, times = (*self.freezes, freeze)[-MAX_REMEMBERED:], self.times + 1
+        step, now = _reported(times), freeze.last_seconds
+        is_soon = step > RHYTHM_TIMES and now - self.reported_seconds < RHYTHM_SECONDS
+        if is_soon or step <= self.reported_times:
+            step, now = self.reported_times, self.reported_seconds
+        return replace(
+            self,
+            freezes=freezes,
+            times=times,
+            is_frozen=True,
+            reported_times=step,
+            reported_seconds=now,
+        )
+
+
+def _reported(times: int) -> int:
+    """Return the largest number of freezes that is news, up to a number of them."""
+    return max((step for step in REPORTED_TIMES if step <= times), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +164,8 @@ def restored(pairs: tuple[tuple[float, float], ...]) -> Series | None:
         since,
         is_frozen=bool(is_frozen),
         level=Level(int(level)),
+        reported_times=_reported(int(times)),
+        reported_seconds=sum(freezes[-1]),
     )
 
 
@@ -198,11 +222,13 @@ def _next_series(
         victims=len(counted),
     )
     if series is None or is_over(series, now):
-        return Series((present,), 1, present.began_seconds, is_frozen=True, level=Level.COUNTED)
+        began = present.began_seconds
+        return Series(
+            (present,), 1, began, is_frozen=True, level=Level.COUNTED, reported_seconds=now
+        )
     gap_seconds = now - series.freezes[-1].last_seconds
     if not series.is_frozen or gap_seconds > RESUMED_SECONDS:
-        freezes = (*series.freezes, present)[-MAX_REMEMBERED:]
-        return replace(series, freezes=freezes, times=series.times + 1, is_frozen=True)
+        return series.with_another(present)
     last = series.freezes[-1]
     merged = Freeze(
         min(last.began_seconds, present.began_seconds),

@@ -59,6 +59,9 @@ HOST = ""
 """The device of a wait whose file is on no device that is known."""
 BUCKETS_SECONDS = (4.0, 10.0, 12.0, 20.0, 30.0, 60.0, 120.0, math.inf)
 
+_NO_DEVICE = "0:"
+"""The major number of file systems without a device. Source: kernel, fs/super.c, get_anon_bdev."""
+
 _SECONDS, _VICTIMS = "iowarden_freeze_seconds", "iowarden_freeze_victims"
 _MAX_SECONDS, _SERIES_SECONDS = "iowarden_freeze_max_seconds", "iowarden_freeze_series_seconds"
 MAX_TRIGGER_SECONDS = 15.0
@@ -202,7 +205,7 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
         polls = NO_POLLS  # nothing gave reason to poll: a wait of later on began at its trigger
     if any(wait.task.system_call for wait in about_storage(polls)):
         state = replace(state, seen_seconds=now)
-    waits = _waits_by_device(about_storage(polls), seen.tasks, state, topology)
+    waits = _waits_by_device(about_storage(polls), seen.tasks, state, view)
     state = replace(state, before_waits=_before_waits(waits, state))
     found = _explained(waits, state, view, topology)
     harms, sustained = found.harms, found.many.sustained(now)
@@ -297,9 +300,7 @@ def _goes_on(state: HarmState, name: str) -> bool:
     return freezes.series is not None and freezes.series.is_frozen
 
 
-def _before_waits(
-    waits: Mapping[str, list[Wait]], state: HarmState
-) -> dict[str, SweepMoment]:
+def _before_waits(waits: Mapping[str, list[Wait]], state: HarmState) -> dict[str, SweepMoment]:
     """Return for each device the sweep that the load behind its waits is measured from."""
     moments = {
         name: load.before_wait(
@@ -317,9 +318,7 @@ def _with_causes(harm: Harm, before: Harm) -> Harm:
     """Return who is harmed with who caused it, which no longer shows while the freeze goes on."""
     if harm.causes or harm.units or harm.discarding:
         return harm
-    return replace(
-        harm, causes=before.causes, units=before.units, is_certain=before.is_certain
-    )
+    return replace(harm, causes=before.causes, units=before.units, is_certain=before.is_certain)
 
 
 def _next_many(
@@ -362,7 +361,7 @@ def _legacy_queued_ratio(view: View) -> float | None:
 
 
 def _waits_by_device(
-    waits: Iterable[Wait], tasks: Iterable[BlockedTask], state: HarmState, topology: Topology
+    waits: Iterable[Wait], tasks: Iterable[BlockedTask], state: HarmState, view: View
 ) -> dict[str, list[Wait]]:
     """Return the waits of each device.
 
@@ -370,9 +369,15 @@ def _waits_by_device(
     it waits for that one: the holder of the lock behind it waits for the device itself. So does a
     thread of nfsd, which has no descriptor, if one journal or flusher waits: theirs is known.
     """
+    assert view.derived is not None  # noqa: S101 - `_step` returned
+    topology = view.derived.topology
     by_device: dict[str, list[Wait]] = {}
     for wait in waits:
-        by_device.setdefault(device_of(wait.task, topology), []).append(wait)
+        name = device_of(wait.task, topology)
+        if name not in topology.devices and (source := _source(wait.task, view)):
+            whole = topology.whole(source)
+            name = source if whole is None else whole.name
+        by_device.setdefault(name, []).append(wait)
     known = {name for name in by_device if name != HOST}
     if HOST in by_device and not known:
         known = {device_of(task, topology) for task in tasks if task.kernel} - {HOST}
@@ -381,6 +386,21 @@ def _waits_by_device(
     if len(known) == 1 and HOST in by_device:
         by_device.setdefault(next(iter(known)), []).extend(by_device.pop(HOST))
     return by_device
+
+
+def _source(task: BlockedTask, view: View) -> str:
+    """Return the source of the mount that a task waits for ('nas:/home'), '' if it has none.
+
+    A network mount, and btrfs, have a number that belongs to no device ('0:52').
+    """
+    mounts = view.inputs.snapshot.mounts
+    if mounts is None or (task.waits_at and not task.waits_at.startswith(_NO_DEVICE)):
+        return ""
+    for mount in mounts.mounts:
+        is_it = mount.mount_point == task.mount if task.mount else False
+        if is_it or (task.waits_at and mount.device_number == task.waits_at):
+            return mount.source if "/" in mount.source else ""
+    return ""
 
 
 def device_of(task: BlockedTask, topology: Topology) -> str:

@@ -403,3 +403,22 @@ def test_what_lasts_for_ten_seconds_began_ten_seconds_before_its_alert() -> None
         server.pass_second(two(), queued=2_000_000_000)
     (member,) = server.machine.host.mails[0].due.incident.members
     assert 10.0 <= member.joined_seconds - member.since_seconds <= 13.0
+
+
+@pytest.mark.parametrize("waits_at", ["0:52", "", "filer:/home"])
+def test_programs_that_wait_for_a_server_are_one_incident_with_its_line_in_the_log(
+    waits_at: str,
+) -> None:
+    """An open has no descriptor, and a network mount the number of no device."""
+    server = Server()
+    server.machine.memory.write(
+        {"/proc/1/mountinfo": "30 1 0:52 / /home rw - nfs4 filer:/home rw\n"}
+    )
+    quiet(server, 60)
+    file = {"stack": SERVER_STACK, "wait_channel": SERVER_STACK[0], "mount": "/home"}
+    for _ in range(66):
+        server.pass_second(two(**file, waits_at=waits_at), is_counted=False, **QUIET)
+    assert cause(server, "filer:/home") == "server"
+    mails = server.machine.host.mails
+    assert {mail.due.incident.key for mail in mails} == {"device filer"}
+    assert mails[0].due.incident.object == "/home (nfs4) on filer"

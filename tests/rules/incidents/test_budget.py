@@ -9,6 +9,7 @@ from support import budget
 from support.budget import CRITICAL, Kind, Spell
 from support.tiers import examples
 
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.incidents import incidents
 from iowarden.rules.incidents.model import Incidents, NotificationPolicy
 from iowarden.rules.topology.graph import StorageGraph
@@ -79,6 +80,55 @@ def test_a_hang_that_becomes_critical_is_two_mails() -> None:
     spells = [Spell(warning, "disk sda", 0, 900), Spell(critical, "disk sda", 20, 900)]
     mails = mailed(spells, StorageGraph(), 300)
     assert [at for at, *_ in mails] == [0, 25]
+
+
+def test_programs_behind_a_hang_that_was_mailed_as_critical_are_no_second_critical() -> None:
+    """The disk is critical after 30 s, the programs that wait for it after a minute: one state."""
+    hang, worse = Kind("DeviceHang", "warning"), Kind("DeviceHang", "critical", CRITICAL)
+    freeze = Kind("Freeze", "warning", frozenset({"programs are blocked"}))
+    longer = Kind("Freeze", "critical", CRITICAL)
+    spells = [
+        Spell(hang, "disk sda", 0, 900),
+        Spell(freeze, "disk sda", 29, 900),
+        Spell(worse, "disk sda", 30, 900),
+        Spell(longer, "disk sda", 60, 900),
+    ]
+    assert [at for at, *_ in mailed(spells, StorageGraph(), 600)] == [0, 34]
+
+
+def test_programs_that_are_critical_first_are_mailed_as_that() -> None:
+    """The disk is slow, which is a warning; who waits for it is critical a minute later."""
+    slow, freeze = Kind("DiskSlow", "warning"), Kind("Freeze", "warning")
+    longer = Kind("Freeze", "critical", CRITICAL)
+    spells = [
+        Spell(slow, "disk sda", 0, 900),
+        Spell(freeze, "disk sda", 0, 900),
+        Spell(longer, "disk sda", 100, 900),
+    ]
+    assert [at for at, *_ in mailed(spells, StorageGraph(), 600)][-1] == 105
+
+
+@pytest.mark.parametrize(("lasted", "mails"), [(0, []), (14, []), (59, []), (60, [60])])
+def test_a_connection_that_failed_and_is_retried_is_mailed_where_it_fails_again_and_again(
+    lasted: int, mails: list[int]
+) -> None:
+    """No line reports that a session of iSCSI or Ceph works again: silence is that it does."""
+    line = Alert(
+        "connection_error", (("alertname", "connection_error"), ("severity", "warning")),
+        AlertState.FIRING, 1.0, (("summary", "failed"),), budget.BASE, budget.BASE,
+        subject="adapter osd12", object="osd12", count=2, last_seconds=budget.BASE + lasted,
+    )  # fmt: skip
+    around = incidents.Surroundings(
+        install="test",
+        policy=NotificationPolicy(),
+        observe=lambda _: (),
+        is_observable=lambda *_: True,
+    )
+    state, due = Incidents(), []
+    for now in range(300):
+        state, notices, _ = incidents.next_incidents(state, [line], budget.BASE + now, around)
+        due += [now for _ in notices]
+    assert due == mails
 
 
 def test_the_second_member_of_a_raid6_is_mailed_5_s_after_it_is_lost() -> None:

@@ -356,6 +356,37 @@ def test_an_error_of_a_connection_does_not_make_a_disk_that_hangs_with_it_the_ad
     assert not cause(alert("DeviceHang", "disk a", since=1.0, adapter="host3"), line)
 
 
+CONNECTED = StorageGraph(
+    above={
+        "adapter host3": frozenset({"disk a", "device dm-0"}),
+        "disk a": frozenset({"device dm-0"}),
+    },
+    parents={"adapter host3": frozenset({"disk a"})},
+    maps={"disk a": frozenset({"device dm-0"})},
+)
+
+
+@pytest.mark.parametrize(
+    ("connection", "stands", "expected"),
+    [
+        ("adapter host3", "device dm-0", "device dm-0"),
+        ("adapter host3", "disk a", "disk a"),
+        ("adapter connection1:0", "device dm-0", "device dm-0"),
+        ("adapter osd12", "device rbd0", "device rbd0"),
+        ("adapter osd12", "disk b", ""),
+        ("adapter host3", "disk b", ""),
+    ],
+)
+def test_a_line_of_a_connection_belongs_to_what_stands_above_it(
+    connection: str, stands: str, expected: str
+) -> None:
+    """A map or LUN of its adapter; by the number of a connection alone a map or network device."""
+    line = replace(alert("connection_error", connection, since=10.0), count=1)
+    adapter = "host3" if stands == "disk a" else ""
+    hang = alert("DeviceHang", stands, adapter=adapter)
+    assert cause(line, hang, graph=CONNECTED) == expected
+
+
 def test_an_adapter_is_named_with_its_driver() -> None:
     """'host6' alone is not enough to find it in the kernel's log, or in the host."""
     called = {"adapter host6": "host6 (SCSI host adapter, mpt3sas_cm0)"}

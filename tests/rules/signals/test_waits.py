@@ -473,7 +473,27 @@ def test_a_series_goes_on_after_a_restart() -> None:
         freezes.DeviceFreezes(again), frozen(14, 25, end=674.0), 674.0, previous_poll_seconds=672.0
     )
     assert after.series is not None
-    assert (after.series.times, after.series.reported_times) == (10, 10)
+    assert (after.series.times, after.series.reported_times) == (10, 3)
+
+
+@pytest.mark.parametrize(
+    ("period", "until", "expected"),
+    [
+        (20.0, 600, [(1, 104), (3, 144)]),
+        (60.0, 1300, [(1, 104), (3, 224), (10, 824)]),
+        (300.0, 3400, [(1, 104), (3, 704), (10, 2804)]),
+    ],
+)
+def test_that_a_rhythm_goes_on_is_news_ten_minutes_after_the_rhythm(
+    period: float, until: int, expected: list[tuple[int, int]]
+) -> None:
+    """10 s each: the first and the third at once; the tenth not 60 s after the third."""
+    spans = [(100 + period * n, 110 + period * n) for n in range(int(until // period))]
+    news: dict[int, int] = {}
+    for now, state in played(spans, until=until):
+        if state.series is not None:
+            news.setdefault(state.series.reported_times, int(now))
+    assert list(news.items()) == expected
 
 
 def test_a_restart_within_a_freeze_makes_no_second_one_of_it() -> None:

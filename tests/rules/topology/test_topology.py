@@ -556,3 +556,16 @@ def test_what_is_mounted_from_a_server_stands_on_it(kind: str, source: str, serv
     (above,) = dependents_of(standing, f"device {server}", 0.0)
     assert above.shown == f"/mnt/nas ({kind})"
     assert above.on == server
+
+
+def test_what_waits_for_a_network_mount_is_about_the_mount_and_its_server() -> None:
+    """One object with the server that the kernel's log names; of two mounts the server alone."""
+    home = "30 1 0:52 / /home rw - nfs4 nas1:/export/home rw\n"
+    mail = "31 1 0:53 / /var/mail rw - nfs4 nas1:/export/mail rw\n"
+    labels = (("alertname", "Freeze"), ("device", "nas1:/export/home"))
+    for text, shown in ((home, "/home (nfs4) on nas1"), (home + mail, "nas1")):
+        standing = remember(NO_DEPENDENTS, MACHINE, mounts(text), 0.0)
+        found = subject(MACHINE, Devices(), labels, dependents=standing)
+        assert (found.key, found.object) == ("device nas1", shown)
+    unmounted = subject(MACHINE, Devices(), labels)
+    assert unmounted.key == "device nas1:/export/home"
