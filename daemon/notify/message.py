@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.notice import Course, Evidence, Notice
 
+_BRIEF_HOST = 11
+"""Characters of a name of a host that are enough to recognize it."""
 _MIN_SUMMARY_CHARACTERS = 8
 """A summary shortened to fewer characters is not useful: it is left out."""
 _MAX_NAME = 256
@@ -112,7 +114,7 @@ def subject(notice: Notice, host: str) -> str:
     name is removed from the summary, so that less of the summary is cut off; a problem of the whole
     host has no object. Where the summary's first clause does not fit, other words are left out,
     first of the state ('[CRITICAL]' shows that it escalated, '[OK]' that it is resolved), then the
-    host's domain, which the body has.
+    host's domain, at last the middle of its name, which the body has.
     """
     state, name = _state(notice), one_line(host, _MAX_NAME)
     alone = _without_domain(name)
@@ -124,7 +126,11 @@ def subject(notice: Notice, host: str) -> str:
         if is_whole:
             return text
     # Nothing else says which object has which fault, and it is sent once.
-    return _subject(notice, alone, state, WIDE)[0] if notice.reason is Reason.INITIAL else text
+    if notice.reason is Reason.INITIAL:
+        return _subject(notice, alone, state, WIDE)[0]
+    # The body has the host's name; what is wrong is read first.
+    shorter, is_whole = _subject(notice, middle(alone, _BRIEF_HOST), least)
+    return shorter if is_whole else text
 
 
 def _subject(notice: Notice, host: str, state: str, width: int = WIDTH) -> tuple[str, bool]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules.advice.array_steps import (
     examine,
     give_up_sooner,
+    keep_member,
     last_copy,
     replace_member,
     scrub,
@@ -46,6 +47,7 @@ STEPS: Mapping[str, Callable[[StepContext], list[str]]] = {
     "examine": examine,
     "fsck": fsck,
     "hold_back": hold_back,
+    "keep": keep_member,
     "last_copy": last_copy,
     "log": kernel_log,
     "member": take_out,

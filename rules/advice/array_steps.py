@@ -157,6 +157,20 @@ def give_up_sooner(step: StepContext) -> list[str]:
     ]
 
 
+def keep_member(step: StepContext) -> list[str]:
+    """That a slow member of an array is not to be taken out before it is replaced."""
+    if all(each.array.level in {"raid0", "linear"} for each in step.memberships()):
+        return []
+    return [
+        (
+            "As long as it answers, it holds a copy of your data: never take it out with mdadm"
+            " --fail before its replacement is in sync. md's failfast makes an array give up sooner"
+            " on a slow member; trade-off: a short fault of a cable or of the power then costs a"
+            " member."
+        )
+    ]
+
+
 def show_array(step: StepContext) -> list[str]:
     """Which members an array has, on which disks."""
     lines: list[str] = []

@@ -372,6 +372,27 @@ def test_a_subject_does_not_report_the_controller_twice() -> None:
     assert "megaraid c0: hp slot 0: battery is not in order" in subject(other, HOST)
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "sdd fills the adapter's queue",
+        "a limit of their control group",
+        "the disk discards (fstrim, blkdiscard, mkfs)",
+        "the server does not answer",
+        "no connection to its storage",
+        "memory is swapped all the time",
+    ],
+)
+def test_a_subject_has_why_programs_are_blocked_before_the_whole_name_of_the_host(
+    cause: str,
+) -> None:
+    """How long they are blocked goes first, then the domain, at last the middle of the name."""
+    told = replace(NOTICE, object="sdb", summary=f"programs blocked: {cause}, for 10s to 12s")
+    said = subject(told, "database-server-7.example.com")
+    assert len(said) <= 78
+    assert said.endswith(re.sub(r" \(.*\)|\bthe |\ba |\bits ", "", cause))
+
+
 def test_a_long_subject_loses_its_end_first() -> None:
     """Severity, host and object stay; model, serial number and then the state and domain go."""
     assert subject(replace(NOTICE, reason=Reason.ESCALATED), HOST) == (

@@ -86,6 +86,19 @@ def test_the_last_that_an_array_can_lose_is_kept(level: str) -> None:
     assert "Do not remove /dev/sda1 from md0" in text
 
 
+@pytest.mark.parametrize(
+    ("level", "is_member", "expected"),
+    [("raid1", True, True), ("raid6", True, True), ("raid0", True, False), ("raid1", False, False)],
+)
+def test_only_a_slow_member_of_an_array_is_not_to_be_failed_before_it_is_replaced(
+    level: str, is_member: bool, expected: bool
+) -> None:
+    """A disk of no array has no copy that mdadm could take away, and raid0 has none."""
+    arrays = {"md0": array("md0", level, ("sda1" if is_member else "sdc1", "sdb1"))}
+    text = said("{keep}", everything(arrays=arrays), device="sda")
+    assert ("mdadm --fail" in text) == expected
+
+
 def test_a_path_is_reported_by_the_paths_that_are_left_and_nothing_of_md() -> None:
     """One of two paths hangs, and the map is a member of an array."""
     arrays = {"md3": array("md3", "raid1", ("dm-0", "sda1"))}
