@@ -493,9 +493,15 @@ def samples(state: HarmState, now: float) -> list[Sample]:
             (_TIMES, labels, float(freezes.series.reported_times)),
             (_CAUSE, _cause_labels(state, name), 1.0),
             *_present(_SPEED, labels, state.speeds.get(name)),
-            *_present(_QUEUED, labels, state.queued.get(name)),
+            *_present(_QUEUED, labels, _most_queued(state, name)),
         ]
     return result + _histogram(state)
+
+
+def _most_queued(state: HarmState, name: str) -> float | None:
+    """Return the most unwritten data since programs wait for a device, if they wait for that."""
+    is_backlog = state.causes.get(name) is FreezeCause.BACKLOG
+    return state.queued.get(name) if is_backlog else None
 
 
 def _present(metric: str, labels: Labels, value: float | None) -> list[Sample]:

@@ -422,3 +422,30 @@ def test_programs_that_wait_for_a_server_are_one_incident_with_its_line_in_the_l
     mails = server.machine.host.mails
     assert {mail.due.incident.key for mail in mails} == {"device filer"}
     assert mails[0].due.incident.object == "/home (nfs4) on filer"
+
+
+def test_a_lun_whose_session_failed_has_no_connection_and_no_fault_of_its_own() -> None:
+    """The kernel blocks it while iscsid logs in again; nothing completes, for 70 s."""
+    server = Server()
+    server.machine.add_disk("sdc", "S3")
+    device = "/sys/class/scsi_device/7:0:0:0/device"
+    host = {f"/sys/class/scsi_host/host7/{name}": "32\n" for name in ("can_queue", "cmd_per_lun")}
+    server.machine.memory.write(
+        {
+            **host,
+            "/sys/class/iscsi_host/host7/device/session1/x": "",
+            f"{device}/state": "running\n",
+            f"{device}/type": "0\n",
+            f"{device}/block/sdc": None,
+            "/sys/block/sdc/dev": "8:32\n",
+        }
+    )
+    quiet(server, 60)
+    server.machine.memory.write({f"{device}/state": "blocked\n"})
+    for _ in range(70):
+        server.pass_second(two(waits_at="8:32"), busy=("sdc",), **QUIET)
+    assert cause(server, "sdc") == "connection"
+    assert "programs blocked: no connection to its storage, for " in summary(server)
+    advice = "".join(mail.advice for mail in server.machine.host.mails)
+    assert "iscsi_session" in advice
+    assert "iowarden disk show" not in advice

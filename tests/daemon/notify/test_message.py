@@ -390,7 +390,8 @@ def test_a_subject_has_why_programs_are_blocked_before_the_whole_name_of_the_hos
     told = replace(NOTICE, object="sdb", summary=f"programs blocked: {cause}, for 10s to 12s")
     said = subject(told, "database-server-7.example.com")
     assert len(said) <= 78
-    assert said.endswith(re.sub(r" \(.*\)|\bthe |\ba |\bits ", "", cause))
+    left_out = r" \(.*\)|\bthe |\ba |\bits "
+    assert re.sub(left_out, "", said).endswith(re.sub(left_out, "", cause))
 
 
 def test_a_long_subject_loses_its_end_first() -> None:
