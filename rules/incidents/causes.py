@@ -220,7 +220,7 @@ def explained_by(
             reasons.setdefault(each.subject, (each.began, found[each.key]))
     for each in every:
         since, cause = reasons.get(each.subject, (math.inf, each))
-        if since <= each.began + AFTER_SECONDS and cause.layer < each.layer:
+        if since <= max(each.began, each.last) + AFTER_SECONDS and cause.layer < each.layer:
             found.setdefault(each.key, cause)
     return {key: _deepest(cause, found) for key, cause in found.items()}
 

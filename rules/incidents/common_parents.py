@@ -3,12 +3,15 @@
 From the third disk within 60 s on (of two both) the nearest object that all of them hang off is the
 cause, without an alert of its own. A disk that hung, had errors or was reset alone for 8 s before
 the others is their cause instead, unless three others are gone or failed: one disk can make others
-wait, it does not make them disappear. What only SMART shows has no moment.
+wait, it does not make them disappear. So is the only one that was reset when the others began to
+hang. An adapter that is reset while two of its disks hang together is at fault. What only SMART
+shows has no moment.
 Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -50,14 +53,18 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
     """Return the causes of disks that fail together, and what they share among these."""
     every = list(facts)
     by_parent = _suffering(every, graph)
+    reset = {each.subject for each in every if each.is_reset}
     found: dict[Key, Fact] = {}
     causes: dict[frozenset[str], Fact] = {}
     """By the disks that failed together."""
     # The nearest first: what an expander explains is no matter of its adapter.
     for parent in sorted(by_parent, key=graph.breadth):
         mine = by_parent[parent]
-        group = _first_together(_first_of_each(mine), _count(parent, graph))
-        subjects = frozenset(each.subject for each in group)
+        disks = _first_of_each(mine)
+        group = _first_together(disks, 2 if parent in reset else _count(parent, graph))
+        blamed = _reset_alone(group or disks, mine)
+        group = group or (disks if blamed else [])
+        subjects = frozenset(each.subject for each in (*group, *blamed))
         if not group or any(subjects <= others for others in causes):
             continue
         if parent == FABRIC_KEY and not _is_of_fabric(group, every, graph):
@@ -65,6 +72,8 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
         cause = group[0]
         if parent == FABRIC_KEY and (session := _session_of(group, every, graph)):
             cause = _as_cause(session, group, mine, graph)
+        elif blamed:
+            cause = blamed[0]
         elif parent == FABRIC_KEY or not _failed_alone(group):
             cause = _as_cause(_nearest(parent, subjects, graph), group, mine, graph)
         # More disks failed than hang off what was nearest: it was not that.
@@ -75,14 +84,18 @@ def together(facts: Iterable[Fact], graph: StorageGraph) -> tuple[dict[Key, Fact
             for each in mine
             if each.subject in subjects - {cause.subject} and each.began >= group[0].earliest
         }
+        if cause.subject == FABRIC_KEY:
+            found |= dict.fromkeys(_lost_sessions(group, every, graph), cause)
     return found, [cause for cause in causes.values() if cause.subject.startswith(ADAPTER)]
 
 
-def _is_of_fabric(group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph) -> bool:
-    """Whether maps that fail together have no more in common than the fabric: not one session."""
+def _lost_sessions(
+    group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph
+) -> dict[Key, str]:
+    """Return the alerts about lost sessions that carry all of the maps that fail together."""
     subjects = {each.subject for each in group}
-    sessions = {
-        each.subject
+    return {
+        each.key: each.subject
         for each in facts
         if each.is_cause
         and each.what.fault in STOPS
@@ -90,6 +103,11 @@ def _is_of_fabric(group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGr
         and subjects <= graph.above.get(each.subject, frozenset())
         and not each.before(group[0])
     }
+
+
+def _is_of_fabric(group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph) -> bool:
+    """Whether maps that fail together have no more in common than the fabric: not one session."""
+    sessions = {*_lost_sessions(group, facts, graph).values()}
     return len(group) >= min(len(graph.all_maps()), TOGETHER_DISKS) and len(sessions) != 1
 
 
@@ -162,6 +180,26 @@ def _failed_alone(group: Sequence[Fact]) -> bool:
     return alone and lost < TOGETHER_DISKS and not slow
 
 
+def _reset_alone(group: Sequence[Fact], facts: Sequence[Fact]) -> list[Fact]:
+    """Return the faults of the one disk that was reset when the others began to hang; [] if none.
+
+    From a command's time-out on its whole SCSI host waits. It may have hung before anybody looked,
+    or several times in ten minutes: the order of the first faults does not show that. Had they
+    failed together, the others would have hung before the first reset. Source: kernel,
+    drivers/scsi/scsi_error.c, scsi_eh_scmd_add.
+    """
+    resets = [each for each in facts if each.event and each.what.fault is Fault.RESETS]
+    for line in resets:
+        others = [each for each in group if each.subject != line.subject]
+        start = min((each.began for each in others), default=-math.inf)
+        now = [r for r in resets if r.began <= start + 1.0 and r.last >= start - TOGETHER_SECONDS]
+        only_hang = all(each.what.fault is Fault.HANGS and not each.event for each in others)
+        if only_hang and now and {each.subject for each in now} == {line.subject}:
+            mine = (each for each in facts if each.subject == line.subject)
+            return sorted(mine, key=lambda each: each.order)
+    return []
+
+
 def _as_cause(
     parent: str, group: Sequence[Fact], facts: Iterable[Fact], graph: StorageGraph
 ) -> Fact:
@@ -182,8 +220,9 @@ def _as_cause(
 def _first_together(disks: list[Fact], count: int) -> list[Fact]:
     """Return the disks, in order of time, that failed together; [] if none did.
 
-    A disk that fails within 300 s of the last of them belongs to them. A second disk that hangs
-    within a minute of one that failed alone before is no incident of its own either.
+    `count` is how many hang off what they share; where that was reset two disks are enough, as if
+    it had no more. A disk that fails within 300 s of the last of them belongs to them. A second
+    disk that hangs within a minute of one that failed alone before is no incident of its own.
     """
     least = 2 if count == 2 else TOGETHER_DISKS
     for at, first in enumerate(disks):

@@ -9,13 +9,14 @@ from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import BLOCKS_PROGRAMS, CAUSES, WINDOWED, Fault, Layer
 from iowarden.rules.incidents import causes
 from iowarden.rules.topology.device_identity import ITSELF, Identity
-from iowarden.rules.topology.graph import layer_of
+from iowarden.rules.topology.graph import FABRIC_KEY, layer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.rules.incidents.causes import Fact, Key
     from iowarden.rules.incidents.model import Incident, IncidentMember
+    from iowarden.rules.topology.graph import StorageGraph
 
 _SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
 _OF_DISK = CAUSES - BLOCKS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
@@ -102,10 +103,10 @@ class Targets:
         incidents: dict[str, Incident],
         facts: Mapping[Key, Fact],
         explained: Mapping[Key, Fact],
-        above: Mapping[str, frozenset[str]],
+        graph: StorageGraph,
     ) -> None:
         self._incidents, self._facts, self._explained = incidents, facts, explained
-        self._above = above
+        self._above = graph.above
         self.folded: list[Incident] = []
         """Incidents that were merged into another one."""
         there = _open_members(incidents)
@@ -131,6 +132,7 @@ class Targets:
             if m.subject in self._subjects and m.what.fault in _SHORT and m.layer >= Layer.VOLUME
         }
         """Arrays with missing members, and their alert."""
+        self._before = _ended_paths(incidents, graph.all_maps())
 
     def of(self, active: Iterable[Alert]) -> dict[Key, Identity]:
         """Return the incident of each alert; open ones are merged into that of a deeper cause."""
@@ -150,7 +152,7 @@ class Targets:
         if home is None and cause is not None:
             return self._place(cause)
         if home is None:
-            home = self._subjects.get(fact.subject) or self._of_array(fact)
+            home = self._subjects.get(fact.subject) or self._of_array(fact) or self._again(fact)
         own = self._incidents.get(home or self._titled_parent(fact))
         return fact.identity if own is None else Identity(own.key, own.object)
 
@@ -170,6 +172,23 @@ class Targets:
             ):
                 return parent
         return ""
+
+    def _again(self, fact: Fact) -> str | None:
+        """Return the incident of a session that maps lost their paths with before, and do again.
+
+        Which session it is this time, its line says a minute or two later.
+        """
+        if fact.subject != FABRIC_KEY:
+            return self._before.get((fact.subject, fact.what.fault))
+        maps = [
+            (own.subject, own.what.fault)
+            for key, own in self._facts.items()
+            if not own.what.symptom
+            and (cause := self._explained.get(key)) is not None
+            and cause.subject == FABRIC_KEY
+        ]
+        homes = {self._before.get(each) for each in maps}
+        return homes.pop() if len(homes) == 1 else None
 
     def _of_array(self, fact: Fact) -> str | None:
         """Return the incident of an array with missing members, for the next fault of its disks.
@@ -208,6 +227,22 @@ class Targets:
         self._incidents[home] = replace(incident, members=members, faults=faults)
         self._home = {k: own for k, own in self._home.items() if k not in gone}
         return ""
+
+
+def _ended_paths(
+    incidents: Mapping[str, Incident], maps: frozenset[str]
+) -> dict[tuple[str, Fault], str]:
+    """Return the incidents of sessions by the maps that had lost a path with them, and have it."""
+    return {
+        (record.subject, record.fault): key
+        for key, incident in incidents.items()
+        if layer_of(key) is Layer.ADAPTER and incident.closed_seconds is None
+        for record in incident.faults
+        if record.subject in maps
+        and record.fault is Fault.DEGRADED
+        and record.reported is not None
+        and record.until_seconds is not None
+    }
 
 
 def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident:

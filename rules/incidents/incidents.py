@@ -145,7 +145,7 @@ def _placed(book: _Book, alerts: list[Alert], now: float, around: Surroundings) 
         key: habits[key] or (habits.get(explained[key].key, "") if key in explained else "")
         for key in folding.quiet(facts, explained)
     }
-    places = folding.Targets(book.incidents, facts, explained, graph.above)
+    places = folding.Targets(book.incidents, facts, explained, graph)
     targets = places.of(active)
     book.changes += [
         IncidentChange(IncidentChangeKind.MERGED, incident) for incident in places.folded

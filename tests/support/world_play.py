@@ -35,7 +35,7 @@ from iowarden.rules.notices import digest, report
 from iowarden.rules.topology.graph import StorageGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from support.world.injection import Life, Run
     from support.world.machine import Machine
@@ -178,8 +178,11 @@ def key_of(machine: Machine, name: str) -> str:
     return f"file system {name}" if node.layer is Layer.FILE_SYSTEM else f"disk {name}"
 
 
-def graph_of(machine: Machine) -> StorageGraph:
-    """Return the whole graph, as the product would have it of this machine."""
+def graph_of(machine: Machine, seen: Mapping[str, float] | None = None) -> StorageGraph:
+    """Return the whole graph, as the product would have it of this machine.
+
+    `seen` is when disks that are missing were last seen.
+    """
     above = {
         key_of(machine, node.name): frozenset(
             _failing_key(machine, name)
@@ -201,7 +204,17 @@ def graph_of(machine: Machine) -> StorageGraph:
         f"disk lun {name}": frozenset({key_of(machine, name)}) for name in machine.of_role("map")
     }
     names = {key_of(machine, name): name for name in machine.of_role("expander")}
-    return StorageGraph(above, parents, names, {}, maps)
+    return StorageGraph(above, parents, names, seen or {}, maps)
+
+
+def _last_seen(run: Run) -> dict[str, float]:
+    """Return when disks that left while iowarden did not run were last seen."""
+    return {
+        key_of(run.machine, fact.object): BASE + before.stop
+        for before, after in pairwise(run.lives)
+        for fact in run.facts
+        if fact.kind is Kind.GONE and before.stop <= fact.at < after.start
+    }
 
 
 @dataclass
@@ -334,9 +347,12 @@ def _of_rule(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
             for fact in facts
             if fact.kind in {Kind.EXHAUSTED, Kind.DEGRADED}
         )
+    stored = 0.0
     for life in run.lives:
         begins = max(first.at, life.start)
-        start = begins + row.after
+        if first.kind is Kind.SUSPENDED and begins < life.stop:  # since when is remembered
+            stored = begins = stored or begins
+        start = max(begins + row.after, life.start)
         if row.poll:
             start = max(_polled(begins, row.poll), life.start + 20.0)
         if start < min(off, life.stop):
@@ -410,7 +426,7 @@ class Play:
 
     def play(self) -> list[Mail]:
         """Return the mails of the run."""
-        self._graph = graph_of(self.run.machine)
+        self._graph = graph_of(self.run.machine, _last_seen(self.run))
         spells_ = sorted(spells(self.run), key=lambda spell: spell.start)
         previous: Life | None = None
         for life in self.run.lives:
@@ -587,9 +603,9 @@ def _kind_of(words: str) -> str:
     return _WORDS.get(words) or words.removeprefix("was ")
 
 
-def visible(run: Run) -> dict[tuple[str, str], float]:
-    """Return when the product first had an alert of each object and kind."""
-    first: dict[tuple[str, str], float] = {}
+def visible(run: Run) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Return from when until when the product had an alert of each object and kind."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for spell in spells(run):
         if spell.row.severity in {"warning", "critical"}:
             kinds = [(spell.start, spell.fact.kind.value)]
@@ -599,6 +615,5 @@ def visible(run: Run) -> dict[tuple[str, str], float]:
                 if left == "none" and at < spell.end
             ]
             for at, kind in kinds:
-                key = spell.fact.object, kind
-                first[key] = min(first.get(key, math.inf), at)
-    return first
+                found.setdefault((spell.fact.object, kind), []).append((at, spell.end))
+    return found

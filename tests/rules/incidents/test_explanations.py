@@ -222,6 +222,55 @@ def test_a_shelf_that_waits_for_a_disk_of_the_other_one_does_not_explain_who_wai
     assert {cause.subject for cause in found.values()} == {"disk 0"}
 
 
+@pytest.mark.parametrize(
+    ("began", "reset", "last", "waiting"),
+    [
+        (107.0, 100.0, 100.0, (107.0, 107.0, 107.0)),  # iowarden was started while all hung
+        (100.0, 100.1, 100.1, (100.2, 100.5, 101.0)),  # just before the reset
+        (660.0, 100.0, 690.0, (690.1, 690.2, 690.5)),  # it was reset ten minutes ago as well
+        (500.0, 530.0, 690.0, (690.1, 690.2, 690.5)),  # it is reset again and again
+        (107.0, 100.0, 100.0, (107.0,)),  # of the others only one shows so far
+    ],
+)
+def test_the_disk_that_was_reset_when_others_began_to_hang_is_their_cause(
+    began: float, reset: float, last: float, waiting: tuple[float, ...]
+) -> None:
+    """From the time-out of its command on the SCSI host waits; nobody need have seen it before."""
+    line = replace(fact(Fault.RESETS, "disk 0", reset, "host1"), event=True, last=last)
+    hang = replace(fact(Fault.HANGS, "disk 0", began, "host1"), key=((("alertname", "x"),), ""))
+    others = [fact(Fault.HANGS, f"disk {n}", at, "host1") for n, at in enumerate(waiting, 1)]
+    found = common_parents.explained([line, hang, *others], SHELVES)
+    assert {found[each.key] for each in others} == {hang}
+
+
+def test_disks_that_hung_before_the_first_of_them_was_reset_are_what_they_share() -> None:
+    """The commands of all time out; the first one that does is no cause."""
+    line = replace(fact(Fault.RESETS, "disk 0", 130.0, "host1"), event=True, last=130.0)
+    hangs = [
+        replace(fact(Fault.HANGS, f"disk {n}", 100.0, "host1"), key=((("n", str(n)),), ""))
+        for n in range(3)
+    ]
+    found = common_parents.explained([line, *hangs], SHELVES)
+    assert {found[each.key].subject for each in hangs} == {"adapter expander-1:0"}
+
+
+def test_two_disks_that_hang_together_on_an_adapter_that_is_reset_are_the_adapters() -> None:
+    """No command can have timed out in nine seconds: the driver resets it for its own fault."""
+    reset = replace(fact(Fault.RESETS, "adapter host1", 109.0), event=True, last=109.0)
+    hangs = [fact(Fault.HANGS, f"disk {n}", 100.0 + n / 10, "host1") for n in (0, 6)]
+    found = common_parents.explained([reset, *hangs], SHELVES)
+    assert {found[each.key].subject for each in hangs} == {"adapter host1"}
+
+
+def test_lines_about_an_array_have_the_reason_of_its_state() -> None:
+    """It lost members before iowarden was started, and the last ones since."""
+    line = replace(fact(Fault.DEGRADED, "device md0", 0.0), event=True, last=65.0)
+    stopped = replace(fact(Fault.STOPPED, "device md0", 65.0), key=((("alertname", "x"),), ""))
+    gone = fact(Fault.GONE, "disk a", 60.0)
+    found = causes.explained_by([line, stopped, gone], {}, (), GRAPH)
+    assert found == {line.key: gone, stopped.key: gone}
+
+
 def alert(name: str, subject: str, since: float, *, count: int = 0) -> Alert:
     """An alert of an object at host1, for the life of incidents."""
     labels = (("alertname", name), ("severity", "critical"), ("subject", subject))
@@ -289,6 +338,38 @@ def test_a_session_that_was_given_up_is_the_title_until_its_paths_are_back() -> 
     state, mails = played(*steps, graph=graph)
     assert [title for _, title in mails][-1] == "adapter host1"
     assert list(state.by_key) == ["adapter host1"]
+
+
+def sessions(*names: str, maps: int = 3) -> StorageGraph:
+    """Maps with a path over each of these sessions."""
+    devices = frozenset(f"device dm-{n}" for n in range(maps))
+    lower = {f"disk lun {n}": frozenset({f"device dm-{n}"}) for n in range(maps)}
+    return StorageGraph({f"adapter {name}": devices for name in names}, maps=lower)
+
+
+def test_sessions_that_were_given_up_before_the_start_are_one_incident_with_their_maps() -> None:
+    """Two sessions were lost: that is the fabric, and no incident of each."""
+    lines = [alert("connection_lost", f"adapter host{n}", 990.0, count=1) for n in (1, 2)]
+    maps = [alert("MultipathAllPathsLost", f"device dm-{n}", 1000.0) for n in range(3)]
+    state, _ = played((1001.0, [*lines, *maps]), graph=sessions("host1", "host2"))
+    assert list(state.by_key) == ["adapter fabric"]
+
+
+def test_maps_that_lose_paths_again_are_reported_with_the_session_that_was_lost_before() -> None:
+    """It comes and goes: no new incident of the fabric each time; but of another session one."""
+    graph = sessions("host1", "host2")
+    first = [alert("MultipathPathLost", f"device dm-{n}", 1000.0) for n in range(3)]
+    line = alert("connection_lost", "adapter host1", 1060.0, count=1)
+    again = [alert("MultipathPathLost", f"device dm-{n}", 2000.0) for n in range(3)]
+    other = alert("connection_lost", "adapter host2", 2060.0, count=1)
+    back = (1100.0, [replace(each, state=AlertState.RESOLVED) for each in (*first, line)])
+    steps = (1061.0, [*first, line]), back, (1101.0, []), (2001.0, again)
+    assert list(played(*steps, graph=graph)[0].by_key) == ["adapter host1"]
+    assert list(played(*steps[:-1], (2001.0, again[:1]), graph=graph)[0].by_key) == [
+        "adapter host1"
+    ]
+    state, _ = played(*steps, (2061.0, [*again, other]), graph=graph)
+    assert state.by_key["adapter host2"].firing
 
 
 def test_a_name_that_an_adapter_had_before_a_reboot_joins_nobody() -> None:

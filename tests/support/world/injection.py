@@ -5,7 +5,7 @@ Units: seconds of the world's clock, which begins at 0 with the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -268,14 +268,20 @@ def _lives(random: Random, at: float) -> tuple[Life, ...]:
     return (*lives, Life(start, DAY_SECONDS))
 
 
-def _lesser(world: World) -> None:
-    """Add what is no reason for a mail: notices, and hangs too short to be one."""
+def _lesser(world: World, onsets: Iterable[float]) -> None:
+    """Add what is no reason for a mail: notices, and hangs too short to be one.
+
+    Not just before a fault: a hang that runs into another one is one hang to everybody.
+    """
+    begins = tuple(onsets)
     disks = _disks(world.machine) or world.machine.of_role("volume", "map")
     for _ in range(world.random.randint(0, 6)):
         at = world.between(100.0, DAY_SECONDS - 1000.0)
         name = world.random.choice(disks)
         end = at + world.between(1.0, 9.0) if world.random.random() < 0.5 else at + 600.0
         kind = Kind.HANGS if end < at + 10.0 else Kind.LESSER
+        if kind is Kind.HANGS and any(at < onset < end + 10.0 for onset in begins):
+            continue
         world.show(name, kind, By.COUNTER, (at, end), frozenset())
 
 
@@ -294,7 +300,7 @@ def random_run(seed: int) -> Run:
         for span in injection.spans:
             cause.act(world, injection, span, frozenset((injection.number,)))
     behaviour.climb(world)
-    _lesser(world)
+    _lesser(world, (start for each, _ in dice.injections for start, _ in each.spans))
     late = None
     if faults and random.random() < 0.15:
         late = at + 120.0 * 100.0 ** random.random()

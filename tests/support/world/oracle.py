@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from support.world.behaviour import FOREVER, SPREADS, SYMPTOMS, By, Fact, Kind
+from support.world.behaviour import FOREVER, HUNG_SECONDS, SPREADS, SYMPTOMS, By, Fact, Kind
 from support.world.injection import layer_of
 from support.world.machine import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     from support.world.injection import Injection, Run
 
@@ -29,6 +30,8 @@ WORSE_SECONDS, INTERVAL_SECONDS = 4.0, 28.0
 NEWS_SECONDS = 1020.0
 """News is in a mail after at most so long, the intervals between mails included."""
 TOGETHER_SECONDS, TOGETHER = 60.0, 3
+AFTER_SECONDS = 30.0
+"""A cause begins at most so long after what it explains: so late somebody notices."""
 FRESH_SECONDS = 5.0
 """A mail may be titled by what was known so long before it."""
 OPENING_SECONDS, URGENT_SECONDS = 70.0, 8.0
@@ -41,6 +44,8 @@ WORSE = frozenset((Kind.EXHAUSTED, Kind.STOPPED, Kind.LOST))
 URGENT = frozenset((Kind.STOPPED, Kind.EXHAUSTED, Kind.LOST, Kind.GONE))
 _LEAST = {Kind.HANGS: 10.0, Kind.SLOW: 60.0, Kind.FULL: 60.0, Kind.SUSPENDED: 30.0}
 """An occurrence that is shorter is none, for the kinds of which one fault repeats."""
+_LATE = {Kind.HUNG: 2 * HUNG_SECONDS}
+"""A symptom shows so long after its cause began."""
 _BREAKS = {Kind.HANGS: 62.0, Kind.SLOW: 302.0, Kind.FULL: 602.0, Kind.SUSPENDED: 62.0}
 """After a shorter break it is the same occurrence."""
 _COVERS = {
@@ -76,6 +81,17 @@ class Mail:
         """Return the title's object without its description."""
         return self.object.partition(" (")[0]
 
+    @property
+    def names(self) -> set[str]:
+        """Return the objects that its title names: of members of an array each."""
+        _, _, members = self.object.partition(" (members of ")
+        listed = members.removesuffix(")").partition(": ")[2].split("; ") if members else []
+        return {text.partition(" ")[0] for text in listed} or {self.name}
+
+
+Visible = Mapping[tuple[str, str], Sequence[tuple[float, float]]]
+"""From when until when there was an alert of an object and kind."""
+
 
 @dataclass(frozen=True)
 class Miss:
@@ -96,13 +112,12 @@ class Ack:
 def judge(
     run: Run,
     mails: Sequence[Mail],
-    seen: Mapping[tuple[str, str], float],
+    seen: Visible,
     acks: Mapping[str, Ack] = MappingProxyType({}),
 ) -> list[Miss]:
     """Return what is wrong with the mails of a run.
 
-    `seen` is when iowarden first had an alert of each object and kind: it cannot report sooner;
-    `acks` are the acknowledgements, by incident.
+    `seen` is when iowarden had an alert of each object and kind: it cannot report sooner; `acks` are the acknowledgements, by incident.
     """
     knowledge = _Knowledge(run, mails, seen, acks)
     if not run.injections:
@@ -140,10 +155,12 @@ class _Knowledge:
         self,
         run: Run,
         mails: Sequence[Mail],
-        seen: Mapping[tuple[str, str], float],
+        seen: Visible,
         acks: Mapping[str, Ack],
     ) -> None:
-        self.run, self.mails, self.seen, self.acks = run, mails, seen, acks
+        self.run, self.mails, self.acks, self.spells = run, mails, acks, seen
+        self.seen = {key: min(start for start, _ in spans) for key, spans in seen.items()}
+        """When iowarden first had an alert of each object and kind."""
         self.machine = run.machine
         self.faults = [
             fact
@@ -167,7 +184,11 @@ class _Knowledge:
         return [
             fact
             for fact in self.faults
-            if self.seen[fact.object, fact.kind.value] <= at and fact.at <= at
+            if fact.at <= at
+            and any(
+                start <= at and fact.at <= end
+                for start, end in self.spells[fact.object, fact.kind.value]
+            )
         ]
 
     # Titles
@@ -190,7 +211,7 @@ class _Knowledge:
             right = self._right(mail, evident) | self._right(
                 mail, self.evident_at(mail.at - FRESH_SECONDS)
             )
-            if mail.name not in right:
+            if not mail.names <= right:
                 yield Miss(
                     f"object: {self._kind_of_wrong(mail, right)}{when}", _reason(mail, right)
                 )
@@ -199,12 +220,14 @@ class _Knowledge:
 
     def _is_unexplained(self, mail: Mail, evident: list[Fact]) -> bool:
         """Whether a mail is about symptoms alone, of whose cause nothing could be known."""
-        facts = [
-            fact
+        last = {
+            (fact.object, fact.kind): fact
             for fact in self.run.facts
             if fact.of and fact.at <= mail.at and f"{fact.kind}: {fact.object}" in mail.content
-        ]
-        causes = {number for fact in evident for number in fact.of}
+        }
+        facts = list(last.values())
+        since = min((fact.at - _LATE.get(fact.kind, 0.0) for fact in facts), default=0.0)
+        causes = {number for fact in evident if fact.until >= since for number in fact.of}
         return bool(facts) and all(fact.kind in SYMPTOMS and not fact.of & causes for fact in facts)
 
     def _right(self, mail: Mail, evident: list[Fact]) -> set[str]:
@@ -235,25 +258,43 @@ class _Knowledge:
             return deepest | {"storage fabric"}
         node = self.machine.nodes[injection.object]
         if node.role in {"iscsi", "fc"}:
-            maps = [other for other in objects if layers[other] is Layer.VOLUME]
-            return {injection.object} if injection.object in objects else {*maps, "storage fabric"}
+            # Each time it is known only once its own line is there.
+            last = max(fact.at for fact in mine)
+            since = max((start for start, _ in injection.spans if start <= last), default=0.0)
+            if any(fact.at >= since and fact.object == injection.object for fact in mine):
+                return {injection.object}
+            maps = {other for other in objects if layers[other] is Layer.VOLUME}
+            return {*maps, "storage fabric", *({injection.object} & objects)}
         if node.layer is Layer.NETWORK:
             return {injection.object, *node.carriers}
         if node.layer is Layer.DISK or node.layer > Layer.DISK:
-            return {injection.object} & objects or self._lowest(objects)
+            return {injection.object} & objects or self._lowest(mine)
         disks = _together(mine, self.machine.disks_of(injection.object))
         shared = self.machine.nearest_visible(injection.object)
         few = len(disks) < min(TOGETHER, len(self.machine.disks_of(injection.object)))
         if few and injection.object not in objects:
-            return {shared, *self._lowest(objects)}
+            return {shared, *self._lowest(mine)}
         if injection.what == "firmware":
             return {injection.object, self.machine.common_parent(disks)}
         return {shared}
 
-    def _lowest(self, objects: set[str]) -> set[str]:
-        """Return the objects that stand on no other of them: of a hidden cause nobody sees more."""
-        known = objects & self.machine.nodes.keys()
-        return {name for name in known if not known & set(self.machine.below(name))}
+    def _lowest(self, facts: Iterable[Fact]) -> set[str]:
+        """Return the objects that no other one explains: of a hidden cause nobody sees more.
+
+        What is below and failed only later does not explain them.
+        """
+        began: dict[str, float] = {}
+        for fact in facts:
+            if fact.object in self.machine.nodes:
+                began[fact.object] = min(began.get(fact.object, math.inf), fact.at)
+        return {
+            name
+            for name, at in began.items()
+            if not any(
+                began.get(below, math.inf) <= at + AFTER_SECONDS
+                for below in self.machine.below(name)
+            )
+        }
 
     def _kind_of_wrong(self, mail: Mail, right: set[str]) -> str:
         for name in right:
@@ -344,7 +385,12 @@ class _Knowledge:
         """Yield one fault that was mailed as several incidents."""
         if len(self.run.injections) > 1:
             return
-        mailed = [mail for mail in self.mails if mail.reason not in {"initial report", *GOOD}]
+        mailed = [
+            mail
+            for mail in self.mails
+            if mail.reason not in {"initial report", *GOOD}
+            and not self._is_unexplained(mail, self.evident_at(mail.at))
+        ]
         # Until what they share is known each object has its own; then they are joined.
         shared = mailed[-1].name if mailed else ""
         since = min((mail.at for mail in mailed if mail.name == shared), default=0.0)
@@ -352,7 +398,7 @@ class _Knowledge:
         ids = Counter(mail.incident for mail in mailed)
         names = {mail.incident: mail.name for mail in mailed}
         # Of a cause that iowarden never saw, nothing shows what its effects have in common.
-        hidden = self._lowest({fact.object for fact in self.faults})
+        hidden = self._lowest(self.faults)
         apart = set(names.values()) <= hidden and len(set(names.values())) == len(ids)
         if len(ids) > 1 and not apart:
             yield Miss("one fault in several incidents", ", ".join(sorted(names.values())[:6]))
