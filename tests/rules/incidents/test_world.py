@@ -195,6 +195,21 @@ def test_it_finds_another_object_and_another_kind_in_a_title(
     assert misses(run, called) == {"kind"}
 
 
+def test_a_title_with_several_objects_is_right_if_each_of_them_is(
+    slow_disk: tuple[Run, list[Mail]],
+) -> None:
+    """The members of an array that failed are all named, the array beside them."""
+    run, mails = slow_disk
+    first = next(each for each in mails if each.reason == "opened")
+    disk, at = run.injections[0].object, mails.index(first)
+    both = f"{disk} and nobody (members of md0: {disk} of host0; nobody of host0)"
+    assert replace(first, object=both).names == {disk, "nobody"}
+    assert first.names == {disk}
+    for title, right in ((both, False), (both.replace("nobody", disk), True)):
+        mended = [*mails[:at], replace(first, object=title), *mails[at + 1 :]]
+        assert ("object: another one" not in misses(run, mended)) is right
+
+
 def test_it_finds_that_there_was_no_mail_or_a_late_one(slow_disk: tuple[Run, list[Mail]]) -> None:
     """The fault was known, and nobody was told in time."""
     run, mails = slow_disk
@@ -271,5 +286,6 @@ def test_it_finds_that_a_disk_that_hangs_again_and_again_is_never_mailed_again()
         Mail(start + 700.0, "a", "reopened", "WARNING", disk, "hangs", disk, content),
         Mail(start + 3000.0, "a", "resolved", "OK", disk, "hangs", disk, frozenset()),
     ]
-    found = {each.what for each in oracle.judge(again, mails, {(disk, "hangs"): start + 10.0})}
+    seen = [(at + 10.0, end + 61.0) for at, end in times]
+    found = {each.what for each in oracle.judge(again, mails, {(disk, "hangs"): seen})}
     assert {"recurrence: never mailed from the third on", "recurrence: [OK] within a day"} <= found

@@ -117,7 +117,8 @@ def judge(
 ) -> list[Miss]:
     """Return what is wrong with the mails of a run.
 
-    `seen` is when iowarden had an alert of each object and kind: it cannot report sooner; `acks` are the acknowledgements, by incident.
+    `seen` is when iowarden had an alert of each object and kind: it cannot report sooner; `acks`
+    are the acknowledgements, by incident.
     """
     knowledge = _Knowledge(run, mails, seen, acks)
     if not run.injections:
@@ -255,7 +256,7 @@ class _Knowledge:
         layers = {name: layer_of(self.machine, name) for name in objects}
         if injection.object in {"iscsi", "fc"}:
             deepest = {other for other in objects if layers[other] is min(layers.values())}
-            return deepest | {"storage fabric"}
+            return deepest | self._lowest(mine) | {"storage fabric"}
         node = self.machine.nodes[injection.object]
         if node.role in {"iscsi", "fc"}:
             # Each time it is known only once its own line is there.
@@ -449,7 +450,8 @@ class _Knowledge:
             if ack.at <= at + NEWS_SECONDS
             for text in ack.content
         }
-        return name in objects and kind not in WORSE
+        there = any(f"{kind}: {name}" in ack.content for ack in self.acks.values())
+        return there or (name in objects and kind not in WORSE)
 
     def acknowledged(self) -> Iterator[Miss]:
         """Yield the first mail after an acknowledgement, if it has no news."""
@@ -515,8 +517,9 @@ class _Knowledge:
         for fact in self.faults:
             if f"{fact.kind}: {fact.object}" not in self.reported[mail.incident]:
                 continue
-            since = fact.at + _LEAST.get(fact.kind, 0.0) + 2.0  # until then nobody can know
-            if since < mail.at < fact.until:
+            starts = [a for a, b in self.spells[fact.object, fact.kind.value] if b >= fact.at]
+            since = max(fact.at, min(starts, default=FOREVER))  # until then nobody can know
+            if since + 2.0 < mail.at < fact.until:
                 yield Miss(
                     "[OK] while it is not well", f"{mail.at:.0f}: {fact.kind}: {fact.object}"
                 )
@@ -525,14 +528,18 @@ class _Knowledge:
     # Returns
 
     def returns(self, injection: Injection) -> Iterator[Miss]:
-        """Yield what is wrong about a fault that comes and goes."""
+        """Yield what is wrong about a fault that comes and goes, by the mails that are about it."""
+        if not self._visible_spans(injection):
+            return
+        fault = f"{self._kind_of(injection)}: {injection.object}"
+        own = [mail for mail in self.mails if fault in self.reported[mail.incident]]
         times = list(self._occurrences(injection))
         if len(times) < TOGETHER:
             return
         # One in which it was restarted may count.
         spans = self._visible_spans(injection)
         third = spans[TOGETHER - 1][0]
-        bad = [mail for mail in self.mails if mail.reason not in {*GOOD, "initial report"}]
+        bad = [mail for mail in own if mail.reason not in {*GOOD, "initial report"}]
         if not any(mail.at >= third for mail in bad):
             yield Miss("recurrence: never mailed from the third on", f"{len(times)} times")
         else:
@@ -540,7 +547,7 @@ class _Knowledge:
             if not any(third <= mail.at <= soon for mail in bad):
                 yield Miss("recurrence: no mail at the third", f"{len(times)} times")
         quiet, noticed = times[-1][1] + 86_400.0, third + _LEAST[self._kind_of(injection)] + 2.0
-        if any(mail.reason == "resolved" and noticed < mail.at < quiet for mail in self.mails):
+        if any(mail.reason == "resolved" and noticed < mail.at < quiet for mail in own):
             yield Miss("recurrence: [OK] within a day", f"{len(times)} times")
         worst, worse = self._partly_seen(injection, times[0]), 0
         for start, end in times[1:]:
@@ -553,7 +560,7 @@ class _Knowledge:
         allowed = 3 + worse + sum(len(spans) >= milestone for milestone in (10, 30))
         if times[1][0] - times[0][1] > HOUR_SECONDS:  # the second time is mailed, and has its end
             allowed += 2
-        mailed = [mail for mail in self.mails if mail.reason != "initial report"]
+        mailed = [mail for mail in own if mail.reason != "initial report"]
         tags = [mail.tag for mail in mailed]
         allowed += "WARNING" in tags and "CRITICAL" in tags[tags.index("WARNING") :]
         if len(mailed) > allowed:
@@ -582,13 +589,18 @@ class _Knowledge:
             if any(life.start <= start and end <= life.stop for life in self.run.lives):
                 yield start, end
 
+    def _is_visible(self, fact: Fact) -> bool:
+        """Whether iowarden had an alert of a fact while it was there."""
+        spells = self.spells[fact.object, fact.kind.value]
+        return any(start < fact.until and fact.at <= end for start, end in spells)
+
     def _visible_spans(self, injection: Injection) -> list[tuple[float, float]]:
         """Return when it was there for long enough; a short break is none."""
         spans: list[tuple[float, float]] = []
         for fact in sorted(self.faults, key=lambda fact: fact.at):
             if fact.object != injection.object or fact.kind not in _LEAST:
                 continue
-            if fact.until - fact.at < _LEAST[fact.kind] + 2.0:
+            if fact.until - fact.at < _LEAST[fact.kind] + 2.0 or not self._is_visible(fact):
                 continue
             if spans and fact.at + _LEAST[fact.kind] - spans[-1][1] <= _BREAKS[fact.kind]:
                 spans[-1] = spans[-1][0], fact.until
