@@ -114,14 +114,16 @@ def subject(notice: Notice, host: str) -> str:
     name is removed from the summary, so that less of the summary is cut off; a problem of the whole
     host has no object. Where the summary's first clause does not fit, other words are left out,
     first of the state ('[CRITICAL]' shows that it escalated, '[OK]' that it is resolved), then the
-    host's domain, at last the middle of its name, which the body has.
+    host's domain, at last the middle of its name, which the body has. Where two objects are the
+    title it is the domain first: that it is more than the one of the mail before is the escalation.
     """
     state, name = _state(notice), one_line(host, _MAX_NAME)
     alone = _without_domain(name)
     brief, least = _BRIEF_STATES.get(notice.reason, (state, state))
     if notice.reason is Reason.REOPENED and notice.times:
         brief = "FLAPPING"
-    for words, where in ((state, name), (brief, name), (brief, alone), (least, alone)):
+    two = ((state, alone),) if _TWO.search(notice.object) else ()
+    for words, where in ((state, name), *two, (brief, name), (brief, alone), (least, alone)):
         text, is_whole = _subject(notice, where, words)
         if is_whole:
             return text
@@ -170,6 +172,8 @@ def _subject(notice: Notice, host: str, state: str, width: int = WIDTH) -> tuple
 
 
 _MORE = re.compile(r"; \d+ more$", re.ASCII)
+_TWO = re.compile(r"^\S+ and \S+ \(", re.ASCII)
+"""A title of two members of an array: see member_titles.py."""
 
 
 _BRIEF_STATES = {

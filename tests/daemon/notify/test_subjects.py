@@ -196,6 +196,12 @@ def test_no_subject_of_an_event_is_cut_before_what_happened() -> None:
             "last known: the disk could not read 12 sectors in the last 10 minutes",
             "[WARNING] db1: sde: DATA UNAVAILABLE: the disk could not read 12 sectors",
         ),
+        (
+            Reason.ESCALATED,
+            "sda and sdb (members of md0: sda ACME HDD S1; sdb ACME HDD S2)",
+            "gone and md0 has no redundancy left",
+            "[WARNING] db1: sda and sdb: ESCALATED: gone and md0 has no redundancy left",
+        ),
     ],
 )
 def test_a_subject_gives_up_its_state_before_what_happened(
