@@ -16,6 +16,7 @@ from iowarden.collectors.block import (
     scsi,
     udev,
 )
+from iowarden.collectors.device_mapper import mapped_targets
 from iowarden.collectors.filesystem import (
     backups,
     bad_blocks,
@@ -75,6 +76,7 @@ SOURCES: tuple[Source[Any], ...] = (
     btrfs.SOURCE,
     pool_state.SOURCE,
     vdevs.SOURCE,
+    mapped_targets.SOURCE,
     enclosure.SOURCE,
     statfs.SOURCE,
     backups.SOURCE,

@@ -422,6 +422,17 @@ device model serial wwn:
     iowarden_device_info
 device name:
     iowarden_device_mapper_suspended_seconds
+    iowarden_dm_path_group_changes iowarden_dm_queue_if_no_path
+device name pool:
+    iowarden_dm_thin_growth_bytes iowarden_dm_thin_mapped_bytes
+device name target:
+    iowarden_dm_mismatches iowarden_dm_raid_failed
+device name state target:
+    iowarden_dm_state
+device leg name path state target:
+    iowarden_dm_leg_state
+area device name target:
+    iowarden_dm_full_in_seconds iowarden_dm_sustained_used_ratio iowarden_dm_used_ratio
 device name state:
     iowarden_multipath_paths
 device object used_by:
@@ -652,7 +663,7 @@ def _parsed(text: str) -> dict[str, tuple[str, ...]]:
             words = line.removesuffix(":")
             labels = () if words == "none" else tuple(words.split())
         else:
-            found[line.strip()] = labels
+            found |= dict.fromkeys(line.split(), labels)
     return found
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.block.udev import UdevDevice
     from iowarden.collectors.competing_monitors import Monitors
+    from iowarden.collectors.device_mapper.target_status import TargetStatus
     from iowarden.collectors.filesystem.backups import DirectoryState
     from iowarden.collectors.filesystem.btrfs import BtrfsDevice
     from iowarden.collectors.filesystem.btrfs_scrub import BtrfsScrub
@@ -84,6 +85,7 @@ class Snapshot:
     btrfs_scrub: Mapping[str, BtrfsScrub] | None = None
     zfs: Mapping[str, PoolState] | None = None
     zfs_vdevs: Mapping[str, PoolDevices] | None = None
+    dm_targets: tuple[TargetStatus, ...] | None = None
     enclosure: tuple[EnclosureSlot, ...] | None = None
     filesystem: Filesystems | None = None
     backups: tuple[DirectoryState, ...] | None = None

@@ -261,6 +261,7 @@ collectors.raid.states: raid.controller raid.output
 collectors.recording: filesystem machine model source
 collectors.zfs: machine model program source sysfs
 collectors.block: filesystem machine model printable probe_reply procfs program source sysfs zfs
+collectors.device_mapper: block machine model probe_reply program source sysfs
 collectors.raid.threeware: event machine model program raid.backend raid.controller raid.output
     raid.states
 collectors.md: block event machine model program source sysfs
@@ -282,9 +283,9 @@ collectors.raid.smartarray: machine model program raid.backend raid.controller r
     raid.pci_hosts raid.states smart
 collectors.kmsg: event machine model probe_reply raid.megaraid source
 collectors.raid.vendors: machine raid.backend
-collectors.registry: block competing_monitors filesystem kernel kmsg md procfs raid.controller
-    smart source zfs
-collectors.tool_output: event json_text kmsg md model procfs raid.adaptec raid.areca
+collectors.registry: block competing_monitors device_mapper filesystem kernel kmsg md procfs
+    raid.controller smart source zfs
+collectors.tool_output: device_mapper event json_text kmsg md model procfs raid.adaptec raid.areca
     raid.controller raid.megaraid raid.mpt raid.output raid.smartarray raid.states raid.threeware
     smart zfs
 rules.calendar: -

@@ -142,6 +142,7 @@ KINDS = {
     "dm_path_reinstated": "a path of a multipath device was reinstated",
     "dm_pool_low": "a thin pool has little space left",
     "dm_pool_full": "a thin pool has no space left, or went read-only",
+    "dm_pool_writable": "a thin pool can be written again",
     "dm_snapshot_invalid": "a snapshot is lost",
     "dm_error": "a mapped device reports an error",
     "dm_checksum_error": "data of a mapped device do not match their checksum",

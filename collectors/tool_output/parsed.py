@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.device_mapper.target_status import TARGETS
 from iowarden.collectors.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -138,13 +139,6 @@ class Parsed:
 
 # --- the program that printed it
 
-TARGETS = (
-    *("linear", "striped", "error", "zero", "crypt", "delay", "flakey", "verity", "integrity"),
-    *("snapshot", "snapshot-origin", "snapshot-merge", "mirror", "raid", "thin", "thin-pool"),
-    *("cache", "writecache", "era", "clone", "multipath", "vdo", "zoned", "unstriped", "switch"),
-)
-"""Targets of device-mapper in 'dmsetup status'. Source: kernel, admin-guide/device-mapper."""
-
 SIGNS: Mapping[Tool, re.Pattern[str]] = {
     kind: lazy_pattern(pattern, re.MULTILINE | re.ASCII)
     for kind, pattern in {
@@ -178,7 +172,7 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         Tool.MULTIPATH: r"^[ \t]*size=\S{1,20} features='.*\bwp="
         r"|^[ |`]{0,9}[|`]-[-+]- (?:policy=|\d{1,4}:\d)"
         r"|^[ \t]*\[size=\S{1,20}\]\[features=",
-        Tool.DMSETUP: rf"^\S{{1,200}}: \d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
+        Tool.DMSETUP: rf"^\S.{{0,200}}: \d{{1,20}} \d{{1,20}} (?:{'|'.join(TARGETS)})\b",
         Tool.MEMINFO: r"^(?:MemTotal|Dirty):[ \t]+\d{1,20} kB",
         Tool.VMSTAT: r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free[ \t]"
         r"|^(?:nr_free_pages|nr_dirty|nr_writeback) \d",

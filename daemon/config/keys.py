@@ -179,7 +179,8 @@ _NOTIFY = ValueType("a list of receivers", (), str, is_list=True)
 
 _PERIODS = (
     "meminfo vmstat stat pressure diskstats clock vm_sysctl numa hung_task loadavg thp uname udev"
-    " block dm tasks enclosure hwmon bdi scsi queue md mounts ext4 btrfs zfs zfs_vdevs filesystem"
+    " block dm tasks enclosure hwmon bdi scsi queue md mounts ext4 btrfs zfs zfs_vdevs dm_targets"
+    " filesystem"
 ).split()
 """Order of the keys in the example file; others come last."""
 

@@ -260,6 +260,10 @@ _ARGUMENTS = {
     "inode": r"\d{1,20}",
     "found": r"%y:%s:%p\\0",
     "device_number": r"\d{1,7}",
+    # Not 'crypt', nor any other target without a state.
+    "dm_target": "thin-pool|thin|snapshot|snapshot-merge|raid|mirror|striped|multipath|cache"
+    "|writecache|clone|integrity|verity|vdo",
+    "dm_name": r"[!-,.0-~][!-.0-~]{0,126}",
     # Source: OpenZFS, module/zcommon/zfs_namecheck.c, pool_namecheck
     "pool": r"[A-Za-z][\w .:-]{0,255}",
     # tw_cli
@@ -452,9 +456,19 @@ PROGRAMS = {
     ),
     "btrfs": Program(_BTRFS, idle=True, inner=_BTRFS_NAMES, capabilities=ADMIN),
     # Never '--showkeys'; without it the encryption key is not printed.
+    # Never 'status' without '--noflush', which commits the metadata of pools, nor for all devices:
+    # one that hangs would hang it. 'ls --target' is such a status.
     "dmsetup": Program(
-        (),
-        inner=((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),),
+        (
+            (
+                *map(_one, ("status", "--noflush", "--target <dm_target>")),
+                Part(("<dm_name>",), 1, 50),
+            ),
+        ),
+        inner=(
+            (_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),
+            (_one("table"),),
+        ),
         capabilities=ADMIN,
     ),
     # Never '-v', which reads the list of damaged files from the pool. /dev/zfs is open to all

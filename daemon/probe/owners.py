@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.block import dm_table
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.device_mapper import mapped_targets
 from iowarden.collectors.filesystem import btrfs_owner, ext4_owner, mountinfo, xfs_owner
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import (
@@ -87,6 +88,13 @@ def _dm_table(root: Machine, words: Arguments, time_left: Callable[[], float]) -
     return dm_table.to_json(dm_table.query_dm_table(root, words[0], words[1], time_left()))
 
 
+def _dm_targets(root: Machine, _: Arguments, time_left: Callable[[], float]) -> dict[str, Any]:
+    # Most machines have no such device.
+    from iowarden.collectors.device_mapper import target_types  # noqa: PLC0415
+
+    return target_types.to_json(target_types.query_target_types(root, time_left()))
+
+
 _NUMBER = r"\d{1,15}"
 _LONG_NUMBER = r"\d{1,20}"
 _COUNT = r"[1-9]\d{0,4}"
@@ -123,6 +131,9 @@ VERBS: Mapping[str, OwnerVerb] = {
         _dm_table,
         ADMIN,
         needs_root=True,
+    ),
+    mapped_targets.VERB: OwnerVerb(
+        {}, lambda _: ("dmsetup", "table"), _dm_targets, ADMIN, needs_root=True
     ),
 }
 

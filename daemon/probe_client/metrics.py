@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import dm_table
+from iowarden.collectors.device_mapper import mapped_targets
 from iowarden.collectors.filesystem import btrfs_owner, ext4_owner, xfs_owner
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.daemon.probe.protocol import ReplyStatus
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 VERBS = (
     *("run", "tasks", "io_sweep", "journal", "newest", "statvfs", "kmsg"),
-    *(dm_table.VERB, ext4_owner.VERB, xfs_owner.VERB, btrfs_owner.VERB),
+    *(mapped_targets.VERB, dm_table.VERB, ext4_owner.VERB, xfs_owner.VERB, btrfs_owner.VERB),
 )
 UNREACHABLE = "unreachable"
 """Used instead of an outcome: there was no connection, or it broke before the answer."""

@@ -64,6 +64,7 @@ PATHS = {
     "scsi": "/sys/class/scsi_host",
     "queue": "/sys/block",
     "dm": "/sys/block",
+    "dm_targets": "/sys/block",
     "tasks": "/proc/stat",
     "io_sweep": "/proc/meminfo",
     "monitors": "/proc",
@@ -72,8 +73,8 @@ PATHS = {
     "kernel_log": "/.kmsg",
 }
 LISTED = frozenset(
-    "bad_blocks bdi block btrfs controllers dm enclosure ext4 hwmon monitors numa queue scsi"
-    " smart zfs zfs_vdevs".split()
+    "bad_blocks bdi block btrfs controllers dm dm_targets enclosure ext4 hwmon monitors numa queue"
+    " scsi smart zfs zfs_vdevs".split()
 )
 """Collectors that list a directory first: PATHS has its path."""
 WHOLE = [source for source in SOURCES if source.name != "backups"]

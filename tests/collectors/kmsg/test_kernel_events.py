@@ -329,6 +329,7 @@ EXAMPLES = {
         "device-mapper: thin: 253:4: switching pool to out-of-data-space (queue IO) mode",
         "device-mapper: thin: 253:4: switching pool to read-only mode",
     ),
+    "dm_pool_writable": ("device-mapper: thin: 253:4: switching pool to write mode",),
     "dm_snapshot_invalid": ("device-mapper: snapshots: Invalidating snapshot: Unable to x.",),
     "dm_error": ("device-mapper: raid1: Read failure on mirror device 253:3.  Trying another.",),
     "dm_checksum_error": (

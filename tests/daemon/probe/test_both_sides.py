@@ -198,7 +198,8 @@ REQUESTS = st.builds(
     st.sampled_from(
         [
             *("run", "tasks", "io_sweep", "journal", "newest", "statvfs", "kmsg", "programs"),
-            *("scan", "ext4_owners", "xfs_owners", "btrfs_names", "dm_table", "\udcff", ""),
+            *("scan", "ext4_owners", "xfs_owners", "btrfs_names", "dm_table", "dm_targets"),
+            *("\udcff", ""),
         ]
     ),
     st.lists(WORDS, max_size=4).map(tuple)

@@ -112,9 +112,12 @@ mpt-status -u 1 -p
 mpt-status -n -u 1 -i 4
 zpool status -pLPs tank
 zpool status -pLPs "my pool"
+dmsetup status --noflush --target thin-pool vg-pool-tpool
+dmsetup status --noflush --target multipath mpatha 3600508b4:x
 """
 INNER = """
 dmsetup table -j 253 -m 0
+dmsetup table
 debugfs -c -R 'icheck 45156 7' /dev/sda1
 debugfs -R 'ncheck 19' /dev/dm-0
 debugfs -c -R 'stats -h' /dev/nvme0n1p2
@@ -202,7 +205,17 @@ REFUSED = {
     "a log thrown away": "btrfs rescue zero-log /dev/sdb1",
     "the key of an encryption": "dmsetup table --showkeys -j 253 -m 0",
     "a mapping removed": "dmsetup remove -j 253 -m 0",
-    "all mappings": "dmsetup table",
+    "the metadata of a pool written": "dmsetup status --target thin-pool vg-pool-tpool",
+    "the metadata of all pools written": "dmsetup status",
+    "what hangs with any pool": "dmsetup status --noflush",
+    "what hangs with any pool as well": "dmsetup status --noflush --target raid",
+    "a list that is a status": "dmsetup ls --target thin-pool",
+    "the keys of all mappings": "dmsetup table --showkeys",
+    "a mapping that waits": "dmsetup wait --noflush vg-pool-tpool",
+    "an option in place of a device": "dmsetup status --noflush --target raid --exec",
+    "a path in place of a device": "dmsetup status --noflush --target raid /etc/passwd",
+    "a table that is loaded": "dmsetup load vg-pool-tpool",
+    "a message to a pool": "dmsetup message vg-pool-tpool 0 release_metadata_snap",
     "all pools": "zpool status -pLPs",
     "an option in place of a pool": "zpool status -pLPs -v",
     "the damaged files of a pool": "zpool status -v tank",
@@ -349,7 +362,8 @@ def harmless(arguments: tuple[str, ...]) -> bool:
         case "zpool" | "dmsetup" | "dumpe2fs":
             line = " ".join(plain)
             shown = re.fullmatch(r"-b /dev/[-a-z#/_]+|status -pLPs [A-Za-z][\w .:#-]*", line)
-            return plain == ["table", "-j", "#", "-m", "#"] or shown is not None
+            listed = plain in (["table"], ["table", "-j", "#", "-m", "#"])
+            return listed or shown is not None or harmless_status(plain)
         case "cciss_vol_status":
             return lower <= {"-v", "/dev/sg#", "/dev/cciss/c#d#"} or rest[-1].startswith("/dev/sd")
         case "arcconf":
@@ -359,10 +373,22 @@ def harmless(arguments: tuple[str, ...]) -> bool:
     return harmless_by_verb(name.rstrip("0123456789"), rest, lower)
 
 
+def harmless_status(plain: list[str]) -> bool:
+    """Whether dmsetup shows the status of some devices, without a write of their metadata."""
+    names = plain[4:]
+    return (
+        plain[:3] == ["status", "--noflush", "--target"]
+        and bool(names)
+        and not any(word.startswith("-") or "/" in word for word in names)
+    )
+
+
 def reveals(arguments: tuple[str, ...]) -> bool:
     """Whether a command line prints names or attributes of files, or keys."""
-    return arguments[0] in {"debugfs", "xfs_io", "find", "dmsetup"} or bool(
-        {"subvolid-resolve", "inode-resolve"} & {*arguments}
+    return (
+        arguments[0] in {"debugfs", "xfs_io", "find"}
+        or arguments[:2] == ("dmsetup", "table")
+        or bool({"subvolid-resolve", "inode-resolve"} & {*arguments})
     )
 
 

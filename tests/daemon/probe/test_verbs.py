@@ -59,7 +59,7 @@ def test_what_may_be_queried(verb: str, arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("verb", "arguments", "text"),
     [
-        ("shell", (), "'shell': expected one of btrfs_names, dm_table, ext4_owners,"),
+        ("shell", (), "'shell': expected one of btrfs_names, dm_table, dm_targets, ext4_owners,"),
         ("tasks", ("1",), "'tasks': expected no argument, got 1"),
         ("io_sweep", ("1",), "'io_sweep': expected no argument, got 1"),
         ("statvfs", (), "'statvfs': expected PATH, got 0"),

@@ -24,6 +24,31 @@ from iowarden.rules.rulefile.rulefile import parse_rule_file
 
 START = 1_800_000_000.0
 SILENT = (Outcome.FAILED, Outcome.UNPARSED, Outcome.STUCK, Outcome.BUG, Outcome.ABSENT)
+
+
+def dmsetup(target: str, *rows: str) -> dict[str, str]:
+    """Return the probe's answer to 'dmsetup status' of one device."""
+    command = ("dmsetup", "status", "--noflush", "--target", target, "vg-root")
+    output = "".join(f"{row}\n" for row in rows)
+    answer = {"status": 0, "signal": None, "stdout": output, "stderr": ""}
+    return {probe_path("run", command): json.dumps(answer)}
+
+
+MAPPED = {
+    "/sys/module/dm_thin_pool/refcnt": "3\n",
+    "/.probe/dm_targets": json.dumps(
+        {
+            "targets": {"vg-root": ["thin-pool", "raid", "integrity", "thin", "multipath"]},
+            "queueing": {"vg-root": True},
+        }
+    ),
+    **dmsetup("thin-pool", "0 8 thin-pool 1 4/9 8/9 - rw ignore_discard error_if_no_space - 1"),
+    **dmsetup("raid", "0 8 raid raid1 2 AD 9/9 idle 0 0 -"),
+    **dmsetup("integrity", "0 8 integrity 3 9 -"),
+    **dmsetup("thin", "0 8 thin 512 99"),
+    **dmsetup("multipath", "0 8 multipath 2 0 0 0 1 1 A 0 1 0 8:16 A 0"),
+}
+"""A device of everything, as no machine has one."""
 MORE = {
     "/proc/uptime": "1000.00 900.00\n",
     "/proc/mdstat": (
@@ -78,6 +103,7 @@ MORE = {
     "/sys/class/enclosure/0:0:0:0/Slot 01/fault": "0\n",
     "/sys/block/dm-0/dm/name": "vg-root\n",
     "/sys/block/dm-0/dm/suspended": "0\n",
+    **MAPPED,
     "/proc/1/comm": "systemd\n",
     probe_path("newest", ("/srv/backup", "*")): json.dumps(
         {
