@@ -247,6 +247,21 @@ RULES = _table(
     _all("ZfsPoolNoRedundancy", Fault.EXHAUSTED, _R, lasting=True),
     _all("ZfsVdevErrors", Fault.ERRORS, _R, lasting=True),
     _all("ZfsDataErrors", Fault.LOST, _R, lasting=True),
+    # device-mapper
+    # Writers wait; what was advised while it filled up is still right.
+    _all("ThinPoolOutOfSpace", Fault.SUSPENDED, _M, lasting=True),
+    _all("ThinPoolFailed DmRaidFailed", Fault.STOPPED, _M, lasting=True),
+    _all("SnapshotMergeFailed MappedTargetFailed", Fault.FAILED, _M, lasting=True),
+    _all("SnapshotInvalid", Fault.LOST, _M, lasting=True),
+    _all("DmRaidDegraded", Fault.DEGRADED, _M, lasting=True),
+    _all("DmMismatches DmStripeErrors", Fault.ERRORS, _M, lasting=True),
+    _all(
+        "ThinPoolFull ThinPoolFillingUp SnapshotFull MappedTargetFull",
+        Fault.FULL,
+        _M,
+        lasting=True,
+    ),
+    _all("MultipathGroupChanges", Fault.RESETS, _V),
     # file systems
     _all(
         "FilesystemFull FilesystemFillingUp FilesystemInodesFull FilesystemInodesFillingUp",
@@ -342,6 +357,7 @@ EVENTS = _table(
     _all("md_failed", Fault.STOPPED, _R),
     _all("md_read_uncorrectable", Fault.LOST, _R),
     _all("md_read_corrected md_mismatch", Fault.ERRORS, _R),
+    _all("dm_pool_full", Fault.SUSPENDED, _M),
     _all("dm_snapshot_invalid", Fault.LOST, _M),
     _all("dm_checksum_error", Fault.ERRORS, _M),
     _all("dm_metadata_error", Fault.FAILED, _M),

@@ -50,7 +50,7 @@ LONG_RANGE_SECONDS, MAX_ESTIMATES = 3600.0, 10
 SAMPLE_BYTES = 16
 SHIPPED_INTERVALS_SECONDS: Mapping[str, float] = {
     **dict.fromkeys(("device", "memory", "writeback", "zfs_pools"), 1.0),
-    **dict.fromkeys(("iowarden", "md", "queue", "zfs_devices"), 5.0),
+    **dict.fromkeys(("iowarden", "md", "queue", "zfs_devices", "device_mapper"), 5.0),
     **dict.fromkeys(("competing_monitors", "controllers", "disks", "filesystem"), 15.0),
     **dict.fromkeys(("memory_settings", "monitoring", "smart"), 15.0),
     "backups": 60.0,

@@ -76,6 +76,7 @@ class Condition(enum.StrEnum):
     BACKUP_UNREADABLE = "backup_unreadable"
     RAID_ARRAY = "raid_array"
     ZFS_POOL = "zfs_pool"
+    DEVICE_MAPPER = "device_mapper"
     MD_CHECK_OVERDUE = "md_check_overdue"
     DEVICE_UNAVAILABLE = "device_unavailable"
     COLLECTOR_STALE = "collector_stale"

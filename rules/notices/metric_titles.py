@@ -52,6 +52,14 @@ _TITLES: Mapping[str, str] = {
     "disk_not_monitored": "not monitored",
     "disk_temperature_celsius": "temperature",
     "disks": "disks",
+    "dm_full_in_seconds": "full in",
+    "dm_leg_state": "leg",
+    "dm_mismatches": "mismatches",
+    "dm_path_group_changes": "changes of the group of paths within an hour",
+    "dm_state": "state",
+    "dm_thin_growth_bytes": "growth of the thin volume within 6 h",
+    "dm_thin_mapped_bytes": "used by the thin volume",
+    "dm_used_ratio": "used",
     "ext4_baseline_errors": "errors when first seen (baseline)",
     "ext4_errors_since_baseline": "new errors",
     "ext4_errors_total": "errors in the superblock",
@@ -185,6 +193,7 @@ _YES_OR_NO = frozenset(
     md_became_read_only md_not_running mount_became_read_only mount_emergency
     mount_forced_read_only mount_fstab_read_only mount_read_only
     mount_read_only_by_command mount_strictatime
+    dm_queue_if_no_path dm_raid_failed
     mount_unexpected_read_only multipath_path probe_up rule_evaluation_failing scan_running
     scsi_blk_mq scsi_host_fair_queueing smart_counters_implausible smart_enabled smart_failing
     smart_implausible

@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.signals import activity
-from iowarden.rules.signals.device import device, device_state, hung, multipath, slow, suspended
+from iowarden.rules.signals.device import (
+    device,
+    device_state,
+    hung,
+    multipath,
+    path_groups,
+    slow,
+    suspended,
+)
 from iowarden.rules.signals.filesystem import (
     backups,
     filesystem_errors,
     fullness,
     mount_state,
+    pool_fullness,
 )
 from iowarden.rules.signals.leaves import amplifications
 from iowarden.rules.signals.memory import defaults, reclaim, swap
@@ -67,6 +76,8 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     slow.GROUP,
     scheduler.GROUP,
     fullness.GROUP,
+    pool_fullness.GROUP,
+    pool_fullness.GROWTH_GROUP,
     backups.GROUP,
     mount_state.GROUP,
     filesystem_errors.EXT4_GROUP,
@@ -75,6 +86,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     device_state.CHANGE_GROUP,
     suspended.GROUP,
     multipath.GROUP,
+    path_groups.GROUP,
     waiters.GROUP,
     waits.GROUP,
     waits.SEEN_GROUP,

@@ -2,8 +2,10 @@
 
 A path that is lost disappears from '/sys' without a trace, so the highest number of paths is
 stored. The SCSI state shows that a path does not work, never that it works: device-mapper stops
-using a path whose SCSI state remains 'running', which only the kernel's log shows. NVMe multipath
-selects paths by the state of the controller and of the ANA group, which are both read. Sources:
+using a path whose SCSI state remains 'running'. Whether it uses a path is in 'dmsetup status'
+(collectors/device_mapper); where that is not read, its changes are in the kernel's log. NVMe
+multipath selects paths by the state of the controller and of the ANA group, which are both read.
+Sources:
 kernel, scsi_sysfs.c (sdev_states), dm-mpath.c (fail_path), nvme/host/sysfs.c (state),
 nvme/host/multipath.c (ana_state); multipath-tools, libmultipath/devmapper.h (UUID_PREFIX).
 """
@@ -65,10 +67,8 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
     """Yield the number of paths of every map, by state.
 
     The state is by the map's own name: (when it last had as many paths, the highest number it had).
-    Limits: '/sys' does not show the state that device-mapper has for a path; the kernel's log has
-    its changes.
     """
-    failed = view.inputs.failed_paths
+    logged, reported = view.inputs.failed_paths, _reported_paths(view)
     scsi = view.inputs.snapshot.scsi
     states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
     now, before = view.inputs.now_seconds, dict(remembered)
@@ -80,13 +80,15 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
         remembered[_key(device)] = ((min(at, now), most),)
         if most < 2 and name.startswith("nvme"):  # an ordinary drive that supports multipath
             continue
-        found = [_state(states.get(path) or topology.devices[path].state) for path in paths]
-        found = [
-            "failed"
-            if state == "unknown" and topology.devices[path].device_number in failed
-            else state
-            for path, state in zip(paths, found, strict=True)
-        ]
+        found = []
+        for path in paths:
+            state = _state(states.get(path) or topology.devices[path].state)
+            number = topology.devices[path].device_number or ""
+            if state == "unknown" and name in reported:
+                state = reported[name].get(number, state)
+            elif state == "unknown" and number in logged:
+                state = "failed"
+            found.append(state)
         found += ["lost"] * (int(most) - len(paths))
         if most > 1:
             for path in paths:
@@ -94,6 +96,17 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
         labels = (("device", name), ("name", device.dm_name or name))
         for each in STATES:
             yield "iowarden_multipath_paths", (*labels, ("state", each)), float(found.count(each))
+
+
+def _reported_paths(view: View) -> dict[str, dict[str, str]]:
+    """Return the state of the paths of each map by device-mapper, by the numbers of the paths."""
+    return {
+        status.device: {
+            path.device: "working" if path.working else "failed" for path in status.paths
+        }
+        for status in view.inputs.snapshot.dm_targets or ()
+        if status.target == "multipath" and not status.unparsed
+    }
 
 
 def _state(state: str | None) -> str:
@@ -116,10 +129,10 @@ GROUP = baseline.group(
         Family(
             "iowarden_multipath_paths",
             "gauge",
-            "Paths of a multipath map by state: working (NVMe only), unknown (nothing shows"
-            " whether it works: the SCSI state 'running' does not), waiting (blocked, connecting:"
-            " the kernel waits for the target), failed (device-mapper does not use it, according to"
-            " the kernel's log), lost (offline, or missing for up to 7 days).",
+            "Paths of a multipath map by state: working (NVMe, or device-mapper uses it), unknown"
+            " (nothing shows whether it works: the SCSI state 'running' does not), waiting"
+            " (blocked, connecting: the kernel waits for the target), failed (device-mapper does"
+            " not use it), lost (offline, or missing for up to 7 days).",
         ),
         Family(
             "iowarden_multipath_path",

@@ -136,7 +136,7 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
         )
         for what, names, used, left in _quantities(usage):
             key = f"{what} {usage.device} {usage.mount_point}"
-            before = tracks.get(key) or _recalled(state.restored, key, used + left)
+            before = tracks.get(key) or recalled(state.restored, key, used + left)
             track = follow(before, used, left, now)
             if not (usage.read_only or track.writable):
                 track = replace(track, writable=True)
@@ -271,7 +271,8 @@ def recall(state: FullnessState, stored: Mapping[str, Pairs]) -> FullnessState:
     return FullnessState({}, {**state.restored, **stored})
 
 
-def _recalled(stored: Mapping[str, Pairs], key: str, capacity: float) -> Track | None:
+def recalled(stored: Mapping[str, Pairs], key: str, capacity: float) -> Track | None:
+    """Return the stored track of an object, or None."""
     found = [stored.get(f"{number} {key}", ()) for number in range(len(HORIZONS))]
     if not all(found):
         return None
