@@ -600,6 +600,9 @@ mountpoint:
 node:
     iowarden_numa_free_bytes
     iowarden_numa_total_bytes
+object technology:
+    iowarden_redundancy_complete_survives_disks
+    iowarden_redundancy_survives_disks
 outcome verb:
     iowarden_probe_requests_total
 action pool:
@@ -610,8 +613,6 @@ group pool role state vdev:
     iowarden_zfs_vdev_state
 pool:
     iowarden_zfs_pool_data_errors
-    iowarden_zfs_pool_survives_disks
-    iowarden_zfs_pool_unprotected
 pool state:
     iowarden_zfs_pool_state
 program:

@@ -245,6 +245,7 @@ collectors.json_text: -
 collectors.model: -
 collectors.printable: -
 collectors.probe_reply: -
+collectors.redundancy: -
 collectors.raid.log_alignment: -
 collectors.machine: model
 collectors.raid.output: model
@@ -259,7 +260,7 @@ collectors.procfs: filesystem machine model source
 collectors.raid.backend: machine model raid.controller
 collectors.raid.states: raid.controller raid.output
 collectors.recording: filesystem machine model source
-collectors.zfs: machine model program source sysfs
+collectors.zfs: machine model program redundancy source sysfs
 collectors.block: filesystem machine model printable probe_reply procfs program source sysfs zfs
 collectors.device_mapper: block machine model probe_reply program source sysfs
 collectors.raid.threeware: event machine model program raid.backend raid.controller raid.output
@@ -287,7 +288,7 @@ collectors.registry: block competing_monitors device_mapper filesystem kernel km
     raid.controller smart source zfs
 collectors.tool_output: device_mapper event json_text kmsg md model procfs raid.adaptec raid.areca
     raid.controller raid.megaraid raid.mpt raid.output raid.smartarray raid.states raid.threeware
-    smart zfs
+    redundancy smart zfs
 rules.calendar: -
 rules.promql: -
 rules.quantity: -
@@ -319,7 +320,7 @@ rules.topology: faults quantity smart
 rules.incidents: alerting faults matcher notice quantity severity topology
 rules.signals.device: signals.baseline signals.guards signals.in_flight signals.increase
     signals.leaves signals.queue signals.signal signals.sustained smart topology
-rules.signals.raid: signals.baseline signals.signal topology
+rules.signals.raid: signals.baseline signals.device signals.signal snapshot topology
 rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents severity smart topology
 rules.selftest_schedule: calendar incidents

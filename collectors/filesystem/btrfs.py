@@ -29,6 +29,10 @@ class BtrfsDevice:
     """Its UUID."""
     label: str
     identifier: int
+    profiles: tuple[str, ...]
+    """Of its file system: 'data raid1', 'metadata raid1c3' ...; more than one of a kind during a
+    conversion. Source: allocation/<kind>/<profile>, which exists while it has a block group.
+    """
     missing: Annotated[bool | None, Metric("gauge", "1 while the device is missing.")]
     write_errors_total: Annotated[int | None, Metric("counter", "Writes that failed.")]
     read_errors_total: Annotated[int | None, Metric("counter", "Reads that failed.")]
@@ -43,6 +47,7 @@ class BtrfsDevice:
 
 FAMILIES, _emit = describe(BtrfsDevice, "iowarden_btrfs_device_")
 _UUID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PROFILE = lazy_pattern(r"single|dup|raid\d{1,2}(?:c\d)?")
 _COUNTS = ("write_errs", "read_errs", "flush_errs", "corruption_errs", "generation_errs")
 
 
@@ -77,6 +82,7 @@ def read_btrfs(root: Machine) -> tuple[BtrfsDevice, ...]:
         except AbsentError:  # before 5.6, or unmounted meanwhile
             continue
         label = _text(root, f"{DIRECTORY}/{name}/label") or ""
+        profiles = _profiles(root, f"{DIRECTORY}/{name}/allocation")
         for entry in entries:
             path = f"{DIRECTORY}/{name}/devinfo/{entry}/"
             missing, stats = _text(root, path + "missing"), _text(root, path + "error_stats")
@@ -86,11 +92,22 @@ def read_btrfs(root: Machine) -> tuple[BtrfsDevice, ...]:
                         name,
                         label,
                         int(entry),
+                        profiles,
                         None if missing is None else missing == "1",
                         *parse_error_stats("invalid" if stats is None else stats),
                     )
                 )
     return tuple(devices)
+
+
+def _profiles(root: Machine, path: str) -> tuple[str, ...]:
+    kinds = (entry for entry in root.try_names(path) or () if not entry.startswith("global"))
+    return tuple(
+        f"{kind} {entry}"
+        for kind in sorted(kinds)
+        for entry in sorted(root.try_names(f"{path}/{kind}") or ())
+        if _PROFILE.fullmatch(entry)
+    )
 
 
 def _text(root: Machine, path: str) -> str | None:

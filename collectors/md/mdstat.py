@@ -76,6 +76,8 @@ class MdstatArray:
     sync_speed_bytes_per_second: float | None
     sync_wait: str = ""
     """'DELAYED', 'PENDING', 'REMOTE' or ''; see `MdArray`."""
+    layout: int | None = None
+    """Of a raid10, in sysfs's form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ class MdArray:
     until the array is written to; 'REMOTE', it runs on another host of a cluster. '': it does not
     wait. '/proc/mdstat' calls any that waits a 'resync', also a check and a recovery.
     """
+    layout: int | None = None
+    """Of a raid10: its near copies, far copies * 256, and flags; see block_devices.copies."""
 
     @property
     def is_container(self) -> bool:
@@ -187,6 +191,9 @@ _FLAGS = {
     "W": "write_mostly",
 }
 _ACCESS = {"read-only": "readonly", "auto-read-only": "read-auto", "": "active"}
+_COPIES = lazy_pattern(r"\b(\d{1,3}) (near|far|offset)-copies\b")
+"""Source: kernel, raid10.c, raid10_status: a number is printed if it is above 1; near copies are
+those on neighbouring disks."""
 _COMPLETED = lazy_pattern(r"(\d{1,20}) / (\d{1,20})")
 
 
@@ -263,7 +270,14 @@ def _mdstat_array(found: re.Match[str], lines: list[str]) -> MdstatArray:
         sync_total_blocks=int(total) if total else None,
         sync_speed_bytes_per_second=float(int(speed) * KIB) if speed else None,
         sync_wait=wait or "",
+        layout=_layout(below) if level == "raid10" else None,
     )
+
+
+def _layout(below: str) -> int:
+    """Return the layout of a raid10 from its second line; without a count there is one copy."""
+    copies = {kind: int(number) for number, kind in _COPIES.findall(below)}
+    return copies.get("near", 1) | copies.get("far", copies.get("offset", 1)) << 8
 
 
 def _contradiction(
@@ -370,6 +384,7 @@ def from_mdstat(stat: MdstatArray) -> MdArray:
         mdstat=stat,
         metadata=stat.metadata,
         sync_wait=stat.sync_wait,
+        layout=stat.layout,
     )
 
 
@@ -442,6 +457,7 @@ def _from_sysfs(root: Machine, name: str, entries: list[str], known: MdArray | N
         last_sync_action=text("last_sync_action"),
         metadata=text("metadata_version") or known.metadata,
         sync_wait="DELAYED" if completed == "delayed" else known.sync_wait,
+        layout=_first(number("layout"), known.layout),
     )
 
 

@@ -6,13 +6,14 @@ import re
 
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.raid.controller import ComponentHealth
+from iowarden.collectors.redundancy import NONE_LEFT
 from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
 from iowarden.collectors.zfs.zpool_status import (
     NO_ERRORS,
     PoolStatus,
     VirtualDevice,
     parse_status,
-    survives,
+    redundancy_groups,
 )
 
 _HEALTH = {
@@ -42,7 +43,6 @@ _DEGRADED = (
     "Replace the failed device with 'zpool replace'. Until the resilver ends one more failure may"
     " lose data: back up first what matters."
 )
-_UNPROTECTED = "survives no further failure of a disk"
 _RESTORE = "Restore the files that 'zpool status -v' lists from a backup."
 _ALL_HEALTHY = lazy_pattern(r"^[ \t]*all pools are healthy\s*\Z", re.MULTILINE)
 _EXPECTED = "zpool: expected 'pool: <name>' and 'state: <state>', got neither"
@@ -111,8 +111,8 @@ def _of_pool(pool: PoolStatus) -> list[Finding]:
         rows.append(("critical", "ZfsPoolFailed", text, _FAULTED))
     elif pool.state == "DEGRADED":
         rows.append(("warning", "ZfsPoolDegraded", "is degraded", _DEGRADED))
-    if survives(pool) == 0:
-        rows.append(("critical", "ZfsPoolNoRedundancy", _UNPROTECTED, _DEGRADED))
+    if any(group.is_exhausted for group in redundancy_groups(pool)):
+        rows.append(("critical", "ZfsPoolNoRedundancy", f"has {NONE_LEFT}", _DEGRADED))
     errors = pool.errors_text or NO_ERRORS
     if not errors.startswith((NO_ERRORS, _ERRORS_UNKNOWN)):
         rows.append(("critical", "ZfsDataErrors", f"has data errors: {errors[:120]}", _RESTORE))

@@ -1,4 +1,4 @@
-"""Devices of each imported ZFS pool: states, errors, redundancy, last scrub, from 'zpool status'.
+"""Devices of each imported ZFS pool: states, errors, last scrub, from 'zpool status'.
 
 The program is run for one pool at a time, so that a pool that hangs hides no other one, and never
 for a suspended one. Never with '-v': reading the list of damaged files is what hangs.
@@ -15,7 +15,7 @@ from iowarden.collectors.program import run_program
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import printable_name
 from iowarden.collectors.zfs.pool_state import read_pool_states
-from iowarden.collectors.zfs.zpool_status import PoolStatus, parse_status, survives
+from iowarden.collectors.zfs.zpool_status import PoolStatus, parse_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -36,16 +36,6 @@ FAMILIES = (
         "iowarden_zfs_vdev_errors_total",
         "counter",
         "Read, write and checksum errors of a device of a ZFS pool, since 'zpool clear' or import.",
-    ),
-    Family(
-        "iowarden_zfs_pool_survives_disks",
-        "gauge",
-        "How many more disks of a ZFS pool with redundancy may fail, whichever they are.",
-    ),
-    Family(
-        "iowarden_zfs_pool_unprotected",
-        "gauge",
-        "1 if a ZFS pool with redundancy survives no further failure of a disk.",
     ),
     Family(
         "iowarden_zfs_pool_data_errors",
@@ -136,9 +126,6 @@ def _samples(pool: PoolStatus) -> Iterator[Sample]:
         for kind, count in device.errors.items():
             yield "iowarden_zfs_vdev_errors_total", (group, ("kind", kind), *labels), float(count)
     name = (("pool", pool.name),)
-    if (left := survives(pool)) is not None:
-        yield "iowarden_zfs_pool_survives_disks", name, float(left)
-        yield "iowarden_zfs_pool_unprotected", name, float(left == 0)
     if pool.data_errors is not None:
         yield "iowarden_zfs_pool_data_errors", name, float(pool.data_errors)
     if (scan := pool.scan) is not None and scan.done_ratio is not None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.redundancy import RedundancyGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,27 +173,23 @@ def parse_scan(text: str) -> Scan | None:
     )
 
 
-def survives(pool: PoolStatus) -> int | None:
-    """Return how many more disks may fail, whichever they are, before the pool is lost.
-
-    The smallest number of its top-level groups decides; None if no group has redundancy by its
-    kind, as in a pool of single disks.
-    """
-    numbers: list[int] = []
-    redundant = False
+def redundancy_groups(pool: PoolStatus) -> tuple[RedundancyGroup, ...]:
+    """Return the top-level vdevs whose loss is the loss of the pool: no log, cache or spare."""
+    groups = []
     for top in pool.devices:
         if top.parent != pool.name or top.role not in VITAL:
             continue
         kind = _GROUP.fullmatch(top.name)
-        if kind is None or kind["kind"] == "indirect":
-            numbers.append(0)
+        if kind is not None and kind["kind"] == "indirect":
+            continue  # its data were moved to the other ones: zpool-remove(8)
+        if kind is None:
+            groups.append(RedundancyGroup(top.name, 1, 1, int(_works(pool, top))))
             continue
         members = [device for device in pool.devices if device.parent == top.name]
         working = sum(_works(pool, member) for member in members)
         needed = 1 if kind["kind"] == "mirror" else len(members) - int(kind["parity"] or 1)
-        redundant = redundant or len(members) > needed
-        numbers.append(max(0, working - needed))
-    return min(numbers, default=0) if redundant else None
+        groups.append(RedundancyGroup(top.name, len(members), needed, working))
+    return tuple(groups)
 
 
 def _works(pool: PoolStatus, member: VirtualDevice) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.block_devices import NVME_PATH, Topology
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.mountinfo import Mount
+from iowarden.collectors.redundancy import survives
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.incidents import causes
@@ -25,7 +26,7 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import ADAPTER, is_part
-from iowarden.rules.topology.redundancy import in_use, last_holders, runs, spare_redundancy
+from iowarden.rules.topology.redundancy import in_use, last_holders, md_groups, runs
 from iowarden.rules.topology.slot_map import DeviceIndex, DeviceMap
 from iowarden.rules.topology.stack import DeviceStack
 
@@ -399,8 +400,7 @@ class Facts:
 
     def spare_redundancy(self, array: mdstat.MdArray) -> int | None:
         """Return how many further members an array can lose for certain; None: not known."""
-        geometry = self.geometry(array)
-        return spare_redundancy(array, None if geometry is None else geometry.copies)
+        return survives(md_groups(array, self.geometry(array)))
 
     def last_copies_in_trouble(self, array: mdstat.MdArray) -> bool:
         """Return whether a disk is in trouble that holds what no other one of an array has."""

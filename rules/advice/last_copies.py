@@ -16,13 +16,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid.controller import ComponentHealth
+from iowarden.collectors.redundancy import redundancy_text, survives, survives_complete
 from iowarden.rules.advice.advice import STEPS, TEXT
 from iowarden.rules.advice.facts import UNREADABLE, AdviceInputs, Facts
 from iowarden.rules.alerting.alerts import RAISED, REDUNDANCY
 from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.redundancy import in_use, last_holders, runs, spared
+from iowarden.rules.topology.redundancy import in_use, last_holders, md_groups, runs
 from iowarden.rules.topology.slot_map import has_serial
+from iowarden.rules.topology.survival import BTRFS, controller_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,16 +43,14 @@ _WEAR = frozenset(("old_age", "usage", "past"))
 """Of DiskAttributeFailed: a drive that is old or worn has not failed, whatever depends on it."""
 _TIMEOUTS = "188"
 """Attribute whose normalized value drops by its power supply or cable, as those of others there."""
-_ELSEWHERE = SHORT | {"block_io_error"}
+_SHORT = SHORT | {"BtrfsDeviceMissing"}
+_ELSEWHERE = _SHORT | {"block_io_error"}
 """No finding of several members: errors of a common adapter or cable are."""
-_ONE_SPARE = frozenset(("1", "1e", "1+0", "10", "4", "5", "5+0", "50"))
-"""RAID levels of controllers that, once degraded, have no redundancy left, wholly or in one of
-their parts.
-"""
 _ONE_GROUP = frozenset(("1", "1e", "4", "5"))
-"""Of these, those where that is so for each of their disks."""
+"""RAID levels of controllers that, once degraded, have no redundancy left, whichever disk it is."""
 WEARS_OUT = "DiskWearingOut"
 TOGETHER_DAYS = 30.0
+_FIRST_CLAUSE = re.compile(r"[^;,]*(?=[;,] )")
 _NO_LEVEL = re.compile(r"raid|[\s_-]")
 
 
@@ -63,7 +63,7 @@ def marked(alerts: Iterable[Alert], where: DeviceMap) -> list[Alert]:
     not to lose the disk.
     """
     known = list(alerts)
-    matter = [a for a in known if a.active and (a.name in SHORT or _is_finding(a))]
+    matter = [a for a in known if a.active and (a.name in _SHORT or _is_finding(a))]
     worn = [a for a in known if a.active and a.name == WEARS_OUT]
     if not matter and len(worn) < 2:
         return known
@@ -81,14 +81,18 @@ def _is_finding(alert: Alert) -> bool:
 
 
 def _marked(alert: Alert, facts: Facts, bad: set[str]) -> Alert:
-    if alert.name in SHORT:
-        left = _left(alert, facts)
-        if left is None:
+    if alert.name in _SHORT:
+        number = _survives(alert, facts)
+        if number is None:
             return alert
         array = facts.of.map.arrays.get(alert.label("device"))
         stopped = array is not None and not runs(array)  # then it has no data either
-        text = "" if left or stopped else "; no redundancy left"
-        return _with(alert, LEFT if left else NONE_LEFT, f"{alert.summary}{text}")
+        text = "" if stopped else f"; {redundancy_text(number, complete=1)}"
+        # Before what the array does: a subject is cut behind a clause.
+        head = _FIRST_CLAUSE.match(alert.summary)
+        end = len(alert.summary) if head is None else head.end()
+        summary = f"{alert.summary[:end]}{text}{alert.summary[end:]}"
+        return _with(alert, LEFT if number else NONE_LEFT, summary)
     if last := _last_copy(alert, facts):
         steps = alert.annotation(STEPS).split() or [TEXT]
         steps = ["last_copy", *(steps if TEXT in steps else [TEXT, *steps])]
@@ -172,17 +176,26 @@ def _with(alert: Alert, redundancy: str, summary: str, steps: str = "") -> Alert
     return replace(alert, annotations=tuple(own.items()))
 
 
-def _left(alert: Alert, facts: Facts) -> bool | None:
-    """Whether an array with missing members can lose a further one; None: not known."""
+def _survives(alert: Alert, facts: Facts) -> int | None:
+    """Return how many more disks may fail of what an alert about missing members is about."""
     array = facts.of.map.arrays.get(alert.label("device"))
     if array is not None:
-        geometry = facts.geometry(array)
-        spare = spared(array, None if geometry is None else geometry.copies)
-        return None if spare is None else alert.value < spare  # the array may be read again already
+        groups = md_groups(array, facts.geometry(array))
+        if array.degraded == alert.value:
+            return survives(groups)
+        spare = survives_complete(groups)  # the array was read again since
+        return None if spare is None else max(spare - int(alert.value), 0)
+    if alert.label("fsid"):
+        system = facts.of.map.redundancies.get((BTRFS, alert.label("fsid")))
+        return None if system is None else system.survives
     card = facts.index.card(alert.label("controller"))
     arrays = () if card is None else card.arrays
-    level = next((each.level for each in arrays if each.name == alert.label("array")), "")
-    return False if _NO_LEVEL.sub("", level.casefold()) in _ONE_SPARE else None
+    volume = next((each for each in arrays if each.name == alert.label("array")), None)
+    if card is None or volume is None:
+        return None
+    # The alert is older than a state that is read as whole meanwhile.
+    number = survives(controller_groups(card, volume))
+    return None if number is None or volume.state.health is ComponentHealth.OK else number
 
 
 def _last_copy(alert: Alert, facts: Facts) -> str:

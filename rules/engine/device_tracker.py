@@ -169,6 +169,7 @@ class DeviceTracker:
             hosts=self._hosts,
             fabrics=self._fabrics,
             dependents=self.dependents,
+            redundancies=self._signals.redundancies(),
         )
 
     def present(self, subject: str) -> bool:

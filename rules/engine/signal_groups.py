@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors.model import Labels, Outcome, Sample
 from iowarden.rules.engine.source_status import VALID_PERIODS
 from iowarden.rules.signals import table as signals
-from iowarden.rules.signals.raid import md_state
+from iowarden.rules.signals.raid import md_state, redundancy
 from iowarden.rules.signals.signal import GAP_SECONDS, Derived, Inputs
 from iowarden.rules.signals.smart import disk_monitoring
 from iowarden.rules.signals.waits import group as waits
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.waits.group import HarmState
     from iowarden.rules.signals.waits.guard_facts import GuardState
     from iowarden.rules.signals.waits.unrequested_reads import UnrequestedReads
+    from iowarden.rules.topology.survival import Redundancy
 
 
 class SignalGroups:
@@ -163,6 +164,10 @@ class SignalGroups:
         for group in signals.GROUPS:
             if group.unreadable is not None and group.name in names:
                 yield from group.unreadable(group.state(self._state.groups))
+
+    def redundancies(self) -> Mapping[tuple[str, str], Redundancy]:
+        """Return what survives how many more disks, by technology and object."""
+        return redundancy.GROUP.state(self._state.groups).by_object
 
     def inventory(self) -> disk_monitoring.MonitoringState:
         """Return the monitoring state of all disks."""

@@ -64,8 +64,9 @@ class Visibility:
             for family in status.source.families:
                 owners[family.name] = (name,)
         for group in signals.GROUPS:
+            present = [s for s in group.sources if s in self._all and not group.any_source]
             for family in group.families:
-                owners[family.name] = tuple(s for s in group.sources if s in self._all)
+                owners[family.name] = tuple(present)
         prefixes = [(s.source.node_prefixes, n) for n, s in self._all.items()]
         signalled = {g.name: frozenset(f.name for f in g.families) for g in signals.GROUPS}
 

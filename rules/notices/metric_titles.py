@@ -201,7 +201,7 @@ _YES_OR_NO = frozenset(
     smart_nvme_only_worn smart_passed
     smart_plausible smart_scsi_failure_predicted smart_self_test_refused smart_self_test_running
     storage_waits_seen
-    vm_bdflush vm_swap_on_disk zfs_pool_unprotected
+    vm_bdflush vm_swap_on_disk
     guard_active
     """.split()
 )

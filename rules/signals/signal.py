@@ -89,7 +89,8 @@ class SignalGroup(Generic[S]):
     `remember` and `recall` store over a restart what takes long to learn, by object: each pair
     begins with a time of the program's clock, or 0 for none, except the `untimed` first ones.
     `unreadable`: objects whose data are unavailable, as labels and a reason: alerts with these
-    labels are unknown.
+    labels are unknown. `any_source`: each object is described by one data source; one that fails
+    hides only its own objects, and only rules that read its metrics are unknown.
     """
 
     name: str
@@ -101,6 +102,7 @@ class SignalGroup(Generic[S]):
     recall: Callable[[S, Mapping[str, Pairs]], S] | None = None
     unreadable: Callable[[S], Iterable[tuple[Labels, str]]] | None = None
     untimed: int = 0
+    any_source: bool = False
 
     def state(self, states: Mapping[str, Any]) -> S:
         """Return the group's own state among those of all groups."""

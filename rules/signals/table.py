@@ -33,7 +33,7 @@ from iowarden.rules.signals.queue import (
     request_size,
     scheduler,
 )
-from iowarden.rules.signals.raid import controller_state, md_state
+from iowarden.rules.signals.raid import controller_state, md_state, redundancy
 from iowarden.rules.signals.signal import Derived, Inputs, Pairs, SignalGroup, View
 from iowarden.rules.signals.smart import disk_monitoring, smart
 from iowarden.rules.signals.waits import group as waits
@@ -95,6 +95,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     device_state.SCSI_GROUP,
     smart.GROUP,
     controller_state.GROUP,
+    redundancy.GROUP,
     disk_monitoring.GROUP,
 )
 """A group that uses the state of another one comes after it."""
@@ -169,7 +170,8 @@ def step_all(
     result: dict[str, list[Sample]] = {}
     view = View(inputs, derived, told, states)
     for group in GROUPS:
-        if inputs.failed and not inputs.failed.isdisjoint(group.sources):
+        failed = inputs.failed and not inputs.failed.isdisjoint(group.sources)
+        if failed and not group.any_source:
             continue
         if group.name in slow and inputs.fresh.isdisjoint(group.sources):
             continue

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.block.block_devices import copies
+from iowarden.collectors.redundancy import RedundancyGroup
+
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Md
     from iowarden.collectors.md import mdstat
@@ -31,29 +34,47 @@ def in_use(member: mdstat.ArrayMember) -> bool:
     return "in_sync" in member.states or (not member.states and member.slot is not None)
 
 
-def spared(array: mdstat.MdArray, copies: int | None) -> int | None:
-    """Return how many members an array can certainly lose in total; None: not known.
+def md_groups(array: mdstat.MdArray, geometry: Md | None = None) -> tuple[RedundancyGroup, ...]:
+    """Return the groups of an array; none: its level is not known to have redundancy or to lack it.
 
-    `copies` is that of a raid10.
+    A member that is being rebuilt is missing, as the kernel counts it. Of a raid10 that lost a
+    member it is known for the 'near' layouts which copies that member had; of other layouts it
+    counts against every block.
     """
+    disks, missing = array.raid_disks, array.degraded
     if array.level in {"raid0", "linear"}:
-        return 0
-    if array.level == "raid1":
-        return None if array.raid_disks is None else array.raid_disks - 1
-    if array.level == "raid10":
-        return copies - 1 if copies else None
-    return PARITY.get(array.level or "")
+        count = disks or len(array.members)
+        return (RedundancyGroup("", count, count, count - (missing or 0)),)
+    if array.level in PARITY:
+        parity = PARITY[array.level]
+        count = disks or parity + 1
+        working = None if missing is None else count - missing
+        return (RedundancyGroup("", count, count - parity, working),)
+    layout = array.layout if geometry is None or geometry.layout is None else geometry.layout
+    number = copies(array.level, disks, layout)
+    if not number or not disks:
+        return ()
+    if array.level == "raid10" and (used := _slots_in_use(array)) is not None:
+        near = _near_sets(disks, number, layout)
+        if near:
+            present = (len(group & used.keys()) for group in near)
+            return tuple(RedundancyGroup("", number, 1, working) for working in present)
+    working = None if missing is None else number - missing
+    return (RedundancyGroup("", number, 1, working),)
 
 
-def spare_redundancy(array: mdstat.MdArray, copies: int | None = None) -> int | None:
-    """Return how many further members an array can certainly lose; None: not known.
+def _slots_in_use(array: mdstat.MdArray) -> dict[int, str] | None:
+    """Return the members in use by slot; None: their number contradicts the kernel's count."""
+    used = {m.slot: m.device for m in array.members if in_use(m) and m.slot is not None}
+    complete = array.degraded is not None and len(used) == (array.raid_disks or 0) - array.degraded
+    return used if complete else None
 
-    Of a raid10 that lost a member it is not checked which copies that member had.
-    """
-    spare = spared(array, copies)
-    if array.level in {"raid0", "linear"} or spare is None:
-        return spare
-    return None if array.degraded is None else max(spare - array.degraded, 0)
+
+def _near_sets(disks: int, number: int, layout: int | None) -> list[set[int]]:
+    """Return the slots that hold the same blocks; none for 'far' layouts."""
+    if layout is None or layout & 255 != number:
+        return []
+    return [{(first * number + each) % disks for each in range(number)} for first in range(disks)]
 
 
 def last_holders(array: mdstat.MdArray, geometry: Md | None) -> tuple[str, ...]:
@@ -63,19 +84,16 @@ def last_holders(array: mdstat.MdArray, geometry: Md | None) -> tuple[str, ...]:
     None is returned for other layouts, if the redundancy is unknown or its counts contradict each
     other, and for an array without redundancy.
     """
-    copies = None if geometry is None else geometry.copies
-    if not array.degraded or not runs(array) or spare_redundancy(array, copies) != 0:
+    groups = md_groups(array, geometry)
+    if not array.degraded or not runs(array) or not any(group.is_exhausted for group in groups):
         return ()
-    used = {m.slot: m.device for m in array.members if in_use(m) and m.slot is not None}
-    if len(used) != (array.raid_disks or 0) - array.degraded:
+    used = _slots_in_use(array)
+    if used is None:
         return ()
     if array.level != "raid10":
         return tuple(used.values())
-    disks, layout = array.raid_disks or 0, None if geometry is None else geometry.layout
-    if not copies or layout is None or layout & 255 != copies:
-        return ()
-    groups = [
-        {(first * copies + number) % disks for number in range(copies)} for first in range(disks)
-    ]
-    alone = [group & used.keys() for group in groups if len(group & used.keys()) == 1]
+    layout = array.layout if geometry is None or geometry.layout is None else geometry.layout
+    disks = array.raid_disks or 0
+    near = _near_sets(disks, copies(array.level, disks, layout) or 0, layout)
+    alone = [group & used.keys() for group in near if len(group & used.keys()) == 1]
     return tuple(used[slot] for slot in sorted(set().union(*alone)))

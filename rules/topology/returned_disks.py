@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import lv_names
-from iowarden.rules.topology.redundancy import runs, spared
+from iowarden.collectors.redundancy import survives_complete
+from iowarden.rules.topology.redundancy import md_groups, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,7 +68,7 @@ def _into(array: MdArray, topology: Topology, own: str, part: str) -> Iterator[s
     """Yield how to add a member again; never where that would lose its slot in the array."""
     name = array.name
     device = topology.devices.get(name)
-    spare = spared(array, None if device is None or device.md is None else device.md.copies)
+    spare = survives_complete(md_groups(array, None if device is None else device.md))
     if not array.degraded or spare is None:
         return
     if not runs(array) or array.degraded > spare:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.md import mdstat
     from iowarden.collectors.raid.controller import Controller, ControllerArray
     from iowarden.rules.topology.inventory import InventoryDisk
+    from iowarden.rules.topology.survival import Redundancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class DeviceMap:
     boot's, '' unknown; `before` has the owner of each name when iowarden last ran; `ahead_seconds`
     is by how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by the
     names that drivers use: 'mpt3sas_cm0', '0000:03:00.0', `fabrics` those of Fibre Channel and
-    iSCSI; `dependents` is the storage stack now and until lately.
+    iSCSI; `dependents` is the storage stack now and until lately; `redundancies` is by
+    technology and object what survives how many more disks.
     """
 
     topology: Topology | None = None
@@ -59,6 +61,7 @@ class DeviceMap:
     hosts: Mapping[str, str] = field(default_factory=dict)
     fabrics: frozenset[str] = frozenset()
     dependents: Dependents = NO_DEPENDENTS
+    redundancies: Mapping[tuple[str, str], Redundancy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

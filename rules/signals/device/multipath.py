@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FORGOTTEN_SECONDS = 7 * 86_400.0
 """After that a lost path is no longer expected."""
+PATHS = "iowarden_multipath_paths"
 STATES = ("working", "unknown", "waiting", "failed", "lost")
 _UNKNOWN = frozenset({"running", "created", "quiesce", "new", "inaccessible"})
 """'inaccessible' is normal for a path to a standby controller."""
@@ -95,7 +96,7 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
                 yield "iowarden_multipath_path", (("device", path), ("map", name)), 1.0
         labels = (("device", name), ("name", device.dm_name or name))
         for each in STATES:
-            yield "iowarden_multipath_paths", (*labels, ("state", each)), float(found.count(each))
+            yield PATHS, (*labels, ("state", each)), float(found.count(each))
 
 
 def _reported_paths(view: View) -> dict[str, dict[str, str]]:
@@ -127,7 +128,7 @@ GROUP = baseline.group(
     sources=("block", "scsi"),
     families=(
         Family(
-            "iowarden_multipath_paths",
+            PATHS,
             "gauge",
             "Paths of a multipath map by state: working (NVMe, or device-mapper uses it), unknown"
             " (nothing shows whether it works: the SCSI state 'running' does not), waiting"

@@ -24,13 +24,22 @@ def device(identifier: int, **attributes: str) -> Files:
 
 
 def test_a_mirror_of_which_one_device_errs_and_one_is_missing(machine: MachineMaker) -> None:
-    """Counts by device; the directory of the driver's features is no file system."""
+    """Counts by device, profiles of all; the directory of the driver's features is none."""
     files = device(1, error_stats=STATS, missing="0\n") | device(2, missing="1\n")
     files |= {f"/sys/fs/btrfs/{UUID}/label": "data\n", "/sys/fs/btrfs/features/raid56": "1\n"}
+    allocation = f"/sys/fs/btrfs/{UUID}/allocation"
+    files |= {
+        f"{allocation}/data/raid1c3/total_bytes": "1\n",
+        f"{allocation}/data/flags": "1\n",
+        f"{allocation}/metadata/raid1/total_bytes": "1\n",
+        f"{allocation}/metadata/dup/total_bytes": "1\n",
+        f"{allocation}/global_rsv_size": "1\n",
+    }
+    kinds = ("data raid1c3", "metadata dup", "metadata raid1")
     found = read_btrfs(machine(files))
     assert found == (
-        BtrfsDevice(UUID, "data", 1, False, 7, 1, 2, 3, 4),
-        BtrfsDevice(UUID, "data", 2, True, None, None, None, None, None),
+        BtrfsDevice(UUID, "data", 1, kinds, False, 7, 1, 2, 3, 4),
+        BtrfsDevice(UUID, "data", 2, kinds, True, None, None, None, None, None),
     )
     assert filesystems(found) == {UUID}
     samples = emit(found)

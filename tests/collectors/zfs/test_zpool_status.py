@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.redundancy import survives
 from iowarden.collectors.zfs.vdevs import parse_pool
 from iowarden.collectors.zfs.zpool_status import (
     PoolStatus,
@@ -14,7 +15,7 @@ from iowarden.collectors.zfs.zpool_status import (
     VirtualDevice,
     parse_scan,
     parse_status,
-    survives,
+    redundancy_groups,
 )
 
 RAIDZ_WITH_SPARE = """\
@@ -123,8 +124,11 @@ def failed(rows: tuple[str, ...], *names: str) -> tuple[str, ...]:
         # A single disk beside a mirror: the pool is lost with it.
         ((*MIRROR, "  c ONLINE 0 0 0"), 0),
         # Nothing here ever was redundant.
-        (("  a ONLINE 0 0 0", "  b ONLINE 0 0 0"), None),
-        (("  indirect-0 ONLINE 0 0 0", "  a ONLINE 0 0 0"), None),
+        (("  a ONLINE 0 0 0", "  b ONLINE 0 0 0"), 0),
+        (("  indirect-0 ONLINE 0 0 0", "  a ONLINE 0 0 0"), 0),
+        # What was moved off a removed device is on the others.
+        (("  indirect-0 ONLINE 0 0 0", "  mirror-1 ONLINE 0 0 0", *MIRROR[1:]), 1),
+        ((), None),
         # Log, cache and spare devices do not matter to the data, special ones do.
         ((*MIRROR, "logs", "  l FAULTED 0 0 0", "cache", "  c UNAVAIL 0 0 0"), 1),
         ((*MIRROR, "special", "  s ONLINE 0 0 0"), 0),
@@ -154,8 +158,11 @@ def failed(rows: tuple[str, ...], *names: str) -> tuple[str, ...]:
 def test_the_weakest_group_decides_how_many_disks_a_pool_may_lose(
     rows: tuple[str, ...], left: int | None
 ) -> None:
-    """Redundancy is per top-level group; None where nothing is redundant by its kind."""
-    assert survives(pool_of(*rows)) == left
+    """Redundancy is per top-level group; a pool without any has nothing that it could lose."""
+    groups = redundancy_groups(pool_of(*rows))
+    assert survives(groups) == left
+    never_any = not any("mirror" in row or "raid" in row for row in rows)
+    assert not (never_any and any(group.is_exhausted for group in groups))
 
 
 NIGHT = datetime(2026, 11, 29, 3, 12, 20)  # noqa: DTZ001 - local time

@@ -70,7 +70,7 @@ def zpool(
         (zpool(counts="0     0    33"), "warning", "sdb of mirror-0 of tank: 33 checksum errors"),
         (zpool(counts="3 1.2K 0"), "warning", "3 read errors, 1229 write errors"),
         (zpool("DEGRADED", "DEGRADED", "FAULTED"), "warning", "pool tank is degraded"),
-        (zpool("DEGRADED", "DEGRADED", "FAULTED"), "critical", "survives no further failure"),
+        (zpool("DEGRADED", "DEGRADED", "FAULTED"), "critical", "no redundancy left"),
         (zpool(scan=RESILVER), "notice", "pool tank is being resilvered, 12% done"),
         (
             zpool("DEGRADED", "DEGRADED", "UNAVAIL", note="  was /dev/sdb1"),

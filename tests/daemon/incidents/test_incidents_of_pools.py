@@ -74,7 +74,7 @@ def test_a_mirror_that_loses_a_disk_is_mailed_at_once_with_the_disk_and_what_is_
         said = text(mail)
         assert mail["Subject"].startswith("[CRITICAL]")
         assert "pool tank" in mail["Subject"]
-        assert "survives no further failure" in said
+        assert "no redundancy left" in said
         assert "sdb1 is REMOVED in pool tank (mirror-0)" in said
         assert "/tank/db (zfs)" in said
         assert "zpool status -P tank" in said

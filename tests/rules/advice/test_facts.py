@@ -17,36 +17,7 @@ from iowarden.rules.advice.step import AdviceSubject
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.signals.device import hang_thresholds
 from iowarden.rules.signals.guards import MEANINGS, Guard
-from iowarden.rules.topology import redundancy
 from iowarden.rules.topology.slot_map import DeviceMap
-
-
-@pytest.mark.parametrize(
-    ("level", "disks", "members", "copies", "left"),
-    [
-        ("raid1", 2, 2, None, 1),
-        ("raid1", 3, 3, None, 2),
-        ("raid1", 2, 1, None, 0),
-        ("raid5", 4, 4, None, 1),
-        ("raid5", 4, 3, None, 0),
-        ("raid5", 4, 2, None, 0),
-        ("raid6", 8, 8, None, 2),
-        ("raid6", 8, 7, None, 1),
-        ("raid10", 4, 4, 2, 1),
-        ("raid10", 4, 3, 2, 0),
-        ("raid10", 4, 4, None, None),
-        ("raid0", 4, 4, None, 0),
-        ("linear", 2, 2, None, 0),
-        ("faulty", 2, 2, None, None),
-    ],
-)
-def test_an_array_can_lose_what_its_level_reports(
-    level: str, disks: int, members: int, copies: int | None, left: int | None
-) -> None:
-    """For certain: for a raid10 that lost one it is not checked which copy that was."""
-    own = array("md9", level, [f"sd{each}1" for each in range(members)], disks)
-    assert redundancy.spare_redundancy(own, copies) == left
-    assert redundancy.spare_redundancy(replace(own, degraded=None), copies) in {None, 0}
 
 
 @pytest.mark.parametrize(
