@@ -25,6 +25,7 @@ MODULES = {
     "explain_command": ("explain",),
     "status_command": ("status", "silence", "ack", "query", "metrics", "advise", "log-level"),
     "events_command": ("events", "incident"),
+    "storage_command": ("storage",),
     "disks_command": ("monitoring", "disk"),
     "selftest_command": ("selftest",),
     "scan_command": ("scan",),

@@ -15,6 +15,7 @@ has a default, so that clients and services of different versions work together.
     query           {"expression": TEXT}                          Result
     advise          none                                          TuningAdvice
     monitoring      none                                          DiskList
+    storage         none                                          StorageTree
     disk show       {"disk": SERIAL, its beginning or a device}   DiskDetail
     disk history    {"disk": as above, "attribute": TEXT}         DiskHistory
     disk forget     {"disk": as above}                            DiskLine, as it was

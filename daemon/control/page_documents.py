@@ -17,29 +17,9 @@ from iowarden.daemon.control.documents import (
     SelfTestRunLine,
     Status,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StorageNode:
-    """A row of the storage tree: a file system, swap or device, and what is below it."""
-
-    name: str = ""
-    kind: str = ""
-    """'ext4', 'swap', 'raid6', 'volume', 'disk' ..."""
-    depth: int = 0
-    """0: nothing is stacked on it."""
-    size_bytes: float | None = None
-    used_ratio: float | None = None
-    """Of a file system."""
-    severity: str = ""
-    """Of its worst active alert; '': none."""
-    alerts: tuple[str, ...] = ()
-    below: str = ""
-    """Severity of the worst active alert about what it is on; '': none."""
-    disk: str = ""
-    """Label of the disk that it is, '' if it is none."""
-    repeated: bool = False
-    """It is shown above with what is below it."""
+from iowarden.daemon.control.storage_document import (
+    StorageNode,  # noqa: TC001 - the codec needs it at run time
+)
 
 
 @dataclass(frozen=True, slots=True)

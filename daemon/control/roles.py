@@ -24,7 +24,8 @@ QUERIES = frozenset(
     {
         *("status", "silence list", "events", "query", "metrics"),
         *("incident list", "incident show"),
-        *("advise", "monitoring", "disk show", "disk history", "selftest status", "scan status"),
+        *("advise", "monitoring", "storage", "disk show", "disk history"),
+        *("selftest status", "scan status"),
         *("mail list", "mail show"),
     }
 )

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
         IndexPage,
         RuleGroupLine,
         SourceState,
-        StorageNode,
         WritebackLine,
     )
+    from iowarden.daemon.control.storage_document import StorageNode
     from iowarden.daemon.control.waiting_document import WaitingLine
 
 MAX_ALERTS = 12
@@ -353,7 +353,19 @@ def _state(node: StorageNode) -> str | Markup:
         return badge(node.severity)
     if node.below:
         return badge(node.below, f"{node.below} below")
-    return "as above" if node.repeated else "no alert"
+    if node.repeated:
+        return "as above"
+    return "unknown" if node.unknown else "ok"
+
+
+def _described(node: StorageNode) -> str:
+    """Return the same words as 'iowarden storage', and the names of the alerts."""
+    if node.repeated:
+        return ""
+    unknown = f"unknown: {node.unknown}" if node.unknown else ""
+    serial = f"serial {node.serial}" if node.serial else ""
+    parts = (node.state, unknown, serial, node.place, node.note, ", ".join(node.alerts))
+    return "; ".join(part for part in parts if part)
 
 
 _NODES: Columns[StorageNode] = {
@@ -362,7 +374,7 @@ _NODES: Columns[StorageNode] = {
     "size": (NUMBER, lambda n: "" if n.size_bytes is None else size(n.size_bytes)),
     "used": (NUMBER, _used),
     "state": ("", _state),
-    "alerts": (WIDE, lambda n: ", ".join(n.alerts)),
+    "details": (WIDE, _described),
 }
 
 

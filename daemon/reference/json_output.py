@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon.check import explain, report
 from iowarden.daemon.cli import top_command
-from iowarden.daemon.control import documents
+from iowarden.daemon.control import documents, storage_document
 from iowarden.daemon.reference.markdown import code, literal, page, table
 from iowarden.daemon.trace.protocol import TraceResult
 from iowarden.rules.matcher import Matcher
@@ -48,6 +48,7 @@ DOCUMENTS: Mapping[str, type] = {
     "incident list": documents.IncidentList,
     "incident show": documents.IncidentDetail,
     "monitoring": documents.DiskList,
+    "storage": storage_document.StorageTree,
     "disk list": documents.DiskLine,
     "disk show": documents.DiskDetail,
     "disk history": documents.DiskHistory,

@@ -18,7 +18,13 @@ from iowarden.daemon.control import documents
 from iowarden.daemon.storage import event_rows
 from iowarden.daemon.storage.event_rows import OWN, EventFilter
 from iowarden.daemon.storage.history_reader import HistoryReader
-from iowarden.daemon.views import answers, disk_answers, incident_answers, metric_answers
+from iowarden.daemon.views import (
+    answers,
+    disk_answers,
+    incident_answers,
+    metric_answers,
+    storage_tree,
+)
 from iowarden.rules.incidents import silences
 from iowarden.rules.matcher import parse_matcher, written
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
@@ -171,8 +177,9 @@ class CommandHandler:
             case "incident list":
                 closed = command.arguments.get("all") is True
                 return incident_answers.incidents(self._known(now), closed=closed)
-            case "monitoring":
-                return disk_answers.answer(self._known(now))
+            case "monitoring" | "storage":
+                view = disk_answers.answer if command.name == "monitoring" else storage_tree.storage
+                return view(self._known(now))
             case "disk show":
                 return disk_answers.detail(self._known(now), self._disk(command))
             case "disk forget":

@@ -96,6 +96,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "incident show": (
         ("iowarden incident show 279479c6de", "evidence, meaning, what to do; ID as in the mail"),
     ),
+    "storage": (
+        ("iowarden storage", "what is wrong, which disk, what it still survives"),
+        ("iowarden storage --by-bay", "at the rack: disks by adapter and bay"),
+        ("iowarden storage --json | jq '.nodes[] | select(.severity != \"\")'", "for a script"),
+    ),
     "monitoring": (
         ("iowarden monitoring", "which disks are monitored, which are not, and why"),
         ("iowarden monitoring --json | jq .disks", "for a script"),

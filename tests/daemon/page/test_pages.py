@@ -299,8 +299,8 @@ def test_a_dying_drive_is_the_first_of_the_drives_and_has_a_page(
 def test_a_file_system_stands_above_its_disk(troubled: dict[bool, PlayedService]) -> None:
     """With how full it is; the disk has a link and the alerts about it."""
     shown = text(troubled[True].get().html).partition("from file system to disk")[2]
-    assert re.search(r"/srv/sdb ext4 932 GiB \d+ % critical below sdb rotating", shown)
-    assert re.search(r"/srv/sda ext4 932 GiB \d+ % no alert sda rotating", shown)
+    assert re.search(r"/srv/sdb ext4 932 GiB \d+ % critical below sdb1? disk", shown)
+    assert re.search(r"/srv/sda ext4 932 GiB \d+ % ok sda1? disk", shown)
 
 
 def test_each_open_incident_has_a_page_with_its_kernel_lines(
