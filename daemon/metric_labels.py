@@ -678,24 +678,3 @@ def fits(name: str, labels: Collection[str]) -> bool:
 
 LABELS: Mapping[str, tuple[str, ...]] = _parsed(_FAMILIES)
 """By family."""
-
-
-_UNITS = (
-    ("_bytes_per_second", "bytes per second"),
-    ("_timestamp_seconds", "Unix time, seconds"),
-    ("_start_time_seconds", "Unix time, seconds"),
-    ("_seconds", "seconds"),
-    ("_bytes", "bytes"),
-    ("_celsius", "degrees Celsius"),
-    ("_volts", "volts"),
-    ("_rpm", "revolutions per minute"),
-    ("_percent", "percent"),
-    ("_ratio", "ratio"),
-    ("_info", "1"),
-)
-
-
-def unit(name: str) -> str:
-    """Return the unit of a family, which is the end of its name; '' if it has none."""
-    own = name.removesuffix("_total")
-    return next((each for end, each in _UNITS if own.endswith(end)), "")

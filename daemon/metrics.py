@@ -1,4 +1,4 @@
-"""Metrics of the daemon itself, for rules/iowarden.yaml; each section names its producer.
+"""Metrics of the daemon itself, for rules/iowarden.yaml, and units; each section names its producer.
 
 Those of the process (CPU time, memory) are in daemon/process_metrics.py: no rule uses them.
 """
@@ -140,3 +140,24 @@ FAMILIES = (
     HISTORY_LOST,
 )
 """In the order in which they are shown."""
+
+
+_UNITS = (
+    ("_bytes_per_second", "bytes per second"),
+    ("_timestamp_seconds", "Unix time, seconds"),
+    ("_start_time_seconds", "Unix time, seconds"),
+    ("_seconds", "seconds"),
+    ("_bytes", "bytes"),
+    ("_celsius", "degrees Celsius"),
+    ("_volts", "volts"),
+    ("_rpm", "revolutions per minute"),
+    ("_percent", "percent"),
+    ("_ratio", "ratio"),
+    ("_info", "1"),
+)
+
+
+def unit(name: str) -> str:
+    """Return the unit of a family, which is the end of its name; '' if it has none."""
+    own = name.removesuffix("_total")
+    return next((each for end, each in _UNITS if own.endswith(end)), "")

@@ -9,7 +9,8 @@ from iowarden.collectors.registry import SOURCES
 from iowarden.daemon import metrics, process_metrics
 from iowarden.daemon.config.keys import KEYS
 from iowarden.daemon.http import exposition
-from iowarden.daemon.metric_labels import LABELS, unit
+from iowarden.daemon.metric_labels import LABELS
+from iowarden.daemon.metrics import unit
 from iowarden.daemon.reference.markdown import literal, literals, page, table
 from iowarden.daemon.service import loop
 from iowarden.rules.engine import engine

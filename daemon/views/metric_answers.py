@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Outcome
 from iowarden.daemon import metrics, process_metrics
 from iowarden.daemon.control import documents
-from iowarden.daemon.metric_labels import LABELS, unit
+from iowarden.daemon.metric_labels import LABELS
+from iowarden.daemon.metrics import unit
 from iowarden.daemon.views.answers import result
 from iowarden.rules.engine import engine as rule_engine
 from iowarden.rules.promql.evaluator import Sample
