@@ -423,6 +423,7 @@ device model serial wwn:
 device name:
     iowarden_device_mapper_suspended_seconds
     iowarden_dm_path_group_changes iowarden_dm_queue_if_no_path
+    iowarden_multipath_nonoptimized_only
 device name pool:
     iowarden_dm_thin_growth_bytes iowarden_dm_thin_mapped_bytes
 device name target:

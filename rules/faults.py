@@ -262,6 +262,7 @@ RULES = _table(
         lasting=True,
     ),
     _all("MultipathGroupChanges", Fault.RESETS, _V),
+    _all("MultipathNonOptimized", Fault.SLOW, _V),
     # file systems
     _all(
         "FilesystemFull FilesystemFillingUp FilesystemInodesFull FilesystemInodesFillingUp",

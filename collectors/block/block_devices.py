@@ -124,8 +124,9 @@ class Device:
     """Each holder with the part of this device that it uses: ('sda1', 'md0')."""
     state: str | None = None
     """Of a path of NVMe multipath the state of its controller: 'live', 'connecting' ...
-    (nvme/host/sysfs.c); if that is live and the path is not usable, of its ANA group:
-    'inaccessible', 'persistent-loss', 'change' (nvme/host/multipath.c, nvme_ana_state_names).
+    (nvme/host/sysfs.c); if that is live and the path is not optimized, of its ANA group:
+    'non-optimized', which works, 'inaccessible', 'persistent-loss', 'change'
+    (nvme/host/multipath.c, nvme_ana_state_names).
     """
 
     @property
@@ -488,8 +489,8 @@ def _device(
 
 def _path_state(controller: str | None, ana_group: str | None) -> str | None:
     """Return the state of a path; controllers without ANA report no group."""
-    usable = ana_group in {None, "", "optimized", "non-optimized"}
-    return controller if usable or controller != "live" else ana_group
+    optimized = ana_group in {None, "", "optimized"}
+    return controller if optimized or controller != "live" else ana_group
 
 
 def _backing(text: str | None) -> str | None:

@@ -193,7 +193,7 @@ _YES_OR_NO = frozenset(
     md_became_read_only md_not_running mount_became_read_only mount_emergency
     mount_forced_read_only mount_fstab_read_only mount_read_only
     mount_read_only_by_command mount_strictatime
-    dm_queue_if_no_path dm_raid_failed
+    dm_queue_if_no_path dm_raid_failed multipath_nonoptimized_only
     mount_unexpected_read_only multipath_path probe_up rule_evaluation_failing scan_running
     scsi_blk_mq scsi_host_fair_queueing smart_counters_implausible smart_enabled smart_failing
     smart_implausible

@@ -45,6 +45,7 @@ MAX_SLOTS = 4096
 _PORT = re.compile(r"(ata[0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
 _NVME = re.compile(r"nvme([0-9]{1,9})", re.ASCII)
 _NAMESPACE = re.compile(r"nvme([0-9]{1,9})(?:c([0-9]{1,9}))?n[0-9]{1,9}", re.ASCII)
+_SNAPSHOT_SPACE = "-cow"
 _ADDRESS = re.compile(r"([0-9]{1,9})(?::[0-9]{1,20}){3}", re.ASCII)
 _NUMBER = re.compile(r"(?:block )?([0-9]{1,9}:[0-9]{1,9})", re.ASCII)
 _TARGET = re.compile(r"id ([0-9]{1,9}) lun ([0-9]{1,9})", re.ASCII)
@@ -103,8 +104,9 @@ def place(event: StorageEvent, known: DeviceMap) -> EventPlace:
         return slots.at_controller(atlas, event.controller, event.place, event.kind)
     if event.controller:
         return _at_adapter(atlas, event)
-    if event.kind == "pool_suspended":
-        return EventPlace(alert_subject.pool(event.place))
+    if event.kind in {"pool_suspended", "dm_snapshot_invalid"}:
+        is_pool = event.kind == "pool_suspended"
+        return EventPlace(alert_subject.pool(event.place)) if is_pool else _only_snapshot(atlas)
     if event.place:
         number = _NUMBER.fullmatch(event.place)
         if number is not None and atlas.whole(number[1]) is None:
@@ -112,6 +114,18 @@ def place(event: StorageEvent, known: DeviceMap) -> EventPlace:
                 return EventPlace(Identity("", ""))
             return EventPlace(Identity(f"device {number[1]}", f"{number[1]} (block device)"))
         return _at_name(atlas, number[1] if number else event.place)
+    return EventPlace(Identity("", ""))
+
+
+def _only_snapshot(index: DeviceIndex) -> EventPlace:
+    """Return the snapshot of LVM, if there is only one: the kernel's line does not name it.
+
+    Source: kernel, dm-snap.c, __invalidate_snapshot; lvm2, lib/activate/dev_manager.c (its space is
+    a device of its own, whose UUID ends in '-cow').
+    """
+    spaces = [each for each in index.devices if (each.dm_uuid or "").endswith(_SNAPSHOT_SPACE)]
+    if len(spaces) == 1 and len(spaces[0].holders) == 1:
+        return _at_device(index, spaces[0].holders[0])
     return EventPlace(Identity("", ""))
 
 

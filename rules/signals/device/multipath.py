@@ -32,6 +32,8 @@ PATHS = "iowarden_multipath_paths"
 STATES = ("working", "unknown", "waiting", "failed", "lost")
 _UNKNOWN = frozenset({"running", "created", "quiesce", "new", "inaccessible"})
 """'inaccessible' is normal for a path to a standby controller."""
+_SLOWER = "non-optimized"
+"""A path of NVMe that works, by way of the storage array's other controller."""
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting", "change"})
 
 
@@ -95,6 +97,14 @@ def _path_counts(remembered: Remembered, topology: Topology, view: View) -> Iter
             for path in paths:
                 yield "iowarden_multipath_path", (("device", path), ("map", name)), 1.0
         labels = (("device", name), ("name", device.dm_name or name))
+        working = [path for path, state in zip(paths, found, strict=False) if state == "working"]
+        if working and name.startswith("nvme"):
+            slower = all(topology.devices[path].state == _SLOWER for path in working)
+            optimized = remembered.get(f"optimized {_key(device)}", ())
+            is_recent = any(now - at <= FORGOTTEN_SECONDS for at, _ in optimized)
+            if not slower:
+                baseline.seen(remembered, f"optimized {_key(device)}", 1.0, now)
+            yield "iowarden_multipath_nonoptimized_only", labels, float(slower and is_recent)
         for each in STATES:
             yield PATHS, (*labels, ("state", each)), float(found.count(each))
 
@@ -114,7 +124,7 @@ def _state(state: str | None) -> str:
     """Return what happens to a request on this path; a state that is no evidence is unknown."""
     if state is None or state in _UNKNOWN:
         return "unknown"
-    if state == "live":
+    if state in {"live", _SLOWER}:
         return "working"
     return "waiting" if state in _WAITING else "lost"
 
@@ -134,6 +144,12 @@ GROUP = baseline.group(
             " (nothing shows whether it works: the SCSI state 'running' does not), waiting"
             " (blocked, connecting: the kernel waits for the target), failed (device-mapper does"
             " not use it), lost (offline, or missing for up to 7 days).",
+        ),
+        Family(
+            "iowarden_multipath_nonoptimized_only",
+            "gauge",
+            "1 while all paths of an NVMe multipath map that work are non-optimized ones (ANA), and"
+            " one was optimized within 7 days.",
         ),
         Family(
             "iowarden_multipath_path",

@@ -204,7 +204,7 @@ def test_the_paths_of_an_nvme_namespace_are_its_leaves(machine: MachineMaker) ->
     [
         ("live", None, "live"),
         ("live", "optimized", "live"),
-        ("live", "non-optimized", "live"),
+        ("live", "non-optimized", "non-optimized"),
         ("live", "inaccessible", "inaccessible"),
         ("live", "persistent-loss", "persistent-loss"),
         ("live", "change", "change"),

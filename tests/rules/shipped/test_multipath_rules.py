@@ -45,6 +45,7 @@ class Looks:
         inputs = Inputs(self.now, self.now, Snapshot(**values))
         view = View(inputs, None)
         self.state, samples = multipath.GROUP.step(self.state, view)  # type: ignore[arg-type]
+        self.samples = samples or []
         paths: dict[str, list[int]] = {}
         for name, labels, value in samples or ():
             if name == "iowarden_multipath_paths" and ("state", "failed") not in labels:
@@ -142,3 +143,26 @@ def test_a_volume_on_a_map_and_a_partition_of_it_are_no_maps() -> None:
     part = replace(disk("dm-1", slaves=("dm-0",), leaf=False), dm_uuid="part1-mpath-3600a")
     volume = replace(disk("dm-2", slaves=("dm-0",), leaf=False), dm_uuid="LVM-abc")
     assert Looks().look(MAP, *PATHS, part, volume).keys() == {"dm-0"}
+
+
+def test_only_non_optimized_paths_are_left_when_one_was_optimized_before() -> None:
+    """An array that never had another is as it was made; one that lost it for a week as well."""
+
+    def nonoptimized(looks: Looks, *states: str, after: float = 15.0) -> list[float]:
+        names = [f"nvme0c{number}n1" for number in range(len(states))]
+        pairs = zip(names, states, strict=True)
+        paths = [replace(disk(n, holders=("nvme0n1",)), state=state) for n, state in pairs]
+        head = replace(disk("nvme0n1", slaves=tuple(names), leaf=False), wwn="eui.1")
+        looks.look(head, *paths, after=after)
+        return [value for name, _, value in looks.samples if name.endswith("_nonoptimized_only")]
+
+    slower = "non-optimized"
+    assert nonoptimized(Looks(), slower, slower) == [0]
+    looks = Looks()
+    assert nonoptimized(looks, "live", slower) == [0]
+    assert nonoptimized(looks, "inaccessible", slower) == [1]
+    assert nonoptimized(looks, "connecting", slower) == [1]
+    assert nonoptimized(looks, "connecting", "connecting") == []
+    assert nonoptimized(looks, "live", slower) == [0]
+    assert nonoptimized(looks, slower, slower) == [1]
+    assert nonoptimized(looks, slower, slower, after=8 * DAY) == [0]

@@ -223,6 +223,28 @@ def test_a_device_number_is_the_device_of_that_number() -> None:
     assert place(kernel(place="block 253:9"), known).identity.key == ""
 
 
+def test_a_snapshot_that_is_lost_is_the_only_one_that_there_is() -> None:
+    """The line names none. With two of them it may be either: then it is no device's."""
+
+    def snapshot(number: int) -> list[Device]:
+        name, space = f"dm-{number}", f"dm-{number + 1}"
+        own = block_device(name, leaf=False, slaves=(space,))
+        below = block_device(space, leaf=False, holders=(name,))
+        return [
+            dataclasses.replace(own, dm_name=f"vg-s{number}", dm_uuid=f"LVM-{number}"),
+            dataclasses.replace(below, dm_uuid=f"LVM-{number}-cow"),
+        ]
+
+    line = kernel()
+    lost = dataclasses.replace(line, kind="dm_snapshot_invalid")
+    known = DeviceMap(topology(*snapshot(0)))
+    assert place(lost, known).identity.key == key(known, "dm-0")
+    assert place(line, known).identity.key == ""
+    two = DeviceMap(topology(*snapshot(0), *snapshot(4)))
+    assert place(lost, two).identity.key == ""
+    assert place(lost, DeviceMap()).identity.key == ""
+
+
 def test_an_event_of_a_member_is_its_disks_and_that_of_an_array_the_arrays() -> None:
     """sdb1 failed in md0: with the disk's own errors. md0 is degraded: with the array's alerts."""
     disk = dataclasses.replace(sd("sdb", "2:0:1:0", "S2"), partitions=("sdb1",))
