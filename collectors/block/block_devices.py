@@ -23,7 +23,7 @@ from iowarden.collectors.model import (
 )
 from iowarden.collectors.procfs.swaps import read_swaps
 from iowarden.collectors.source import Source
-from iowarden.collectors.sysfs import device_name
+from iowarden.collectors.sysfs import device_name, printable_name
 from iowarden.collectors.zfs.pool_state import read_pool_states
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ DIRECTORY = "/sys/block"
 ATA_PORTS = "/sys/class/ata_port"
 SAS_END_DEVICES = "/sys/class/sas_end_device"
 SAS_DEVICES = "/sys/class/sas_device"
+ENCLOSURES = "/sys/class/enclosure"
+_ENCLOSURE = "enclosure "
 _NEVER_LEAF = lazy_pattern(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
 """Devices in memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD have no slaves in
 sysfs; writes to them are counted again at their disks (by the drivers' naming; not measured).
@@ -110,8 +112,9 @@ class Device:
     """SCSI host:channel:target:lun, '2:0:1:0'."""
     port: str | None = None
     """The ATA port of its host in the kernel log ('ata3'); one may have many disks."""
-    expander: str | None = None
-    """The SAS expander that it hangs off ('expander-1:0'); of several in a row the last."""
+    shelf: str | None = None
+    """The SAS expander that it hangs off ('expander-1:0'), of several in a row the last; if the
+    kernel shows none, the enclosure of its slot ('enclosure 1:0:9:0')."""
     dm_uuid: str | None = None
     """UUID of device-mapper; its prefix names the creator: 'LVM-…', 'CRYPT-…', 'mpath-…',
     'part1-mpath-…'.
@@ -160,8 +163,9 @@ class Topology:
     """State of each imported ZFS pool ('ONLINE'); '' not known."""
     zvols: Mapping[str, str] = field(default_factory=dict)
     """ZFS volumes: 'zd0' is 'tank/vm1'."""
-    expanders: Mapping[str, str] = field(default_factory=dict)
-    """SAS address of each expander with disks; '' not known."""
+    shelves: Mapping[str, str] = field(default_factory=dict)
+    """SAS address of each expander, or logical identifier of each enclosure, with disks; '' not
+    known."""
     wholes: Mapping[str, str] = field(init=False, repr=False, compare=False)
     """The device of each partition."""
 
@@ -334,9 +338,9 @@ def read_block(root: Machine) -> Topology:
         signatures=signatures,
         pools=_pools(root),
         zvols=_zvols(root, found),
-        expanders={
-            name: read_text(root, f"{SAS_DEVICES}/{name}/sas_address") or ""
-            for name in sorted({each.expander for each in devices.values() if each.expander})
+        shelves={
+            name: _shelf_address(root, name)
+            for name in sorted({each.shelf for each in devices.values() if each.shelf})
         },
     )
 
@@ -526,13 +530,14 @@ def _ports(root: Machine) -> dict[str, str]:
 
 
 def _attached(root: Machine, devices: Mapping[str, Device]) -> dict[str, Device]:
-    """Return the devices with what they hang off: ATA ports, SAS expanders."""
-    ports, expanders = _ports(root), _expanders(root)
+    """Return the devices with what they hang off: ATA ports, SAS expanders, enclosures."""
+    ports, expanders, enclosures = _ports(root), _expanders(root), _enclosures(root)
 
     def attached(device: Device) -> Device:
         port = ports.get(device.host or "")
-        expander = expanders.get((device.address or "").rpartition(":")[0])
-        return replace(device, port=port, expander=expander) if port or expander else device
+        shelf = expanders.get((device.address or "").rpartition(":")[0])
+        shelf = shelf or enclosures.get(device.name)
+        return replace(device, port=port, shelf=shelf) if port or shelf else device
 
     return {name: attached(device) for name, device in devices.items()}
 
@@ -550,6 +555,27 @@ def _expanders(root: Machine) -> dict[str, str]:
         for below in root.try_names(f"{SAS_END_DEVICES}/{name}/device") or ()
         if (target := _TARGET.fullmatch(below))
     }
+
+
+def _enclosures(root: Machine) -> dict[str, str]:
+    """Return the enclosure of each block device in a slot of one: 'enclosure 1:0:9:0' of 'sda'.
+
+    Only links are read: each attribute of a slot would query the enclosure's processor, and may
+    hang. Source: kernel, drivers/misc/enclosure.c, enclosure_add_links; drivers/scsi/ses.c.
+    """
+    return {
+        device_name(device): f"{_ENCLOSURE}{printable_name(name)}"
+        for name in root.try_names(ENCLOSURES) or ()
+        for slot in root.try_names(f"{ENCLOSURES}/{name}") or ()
+        for device in root.try_names(f"{ENCLOSURES}/{name}/{slot}/device/block") or ()
+    }
+
+
+def _shelf_address(root: Machine, name: str) -> str:
+    """Return what is printed on a shelf, or at least the same at each boot; '' not known."""
+    if name.startswith(_ENCLOSURE):
+        return read_text(root, f"{ENCLOSURES}/{name.removeprefix(_ENCLOSURE)}/id") or ""
+    return read_text(root, f"{SAS_DEVICES}/{name}/sas_address") or ""
 
 
 SOURCE: Source[Topology] = Source(

@@ -41,7 +41,7 @@ from iowarden.rules.topology.graph import (
     StorageGraph,
     parent_texts,
     parents,
-    with_expanders,
+    with_shelves,
 )
 from iowarden.rules.topology.topology import paths
 
@@ -350,7 +350,7 @@ class EventPipeline:
         shared = parents(standing, where.devices.gone)
         gone = device_changes.lately_gone(where.devices, now)
         self._graph = StorageGraph(
-            with_expanders(above, shared),
+            with_shelves(above, shared),
             shared,
             parent_texts(where.topology, where.hosts, shared),
             {key: each.at_seconds for key, each in gone.items()},

@@ -147,7 +147,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(Devices, "gone names totals returned"),
         _record(
             VanishedDisk,
-            "name object carried twins adapter members expander",
+            "name object carried twins adapter members shelf",
             program="at_seconds taken_seconds",
         ),
         _record(
@@ -288,7 +288,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "incidents": Document(dict[str, Incident], ("8dd168a9f1e91c6c",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
-    "devices": Document(Devices, ("2826f461ea9ccb63",)),
+    "devices": Document(Devices, ("639f13c36656dc31",)),
     "dependents": Document(StoredDependents, ("a85a41082275e070",)),
     "digest": Document(Digest, ("d33d8017d9290056",)),
     "silences": Document(Silences, ("e78354d66f1aa6f8",)),

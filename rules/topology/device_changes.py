@@ -68,8 +68,8 @@ class DeviceChange:
     members: tuple[tuple[str, str], ...] = ()
     """Partitions that an array or volume held, by their names then, with the holder: ('sdb1',
     'md0')."""
-    expander: str = ""
-    """The SAS expander of a removed device."""
+    shelf: str = ""
+    """The SAS expander, or the enclosure, of a removed device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class VanishedDisk:
     taken_seconds: float | None = None
     """When another device first had its name."""
     members: tuple[tuple[str, str], ...] = ()
-    expander: str = ""
-    """Its SAS expander ('expander-1:0')."""
+    shelf: str = ""
+    """Its SAS expander ('expander-1:0'), else its enclosure ('enclosure 1:0:9:0')."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             moved.add(there[0])
             events.append(DeviceChange(DeviceChangeKind.RENAMED, there[0], new[there[0]], was=name))
             continue
-        carried, expander = stack.used_on(name), before.devices[name].expander or ""
+        carried, shelf = stack.used_on(name), before.devices[name].shelf or ""
         # What is stacked on others is computed for those of this identity only: an adapter may
         # have lost many disks at once.
         path = any(
@@ -156,7 +156,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
                     new[name].object,
                     carried,
                     path,
-                    expander=expander,
+                    shelf=shelf,
                 )
             )
         else:
@@ -167,7 +167,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
                     own,
                     carried=carried,
                     path=path,
-                    expander=expander,
+                    shelf=shelf,
                 )
             )
     replaced = {event.name for event in events if event.change is DeviceChangeKind.REPLACED}
@@ -232,7 +232,7 @@ def next_devices(
                 present[key],
                 event.identity.adapter,
                 members=event.members,
-                expander=event.expander,
+                shelf=event.shelf,
             )
     gone = {
         key: replace(missed, taken_seconds=now)

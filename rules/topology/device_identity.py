@@ -22,6 +22,8 @@ ADAPTER = "adapter "
 """Prefix of the key of a host adapter, which several disks share."""
 EXPANDER = "expander-"
 """Beginning of the name of a SAS expander; then its host's number, and its own."""
+ENCLOSURE = "enclosure "
+"""Beginning of the name of an enclosure; then the SCSI address of its processor: '1:0:9:0'."""
 FABRIC = "fabric"
 """The adapter that stands for what several multipath maps share."""
 ARRAY = "array "
@@ -121,12 +123,14 @@ def adapter_identity(name: str) -> Identity:
 def adapter_text(name: str, driver: str = "") -> str:
     """Return the description of what several disks have in common.
 
-    `driver` is the driver's name for an adapter, or the SAS address of an expander.
+    `driver` is the driver's name for an adapter, or the SAS address of an expander or enclosure.
     """
     if name == FABRIC:
         return "storage fabric (what the multipath maps have in common)"
     if name.startswith(EXPANDER):
         return f"{name} (SAS expander {driver and f'{driver} '}of {host_of(name)})"
+    if name.startswith(ENCLOSURE):
+        return f"{name} ({driver and f'{driver} '}of {host_of(name)})"
     if name.startswith("host"):
         return f"{name} (SCSI host adapter{driver and f', {driver}'})"
     return (
@@ -135,9 +139,11 @@ def adapter_text(name: str, driver: str = "") -> str:
 
 
 def host_of(name: str) -> str:
-    """Return the SCSI host of an expander; any other adapter as it is."""
-    number = name.removeprefix(EXPANDER).partition(":")[0]
-    return f"host{number}" if name.startswith(EXPANDER) else name
+    """Return the SCSI host of an expander or an enclosure; any other adapter as it is."""
+    for start in (EXPANDER, ENCLOSURE):
+        if name.startswith(start):
+            return f"host{name.removeprefix(start).partition(':')[0]}"
+    return name
 
 
 def with_sources(topology: Topology, mounts: Iterable[Mount]) -> Topology:

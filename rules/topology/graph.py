@@ -57,8 +57,9 @@ class StorageGraph:
     """The storage graph of the host, for explanations and titles.
 
     Fields: `above` is by object what it carries; `parents` are the disks of each adapter and each
-    expander; `objects` is what a parent is called, if its key is not enough; `seen` is when a
-    missing disk was last seen; `maps` are the multipath maps of each disk or LUN with paths.
+    shelf (SAS expander, else enclosure); `objects` is what a parent is called, if its key is not
+    enough; `seen` is when a missing disk was last seen; `maps` are the multipath maps of each disk
+    or LUN with paths.
     """
 
     above: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class StorageGraph:
         return upper in self.above.get(lower, ())
 
     def parents_of(self, disk: str) -> tuple[str, ...]:
-        """Return what a disk shares with others, the nearest first: its expander, its adapter."""
+        """Return what a disk shares with others, the nearest first: its shelf, its adapter."""
         if not self._parents_of and self.parents:
             for parent in sorted(self.parents, key=self.breadth):
                 for below in self.parents[parent]:
@@ -112,22 +113,22 @@ FABRIC_KEY = f"{ADAPTER}{FABRIC}"
 
 
 def parents(dependents: Dependents, gone: Mapping[str, VanishedDisk]) -> dict[str, frozenset[str]]:
-    """Return the disks of each adapter and expander, with those that are missing."""
+    """Return the disks of each adapter and shelf, with those that are missing."""
     found = {
         key: {each.key for each in above if each.on == key.removeprefix(ADAPTER)}
         for key, above in dependents.now.items()
         if key.startswith(ADAPTER)
     }
     for key, disk in gone.items():
-        for parent in filter(None, (disk.adapter, disk.expander)):
+        for parent in filter(None, (disk.adapter, disk.shelf)):
             found.setdefault(f"{ADAPTER}{parent}", set()).add(key)
     return {parent: frozenset(disks) for parent, disks in found.items()}
 
 
-def with_expanders(
+def with_shelves(
     above: Mapping[str, frozenset[str]], parents: Iterable[str]
 ) -> dict[str, frozenset[str]]:
-    """Return what each object carries, with the expanders of adapters among it."""
+    """Return what each object carries, with the shelves of adapters among it."""
     found = dict(above)
     for parent in parents:
         name = parent.removeprefix(ADAPTER)
@@ -140,14 +141,14 @@ def with_expanders(
 def parent_texts(
     topology: Topology | None, hosts: Mapping[str, str], names: Iterable[str]
 ) -> dict[str, str]:
-    """Return what adapters and expanders are called: with the driver's name, or the SAS address.
+    """Return what adapters and shelves are called: with the driver's name, or the SAS address.
 
     `hosts` are SCSI hosts by the driver's name for them ('mpt3sas_cm0'), `names` the keys.
     """
     drivers = {host: driver for driver, host in hosts.items() if ":" not in driver}
-    expanders = {} if topology is None else topology.expanders
+    shelves = {} if topology is None else topology.shelves
     return {
-        key: adapter_text(name, drivers.get(name) or expanders.get(name, ""))
+        key: adapter_text(name, drivers.get(name) or shelves.get(name, ""))
         for key in names
         if (name := key.removeprefix(ADAPTER))
     }

@@ -111,7 +111,7 @@ def remember(
                 known[place] = _above(topology, each)
             above[known[place]] = None
         found.setdefault(own.key, {}).update(above)
-        for parent in filter(None, (own.adapter, device.expander)):
+        for parent in filter(None, (own.adapter, device.shelf)):
             itself = Dependent(own.key, device.name, own.object, parent)
             found.setdefault(f"{ADAPTER}{parent}", {}).update({itself: None, **above})
     for pool in stack.pools():

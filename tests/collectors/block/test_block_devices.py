@@ -113,11 +113,34 @@ def test_a_sas_disk_hangs_off_the_expander_that_its_end_device_is_named_after(
         "/sys/class/sas_device/expander-2:0/sas_address": "0x500304801f2e9abf\n",
     }
     found = read_block(machine(files))
-    assert {name: each.expander for name, each in found.devices.items()} == {
+    assert {name: each.shelf for name, each in found.devices.items()} == {
         "sda": "expander-2:0",
         "sdb": None,
     }
-    assert found.expanders == {"expander-2:0": "0x500304801f2e9abf"}
+    assert found.shelves == {"expander-2:0": "0x500304801f2e9abf"}
+
+
+def test_a_disk_without_an_expander_hangs_off_the_enclosure_of_its_slot(
+    machine: MachineMaker,
+) -> None:
+    """Only links are read: an attribute of a slot would ask the enclosure, which may hang."""
+    slots = "/sys/class/enclosure/2:0:9:0"
+    files = SCSI | disk("sdb", device__timeout="30\n")
+    files |= {
+        "/sys/block/sdb/device/scsi_device/2:0:5:0": None,
+        f"{slots}/Slot 01/device/block/sda": None,
+        f"{slots}/Slot 02/status": "not installed\n",
+        f"{slots}/id": "0x500304801f2e9abd\n",
+        f"{slots}/device/type": "13\n",
+    }
+    found = read_block(machine(files))
+    assert {name: each.shelf for name, each in found.devices.items()} == {
+        "sda": "enclosure 2:0:9:0",
+        "sdb": None,
+    }
+    assert found.shelves == {"enclosure 2:0:9:0": "0x500304801f2e9abd"}
+    sas = "/sys/class/sas_end_device/end_device-2:0:7/device/target2:0:1"
+    assert read_block(machine(files | {sas: None})).devices["sda"].shelf == "expander-2:0"
 
 
 def test_an_address_that_is_none_is_not_taken(machine: MachineMaker) -> None:

@@ -11,7 +11,7 @@ from iowarden.rules.faults import CAUSES, SYMPTOMS, Fault, Meaning
 from iowarden.rules.incidents import causes, common_parents, incidents
 from iowarden.rules.incidents.causes import Fact
 from iowarden.rules.incidents.model import Incidents, NotificationPolicy
-from iowarden.rules.topology.graph import StorageGraph, layer_of, with_expanders
+from iowarden.rules.topology.graph import StorageGraph, layer_of, with_shelves
 
 STACK = {
     "adapter host1": frozenset({"disk a", "disk b", "device md0", "file system /srv"}),
@@ -188,7 +188,7 @@ PARENTS = {
     "adapter expander-1:0": frozenset(f"disk {n}" for n in range(6)),
     "adapter expander-1:1": frozenset(f"disk {n}" for n in range(6, 12)),
 }
-SHELVES = StorageGraph(with_expanders({}, PARENTS), PARENTS)
+SHELVES = StorageGraph(with_shelves({}, PARENTS), PARENTS)
 
 
 def failing(fault: Fault, *starts: tuple[int, float]) -> set[str]:
