@@ -19,6 +19,7 @@ from iowarden.rules.incidents.fault_records import COUNTS_UP, is_doubled
 from iowarden.rules.incidents.model import DAY_SECONDS, FILE_SYSTEM, HARMED
 from iowarden.rules.notice import ENDS, RECOVERIES, Reason
 from iowarden.rules.severity import Severity
+from iowarden.rules.topology.graph import layer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -334,13 +335,20 @@ def _blocked_programs(member: IncidentMember, policy: NotificationPolicy) -> boo
 def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
     """Yield the members that a mail may be due for: active now, and no symptom of others.
 
-    That programs are blocked is never only a symptom.
+    That programs are blocked is never only a symptom. Disks that hang while the disk of the title
+    does wait with it, for their adapter: each time others are noticed.
     """
     causes = [m for m in incident.members if not m.what.symptom]
+    hangs = layer_of(incident.key) is Layer.DISK and any(
+        m.subject == incident.key and m.what.fault is Fault.HANGS
+        for m in fault_records.holding(causes)
+    )
     began = {record.fact: record.began_seconds for record in incident.faults}
     for member in incident.members:
         holds = member.state is AlertState.FIRING and member.cleared_seconds is None
         if not holds or member.silenced or member.absent_seconds is not None:
+            continue
+        if hangs and member.subject != incident.key and _only_hangs(member):
             continue
         is_symptom = member.what.symptom and member.fact[2] != HARMED
         is_counter = member.what.of_file_system and not member.count
@@ -355,6 +363,12 @@ def reportable(incident: Incident, now: float) -> Iterator[IncidentMember]:
             if any(_is_counted(m, member) for m in recent):
                 continue
         yield member
+
+
+def _only_hangs(member: IncidentMember) -> bool:
+    """Whether a disk does not respond, and no program is known to wait for it."""
+    of_disk = member.layer is Layer.DISK and member.what.fault is Fault.HANGS
+    return of_disk and member.fact[2] != HARMED
 
 
 def _is_counted(line: IncidentMember, counter: IncidentMember) -> bool:

@@ -340,6 +340,18 @@ def test_a_session_that_was_given_up_is_the_title_until_its_paths_are_back() -> 
     assert list(state.by_key) == ["adapter host1"]
 
 
+def test_disks_that_wait_with_the_one_that_hangs_are_no_update_until_it_goes_on() -> None:
+    """The host handles the error of disk 0; one of the others still hangs afterwards."""
+    hang = alert("DeviceHang", "disk 0", 1000.0)
+    others = [alert("DeviceHang", f"disk {n}", 1030.0) for n in (1, 2, 3)]
+    steps = [(at, [hang, *others]) for at in (1041.0, 1050.0, 1100.0)]
+    _, mails = played((1011.0, [hang]), *steps)
+    assert [title for _, title in mails] == ["disk 0"]
+    ended = replace(hang, state=AlertState.RESOLVED)
+    _, mails = played((1011.0, [hang]), *steps, (1101.0, [ended, others[0]]), (1110.0, others[:1]))
+    assert [title for _, title in mails] == ["disk 0", "disk 0"]
+
+
 def sessions(*names: str, maps: int = 3) -> StorageGraph:
     """Maps with a path over each of these sessions."""
     devices = frozenset(f"device dm-{n}" for n in range(maps))
