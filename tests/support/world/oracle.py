@@ -518,7 +518,8 @@ class _Knowledge:
             if f"{fact.kind}: {fact.object}" not in self.reported[mail.incident]:
                 continue
             starts = [a for a, b in self.spells[fact.object, fact.kind.value] if b >= fact.at]
-            since = max(fact.at, min(starts, default=FOREVER))  # until then nobody can know
+            # Until then nobody can know.
+            since = max(fact.at + _LEAST.get(fact.kind, 0.0), min(starts, default=FOREVER))
             if since + 2.0 < mail.at < fact.until:
                 yield Miss(
                     "[OK] while it is not well", f"{mail.at:.0f}: {fact.kind}: {fact.object}"
@@ -554,6 +555,8 @@ class _Knowledge:
             if end - start > 1.5 * worst:
                 worse += 1
                 limit = start + max(1.5 * worst, 10.0) + 90.0
+                # After a break it is there again, and only then longer.
+                limit = max(limit, self._last_onset(injection, start, end) + 90.0)
                 if end > limit and not any(start <= mail.at <= limit for mail in bad):
                     yield Miss("recurrence: worse, and not mailed at once", f"at {start:.0f}")
                 worst = end - start
@@ -588,6 +591,14 @@ class _Knowledge:
         for start, end in self._visible_spans(injection):
             if any(life.start <= start and end <= life.stop for life in self.run.lives):
                 yield start, end
+
+    def _last_onset(self, injection: Injection, start: float, end: float) -> float:
+        """Return when a fault was noticed that began last in an occurrence with breaks."""
+        return max(
+            fact.at + _LEAST[fact.kind]
+            for fact in self.faults
+            if fact.object == injection.object and fact.kind in _LEAST and start <= fact.at <= end
+        )
 
     def _is_visible(self, fact: Fact) -> bool:
         """Whether iowarden had an alert of a fact while it was there."""
