@@ -322,7 +322,7 @@ rules.signals.device: signals.baseline signals.guards signals.in_flight signals.
     signals.leaves signals.queue signals.signal signals.sustained smart topology
 rules.signals.raid: signals.baseline signals.device signals.signal snapshot topology
 rules.signals.smart: signals.baseline signals.signal smart topology
-rules.advice: alerting faults incidents severity smart topology
+rules.advice: alerting faults incidents quantity severity smart topology
 rules.selftest_schedule: calendar incidents
 rules.signals.writeback: signals.activity signals.device signals.guards signals.leaves
     signals.signal

@@ -18,6 +18,7 @@ from iowarden.daemon.check.report import CheckReport
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import SourceScheduler
 from iowarden.rules.advice import last_copies
+from iowarden.rules.advice.dirty_limits import backlog
 from iowarden.rules.advice.facts import Facts, advice_inputs, multipath, slow
 from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.engine.engine import Engine
@@ -197,4 +198,5 @@ def _facts(engine: Engine, alerts: Iterable[Alert]) -> Facts:
     """Return the facts that advice depends on."""
     chunks = engine.hub.chunks()
     where, mounts = engine.devices.places(), engine.devices.mounts()
-    return Facts(advice_inputs(where, mounts, alerts, slow(chunks), multipath(chunks)))
+    paths, unwritten = multipath(chunks), backlog(chunks)
+    return Facts(advice_inputs(where, mounts, alerts, slow(chunks), paths, unwritten))

@@ -9,7 +9,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Outcome
 from iowarden.daemon.notify.delivery import PresentState
 from iowarden.daemon.views import public_answers
-from iowarden.rules.advice import facts, last_copies
+from iowarden.rules.advice import dirty_limits, facts, last_copies
 from iowarden.rules.alerting.alerts import same
 from iowarden.rules.events import hung
 from iowarden.rules.notice import Evidence
@@ -17,7 +17,6 @@ from iowarden.rules.notices import measurements, report
 from iowarden.rules.notices.courses import Courses
 from iowarden.rules.notices.measurements import Measured
 from iowarden.rules.quantity import duration
-from iowarden.rules.signals.waits.freeze_cause import FreezeCause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,24 +87,16 @@ class IncidentContext:
 
     def facts(self, now: float) -> Facts:
         """Return the facts that advice is based on."""
+        chunks = self.engine.hub.chunks()
         known = facts.advice_inputs(
             self.engine.devices.places(),
             self.engine.devices.mounts(),
             self.alerts(now),
-            self._behind_backlog(),
-            facts.multipath(self.engine.hub.chunks()),
+            facts.slow(chunks),
+            facts.multipath(chunks),
+            dirty_limits.backlog(chunks),
         )
         return facts.Facts(known)
-
-    def _behind_backlog(self) -> list[str]:
-        """Return the disks that a backlog waits for; none where programs wait for another reason.
-
-        A disk that starves, or a limited one, is not what the others wait for.
-        """
-        causes = set(self.engine.signals.harm().causes.values())
-        if causes and causes.isdisjoint({FreezeCause.BACKLOG, FreezeCause.JOURNAL}):
-            return []
-        return facts.slow(self.engine.hub.chunks())
 
     def present(self, incidents: Incidents, unsent_seconds: float) -> PresentState:
         """Return what state receivers are sent; of notifications the age of the oldest unsent."""

@@ -20,6 +20,7 @@ from iowarden.rules.advice.array_steps import (
     take_back,
     take_out,
 )
+from iowarden.rules.advice.dirty_limits import lower_dirty_limits
 from iowarden.rules.advice.disk_steps import (
     cable,
     controller_program,
@@ -44,6 +45,7 @@ STEPS: Mapping[str, Callable[[StepContext], list[str]]] = {
     "btrfs": btrfs,
     "cable": cable,
     "controller": controller_program,
+    "dirty_limits": lower_dirty_limits,
     "examine": examine,
     "fsck": fsck,
     "hold_back": hold_back,

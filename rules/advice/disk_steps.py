@@ -201,10 +201,13 @@ def rescan(step: StepContext) -> list[str]:
 def hold_back(step: StepContext) -> list[str]:
     """How to throttle only the writers of a slow disk, on the device of its file system.
 
-    Nothing where all file systems are on slow disks: then only the limits of the host help.
+    Nothing where all file systems are on slow disks: then only the limits of the host help. Nor
+    where programs wait for another reason: a disk that starves is slow because of its neighbour.
     Source: kernel, ABI/testing/sysfs-class-bdi, max_ratio: a share of the host's dirty limit.
     """
     facts = step.facts
+    if not facts.of.backlog.explains(step.own.get("device", ""), {"backlog", "journal"}):
+        return []
     slow = [device for name in facts.of.slow if (device := facts.device(name)) is not None]
     if not _is_another_mounted(facts, {device.name for device in slow}):
         return []

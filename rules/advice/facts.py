@@ -19,6 +19,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.redundancy import survives
 from iowarden.collectors.smart.drive import ReadStatus
+from iowarden.rules.advice.dirty_limits import NO_BACKLOG
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.incidents import causes
 from iowarden.rules.incidents.common_parents import TOGETHER_DISKS
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Md
     from iowarden.collectors.md import mdstat
     from iowarden.collectors.model import Chunk
+    from iowarden.rules.advice.dirty_limits import Backlog
     from iowarden.rules.alerting.alerts import Alert
 
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
@@ -93,7 +95,8 @@ class AdviceInputs:
     Fields: `in_trouble` are the disks, paths and volumes that alerts are about now, `adapters` the
     SCSI hosts that are faulty as a whole, `slow` the disks that a backlog of writes waits for,
     `paths` the number of paths of each multipath map by state, `full` the mapped devices without
-    free space, `unfit` the disks that are offline, failed or unreadable.
+    free space, `unfit` the disks that are offline, failed or unreadable, `backlog` what is known of
+    unwritten data.
     """
 
     map: DeviceMap = field(default_factory=DeviceMap)
@@ -104,6 +107,7 @@ class AdviceInputs:
     paths: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     full: frozenset[str] = frozenset()
     unfit: frozenset[str] = frozenset()
+    backlog: Backlog = NO_BACKLOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,7 @@ def advice_inputs(
     alerts: Iterable[Alert],
     slow: Iterable[str] = (),
     paths: Mapping[str, Mapping[str, int]] | None = None,
+    unwritten: Backlog = NO_BACKLOG,
 ) -> AdviceInputs:
     """Return the input of advice, with the devices that these alerts are about."""
     facts = Facts(AdviceInputs(where))
@@ -206,6 +211,7 @@ def advice_inputs(
         paths or {},
         frozenset(full),
         frozenset(unfit),
+        unwritten,
     )
 
 

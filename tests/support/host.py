@@ -19,7 +19,7 @@ from iowarden.daemon.config.rule_files import SHIPPED_INTERVALS_SECONDS
 from iowarden.daemon.metric_labels import LABELS, fits
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
 from iowarden.daemon.polling.task_polls import TaskPolls
-from iowarden.rules.advice import advice, facts
+from iowarden.rules.advice import advice, dirty_limits, facts
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents
@@ -145,8 +145,10 @@ class Host:
         """Return what a mail says to do; none may name what is not there, whatever it is about."""
         assert self.engine is not None
         places, alerts = self.engine.devices.places(), self.engine.rules.alerts()
-        slow = facts.slow(self.engine.hub.chunks())
-        here = Facts(facts.advice_inputs(places, self.engine.devices.mounts(), alerts, slow))
+        chunks, mounts = self.engine.hub.chunks(), self.engine.devices.mounts()
+        unwritten = dirty_limits.backlog(chunks)
+        slow = facts.slow(chunks)
+        here = Facts(facts.advice_inputs(places, mounts, alerts, slow=slow, unwritten=unwritten))
         said = advice.text_of_member(alerts, lambda: here)
         notice = report.notice(due, float, now, (), places.topology, text_of=said)
         texts = (*notice.sentences, *notice.meaning, *notice.unknown, notice.summary)
