@@ -75,7 +75,7 @@ def test_what_the_device_writes_counts_and_not_what_all_disks_write() -> None:
         ("iowarden_vm_dirty_ratio_percent", (), 20.0),
     ]
     chunk = Chunk(
-        "x", 1, tuple((Family(n, "gauge", ""), [(n, pairs, v)]) for n, pairs, v in families)
+        "x", 1, tuple((Family(n, "gauge", ""), [(n, pairs, v)]) for n, pairs, v in samples)
     )
     found = backlog([chunk])
     assert found == Backlog({"sdb": "backlog"}, {"sdb": 8e6}, 78e6, has_bytes=False)
