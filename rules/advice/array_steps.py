@@ -159,7 +159,7 @@ def give_up_sooner(step: StepContext) -> list[str]:
 
 def keep_member(step: StepContext) -> list[str]:
     """That a slow member of an array is not to be taken out before it is replaced."""
-    if all(each.array.level in {"raid0", "linear"} for each in step.memberships()):
+    if not set(_levels(step)) - {"raid0", "linear"}:
         return []
     return [
         (
@@ -169,6 +169,15 @@ def keep_member(step: StepContext) -> list[str]:
             " member."
         )
     ]
+
+
+def _levels(step: StepContext) -> list[str | None]:
+    """Return the levels of the arrays of a device; by the topology where mdstat was not read."""
+    levels = [each.array.level for each in step.memberships()]
+    if levels or step.device is None:
+        return levels
+    above = (step.facts.device(name) for name in step.device.holders)
+    return [each.md.level for each in above if each is not None and each.md is not None]
 
 
 def show_array(step: StepContext) -> list[str]:

@@ -371,13 +371,15 @@ def _waits_by_device(
     """
     assert view.derived is not None  # noqa: S101 - `_step` returned
     topology = view.derived.topology
+    every = list(waits)
+    sources = _sources(view) if any(_is_placeless(wait.task) for wait in every) else {}
     by_device: dict[str, list[Wait]] = {}
-    for wait in waits:
-        name = device_of(wait.task, topology)
-        if name not in topology.devices and (source := _source(wait.task, view)):
-            whole = topology.whole(source)
-            name = source if whole is None else whole.name
-        by_device.setdefault(name, []).append(wait)
+    for wait in every:
+        task = wait.task
+        if _is_placeless(task):
+            source = sources.get(task.mount) or sources.get(task.waits_at, "")
+            task = replace(task, waits_at=source) if source else task
+        by_device.setdefault(device_of(task, topology), []).append(wait)
     known = {name for name in by_device if name != HOST}
     if HOST in by_device and not known:
         known = {device_of(task, topology) for task in tasks if task.kernel} - {HOST}
@@ -388,19 +390,22 @@ def _waits_by_device(
     return by_device
 
 
-def _source(task: BlockedTask, view: View) -> str:
-    """Return the source of the mount that a task waits for ('nas:/home'), '' if it has none.
+def _sources(view: View) -> dict[str, str]:
+    """Return the sources of mounts ('nas:/home'), by mount point and by number.
 
     A network mount, and btrfs, have a number that belongs to no device ('0:52').
     """
     mounts = view.inputs.snapshot.mounts
-    if mounts is None or (task.waits_at and not task.waits_at.startswith(_NO_DEVICE)):
-        return ""
-    for mount in mounts.mounts:
-        is_it = mount.mount_point == task.mount if task.mount else False
-        if is_it or (task.waits_at and mount.device_number == task.waits_at):
-            return mount.source if "/" in mount.source else ""
-    return ""
+    known = () if mounts is None else mounts.mounts
+    with_path = [mount for mount in known if "/" in mount.source]
+    numbers = {mount.device_number: mount.source for mount in with_path}
+    return numbers | {mount.mount_point: mount.source for mount in with_path}
+
+
+def _is_placeless(task: BlockedTask) -> bool:
+    """Whether only the mount shows what a task waits for."""
+    has_mount = bool(task.mount) and not task.waits_at
+    return has_mount or task.waits_at.startswith(_NO_DEVICE)
 
 
 def device_of(task: BlockedTask, topology: Topology) -> str:

@@ -94,8 +94,8 @@ def test_only_a_slow_member_of_an_array_is_not_to_be_failed_before_it_is_replace
     level: str, is_member: bool, expected: bool
 ) -> None:
     """A disk of no array has no copy that mdadm could take away, and raid0 has none."""
-    arrays = {"md0": array("md0", level, ("sda1" if is_member else "sdc1", "sdb1"))}
-    text = said("{keep}", everything(arrays=arrays), device="sda")
+    arrays = {"md0": array("md0", level, ("sda1", "sdb1"))}
+    text = said("{keep}", everything(arrays=arrays), device="sda" if is_member else "sdm")
     assert ("mdadm --fail" in text) == expected
 
 
