@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SERVICE = "/sys/fs/cgroup/system.slice/report.service"
 V1_SERVICE = "/sys/fs/cgroup/blkio/system.slice/report.service"
 GROUP, V1_GROUP = "0::/system.slice/report.service", "4:blkio:/system.slice/report.service"
+READ_STACK = ("io_schedule", "folio_wait_bit_common", "filemap_read", "vfs_read")
 CAP = 150
 """Requests a second."""
 
@@ -52,7 +53,7 @@ def at_cap(host: Blocked, seconds: int, *, tasks: int, jitter: int = 0) -> None:
                     number,
                     waits_at="8:16",
                     counters=(second, 0, second, 0, second * 8192, 0),
-                    stack=("io_schedule", "folio_wait_bit_common", "filemap_read", "vfs_read"),
+                    stack=READ_STACK,
                 )
                 for number in range(tasks)
             ]
@@ -275,3 +276,40 @@ def swapping(second: int, uptime: float) -> dict[str, str]:
             f"pgpgin 0\npgpgout 0\npswpin {second * 5000}\npswpout {second * 5000}\n"
         ),
     }
+
+
+def test_the_disk_that_fills_the_queue_of_its_adapter_is_named_and_none_that_starves() -> None:
+    """sda has 246 of 254 requests in flight; sdb and sdc get one through a second."""
+    host = Blocked()
+    files = {"/proc/sys/kernel/osrelease": "4.9.0-19-amd64\n"}
+    files |= {
+        f"/sys/class/scsi_host/host4/{name}": f"{text}\n"
+        for name, text in {"proc_name": "3w-9xxx", "can_queue": "254", "cmd_per_lun": "254"}.items()
+    }
+    for number, name in enumerate(("sda", "sdb", "sdc")):
+        if number:
+            host.add_disk(name)
+        device = f"/sys/class/scsi_device/4:0:{number}:0/device"
+        files |= {f"{device}/state": "running\n", f"{device}/type": "0\n"}
+        files |= {f"{device}/queue_depth": "254\n", f"{device}/block/{name}/x": ""}
+        files[f"/sys/block/{name}/device/scsi_device/4:0:{number}:0/x"] = ""
+    host.machine.memory.write(files)
+    host.pass_seconds(60, [])
+    for _ in range(20):
+        for name, requests, milliseconds, in_flight in (
+            ("sda", 90, 2_700, 246),
+            ("sdb", 1, 1_500, 2),
+            ("sdc", 1, 9_000, 1),
+        ):
+            disk = host.disks[name]
+            disk.writes += requests
+            disk.written_sectors += 8 * requests
+            disk.milliseconds += requests * milliseconds
+            disk.busy_milliseconds += 1000
+            disk.in_flight = in_flight
+        host.pass_second([task(n, waits_at="8:16", stack=READ_STACK) for n in range(2)])
+    assert host.cause("sdb") == "neighbour"
+    assert "programs blocked: sda fills the adapter's queue" in host.summary("Freeze")
+    (advice,) = {mail.advice for mail in host.machine.host.mails if "fills it" in mail.advice}
+    assert "echo 32 > /sys/block/sda/device/queue_depth" in advice.replace("'", "")
+    assert "max_ratio" not in advice
