@@ -23,7 +23,7 @@ STEP_BYTES = 16 << 20
 LIMIT_SECONDS, MIN_LIMIT_BYTES = 5.0, 32 << 20
 BACKGROUND_SECONDS, MIN_BACKGROUND_BYTES = 2.0, 16 << 20
 MIN_BYTES_PER_SECOND = 524_288.0
-"""A limit of a few seconds would be too small for a slower disk: that is looked at itself."""
+"""A limit of a few seconds would be too small for a slower disk: that disk is checked instead."""
 _CAUSE = "iowarden_freeze_cause"
 _DEVICE_SPEED = "iowarden_freeze_write_bytes_per_second"
 _HOST_SPEED = "iowarden_writeback_bandwidth_bytes_per_second"
@@ -32,7 +32,7 @@ _RATIO, _BYTES = "iowarden_vm_dirty_ratio_percent", "iowarden_vm_dirty_bytes"
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is known of unwritten data that programs wait for. Units: bytes per second.
+    """Unwritten data that programs wait for. Units: bytes per second.
 
     `causes`: why programs wait for a device, by its name; `device_speeds`: what it writes
     meanwhile; `host_speed`: what all disks write, None: not known; `has_bytes`: the limits can be

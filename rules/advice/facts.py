@@ -95,8 +95,8 @@ class AdviceInputs:
     Fields: `in_trouble` are the disks, paths and volumes that alerts are about now, `adapters` the
     SCSI hosts that are faulty as a whole, `slow` the disks that a backlog of writes waits for,
     `paths` the number of paths of each multipath map by state, `full` the mapped devices without
-    free space, `unfit` the disks that are offline, failed or unreadable, `backlog` what is known of
-    unwritten data.
+    free space, `unfit` the disks that are offline, failed or unreadable, `backlog` the unwritten
+    data that programs wait for.
     """
 
     map: DeviceMap = field(default_factory=DeviceMap)

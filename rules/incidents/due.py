@@ -192,7 +192,7 @@ def _is_first_due(
 def _is_retried(member: IncidentMember, policy: NotificationPolicy) -> bool:
     """Whether it is a connection that failed, and that no line has reported to fail again since.
 
-    Whoever waits for it is reported: by a freeze, a hang, a lost path, or when it is given up.
+    Programs that wait for it are reported: by a freeze, a hang, a lost path, or its end.
     """
     last = member.since_seconds if member.last_seconds is None else member.last_seconds
     return member.name in RETRIED and last - member.since_seconds < policy.grouping_seconds

@@ -134,19 +134,19 @@ def _server(mount: Mount) -> str:
     return server_of(mount.source) if mount.kind in _SERVED else ""
 
 
-def server_of(source: str) -> str:
-    """Return the server in the source of a mount, '' if that names none."""
-    server = _SERVER.match(source)
+def server_of(export: str) -> str:
+    """Return the server of a mounted export ('nas:/home'), '' if that names none."""
+    server = _SERVER.match(export)
     return (server[1] or server[2]) if server else ""
 
 
-def mounted_from(dependents: Dependents, source: str) -> Identity | None:
-    """Return the server of a source ('nas:/home') with what is mounted from it; None without one.
+def mounted_from(dependents: Dependents, export: str) -> Identity | None:
+    """Return the server of an export ('nas:/home') with what is mounted from it; None without one.
 
     It is one object with the server that the kernel's log names: it is the server that does not
-    answer, whichever of its mounts somebody waits for.
+    answer, whichever of its mounts a program waits for.
     """
-    server = server_of(source)
+    server = server_of(export)
     own = identity(None, server)
     mounts = [above.shown for above in dependents.now.get(own.key, ()) if above.mount]
     if not server or not mounts:

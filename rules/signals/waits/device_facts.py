@@ -40,7 +40,7 @@ _SYNCHRONIZING = "iowarden_md_sync_running_ratio"
 _UTILIZATION = "iowarden_device_utilization_ratio"
 BUSY_RATIO, IDLE_RATIO = 0.8, 0.1
 """A device in use so much is slow for all, whatever a control group is allowed; one that is hardly
-in use is slow for nobody."""
+in use delays no program."""
 IDLE_SECONDS = 4.0
 """Over so much of a wait at least."""
 _MILLISECOND, _BUSY_MILLISECONDS = 0.001, 9
@@ -165,7 +165,7 @@ def _utilization_ratio(before: Moved, after: Moved, name: str) -> float:
 def _is_idle(before: Moved | None, moved: tuple[Moved, ...], disks: Collection[str]) -> bool:
     """Whether these disks were hardly in use since a wait began, with nothing in flight.
 
-    They wrote something: what is held back above them gets through little by little.
+    They wrote something: a limit above them lets a little through each second.
     """
     if before is None or moved[-1].at_seconds - before.at_seconds < IDLE_SECONDS:
         return False

@@ -391,7 +391,7 @@ def _waits_by_device(
 
 
 def _sources(view: View) -> dict[str, str]:
-    """Return the sources of mounts ('nas:/home'), by mount point and by number.
+    """Return from where file systems are mounted ('nas:/home'), by mount point and by number.
 
     A network mount, and btrfs, have a number that belongs to no device ('0:52').
     """
@@ -498,12 +498,12 @@ def samples(state: HarmState, now: float) -> list[Sample]:
             (_TIMES, labels, float(freezes.series.reported_times)),
             (_CAUSE, _cause_labels(state, name), 1.0),
             *_present(_SPEED, labels, state.speeds.get(name)),
-            *_present(_QUEUED, labels, _most_queued(state, name)),
+            *_present(_QUEUED, labels, _max_queued_bytes(state, name)),
         ]
     return result + _histogram(state)
 
 
-def _most_queued(state: HarmState, name: str) -> float | None:
+def _max_queued_bytes(state: HarmState, name: str) -> float | None:
     """Return the most unwritten data since programs wait for a device, if they wait for that."""
     is_backlog = state.causes.get(name) is FreezeCause.BACKLOG
     return state.queued.get(name) if is_backlog else None

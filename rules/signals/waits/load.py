@@ -64,7 +64,7 @@ def next_sweeps(sweeps: tuple[SweepMoment, ...], newest: SweepMoment) -> tuple[S
 def since_before(
     sweeps: tuple[SweepMoment, ...], before_wait: SweepMoment | None
 ) -> tuple[SweepMoment, ...]:
-    """Return the sweeps that cover a wait: the one from before it, and those that came after."""
+    """Return the sweeps that cover a wait: the one from before it, and all later ones."""
     if before_wait is None:
         return sweeps
     at_seconds = before_wait.moved.at_seconds
