@@ -1,4 +1,4 @@
-"""Metrics of the daemon itself, for rules/iowarden.yaml, and units; each section names its producer.
+"""Metrics of the daemon itself, for rules/iowarden.yaml; each section names its producer. Units.
 
 Those of the process (CPU time, memory) are in daemon/process_metrics.py: no rule uses them.
 """

@@ -104,7 +104,7 @@ def _missing(facts: StorageFacts) -> Iterator[BayLine]:
         if disk.carried:
             yield BayLine(
                 adapter=_host_text(facts, disk.adapter),
-                bay=disk.expander,
+                bay=disk.shelf,
                 name=f"({disk.name})",
                 serial=key.rpartition(" ")[2] if key.startswith("disk ") else "",
                 state="missing",

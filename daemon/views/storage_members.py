@@ -134,7 +134,7 @@ def md_missing(array: MdArray, depth: int, facts: StorageFacts) -> Iterator[Stor
             severity=CRITICAL,
             state="REMOVED",
             serial=serial,
-            place=disk.expander or disk.adapter,
+            place=disk.shelf or disk.adapter,
             note=MISSING,
             since_seconds=facts.known.moment(disk.at_seconds),
             is_member=True,

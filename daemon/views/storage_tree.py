@@ -254,7 +254,7 @@ class _Builder:
         return replace(
             node,
             serial=serial,
-            place=node.place or disk.expander or disk.adapter,
+            place=node.place or disk.shelf or disk.adapter,
             since_seconds=self._facts.known.moment(disk.at_seconds),
         )
 
