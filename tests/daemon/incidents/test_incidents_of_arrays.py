@@ -57,7 +57,7 @@ def test_the_next_disk_that_an_array_loses_is_one_mail_in_its_thread(
         mails = program.wait(60)
     (worse,) = mails
     assert one_thread([first, worse])
-    assert f" sdb and {second}: gone and " in worse["Subject"]
+    assert f" sdb and {second}: ESCALATED: gone and " in worse["Subject"]
     assert f"sdb ATA SIMULATED HDD S-sdb; {second} ATA SIMULATED HDD S-{second}" in text(worse)
     assert LOST[level] in text(worse)
     assert f"{second} (ATA SIMULATED HDD, serial S-{second}) disappeared" in text(worse)
