@@ -95,7 +95,7 @@ def unreported(incident: Incident, now: float) -> list[FaultRecord]:
         severities = {m.fact: m.severity for m in incident.members if not m.silenced}
     present = [
         # What had escalated for some seconds in between is no update minutes later.
-        replace(record, severity=min(severity, record.severity))
+        record if severity >= record.severity else replace(record, severity=severity)
         for record in incident.faults
         if (severity := severities.get(record.fact)) is not None
     ]

@@ -49,7 +49,7 @@ EPOCH = 1_800_000_000.0
 INSTALL = "world"
 REPORT_SECONDS = 60.0
 LATE = (1, 2, 5, 8, 61)
-AFTER = (*range(16, 92, 15), *range(121, 242, 30), 301, 421, 541, 601, 661, 721, 901, 1801, 3601)
+AFTER = (16, 31, 61, 91, 121, 181, 241, 301, 481, 601, 661, 901, 1801, 3601)
 """After the last change, and after each mail, the product is called at these seconds."""
 EVENT_SECONDS = 600.0
 MANY, MANY_SECONDS = 5, 600.0
@@ -461,8 +461,10 @@ class Play:
             self._push(at, [offset for offset in AFTER if at + offset < following + 1])
         for spell in mailed:
             if spell.row.timed or spell.row.keep:  # it may last longer than what was mailed
-                until = min(spell.absent, life.stop, self.run.seconds, spell.start + 7200.0)
-                self._push(0, range(math.ceil(max(spell.start, life.start)), int(until), 60))
+                until = int(min(spell.absent, life.stop, self.run.seconds, spell.start + 7200.0))
+                begin = math.ceil(max(spell.start, life.start))
+                self._push(0, range(begin, min(until, begin + 1200), 60))
+                self._push(0, range(begin + 1200, until, 300))
         self._push(changes[-1], range(86_400, 90_000, 3600))
         if not self._digest.arrived:
             self._push(math.ceil(life.start + REPORT_SECONDS), (0,))
