@@ -183,9 +183,9 @@ def _failed_alone(group: Sequence[Fact]) -> bool:
 def _reset_alone(group: Sequence[Fact], facts: Sequence[Fact]) -> list[Fact]:
     """Return the faults of the one disk that was reset when the others began to hang; [] if none.
 
-    From a command's time-out on its whole SCSI host waits. It may have hung before anybody looked,
-    or several times in ten minutes: the order of the first faults does not show that. Had they
-    failed together, the others would have hung before the first reset. Source: kernel,
+    From the timeout of its command on its whole SCSI host waits. It may have hung before anybody
+    looked, or several times in ten minutes: the order of the first faults does not show that. Had
+    they failed together, the others would have hung before the first reset. Source: kernel,
     drivers/scsi/scsi_error.c, scsi_eh_scmd_add.
     """
     resets = [each for each in facts if each.event and each.what.fault is Fault.RESETS]

@@ -152,7 +152,11 @@ class Targets:
         if home is None and cause is not None:
             return self._place(cause)
         if home is None:
-            home = self._subjects.get(fact.subject) or self._of_array(fact) or self._again(fact)
+            home = (
+                self._subjects.get(fact.subject)
+                or self._of_array(fact)
+                or self._previous_session(fact)
+            )
         own = self._incidents.get(home or self._titled_parent(fact))
         return fact.identity if own is None else Identity(own.key, own.object)
 
@@ -173,10 +177,10 @@ class Targets:
                 return parent
         return ""
 
-    def _again(self, fact: Fact) -> str | None:
+    def _previous_session(self, fact: Fact) -> str | None:
         """Return the incident of a session that maps lost their paths with before, and do again.
 
-        Which session it is this time, its line says a minute or two later.
+        Which session it is this time, its line reports a minute or two later.
         """
         if fact.subject != FABRIC_KEY:
             return self._before.get((fact.subject, fact.what.fault))
