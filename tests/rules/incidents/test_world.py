@@ -27,17 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WORLD = Path(__file__).parents[2] / "support" / "world"
-SOUND = frozenset(
-    {
-        "healthy",
-        "errors / disk",
-        "slow / disk",
-        "full / file system",
-        "suspended / LV",
-        "unprotected / adapter",
-    }
-)
-"""Classes of which today's incidents get all right; the others are a table, not a test."""
+TITLED_ONLY = (" repeats / ", "two at once")
+"""Classes of which only titles are judged here: how often what comes and goes is mailed, and news
+of two faults at once, is right in seven to nine of ten runs. The table: tests/bench/world.py."""
+UNTITLED = frozenset({"two at once"})
+"""Here a title may be wrong: a third disk of another shelf makes the adapter the cause of both,
+and what began before iowarden may be the first fault's or the second's. One of fifty runs."""
+TITLES = ("object: ", "kind", "mail about")
 
 
 @functools.cache
@@ -154,18 +150,20 @@ def test_a_healthy_host_gets_its_initial_report_and_no_other_mail() -> None:
         assert [each.reason for each in mails] == ["initial report"], f"seed {seed}"
 
 
-def test_one_lasting_fault_of_a_simple_kind_is_reported_and_ends_as_it_should() -> None:
+def test_one_fault_has_its_title_its_mails_and_its_end_whatever_it_is() -> None:
     """Titles, number of mails, first mail, all-clear: whenever iowarden was started."""
-    tried = 0
-    for seed in range(examples(100)):
-        if random_run(seed).group not in SOUND:
-            continue
+    tried: Counter[str] = Counter()
+    for seed in range(examples(60)):
         run = random_run(seed)
+        if run.group in UNTITLED:
+            continue
         play = world_play.Play(run)
-        mails = play.play()
-        tried += 1
-        assert not misses(run, mails, play.acks), f"seed {seed}"
-    assert tried >= 10
+        wrong = misses(run, play.play(), play.acks)
+        if any(part in run.group for part in TITLED_ONLY):
+            wrong = {what for what in wrong if what.startswith(TITLES)}
+        tried[run.group] += 1
+        assert not wrong, f"seed {seed}: {run.group}"
+    assert len(tried) >= 15
 
 
 # The judge
