@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -82,6 +82,18 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _leftovers() -> Iterator[None]:
+    """Find what the tests of a file left open while its last test runs, not in some later file.
+
+    What then is left stays until the end. The service in a test collects garbage as the real one
+    does: all of a process that has run hundreds of files takes longer than the test itself.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
