@@ -425,7 +425,7 @@ device name:
     iowarden_dm_path_group_changes iowarden_dm_queue_if_no_path
     iowarden_multipath_nonoptimized_only
 device name pool:
-    iowarden_dm_thin_growth_bytes iowarden_dm_thin_mapped_bytes
+    iowarden_dm_thin_increase_bytes iowarden_dm_thin_mapped_bytes
 device name target:
     iowarden_dm_mismatches iowarden_dm_raid_failed
 device name state target:

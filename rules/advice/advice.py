@@ -65,9 +65,11 @@ PACKAGES = {
     "mdadm": "mdadm",
     "mpt-status": "mpt-status",
     "multipath": "multipath-tools",
+    "nvme": "nvme-cli",
     "parted": "parted",
     "smartctl": "smartmontools",
     "tune2fs": "e2fsprogs",
+    "vgs": "lvm2",
     "xfs_repair": "xfsprogs",
     "zpool": "zfsutils-linux",
 }

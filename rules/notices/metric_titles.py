@@ -57,7 +57,7 @@ _TITLES: Mapping[str, str] = {
     "dm_mismatches": "mismatches",
     "dm_path_group_changes": "changes of the group of paths within an hour",
     "dm_state": "state",
-    "dm_thin_growth_bytes": "growth of the thin volume within 6 h",
+    "dm_thin_increase_bytes": "increase of the thin volume within 6 h",
     "dm_thin_mapped_bytes": "used by the thin volume",
     "dm_used_ratio": "used",
     "ext4_baseline_errors": "errors when first seen (baseline)",

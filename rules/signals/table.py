@@ -77,7 +77,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     scheduler.GROUP,
     fullness.GROUP,
     pool_fullness.GROUP,
-    pool_fullness.GROWTH_GROUP,
+    pool_fullness.INCREASE_GROUP,
     backups.GROUP,
     mount_state.GROUP,
     filesystem_errors.EXT4_GROUP,

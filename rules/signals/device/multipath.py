@@ -33,7 +33,7 @@ STATES = ("working", "unknown", "waiting", "failed", "lost")
 _UNKNOWN = frozenset({"running", "created", "quiesce", "new", "inaccessible"})
 """'inaccessible' is normal for a path to a standby controller."""
 _SLOWER = "non-optimized"
-"""A path of NVMe that works, by way of the storage array's other controller."""
+"""A path of NVMe that works, through the storage array's other controller."""
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting", "change"})
 
 

@@ -71,9 +71,9 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
     return FullnessState(tracks, state.restored), samples
 
 
-GROWTH_SECONDS, _POINT_SECONDS = 6 * 3600.0, 1800.0
-GROWTH_FAMILY = Family(
-    "iowarden_dm_thin_growth_bytes",
+INCREASE_SECONDS, _POINT_SECONDS = 6 * 3600.0, 1800.0
+INCREASE_FAMILY = Family(
+    "iowarden_dm_thin_increase_bytes",
     "gauge",
     "By how much the space that a thin volume uses in its pool increased within 6 hours, or since"
     " it was first seen.",
@@ -81,14 +81,14 @@ GROWTH_FAMILY = Family(
 
 
 @dataclass(frozen=True, slots=True)
-class ThinGrowth:
+class ThinIncrease:
     """Of each thin volume by name: times and the space that it used, half an hour apart."""
 
     points: Mapping[str, Pairs] = field(default_factory=dict)
 
 
-def step_growth(state: ThinGrowth, view: View) -> tuple[ThinGrowth, list[Sample] | None]:
-    """Return the state and the growth of each thin volume; of one that shrank 0."""
+def step_increase(state: ThinIncrease, view: View) -> tuple[ThinIncrease, list[Sample] | None]:
+    """Return the state and the increase of each thin volume; of one that shrank 0."""
     targets = view.inputs.snapshot.dm_targets
     if targets is None:
         return state, None
@@ -102,21 +102,21 @@ def step_growth(state: ThinGrowth, view: View) -> tuple[ThinGrowth, list[Sample]
                 points[status.name] = past
             continue
         used = float(status.mapped_sectors * SECTOR_BYTES)
-        past = tuple(point for point in past if 0.0 <= now - point[0] <= GROWTH_SECONDS)
+        past = tuple(point for point in past if 0.0 <= now - point[0] <= INCREASE_SECONDS)
         if not past or now - past[-1][0] >= _POINT_SECONDS:
             past = (*past, (now, used))
         points[status.name] = past
         labels = (("device", status.device), ("name", status.name), ("pool", status.pool))
-        samples.append((GROWTH_FAMILY.name, labels, max(0.0, used - past[0][1])))
-    return ThinGrowth(points), samples
+        samples.append((INCREASE_FAMILY.name, labels, max(0.0, used - past[0][1])))
+    return ThinIncrease(points), samples
 
 
-GROWTH_GROUP = SignalGroup(
-    name="thin_growth",
+INCREASE_GROUP = SignalGroup(
+    name="thin_increase",
     sources=("dm_targets",),
-    families=(GROWTH_FAMILY,),
-    step=step_growth,
-    initial=ThinGrowth(),
+    families=(INCREASE_FAMILY,),
+    step=step_increase,
+    initial=ThinIncrease(),
 )
 GROUP = SignalGroup(
     name="pool_fullness",

@@ -170,8 +170,8 @@ def thin(mapped: int, name: str = "vg-a") -> TargetStatus:
 
 def test_who_fills_a_pool_is_the_volume_that_grew_within_six_hours() -> None:
     """Since it was first seen; what it wrote before that is its size, and no growth."""
-    group = Group(pool_fullness.GROWTH_GROUP)
-    grown = "dm_thin_growth_bytes dm-5 vg-a p"
+    group = Group(pool_fullness.INCREASE_GROUP)
+    grown = "dm_thin_increase_bytes dm-5 vg-a p"
     assert group.read(thin(1000))[grown] == 0
     assert group.read(thin(1002), after=600)[grown] == 2 * 512
     assert group.read(thin(1500), after=HOUR)[grown] == 500 * 512
@@ -179,4 +179,4 @@ def test_who_fills_a_pool_is_the_volume_that_grew_within_six_hours() -> None:
     assert group.read(unread) == {}
     assert group.read(thin(1500), after=5 * HOUR)[grown] == 0
     assert group.read(thin(900))[grown] == 0
-    assert group.read(thin(1000, "vg-b"))["dm_thin_growth_bytes dm-5 vg-b p"] == 0
+    assert group.read(thin(1000, "vg-b"))["dm_thin_increase_bytes dm-5 vg-b p"] == 0
