@@ -185,7 +185,7 @@ def test_a_suspended_volume_is_the_cause_in_each_second_and_mailed_from_30_s_on(
     causes = []
     for second in range(66):
         server.pass_second(two(waits_at="253:0"), **QUIET)
-        if second >= 12:
+        if second >= 8:
             causes.append(cause(server, "dm-0"))
     assert set(causes) == {"suspended"}
     mails = server.subjects()

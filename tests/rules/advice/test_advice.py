@@ -19,6 +19,7 @@ from iowarden.collectors.model import Chunk, Family
 from iowarden.rules.advice.advice import combined, filled, steps_of, text_of_member, unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
 from iowarden.rules.advice.controller_programs import query_commands
+from iowarden.rules.advice.dirty_limits import Backlog
 from iowarden.rules.advice.facts import Facts, slow
 from iowarden.rules.advice.step import AdviceSubject
 from iowarden.rules.alerting import unit_tests
@@ -463,6 +464,19 @@ def test_the_slow_disk_is_held_back_where_the_file_system_counts_its_writes() ->
     """The limit of a disk below an array limits nothing."""
     text = said("{hold_back}", everything(slow=("sda",)))
     assert "  echo 5 > /sys/block/dm-1/bdi/max_ratio" in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_advised"),
+    [("backlog", True), ("journal", True), ("neighbour", False), ("own limit", False)],
+)
+def test_no_disk_is_held_back_where_programs_wait_for_another_reason(
+    cause: str, is_advised: bool
+) -> None:
+    """A disk that starves is slow because of its neighbour, a limited one by intention."""
+    known = everything(slow=("sda",)).of
+    here = Facts(replace(known, backlog=Backlog({"sda": cause})))
+    assert bool(filled("{hold_back}", AdviceSubject({"device": "sda"}), here)) is is_advised
 
 
 def test_no_disk_is_held_back_where_all_file_systems_are_on_it() -> None:

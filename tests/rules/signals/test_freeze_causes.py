@@ -259,6 +259,23 @@ def test_the_first_of_the_sweeps_stays_while_those_of_a_wait_follow_each_other()
     assert len(sweeps) == 3
 
 
+def test_the_load_of_a_wait_is_measured_from_before_it_as_long_as_it_goes_on() -> None:
+    """tar fills the queue and ends; each 15 s a sweep follows, for two minutes."""
+    tar, other = process(700, "tar", 800, start=999.0), process(1, "init", 0)
+    sweeps: tuple[SweepMoment, ...] = ()
+    earlier: SweepMoment | None = None
+    for seconds in range(1000, 1135, 15):
+        alive = (other, tar) if seconds == 1000 else (other,)
+        newest = moment(float(seconds), *alive, written=(seconds - 1000) * 6 * MIB)
+        sweeps = load.next_sweeps(sweeps, newest)
+        goes_on = seconds > 1010
+        earlier = load.before_wait(sweeps, earlier, 1005.0, goes_on=goes_on)
+        assert named(*load.since_before(sweeps, earlier)) == [("tar", 800)]
+    assert named(*sweeps) == []
+    assert load.before_wait(sweeps, earlier, 1130.0, goes_on=False) == sweeps[0]
+    assert load.before_wait(sweeps, earlier, 1130.0, goes_on=True) == sweeps[0]
+
+
 def test_what_devices_moved_is_remembered_for_three_minutes_and_thinly() -> None:
     """Each 2 s of the last half minute, then each 10 s: a long wait costs little memory."""
     moved: tuple[Moved, ...] = ()
