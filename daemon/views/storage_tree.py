@@ -362,10 +362,21 @@ class _Builder:
         if any(_LEG.search(self._name_of(slave)) for slave in device.slaves):
             return self._lvm_raid(node, device)
         if shown.endswith(THIN_POOL):
-            node = replace(node, name=shown.removesuffix(THIN_POOL), kind="thin pool")
+            return self._thin_pool(node, shown, alerts)
         if not device.leaf:
             return replace(node, state=_worst_text(alerts))
         return self._leaf(node, device, _worst_text(alerts))
+
+    def _thin_pool(self, node: StorageNode, name: str, alerts: Sequence[Alert]) -> StorageNode:
+        """Return the row of a thin pool: how full it is, and what it reports."""
+        node = replace(node, name=name.removesuffix(THIN_POOL), kind="thin pool")
+        for status in self._facts.last.dm_targets or ():
+            if status.name == name and status.target == "thin-pool" and not status.unparsed:
+                full = ", ".join(f"{u.area} {u.ratio * 100:.0f} %" for u in status.usages)
+                odd = [state for state in status.states if state != "rw"]
+                words = (full, ", ".join(odd), _worst_text(alerts))
+                return replace(node, state="; ".join(filter(None, words)))
+        return replace(node, state=_worst_text(alerts), unknown="how full it is is not known")
 
     def _lvm_raid(self, node: StorageNode, device: Device) -> StorageNode:
         redundancy = self._facts.redundancy(LVM, device.dm_name or device.name)

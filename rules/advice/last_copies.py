@@ -24,7 +24,7 @@ from iowarden.rules.faults import LEFT, NONE_LEFT, SHORT
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.redundancy import in_use, last_holders, md_groups, runs
 from iowarden.rules.topology.slot_map import has_serial
-from iowarden.rules.topology.survival import BTRFS, controller_groups
+from iowarden.rules.topology.survival import BTRFS, LVM, controller_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ _WEAR = frozenset(("old_age", "usage", "past"))
 """Of DiskAttributeFailed: a drive that is old or worn has not failed, whatever depends on it."""
 _TIMEOUTS = "188"
 """Attribute whose normalized value drops by its power supply or cable, as those of others there."""
-_SHORT = SHORT | {"BtrfsDeviceMissing"}
+_SHORT = SHORT | {"BtrfsDeviceMissing", "DmRaidDegraded"}
 _ELSEWHERE = _SHORT | {"block_io_error"}
 """No finding of several members: errors of a common adapter or cable are."""
 _ONE_GROUP = frozenset(("1", "1e", "4", "5"))
@@ -188,6 +188,9 @@ def _survives(alert: Alert, facts: Facts) -> int | None:
     if alert.label("fsid"):
         system = facts.of.map.redundancies.get((BTRFS, alert.label("fsid")))
         return None if system is None else system.survives
+    if alert.name == "DmRaidDegraded":
+        volume_of_lvm = facts.of.map.redundancies.get((LVM, alert.label("name")))
+        return None if volume_of_lvm is None else volume_of_lvm.survives
     card = facts.index.card(alert.label("controller"))
     arrays = () if card is None else card.arrays
     volume = next((each for each in arrays if each.name == alert.label("array")), None)

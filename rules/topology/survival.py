@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.device_mapper.target_status import TargetStatus
     from iowarden.collectors.filesystem.btrfs import BtrfsDevice
     from iowarden.collectors.md.mdstat import MdArray
     from iowarden.collectors.raid.controller import Controller, ControllerArray, Controllers
@@ -169,6 +170,15 @@ def of_dm_raid(name: str, level: str, health: str) -> Redundancy:
         return Redundancy(name, LVM, (_tolerant("", 1, members - working),))
     needed = members - PARITY[f"raid{match['level']}"]
     return Redundancy(name, LVM, (RedundancyGroup("", members, needed, working),))
+
+
+def of_targets(statuses: Iterable[TargetStatus] | None) -> Iterator[Redundancy]:
+    """Yield the RAID volumes and mirrors of LVM."""
+    for status in statuses or ():
+        if status.target in {"raid", "mirror"}:
+            letters = "".join(leg.state for leg in status.legs if leg.position.isdecimal())
+            level = status.raid_type if status.target == "raid" else "raid1"
+            yield of_dm_raid(status.name, level, "" if status.unparsed else letters)
 
 
 def of_map(name: str, paths: Mapping[str, float]) -> Redundancy:

@@ -39,7 +39,10 @@ class RedundancyState:
 def step(state: RedundancyState, view: View) -> tuple[RedundancyState, list[Sample] | None]:
     """Return the numbers of all objects, computed again if any of their data was read."""
     data, shown = view.inputs.snapshot, view.earlier.get(multipath.GROUP.name) or ()
-    inputs = (data.md, data.block, data.btrfs, data.zfs_vdevs, data.controllers)
+    inputs = (
+        *(data.md, data.block, data.btrfs),
+        *(data.zfs_vdevs, data.controllers, data.dm_targets),
+    )
     paths = tuple(sample for sample in shown if sample[0] == multipath.PATHS)
     if (
         len(state.inputs) != len(inputs)
@@ -58,6 +61,7 @@ def all_redundancies(data: Snapshot, paths: Iterable[Sample]) -> Iterator[Redund
     yield from survival.of_btrfs(data.btrfs)
     yield from survival.of_zfs(data.zfs_vdevs)
     yield from survival.of_controllers(data.controllers)
+    yield from survival.of_targets(data.dm_targets)
     counts: dict[str, dict[str, float]] = {}
     for _, labels, value in paths:
         label = dict(labels)
@@ -77,7 +81,7 @@ def _samples(redundancies: Iterable[Redundancy]) -> Iterator[Sample]:
 
 GROUP = SignalGroup(
     name="redundancy",
-    sources=("md", "block", "btrfs", "zfs_vdevs", "controllers", "scsi"),
+    sources=("md", "block", "btrfs", "zfs_vdevs", "controllers", "dm_targets", "scsi"),
     any_source=True,
     families=(
         Family(
