@@ -238,6 +238,24 @@ def works(device: VirtualDevice) -> bool:
     return device.state in WORKING
 
 
+# --- RAID volumes of LVM
+
+
+def leg(node: StorageNode, state: str, *, exhausted: bool) -> StorageNode:
+    """Return the row of what a leg is on, by device-mapper's letter for the leg."""
+    if state in {"D", "-", "F"}:
+        return replace(node, state="FAILED", severity=worst(node.severity, CRITICAL), note=REPLACE)
+    words = {"A": "in sync", "a": "not in sync yet", "S": "not in sync", "R": "read errors"}
+    severity = WARNING if state in {"a", "S", "R"} else ""
+    note = KEEP if exhausted and state == "A" else ""
+    return replace(
+        node,
+        state=words.get(state, node.state),
+        severity=worst(node.severity, severity),
+        note=note,
+    )
+
+
 # --- volumes of controllers
 
 

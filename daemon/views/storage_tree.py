@@ -36,7 +36,7 @@ MAX_NODES = 3000
 MAX_POINTS = 3
 """Mount points that a row names: containers mount a file system a hundred times."""
 _DM = {"LVM": "LVM", "CRYPT": "dm-crypt", "mpath": "multipath"}
-_LEG = re.compile(r"_[rm]image_\d+$", re.ASCII)
+_LEG = re.compile(r"_[rm]image_(\d+)$", re.ASCII)
 _SOURCES = ("block", "mounts", "md", "zfs", "zfs_vdevs", "btrfs", "controllers", "scsi")
 _FOLLOWED_SECONDS = 366 * 86_400.0
 """A file system that is full later than in a year is not full soon."""
@@ -302,6 +302,8 @@ class _Builder:
         elif name in self._facts.volumes:
             card, array = self._facts.volumes[name]
             yield from members.controller_disks(card, array, depth + 1, self._facts)
+        elif legs := self._legs(device):
+            yield from self._leg_rows(topology, device, legs, depth + 1)
         else:
             for slave, used in self._below(topology, name, {name}).items():
                 yield from self._device(topology, slave, depth + 1, used)
@@ -316,7 +318,8 @@ class _Builder:
             elif slave not in passed:
                 passed.add(slave)
                 self._shown.add(slave)
-                found = self._below(topology, slave, passed) | found
+                for lower, used in self._below(topology, slave, passed).items():
+                    found.setdefault(lower, used)
         return found
 
     def _md_members(self, topology: Topology, name: str, depth: int) -> Iterator[StorageNode]:
@@ -359,7 +362,7 @@ class _Builder:
             return members.path_map(node, device, facts)
         if name in facts.volumes:
             return members.volume(replace(node, kind="volume"), *facts.volumes[name], facts)
-        if any(_LEG.search(self._name_of(slave)) for slave in device.slaves):
+        if self._legs(device):
             return self._lvm_raid(node, device)
         if shown.endswith(THIN_POOL):
             return self._thin_pool(node, shown, alerts)
@@ -378,12 +381,39 @@ class _Builder:
                 return replace(node, state="; ".join(filter(None, words)))
         return replace(node, state=_worst_text(alerts), unknown="how full it is is not known")
 
+    def _legs(self, device: Device) -> dict[int, str]:
+        """Return the devices that hold the data of a RAID volume of LVM, by number."""
+        legs = ((_LEG.search(self._name_of(slave)), slave) for slave in device.slaves)
+        return {int(match[1]): slave for match, slave in legs if match}
+
+    def _leg_rows(
+        self, topology: Topology, device: Device, legs: dict[int, str], depth: int
+    ) -> Iterator[StorageNode]:
+        """Yield what the legs of a RAID volume of LVM are on, with the state of each."""
+        name = device.dm_name or ""
+        redundancy = self._facts.redundancy(LVM, name)
+        exhausted = redundancy is not None and redundancy.survives == 0
+        states = {
+            leg.position: leg.state
+            for status in self._facts.last.dm_targets or ()
+            if status.name == name and status.target in {"raid", "mirror"}
+            for leg in status.legs
+        }
+        self._shown.update(device.slaves)
+        for number, slave in sorted(legs.items()):
+            for below, used in self._below(topology, slave, {device.name}).items():
+                rows = list(self._device(topology, below, depth, used))
+                first = members.leg(rows[0], states.get(str(number), ""), exhausted=exhausted)
+                yield from self._as_members([first, *rows[1:]])
+
     def _lvm_raid(self, node: StorageNode, device: Device) -> StorageNode:
         redundancy = self._facts.redundancy(LVM, device.dm_name or device.name)
         node = replace(node, kind="LVM RAID")
         if redundancy is None or redundancy.survives is None:
-            return replace(node, unknown="redundancy unknown: LVM's RAID is not read")
-        return members.of_redundancy(replace(node, state=redundancy.text), redundancy)
+            return replace(node, unknown="redundancy unknown: 'dmsetup status' was not read")
+        group = redundancy.groups[0]
+        text = f"{group.working} of {group.members} legs: {redundancy.text}"
+        return members.of_redundancy(replace(node, state=text), redundancy)
 
     def _leaf(self, node: StorageNode, device: Device, state: str) -> StorageNode:
         facts = self._facts

@@ -177,6 +177,8 @@ def of_targets(statuses: Iterable[TargetStatus] | None) -> Iterator[Redundancy]:
     for status in statuses or ():
         if status.target in {"raid", "mirror"}:
             letters = "".join(leg.state for leg in status.legs if leg.position.isdecimal())
+            if status.action == "resync":  # all legs have 'a' then, as no member of md is missing
+                letters = letters.replace("a", "A")
             level = status.raid_type if status.target == "raid" else "raid1"
             yield of_dm_raid(status.name, level, "" if status.unparsed else letters)
 

@@ -51,6 +51,17 @@ def zpool(text: str, name: str = "tank", state: str = "DEGRADED") -> Files:
     }
 
 
+def mapped(name: str, target: str, words: str) -> Files:
+    """Return what 'dmsetup' answers about a device with such a target."""
+    command = ("dmsetup", "status", "--noflush", "--target", target, name)
+    answer = {"status": 0, "signal": None, "stdout": f"0 8 {target} {words}\n", "stderr": ""}
+    return {
+        "/.probe/dm_targets": json.dumps({"targets": {name: [target]}, "queueing": {}}),
+        "/sys/module/dm_thin_pool/refcnt": "2\n",
+        probe_path("run", command): json.dumps(answer),
+    }
+
+
 def nvme_md_lvm(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
     """Two SATA disks as md0 under LVM, a system on NVMe; one disk fails."""
     machine = Server(tmp_path)
@@ -150,7 +161,34 @@ def multipath(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
         machine.disk(name, f"{3 + number // 2}:0:{number % 2}:1", serial="LUN-1", parts=False)
     machine.volume("dm-0", "mpatha", "mpath-3600508b400105e210000900000490000", *paths)
     machine.mount("/oracle", "dm-0", "xfs")
-    return machine, lambda _: machine.state("sdd", "offline")
+
+    def state(*letters: str) -> Files:
+        numbers = [machine._numbers[name] for name in paths]
+        words = " ".join(f"{n} {letter} 3 1" for n, letter in zip(numbers, letters, strict=True))
+        return mapped("mpatha", "multipath", f"2 0 0 0 1 1 A 0 4 1 {words}")
+
+    machine.change(state("A", "A", "A", "A"))
+
+    def fail(_: Watched) -> None:
+        machine.state("sdd", "offline")
+        machine.change(state("A", "F", "A", "A"))
+
+    return machine, fail
+
+
+def lvm_raid(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
+    """A raid1 of LVM, which /proc/mdstat does not list; one leg fails."""
+    machine = Server(tmp_path)
+    machine.adapter(0, "ahci")
+    disk(machine, "sda", "0:0:0:0", "ZA1AAAA")
+    disk(machine, "sdb", "0:0:1:0", "ZA1BBBB")
+    for number, name in enumerate(("sda1", "sdb1")):
+        machine.volume(f"dm-{number}", f"vg-r_rimage_{number}", f"{LVM}{number}", name)
+    machine.volume("dm-2", "vg-r", LVM + "r", "dm-0", "dm-1")
+    machine.mount("/r", "dm-2")
+    machine.change(mapped("vg-r", "raid", "raid1 2 AA 100/100 idle 0 0 -"))
+    bad = mapped("vg-r", "raid", "raid1 2 AD 100/100 idle 0 0 -")
+    return machine, lambda _: machine.change(bad)
 
 
 def btrfs(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
@@ -206,6 +244,8 @@ def thin(tmp_path: Path) -> tuple[Server, Callable[[Watched], object]]:
         machine.volume(f"dm-{number}", f"pve-vm--{number}--disk--0", LVM + str(number), "dm-2")
     machine.volume("dm-3", "pve-root", LVM + "root", "md0")
     machine.mount("/", "dm-3")
+    words = "7 492/4096 850/1000 - rw discard_passdown queue_if_no_space - 1024"
+    machine.change(mapped("pve-data-tpool", "thin-pool", words))
     return machine, lambda _: machine.loses("sdb")
 
 
@@ -221,6 +261,7 @@ MACHINES: Mapping[str, Callable[[Path], tuple[Server, Callable[[Watched], object
     "multipath": multipath,
     "controller": controller,
     "thin": thin,
+    "lvm-raid": lvm_raid,
     "btrfs-raid1": btrfs,
     "nothing-known": nothing,
 }

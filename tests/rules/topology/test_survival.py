@@ -8,6 +8,7 @@ import pytest
 from support.everything import array
 
 from iowarden.collectors.block.block_devices import Md, copies
+from iowarden.collectors.device_mapper.target_status import Leg, TargetStatus
 from iowarden.collectors.filesystem.btrfs import BtrfsDevice
 from iowarden.collectors.md.mdstat import ArrayMember, from_mdstat, parse_mdstat
 from iowarden.collectors.raid import controller
@@ -242,6 +243,26 @@ def test_a_raid_volume_of_lvm_by_its_health_characters(
 ) -> None:
     """A device that is not in sync yet does not count, as with md."""
     assert survival.of_dm_raid("vg-lv", level, health).survives == left
+
+
+def test_while_a_volume_of_lvm_is_resynchronized_no_leg_is_missing() -> None:
+    """The kernel has 'a' for every leg then; for a recovered one alone it does not count."""
+
+    def number(legs: str, action: str) -> int | None:
+        status = TargetStatus(
+            name="vg-r",
+            target="raid",
+            legs=tuple(Leg(str(at), letter) for at, letter in enumerate(legs)),
+            raid_type="raid1",
+            action=action,
+        )
+        (found,) = survival.of_targets((status,))
+        return found.survives
+
+    assert number("aa", "resync") == 1
+    assert number("aD", "resync") == 0
+    assert number("Aa", "recover") == 0
+    assert number("AA", "idle") == 1
 
 
 @pytest.mark.parametrize(
