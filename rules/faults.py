@@ -347,7 +347,7 @@ EVENTS = _table(
     _all("lost_write", Fault.LOST, _F),
     _all("fs_no_space", Fault.FULL, _F),
     _all("fs_device_missing", Fault.GONE, _F),
-    _all("pool_suspended", Fault.SUSPENDED, _R),
+    _all("pool_suspended zfs_panic", Fault.SUSPENDED, _R),
     _all("swap_read_error", Fault.FAILED, _F),
     _all("swap_write_error", Fault.ERRORS, _F),
     _all("buffer_io_error fs_device_errors fs_errors_remembered", Fault.ERRORS, _F),

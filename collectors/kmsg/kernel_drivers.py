@@ -126,7 +126,7 @@ _ADAPTER: Rows = (
         ),
         "hba_dead",
     ),
-    (r"performing big hammer|ISP System Error", "hba_reset"),
+    (r"performing big hammer|ISP System Error|uas_eh_device_reset_handler start", "hba_reset"),
     (r"PCIe Bus Error: severity=Uncorrect", "pcie_error"),
     (r"PCIe Bus Error: severity=Correct", "pcie_corrected"),
     (
@@ -134,6 +134,8 @@ _ADAPTER: Rows = (
             r"FCP command x\w+ failed|Port Status Event: port status reg|AAC:ID\S+ Medium Error"
             r"|SRB timed out|task management request timed out|\bSense: 0x[34], ASC"
             r"|uas_post_reset: .*error|(?:data|cmd) cmplt err"
+            # of Hyper-V: reads, writes, flushes (drivers/scsi/storvsc_drv.c:1178)
+            r"|tag#\d+ cmd 0x(?:0?[8a]|[28a][8a]|35|91) status: scsi"
             r"|doorbell register bit 0x\w+ not cleared|libfc: Discovery failed for port"
             r"|^hisi_sas\w+ \S+: \S+ \(0x\w+\) found!"
         ),
@@ -239,7 +241,7 @@ _NVME: Rows = (
         ),
         "connection_error",
     ),
-    (r"timeout$|timeout while|timeout:", "nvme_timeout"),
+    (r"timeout$|timeout while|timeout:|timeout request", "nvme_timeout"),
     (_QUIET, HARMLESS),
     (_NVME_FOUND, HARMLESS),
     (FAULT, "driver_message"),
@@ -291,7 +293,7 @@ _FILE_SYSTEM: Rows = (
         r"|Metadata \w+ detected"
      r"|corrupt (?:leaf|node)|is corrupted|bad tree block"
      r"|found .*corruption"), "fs_checksum_error"),
-    (r"run (?:xfs_repair|fsck)|stop checkpoint", "fs_error"),
+    (r"run (?:xfs_repair|fsck)|stop checkpoint|access invalid blkaddr", "fs_error"),
     (r"^BTRFS panic\b", "fs_error"),
     (_REQUESTED, HARMLESS),
     (r"^(?:BTRFS|EXT\d-fs)[ :](?:critical|error|panic)", "fs_error"),
@@ -386,7 +388,8 @@ _CEPH: Rows = (
     (
         (
             r"(?i)reconnect denied|rejected session|block-?listed|blacklisted|evicted|fenced"
-            r"|session (?:rejected|closed by)|force umount|auth\S* .*(?:fail|error)"
+            r"|session (?:rejected|closed by)|force umount|Shutting down mount"
+            r"|auth\S* .*(?:fail|error)"
         ),
         "connection_lost",
     ),
@@ -457,7 +460,11 @@ _NFS: Rows = (
     (_QUIET, HARMLESS),
     (FAULT, "driver_message"),
 )  # fmt: skip
-_SMB: Rows = ((r"has not responded in", "smb_not_responding"),)
+# -11, -104, -110 to -113: the network's; others are the answer to a mount (wrong password: -13).
+_SMB: Rows = (
+    (r"has not responded in", "smb_not_responding"),
+    (r"Send error in [\w ]+ = -(?:11|104|11[0-3])$", "connection_error"),
+)
 """Source: fs/smb/client/connect.c, server_unresponsive; cifs_debug.h, cifs_server_dbg."""
 # Only iscsid reports that a session of iscsi_tcp is back; nothing does for an rport and SMB. That
 # a connection is logged in (3): scsi/iscsi_if.h, iscsi_conn_state; scsi_transport_iscsi.c.
@@ -480,7 +487,8 @@ _CONNECTION: Rows = (
 _CARD: Rows = (
     (
         (
-            r"(?i)(?:card|host) (?:is )?(?:removed|stuck|never|did not|didn)|data (?:crc|error)"
+            r"(?i)tried to [HS]W reset card"
+            r"|(?:card|host) (?:is )?(?:removed|stuck|never|did not|didn)|data (?:crc|error)"
             r"|time(?:d)?[- ]?out|error -\d+ (?:send|transf|read|writ|whilst)|I/O error"
             r"|recovery failed|CRC|flush error|reset failed|write fail|error \d+ (?:send|transf"
             r"|requesting)|CQE recovery|ADMA error|failed to (?:recover|flush)"

@@ -35,6 +35,13 @@ from iowarden.collectors.kmsg.kernel_classifier import (
     Taken,
     shaped,
 )
+from iowarden.collectors.kmsg.kernel_file_systems import LEADS as FILE_SYSTEM_LEADS
+from iowarden.collectors.kmsg.kernel_file_systems import (
+    ZFS_LEADS,
+    cluster_line,
+    file_system_line,
+    zfs_line,
+)
 from iowarden.collectors.kmsg.kernel_harmless import is_harmless
 from iowarden.collectors.kmsg.kernel_kinds import (
     HARMLESS,
@@ -207,6 +214,8 @@ def _line_reader(text: str) -> LineReader | None:
             return taker
         if word[:2] in _DISKS:
             return disk_line
+    elif text[:1] == "(" or text[:4] == "*** ":
+        return cluster_line
     if text.endswith(("callbacks suppressed", " to 0")) or "limit=" in text:
         return shaped
     return None
@@ -255,4 +264,6 @@ _LINE_READERS: dict[str, LineReader] = {
     "ata": ata_line,
     "res": registers,
     **dict.fromkeys(PCI_LEADS, pci_line),
+    **dict.fromkeys(FILE_SYSTEM_LEADS, file_system_line),
+    **dict.fromkeys(ZFS_LEADS, zfs_line),
 }

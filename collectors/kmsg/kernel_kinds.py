@@ -123,6 +123,7 @@ KINDS = {
     "fs_device_errors": "error counts of a device since the file system was created",
     "fs_device_missing": "a device of a file system with several is missing",
     "pool_suspended": "a ZFS pool is suspended: all its requests wait",
+    "zfs_panic": "a thread of ZFS halted after a failed check: what uses its pool hangs",
     "fs_warning": "a file system reports a problem that does not stop it",
     # arrays and mapped devices
     "md_disk_failure": "an array failed a member",

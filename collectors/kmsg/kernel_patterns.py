@@ -66,7 +66,10 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             r"nvme (?P<device>\S+): controller is down; will reset: (?P<code>.*)",
             "nvme_controller_down",
         ),
-        (r"nvme (?P<device>\S+): (?:Refused|Unable) to change power state", "nvme_controller_down"),
+        (
+            r"nvme (?P<device>\S+): (?:Refused|Unable|can't) (?:to )?change power state",
+            "nvme_controller_down",
+        ),
         (r"nvme (?P<device>\S+): .*\breset controller$", "nvme_controller_down"),
         (
             (
@@ -157,7 +160,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             ),
             "hba_abort",
         ),
-        (r"(?P<controller>arcmsr\d*): .*\btimeout", "hba_dead"),
+        (r"(?P<controller>arcmsr\d*): .*(?:\btimeout|is not ready)", "hba_dead"),
         (r"(?P<controller>arcmsr\d*): .*\bbus reset", "hba_reset"),
         (r"(?P<controller>arcmsr\d*): .*(?:[Ff]ail|error|abort)", "hba_error"),
     ),
@@ -240,7 +243,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (
             (
                 r"\w+:? (?P<controller>\S*\d): .*(?:[Rr]eset(?:ting)? (?:adapter|successful|.*ctrl)"
-                r"|OCR|target reset)"
+                r"|waiting for \d+ commands|OCR|target reset)"
             ),
             "hba_reset",
         ),
@@ -276,7 +279,10 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "EXT": (
-        (rf"EXT\d-fs error \(device {_DEVICE}\)", "fs_error"),
+        (rf"EXT\d-fs (?:error|abort) \(device {_DEVICE}\)", "fs_error"),
+        # a block of the file system itself: fs/ext4/ext4.h, ext4_warning_inode; super.c
+        (rf"EXT\d-fs warning \(device {_DEVICE}\): .*error -(?:5|74|117)\b", "fs_error"),
+        (rf"EXT\d-fs \({_DEVICE}\): .*[Cc]hecksum for group \d+ failed", "fs_checksum_error"),
         (
             (
                 rf"EXT\d-fs warning \(device {_DEVICE}\): .*I/O error (?P<code>-?\d+)? ?writing to"
@@ -324,7 +330,10 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
     "This": ((r"This should not happen\S* +Data will be lost", "lost_write"),),  # ext4 to 2.6.38
     "ext journal": (  # to 2.6.38
         (r"ext\d: .*I/O error .*superblock", "fs_error"),
-        (r"journal commit I/O error|journal_bmap: journal block not found", "fs_error"),
+        (
+            r"ext[34]_abort called|journal commit I/O error|journal_bmap: journal block not found",
+            "fs_error",
+        ),
     ),
     "JBD Aborting": (
         (
@@ -460,6 +469,8 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (rf"{_MD}{_DEVICE}: redirecting sector (?P<sector>\d{{1,20}}) to", "md_reschedule"),
         (r"md: super_written gets error=(?P<code>-?\d+)", "md_super_error"),
         (r"md: write_disk_sb failed for device (?P<device>\w+)", "md_super_error"),
+        # md.c, md_is_broken... of raid0 and linear, Linux 5.4 on
+        (r"md: (?P<device>\w+): \S+ array has a missing/failed member", "md_failed"),
         (
             rf"{_MD}.*(?:not enough operational|cannot start dirty degraded|failed to run)",
             "md_failed",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CLASSES = ("/sys/class/nvme", "/sys/class/scsi_host")
 _MAX_DEVICES = 4096
+LOST = "hba_device_removed"
 ERROR, CORRECTED, FAILED, RECOVERED = (
     *("pcie_error", "pcie_corrected", "pcie_not_recovered", "pcie_recovered"),
 )
@@ -44,6 +45,8 @@ _ROWS = tuple(
         (r"(?:DPC )?containment event, status", ERROR),
         (r"(?:unmasked uncorrectable error|ERR_\w+|RP PIO error|DPC [\w ]+ error) detected", ERROR),
         (r"HC died; cleaning up", "hba_dead"),
+        # drivers/pci/hotplug/pciehp_ctrl.c, pciehp_handle_presence_or_link_change
+        (r"pciehp: Slot\([\w-]{1,32}\): (?:Link Down|Card not present)$", LOST),
         (r"device recovery failed", FAILED),
         (r"device recovery successful", RECOVERED),
     )
@@ -78,6 +81,9 @@ def pci_line(state: Classifier, line: KernelLine, text: str) -> Taken:  # noqa: 
     kind = next((kind for pattern, kind in _ROWS if pattern.match(rest)), "")
     if not kind:
         return state, None
+    if kind == LOST and not state.storage_addresses:
+        # In a pasted text it is unknown what the slot held: a dock or a graphics card that sleeps.
+        return state, EXEMPT
     address, source = prefix[1], _SOURCE.search(rest)
     if source is not None:
         address = source[1] or _address(prefix[1], source[2], source[3])

@@ -109,6 +109,7 @@ _SCSI_SHAPES = (
     ("abort FAILED", "scsi_reset_failed"),
     ("reset FAILED", "scsi_reset_failed"),
     ("reset failed", "scsi_reset_failed"),
+    ("..not responding...", "scsi_not_ready"),  # sd.c, sd_spinup_disk: after its dots
     ("uas_eh_abort_handler", "scsi_abort"),
     ("sas: RESET", "scsi_reset"),
     ("attempting task abort", "scsi_abort"),

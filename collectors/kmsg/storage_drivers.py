@@ -57,7 +57,7 @@ _NAMES: Mapping[str, str] = {
     "drivers/message/fusion": "mpt mptbase mptctl mptfc mptsas mptscsih mptspi",
     "drivers/ata": "acard_ahci ahci ata libahci libata pata pdc_adma sata st_ahci xgene_ahci",
     "drivers/nvme": "nvme nvmet",
-    "drivers/md": "bcache device_mapper dm md raid0 raid1 raid10 raid456 raid5 raid6",
+    "drivers/md": "bcache device_mapper dm kvdo md raid0 raid1 raid10 raid456 raid5 raid6",
     "drivers/block": (
         "aoe aoeblk brd drbd loop mtip32xx nbd null_blk ps3disk rbd rnbd rnbd_client"
         " rnbd_server rtrs rtrs_client rtrs_server sunvdc ublk ublk_drv vbd virtio_blk"

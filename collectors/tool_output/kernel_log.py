@@ -24,9 +24,16 @@ MAX_UNPARSED = 1000
 """Maximum unparsed lines that are listed."""
 
 
+GRAVE = (
+    r"(?i:\b(?:set|remount\w*|switch\w*|now|forc\w*|emergency|go\w*|enter\w*|made|mark\w*"
+    r"|bec[ao]me\w*)\b[^,;.]{0,40}\bread[- ]?only\b|\bwithdr[ae]w|\bpanic|\bfenc(?:ed|ing)\b"
+    r"|\bfatal\b|\bemergency\b|\bshutting down (?:filesystem|mount)|\bshut down\b)"
+)
+"""What a file system or an adapter did because of a fault: never 'no event', whoever printed it."""
 _TROUBLE = lazy_pattern(
-    rf"{kernel_drivers.FAULT}|(?i:\b(?:offlin\w*|dead|fault\w*|hung|unrecover\w*|will reset"
-    r"|critical|down|closed|suspended|gone|unreachable|evicted|blocklisted|blacklisted|fenced)\b)",
+    rf"{kernel_drivers.FAULT}|{GRAVE}|(?i:\b(?:offlin\w*|dead|fault\w*|hung|unrecover\w*|will reset"
+    r"|critical|down|closed|suspended|gone|unreachable|evicted|blocklisted|blacklisted|fenced)\b"
+    r"|\bbroke\b|nonexist|non-exist|truncated|needs? fsck|past end|outside the|\berr[:=])",
     re.ASCII,
 )
 """Words of a fault, or of storage that is not reached: all that a line without a level has."""

@@ -104,9 +104,10 @@ def place(event: StorageEvent, known: DeviceMap) -> EventPlace:
         return slots.at_controller(atlas, event.controller, event.place, event.kind)
     if event.controller:
         return _at_adapter(atlas, event)
-    if event.kind in {"pool_suspended", "dm_snapshot_invalid"}:
-        is_pool = event.kind == "pool_suspended"
-        return EventPlace(alert_subject.pool(event.place)) if is_pool else _only_snapshot(atlas)
+    if event.kind == "dm_snapshot_invalid":
+        return _only_snapshot(atlas)
+    if event.kind == "pool_suspended" or (event.kind == "zfs_panic" and event.place):
+        return EventPlace(alert_subject.pool(event.place))
     if event.place:
         number = _NUMBER.fullmatch(event.place)
         if number is not None and atlas.whole(number[1]) is None:

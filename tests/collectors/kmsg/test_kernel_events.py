@@ -434,6 +434,10 @@ EXAMPLES = {
             " Hrtime 5"
         ),
     ),
+    "zfs_panic": (
+        "PANIC: zfs: rt=tank: removing segment (offset=1000 size=200)",
+        "VERIFY(spa->spa_root) failed\nPANIC at spa.c:10:spa_load()",
+    ),
     "bcache_error": ("bcache: bch_count_io_errors() sdb: IO error on reading from cache.",),
 }
 

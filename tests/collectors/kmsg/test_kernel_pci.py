@@ -173,3 +173,13 @@ def test_a_usb_controller_that_died_is_told_where_disks_are_on_it(driver: str) -
     assert events(text, {"0000:00:1d.0": "nvme0"}) == []
     (event,) = events(text, {})
     assert event.controller == "0000:00:14.0"
+
+
+@pytest.mark.parametrize("words", ["Link Down", "Card not present"])
+def test_a_slot_that_lost_its_drive_is_told_of_storage_only(words: str) -> None:
+    """A dock or a graphics card that sleeps prints the same: elsewhere it is no event."""
+    (event,) = events(f"{PORT}pciehp: Slot(12): {words}")
+    assert (event.kind, event.device) == ("hba_device_removed", "nvme0")
+    assert events(f"pcieport 0000:00:03.1: pciehp: Slot(0-1): {words}") == []
+    assert events(f"{PORT}pciehp: Slot(12): {words}", addresses={}) == []
+    assert events(f"{PORT}pciehp: Slot(12): Link Down/Up ignored (recovered by DPC)") == []
