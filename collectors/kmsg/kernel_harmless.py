@@ -86,6 +86,81 @@ MESSAGES = (
         ),
     ),
     (
+        (
+            "a file system was mounted, or is due for a check by count or age (fs/ext4/super.c,"
+            " ext4_setup_super, ext4_fill_super; since Linux 2.6.34)"
+        ),
+        (
+            (
+                r"EXT\d-fs \(\S+\): mounted filesystem (?:[0-9a-f-]{36} )?"
+                r"(?:(?:r[ow]|r/w) )?with(?:out)? (?:\w+ data mode|journal)"
+                r"(?:\. Opts: \S+)?(?:\. Quota mode: [\w ]+)?\.?"
+            ),
+            r"EXT\d-fs \(\S+\): re-mounted\. Opts: \S+(?:\. Quota mode: [\w ]+)?\.?",
+            (
+                r"EXT\d-fs \(\S+\): warning: (?:maximal mount count|checktime) reached, running"
+                r" e2fsck is recommended"
+            ),
+        ),
+    ),
+    (
+        (
+            "a setting for a known model, or a hint after the line of the fault (drivers/ata/"
+            "libata-core.c:2218; nvme/host/pci.c, nvme_warn_reset; megaraid_sas_fusion.c,"
+            " megasas_disable_intr_fusion)"
+        ),
+        (
+            r"ata[\d.]+: disabling queued TRIM support",
+            r"nvme \S+: Does your device have a faulty power saving mode enabled\?",
+            r'nvme \S+: Try "nvme_core\.default_ps_max_latency_us=0[\w .=]*" and report a bug',
+            r"megaraid_sas \S+: megasas_disable_intr_fusion is called outbound_intr_mask:0x\w+",
+        ),
+    ),
+    (
+        (
+            "a card was taken out of its reader (drivers/scsi/sd.c:2172), or an enclosure has no"
+            " such page (drivers/scsi/ses.c:112, 802, 814)"
+        ),
+        (
+            rf"{_SD}Media removed, stopped polling",
+            r"ses \S+ Wrong diagnostic page; asked for \d+ got \d+",
+            r"ses \S+ Failed to get diagnostic page 0x\w+",
+            r"ses \S+ Failed to bind enclosure -19",
+        ),
+    ),
+    (
+        (
+            "a virtual disk of Hyper-V does not have a command that smartctl or the discovery sends"
+            " (drivers/scsi/storvsc_drv.c, storvsc_on_io_completion): ATA pass-through, log and"
+            " mode pages, VPD"
+        ),
+        (
+            (
+                r"hv_storvsc \S+: tag#\d+ cmd 0x(?:12|1a|4d|5a|85|a1|a3) status: scsi 0x2"
+                r" srb 0x\w+ hv 0x\w+"
+            ),
+        ),
+    ),
+    (
+        (
+            "which file system a partition has is tried out with each one that the kernel has, by"
+            " os-prober at each update of the boot loader (fs/minix/inode.c:377, hfs/super.c,"
+            " hfsplus/super.c:438, qnx4/inode.c, ufs/super.c:801, squashfs/super.c:236)"
+        ),
+        (
+            r"MINIX-fs: unable to read superblock",
+            r"hfs: can't find a HFS filesystem on dev \S+",
+            r"hfsplus: unable to find HFS\+ superblock",
+            r"qnx4: (?:no qnx4 filesystem \(no root dir\)\.|unable to read the superblock)",
+            r"ufs: ufs was compiled with read-only support, can't be mounted as read-write",
+            r"SQUASHFS error: Can't find a SQUASHFS superblock on \S+",
+            (
+                r"exFAT-fs \(\S+\): (?:invalid boot record signature|failed to read boot sector"
+                r"|failed to recognize exfat type|invalid fs_name)"
+            ),
+        ),
+    ),
+    (
         "an idle connection; the next request opens it again (net/ceph/messenger.c, con_fault)",
         (r"libceph: \S+ \(\d+\)\S+ socket closed \(con state OPEN\)",),
     ),
