@@ -262,7 +262,7 @@ collectors.raid.states: raid.controller raid.output
 collectors.recording: filesystem machine model source
 collectors.zfs: machine model program redundancy source sysfs
 collectors.block: filesystem machine model printable probe_reply procfs program source sysfs zfs
-collectors.device_mapper: block machine model probe_reply program source sysfs
+collectors.device_mapper: block machine model probe_reply program redundancy source sysfs
 collectors.raid.threeware: event machine model program raid.backend raid.controller raid.output
     raid.states
 collectors.md: block event machine model program source sysfs

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.lazy_pattern import lazy_pattern
+from iowarden.collectors.redundancy import RedundancyGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,7 @@ FAILURES = frozenset(("Fail", "Error", "Invalid", "Overflow", MERGE_FAILED))
 """Words that replace the whole status."""
 WORKING = frozenset("Aa")
 """Letters of a leg that works; 'a' is not in sync yet. Of a striped one 'D': an I/O error ever."""
+_PARITY_LEGS = {"raid4": 1, "raid5": 1, "raid6": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,25 @@ class TargetStatus:
     def paths(self) -> tuple[PathState, ...]:
         """Return the paths of all groups of a multipath map."""
         return tuple(path for group in self.groups for path in group.paths)
+
+
+def redundancy_groups(status: TargetStatus) -> tuple[RedundancyGroup, ...]:
+    """Return the legs of a RAID volume or mirror as one group; none: its level is not known.
+
+    Source: admin-guide/device-mapper/dm-raid.rst, health characters: 'A' is in sync; 'a' is not
+    yet, 'D' failed, '-' is not there.
+    """
+    legs = [leg.state for leg in status.legs if leg.position.isdecimal()]
+    if status.unparsed or not legs or status.target not in {"raid", "mirror"}:
+        return ()
+    # While a set is synchronized for the first time all legs have 'a'; as of md, none is missing.
+    in_sync = WORKING if status.action == "resync" else {"A"}
+    members, working = len(legs), sum(leg in in_sync for leg in legs)
+    level = "raid1" if status.target == "mirror" else status.raid_type.partition("_")[0]
+    if level == "raid10":  # two copies, and which devices hold the same is not shown
+        return (RedundancyGroup("", 2, 1, max(2 - (members - working), 0)),)
+    needed = 1 if level == "raid1" else members - _PARITY_LEGS.get(level, members)
+    return (RedundancyGroup("", members, needed, working),) if needed > 0 else ()
 
 
 TARGETS = (

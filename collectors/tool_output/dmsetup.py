@@ -8,8 +8,10 @@ from iowarden.collectors.device_mapper.target_status import (
     FAILURES,
     TargetStatus,
     parse_line,
+    redundancy_groups,
 )
 from iowarden.collectors.raid.controller import ComponentHealth
+from iowarden.collectors.redundancy import NONE_LEFT
 from iowarden.collectors.tool_output.parsed import Finding, Parsed, TextObject, Tool, UnparsedLine
 
 if TYPE_CHECKING:
@@ -97,7 +99,10 @@ def _of_legs(status: TargetStatus) -> Iterator[_Fault]:
     if failed := status.failed_legs:
         what = "had I/O errors" if status.target == "striped" else "failed"
         text = f"{len(failed)} of {len(letters)} devices {what} ({letters})"
-        yield "critical" if status.is_failed else "warning", text
+        is_exhausted = any(group.is_exhausted for group in redundancy_groups(status))
+        if is_exhausted and not status.is_failed:
+            text = f"{text}: {NONE_LEFT}"
+        yield "critical" if status.is_failed or is_exhausted else "warning", text
     for leg in status.legs:
         if not leg.position.isdecimal() and leg.state not in {"A", "a"}:
             yield "warning", f"its {leg.position} failed ({leg.state})"

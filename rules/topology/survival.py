@@ -2,8 +2,8 @@
 
 Each technology is described in the groups of collectors/redundancy.py; its number is computed
 there, and nowhere else. An object whose redundancy nothing describes is left out.
-Sources: btrfs: kernel, fs/btrfs/volumes.c, btrfs_raid_array (tolerated_failures); dm-raid: kernel,
-admin-guide/device-mapper/dm-raid.rst (health characters); controllers: the vendors' terms.
+Sources: btrfs: kernel, fs/btrfs/volumes.c, btrfs_raid_array (tolerated_failures); controllers: the
+vendors' terms.
 *Limits:* of a controller's volume with more redundancy than one disk only what its state and the
 list of its disks prove; which half of a RAID 10 lost a disk is not known.
 """
@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.device_mapper import target_status
 from iowarden.collectors.raid.controller import ComponentHealth
 from iowarden.collectors.redundancy import (
     RedundancyGroup,
@@ -22,7 +23,7 @@ from iowarden.collectors.redundancy import (
     survives_complete,
 )
 from iowarden.collectors.zfs.zpool_status import redundancy_groups
-from iowarden.rules.topology.redundancy import PARITY, md_groups
+from iowarden.rules.topology.redundancy import md_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -58,7 +59,6 @@ _PARTIAL = frozenset({"pdgd", "partially degraded"})
 """Of MegaRAID: a volume with two disks to spare lost one of them, in any of its spans."""
 _WHOLE = frozenset({ComponentHealth.OK, ComponentHealth.BUSY, ComponentHealth.FAILING})
 _SHORT = frozenset({ComponentHealth.DEGRADED, ComponentHealth.REBUILDING})
-_DM_RAID = re.compile(r"raid(?P<level>1|4|5|6|10)(?:_\w{1,10})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,31 +156,11 @@ def _lost(card: Controller, array: ControllerArray, tolerated: int) -> int | Non
     return listed if listed >= tolerated else None
 
 
-def of_dm_raid(name: str, level: str, health: str) -> Redundancy:
-    """Return a RAID volume of LVM by 'dmsetup status': 'raid5_ls', and 'AAaD' of its devices.
-
-    'A' is in sync; 'a' is not yet, 'D' failed, '-' is not there.
-    """
-    match, members, working = _DM_RAID.fullmatch(level), len(health), health.count("A")
-    if match is None or not members:
-        return Redundancy(name, LVM, ())
-    if match["level"] == "1":
-        return Redundancy(name, LVM, (RedundancyGroup("", members, 1, working),))
-    if match["level"] == "10":  # two copies, and which devices hold the same is not shown
-        return Redundancy(name, LVM, (_tolerant("", 1, members - working),))
-    needed = members - PARITY[f"raid{match['level']}"]
-    return Redundancy(name, LVM, (RedundancyGroup("", members, needed, working),))
-
-
 def of_targets(statuses: Iterable[TargetStatus] | None) -> Iterator[Redundancy]:
     """Yield the RAID volumes and mirrors of LVM."""
     for status in statuses or ():
         if status.target in {"raid", "mirror"}:
-            letters = "".join(leg.state for leg in status.legs if leg.position.isdecimal())
-            if status.action == "resync":  # all legs have 'a' then, as no member of md is missing
-                letters = letters.replace("a", "A")
-            level = status.raid_type if status.target == "raid" else "raid1"
-            yield of_dm_raid(status.name, level, "" if status.unparsed else letters)
+            yield Redundancy(status.name, LVM, target_status.redundancy_groups(status))
 
 
 def of_map(name: str, paths: Mapping[str, float]) -> Redundancy:

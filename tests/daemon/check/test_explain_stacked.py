@@ -440,3 +440,22 @@ def test_a_long_row_is_read_in_linear_time(name: str) -> None:
     """Thousands of blanks between any two words; a quadratic pattern would exceed the limit."""
     parse(TEXTS[name].replace(" ", " " * 3000), tool_of(name))
     parse(TEXTS[name] + "x " * 50_000, tool_of(name))
+
+
+@pytest.mark.parametrize(
+    ("status", "severity"),
+    [
+        ("raid raid5_ls 3 DAA 8/8 idle 0 0 -", "critical"),
+        ("raid raid6_zr 4 DAAA 8/8 idle 0 0 -", "warning"),
+        ("raid raid6_zr 4 DDAA 8/8 idle 0 0 -", "critical"),
+        ("raid raid1 2 AD 8/8 idle 0 0 -", "critical"),
+        ("raid raid1 3 AAD 8/8 idle 0 0 -", "warning"),
+        ("raid raid10 4 AAAD 8/8 idle 0 0 -", "critical"),
+        ("mirror 2 253:3 253:4 8/8 1 AD 3 disk 253:2 A", "critical"),
+        ("mirror 3 253:3 253:4 253:5 8/8 1 AAD 3 disk 253:2 A", "warning"),
+    ],
+)
+def test_no_redundancy_left_is_critical_as_of_an_md_array(status: str, severity: str) -> None:
+    """One law for the same fact, whichever program reports it."""
+    explained = read(f"vg-lv0: 0 16384 {status}\n", "dmsetup")
+    assert [each.severity for each in explained.alerts] == [severity]

@@ -242,27 +242,22 @@ def test_a_raid_volume_of_lvm_by_its_health_characters(
     level: str, health: str, left: int | None
 ) -> None:
     """A device that is not in sync yet does not count, as with md."""
-    assert survival.of_dm_raid("vg-lv", level, health).survives == left
+    assert _volume(level, health, "idle").survives == left
 
 
 def test_while_a_volume_of_lvm_is_resynchronized_no_leg_is_missing() -> None:
     """The kernel has 'a' for every leg then; for a recovered one alone it does not count."""
+    assert _volume("raid1", "aa", "resync").survives == 1
+    assert _volume("raid1", "aD", "resync").survives == 0
+    assert _volume("raid1", "Aa", "recover").survives == 0
+    assert _volume("raid1", "AA", "idle").survives == 1
 
-    def number(legs: str, action: str) -> int | None:
-        status = TargetStatus(
-            name="vg-r",
-            target="raid",
-            legs=tuple(Leg(str(at), letter) for at, letter in enumerate(legs)),
-            raid_type="raid1",
-            action=action,
-        )
-        (found,) = survival.of_targets((status,))
-        return found.survives
 
-    assert number("aa", "resync") == 1
-    assert number("aD", "resync") == 0
-    assert number("Aa", "recover") == 0
-    assert number("AA", "idle") == 1
+def _volume(level: str, health: str, action: str) -> survival.Redundancy:
+    legs = tuple(Leg(str(at), letter) for at, letter in enumerate(health))
+    status = TargetStatus("vg-r", "raid", legs=legs, raid_type=level, action=action)
+    (volume,) = survival.of_targets((status,))
+    return volume
 
 
 @pytest.mark.parametrize(
