@@ -504,11 +504,8 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             ),
             "dm_pool_full",
         ),
-        # dm-thin.c, notify_of_pool_mode_change: printed when a pool is made as well.
-        (
-            r"device-mapper: thin: (?P<place>\d+:\d+): switching pool to write mode",
-            "dm_pool_writable",
-        ),
+        # Also printed when a pool is made (dm-thin.c, notify_of_pool_mode_change).
+        (r"device-mapper: thin: (?P<place>[\d:]+): switching pool to write", "dm_pool_writable"),
         (r"device-mapper: snapshots: Invalidating snapshot", "dm_snapshot_invalid"),
         (
             (
