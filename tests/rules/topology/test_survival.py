@@ -235,7 +235,7 @@ def test_a_volume_of_a_controller_by_level_state_and_listed_disks(
         ("raid10", "AAAA", 1),
         ("raid10_near", "AADA", 0),
         ("raid1", "", None),
-        ("thin-pool", "AA", None),
+        ("raid7", "AA", None),
     ],
 )
 def test_a_raid_volume_of_lvm_by_its_health_characters(
@@ -255,7 +255,7 @@ def test_while_a_volume_of_lvm_is_resynchronized_no_leg_is_missing() -> None:
 
 def _volume(level: str, health: str, action: str) -> survival.Redundancy:
     legs = tuple(Leg(str(at), letter) for at, letter in enumerate(health))
-    status = TargetStatus("vg-r", "raid", legs=legs, raid_type=level, action=action)
+    status = TargetStatus(name="vg-r", target="raid", legs=legs, raid_type=level, action=action)
     (volume,) = survival.of_targets((status,))
     return volume
 
