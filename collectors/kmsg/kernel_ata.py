@@ -92,6 +92,8 @@ def ata_line(state: Classifier, line: KernelLine, text: str) -> Taken:
             if kind in {"ata_exception", "ata_reset"}:
                 troubled = added(state.ata_troubled, port)
                 state = state._replace(ata_device=device, ata_troubled=troubled)
+            if kind == "ata_slow":  # until its link is up
+                state = state._replace(ata_down=added(state.ata_down, device))
             return state, (kind, {"device": device, **shape.groupdict()})
     driver_kind = kernel_drivers.kind_of("ata", rest)
     if driver_kind is None:

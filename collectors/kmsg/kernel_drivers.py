@@ -561,7 +561,7 @@ _PRINTERS = (
     PrinterRules(
         "nvme nvmet", _NVME, rf"nvme (?:{_PCI}|(?P<device>\S+?)):|^(?P<named>nvme\d\w*):"
     ),
-    PrinterRules("libceph ceph", _CEPH, r"(?P<place>\b(?:osd|mon|mds)\d{1,6})\b"),
+    PrinterRules("libceph ceph", _CEPH, r"\b(?P<place>(?:osd|mds)\d{1,6}|mon(?=\d))"),
     PrinterRules(
         "EXT ext",
         _FILE_SYSTEM,

@@ -151,6 +151,8 @@ class Explanation:
     """Highest severity of the events and alerts that count; None: there are none."""
     lines_read: int = 0
     lines_other: int = 0
+    events_over: int = 0
+    """Events that a later line of the text ends: a path that was reinstated."""
 
     @property
     def status(self) -> int:
@@ -168,7 +170,8 @@ class Explanation:
         alerts = Counter(each.severity for each in self.alerts)
         words = [f"{count(n, f'{severity} alert')}" for severity, n in alerts.items()]
         shown = len(self.events) + self.events_left_out
-        words += [count(shown, "event")] if shown else []
+        over = f", {self.events_over} of them over" if self.events_over else ""
+        words += [f"{count(shown, 'event')}{over}"] if shown else []
         words += [f"{len(self.unparsed)} not parsed"] if self.unparsed else []
         verdict = {
             WRONG: "something is wrong",
@@ -230,7 +233,10 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
     )
     told = [_alert(each, waits, here) for each in _ranked(alerts)]
     events = tuple(_event(each, table) for each in known[:MAX_EVENTS])
-    levels = [_weight(table.find(each.event), each.event) for each in known]
+    over = {_of(h.burst.first) for h in state.groups if h.ended_seconds is not None}
+    levels = [
+        _weight(table.find(each.event), each.event) for each in known if _of(each.event) not in over
+    ]
     levels += [each.severity for each in _counted(alerts)]
     levels += [Severity[each.severity.upper()] for each in parsed.findings]
     findings_of_text = sorted(parsed.findings, key=lambda each: -Severity[each.severity.upper()])
@@ -245,7 +251,13 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
         worst=max(levels, default=None),
         lines_read=parsed.lines,
         lines_other=parsed.others,
+        events_over=sum(_of(each.event) in over for each in known),
     )
+
+
+def _of(event: StorageEvent) -> tuple[str, str, str, str]:
+    """Return of what, and where, an event is: a later line of the text may end it."""
+    return event.kind, event.device, event.controller, event.place
 
 
 def _weight(row: EventRule, event: StorageEvent) -> Severity:

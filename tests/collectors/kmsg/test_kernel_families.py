@@ -43,7 +43,7 @@ FAULTS = (
     ("sas: Enter sas_scsi_recover_host busy: 18 failed: 18", WARNING, ""),
     ("sas: ata2: end_device-1:0:9: cmd error handler", WARNING, "ata2"),
     ("libceph: osd0 192.0.2.140:6800 socket closed (con state CONNECTING)", WARNING, "osd0"),
-    ("libceph: mon1 192.0.2.219:6790 session lost, hunting for new mon", WARNING, "mon1"),
+    ("libceph: mon1 192.0.2.219:6790 session lost, hunting for new mon", WARNING, "mon"),
     ("libceph: connect (1)192.0.2.146:6789 error -1", WARNING, ""),
     ("ceph: mds0 hung", WARNING, "mds0"),
     ("ceph: mds0 reconnect denied", CRITICAL, "mds0"),

@@ -58,7 +58,7 @@ def test_what_a_later_line_ends_is_no_alert(fault: str, end: str) -> None:
     other = end.replace("nas01", "nas02").replace("8:48", "8:64").replace("r0", "r1")
     assert len(read(f"[10.000000] {fault}\n[20.000000] {other}\n").alerts) == 1
     explained = read(f"[10.000000] {fault}\n[20.000000] {end}\n")
-    assert (explained.alerts, explained.status) == ((), 1)
+    assert (explained.alerts, explained.status) == ((), 0)
 
 
 @pytest.mark.parametrize(
@@ -124,3 +124,21 @@ def test_what_a_program_wrote_to_the_journal_is_no_kernel_line() -> None:
             f"{entry('sd 0:0:0:0: [sda] Attached SCSI disk')}\n{entry(CORRUPT, **writer)}\n"
         )
         assert (explained.status, explained.events) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [
+        ("ata6: link is slow to respond, please be patient (ready=0)",
+         "ata6: SATA link up 6.0 Gbps (SStatus 133 SControl 300)"),
+        ("libceph: mon2 (1)192.0.2.7:6789 session lost, hunting for new mon",
+         "libceph: mon0 (1)192.0.2.5:6789 session established"),
+    ],
+)  # fmt: skip
+def test_what_is_over_at_the_end_of_the_text_is_not_wrong(fault: str, end: str) -> None:
+    """The last state counts for the summary and the exit status, and what is over is told."""
+    over = read(f"[10.000000] {fault}\n[20.000000] {end}\n")
+    assert (over.status, over.alerts) == (0, ())
+    assert over.summary() == "explain: nothing wrong: 2 events, 1 of them over"
+    assert read(f"[10.000000] {fault}\n").status == 1
+    assert read(f"[10.000000] {fault}\n[20.000000] {end}\n[30.000000] {fault}\n").status == 1
