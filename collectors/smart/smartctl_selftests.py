@@ -58,6 +58,8 @@ def _self_tests(report: SmartctlReport) -> Iterator[SelfTest]:
             row.integer, ("lifetime_hours",), ("power_on_hours",), ("power_on_time", "hours")
         )
         lba = first(row.at, ("lba",), ("lba_first_failure", "value"))
+        if lba == 0 and "read" not in status.lower():
+            lba = None  # a servo or electrical failure has no sector
         found = _KIND.search(kind)
         word = found[0].lower() if found else kind
         yield SelfTest(

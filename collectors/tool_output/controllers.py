@@ -412,7 +412,8 @@ def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
 
 
 def _ircu(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
-    name = before[0].name if before else "sas2ircu 0"
+    program = "sas3ircu" if "SAS3 IR Configuration" in tries.text else "sas2ircu"
+    name = before[0].name if before else f"{program} 0"
     told = tries.take("sas2ircu N DISPLAY", lambda text: sasircu.parse_display(text, name))
     if told is not None:
         return [*_merged((*before, told))]
@@ -428,7 +429,7 @@ def _ircu(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     if tries.outputs:
         return found
     listed = tries.take("sas2ircu LIST", sasircu.parse_list) or ()
-    return [Controller(f"sas2ircu {each.index}", "mpt", each.model) for each in listed]
+    return [Controller(f"{program} {each.index}", "mpt", each.model) for each in listed]
 
 
 def _mpt_status(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:

@@ -43,10 +43,12 @@ def parse_smartctl(text: str) -> Parsed:
             others = (each for each in told.messages if each not in told.read_errors)
             unread += [UnparsedLine(each) for each in others if _NOT_READ.match(each)]
             # A text may be cut behind the overall health, which is the weakest of its data.
-            has_data = told.attributes or told.read_errors or piece.startswith("{")
+            # Its logs stand behind its attributes, and are data of their own.
+            logs = told.self_tests or told.errors_logged_total is not None
+            has_data = logs or told.attributes or told.read_errors or piece.startswith("{")
             if told.protocol is Protocol.ATA and not has_data:
                 unread.append(UnparsedLine(_NO_ATTRIBUTES))
-            if told.passed is None:
+            if told.passed is None and not logs:
                 unread.append(
                     UnparsedLine("smartctl: the drive's health status ('-H') is missing in it")
                 )

@@ -618,6 +618,8 @@ def _with_cache(volume: ControllerArray, pairs: Mapping[str, str]) -> Controller
     policy = volume.policy
     if policy is None or not policy.write_back:
         return volume
+    if not pairs.keys() & {"cache ratio", "cache status", "cache board present"}:
+        return replace(volume, policy=None)  # of a text without the controller's own rows
     forced = states.SWITCH.get(pairs.get("no-battery write cache", "").casefold())
     share = re.search(r"(\d{1,3})% Write", pairs.get("cache ratio", ""), re.ASCII)
     wanted = int(share[1]) > 0 if share else None

@@ -1,0 +1,75 @@
+"""'iowarden explain' of a part of an output: what is absent is no fact, and no error either."""
+
+from __future__ import annotations
+
+import pytest
+from support.explained import read
+
+BANNER = "smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-28-amd64] (local build)\n\n"
+PASSED = "SMART overall-health self-assessment test result: PASSED\n\n"
+NO_ERRORS = "SMART Error Log Version: 1\nNo Errors Logged\n\n"
+TESTS = """\
+SMART Self-test log structure revision number 1
+Num  Test_Description    Status                  Remaining  LifeTime(hours)  LBA_of_first_error
+# 1  {}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PASSED + NO_ERRORS,
+        PASSED + TESTS.format("Extended offline    Completed without error       00%     1203   -"),
+        TESTS.format("Extended offline    Completed without error       00%     1203         -"),
+    ],
+)
+def test_logs_of_a_drive_are_data_without_its_attributes(text: str) -> None:
+    """'smartctl -H -l error', '-l selftest': all that was requested was read."""
+    explained = read(BANNER + text)
+    assert (explained.status, explained.unparsed) == (0, ())
+
+
+def test_a_failure_without_a_sector_names_none() -> None:
+    """Of a servo or electrical failure smartctl prints sector 0, which is no fact."""
+    row = "Short offline       Completed: servo/seek failure 90%     1203         {}"
+    for sector in ("0", "-"):
+        (alert,) = read(BANNER + PASSED + TESTS.format(row.format(sector))).alerts
+        assert alert.alert == "DiskSelfTestFailed"
+        assert "sector" not in alert.text
+    read_failure = row.replace("servo/seek", "read").format(0)
+    (alert,) = read(BANNER + PASSED + TESTS.format(read_failure)).alerts
+    assert alert.text.endswith("first bad sector 0")
+
+
+def test_a_logical_drive_without_its_controller_caches_as_its_row_says() -> None:
+    """'ssacli ... ld show detail': whether a battery works stands in the controller's rows."""
+    text = """
+Smart Array P408i-a in Slot 2
+
+   Array A
+
+      Logical Drive: 1
+         Size: 1.09 TB
+         Fault Tolerance: 1
+         Status: OK
+         Caching:  {}
+         Unique Identifier: 600508B1001C0000000000000000000A
+"""
+    for word in ("Enabled", "Disabled"):
+        explained = read(text.format(word))
+        assert (explained.status, explained.unparsed) == (0, ()), word
+
+
+@pytest.mark.parametrize("generation", ["2", "3"])
+def test_an_adapter_is_named_by_the_program_that_printed_it(generation: str) -> None:
+    """Commands that the advice names must exist on this host."""
+    text = f"""\
+LSI Corporation SAS{generation} IR Configuration Utility.
+
+Adapter      Vendor  Device                       SubSys  SubSys
+ Index    Type          ID      ID    Pci Address          Ven ID  Dev ID
+ -----  ------------  ------  ------  -----------------    ------  ------
+   0     SAS3008      1000h    97h    00h:03h:00h:00h      1000h   3090h
+"""
+    (controller,) = read(text).objects
+    assert controller.name == f"sas{generation}ircu 0"
