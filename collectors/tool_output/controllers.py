@@ -331,7 +331,7 @@ def _megacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     found: list[Controller] = []
     adapters = tries.take("MegaCli -AdpAllInfo", megacli.parse_adapters) or {}
     for at, each in adapters.items():
-        found.append(replace(each.controller, name=f"megaraid c{at}"))
+        found.append(_counted(replace(each.controller, name=f"megaraid c{at}"), each.counts))
     arrays = tries.take("MegaCli -LdPdInfo", megacli.parse_volumes)
     disks = tries.take("MegaCli -PDList", megacli.parse_disks)
     battery = tries.take("MegaCli -AdpBbuCmd -GetBbuStatus", megacli.parse_battery)
@@ -341,6 +341,19 @@ def _megacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     tries.take("MegaCli -AdpGetPciInfo", megacli.parse_addresses)
     tries.take("MegaCli -PDRbld -ShowProg", megacli.parse_rebuilds)
     return found
+
+
+def _counted(controller: Controller, counts: Mapping[str, int]) -> Controller:
+    """Return an adapter with the faults that it counts: its arrays and disks may not be listed."""
+    ill = [
+        f"{word}: {counts[word]}"
+        for word in ("degraded", "offline", "critical disks", "failed disks")
+        if counts.get(word)
+    ]
+    if not ill:
+        return controller
+    words = "; ".join(filter(None, (controller.state.word if controller.state else "", *ill)))
+    return replace(controller, state=ComponentState(ComponentHealth.ATTENTION, words))
 
 
 def _part(

@@ -73,3 +73,53 @@ Adapter      Vendor  Device                       SubSys  SubSys
 """
     (controller,) = read(text).objects
     assert controller.name == f"sas{generation}ircu 0"
+
+
+SUPERBLOCK = """\
+dumpe2fs 1.47.0 (5-Feb-2023)
+Filesystem volume name:   <none>
+Last mounted on:          /srv/a
+Filesystem state:         {}
+Inode count:              4096
+Block size:               4096
+"""
+
+
+def test_errors_that_the_kernel_recorded_in_a_superblock_are_told() -> None:
+    """'dumpe2fs -h': as severe as the line that the kernel prints of them at each mount."""
+    assert read(SUPERBLOCK.format("clean")).status == 0
+    counted = SUPERBLOCK.format("clean") + "FS Error count:           3\n"
+    for text in (SUPERBLOCK.format("clean with errors"), counted):
+        explained = read(text)
+        (alert,) = explained.alerts
+        assert (alert.severity, alert.object) == ("warning", "/srv/a")
+        assert explained.unparsed == ()
+    assert "3 errors since its last check" in read(counted).alerts[0].text
+
+
+ADAPTER = """\
+Adapter #0
+
+                    Versions
+                ================
+Product Name    : LSI MegaRAID SAS 9260-4i
+
+                Device Present
+                ================
+Virtual Drives    : 1
+  Degraded        : {}
+  Offline         : 0
+Physical Devices  : 3
+  Disks           : 2
+  Critical Disks  : 0
+  Failed Disks    : {}
+
+Exit Code: 0x00
+"""
+
+
+def test_faults_that_an_adapter_only_counts_are_told() -> None:
+    """'MegaCli -AdpAllInfo' lists no array and no disk, but counts those that are not well."""
+    assert read(ADAPTER.format(0, 0)).alerts == ()
+    (alert,) = read(ADAPTER.format(1, 1)).alerts
+    assert "degraded: 1; failed disks: 1" in alert.text
