@@ -27,7 +27,7 @@ _Rows = tuple[tuple[re.Pattern[str], str], ...]
 
 
 class FileSystem(NamedTuple):
-    """How the lines of a file system begin; where that, and what it did, stand in its source.
+    """How the lines of a file system begin, and the place of their formats in the kernel.
 
     `head`: a pattern, with the group `device` or `place` where the line names one, and `error` for
     a word that makes it an error whatever follows.
@@ -71,7 +71,7 @@ FILE_SYSTEMS = (
     FileSystem("others", r"On-disk (?=corruption discovered)|lbmIODone: (?=I/O error)", ""),
     FileSystem("vdo", r"kvdo\d*(?::\w+)?: ", "kvdo 6, 8: uds/logger.c, printed with its thread"),
     FileSystem("others", r"(?:hfs|hfsplus|omfs|cramfs|qnx[46]|romfs|BFS-fs|MINIX-fs|minix): ",
-               "pr_fmt, or the words of printk"),
+               "pr_fmt, or the text of printk"),
 )  # fmt: skip
 """In the order of their use; `source` below fs/ of Linux 6.12 where it names no other tree."""
 _CONSEQUENCES = (

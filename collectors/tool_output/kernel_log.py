@@ -29,7 +29,7 @@ GRAVE = (
     r"|bec[ao]me\w*)\b[^,;.]{0,40}\bread[- ]?only\b|\bwithdr[ae]w|\bpanic|\bfenc(?:ed|ing)\b"
     r"|\bfatal\b|\bemergency\b|\bshutting down (?:filesystem|mount)|\bshut down\b)"
 )
-"""What a file system or an adapter did because of a fault: never 'no event', whoever printed it."""
+"""What a file system or an adapter did because of a fault: never 'no event'."""
 _TROUBLE = lazy_pattern(
     rf"{kernel_drivers.FAULT}|{GRAVE}|(?i:\b(?:offlin\w*|dead|fault\w*|hung|unrecover\w*|will reset"
     r"|critical|down|closed|suspended|gone|unreachable|evicted|blocklisted|blacklisted|fenced)\b"
