@@ -44,7 +44,7 @@ def parse_dumpe2fs(text: str) -> Parsed:
         else:
             unread.append(UnparsedLine("dumpe2fs: expected numbers of blocks", line, number))
     health = ComponentHealth.ATTENTION if blocks else ComponentHealth.OK
-    findings = (_finding(sorted(set(blocks))),) if blocks else ()
+    findings: tuple[Finding, ...] = (_finding(sorted(set(blocks))),) if blocks else ()
     findings += _errors(fields)
     known = bool(blocks) or (has_banner and not unread)
     objects = (
