@@ -107,17 +107,17 @@ def place(event: StorageEvent, known: DeviceMap) -> EventPlace:
     return _at_place(atlas, event)
 
 
-def _at_place(atlas: DeviceIndex, event: StorageEvent) -> EventPlace:
+def _at_place(index: DeviceIndex, event: StorageEvent) -> EventPlace:
     """Return the location of a kernel's line without a device or adapter, by what it names."""
     if event.kind == "dm_snapshot_invalid":
-        return _only_snapshot(atlas)
+        return _only_snapshot(index)
     if event.kind == "pool_suspended" or (event.kind == "zfs_panic" and event.place):
         return EventPlace(alert_subject.pool(event.place))
     if not event.place:
         return EventPlace(Identity("", ""))
     number = _NUMBER.fullmatch(event.place)
-    if number is None or atlas.whole(number[1]) is not None:
-        return _at_name(atlas, number[1] if number else event.place)
+    if number is None or index.whole(number[1]) is not None:
+        return _at_name(index, number[1] if number else event.place)
     if event.place != number[1]:  # of a task: the program is what its alert is about
         return EventPlace(Identity("", ""))
     return EventPlace(Identity(f"device {number[1]}", f"{number[1]} (block device)"))

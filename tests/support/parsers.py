@@ -75,6 +75,9 @@ BUILT: Final[dict[str, tuple[str, ...]]] = {
     "block.dm_table.from_json": (
         '{"targets": [[0, 1000, "linear", ["8:17", "2048"]], [1000, 8, "error", []]]}',
     ),
+    "device_mapper.target_types.from_json": (
+        '{"targets": {"vg-pool": ["thin-pool"], "m a": ["multipath"]}, "queueing": {"m a": true}}',
+    ),
     "block.disk_identity.parse_serial_page": ("\x00\x80\x00\x08WD-WCC1 ",),
     "block.surface.from_json": (
         ('{"refused": "", "reads": [{"offset": 4096, "seconds": 0.1, "error": 0, "bad_offset":'

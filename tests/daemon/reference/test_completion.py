@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FISH = completion.FILES["fish"]
 BASH = f"source ./{completion.FILES['bash']}"
 CASES = [
-    ("iowarden st", ["status"]),
+    ("iowarden stat", ["status"]),
     ("iowarden silence ", ["add", "expire", "list"]),
     ("iowarden selftest start sda ", ["conveyance", "long", "offline", "short"]),
     ("iowarden events --severity ", ["critical", "info", "notice", "warning"]),

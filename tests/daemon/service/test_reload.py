@@ -96,13 +96,16 @@ def test_a_rule_that_is_switched_off_and_on_again_follows(tmp_path: Path) -> Non
         reload(host)
         live.degrade()
         assert host.wait(40) == []
-        change(host, ("MdDegraded: {enabled: no}", "MdDegraded: {threshold: {a: 1}}"))
+        change(host, ("MdDegraded: {enabled: no}", "MdDegraded/critical: {threshold: {a: 1}}"))
         reload(host, KEPT)
-        assert "overrides: MdDegraded: threshold: expected a comparison" in host.program.text()
-        change(host, ("MdDegraded: {threshold: {a: 1}}", "MdDegraded: {severity: warning}"))
+        assert (
+            "overrides: MdDegraded/critical: threshold: expected a comparison"
+            in host.program.text()
+        )
+        change(host, ("/critical: {threshold: {a: 1}}", "/warning: {enabled: no}"))
         reload(host)
         (mail,) = host.wait(100)
-        assert "warning" in str(mail["Subject"]).lower()
+        assert "critical" in str(mail["Subject"]).lower()
 
 
 def test_a_drive_that_is_written_down_is_missed_from_the_next_look_on(tmp_path: Path) -> None:
