@@ -126,7 +126,7 @@ _ADAPTER: Rows = (
         ),
         "hba_dead",
     ),
-    (r"performing big hammer|ISP System Error|uas_eh_device_reset_handler start", "hba_reset"),
+    (r"performing big hammer|ISP System Error", "hba_reset"),
     (r"PCIe Bus Error: severity=Uncorrect", "pcie_error"),
     (r"PCIe Bus Error: severity=Correct", "pcie_corrected"),
     (
