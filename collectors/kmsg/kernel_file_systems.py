@@ -29,7 +29,7 @@ _Rows = tuple[tuple[re.Pattern[str], str], ...]
 class FileSystem(NamedTuple):
     """How the lines of a file system begin, and the place of their formats in the kernel.
 
-    `head`: a pattern, with the group `device` or `place` where the line names one, and `error` for
+    `head`: a pattern, with the group `device` or `place` where the line names one, and 'error' for
     a word that makes it an error whatever follows.
     """
 

@@ -23,7 +23,7 @@ from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.topology import alert_subject
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from iowarden.rules.engine.device_tracker import DeviceTracker
     from iowarden.rules.engine.queries import Queries
@@ -219,8 +219,8 @@ class RuleEvaluator:
         """Return the current values of the metrics in its annotation 'evidence', or of its rule.
 
         The annotation names metrics, or selectors without blanks and commas: 'x{id=~"5|197"}'. Of a
-        metric that has one of the alert's labels (a device, a host adapter) only the alert's own
-        series.
+        metric that has one of the alert's labels (a device, a host adapter), or names its object,
+        only the alert's own series.
         """
         rule = self._rule_with(alert)
         if rule is None and not alert.count:
@@ -231,7 +231,7 @@ class RuleEvaluator:
             sample
             for name in named or (sorted(rule.metrics) if rule else ())
             for sample in self._queries.selected(name, own.get("device"))
-            if all(own.get(label, text) == text for label, text in sample[1])
+            if _is_about(sample[1], own)
         ]
 
     def expression(self, alert: life.Alert) -> str:
@@ -586,6 +586,21 @@ class RuleEvaluator:
                 for name, _ in failures
             ),
         ]
+
+
+def _is_about(labels: Labels, alert_labels: Mapping[str, str]) -> bool:
+    """Whether a sample is about what an alert is about.
+
+    The label 'object' of redundancy is a device, a file system, a pool, or 'controller array'.
+    """
+    pair = f"{alert_labels.get('controller')} {alert_labels.get('array')}"
+    objects = (
+        {alert_labels["object"]} if "object" in alert_labels else {*alert_labels.values(), pair}
+    )
+    return all(
+        value in objects if label == "object" else alert_labels.get(label, value) == value
+        for label, value in labels
+    )
 
 
 def _silence(alerts: life.Alerts, reason: str, now: float) -> list[life.Transition]:
