@@ -150,6 +150,8 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
     tasks = snapshot.tasks
     if tasks is None or "tasks" not in inputs.fresh or view.derived is None:
         return state, None
+    if state.devices and inputs.uptime_seconds:
+        state = since_boot(state, now - inputs.uptime_seconds)
     if tasks.boot_seconds and tasks.boot_seconds == state.poll_boot_seconds:
         return state, samples(state, now)  # a recording returns one poll until the next
     if tasks.boot_seconds != state.poll_boot_seconds:
@@ -163,6 +165,16 @@ def _step(state: HarmState, view: View) -> tuple[HarmState, list[Sample] | None]
         return replace(state, polls=NO_POLLS, harms={}), _histogram(state)
     state = _polled(state, view, view.derived.topology)
     return state, samples(state, now)
+
+
+def since_boot(state: HarmState, boot_seconds: float) -> HarmState:
+    """Forget the freezes of before a boot: no program waits since then, and names are others'."""
+    devices = {
+        name: each
+        for name, each in state.devices.items()
+        if each.series is None or each.series.freezes[-1].last_seconds >= boot_seconds
+    }
+    return state if len(devices) == len(state.devices) else replace(state, devices=devices)
 
 
 def _is_new(sweep: Sweep, state: HarmState) -> bool:

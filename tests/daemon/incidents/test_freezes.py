@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from support.blocked_server import FROZEN, PERIOD, SP_PC, Server, backend
 
+from iowarden.rules.signals.waits import group
+
 
 @pytest.fixture
 def server() -> Server:
@@ -55,6 +57,19 @@ def test_a_short_wait_between_two_freezes_does_not_hide_who_was_blocked(server: 
     harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
     assert [victim.wait.task.pid for victim in harm.harms["md0"].victims] == [999]
     assert len(harm.last_harms["md0"][1].victims) == 25
+
+
+def test_freezes_of_before_a_boot_are_not_those_of_the_disk_that_has_the_name_now(
+    server: Server,
+) -> None:
+    """Whoever waited is gone with the boot; a restart of the service alone changes nothing."""
+    server.freeze_each_minute(1, lambda n: [backend(i, n) for i in range(25)])
+    harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
+    series = harm.devices["md0"].series
+    assert series is not None
+    last = series.freezes[-1].last_seconds
+    assert group.since_boot(harm, last - 60.0).devices == harm.devices
+    assert "md0" not in group.since_boot(harm, last + 1.0).devices
 
 
 def test_the_writer_alone_that_waits_for_its_own_sync_is_silent(server: Server) -> None:
