@@ -48,7 +48,8 @@ def parse_smartctl(text: str) -> Parsed:
             has_data = logs or told.attributes or told.read_errors or piece.startswith("{")
             if told.protocol is Protocol.ATA and not has_data:
                 unread.append(UnparsedLine(_NO_ATTRIBUTES))
-            if told.passed is None and not logs:
+            # A health status that is not understood is none that is missing on purpose.
+            if told.passed is None and (not logs or _HEALTH.search(piece)):
                 unread.append(
                     UnparsedLine("smartctl: the drive's health status ('-H') is missing in it")
                 )
@@ -86,6 +87,7 @@ _SCAN_ADVICE = (
 _ERRORS = smartctl_refusal.ExitStatus.ERRORS
 _NOTHING_TO_READ = frozenset({ReadStatus.NO_SMART, ReadStatus.LUN})
 _NO_ATTRIBUTES = "smartctl: the drive's attributes ('-A') are missing in it"
+_HEALTH = lazy_pattern(r"SMART (?:overall-health|Health Status)", re.IGNORECASE)
 _NOT_READ = lazy_pattern(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
 """smartctl's messages that something could not be read."""
 _BEGIN = lazy_pattern(

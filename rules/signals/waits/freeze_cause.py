@@ -194,7 +194,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.NEIGHBOUR, bool(facts.starved)),
         (FreezeCause.SERVER, bool(tasks) and all(map(waits_for_server, tasks))),
         (FreezeCause.SUSPENDED, facts.is_suspended),
-        (FreezeCause.FROZEN, _any_in(tasks, _FROZEN)),
+        (FreezeCause.FROZEN, any(map(waits_for_thaw, tasks))),
         (FreezeCause.OWN_LIMIT, _is_limited(tasks, facts)),
         (FreezeCause.SWAP_STORM, facts.is_swap_storm and any(map(is_fault, tasks))),
         (FreezeCause.BACKLOG, _is_backlog(tasks, facts)),
@@ -263,6 +263,11 @@ def _is_queued(facts: DeviceFacts) -> bool:
 
 def _waits_for_writing(tasks: tuple[BlockedTask, ...]) -> bool:
     return _any_in(tasks, _WRITE_BACK) or _any_in(tasks, _JOURNAL)
+
+
+def waits_for_thaw(task: BlockedTask) -> bool:
+    """Whether a task waits until its file system is no longer frozen, and for no disk."""
+    return waits_in(task, _FROZEN)
 
 
 def _any_in(tasks: tuple[BlockedTask, ...], prefixes: tuple[str, ...]) -> bool:

@@ -25,6 +25,7 @@ from iowarden.rules.signals.waits.freeze_cause import (
     freeze_cause,
     is_fault,
     limits_of,
+    waits_for_thaw,
 )
 from iowarden.rules.signals.waits.freezes import (
     COUNTED_SECONDS,
@@ -392,14 +393,42 @@ def _waits_by_device(
             source = sources.get(task.mount) or sources.get(task.waits_at, "")
             task = replace(task, waits_at=source) if source else task
         by_device.setdefault(device_of(task, topology), []).append(wait)
-    known = {name for name in by_device if name != HOST}
-    if HOST in by_device and not known:
-        known = {device_of(task, topology) for task in tasks if task.kernel} - {HOST}
-    if HOST in by_device and not known:
-        known = {name for name, freezes in state.devices.items() if name and freezes.series}
-    if len(known) == 1 and HOST in by_device:
-        by_device.setdefault(next(iter(known)), []).extend(by_device.pop(HOST))
+    placeless = by_device.pop(HOST, [])
+    for is_frozen in (False, True):
+        waits_alike = [w for w in placeless if waits_for_thaw(w.task) is is_frozen]
+        if waits_alike:
+            name = _only_device(by_device, tasks, state, topology, is_frozen=is_frozen)
+            by_device.setdefault(name, []).extend(waits_alike)
     return by_device
+
+
+def _only_device(
+    by_device: Mapping[str, list[Wait]],
+    tasks: Iterable[BlockedTask],
+    state: HarmState,
+    topology: Topology,
+    *,
+    is_frozen: bool,
+) -> str:
+    """Return the one device that waits without a file can be for; HOST if it is not certain.
+
+    Who waits for a thaw waits for no disk: only for the file system that others wait to be thawed.
+    """
+    known = {
+        name
+        for name, waits in by_device.items()
+        if name != HOST and (not is_frozen or any(waits_for_thaw(wait.task) for wait in waits))
+    }
+    if not known and not is_frozen:
+        known = {device_of(task, topology) for task in tasks if task.kernel} - {HOST}
+    if not known:
+        known = {
+            name
+            for name, freezes in state.devices.items()
+            if name and freezes.series
+            if not is_frozen or state.causes.get(name) is FreezeCause.FROZEN
+        }
+    return known.pop() if len(known) == 1 else HOST
 
 
 def _sources(view: View) -> dict[str, str]:

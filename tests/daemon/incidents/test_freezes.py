@@ -8,6 +8,7 @@ import pytest
 from support.blocked_server import FROZEN, PERIOD, SP_PC, Server, backend
 
 from iowarden.rules.signals.waits import group
+from iowarden.rules.signals.waits.freeze_cause import FreezeCause
 
 
 @pytest.fixture
@@ -57,6 +58,27 @@ def test_a_short_wait_between_two_freezes_does_not_hide_who_was_blocked(server: 
     harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
     assert [victim.wait.task.pid for victim in harm.harms["md0"].victims] == [999]
     assert len(harm.last_harms["md0"][1].victims) == 25
+
+
+def test_who_opens_a_file_on_a_frozen_file_system_does_not_wait_for_another_disk(
+    server: Server,
+) -> None:
+    """Nobody knows which file an open is about; that it waits for a thaw its stack shows."""
+    opening: dict[str, object] = {
+        "command": "sh",
+        "wait_channel": "percpu_rwsem_wait",
+        "stack": ("percpu_rwsem_wait", "mnt_want_write", "path_openat", "__x64_sys_openat"),
+        "system_call": f"257 0xffffff9c 0x55d0 0x441 0x1b6 0x0 0x0 {SP_PC}",
+        "waits_at": "",
+        "file": "",
+        "mount": "",
+    }
+    for _ in range(40):
+        server.pass_second([backend(9), *(backend(n, **opening) for n in range(2))], speed=0)
+    harm = server.machine.host.engine.signals.harm()  # type: ignore[union-attr]
+    assert len(harm.harms[group.HOST].victims) == 2
+    assert harm.causes[group.HOST] is FreezeCause.FROZEN
+    assert harm.causes["md0"] is not FreezeCause.FROZEN
 
 
 def test_freezes_of_before_a_boot_are_not_those_of_the_disk_that_has_the_name_now(

@@ -117,6 +117,7 @@ def test_a_receiver_that_takes_the_place_of_another_one_is_told_what_still_lasts
         host.start_again()
         host.wait_only(20)
         laptop(host, 1, 120)
+        host.program.until(answers.requests.qsize, "an attempt")
         assert set(titles(answers)) == {"dead"}
         host.program.config.write_text(text.replace("dead", "ops"))
         host.program.hang_up()
