@@ -70,10 +70,10 @@ def test_a_snapshot_is_silent_and_a_forgotten_freeze_is_mailed_with_its_victim(
 
 @pytest.fixture
 def threaded(watched: Watched) -> Iterator[Watched]:
-    """A program whose one thread writes in bulk while two commit, on a disk of 2 MiB/s."""
+    """A program whose one thread writes in bulk while two commit, on a disk of 512 KiB/s."""
     vm = watched.vm
     vm.run("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10; touch /run/writing")
-    vm.throttle("slow", write=2 * MEBIBYTE, request_bytes=128 * 1024)
+    vm.throttle("slow", write=MEBIBYTE // 2, request_bytes=128 * 1024)
     vm.run("cat >/run/ledger.py", _WRITER.encode())
     writer = vm.start("systemd-run --wait --quiet --unit=ledger python3 /run/ledger.py")
     yield watched
