@@ -10,6 +10,7 @@ without '--noflush'. Tables may hold keys, so the program runs inside the probe
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from iowarden.collectors import probe_reply
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.device_mapper.mapped_targets import VERB
 from iowarden.collectors.device_mapper.target_status import split_line
+from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
 
 _NO_DEVICES = "No devices found"
+_COUNT = lazy_pattern(r"\d{1,4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def parse_tables(text: str) -> TargetTypes:
         targets[name] = tuple(dict.fromkeys((*targets.get(name, ()), target)))
         if target == "multipath":
             words = arguments.split()
-            count = int(words[0]) if words and words[0].isdecimal() else 0
+            count = int(words[0]) if words and _COUNT.fullmatch(words[0]) else 0
             queueing[name] = "queue_if_no_path" in words[1 : count + 1]
     if not targets and text.strip() not in {"", _NO_DEVICES}:
         raise ParseError(
