@@ -116,4 +116,4 @@ def test_programs_of_a_unit_at_its_own_limit_are_mailed_with_the_file_and_its_va
     assert "a limit of their control group" in text, text
     # systemd counts an I/O bandwidth in steps of 1000. Source: systemd.resource-control(5).
     assert "limit of report.service: 'wbps=256000'" in text, text
-    assert "vm.dirty_" not in text, text
+    assert "vm.dirty_bytes" not in text, text
