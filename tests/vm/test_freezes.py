@@ -90,30 +90,3 @@ def test_threads_that_commit_are_harmed_by_the_one_of_their_process_that_writes(
     text = " ".join(_mails(threaded, "ledger")[0].split())
     assert re.search(r"[Ww]ho waits: [^.]*ledger\.service", text), text
     assert "/mnt/slow/log-" in text
-
-
-@pytest.fixture
-def limited(watched: Watched) -> Iterator[Watched]:
-    """A unit with IOWriteBandwidthMax of 256 kB/s on a fast disk: one thread writes, two commit."""
-    vm = watched.vm
-    vm.run("touch /run/writing")
-    vm.run("cat >/run/report.py", _WRITER.replace("/mnt/slow", "/mnt/fast").encode())
-    limit = "--property='IOWriteBandwidthMax=/mnt/fast 256K'"
-    report = vm.start(f"systemd-run --wait --quiet --unit=report {limit} python3 /run/report.py")
-    yield watched
-    # Else what is unwritten is written at the limit, for half an hour, and each sync waits.
-    limits = "/sys/fs/cgroup/system.slice/report.service/io.max"
-    vm.run(f'rm -f /run/writing; read device rest <{limits} && echo "$device wbps=max" >{limits}')
-    report.wait(300)
-
-
-def test_programs_of_a_unit_at_its_own_limit_are_mailed_with_the_file_and_its_value(
-    limited: Watched,
-) -> None:
-    """The mail names the unit and its limit; not the dirty limits of the host."""
-    wait_for(lambda: _mails(limited, "io.max"), "a mail that names the limit", MAIL_SECONDS)
-    text = " ".join(_mails(limited, "io.max")[0].split())
-    assert "a limit of their control group" in text, text
-    # systemd counts an I/O bandwidth in steps of 1000. Source: systemd.resource-control(5).
-    assert "limit of report.service: 'wbps=256000'" in text, text
-    assert "vm.dirty_bytes" not in text, text
