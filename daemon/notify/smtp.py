@@ -37,6 +37,7 @@ _MAX_REPLY_BYTES = 256 * 1024
 _MAX_LINE_BYTES = 8192
 _BLOCK_BYTES = 64 * 1024
 _NO_SEPARATOR = re.compile(rb"\A([0-9]{3})(?=[^ \r\n-])")
+"""Source: RFC 5321, 4.2: a code is followed by a blank, a hyphen or the end of the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +156,9 @@ class _Replies:
         line, end, self.pending = self.pending.partition(b"\n")
         self.received += line + end
         self.allow()  # smtplib may send next
-        # smtplib drops four characters, whatever they are.
-        return _NO_SEPARATOR.sub(rb"\1 ", line + end)
+        # Three digits of a longer number, or of a secret in hexadecimal, are no code of a reply:
+        # smtplib would take them, and what is left of the secret is not recognized.
+        return _NO_SEPARATOR.sub(rb"no code: \1", line + end)
 
     def beginning(self, max_characters: int = 60) -> str:
         """Return the beginning of what was received in this step, which may end anywhere."""

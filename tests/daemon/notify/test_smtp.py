@@ -209,6 +209,8 @@ def endless_answer(connection: socket.socket, over: threading.Event) -> None:
             "no SMTP reply: 'HTTP/1.1 400 Bad Request'",
         ),
         (dialogue("\x00\xff\r\n"), r"no SMTP reply: '\x00"),
+        # Nor is a number of which three digits could be a code: it may be a secret in hexadecimal.
+        (dialogue("350066003100\r\n"), "no SMTP reply: '350066003100'"),
         (dialogue("554 no service here\r\n"), "'554 no service here'"),
         (dialogue("421 going down\r\n"), "'421 going down'"),
         (lambda connection, over: None, "'Connection unexpectedly closed'"),
