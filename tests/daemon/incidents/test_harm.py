@@ -1,7 +1,6 @@
 """Who is harmed, played: what must be mailed, soon and with its cause, and healthy loads.
 
-In the guest only, with a real kernel: a task that holds exec_update_lock, a capped control group, a
-slow discard, a swap storm (tests/vm).
+With a real kernel, in the guest: a capped control group, a frozen file system, threads (tests/vm).
 """
 
 from __future__ import annotations
