@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from vm.harness import MEBIBYTE, wait_for
-from vm.watched import text_of
+from vm.watched import program_that_commits, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,24 +17,6 @@ if TYPE_CHECKING:
 MAIL_SECONDS = 300.0
 """The machine that emulates the guest may have other work meanwhile."""
 SNAPSHOT_SECONDS, FORGOTTEN_SECONDS = 12, 75
-
-_WRITER = """
-import os, threading, time
-def bulk():
-    descriptor = os.open("/mnt/slow/bulk", os.O_WRONLY | os.O_CREAT)
-    while os.path.exists("/run/writing"):
-        os.write(descriptor, bytes(1 << 20))
-def commit(number):
-    descriptor = os.open(f"/mnt/slow/log-{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    while os.path.exists("/run/writing"):
-        os.write(descriptor, bytes(4096))
-        os.fsync(descriptor)
-        time.sleep(0.1)
-threads = [threading.Thread(target=bulk)]
-threads += [threading.Thread(target=commit, args=(number,)) for number in range(2)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-"""
 
 
 def _mails(watched: Watched, word: str) -> list[str]:
@@ -74,7 +56,7 @@ def threaded(watched: Watched) -> Iterator[Watched]:
     vm = watched.vm
     vm.run("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10; touch /run/writing")
     vm.throttle("slow", write=MEBIBYTE // 2, request_bytes=128 * 1024)
-    vm.run("cat >/run/ledger.py", _WRITER.encode())
+    vm.run("cat >/run/ledger.py", program_that_commits("/mnt/slow"))
     writer = vm.start("systemd-run --wait --quiet --unit=ledger python3 /run/ledger.py")
     yield watched
     vm.throttle("slow")

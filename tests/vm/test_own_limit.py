@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from vm.harness import wait_for
-from vm.watched import text_of
+from vm.watched import program_that_commits, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,24 +18,6 @@ if TYPE_CHECKING:
 
 MAIL_SECONDS = 300.0
 """The machine that emulates the guest may have other work meanwhile."""
-
-_WRITER = """
-import os, threading, time
-def bulk():
-    descriptor = os.open("/mnt/fast/bulk", os.O_WRONLY | os.O_CREAT)
-    while os.path.exists("/run/writing"):
-        os.write(descriptor, bytes(1 << 20))
-def commit(number):
-    descriptor = os.open(f"/mnt/fast/log-{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    while os.path.exists("/run/writing"):
-        os.write(descriptor, bytes(4096))
-        os.fsync(descriptor)
-        time.sleep(0.1)
-threads = [threading.Thread(target=bulk)]
-threads += [threading.Thread(target=commit, args=(number,)) for number in range(2)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-"""
 
 
 def _mails(watched: Watched) -> list[str]:
@@ -47,7 +29,7 @@ def limited(watched: Watched) -> Iterator[Watched]:
     """A unit with IOWriteBandwidthMax of 256 kB/s on a fast disk: one thread writes, two commit."""
     vm = watched.vm
     vm.run("touch /run/writing")
-    vm.run("cat >/run/report.py", _WRITER.encode())
+    vm.run("cat >/run/report.py", program_that_commits("/mnt/fast"))
     limit = "--property='IOWriteBandwidthMax=/mnt/fast 256K'"
     report = vm.start(f"systemd-run --wait --quiet --unit=report {limit} python3 /run/report.py")
     yield watched

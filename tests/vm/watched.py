@@ -156,3 +156,30 @@ mail:
         finally:
             RUNNING.clear()
             vm.run("systemctl stop iowarden; sync", timeout_seconds=300)
+
+
+_WRITER = """
+import os, threading, time
+def bulk():
+    descriptor = os.open("DIRECTORY/bulk", os.O_WRONLY | os.O_CREAT)
+    while os.path.exists("/run/writing"):
+        os.write(descriptor, bytes(1 << 20))
+def commit(number):
+    descriptor = os.open(f"DIRECTORY/log-{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    while os.path.exists("/run/writing"):
+        os.write(descriptor, bytes(4096))
+        os.fsync(descriptor)
+        time.sleep(0.1)
+threads = [threading.Thread(target=bulk)]
+threads += [threading.Thread(target=commit, args=(number,)) for number in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def program_that_commits(directory: str) -> bytes:
+    """Return a program for Python: one of its threads writes in bulk, two append and commit.
+
+    It ends when '/run/writing' is removed.
+    """
+    return _WRITER.replace("DIRECTORY", directory).encode()
