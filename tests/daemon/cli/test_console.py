@@ -210,10 +210,10 @@ def test_who_may_not_is_told_what_to_do(
 ) -> None:
     """How to get access: by a group, if the host has it, as it has not after 'sudo make run'."""
 
-    def of_host(name: str) -> str:
+    def of_host(name: str) -> grp.struct_group:
         if name not in groups:
             raise KeyError(name)
-        return name
+        return grp.struct_group((name, "x", 65_533, []))
 
     monkeypatch.setattr(grp, "getgrnam", of_host)
     os.chmod(service.directory, 0o711)
