@@ -44,10 +44,8 @@ if TYPE_CHECKING:
 
 
 def add_commands(add: Add) -> None:
-    """Add the commands, by a function that takes name, what runs, and help."""
-    actions = add("config", _config_check, "check the configuration").add_subparsers(
-        required=True, metavar="ACTION"
-    )
+    """Add the commands, by a function that takes name and what runs."""
+    actions = add("config", _config_check).add_subparsers(required=True, metavar="ACTION")
     action = subcommand(actions, "check", "check the configuration and every rule file")
     action.set_defaults(command=_config_check)
     action.add_argument(
@@ -56,9 +54,7 @@ def add_commands(add: Add) -> None:
         default=None,
         help=f"configuration file; default: {command.DEFAULT_CONFIG}",
     )
-    look = command.configured(
-        add("check", _check, "check this machine once and list what is wrong")
-    )
+    look = command.configured(add("check", _check))
     look.add_argument("--play", metavar="RECORDING", help="check the end of a recording instead")
     look.add_argument("--json", action="store_true", help="print the report as JSON")
 

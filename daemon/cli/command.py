@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.config.schema import Config
 
-    Add = Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
-    """Adds a subcommand to the command line: its name, what runs, and help."""
+    Add = Callable[[str, Callable[[argparse.Namespace], int]], argparse.ArgumentParser]
+    """Adds a command of `main.COMMANDS` to the command line: its name, and what runs."""
 
 DEFAULT_CONFIG = "/etc/iowarden/iowarden.yaml"
 PROBE_SOCKET = "/run/iowarden-probe.socket"

@@ -47,10 +47,9 @@ MAX_ROWS = 40
 
 
 def add_commands(add: Add) -> None:
-    """Add the commands of this module, by a function that takes name, what runs, and help."""
-    words = "show which disks are monitored, and why others are not; exit status 0 only if all are"
-    command_of(add("monitoring", _inventory, words), _inventory, data=True)
-    disk = add("disk", _list, "list disks, show the SMART data and history of one")
+    """Add the commands of this module, by a function that takes name and what runs."""
+    command_of(add("monitoring", _inventory), _inventory, data=True)
+    disk = add("disk", _list)
     actions = disk.add_subparsers(required=True, metavar="ACTION")
     command_of(subcommand(actions, "list", "list all disks, one per line"), _list, data=True)
     one = subcommand(actions, "show", "show SMART data, self-tests and alerts of a disk")

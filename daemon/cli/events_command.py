@@ -47,10 +47,8 @@ _METRIC = re.compile(r"[a-z]+(?:_[a-z0-9]+)+")
 
 
 def add_commands(add: Add) -> None:
-    """Add the commands of this module, by a function that takes name, what runs, and help."""
-    happened = command_of(
-        add("events", _events, "list the latest events of storage and of iowarden"), _events
-    )
+    """Add the commands of this module, by a function that takes name and what runs."""
+    happened = command_of(add("events", _events), _events)
     happened.add_argument(
         "-n", "--last", type=count, default=LAST, help=f"number of events; default: {LAST}"
     )
@@ -84,7 +82,7 @@ def add_commands(add: Add) -> None:
     )
     happened.add_argument("--follow", action="store_true", help="continue with new events")
     happened.add_argument("--json", action="store_true", help="print JSON, one event per line")
-    incident = add("incident", _list, "list and show incidents (alerts and events of one cause)")
+    incident = add("incident", _list)
     actions = incident.add_subparsers(required=True, metavar="ACTION")
     listed = command_of(subcommand(actions, "list", "list open incidents"), _list)
     listed.add_argument("--all", action="store_true", help="also list recently closed incidents")

@@ -48,9 +48,8 @@ SHOWN_UNPARSED = 20
 
 
 def add_commands(add: Add) -> None:
-    """Add the command, by a function that takes name, what runs, and help."""
-    words = "explain the output of a storage tool or of the kernel: states, events, alerts"
-    parser = add("explain", functools.partial(guarded, _explain), words)
+    """Add the command, by a function that takes name and what runs."""
+    parser = add("explain", functools.partial(guarded, _explain))
     parser.epilog = _STATUS
     parser.add_argument(
         "--as",

@@ -37,9 +37,8 @@ _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:!/-]{0,99}", re.ASCII)
 
 
 def add_commands(add: Add) -> None:
-    """Add the command, by a function that takes name, what runs, and help."""
-    words = "find the file that owns a sector of a disk, and what to do about it"
-    located = add("locate", lambda arguments: guarded(_locate, arguments), words)
+    """Add the command, by a function that takes name and what runs."""
+    located = add("locate", lambda arguments: guarded(_locate, arguments))
     command.configured(located)
     located.add_argument(
         "device", type=_device, metavar="DEVICE", help="name as in the kernel's log: sdb, md0"

@@ -33,11 +33,9 @@ EXIT_NO_SERVER = 2
 
 
 def add_commands(add: Add) -> None:
-    """Add the command, by a function that takes name, what runs, and help."""
-    words = "send a test mail and show the answer of the server"
-    command.configured(add("test-mail", _test_mail, words))
-    words = "send a test notification to the receivers of 'notify' and show their answers"
-    notify = command.configured(add("test-notify", _test_notify, words))
+    """Add the command, by a function that takes name and what runs."""
+    command.configured(add("test-mail", _test_mail))
+    notify = command.configured(add("test-notify", _test_notify))
     notify.add_argument(
         "name", nargs="?", metavar="NAME", help="only to this receiver; default: to each"
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import sys
+import textwrap
 from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import UserInputError
@@ -16,37 +18,120 @@ from iowarden.daemon.installation import VERSION
 from iowarden.daemon.terminal import examples, exit_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-MODULES = {
-    "run_command": ("run",),
-    "setup_command": ("setup",),
-    "check_command": ("check", "config"),
-    "explain_command": ("explain",),
-    "status_command": ("status", "silence", "ack", "query", "metrics", "advise", "log-level"),
-    "events_command": ("events", "incident"),
-    "storage_command": ("storage",),
-    "disks_command": ("monitoring", "disk"),
-    "selftest_command": ("selftest",),
-    "scan_command": ("scan",),
-    "locate_command": ("locate",),
-    "top_command": ("top",),
-    "trace_command": ("trace",),
-    "recording_commands": ("record", "replay", "report"),
-    "rules_command": ("rules",),
-    "mail_command": ("test-mail", "test-notify"),
-    "stored_command": ("mail", "unparsed"),
+COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "watch": {
+        "status": (
+            "status_command",
+            "show open incidents, alerts and problems of the running service",
+        ),
+        "incident": (
+            "events_command",
+            "list and show incidents (alerts and events of one cause)",
+        ),
+        "events": ("events_command", "list the latest events of storage and of iowarden"),
+        "storage": (
+            "storage_command",
+            "show the storage from mount points to disks: what is wrong, what it still survives",
+        ),
+        "monitoring": (
+            "disks_command",
+            "show which disks are monitored, and why others are not; exit status 0 only if all are",
+        ),
+        "disk": ("disks_command", "list disks, show the SMART data and history of one"),
+        "top": (
+            "top_command",
+            "show which programs read, write and wait, and which units wait for I/O",
+        ),
+    },
+    "act": {
+        "ack": ("status_command", "acknowledge an incident: no notification until it escalates"),
+        "silence": (
+            "status_command",
+            "add, list and expire silences: no notification of matching alerts",
+        ),
+        "selftest": ("selftest_command", "start, show and abort drive self-tests"),
+        "scan": (
+            "scan_command",
+            "read disks completely in the background; show what cannot be read",
+        ),
+    },
+    "diagnose": {
+        "check": ("check_command", "check this machine once and list what is wrong"),
+        "explain": (
+            "explain_command",
+            "explain the output of a storage tool or of the kernel: states, events, alerts",
+        ),
+        "advise": (
+            "status_command",
+            "show settings to be tuned, with evidence, and the effect of changed settings",
+        ),
+        "locate": (
+            "locate_command",
+            "find the file that owns a sector of a disk, and what to do about it",
+        ),
+        "trace": (
+            "trace_command",
+            "measure how long each request of a disk takes: latencies, slowest, who issued them",
+        ),
+        "query": ("status_command", "evaluate a PromQL expression now"),
+        "metrics": (
+            "status_command",
+            "show metrics: name, type, unit, labels, and values here or why there are none",
+        ),
+        "unparsed": (
+            "stored_command",
+            "list and show output and kernel lines that no parser could read",
+        ),
+        "record": (
+            "recording_commands",
+            "record what iowarden reads on this machine, for 'iowarden replay'",
+        ),
+        "replay": (
+            "recording_commands",
+            "replay a recording: show its alerts, incidents and mails",
+        ),
+        "report": (
+            "recording_commands",
+            "write a report for a bug report: a recording, a check, the configuration; no names",
+        ),
+    },
+    "administrate": {
+        "setup": (
+            "setup_command",
+            "set up mail and self-tests, send a test mail, check this machine",
+        ),
+        "run": ("run_command", "run the monitoring service in the foreground until Ctrl-C"),
+        "config": ("check_command", "check the configuration"),
+        "rules": ("rules_command", "check, test and list rules"),
+        "test-mail": ("mail_command", "send a test mail and show the answer of the server"),
+        "test-notify": (
+            "mail_command",
+            "send a test notification to the receivers of 'notify' and show their answers",
+        ),
+        "mail": ("stored_command", "list and show mails that were not sent"),
+        "log-level": (
+            "status_command",
+            "log more or less for a time, without a restart; then as configured again",
+        ),
+        "version": ("main", "print the version"),
+    },
 }
-"""The subcommands that `add_commands` of each module adds."""
-_VERSION = ("version", "--version")
-"""Need no module."""
+"""By what it is for: each command, the module that adds it, and what it does."""
+_ROWS: Mapping[str, tuple[str, str]] = {
+    name: row for group in COMMANDS.values() for name, row in group.items()
+}
+_NAME_COLUMNS = 13
+_HELP_COLUMNS = 80
+_MAX_NEAR = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
     wanted = words[0] if words else ""
-    parsed = _parser(wanted).parse_args(words)
+    parsed = _parser_for(wanted).parse_args(words)
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
         return command(parsed)
@@ -57,36 +142,103 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def full_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands, for the documentation."""
-    return _parser("")
+    return _parser(*_ROWS)
 
 
-def _parser(wanted: str) -> argparse.ArgumentParser:
-    """Return the parser of a subcommand; of all subcommands if it is not one."""
-    parser = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """Reports an unknown option with the usage of its own command, and what is near to it."""
+
+    def parse_known_args(  # type: ignore[override]  # argparse has overloads for its own calls
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = [*(sys.argv[1:] if args is None else args)]
+        has_commands = any(action.nargs == argparse.PARSER for action in self._actions)
+        for word in itertools.takewhile(lambda word: word != "--", words):
+            if has_commands and not word.startswith("-"):
+                break  # what follows is for its parser
+            option = word.partition("=")[0]
+            if word.startswith("--") and not any(map(_begins(option), self._option_string_actions)):
+                self.error(f"no option '{option}'{_near(option, self._option_string_actions)}")
+        return super().parse_known_args(words, namespace)
+
+
+def _begins(option: str) -> Callable[[str], bool]:
+    """Return whether an option may be abbreviated like this."""
+    return lambda name: name.startswith(option)
+
+
+def _near(word: str, candidates: Iterable[str]) -> str:
+    """Return '; did you mean 'events'?', '' if nothing is near."""
+    import difflib  # noqa: PLC0415 - 6 ms, for a typing error only
+
+    near = difflib.get_close_matches(word, [*candidates], _MAX_NEAR)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def _parser_for(wanted: str) -> argparse.ArgumentParser:
+    """Return the parser of one command; one that only shows which there are if it is none."""
+    if wanted in _ROWS:
+        return _parser(wanted)
+    if wanted and not wanted.startswith("-"):
+        _top().error(f"no command '{wanted}'{_near(wanted, _ROWS)}; 'iowarden --help' lists all")
+    return _overview()
+
+
+def _top() -> _Parser:
+    parser = _Parser(
         prog="iowarden",
         description="Monitors disks, RAID and file systems of a Linux host, and reports problems.",
+        usage="iowarden [-h] [--version] COMMAND ...",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(
-        name: str, run: Callable[[argparse.Namespace], int], words: str
-    ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=words, description=words)
-        command.set_defaults(command=run)
-        return command
-
-    known = _is_known(wanted)
-    for module, names in MODULES.items():
-        if wanted in names or not known:
-            importlib.import_module(f"iowarden.daemon.cli.{module}").add_commands(add)
-    add("version", _version, "print the version")
-    examples.attach(parser)
     return parser
 
 
-def _is_known(wanted: str) -> bool:
-    return any(wanted in names for names in MODULES.values()) or wanted in _VERSION
+def _overview() -> argparse.ArgumentParser:
+    """Return the parser without a command: its help is one screen, made without their modules."""
+    parser = _top()
+    parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    parser.formatter_class = examples.Help
+    parser.epilog = "\n".join(map(_group_text, COMMANDS)) + "\n" + examples.overview()
+    return parser
+
+
+def _group_text(group: str) -> str:
+    """Return the commands of a group, one a line, as far as the line goes."""
+    indent = " " * (2 + _NAME_COLUMNS)
+    lines = [f"{group}:"]
+    for name, (_, purpose) in COMMANDS[group].items():
+        lines += textwrap.wrap(
+            purpose,
+            _HELP_COLUMNS,
+            initial_indent=f"  {name:<{_NAME_COLUMNS}}",
+            subsequent_indent=indent,
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _parser(*names: str) -> argparse.ArgumentParser:
+    """Return a parser with these commands."""
+    parser = _top()
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", prog="iowarden")
+
+    def add(name: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        _, purpose = _ROWS[name]
+        command = commands.add_parser(name, help=purpose, description=purpose)
+        command.set_defaults(command=run)
+        return command
+
+    for module in dict.fromkeys(_ROWS[name][0] for name in names):
+        importlib.import_module(f"iowarden.daemon.cli.{module}").add_commands(add)
+    examples.attach(parser)
+    parser.epilog = examples.overview()
+    parser.formatter_class = examples.Help
+    return parser
+
+
+def add_commands(add: Callable[[str, Callable[[argparse.Namespace], int]], object]) -> None:
+    """Add the command of this module, by a function that takes name and what runs."""
+    add("version", _version)
 
 
 def _version(_: argparse.Namespace) -> int:

@@ -54,9 +54,8 @@ _MAIL_SUFFIX = ".eml"
 
 
 def add_commands(add: Add) -> None:
-    """Add the commands, by a function that takes name, what runs, and help."""
-    words = "record what iowarden reads on this machine, for 'iowarden replay'"
-    recorded = command.configured(add("record", functools.partial(guarded, _record), words))
+    """Add the commands, by a function that takes name and what runs."""
+    recorded = command.configured(add("record", functools.partial(guarded, _record)))
     recorded.add_argument("recording", metavar="OUT", help="new file NAME.tar.xz or NAME.tar.gz")
     recorded.add_argument(
         "--for",
@@ -66,8 +65,7 @@ def add_commands(add: Add) -> None:
         default=float("inf"),
         help="duration, for example 10m; default: until Ctrl-C",
     )
-    words = "write a report for a bug report: a recording, a check, the configuration; no names"
-    packed = command.configured(add("report", functools.partial(guarded, _report), words))
+    packed = command.configured(add("report", functools.partial(guarded, _report)))
     packed.add_argument("report", metavar="OUT", help="new file NAME.tar.xz or NAME.tar.gz")
     packed.add_argument(
         "--for",
@@ -80,8 +78,7 @@ def add_commands(add: Add) -> None:
     packed.add_argument(
         "--recording", metavar="RECORDING", help="use this recording instead, for example a flight"
     )
-    words = "replay a recording: show its alerts, incidents and mails"
-    again = add("replay", functools.partial(guarded, _replay), words)
+    again = add("replay", functools.partial(guarded, _replay))
     again.add_argument(
         "recordings",
         metavar="IN",

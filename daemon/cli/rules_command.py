@@ -43,10 +43,8 @@ WORST_FIRST = ("firing", "unknown", "pending")
 
 
 def add_commands(add: Add) -> None:
-    """Add the commands, by a function that takes name, what runs, and help."""
-    actions = add("rules", lambda _: 0, "check, test and list rules").add_subparsers(
-        required=True, metavar="ACTION"
-    )
+    """Add the commands, by a function that takes name and what runs."""
+    actions = add("rules", lambda _: 0).add_subparsers(required=True, metavar="ACTION")
     check = command.configured(subcommand(actions, "check", "check rule files and list all errors"))
     check.set_defaults(command=_check)
     check.add_argument(

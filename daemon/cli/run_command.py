@@ -70,10 +70,8 @@ and the loop while a scrape is rendered. Python's 0.005 made 0.7 ms of work last
 
 
 def add_commands(add: Add) -> None:
-    """Add the command, by a function that takes name, what runs, and help."""
-    run = command.configured(
-        add("run", _run, "run the monitoring service in the foreground until Ctrl-C")
-    )
+    """Add the command, by a function that takes name and what runs."""
+    run = command.configured(add("run", _run))
     run.add_argument(
         "--play", metavar="RECORDING", help="monitor a recording instead of this machine"
     )

@@ -49,8 +49,8 @@ _HELP = "serial number, the beginning of it, or device"
 
 
 def add_commands(add: Add) -> None:
-    """Add the commands of this module, by a function that takes name, what runs, and help."""
-    top = add("scan", _status, "read disks completely in the background; show what cannot be read")
+    """Add the commands of this module, by a function that takes name and what runs."""
+    top = add("scan", _status)
     actions = top.add_subparsers(required=True, metavar="ACTION")
     start = command_of(
         subcommand(actions, "start", "start a scan, or resume a stopped one"), _start

@@ -51,8 +51,8 @@ _HELP = "serial number, the beginning of it, or device"
 
 
 def add_commands(add: Add) -> None:
-    """Add the commands of this module, by a function that takes name, what runs, and help."""
-    top = add("selftest", _status, "start, show and abort drive self-tests")
+    """Add the commands of this module, by a function that takes name and what runs."""
+    top = add("selftest", _status)
     actions = top.add_subparsers(required=True, metavar="ACTION")
     start = command_of(subcommand(actions, "start", "start a self-test now"), _start)
     start.add_argument("disk", metavar="DISK", help=_HELP)

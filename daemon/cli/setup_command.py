@@ -50,10 +50,8 @@ _LINE = re.compile(r":\d+: ")
 
 
 def add_commands(add: Add) -> None:
-    """Add the command, by a function that takes name, what runs, and help."""
-    parser = add(
-        "setup", _setup, "set up mail and self-tests, send a test mail, check this machine"
-    )
+    """Add the command, by a function that takes name and what runs."""
+    parser = add("setup", _setup)
     parser.epilog = "On a terminal it prompts for each value; with one of these options for none."
     parser.add_argument(
         "--config", metavar="FILE", help=f"configuration file; default: {command.DEFAULT_CONFIG}"

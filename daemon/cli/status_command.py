@@ -54,9 +54,8 @@ LEVELS = ("error", "warning", "notice", "info", "debug")
 
 
 def add_commands(add: Add) -> None:
-    """Add the commands of this module, by a function that takes name, what runs, and help."""
-    words = "show open incidents, alerts and problems of the running service"
-    status = command_of(add("status", _status, words), _status, data=True)
+    """Add the commands of this module, by a function that takes name and what runs."""
+    status = command_of(add("status", _status), _status, data=True)
     status.add_argument(
         "--watch",
         nargs="?",
@@ -65,10 +64,8 @@ def add_commands(add: Add) -> None:
         metavar="SECONDS",
         help=f"show it again and again, until Ctrl-C; default: every {WATCH_SECONDS:g} s",
     )
-    words = "show settings to be tuned, with evidence, and the effect of changed settings"
-    command_of(add("advise", _advise, words), _advise, data=True)
-    words = "add, list and expire silences: no notification of matching alerts"
-    actions = add("silence", _status, words).add_subparsers(required=True, metavar="ACTION")
+    command_of(add("advise", _advise), _advise, data=True)
+    actions = add("silence", _status).add_subparsers(required=True, metavar="ACTION")
     new = command_of(subcommand(actions, "add", "add a silence"), _silence_add)
     new.add_argument(
         "matchers",
@@ -98,18 +95,15 @@ def add_commands(add: Add) -> None:
     expire.add_argument(
         "identifier", metavar="ID", help="ID of the silence, or the beginning of it"
     )
-    words = "acknowledge an incident: no notification until it escalates"
-    known = command_of(add("ack", _ack, words), _ack)
+    known = command_of(add("ack", _ack), _ack)
     known.add_argument(
         "incident", metavar="INCIDENT", help="ID as in its mails, or the beginning of it"
     )
     known.add_argument("--reason", default="", metavar="TEXT", help="shown to other users")
     known.add_argument("--undo", action="store_true", help="remove the acknowledgement")
-    words = "evaluate a PromQL expression now"
-    query = command_of(add("query", _query, words), _query, data=True)
+    query = command_of(add("query", _query), _query, data=True)
     query.add_argument("expression", metavar="EXPR", help="PromQL, the part that rules can use")
-    words = "show metrics: name, type, unit, labels, and values here or why there are none"
-    named = command_of(add("metrics", _metrics, words), _metrics, data=True)
+    named = command_of(add("metrics", _metrics), _metrics, data=True)
     named.add_argument(
         "pattern",
         nargs="?",
@@ -117,8 +111,7 @@ def add_commands(add: Add) -> None:
         metavar="PATTERN",
         help="part of a name, or a pattern with * and ?; default: all of iowarden's own",
     )
-    words = "log more or less for a time, without a restart; then as configured again"
-    level = command_of(add("log-level", _log_level, words), _log_level)
+    level = command_of(add("log-level", _log_level), _log_level)
     level.add_argument("level", choices=LEVELS, help="least severe messages that are logged")
     level.add_argument(
         "--for",

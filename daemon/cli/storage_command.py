@@ -24,9 +24,8 @@ MIN_WIDTH, MAX_CHARACTERS = 80, 10_000
 
 
 def add_commands(add: Add) -> None:
-    """Add the command, by a function that takes name, what runs, and help."""
-    words = "show the storage from mount points to disks: what is wrong, what it still survives"
-    parser = command_of(add("storage", _storage, words), _storage, data=True)
+    """Add the command, by a function that takes name and what runs."""
+    parser = command_of(add("storage", _storage), _storage, data=True)
     parser.add_argument(
         "--by-bay", action="store_true", help="list the disks by adapter, enclosure and bay"
     )

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 def add_commands(add: Add) -> None:
-    """Add the commands, by a function that takes name, what runs, and help."""
-    mails = add("mail", _mail_list, "list and show mails that were not sent")
+    """Add the commands, by a function that takes name and what runs."""
+    mails = add("mail", _mail_list)
     actions = mails.add_subparsers(required=True, metavar="ACTION")
     words = "list the mails of the outbox and of the Maildir"
     command_of(subcommand(actions, "list", words), _mail_list, data=True)
     one = command_of(subcommand(actions, "show", "print a mail"), _mail_show, data=True)
     one.add_argument("mail", metavar="ID", help="ID as listed, or the beginning of it")
-    kept = add("unparsed", _list, "list and show output and kernel lines that no parser could read")
+    kept = add("unparsed", _list)
     actions = kept.add_subparsers(required=True, metavar="ACTION")
     listed = command.configured(
         subcommand(actions, "list", "list saved output and kernel lines, one per line")

@@ -93,9 +93,8 @@ _WAITERS: Columns[Waiter] = {
 
 
 def add_commands(add: Add) -> None:
-    """Add the command, by a function that takes name, what runs, and help."""
-    what = "show which programs read, write and wait, and which units wait for I/O"
-    top = command.configured(add("top", lambda arguments: guarded(_top, arguments), what))
+    """Add the command, by a function that takes name and what runs."""
+    top = command.configured(add("top", lambda arguments: guarded(_top, arguments)))
     top.add_argument(
         "--for",
         dest="for_seconds",

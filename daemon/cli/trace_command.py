@@ -63,9 +63,8 @@ Files = dict[tuple[str, int], str]
 
 
 def add_commands(add: Add) -> None:
-    """Add the command, by a function that takes name, what runs, and help."""
-    words = "measure how long each request of a disk takes: latencies, the slowest, who issued them"
-    parser = add("trace", lambda arguments: guarded(_trace, arguments), words)
+    """Add the command, by a function that takes name and what runs."""
+    parser = add("trace", lambda arguments: guarded(_trace, arguments))
     command.configured(parser)
     parser.add_argument(
         "disk",

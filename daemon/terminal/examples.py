@@ -176,12 +176,14 @@ OVERVIEW = ("status", "check", "monitoring", "incident show", "silence add", "te
 
 
 def attach(parser: argparse.ArgumentParser) -> None:
-    """Set the end of the help of a parser and of all below it."""
-    found = [*_attached(parser, "")]
-    first = {path: examples[0] for path, examples in found}
-    shown = [first[path] for path in OVERVIEW if path in first]
-    if shown:
-        _set(parser, shown)
+    """Set the end of the help of all commands below a parser."""
+    for _ in _attached(parser, ""):
+        pass
+
+
+def overview() -> str:
+    """Return the examples that the help without a command shows."""
+    return text([EXAMPLES[path][0] for path in OVERVIEW])
 
 
 def _attached(
@@ -208,16 +210,16 @@ def _attached(
 
 
 def _set(parser: argparse.ArgumentParser, examples: list[tuple[str, str]]) -> None:
-    parser.formatter_class = _Help
+    parser.formatter_class = Help
     rest = f"\n{parser.epilog}" if parser.epilog else ""
     parser.epilog = text(examples) + rest
 
 
-class _Help(argparse.HelpFormatter):
-    """Fills the description, and shows the examples as they are."""
+class Help(argparse.HelpFormatter):
+    """Fills the description, and shows what has indented lines, as examples do, as it is."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if text.startswith(HEADING):
+        if "\n  " in text:
             return textwrap.indent(text, indent)
         return super()._fill_text(text, width, indent)
 

@@ -52,10 +52,8 @@ def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(required=True)
 
-    def add(
-        name: str, command: Callable[[argparse.Namespace], int], text: str
-    ) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text)
+    def add(name: str, command: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        made = commands.add_parser(name)
         made.set_defaults(command=command)
         return made
 

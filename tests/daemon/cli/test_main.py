@@ -10,8 +10,10 @@ import pytest
 
 from iowarden.daemon.cli import main
 
+MODULES = {module for group in main.COMMANDS.values() for module, _ in group.values()}
 
-@pytest.mark.parametrize("module", main.MODULES)
+
+@pytest.mark.parametrize("module", sorted(MODULES))
 def test_a_module_adds_the_commands_by_which_it_is_found(
     module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -19,12 +21,13 @@ def test_a_module_adds_the_commands_by_which_it_is_found(
     added = []
     parsers = main.argparse.ArgumentParser().add_subparsers()
 
-    def add(name: str, run: object, words: str) -> object:
+    def add(name: str, run: object) -> object:
         added.append(name)
-        return parsers.add_parser(name, help=words)
+        return parsers.add_parser(name)
 
     importlib.import_module(f"iowarden.daemon.cli.{module}").add_commands(add)
-    assert sorted(added) == sorted(main.MODULES[module])
+    listed = (row for group in main.COMMANDS.values() for row in group.items())
+    assert sorted(added) == sorted(name for name, (at, _) in listed if at == module)
     for name in added:
         with pytest.raises(SystemExit) as ended:
             main.main([name, "--help"])
@@ -32,16 +35,56 @@ def test_a_module_adds_the_commands_by_which_it_is_found(
         assert capsys.readouterr().out.startswith(f"usage: iowarden {name} ")
 
 
-@pytest.mark.parametrize(("word", "status"), [("evnets", 2), ("--help", 0)])
-def test_who_does_not_know_the_command_is_told_all_there_are(
-    word: str, status: int, capsys: pytest.CaptureFixture[str]
+def test_the_help_lists_all_commands_by_what_they_are_for(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A mistyped command lists the valid ones."""
+    """Whoever is woken looks below 'act' for what to do; each line fits a console."""
     with pytest.raises(SystemExit) as ended:
-        main.main([word])
-    assert ended.value.code == status
-    told = "".join(capsys.readouterr())
-    assert all(name in told for names in main.MODULES.values() for name in names)
+        main.main(["--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    for group, commands in main.COMMANDS.items():
+        below = text.partition(f"\n{group}:\n")[2].partition("\n\n")[0]
+        assert [name for name in commands if f"\n  {name} " not in f"\n{below}"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "usage", "error"),
+    [
+        (["evnets"], "iowarden [-h]", "no command 'evnets'; did you mean 'events'?"),
+        (["xyzzy"], "iowarden [-h]", "no command 'xyzzy'; 'iowarden --help' lists all"),
+        (["status", "--jsno"], "iowarden status", "no option '--jsno'; did you mean '--json'?"),
+        (["--verison"], "iowarden [-h]", "no option '--verison'; did you mean '--version'?"),
+        (
+            ["silence", "add", "--reason", "x", "--fro=2h", "device=sda"],
+            "iowarden silence add",
+            "no option '--fro'; did you mean '--for'",
+        ),
+        (["version", "extra"], "iowarden [-h]", "unrecognized arguments: extra"),
+    ],
+)
+def test_a_typing_error_is_answered_by_what_is_near(
+    words: list[str], usage: str, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the usage of the command that was meant, not that of the whole program."""
+    with pytest.raises(SystemExit) as ended:
+        main.main(words)
+    assert ended.value.code == 2
+    text = capsys.readouterr().err
+    assert text.startswith(f"usage: {usage}")
+    assert error in text
+
+
+def test_the_help_imports_no_command() -> None:
+    """It is there at once on a machine under load: the modules of the commands take a second."""
+    code = (
+        "import contextlib, sys\nfrom iowarden.daemon.cli import main\n"
+        "with contextlib.suppress(SystemExit): main.main(['--help'])\n"
+        "print(*(name for name in sys.modules if name.endswith(('_command', '_commands'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""
 
 
 VENDORS = (
