@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import trace
-from iowarden.daemon.locate.locate import Located, LocateError, locate
+from iowarden.daemon.locate.locate import ErrorTime, Located, LocateError, locate
 from iowarden.rules.notice import Evidence
 from iowarden.rules.quantity import size
 from iowarden.rules.topology.file_location import (
@@ -170,11 +170,16 @@ class AffectedFiles:
         self,
         root: Callable[[], Machine],
         clock: Callable[[], float],
+        uptime: Callable[[], float],
         post: Callable[[SectorLookup], object],
     ) -> None:
-        """Start no query yet. `root` creates access to the machine, `post` gets each result."""
+        """Start no query yet. `root` creates access to the machine, `post` gets each result.
+
+        `uptime`: seconds since boot, as in the kernel's log.
+        """
         self._machine = root
         self._clock = clock
+        self._uptime = uptime
         self._post = post
         self._lookups: dict[str, tuple[SectorLookup, ...]] = {}
         self._ahead: dict[SectorQuery, float] = {}
@@ -309,6 +314,12 @@ class AffectedFiles:
                     self._answered.append(hit)
             self._post(hit)
 
+    def _error_time(self, question: SectorQuery) -> ErrorTime | None:
+        erred_seconds = question.erred_seconds
+        if erred_seconds is None:
+            return None
+        return ErrorTime(erred_seconds, self._uptime() - erred_seconds)
+
     def _answer(self, question: SectorQuery) -> SectorLookup:
         """Query the whole pages of a range: the next error is often in the same ones."""
         found, problem, root = None, "", None
@@ -323,7 +334,7 @@ class AffectedFiles:
                 start,
                 end - start,
                 self._clock,
-                erred_seconds=question.erred_seconds,
+                error=self._error_time(question),
                 clipped=True,
             )
         except (LocateError, OSError, ValueError) as error:

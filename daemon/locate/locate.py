@@ -79,6 +79,14 @@ class Located:
     sector_bytes: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorTime:
+    """When sectors could not be read: in seconds since boot, and how long ago that is."""
+
+    uptime_seconds: float
+    age_seconds: float
+
+
 def locate(
     root: Machine,
     device: str,
@@ -87,13 +95,13 @@ def locate(
     clock: Callable[[], float],
     deadline_seconds: float = DEADLINE_SECONDS,
     *,
-    erred_seconds: float | None = None,
+    error: ErrorTime | None = None,
     clipped: bool = False,
 ) -> Located:
     """Return the owners of `count` sectors from `start` on of a device ('sdb', 'sdb1', 'md0').
 
-    `erred_seconds` is the time of the read error, in seconds since boot: a device that was created
-    later is not searched. `clipped`: sectors beyond the end of the device are left out.
+    `error` is when they could not be read: a device that was created later is not searched.
+    `clipped`: sectors beyond the end of the device are left out.
     Errors: LocateError; AbsentError, ReadError, ParseError (of '/sys/block').
     """
     stack = read_block_stack(root)
@@ -117,10 +125,8 @@ def locate(
             " kernel log (sectors of an array, or blocks of a file system, are not those of the"
             " disk), and not in bytes"
         )
-    now = clock()
-    walk = _Walk(
-        root, stack, partial(_time_left, clock, now + deadline_seconds), now, erred_seconds
-    )
+    end = clock() + deadline_seconds
+    walk = _Walk(root, stack, partial(_time_left, clock, end), error)
     answers = merged(walk.climb(SectorExtent(start, count, ((device, start),))))
     disk = device if re.fullmatch(r"sd[a-z]{1,4}", device) else ""
     return Located(device, start, count, tuple(answers), disk, node.sector_bytes)
@@ -138,14 +144,13 @@ def _time_left(clock: Callable[[], float], end: float) -> float:
 class _Walk:
     """One query. `time_left` returns the timeout of the next program, or raises a DeadlineError.
 
-    `requested_seconds` is the time of the query; `erred_seconds`: as in `locate`.
+    `error`: as in `locate`.
     """
 
     machine: Machine
     stack: KernelStack
     time_left: Callable[[], float]
-    requested_seconds: float
-    erred_seconds: float | None = None
+    error: ErrorTime | None = None
     geometries: dict[str, Geometry | None] = field(default_factory=dict)
     tables: dict[str, tuple[DmTarget, ...]] = field(default_factory=dict)
     mounts: tuple[Mount, ...] | None = None
@@ -312,19 +317,20 @@ class _Walk:
 
     def _later(self, node: StackNode) -> str:
         """Return why a device may be a different one than at the time of the error, or ''."""
-        if self.erred_seconds is None:
+        error = self.error
+        if error is None:
             return ""
-        age = self.requested_seconds - self.erred_seconds
+        age = error.age_seconds
         if _REFILLED.fullmatch(node.name) and age > SET_UP_SECONDS:
             return (
                 f"the error was {duration(age)} ago: {node.name} may have another backing file or"
                 " server since then"
             )
         since = udev.parse_set_up_seconds(self._udev(node))
-        if since is None or since <= self.erred_seconds + SET_UP_SECONDS:
+        if since is None or since <= error.uptime_seconds + SET_UP_SECONDS:
             return ""
         return (
-            f"{node.name} was created or plugged in {duration(since - self.erred_seconds)} after"
+            f"{node.name} was created or plugged in {duration(since - error.uptime_seconds)} after"
             " the error: it may be a different device"
         )
 

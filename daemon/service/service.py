@@ -203,7 +203,7 @@ class Service:
         self._files = files = (
             None
             if parts.make_locate_machine is None
-            else AffectedFiles(parts.make_locate_machine, clock.now, parts.events.put)
+            else AffectedFiles(parts.make_locate_machine, clock.now, clock.uptime, parts.events.put)
         )
         self._traces = (
             None

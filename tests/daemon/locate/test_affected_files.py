@@ -14,6 +14,7 @@ from support.images import SECTOR, Imaged
 from support.memory import write_tree
 
 from iowarden.collectors.event import StorageEvent
+from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.locate.affected_files import (
     AffectedFiles,
@@ -32,7 +33,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START = 2048
+BOOT_SECONDS = 1_795_000_000.0
+"""Far from the uptime: the kernel's log has the one clock, what is stored the other."""
 MOUNTS = "31 22 8:17 / /srv rw - ext4 /dev/sdb1 rw\n"
+
+
+class Uptime(PlayedClock):
+    """The clock of a machine that runs since a day of 2026, so long."""
+
+    def __init__(self, uptime_seconds: float) -> None:
+        """Set it."""
+        super().__init__()
+        self.set(uptime_seconds, BOOT_SECONDS + uptime_seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        uptime = self.uptime() + seconds
+        self.set(uptime, BOOT_SECONDS + uptime)
 
 
 def medium_error(sector: int | None, **fields: str) -> StorageEvent:
@@ -70,8 +87,8 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     """With the steps to take; queried again the next day."""
     root, sector = machine(tmp_path, random.Random(1).randbytes(50_000))
     hits: SimpleQueue[SectorLookup] = SimpleQueue()
-    now = 1000.0
-    files = AffectedFiles(lambda: root, lambda: now, hits.put)
+    clock = Uptime(1000.0)
+    files = AffectedFiles(lambda: root, clock.now, clock.uptime, hits.put)
     question = sector_query(medium_error(sector), "disk S-B")
     assert question == SectorQuery("disk S-B", "sdb", sector, 8)
     files.request(question)
@@ -90,8 +107,8 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     (text,) = affected_files.advice([hit])
     assert "restore /srv/table from a backup" in text
     assert "destroys: bytes 0 to 4095" in text
-    assert files.lookups(["disk S-B"], now + 1) == []
-    now += 90_000
+    assert files.lookups(["disk S-B"], clock.now() + 1) == []
+    clock.advance(90_000)
     files.request(question)
     assert hits.get(timeout=60).certain
 
@@ -137,7 +154,7 @@ def test_what_cannot_be_reported_reports_why(tmp_path: Path) -> None:
     """The disk was removed meanwhile: that is the answer, without a mail of its own."""
     root, _ = machine(tmp_path, b"x" * 5000)
     hits: SimpleQueue[SectorLookup] = SimpleQueue()
-    files = AffectedFiles(lambda: root, lambda: 0.0, hits.put)
+    files = AffectedFiles(lambda: root, lambda: 0.0, lambda: 0.0, hits.put)
     files.request(SectorQuery("disk S-C", "sdc", 8, 8))
     hit = hits.get(timeout=60)
     assert not hit.certain
@@ -183,9 +200,11 @@ class Queries:
         """Start without a query."""
         self.text = random.Random(2).randbytes(200_000)
         self.root, self.sector = machine(tmp_path, self.text)
-        self.now = 1000.0
+        self.clock = Uptime(1000.0)
         self.posted: SimpleQueue[SectorLookup] = SimpleQueue()
-        self.files = AffectedFiles(lambda: self.root, lambda: self.now, self.posted.put)
+        self.files = AffectedFiles(
+            lambda: self.root, self.clock.now, self.clock.uptime, self.posted.put
+        )
 
     def say(self, sector: int, sectors: int | None = None, *, ahead: bool = False) -> None:
         """Report some sectors as the kernel does."""
@@ -215,7 +234,7 @@ def test_of_a_range_that_was_read_ahead_no_file_is_reported_to_be_hit(tmp_path: 
     last = asked.sector + 392
     asked.say(last - 80, 224, ahead=True)
     asked.files.step()
-    asked.now += affected_files.AHEAD_SECONDS
+    asked.clock.advance(affected_files.AHEAD_SECONDS)
     assert asked.posted.empty()
     asked.files.step()
     asked.learn()
@@ -239,15 +258,15 @@ def test_a_range_that_was_read_ahead_gives_way_to_the_sector_that_is_reported_la
     asked.say(asked.sector, 224, ahead=True)
     asked.say(asked.sector + 16, 8)
     assert asked.learn().exact
-    asked.now += 60.0
+    asked.clock.advance(60.0)
     asked.files.step()
     assert asked.posted.empty()
     asked.say(asked.sector, 224, ahead=True)  # one more, when it is known why
-    asked.now += 60.0
+    asked.clock.advance(60.0)
     asked.files.step()
     assert asked.posted.empty()
     asked.say(asked.sector + 48, 64, ahead=True)
-    asked.now += 60.0
+    asked.clock.advance(60.0)
     asked.files.step()
     assert asked.learn().read_ahead
     assert len(asked.hits()) == 2
@@ -301,11 +320,11 @@ def test_a_sector_that_is_reported_while_its_range_is_requested_is_reported_by_i
         assert go.wait(60)
         return asked.root
 
-    asked.files = AffectedFiles(root, lambda: asked.now, asked.posted.put)
+    asked.files = AffectedFiles(root, asked.clock.now, asked.clock.uptime, asked.posted.put)
     for _ in range(2):
         asked.say(asked.sector, 224, ahead=True)
         asked.say(asked.sector + 8, 8, ahead=True)
-    asked.now += affected_files.AHEAD_SECONDS
+    asked.clock.advance(affected_files.AHEAD_SECONDS)
     asked.files.step()
     assert begun.wait(60)
     asked.say(asked.sector + 16)
@@ -347,18 +366,18 @@ def test_what_could_not_be_reported_is_queried_again_after_an_hour(tmp_path: Pat
     asked.say(asked.sector)
     assert not asked.learn().certain
     questions = len(asked.root.asked)
-    asked.now += 600.0
+    asked.clock.advance(600.0)
     asked.say(asked.sector + 1)
     assert (asked.posted.empty(), len(asked.root.asked)) == (True, questions)
     assert "cannot be determined" in asked.lines()[0]
     asked.root.images = images
-    asked.now += 3000.0
+    asked.clock.advance(3000.0)
     asked.say(asked.sector)
     assert asked.learn().certain
     (line,) = asked.lines()
     assert "file /srv/table" in line
     asked.root.images = {}
-    asked.now += 86_400.0
+    asked.clock.advance(86_400.0)
     asked.say(asked.sector)
     asked.learn()
     assert any("file /srv/table" in line for line in asked.lines())
@@ -370,9 +389,9 @@ def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
     asked.say(asked.sector)
     asked.learn()
     texts = persisted_state.documents(persisted_state.PersistedState(lookups=asked.files.to_store))
-    before, problems = persisted_state.read(texts, asked.now)
+    before, problems = persisted_state.read(texts, asked.clock.now())
     assert not problems
-    again = AffectedFiles(lambda: asked.root, lambda: asked.now, asked.posted.put)
+    again = AffectedFiles(lambda: asked.root, asked.clock.now, asked.clock.uptime, asked.posted.put)
     again.restore(before.lookups)
     questions = len(asked.root.asked)
     asked.files = again
@@ -419,7 +438,7 @@ def test_what_a_loop_device_stood_for_before_is_not_reported_to_be_hit(tmp_path:
     write_tree(tmp_path / "machine", images.disk("loop0", asked.sector + 8, "7:0"))
     for ago, spoken in ((900.0, True), (2.0, False)):
         asked.files.forget()
-        at = asked.now - ago
+        at = asked.clock.uptime() - ago
         asked.files.request(SectorQuery("disk loop0", "loop0", asked.sector, 8, erred_seconds=at))
         (line,) = (each.text for each in affected_files.evidence([asked.learn()], float))
         said = "the error was 15 min ago: loop0 may have another backing file or server since"
