@@ -613,7 +613,10 @@ group kind pool role vdev:
 group pool role state vdev:
     iowarden_zfs_vdev_state
 pool:
-    iowarden_zfs_pool_data_errors
+    iowarden_zfs_pool_data_errors iowarden_zfs_pool_fragmentation_ratio
+    iowarden_zfs_pool_free_bytes iowarden_zfs_pool_full_in_seconds
+    iowarden_zfs_pool_size_bytes iowarden_zfs_pool_sustained_used_ratio
+    iowarden_zfs_pool_used_ratio
 pool state:
     iowarden_zfs_pool_state
 program:

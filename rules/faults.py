@@ -247,6 +247,7 @@ RULES = _table(
     _all("ZfsPoolNoRedundancy", Fault.EXHAUSTED, _R, lasting=True),
     _all("ZfsVdevErrors", Fault.ERRORS, _R, lasting=True),
     _all("ZfsDataErrors", Fault.LOST, _R, lasting=True),
+    _all("ZfsPoolFull ZfsPoolFillingUp", Fault.FULL, _R, lasting=True),
     # device-mapper
     # Writers wait; what was advised while it filled up is still right.
     _all("ThinPoolOutOfSpace", Fault.SUSPENDED, _M, lasting=True),

@@ -1,6 +1,6 @@
-"""Devices of each imported ZFS pool: states, errors, last scrub, from 'zpool status'.
+"""Devices and space of each imported ZFS pool, from 'zpool status' and 'zpool list'.
 
-The program is run for one pool at a time, so that a pool that hangs hides no other one, and never
+The programs are run for one pool at a time, so that a pool that hangs hides no other one, and never
 for a suspended one. Never with '-v': reading the list of damaged files is what hangs.
 """
 
@@ -14,6 +14,7 @@ from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import printable_name
+from iowarden.collectors.zfs.pool_space import PROPERTIES, PoolSpace, parse_space
 from iowarden.collectors.zfs.pool_state import read_pool_states
 from iowarden.collectors.zfs.zpool_status import PoolStatus, parse_status
 
@@ -47,15 +48,34 @@ FAMILIES = (
         "gauge",
         "How much of a running scrub or resilver of a ZFS pool is done.",
     ),
+    Family(
+        "iowarden_zfs_pool_size_bytes",
+        "gauge",
+        "Size of a ZFS pool, as 'zpool list' shows it: of raidz with parity.",
+    ),
+    Family(
+        "iowarden_zfs_pool_free_bytes",
+        "gauge",
+        "Space of a ZFS pool that is not allocated; about 3 % of its size are reserved.",
+    ),
+    Family(
+        "iowarden_zfs_pool_fragmentation_ratio",
+        "gauge",
+        "How fragmented the free space of a ZFS pool is; not the data in it.",
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PoolDevices:
-    """What 'zpool status' shows of a pool; `reason`: why that is not known."""
+    """What 'zpool status' shows of a pool; `reason`: why that is not known. `space`: None likewise.
+
+    Without its space the datasets of a pool are judged one by one.
+    """
 
     status: PoolStatus = field(default_factory=lambda: PoolStatus("", "", ()))
     reason: str = ""
+    space: PoolSpace | None = None
 
 
 def parse_pool(name: str, text: str) -> PoolStatus:
@@ -93,7 +113,8 @@ def read_pool_devices(
         try:
             if not reason:
                 text = run_program(root, DEADLINE_SECONDS, "zpool", "status", "-pLPs", pool.name)
-                pools[pool.name] = PoolDevices(parse_pool(pool.name, text))
+                status = parse_pool(pool.name, text)
+                pools[pool.name] = PoolDevices(status, space=_read_space(root, pool.name))
                 continue
         except (ReadError, ParseError) as error:
             reason = str(error)
@@ -103,11 +124,32 @@ def read_pool_devices(
     return pools
 
 
+def _read_space(root: Machine, name: str) -> PoolSpace | None:
+    command = ("zpool", "list", "-Hpo", PROPERTIES, name)
+    try:
+        return parse_space(run_program(root, DEADLINE_SECONDS, *command))
+    except (AbsentError, ReadError, ParseError):
+        return None
+
+
 def emit(value: Mapping[str, PoolDevices]) -> list[Sample]:
     """Return the samples of FAMILIES."""
     return [
-        sample for each in value.values() if not each.reason for sample in _samples(each.status)
+        sample
+        for name, pool in value.items()
+        if not pool.reason
+        for sample in (*_samples(pool.status), *_space_samples(name, pool.space))
     ]
+
+
+def _space_samples(name: str, space: PoolSpace | None) -> Iterator[Sample]:
+    if space is None:
+        return
+    labels = (("pool", name),)
+    yield "iowarden_zfs_pool_size_bytes", labels, float(space.size_bytes)
+    yield "iowarden_zfs_pool_free_bytes", labels, float(space.free_bytes)
+    if space.fragmentation_ratio is not None:
+        yield "iowarden_zfs_pool_fragmentation_ratio", labels, space.fragmentation_ratio
 
 
 def _samples(pool: PoolStatus) -> Iterator[Sample]:
@@ -143,7 +185,8 @@ SOURCE: Source[Mapping[str, PoolDevices]] = Source(
     name="zfs_vdevs",
     period_seconds=300,
     period_help=(
-        "How often 'zpool status' is run for each ZFS pool; also when the state of a pool changes."
+        "How often 'zpool status' and 'zpool list' are run for each ZFS pool; also when the state"
+        " of a pool changes."
     ),
     may_hang=True,
     read=read_pool_devices,

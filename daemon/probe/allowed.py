@@ -475,7 +475,15 @@ PROGRAMS = {
     # (OpenZFS, udev/rules.d/90-zfs.rules), and the request needs no capability (zfs_ioctl.c,
     # zfs_secpolicy_read).
     "zpool": Program(
-        ((_one("status"), _one("-pLPs"), _one("<pool>")),),
+        (
+            (_one("status"), _one("-pLPs"), _one("<pool>")),
+            (
+                _one("list"),
+                _one("-Hpo"),
+                _one("size,allocated,free,fragmentation"),
+                _one("<pool>"),
+            ),
+        ),
         capabilities=frozenset(),
         needs_root=False,
     ),

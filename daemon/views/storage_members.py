@@ -11,7 +11,7 @@ from iowarden.collectors.redundancy import redundancy_text
 from iowarden.collectors.zfs.zpool_status import ROLES, WORKING, redundancy_groups
 from iowarden.daemon.control.storage_document import StorageNode
 from iowarden.daemon.views.storage_facts import CRITICAL, WARNING, worst
-from iowarden.rules.quantity import duration
+from iowarden.rules.quantity import duration, size
 from iowarden.rules.topology.redundancy import last_holders, runs
 from iowarden.rules.topology.survival import CONTROLLER, MD, MULTIPATH, ZFS
 
@@ -170,6 +170,9 @@ def pool(node: StorageNode, name: str, facts: StorageFacts) -> StorageNode:
     exhausted = [group.name for group in groups if group.is_exhausted]
     if found is not None and found.survives is not None:
         text += f": {redundancy_text(found.survives, int(bool(exhausted or found.complete)))}"
+    if devices.space is not None:
+        used = devices.space.allocated_bytes / devices.space.size_bytes
+        text += f"; {used * 100:.0f} % of {size(devices.space.size_bytes)} used"
     if status.scan is not None:
         text += f"; {_scan(status.scan)}"
     severity = CRITICAL if exhausted or state not in {"ONLINE", "DEGRADED", ""} else ""

@@ -116,6 +116,9 @@ _TITLES: Mapping[str, str] = {
     "writeback_freerun_bytes": "writers are throttled from",
     "writeback_no_progress_seconds": "no progress for",
     "writeback_queued_bytes": "unwritten data queued",
+    "zfs_pool_fragmentation_ratio": "fragmentation of the free space",
+    "zfs_pool_full_in_seconds": "full in",
+    "zfs_pool_used_ratio": "used",
 }
 """Where the metric's name without its unit does not read well."""
 

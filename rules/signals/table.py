@@ -22,6 +22,7 @@ from iowarden.rules.signals.filesystem import (
     fullness,
     mount_state,
     pool_fullness,
+    zfs_fullness,
 )
 from iowarden.rules.signals.leaves import amplifications
 from iowarden.rules.signals.memory import defaults, reclaim, swap
@@ -78,6 +79,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     fullness.GROUP,
     pool_fullness.GROUP,
     pool_fullness.INCREASE_GROUP,
+    zfs_fullness.GROUP,
     backups.GROUP,
     mount_state.GROUP,
     filesystem_errors.EXT4_GROUP,

@@ -196,6 +196,7 @@ BUILT: Final[dict[str, tuple[str, ...]]] = {
                                              "State": "Frgn", "Size": "1.0 TB"}],
                   "Total foreign Drive Groups": 1}),
     ),
+    "zfs.pool_space.parse_space": ("199447543808\t162000000000\t37447543808\t31\n",),
     "zfs.vdevs.parse_pool": (
         (
             "  pool: c0\n state: DEGRADED\n  scan: none requested\nconfig:\n\n"

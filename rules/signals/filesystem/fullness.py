@@ -21,9 +21,11 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.filesystem.statfs import Usage
+    from iowarden.collectors.zfs.pool_space import PoolSpace
+    from iowarden.collectors.zfs.vdevs import PoolDevices
     from iowarden.rules.signals.signal import Pairs, View
 
 HYSTERESIS_RATIO = 0.02
@@ -32,6 +34,10 @@ NEW_LOW_RATIO = 0.9
 """After space was freed: it is filling once less than this share of the earlier minimum is left."""
 GREW_RATIO = 1.01
 """A file system that is larger by this factor was resized: its history is discarded."""
+SAME_SPACE_RATIO = 0.98
+"""Datasets of a pool are read one after the other, while the pool fills."""
+USABLE_RATIO = 0.2
+"""Of a raidz3 of four disks a quarter is left for data: less than this is the limit of a quota."""
 DAY_SECONDS = 86_400.0
 MAX_RETAINED = 2000
 
@@ -45,13 +51,14 @@ FAMILIES = (
         "iowarden_filesystem_sustained_used_ratio",
         "gauge",
         "Used share of the space that decreases only after a drop of more than 0.02, for"
-        " alert thresholds; not for images.",
+        " alert thresholds; not for images, nor for ZFS datasets that share the space of their"
+        " pool.",
     ),
     Family(
         "iowarden_filesystem_full_in_seconds",
         "gauge",
         "Seconds until no space is left at the fill rate of the last hours or days; absent"
-        " if not filling.",
+        " if not filling, and for ZFS datasets that share the space of their pool.",
     ),
     Family("iowarden_filesystem_inodes_used_ratio", "gauge", "Used share of the inodes."),
     Family(
@@ -113,11 +120,23 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolLimit:
+    """The mount points of datasets that had no less space left than their pool, by its `space`.
+
+    It holds until the space of the pool is read again: that is read less often than the datasets.
+    """
+
+    space: PoolSpace
+    mount_points: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class FullnessState:
     """Tracks by file system ('bytes /dev/sda1 /srv'), and stored ones not seen since the start."""
 
     tracks: Mapping[str, Track] = field(default_factory=dict)
     restored: Mapping[str, Pairs] = field(default_factory=dict)
+    pool_limits: Mapping[str, PoolLimit] = field(default_factory=dict)
 
 
 def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] | None]:
@@ -128,6 +147,10 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
     now = view.inputs.now_seconds
     tracks = dict(state.tracks)
     samples: list[Sample] = []
+    limits = _pool_limits(
+        state.pool_limits, value.usage.values(), view.inputs.snapshot.zfs_vdevs or {}
+    )
+    shares_pool = {mount_point for limit in limits.values() for mount_point in limit.mount_points}
     for usage in value.usage.values():
         labels = (
             ("device", usage.device),
@@ -143,7 +166,8 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
             tracks[key] = track
             samples.append((names[0], labels, used / (used + left)))
             # Images are always full. A file system that became read-only while full stays so.
-            if not track.writable:
+            # A full pool is one fault, not one of each of its datasets.
+            if not track.writable or usage.mount_point in shares_pool:
                 continue
             samples.append((names[1], labels, track.sustained_ratio))
             seconds = full_in_seconds(track, left)
@@ -152,7 +176,38 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
     if len(tracks) > MAX_RETAINED:
         latest = sorted(tracks.items(), key=lambda item: item[1].horizons[0].points[-1][0])
         tracks = dict(latest[-MAX_RETAINED:])
-    return FullnessState(tracks, state.restored), samples
+    return FullnessState(tracks, state.restored, limits), samples
+
+
+def _pool_limits(
+    before: Mapping[str, PoolLimit], usages: Iterable[Usage], pools: Mapping[str, PoolDevices]
+) -> dict[str, PoolLimit]:
+    """Return for each pool whose space is known the datasets that it limits.
+
+    A quota or the reservation of another dataset leaves less: such a dataset is judged for itself.
+    Source: OpenZFS, zfs_vfsops.c, zfs_statvfs: what is left is that of the dataset
+    (dsl_dir_space_available), and inodes are computed from it.
+    """
+    available: dict[str, dict[str, int]] = {}
+    for usage in usages:
+        if usage.kind == "zfs":
+            name = usage.device.partition("/")[0]
+            available.setdefault(name, {})[usage.mount_point] = usage.available_bytes
+    limits = {}
+    for name, datasets in available.items():
+        space = pools[name].space if name in pools else None
+        if space is None:
+            continue
+        past = before.get(name)
+        if past is not None and past.space is space:
+            limits[name] = past
+            continue
+        least = max(
+            SAME_SPACE_RATIO * max(datasets.values()), USABLE_RATIO * space.unreserved_bytes
+        )
+        limited = (mount_point for mount_point, left in datasets.items() if left >= least)
+        limits[name] = PoolLimit(space, frozenset(limited))
+    return limits
 
 
 _BYTES = tuple(family.name for family in FAMILIES[:3])

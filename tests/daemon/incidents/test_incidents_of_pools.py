@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+from support.database import usage
 from support.live import text, watched
 from support.storage import Server
 
@@ -42,6 +44,15 @@ def status(
         STATE: f"{state}\n",
         probe_path("run", ("zpool", "status", "-pLPs", "tank")): json.dumps(answer),
     }
+
+
+def space(free_bytes: int) -> dict[str, str]:
+    """Return the probe's answer to 'zpool list' of a pool of 200 GB."""
+    size = 200_000_000_000
+    output = f"{size}\t{size - free_bytes}\t{free_bytes}\t31\n"
+    answer = {"status": 0, "signal": None, "stdout": output, "stderr": ""}
+    command = ("zpool", "list", "-Hpo", "size,allocated,free,fragmentation", "tank")
+    return {probe_path("run", command): json.dumps(answer)}
 
 
 def pool(tmp_path: Path) -> Server:
@@ -130,3 +141,68 @@ def test_a_pool_that_is_exported_and_imported_again_is_no_mail(tmp_path: Path) -
         assert program.wait(20) == []
         machine.change({STATE: "ONLINE\n"})
         assert program.wait(80) == []
+
+
+DATASETS = 25
+BLOCK_BYTES = 4096
+
+
+def datasets(free_bytes: int) -> dict[str, str]:
+    """Return the mount table of datasets that share the pool's space, and what statvfs says."""
+    rows, files = [], {}
+    for number in range(DATASETS):
+        device = f"0:{100 + number}"
+        rows.append(
+            f"{number + 60} 1 {device} / /tank/d{number} rw - zfs tank/d{number} rw,xattr\n"
+        )
+        files[f"/tank/d{number}/.statvfs"] = usage(device, free_bytes // BLOCK_BYTES)
+    return {"/proc/1/mountinfo": "".join(rows), **files}
+
+
+WELL = {**space(92_000_000_000), **datasets(85_000_000_000)}
+FULL = {**space(8_000_000_000), **datasets(2_000_000_000)}
+"""96 % used: 2 GB are left for datasets, the rest is reserved."""
+
+
+def test_a_full_pool_is_one_mail_and_not_one_of_each_dataset(tmp_path: Path) -> None:
+    """25 datasets share its space."""
+    machine = pool(tmp_path)
+    machine.change(WELL)
+    with watched(tmp_path, machine) as program:
+        assert program.wait(400) == []
+        machine.change(FULL)
+        (mail,) = program.wait(1200)
+        machine.change(WELL)
+        mails = program.wait(2400)
+    said = " ".join(text(mail).split())
+    assert mail["Subject"].startswith("[CRITICAL]")
+    assert "pool tank is 96% full, 7.5 GiB free" in said
+    assert "fragmented to 31%" in said
+    assert "zfs list -r -o space -s used tank" in said
+    assert [mail["Subject"][:4] for mail in mails] == ["[OK]"]
+
+
+def test_a_pool_that_is_full_at_the_start_is_one_mail(tmp_path: Path) -> None:
+    """Whichever of 'zpool list' and the datasets is read first."""
+    machine = pool(tmp_path)
+    machine.change(FULL)
+    with watched(tmp_path, machine) as program:
+        mails = program.wait(600)
+    assert [mail["Subject"].partition(": ")[2] for mail in mails] == [
+        "pool tank is 96% full, 7.5 GiB free"
+    ]
+
+
+@pytest.mark.parametrize("pool_space", [space(92_000_000_000), {}], ids=["quota", "unknown"])
+def test_a_dataset_that_is_full_alone_is_mailed(tmp_path: Path, pool_space: dict[str, str]) -> None:
+    """At its quota while the pool has space; or the space of its pool cannot be read.
+
+    It is the only one that is mounted: that it has as much left as any other proves nothing.
+    """
+    machine = pool(tmp_path)
+    row = "99 1 0:99 / /tank/db rw - zfs tank/db rw,xattr\n"
+    machine.change({"/proc/1/mountinfo": row, "/tank/db/.statvfs": usage("0:99", 1_000_000)})
+    machine.change(pool_space)
+    with watched(tmp_path, machine) as program:
+        (mail,) = program.wait(600)
+    assert "/tank/db is 96% full" in text(mail)

@@ -112,6 +112,7 @@ mpt-status -u 1 -p
 mpt-status -n -u 1 -i 4
 zpool status -pLPs tank
 zpool status -pLPs "my pool"
+zpool list -Hpo size,allocated,free,fragmentation tank
 dmsetup status --noflush --target thin-pool vg-pool-tpool
 dmsetup status --noflush --target multipath mpatha 3600508b4:x
 """
@@ -217,6 +218,8 @@ REFUSED = {
     "a table that is loaded": "dmsetup load vg-pool-tpool",
     "a message to a pool": "dmsetup message vg-pool-tpool 0 release_metadata_snap",
     "all pools": "zpool status -pLPs",
+    "properties that users set": "zpool list -Hpo all tank",
+    "the space of all pools": "zpool list -Hpo size,allocated,free,fragmentation",
     "an option in place of a pool": "zpool status -pLPs -v",
     "the damaged files of a pool": "zpool status -v tank",
     "a program for each device of a pool": "zpool status -c media tank",
@@ -361,7 +364,9 @@ def harmless(arguments: tuple[str, ...]) -> bool:
             return plain[1:] == ["-xdev", "-inum", "#", "-printf", "%y:%s:%p\\#", "-quit"]
         case "zpool" | "dmsetup" | "dumpe2fs":
             line = " ".join(plain)
-            shown = re.fullmatch(r"-b /dev/[-a-z#/_]+|status -pLPs [A-Za-z][\w .:#-]*", line)
+            shown = re.fullmatch(
+                r"-b /dev/[-a-z#/_]+|(status -pLPs|list -Hpo [a-z,]+) [A-Za-z][\w .:#-]*", line
+            )
             listed = plain in (["table"], ["table", "-j", "#", "-m", "#"])
             return listed or shown is not None or harmless_status(plain)
         case "cciss_vol_status":
