@@ -1,4 +1,4 @@
-"""The table that `make bench` prints; "before": before the rule engine was incremental."""
+"""The table that `make bench` prints, of one machine in the same minutes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def head() -> None:
     """Print the names of the columns."""
-    row("what", "now", "budget", "before")
+    row("what", "now", "budget")
 
 
-def row(what: str, now: str, budget: str = "", before: str = "") -> None:
-    """Print a line of the table; `before`: what it was before the engine was incremental."""
-    print(f"{what:<62} {before:>8} {now:>20}   {budget}".rstrip(), flush=True)
+def row(what: str, now: str, budget: str = "") -> None:
+    """Print a line of the table."""
+    print(f"{what:<62} {now:>20}   {budget}".rstrip(), flush=True)
 
 
 def speed() -> None:
