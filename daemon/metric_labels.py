@@ -615,6 +615,7 @@ group pool role state vdev:
 pool:
     iowarden_zfs_pool_data_errors iowarden_zfs_pool_fragmentation_ratio
     iowarden_zfs_pool_free_bytes iowarden_zfs_pool_full_in_seconds
+    iowarden_zfs_pool_last_scrub_age_seconds
     iowarden_zfs_pool_size_bytes iowarden_zfs_pool_sustained_used_ratio
     iowarden_zfs_pool_used_ratio
 pool state:

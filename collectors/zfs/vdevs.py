@@ -16,7 +16,7 @@ from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import printable_name
 from iowarden.collectors.zfs.pool_space import PROPERTIES, PoolSpace, parse_space
 from iowarden.collectors.zfs.pool_state import read_pool_states
-from iowarden.collectors.zfs.zpool_status import PoolStatus, parse_status
+from iowarden.collectors.zfs.zpool_status import PoolStatus, Scan, parse_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -70,12 +70,14 @@ FAMILIES = (
 class PoolDevices:
     """What 'zpool status' shows of a pool; `reason`: why that is not known. `space`: None likewise.
 
-    Without its space the datasets of a pool are judged one by one.
+    Without its space the datasets of a pool are judged one by one. `scrubbed_seconds` is the Unix
+    time at which the scrub ended that 'zpool status' shows; a later resilver takes its place there.
     """
 
     status: PoolStatus = field(default_factory=lambda: PoolStatus("", "", ()))
     reason: str = ""
     space: PoolSpace | None = None
+    scrubbed_seconds: float | None = None
 
 
 def parse_pool(name: str, text: str) -> PoolStatus:
@@ -114,7 +116,11 @@ def read_pool_devices(
             if not reason:
                 text = run_program(root, DEADLINE_SECONDS, "zpool", "status", "-pLPs", pool.name)
                 status = parse_pool(pool.name, text)
-                pools[pool.name] = PoolDevices(status, space=_read_space(root, pool.name))
+                pools[pool.name] = PoolDevices(
+                    status,
+                    space=_read_space(root, pool.name),
+                    scrubbed_seconds=_scrub_end_seconds(status.scan),
+                )
                 continue
         except (ReadError, ParseError) as error:
             reason = str(error)
@@ -122,6 +128,13 @@ def read_pool_devices(
     if not pools:
         raise AbsentError("'/proc/spl/kstat/zfs': no pool is imported")
     return pools
+
+
+def _scrub_end_seconds(scan: Scan | None) -> float | None:
+    """Return when the whole pool was last read; its time is local, in this machine's zone."""
+    if scan is None or scan.kind != "scrub" or scan.state != "finished" or scan.at is None:
+        return None
+    return scan.at.timestamp()
 
 
 def _read_space(root: Machine, name: str) -> PoolSpace | None:

@@ -118,6 +118,7 @@ _TITLES: Mapping[str, str] = {
     "writeback_queued_bytes": "unwritten data queued",
     "zfs_pool_fragmentation_ratio": "fragmentation of the free space",
     "zfs_pool_full_in_seconds": "full in",
+    "zfs_pool_last_scrub_age_seconds": "last scrub, ago",
     "zfs_pool_used_ratio": "used",
 }
 """Where the metric's name without its unit does not read well."""

@@ -34,7 +34,7 @@ from iowarden.rules.signals.queue import (
     request_size,
     scheduler,
 )
-from iowarden.rules.signals.raid import controller_state, md_state, redundancy
+from iowarden.rules.signals.raid import controller_state, md_state, redundancy, zfs_scrub
 from iowarden.rules.signals.signal import Derived, Inputs, Pairs, SignalGroup, View
 from iowarden.rules.signals.smart import disk_monitoring, smart
 from iowarden.rules.signals.waits import group as waits
@@ -85,6 +85,7 @@ GROUPS: tuple[SignalGroup[Any], ...] = (
     filesystem_errors.EXT4_GROUP,
     filesystem_errors.BTRFS_GROUP,
     md_state.GROUP,
+    zfs_scrub.GROUP,
     device_state.CHANGE_GROUP,
     suspended.GROUP,
     multipath.GROUP,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,6 +71,37 @@ def test_a_pool_that_hangs_hides_no_other_and_a_suspended_one_is_not_asked(
     reasons = {dict(labels)["pool"]: reason for labels, reason in vdevs.unreadable(pools)}
     assert reasons["slow"] == "no answer for 20 s"
     assert "suspended" in reasons["gone"]
+
+
+@pytest.mark.parametrize(
+    ("scan", "is_end"),
+    [
+        ("scrub repaired 0B in 02:00:00 with 0 errors on Sun Nov 22 02:24:02 2026", True),
+        ("resilvered 12G in 00:12:13 with 0 errors on Sun Nov 22 02:24:02 2026", False),
+        ("scrub canceled on Sun Nov 22 02:24:02 2026", False),
+        ("none requested", False),
+    ],
+)
+def test_only_a_complete_scrub_has_read_the_pool(
+    machine: MachineMaker, scan: str, is_end: bool
+) -> None:
+    """Its end is local time; the space is read by a program of its own."""
+    text = STATUS.format(name="tank", state="ONLINE")
+    before, _, after = text.partition("scrub in progress")
+    space = ("zpool", "list", "-Hpo", "size,allocated,free,fragmentation", "tank")
+    root = machine(
+        {
+            f"{DIRECTORY}/tank/state": "ONLINE\n",
+            command("tank"): answer(f"{before}{scan}\nconfig:{after.partition('config:')[2]}"),
+            probe_path("run", space): answer("1000\t900\t100\t-\n"),
+        }
+    )
+    pool = read_pool_devices(root)["tank"]
+    end = datetime(2026, 11, 22, 2, 24, 2).timestamp()  # noqa: DTZ001 - local, as it is printed
+    assert pool.scrubbed_seconds == (end if is_end else None)
+    names = {name for name, _, _ in vdevs.emit({"tank": pool})}
+    assert names > {"iowarden_zfs_pool_size_bytes", "iowarden_zfs_pool_free_bytes"}
+    assert "iowarden_zfs_pool_fragmentation_ratio" not in names
 
 
 def test_without_the_module_or_a_pool_there_are_no_such_data(machine: MachineMaker) -> None:
