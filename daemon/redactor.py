@@ -4,14 +4,16 @@ A mail server or receiver may repeat what it was sent: in plain, in base64 (as i
 Basic authentication, where a user's name precedes it), quoted for a URL, JSON, HTML or a mail, in
 UTF-16, in upper case, as numbers, wrapped, in several lines, shortened, or several of these at
 once. A text is decoded until nothing is left to decode, and so is the secret: one comparison finds
-them all. What enters by the clients of SMTP and HTTP passes here before it is cut, stored, logged
+them all. What base64 and hex in it decode to is a text again, also when that has base64 itself, as
+an error document that a gateway encodes with the request's header in it. What enters by the clients of SMTP and HTTP passes here before it is cut, stored, logged
 or shown; the log passes here once more.
 
 Source: RFC 4648 (base64, base64url, hex), RFC 3986, 2.1 (%XX), RFC 8259, 7 (JSON), RFC 2045, 6.7
 (quoted-printable), RFC 2047, 4.2 (Q), RFC 4616 (PLAIN), RFC 7617 (Basic), RFC 5321, 4.2.1 (replies
 of several lines), RFC 2034, 4 (each of them with an enhanced code).
 Limits: secrets are ASCII, as the loader requires. Encrypted, compressed and hashed ones are not
-recognized, nor base64 of base64, nor one with other visible characters between its own.
+recognized, nor what is encoded more than three times in base64 or hex, nor twice if its case was
+changed, nor one with other visible characters between its own.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from __future__ import annotations
 import base64
 import functools
 import html
+import itertools
 import os
 import re
 import string
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.daemon.sanitize import one_line
 
@@ -49,15 +52,16 @@ _UNIT = re.compile(
     |\\+(?:u[0-9A-Fa-f]{{4}}|U[0-9A-Fa-f]{{8}}|x[0-9A-Fa-f]{{2}}  # JSON, Python, C, also repeatedly
         |[ux]\{{[0-9A-Fa-f]{{1,6}}\}}|[0-7]{{3}}|[abfnrtv]
         |%(?![0-9A-Fa-fu])|&(?![\#A-Za-z])|[!-$'-/:-@\[\]-`{{-~])?
-    |&(?:amp;)*(?:\#(?:[0-9]{{1,20}}|[xX][0-9A-Fa-f]{{1,20}});?|[A-Za-z][A-Za-z0-9]{{1,30}};)
+    |&(?:amp;)*(?:\#(?:[0-9]{{1,20}};|[xX][0-9A-Fa-f]{{1,20}};
+        |0{{0,18}}(?:1[01][0-9]|12[0-6]|3[2-9]|[4-9][0-9])|[xX]0{{0,18}}[2-7][0-9A-Fa-f]
+        |[0-9]{{1,20}}|[xX][0-9A-Fa-f]{{1,20}})|[A-Za-z][A-Za-z0-9]{{1,30}};)
     |{_NOTHING}""",
     re.VERBOSE,
 )
-"""What one character may be written as."""
-_QUOTED_PRINTABLE = re.compile(
-    r"=(?:[0-9A-Fa-f]{2}|[ \t]*(?:\r?\n|(?:\\+r)?\\+n)(?:[0-9]{3}[ -])?)"
-)
-"""Apart from the others: '=ab' is also the beginning of a value."""
+"""What one character may be written as; of HTML without a semicolon a digit may follow."""
+_SOFT_BREAK = re.compile(r"=[ \t]*(?:\r?\n|(?:\\+r)?\\+n)(?:[0-9]{3}[ -])?")
+_QUOTED_PRINTABLE = re.compile(rf"=[0-9A-Fa-f]{{2}}|{_SOFT_BREAK.pattern}")
+"""Apart from the others: '=ab' is also the beginning of a value, even of one that is wrapped."""
 _CUT_UNIT = re.compile(
     r"(?:%(?:25)*(?:u?[0-9A-Fa-f]{0,3})?|\\+(?:[uUx]\{?[0-9A-Fa-f]{0,7}|[0-7]{1,2})?"
     r"|&(?:amp;)*\#?[0-9A-Za-z]{0,20}|=(?:[0-9A-Fa-f]?|[ \t]*[\\r]{0,9}\r?(?:\n[0-9]{0,3})?)"
@@ -79,6 +83,12 @@ _DECIMAL_SEPARATOR = re.compile(r"[\s,]+")
 _BASE64_CHARACTERS = string.ascii_letters + string.digits + "+/-_="
 _MAX_NEXT_CHARACTERS = 200
 """Of base64 next to a secret: what is farther away is not of its user."""
+_MAX_ENCODINGS = 2
+"""So often base64 and hex of a text are decoded; a secret is compared with base64 and hex again."""
+_MAX_DECODED = 4
+"""Times the size of a text that is decoded: a server could send what has many readings."""
+_READABLE = re.compile(r"(?:[ -~]\0?){8}|(?:[ -~]\0?){4}\Z")
+"""What has no such part is no text: not base64, or not from this character on."""
 
 
 def problem(secret: str) -> str:
@@ -120,8 +130,12 @@ class Redactor:
         start = max(len(text) - _MAX_UNIT_CHARACTERS, 0)
         if is_cut and (partial := _CUT_UNIT.search(text, start)):
             text = text[: partial.start()]
-        views = _Views(text)
-        places = [place for each in self._spellings for place in each.places(views, is_cut=is_cut)]
+        places = [
+            place
+            for views in _with_decoded(_Views(text, _View(text), is_cut=is_cut))
+            for spelling in self._spellings
+            for place in spelling.places(views)
+        ]
         made, at = [], 0
         for begin, end in sorted(places):
             if begin >= at:
@@ -137,55 +151,123 @@ class Redactor:
 
 
 class _View:
-    """A text that arose from another one, whose units of a pattern were replaced."""
+    """A text that arose from the text from outside."""
 
     def __init__(
-        self,
-        text: str,
-        source: _View | None = None,
-        pattern: re.Pattern[str] = _UNIT,
-        replaced: Callable[[re.Match[str]], str] = lambda _: "",
+        self, text: str, find_places: Callable[[], list[tuple[int, int]]] | None = None
     ) -> None:
-        """Without another one it is the text from outside."""
+        """Without a function that returns its places it is the text from outside."""
         self.text = text
         self.folded = text.translate(_FOLDED)
-        self._source = source
-        self._pattern = pattern
-        self._replaced = replaced
+        self._find_places = find_places
 
     def with_replaced(
         self, pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str] = lambda _: ""
     ) -> _View:
         """Return a view in which the units of a pattern are replaced."""
-        return _View(pattern.sub(replaced, self.text), self, pattern, replaced)
+
+        def places() -> list[tuple[int, int]]:
+            before, at = self.places, 0
+            joined: list[tuple[int, int]] = []
+            for unit in pattern.finditer(self.text):
+                joined += before[at : unit.start()]
+                place = (before[unit.start()][0], before[unit.end() - 1][1])
+                joined += [place] * len(replaced(unit))
+                at = unit.end()
+            return joined + before[at:]
+
+        return _View(pattern.sub(replaced, self.text), places)
+
+    def decoded(self, encoding: _Encoding, begin: int, end: int) -> _View:
+        """Return what a part of it is the encoding of."""
+        text = encoding.decode(self.text[begin:end])
+
+        def places() -> list[tuple[int, int]]:
+            bits = [begin * encoding.bits + 8 * at for at in range(len(text))]
+            outer = self.places
+            return [
+                (outer[bit // encoding.bits][0], outer[(bit + 7) // encoding.bits][1])
+                for bit in bits
+            ]
+
+        return _View(text, places)
 
     @functools.cached_property
     def places(self) -> list[tuple[int, int]]:
         """Begin and end of each character in the text from outside."""
-        if self._source is None:
+        if self._find_places is None:
             return [(at, at + 1) for at in range(len(self.text))]
-        before, at = self._source.places, 0
-        joined: list[tuple[int, int]] = []
-        for unit in self._pattern.finditer(self._source.text):
-            joined += before[at : unit.start()]
-            place = (before[unit.start()][0], before[unit.end() - 1][1])
-            joined += [place] * len(self._replaced(unit))
-            at = unit.end()
-        return joined + before[at:]
+        return self._find_places()
 
 
 class _Views:
     """A text in the forms in which spellings of a secret are equal."""
 
-    def __init__(self, text: str) -> None:
-        self.raw = text
-        whole = _View(text)
+    def __init__(self, raw: str, whole: _View, *, is_cut: bool) -> None:
+        """`raw` is the text from outside, `whole` that or a decoded part of it."""
+        self.raw = raw
+        self.is_cut = is_cut
         # Not only decoded: of '100%ab' the first characters would be read as a unit.
         self.plain = [whole.with_replaced(_BLANK), _decoded(whole)]
-        if _QUOTED_PRINTABLE.search(text):
-            self.plain.append(_decoded(whole.with_replaced(_QUOTED_PRINTABLE, _octet)))
+        for pattern in (_QUOTED_PRINTABLE, _SOFT_BREAK):
+            if pattern.search(whole.text):
+                self.plain.append(_decoded(whole.with_replaced(pattern, _octet)))
         self.hexadecimal = [view.with_replaced(_HEX_SEPARATOR) for view in self.plain]
         self.decimal = whole.with_replaced(_DECIMAL_SEPARATOR, lambda _: ",")
+
+    def decoded(self) -> Iterator[_Views]:
+        """Yield what its base64 and hex may be the encoding of, from each character on."""
+        for encoding, views in ((_BASE64, self.plain), (_HEXADECIMAL, self.hexadecimal)):
+            # Mostly nothing is quoted, and the views are equal.
+            for view in {view.text: view for view in views}.values():
+                for run in encoding.run.finditer(view.text):
+                    is_at_end = self.is_cut and run.end() == len(view.text)
+                    is_cut = is_at_end or bool(_SHORTENED.match(view.text, run.end()))
+                    for begin in range(run.start(), run.start() + encoding.alignments):
+                        inner = view.decoded(encoding, begin, run.end())
+                        if _READABLE.search(inner.text):
+                            yield _Views(self.raw, inner, is_cut=is_cut)
+
+
+def _with_decoded(whole: _Views) -> Iterator[_Views]:
+    """Yield the views of a text, and of what is encoded in it, within the limits."""
+    present, rest = [whole], _MAX_DECODED * len(whole.raw)
+    yield whole
+    for _ in range(_MAX_ENCODINGS):
+        outer, present = present, []
+        for views in itertools.chain.from_iterable(each.decoded() for each in outer):
+            rest -= len(views.plain[0].text)
+            if rest < 0:
+                return
+            present.append(views)
+            yield views
+
+
+class _Encoding(NamedTuple):
+    """How bytes are written in a text."""
+
+    run: re.Pattern[str]
+    """Long enough for the shortest secret, encoded twice."""
+    alignments: int
+    """Characters of which one begins a group of bytes."""
+    bits: int
+    """Of one character."""
+    decode: Callable[[str], str]
+    """Return the text of a run, of one character a byte."""
+
+
+def _of_base64(run: str) -> str:
+    size = len(run) - (len(run) % 4 == 1)
+    padded = run[:size].translate(_BASE64_URL) + "=" * (-size % 4)
+    return base64.b64decode(padded).decode("latin-1")
+
+
+def _of_hexadecimal(run: str) -> str:
+    return bytes.fromhex(run[: len(run) // 2 * 2]).decode("latin-1")
+
+
+_BASE64 = _Encoding(re.compile(r"[A-Za-z0-9+/_-]{11,}"), 4, 6, _of_base64)
+_HEXADECIMAL = _Encoding(re.compile(r"[0-9A-Fa-f]{12,}"), 2, 4, _of_hexadecimal)
 
 
 class _Spellings:
@@ -206,8 +288,9 @@ class _Spellings:
         self._hexadecimal = {data.hex() for data in encoded}
         self._decimal = {",".join(map(str, data)) for data in encoded}
 
-    def places(self, views: _Views, *, is_cut: bool) -> Iterator[tuple[int, int]]:
+    def places(self, views: _Views) -> Iterator[tuple[int, int]]:
         """Yield where it is in the text."""
+        is_cut = views.is_cut
         for view, words in (
             *((view, self._plain) for view in views.plain),
             *((view, self._hexadecimal) for view in views.hexadecimal),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import re
 
@@ -72,6 +73,27 @@ def test_a_reply_that_is_cut_within_a_secret_shows_no_beginning_of_it(size: int)
         clean = cleaner.excerpt(f"got [{spelling[:size]}", 200, is_cut=True)
         assert not reveals(clean, secret)
         assert secret[:4] not in clean
+
+
+def test_a_number_may_follow_html_without_a_semicolon_and_wrapped_digits_an_equals_sign() -> None:
+    """The next reply's code, of which the last character of the secret would be read as a part."""
+    secret = "tr0ub4dor-and-3-more"
+    texts = ("".join(f"&#{ord(c)}" for c in secret), "".join(f"&#x{ord(c):x}" for c in secret))
+    for text in texts:
+        assert Redactor([secret]).text(f"{text}535 refused") == f"{MARK}535 refused"
+    assert Redactor(["0123456789abcdef"]).text("key=0123456=\n789abcdef") == f"key={MARK}"
+
+
+def test_what_is_encoded_in_base64_shows_nothing_of_base64_in_it() -> None:
+    """A gateway answers an error document in base64, with the header of the request in it."""
+    secret = "tr0ub4dor-and-3-more"
+    header = "Basic " + base64.b64encode(f"relay:{secret}".encode()).decode()
+    body = base64.b64encode(f'{{"why": "busy", "headers": {{"auth": "{header}"}}}}'.encode())
+    cleaner = Redactor([secret])
+    for end in range(90, len(body) + 1):
+        clean = cleaner.excerpt(body[:end], 400, is_cut=True)
+        assert not reveals(clean, secret[:12])
+    assert cleaner.text(f"502 {body.decode()} busy") == f"502 {MARK} busy"
 
 
 def test_an_excerpt_is_cut_after_its_secrets_are_replaced() -> None:

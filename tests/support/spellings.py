@@ -40,6 +40,7 @@ def spellings(secret: str) -> Iterator[tuple[str, str]]:
         name = f"{user!r} and {end!r}"
         for kind, text in _in_base64(data):
             yield f"{kind} with {name}", text
+    yield from _encoded_again(secret)
     yield from _quoted(secret)
     yield from _of_a_mail(secret)
     yield from _of_programs(secret)
@@ -67,6 +68,29 @@ def _in_base64(data: bytes) -> Iterator[tuple[str, str]]:
     long = base64.b64encode(b"a stream of bytes, " * 3 + data + b" and more of it" * 3).decode()
     for width, end in itertools.product((76, 10), _WRAPS):
         yield f"base64 wrapped at {width} by {end!r}", _wrapped(long, width, end)
+
+
+def _encoded_again(secret: str) -> Iterator[tuple[str, str]]:
+    """Yield what is base64 or hex of another spelling, as a document that a gateway encodes."""
+    pair = base64.b64encode(f"relay:{secret}".encode()).decode()
+    inner = {
+        "base64": pair,
+        "base64url": pair.replace("+", "-").replace("/", "_").rstrip("="),
+        "a header": json.dumps({"headers": {"Authorization": f"Basic {pair}"}}),
+        "a wrapped header": f"Authorization: Basic\r\n {_wrapped(pair, 20, chr(13) + chr(10))}",
+        "a URL": f"https://hooks.example.com/x?key={urllib.parse.quote(secret, safe='')}&a=b",
+        "JSON": json.dumps({"key": secret, "code": 3}),
+        "hex": f"key={secret.encode().hex()};",
+        "UTF-16": f"key={secret};".encode("utf-16-le").decode("latin-1"),
+    }
+    for (name, text), user in zip(inner.items(), itertools.cycle(("", "u", "us")), strict=False):
+        data = f"{user}{text}".encode("latin-1")
+        again = base64.b64encode(data).decode()
+        yield f"{name} in base64", again
+        yield f"{name} in base64url", base64.urlsafe_b64encode(data).decode()
+        yield f"{name} in wrapped base64", _wrapped(again, 76, "\r\n")
+        yield f"{name} in base64 in base64", base64.b64encode(b"a " + again.encode()).decode()
+        yield f"{name} in hex", data.hex()
 
 
 def _quoted(secret: str) -> Iterator[tuple[str, str]]:
@@ -170,7 +194,17 @@ def _forms(text: str) -> tuple[str, ...]:
     decoded |= {_of_numbers(text)}
     dense = tuple({_dense(each) for each in decoded})
     runs = {part for each in dense for part in _decoded_runs(each)}
-    return tuple(form.upper() for form in (*dense, *runs))
+    again = {part for each in runs for part in _encoded_in(each)}
+    thrice = {part for each in again for part in _encoded_in(each)}
+    return tuple(form.upper() for form in (*dense, *runs, *again, *thrice))
+
+
+def _encoded_in(text: str) -> Iterator[str]:
+    """Yield what is quoted or encoded in a text that was decoded, if it is one."""
+    if re.search("[ -~]{12}", text):
+        quoted = (urllib.parse.unquote(text), _unescaped(text))
+        yield from (_dense(each) for each in quoted)
+        yield from _decoded_runs(text)
 
 
 def _of_numbers(text: str) -> str:
