@@ -5,8 +5,9 @@ Basic authentication, where a user's name precedes it), quoted for a URL, JSON, 
 UTF-16, in upper case, as numbers, wrapped, in several lines, shortened, or several of these at
 once. A text is decoded until nothing is left to decode, and so is the secret: one comparison finds
 them all. What base64 and hex in it decode to is a text again, also when that has base64 itself, as
-an error document that a gateway encodes with the request's header in it. What enters by the clients of SMTP and HTTP passes here before it is cut, stored, logged
-or shown; the log passes here once more.
+an error document that a gateway encodes with the request's header in it. What enters by the clients
+of SMTP and HTTP passes here before it is cut, stored, logged or shown; the log passes here once
+more.
 
 Source: RFC 4648 (base64, base64url, hex), RFC 3986, 2.1 (%XX), RFC 8259, 7 (JSON), RFC 2045, 6.7
 (quoted-printable), RFC 2047, 4.2 (Q), RFC 4616 (PLAIN), RFC 7617 (Basic), RFC 5321, 4.2.1 (replies

@@ -181,6 +181,9 @@ class _Conversation:
         self.deadline_seconds = time.monotonic() + limits.connect_seconds
         self.encrypted = False
         self.local = False
+        self.refused: dict[str, str] = {}
+        self.faults: dict[str, Fault] = {}
+        """By recipient: what the server replied, and what it means; however the attempt ends."""
         self._settings = settings
         settings.redactor.learn((settings.password,))
         self._socket: socket.socket | None = None
@@ -349,15 +352,17 @@ def deliver(
     talk = _Conversation(settings, is_other_left=mail.is_other_left)
     try:
         yield from _opening(settings, names, tls, talk)
-        return (yield from _handing_over(settings, talk, mail, place))
+        result = yield from _handing_over(settings, talk, mail, place)
+        talk.goodbye()
     except (DialogueError, smtplib.SMTPException, OSError, ValueError) as problem:
         names.refresh()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield DialogueLine(error, good=False)
         code = problem.code if isinstance(problem, DialogueError) else 0
-        return _refused(mail, talk.step, code, str(problem).strip("'"), error)
+        result = _refused(mail, talk.step, code, str(problem).strip("'"), error)
     finally:
         talk.close()
+    return replace(result, refused=talk.refused, faults=talk.faults)
 
 
 def _opening(
@@ -397,8 +402,6 @@ def _handing_over(
     yield DialogueLine(f"sender {settings.sender}: {text}", good=code == 250)
     if code != 250:
         return _refused(mail, talk.step, code, text, f"{place}: {talk.step}: {text}")
-    refused: dict[str, str] = {}
-    faults: dict[str, Fault] = {}
     for recipient in mail.recipients:
         code, text = talk.recipient(recipient)
         yield DialogueLine(f"recipient {recipient}: {text}", good=code in (250, 251))
@@ -407,22 +410,17 @@ def _handing_over(
         error = f"{place}: {talk.step} <{recipient}>: expected 250, got '{text}'"
         verdict = smtp_verdict(talk.step, code, text)
         if verdict.scope is Scope.SERVER:
-            talk.goodbye()
             return _refused(mail, talk.step, code, text, error)
-        refused[recipient], faults[recipient] = error, verdict.fault
-    accepted = tuple(r for r in mail.recipients if r not in refused)
-    result = SendResult(mail.message_id, refused=refused, faults=faults)
-    if accepted:
-        code, text = talk.data(mail.data)
-        yield DialogueLine(f"message: {text}", good=code == 250)
-        if 200 <= code < 300:
-            result = replace(result, delivered=accepted, answer=text)
-        else:
-            error = f"{place}: {talk.step}: expected {talk.expected}, got '{text}'"
-            whole = _refused(mail, talk.step, code, text, error)
-            result = replace(whole, refused=refused, faults=faults)
-    talk.goodbye()
-    return result
+        talk.refused[recipient], talk.faults[recipient] = error, verdict.fault
+    accepted = tuple(r for r in mail.recipients if r not in talk.faults)
+    if not accepted:
+        return SendResult(mail.message_id)
+    code, text = talk.data(mail.data)
+    yield DialogueLine(f"message: {text}", good=code == 250)
+    if 200 <= code < 300:
+        return SendResult(mail.message_id, delivered=accepted, answer=text)
+    error = f"{place}: {talk.step}: expected {talk.expected}, got '{text}'"
+    return _refused(mail, talk.step, code, text, error)
 
 
 def _refused(mail: OutboundMail, step: str, code: int, text: str, error: str) -> SendResult:

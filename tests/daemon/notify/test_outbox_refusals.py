@@ -107,6 +107,27 @@ def test_a_minute_of_554_delays_a_critical_mail_by_that_minute() -> None:
     assert len(outbox) == 0
 
 
+def test_a_recipient_who_was_refused_before_the_connection_broke_is_not_asked_again_as_new() -> (
+    None
+):
+    """550 to RCPT TO, then no reply to DATA: the other is told at once and gets the mail at 10 s."""
+    outbox = outbox_of(written(1))
+    row = chosen(outbox, START)
+    result = SendResult(
+        row.message_id,
+        error="mx1: DATA: expected 354, got no reply before the timeout",
+        fault=Fault.UNREACHABLE,
+        refused={"a@x": "mx1: RCPT TO <a@x>: 550 5.1.1 no such user"},
+        faults={"a@x": Fault.UNKNOWN_RECIPIENT},
+    )
+    batch, _ = outbox.sent(result, START)
+    assert [(r.incident, r.recipients_pending) for r in batch.add] == [
+        ("refused", ("b@x",)),
+        ("a", TO),
+    ]
+    assert chosen(outbox, START + 10).recipients_pending == ("b@x",)
+
+
 def test_one_mail_probes_and_when_it_is_accepted_the_others_follow_as_one_digest() -> None:
     """Nine warnings arrive while the relay refuses all: attempts of one mail, then one digest."""
     outbox, now, attempts = outbox_of(), START, []

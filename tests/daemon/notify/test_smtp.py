@@ -57,6 +57,9 @@ def settings(port: int, **changes: object) -> MailSettings:
     return replace(usual, **changes)  # type: ignore[arg-type]
 
 
+GREETING, HELLO, OK, GO = "220 mx\r\n", "250 mx\r\n", "250 ok\r\n", "354 go\r\n"
+
+
 @contextmanager
 def sender(
     chosen: MailSettings | MaildirSettings,
@@ -110,6 +113,40 @@ def test_a_refused_recipient_does_not_cost_the_others_their_mail() -> None:
     assert answers.next().recipients == ("a@x",)
 
 
+NO_USER = "550 5.1.1 no such user\r\n"
+
+
+@pytest.mark.parametrize(
+    ("rest", "scope", "fault"),
+    [
+        (("421 4.3.2 going down\r\n",), "server", "busy"),
+        (("nonsense\r\n",), "message", "unreachable"),
+        ((GO, "nonsense\r\n"), "message", "unanswered"),
+        ((GO, "421 4.3.2 going down\r\n"), "server", "busy"),
+        ((GO, "554 5.7.1 looks like spam\r\n"), "message", "refused"),
+    ],
+    ids=str,
+)
+def test_recipients_that_were_refused_stay_so_however_the_attempt_ends(
+    rest: tuple[str, ...], scope: str, fault: str
+) -> None:
+    """The reply to RCPT TO counts also if the connection breaks at DATA, or the message fails."""
+    with scripted_server(dialogue(GREETING, HELLO, OK, OK, NO_USER, *rest)) as port:
+        result = attempt(settings(port), replace(OUTBOUND, recipients=("a@x", "b@x")))
+    assert (result.scope, result.fault) == (scope, fault)
+    assert result.faults == {"b@x": Fault.UNKNOWN_RECIPIENT}
+    assert "RCPT TO <b@x>: expected 250, got '550 5.1.1" in result.refused["b@x"]
+
+
+def test_a_recipient_stays_refused_if_the_next_reply_is_about_the_sender() -> None:
+    """The first reply was about that recipient all the same."""
+    sender = "450 4.1.8 sender address rejected\r\n"
+    with scripted_server(dialogue(GREETING, HELLO, OK, NO_USER, sender)) as port:
+        result = attempt(settings(port), replace(OUTBOUND, recipients=("b@x", "c@x")))
+    assert (result.scope, result.fault) == ("server", "deferred")
+    assert result.faults == {"b@x": Fault.UNKNOWN_RECIPIENT}
+
+
 @pytest.mark.parametrize(
     ("answers", "fault", "words"),
     [
@@ -149,9 +186,6 @@ def test_a_sender_that_is_refused_is_a_refusal_of_every_mail() -> None:
     assert "MAIL FROM: 553" in result.error
     assert (result.scope, result.fault) == ("server", "refused")
     assert not result.refused
-
-
-GREETING, HELLO, OK, GO = "220 mx\r\n", "250 mx\r\n", "250 ok\r\n", "354 go\r\n"
 
 
 @pytest.mark.parametrize(
