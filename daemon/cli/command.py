@@ -53,7 +53,8 @@ def settings(arguments: argparse.Namespace) -> Config:
     else:
         found = load_config(path or DEFAULT_CONFIG)
     if arguments.state_directory is not None:
-        directory = str(Path(arguments.state_directory).resolve())
+        # Not resolved: that looks at the directory, whose disk may hang.
+        directory = str(Path(arguments.state_directory).absolute())
         return dataclasses.replace(found, state_directory=directory)
     return found
 

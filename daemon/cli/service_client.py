@@ -233,7 +233,7 @@ def _path(arguments: argparse.Namespace) -> str:
     if arguments.socket is not None:
         return str(arguments.socket)
     if arguments.state_directory is not None:
-        return str(Path(arguments.state_directory).resolve() / listen.FILE_NAME)
+        return str(Path(arguments.state_directory).absolute() / listen.FILE_NAME)
     return listen.SOCKET
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
+import sys
 import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
+from support import hung_directory
+from support.program import COMMAND
+from support.smtp import free_port
 
 from iowarden.daemon.cli import command, main
 from iowarden.daemon.config.schema import ConfigError
@@ -91,3 +95,46 @@ def test_a_module_is_started_by_the_interpreter_that_has_it(tmp_path: Path) -> N
     )
     assert (done.returncode, done.stdout.split()[:2]) == (0, ["usage:", "iowarden-probe"])
     assert VERSION[0].isdigit()
+
+
+_PATHS = """
+import argparse, sys
+from iowarden.daemon.cli import command, service_client
+arguments = argparse.Namespace(config=None, socket=None, state_directory=sys.argv[1])
+print(command.settings(arguments).state_directory)
+print(service_client._path(arguments))
+"""
+
+
+def test_a_state_directory_that_hangs_is_named_without_a_look_at_it(tmp_path: Path) -> None:
+    """Neither the service in the foreground nor a command resolves it: both would wait for ever."""
+    if not hung_directory.is_possible(tmp_path):
+        pytest.skip("no FUSE here")
+    state = tmp_path / "state"
+    shown = hung_directory.run(
+        tmp_path, sys.executable, "-c", _PATHS, str(state), timeout_seconds=20.0
+    )
+    assert shown.stdout.splitlines() == [str(state), f"{state}/control.sock"]
+
+
+@pytest.mark.system
+def test_the_service_starts_in_the_foreground_although_its_state_directory_hangs(
+    tmp_path: Path,
+) -> None:
+    """It waits 5 s for the lock and 5 s for the socket, monitors, and says that it has no state."""
+    if not hung_directory.is_possible(tmp_path):
+        pytest.skip("no FUSE here")
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/iowarden.yaml"
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"host: db1\nlisten: 127.0.0.1:{free_port()}\n")
+        program = (str(COMMAND), "run", "--config", path)
+        ended = hung_directory.run(
+            tmp_path,
+            *("/usr/bin/timeout", "--signal=TERM", "20", *program),
+            *("--state-directory", str(tmp_path / "state")),
+            timeout_seconds=60.0,
+        )
+    assert "monitors this machine" in ended.stderr
+    assert "the state directory does not answer: no answer within 5 s" in ended.stderr
+    assert "state.db could not be written: alerts and mails since" in ended.stderr

@@ -107,10 +107,8 @@ def test_a_minute_of_554_delays_a_critical_mail_by_that_minute() -> None:
     assert len(outbox) == 0
 
 
-def test_a_recipient_who_was_refused_before_the_connection_broke_is_not_asked_again_as_new() -> (
-    None
-):
-    """550 to RCPT TO, then no reply to DATA: the other is told at once and gets the mail at 10 s."""
+def test_a_recipient_refused_before_the_connection_broke_is_not_asked_as_if_new() -> None:
+    """550 to RCPT TO, no reply to DATA: the other is told at once, and gets the mail after 10 s."""
     outbox = outbox_of(written(1))
     row = chosen(outbox, START)
     result = SendResult(
