@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from iowarden.daemon.notify.attempt import Attempt
 
 
-FOLDERS = ("new", "cur")
-"""Folders with mails; a mail program moves what was read from the first to the second."""
 MAX_BYTES = 64 * 1024 * 1024
 """Of all mails: the file system of the state must not be filled by mails that are not read."""
 
@@ -76,15 +74,10 @@ def deliver(directory: str, mail: OutboundMail) -> Attempt:
 
 def prune(directory: str, newest: str, max_bytes: int = MAX_BYTES) -> int:
     """Delete the oldest mails beyond a size, never `newest`; return how many. Errors: OSError."""
-    found: list[tuple[float, str, int]] = []
-    for folder in FOLDERS:
-        for entry in os.scandir(f"{directory}/{folder}"):
-            if entry.is_file(follow_symlinks=False):
-                status = entry.stat(follow_symlinks=False)
-                found.append((status.st_mtime, entry.path, status.st_size))
-    excess = sum(size for _, _, size in found) - max_bytes
+    oldest_first = sorted(files(directory), key=lambda file: (file[1].st_mtime, file[0]))
+    excess = sum(status.st_size for _, status in oldest_first) - max_bytes
     deleted = 0
-    for _, path, size in sorted(found):
+    for path, status in oldest_first:
         if excess <= 0:
             break
         if os.path.basename(path) == newest:
@@ -92,5 +85,20 @@ def prune(directory: str, newest: str, max_bytes: int = MAX_BYTES) -> int:
         with suppress(FileNotFoundError):  # a mail program moved it
             os.unlink(path)
             deleted += 1
-        excess -= size
+        excess -= status.st_size
     return deleted
+
+
+def files(directory: str) -> list[tuple[str, os.stat_result]]:
+    """Return the mails; none of a folder that does not exist. Errors: OSError."""
+    mails: list[tuple[str, os.stat_result]] = []
+    for folder in ("new", "cur"):
+        entries: list[os.DirEntry[str]] = []
+        with suppress(FileNotFoundError):
+            entries = list(os.scandir(f"{directory}/{folder}"))
+        for entry in entries:
+            # A mail program removes what was read, or moves it from 'new' to 'cur'.
+            with suppress(FileNotFoundError):
+                if entry.is_file(follow_symlinks=False):
+                    mails.append((entry.path, entry.stat(follow_symlinks=False)))
+    return mails

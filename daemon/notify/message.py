@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from dataclasses import field, replace
 from datetime import datetime, timedelta, tzinfo
 from email.message import EmailMessage
@@ -53,16 +54,18 @@ _MAX_MEANING_LINES = 6
 """Lines of meaning before the advice, which must begin on the first screen; the others follow."""
 _ADVICE = "What to do"
 _STATES = {
-    Reason.OPENED: "",
-    Reason.ESCALATED: "ESCALATED",
-    Reason.DATA_UNAVAILABLE: "DATA UNAVAILABLE",
-    Reason.RESOLVED: "",
-    Reason.REMINDER: "REMINDER",
-    Reason.REBUILT: "REBUILT",
-    Reason.NOT_REPAIRED: "OVER, NOT REPAIRED",
-    Reason.INITIAL: "INITIAL REPORT",
-    Reason.DIGEST: "DIGEST",
+    Reason.OPENED: ("", "", ""),
+    Reason.ESCALATED: ("ESCALATED", "", ""),
+    Reason.REOPENED: ("REOPENED", "REOPENED", ""),
+    Reason.DATA_UNAVAILABLE: ("DATA UNAVAILABLE", "DATA UNAVAILABLE", "UNAVAILABLE"),
+    Reason.RESOLVED: ("resolved", "", ""),
+    Reason.REMINDER: ("REMINDER", "REMINDER", ""),
+    Reason.REBUILT: ("REBUILT", "REBUILT", "REBUILT"),
+    Reason.NOT_REPAIRED: ("OVER, NOT REPAIRED",) * 3,
+    Reason.INITIAL: ("INITIAL REPORT",) * 3,
+    Reason.DIGEST: ("DIGEST",) * 3,
 }
+"""What a subject says of each reason: in full, in fewer words, and in as few as possible."""
 
 
 def recipients(config: Config) -> tuple[str, ...]:
@@ -119,7 +122,7 @@ def subject(notice: Notice, host: str) -> str:
     """
     state, name = _state(notice), one_line(host, _MAX_NAME)
     alone = _without_domain(name)
-    brief, least = _BRIEF_STATES.get(notice.reason, (state, state))
+    _, brief, least = _STATES[notice.reason]
     if notice.reason is Reason.REOPENED and notice.times:
         brief = "FLAPPING"
     two = ((state, alone),) if _TWO.search(notice.object) else ()
@@ -174,16 +177,6 @@ def _subject(notice: Notice, host: str, state: str, width: int = WIDTH) -> tuple
 _MORE = re.compile(r"; \d+ more$", re.ASCII)
 _TWO = re.compile(r"^\S+ and \S+ \(", re.ASCII)
 """A title of two members of an array: see member_titles.py."""
-
-
-_BRIEF_STATES = {
-    Reason.ESCALATED: ("", ""),
-    Reason.REOPENED: ("REOPENED", ""),
-    Reason.REMINDER: ("REMINDER", ""),
-    Reason.DATA_UNAVAILABLE: ("DATA UNAVAILABLE", "UNAVAILABLE"),
-    Reason.RESOLVED: ("", ""),
-}
-"""States in fewer words, and in as few as possible."""
 
 
 def _without_domain(host: str) -> str:
@@ -248,11 +241,13 @@ def _severity(notice: Notice) -> str:
 def _state(notice: Notice) -> str:
     if notice.reason is Reason.REOPENED and notice.times:
         return f"FLAPPING ({notice.times} times)"
+    state = _STATES[notice.reason][0]
     if notice.reason is Reason.REOPENED:
-        return f"REOPENED ({_ordinal(notice.recurrences + 1)} time)"
-    if notice.reason is Reason.RESOLVED and notice.ended_seconds is not None:
-        return f"resolved after {_lasted(notice, notice.ended_seconds)}"
-    return _STATES[notice.reason]
+        return f"{state} ({_ordinal(notice.recurrences + 1)} time)"
+    if notice.reason is Reason.RESOLVED:
+        ended = notice.ended_seconds
+        return "" if ended is None else f"{state} after {_lasted(notice, ended)}"
+    return state
 
 
 def _lasted(notice: Notice, until: float) -> str:
@@ -532,44 +527,34 @@ _BAR_COLOUR, _MAX_BAR_PIXELS, _BAR_WIDTH = "#5c7cbb", 32, 8
 _MAX_HTML_BYTES = 80_000
 """Gmail cuts a mail at 102 kB."""
 _MAX_COURSES = 6
-_ABRIDGED = ((8, 10_000), (8, 400), (8, 160), (8, 80), (4, 40), (2, 20))
+_WHOLE = (sys.maxsize, sys.maxsize)
+_ABRIDGED = (_WHOLE, (8, 10_000), (8, 400), (8, 160), (8, 80), (4, 40), (2, 20))
 """Lines of a section, and of advice, of a page that would be too long, as many as fit."""
 
 
 def _html(page: _Page) -> str:
     """Return the page; if too long, without courses, the rest of lists, the end of the advice."""
     text = _html_page(page)
-    if len(text.encode()) <= _MAX_HTML_BYTES:
-        return text
-    page = _without_courses(page)
-    text = _html_page(page)
-    for limits in _ABRIDGED:
+    for max_lines, max_advice in _ABRIDGED:
         if len(text.encode()) <= _MAX_HTML_BYTES:
             break
-        text = _html_page(_abridged(page, *limits))
+        sections = [
+            (title, _abridged(lines, max_advice if title == _ADVICE else max_lines))
+            for title, lines in page.sections
+        ]
+        text = _html_page(replace(page, sections=sections))
     return text
 
 
-def _without_courses(page: _Page) -> _Page:
-    sections = [
-        (title, [replace(line, course=None) for line in lines]) for title, lines in page.sections
-    ]
-    return replace(page, sections=sections)
-
-
-def _abridged(page: _Page, max_lines: int, max_advice: int) -> _Page:
-    sections = []
-    for title, lines in page.sections:
-        kept = max_advice if title == _ADVICE else max_lines
-        while 0 < kept < len(lines) and not lines[kept].prose:
-            kept -= 1  # a sentence stays with its commands
-        left = len(lines) - kept
-        if left > 0:
-            more = _Line(f"... {left} more lines, which the text part of this mail has")
-            sections.append((title, [*lines[:kept], more]))
-        else:
-            sections.append((title, lines))
-    return replace(page, sections=sections)
+def _abridged(lines: list[_Line], max_lines: int) -> list[_Line]:
+    """Return the first lines of a section, without courses, and how many more there are."""
+    shown = max_lines
+    while 0 < shown < len(lines) and not lines[shown].prose:
+        shown -= 1  # a sentence stays with its commands
+    abridged = [replace(line, course=None) for line in lines[:shown]]
+    if (rest := len(lines) - shown) > 0:
+        abridged.append(_Line(f"... {rest} more lines, which the text part of this mail has"))
+    return abridged
 
 
 def _html_page(page: _Page) -> str:

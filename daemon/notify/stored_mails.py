@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import email
 import email.policy
-import os
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from iowarden.daemon import json_codec
 from iowarden.daemon.control import documents
-from iowarden.daemon.notify.maildir import FOLDERS
+from iowarden.daemon.notify import maildir
 from iowarden.daemon.storage.patient_reader import PATIENCE_SECONDS, PatientReader
 from iowarden.daemon.storage.state_db import MAIL
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from email.message import EmailMessage
 
     from iowarden.daemon.control.control_socket import ControlCommand
@@ -60,22 +59,20 @@ class StoredMails:
             self._mails.retry(now, receiver)
             command.reply({"answer": {}})
             return
-        rows, waits = tuple(self._mails.rows()), self._mails.waits(now, self._realtime)
-        try:
-            made = (
-                listed
-                if command.name == "mail list"
-                else partial(shown, wanted=json_codec.text(command.arguments, "mail"))
-            )
-        except ValueError as error:
-            command.reply({"error": str(error)})
-            return
+        rows, waits = self._mails.rows(), self._mails.waits(now, self._realtime)
 
         def reply(mails: list[_Mail], note: str) -> None:
+            mails = [*of_outbox(rows, waits), *mails]
             try:
-                command.reply({"answer": made([*of_outbox(rows, waits), *mails], note=note)})
+                answer = (
+                    listed(mails, note=note)
+                    if command.name == "mail list"
+                    else shown(mails, json_codec.text(command.arguments, "mail"), note=note)
+                )
             except ValueError as error:
                 command.reply({"error": str(error)})
+            else:
+                command.reply({"answer": answer})
 
         self._maildir.read(lambda: of_maildir(self._directory), reply)
 
@@ -87,76 +84,47 @@ def of_outbox(
     rows: Iterable[OutboxRow], waits: Mapping[str, MailWait] = MappingProxyType({})
 ) -> list[_Mail]:
     """Return the mails that wait; a digest is made of them when it is sent."""
-    found = []
+    mails = []
     for row in rows:
         if row.parts or row.receiver != MAIL:
             continue
         wait = waits.get(row.message_id)
-        entry = _entry(
-            row.data,
-            OUTBOX,
-            row.created_realtime_seconds,
-            row.message_id,
+        entry = replace(
+            _entry(row.data, OUTBOX, row.created_realtime_seconds, row.message_id),
             severity=row.severity.name.lower(),
             recipients=row.recipients_pending,
             attempts=row.attempts,
             error=row.last_error if wait is None else wait.reason,
+            next_seconds=None if wait is None else wait.next_seconds,
         )
-        if wait is not None:
-            entry = replace(entry, next_seconds=wait.next_seconds)
-        found.append((entry, row.data))
-    return found
+        mails.append((entry, row.data))
+    return mails
 
 
 def of_maildir(directory: str) -> list[_Mail]:
     """Return the mails of a Maildir; none if there is none. Errors: OSError."""
-    found = []
-    for path, status in sorted(_files(directory), key=lambda each: each[1].st_mtime):
-        try:
-            with open(path, "rb") as file:
-                data = file.read(MAX_MAIL_BYTES)
-        except FileNotFoundError:  # read and removed by a mail program meanwhile
-            continue
-        found.append((_entry(data, MAILDIR, status.st_mtime), data))
-    return found
-
-
-def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
-    for folder in FOLDERS:
-        try:
-            entries = list(os.scandir(os.path.join(directory, folder)))
-        except FileNotFoundError:
-            continue
-        for entry in entries:
-            if entry.is_file(follow_symlinks=False):
-                yield entry.path, entry.stat(follow_symlinks=False)
+    mails = []
+    for path, status in sorted(maildir.files(directory), key=lambda file: file[1].st_mtime):
+        with suppress(FileNotFoundError), open(path, "rb") as file:  # a mail program removed it
+            data = file.read(MAX_MAIL_BYTES)
+            mails.append((_entry(data, MAILDIR, status.st_mtime), data))
+    return mails
 
 
 def _entry(
-    data: bytes,
-    place: str,
-    created_seconds: float,
-    message_id: str = "",
-    *,
-    severity: str = "",
-    recipients: tuple[str, ...] = (),
-    attempts: int = 0,
-    error: str = "",
+    data: bytes, place: str, created_seconds: float, message_id: str = ""
 ) -> documents.StoredMail:
     message = _parsed(data)
     name = (message_id or str(message["Message-ID"] or "")).strip("<>").partition("@")[0]
     subject = str(message["Subject"] or "")
-    begin = subject.partition("]")[0].lstrip("[").lower()
-    known = begin if begin.upper() in Severity.__members__ else ""
+    severity = subject.partition("]")[0].lstrip("[")
     return documents.StoredMail(
         identifier=name.removeprefix("iowarden."),
         place=place,
         created_seconds=created_seconds,
-        severity=severity or known,
+        severity=severity.lower() if severity in Severity.__members__ else "",
         subject=subject,
-        recipients=recipients or tuple(str(message["To"] or "").split(", ")),
-        attempts=attempts,
-        error=error,
+        recipients=tuple(str(message["To"] or "").split(", ")),
         size_bytes=len(data),
     )
 
