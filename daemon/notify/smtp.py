@@ -24,7 +24,7 @@ from iowarden.daemon.redactor import Redactor
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from iowarden.daemon.notify.address_lookup import AddressLookup
     from iowarden.daemon.notify.attempt import Attempt, OutboundMail
@@ -184,7 +184,7 @@ class _Conversation:
         self.refused: dict[str, str] = {}
         self.faults: dict[str, Fault] = {}
         """By recipient: what the server replied, and what it means; however the attempt ends."""
-        self._settings = settings
+        self.settings = settings
         settings.redactor.learn((settings.password,))
         self._socket: socket.socket | None = None
         # From `connect` on:
@@ -214,9 +214,9 @@ class _Conversation:
     def _use(self, connection: socket.socket) -> None:
         """Use a new or newly encrypted connection: the SMTP session starts again."""
         self._socket = connection
-        self._replies = _Replies(connection, self.deadline_seconds, self._settings.redactor)
+        self._replies = _Replies(connection, self.deadline_seconds, self.settings.redactor)
         # No server name is passed: smtplib would resolve it.
-        self._smtp = smtplib.SMTP(local_hostname=self._settings.hello)
+        self._smtp = smtplib.SMTP(local_hostname=self.settings.hello)
         self._smtp.sock = connection
         self._smtp.file = self._replies
 
@@ -224,10 +224,10 @@ class _Conversation:
         """Encrypt the connection; return TLS version and names. Errors: DialogueError, OSError."""
         if self._replies.pending:  # injected into the connection before encryption
             raise DialogueError(f"data after the reply: '{self._replies.beginning()}'")
-        self.begin("TLS", f"a certificate for '{self._settings.server}' from a known authority")
+        self.begin("TLS", f"a certificate for '{self.settings.server}' from a known authority")
         self._replies.allow()
         encrypted = context.wrap_socket(
-            self._replies.connection, server_hostname=self._settings.server
+            self._replies.connection, server_hostname=self.settings.server
         )
         self._use(encrypted)
         self.encrypted = True
@@ -238,23 +238,20 @@ class _Conversation:
 
     def greeting(self) -> str:
         """Read the first line."""
-        self.begin("greeting", "220")
-        return self.want(self._smtp.getreply(), 220)
+        return self.want("greeting", 220, self._smtp.getreply)
 
     def hello(self) -> None:
         """Send EHLO, or HELO if the server does not support EHLO."""
         self.begin("EHLO", "250")
         code, _ = self.answer(self._smtp.ehlo())
         if code != 250:
-            self.begin("HELO", "250")
-            self.want(self._smtp.helo(), 250)
+            self.want("HELO", 250, self._smtp.helo)
 
     def offers(self, extension: str) -> bool:
         return bool(self._smtp.has_extn(extension))
 
     def starttls(self) -> None:
-        self.begin("STARTTLS", "220")
-        self.want(self._smtp.docmd("STARTTLS"), 220)
+        self.want("STARTTLS", 220, lambda: self._smtp.docmd("STARTTLS"))
 
     def login(self, user: str, password: str) -> None:
         self.begin("AUTH", "an accepted log-in")
@@ -263,7 +260,8 @@ class _Conversation:
         try:
             self._smtp.login(user, password)
         except smtplib.SMTPResponseException as problem:
-            self.want((problem.smtp_code, problem.smtp_error), 235)
+            code, text = self.answer((problem.smtp_code, problem.smtp_error))
+            raise DialogueError(f"'{text}'", code) from problem
 
     def mail(self, sender: str, size_bytes: int) -> tuple[int, str]:
         self.begin("MAIL FROM", "250")
@@ -311,8 +309,10 @@ class _Conversation:
             )
         return code, f"{code} {text}"
 
-    def want(self, reply: tuple[int, bytes | str], wanted: int) -> str:
-        code, text = self.answer(reply)
+    def want(self, step: str, wanted: int, command: Callable[[], tuple[int, bytes]]) -> str:
+        """Make a step and return its reply. Errors: DialogueError if that has another code."""
+        self.begin(step, str(wanted))
+        code, text = self.answer(command())
         if code != wanted:
             raise DialogueError(f"'{text}'", code)
         return text
@@ -327,9 +327,25 @@ class _Conversation:
             return "no reply before the timeout"
         return f"'{self.line(str(problem))}'"
 
+    def error(self, got: str, about: str = "") -> str:
+        """Return the text of an error at this step."""
+        place = f"mail: '{self.settings.name}': {self.step}{about}"
+        return f"{place}: expected {self.expected}, got {got}"
+
+    def refusal(self, mail: OutboundMail, code: int, text: str, error: str) -> SendResult:
+        """Return the result of an attempt that ended here, by a reply or, code 0, without one."""
+        verdict = smtp_verdict(self.step, code, text)
+        return SendResult(
+            mail.message_id,
+            error=error,
+            scope=verdict.scope,
+            fault=verdict.fault,
+            may_try_plain=is_spam_refusal(verdict, text),
+        )
+
     def line(self, foreign: bytes | str) -> str:
         """Return a text of the server on one line, without any secret that it repeats."""
-        return self._settings.redactor.excerpt(foreign, 300)
+        return self.settings.redactor.excerpt(foreign, 300)
 
     def goodbye(self) -> None:
         """Send QUIT; the mail is accepted, whatever the server replies."""
@@ -348,29 +364,28 @@ def deliver(
     settings: MailSettings, names: AddressLookup, tls: ssl.SSLContext, mail: OutboundMail
 ) -> Attempt:
     """Make one attempt; yield its important lines."""
-    place = f"mail: '{settings.name}'"
     talk = _Conversation(settings, is_other_left=mail.is_other_left)
     try:
-        yield from _opening(settings, names, tls, talk)
-        result = yield from _handing_over(settings, talk, mail, place)
+        yield from _opening(talk, names, tls)
+        result = yield from _handing_over(talk, mail)
         talk.goodbye()
     except (DialogueError, smtplib.SMTPException, OSError, ValueError) as problem:
         names.refresh()
-        error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
-        yield DialogueLine(error, good=False)
         code = problem.code if isinstance(problem, DialogueError) else 0
-        result = _refused(mail, talk.step, code, str(problem).strip("'"), error)
+        error = talk.error(talk.got(problem))
+        yield DialogueLine(error, good=False)
+        result = talk.refusal(mail, code, str(problem).strip("'"), error)
     finally:
         talk.close()
     return replace(result, refused=talk.refused, faults=talk.faults)
 
 
 def _opening(
-    settings: MailSettings, names: AddressLookup, tls: ssl.SSLContext, talk: _Conversation
+    talk: _Conversation, names: AddressLookup, tls: ssl.SSLContext
 ) -> Generator[DialogueLine, None, None]:
     """Connect, encrypt as configured, log in."""
+    settings, mode = talk.settings, talk.settings.tls
     address = talk.connect(names)
-    mode = settings.tls
     if mode == "auto":
         mode = "none" if talk.local else "tls" if settings.port == 465 else "starttls"
     yield DialogueLine(f"connected to '{settings.server}' ({address}) port {settings.port}")
@@ -394,23 +409,22 @@ def _opening(
         yield DialogueLine(f"logged in as '{settings.user}'")
 
 
-def _handing_over(
-    settings: MailSettings, talk: _Conversation, mail: OutboundMail, place: str
-) -> Attempt:
+def _handing_over(talk: _Conversation, mail: OutboundMail) -> Attempt:
     """Name sender and recipients, hand the message over."""
-    code, text = talk.mail(parseaddr(settings.sender)[1], len(mail.data))
-    yield DialogueLine(f"sender {settings.sender}: {text}", good=code == 250)
+    sender = talk.settings.sender
+    code, text = talk.mail(parseaddr(sender)[1], len(mail.data))
+    yield DialogueLine(f"sender {sender}: {text}", good=code == 250)
     if code != 250:
-        return _refused(mail, talk.step, code, text, f"{place}: {talk.step}: {text}")
+        return talk.refusal(mail, code, text, talk.error(f"'{text}'"))
     for recipient in mail.recipients:
         code, text = talk.recipient(recipient)
         yield DialogueLine(f"recipient {recipient}: {text}", good=code in (250, 251))
         if code in (250, 251):
             continue
-        error = f"{place}: {talk.step} <{recipient}>: expected 250, got '{text}'"
+        error = talk.error(f"'{text}'", f" <{recipient}>")
         verdict = smtp_verdict(talk.step, code, text)
         if verdict.scope is Scope.SERVER:
-            return _refused(mail, talk.step, code, text, error)
+            return talk.refusal(mail, code, text, error)
         talk.refused[recipient], talk.faults[recipient] = error, verdict.fault
     accepted = tuple(r for r in mail.recipients if r not in talk.faults)
     if not accepted:
@@ -419,17 +433,4 @@ def _handing_over(
     yield DialogueLine(f"message: {text}", good=code == 250)
     if 200 <= code < 300:
         return SendResult(mail.message_id, delivered=accepted, answer=text)
-    error = f"{place}: {talk.step}: expected {talk.expected}, got '{text}'"
-    return _refused(mail, talk.step, code, text, error)
-
-
-def _refused(mail: OutboundMail, step: str, code: int, text: str, error: str) -> SendResult:
-    """Return the result of an attempt that ended at a step, by a reply or, code 0, without one."""
-    verdict = smtp_verdict(step, code, text)
-    return SendResult(
-        mail.message_id,
-        error=error,
-        scope=verdict.scope,
-        fault=verdict.fault,
-        may_try_plain=is_spam_refusal(verdict, text),
-    )
+    return talk.refusal(mail, code, text, talk.error(f"'{text}'"))

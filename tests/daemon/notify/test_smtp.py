@@ -153,7 +153,7 @@ def test_a_recipient_stays_refused_if_the_next_reply_is_about_the_sender() -> No
         (Answers(message="554 5.7.1 looks like spam"), "refused", "end of data: expected 250, got"),
         (Answers(message="552 5.3.4 too large"), "content", "end of data: expected 250, got '552"),
         (Answers(message="451 4.3.0 disk full"), "deferred", "end of data: expected 250, got '451"),
-        (Answers(sender="552 5.3.4 too large"), "content", "MAIL FROM: 552"),
+        (Answers(sender="552 5.3.4 too large"), "content", "MAIL FROM: expected 250, got '552"),
     ],
 )
 def test_what_a_server_reports_of_the_whole_message_applies_to_every_recipient(
@@ -183,7 +183,7 @@ def test_a_sender_that_is_refused_is_a_refusal_of_every_mail() -> None:
     """5xx to MAIL FROM is no verdict on one mail: all have this sender."""
     with smtp_server(Answers(sender="553 5.1.8 no such domain")) as (port, _):
         result = attempt(settings(port))
-    assert "MAIL FROM: 553" in result.error
+    assert "MAIL FROM: expected 250, got '553" in result.error
     assert (result.scope, result.fault) == ("server", "refused")
     assert not result.refused
 
