@@ -184,13 +184,10 @@ class Outbox(OutboxQueue):
         """
         add: list[OutboxRow] = []
         remove: list[str] = []
-        for entry in list(self._entries.values()):
+        for entry in self._waiting():
             row = entry.row
-            gone = row.message_id not in self._entries or entry.digest is not None
-            if gone or self._is_busy(row.message_id):
-                continue
             written_to = self.form.addressees(self._messages(row)[0].data)
-            received = {r for r in written_to if r not in row.recipients_pending}
+            received = set(written_to).difference(row.recipients_pending)
             pending = tuple(r for r in recipients if r not in received)
             if not pending:
                 remove += self._forget(entry)
@@ -211,13 +208,11 @@ class Outbox(OutboxQueue):
         """
         lines: list[str] = []
         remove: list[str] = []
-        for entry in list(self._entries.values()):
-            row = entry.row
-            waited = now - entry.since_seconds
-            is_part = row.message_id not in self._entries or entry.digest is not None
-            if is_part or waited <= REFUSED_SECONDS or self._is_busy(row.message_id):
-                continue
-            if unused or self._is_all_refused(row) or self._is_exhausted(entry):
+        for entry in self._waiting():
+            row, waited = entry.row, now - entry.since_seconds
+            if waited > REFUSED_SECONDS and (
+                unused or self._is_all_refused(row) or self._is_exhausted(entry)
+            ):
                 why = (
                     "its receiver is not configured"
                     if unused
@@ -227,6 +222,14 @@ class Outbox(OutboxQueue):
                 lines.append(f"{self.form.noun} {row.message_id} is discarded after {age}: {why}")
                 remove += self._forget(entry)
         return StateChanges(sequence, remove=tuple(remove)), tuple(lines)
+
+    def _waiting(self) -> list[Entry]:
+        """Return the mails and digests that are not being sent, each with its mails once."""
+        return [
+            entry
+            for message_id, entry in self._entries.items()
+            if entry.digest is None and not self._is_busy(message_id)
+        ]
 
     # --- out
 
