@@ -140,7 +140,7 @@ class Delivery:
 
     def __len__(self) -> int:
         """Return the number of waiting notifications."""
-        return sum(len(each.outbox) for each in self._active())
+        return sum(len(channel.outbox) for channel in self._active())
 
     @property
     def sender(self) -> MessageSender | None:
@@ -156,7 +156,7 @@ class Delivery:
     @property
     def delivered_total(self) -> int:
         """Return how many notifications were delivered since the start."""
-        return sum(each.delivered_total for each in self._channels.values())
+        return sum(channel.delivered_total for channel in self._channels.values())
 
     def use(self, receivers: Receivers) -> None:
         """Send to these receivers from now on; what waits for others is retained.
@@ -186,7 +186,7 @@ class Delivery:
 
     def busy(self) -> bool:
         """Whether a notification or a batch is in progress."""
-        return any(each.busy() for each in self._channels.values()) or self.awaits_state()
+        return any(channel.busy() for channel in self._channels.values()) or self.awaits_state()
 
     def durable(self) -> bool:
         """Whether state.db has confirmed that all batches are written."""
@@ -211,15 +211,15 @@ class Delivery:
         if incidents is not None:
             self.ledger.keep(incidents)
         sequence = self._commits + 1
-        gone = replaced or {}
+        replaced = replaced or {}
         added = tuple(
             out
             for row in rows
             for out in self._channel(row.receiver).outbox.add(
-                row, now, sequence, gone.get(row.message_id, ())
+                row, now, sequence, replaced.get(row.message_id, ())
             )
         )
-        remove = tuple(each for ids in gone.values() for each in ids)
+        remove = tuple(message_id for ids in replaced.values() for message_id in ids)
         self._write(
             StateChanges(
                 sequence, put=put, delete=delete, add=added, remove=remove, aside=aside or {}
@@ -236,8 +236,8 @@ class Delivery:
         """Process a confirmation of state.db."""
         self._confirmed = max(self._confirmed, event.sequence)
         self._written = not event.error
-        for each in self._channels.values():
-            each.outbox.committed(event)
+        for channel in self._channels.values():
+            channel.outbox.committed(event)
 
     def restore(
         self, rows: Iterable[OutboxRow], now: float, ledger: Iterable[Notification] = ()
@@ -245,17 +245,17 @@ class Delivery:
         """Restore the notifications that waited when the program ended, and the ledger."""
         rows = tuple(rows)
         self.ledger.restore(ledger, rows, self._realtime(now))
-        found: dict[str, list[OutboxRow]] = {}
+        rows_by_receiver: dict[str, list[OutboxRow]] = {}
         for row in rows:
-            found.setdefault(row.receiver, []).append(row)
-        for name, own in found.items():
+            rows_by_receiver.setdefault(row.receiver, []).append(row)
+        for name, waiting in rows_by_receiver.items():
             channel = self._channel(name)
-            channel.outbox.restore(own, now)
+            channel.outbox.restore(waiting, now)
             if channel.sender is None and name != LOCAL:
                 self._log.send(
                     journal.MAIL_FAILED,
                     4,
-                    f"{len(own)} notifications wait for the receiver '{name}', which is not"
+                    f"{len(waiting)} notifications wait for the receiver '{name}', which is not"
                     " configured; they are stored for 30 days",
                 )
 
@@ -278,11 +278,6 @@ class Delivery:
         self._encoded_changes = -1
 
     # --- mails that only went to the Maildir
-
-    def _local_copy(self, row: OutboxRow, now: float) -> tuple[OutboxRow, ...]:
-        """Keep a mail that was written to the Maildir, for a server that is configured later."""
-        copy = replace(row, message_id=f"{LOCAL}:{row.message_id}", receiver=LOCAL, attempts=0)
-        return self._channel(LOCAL).outbox.add(copy, now, self._commits + 1)
 
     def send_local_mails(
         self, recipients: tuple[str, ...], open_incidents: Collection[str], now: float
@@ -321,16 +316,16 @@ class Delivery:
         State receivers get only what state.db has stored, or could not store for a while: after a
         kill they must not have alerts that the next start has not stored.
         """
-        for each in self._channels.values():
-            each.step(now, self._commits + 1, lambda batch: self._write(batch, now))
+        for channel in self._channels.values():
+            channel.step(now, self._commits + 1, lambda batch: self._write(batch, now))
         if not self._states or self._present is None:
             return
         if not self.awaits_state():
             self._unconfirmed_seconds = None
         elif self._unconfirmed_seconds is None:
             self._unconfirmed_seconds = now
-        waited = 0.0 if self._unconfirmed_seconds is None else now - self._unconfirmed_seconds
-        if self._unconfirmed_seconds is not None and waited < COMMIT_WAIT_SECONDS:
+        since = self._unconfirmed_seconds
+        if since is not None and now - since < COMMIT_WAIT_SECONDS:
             return
         present = self._present(now)
         if present is not None:
@@ -344,8 +339,8 @@ class Delivery:
             return
         channel = self._channel(result.receiver)
         row = channel.outbox.row(result.message_id)
-        messages = [] if row is None else [m for m in map(channel.outbox.row, row.parts) if m]
-        messages = messages or [m for m in (row,) if m]
+        names = () if row is None else row.parts or (row.message_id,)
+        messages = [message for message in map(channel.outbox.row, names) if message is not None]
         batch = channel.sent(result, now, self._commits + 1)
         status = None
         if result.delivered:
@@ -353,23 +348,26 @@ class Delivery:
         elif result.maybe_taken:
             status = NotificationStatus.MAYBE
         for message in messages if result.is_local else ():
-            if message.message_id in batch.remove:
-                batch = replace(batch, add=(*batch.add, *self._local_copy(message, now)))
+            if message.message_id in batch.remove:  # for a server that is configured later
+                name = f"{LOCAL}:{message.message_id}"
+                copy = replace(message, message_id=name, receiver=LOCAL, attempts=0)
+                copies = self._channel(LOCAL).outbox.add(copy, now, self._commits + 1)
+                batch = replace(batch, add=(*batch.add, *copies))
         reached = {status: [m.message_id for m in messages]} if status else {}
         self._write(batch, now, reached)
 
     def waiting(self, now: float) -> list[tuple[OutboxRow, str]]:
         """Return the notifications that wait, without digests, and why each does."""
-        found = []
+        waiting = []
         for channel in self._active():
             waits = channel.outbox.waits(now, float)
             rows = (row for row in channel.outbox.rows() if not row.parts)
-            found += [(row, waits[row.message_id].reason) for row in rows]
-        return found
+            waiting += [(row, waits[row.message_id].reason) for row in rows]
+        return waiting
 
     def alerted(self) -> frozenset[str]:
         """Return the incidents of which a receiver of the present state accepted an alert."""
-        return frozenset(name for each in self._states.values() for name in each.incidents())
+        return frozenset(name for state in self._states.values() for name in state.incidents())
 
     def check_threads(self) -> None:
         """Log when a thread has been blocked for too long, for example by a hung disk."""
@@ -381,26 +379,26 @@ class Delivery:
             " still sent from memory, changes will be written when the disk responds",
             journal.STATE_TROUBLE,
         )
-        for each in self._channels.values():
-            each.check_thread()
+        for channel in self._channels.values():
+            channel.check_thread()
         for state in self._states.values():
             state.check_threads(self._log)
 
     def log_state(self, now: float, limit_seconds: float) -> None:
         """Log that notifications are overdue or were discarded: none of them can report that."""
-        for each in self._channels.values():
-            if each.name == LOCAL:
+        for channel in self._channels.values():
+            if channel.name == LOCAL:
                 continue
-            batch = each.log_state(now, limit_seconds, self._commits + 1)
+            batch = channel.log_state(now, limit_seconds, self._commits + 1)
             if batch is not None:
                 self._write(batch, now)
 
     def retry_refused(self, recipients: tuple[str, ...], now: float) -> None:
         """Retry permanently refused notifications; mails to the recipients configured now."""
-        for each in self._active():
-            to = recipients if each.name == MAIL else (each.name,)
-            batch = each.outbox.retry_refused(to, now, self._commits + 1)
-            if batch.add or batch.remove or each.name == MAIL:
+        for channel in self._active():
+            to = recipients if channel.name == MAIL else (channel.name,)
+            batch = channel.outbox.retry_refused(to, now, self._commits + 1)
+            if batch.add or batch.remove or channel.name == MAIL:
                 self._write(batch, now)
 
     def retry(self, now: float, receiver: str = MAIL) -> None:
@@ -411,7 +409,7 @@ class Delivery:
 
     def oldest_unsent_seconds(self, now: float) -> float:
         """Return how long the oldest notification has waited, or 0."""
-        ages = [each.outbox.oldest_unsent_seconds(now) or 0.0 for each in self._active()]
+        ages = [channel.outbox.oldest_unsent_seconds(now) or 0.0 for channel in self._active()]
         return max(ages, default=0.0)
 
     def samples(self, now: float) -> list[Sample]:
@@ -422,8 +420,8 @@ class Delivery:
             metrics.STATE_BLOCKED.name: self._state.working_since,
         }
         return [
-            *(sample for each in self._channels.values() for sample in each.samples(now)),
-            *(sample for each in self._states.values() for sample in each.samples(now)),
+            *(sample for channel in self._channels.values() for sample in channel.samples(now)),
+            *(sample for state in self._states.values() for sample in state.samples(now)),
             *(
                 (name, (), 0.0 if since is None else round(now_monotonic - since, 3))
                 for name, since in times.items()
@@ -440,15 +438,15 @@ class Delivery:
         """Return the state of each receiver other than mail."""
         return (
             *(
-                each.line(f"{each.name} ({each.destination})", now, realtime)
-                for each in self._active()
-                if each.name != MAIL
+                channel.line(f"{channel.name} ({channel.destination})", now, realtime)
+                for channel in self._active()
+                if channel.name != MAIL
             ),
-            *(each.line(now, realtime) for each in self._states.values()),
+            *(state.line(now, realtime) for state in self._states.values()),
         )
 
     def _active(self) -> list[Channel]:
-        return [each for each in self._channels.values() if each.sender is not None]
+        return [channel for channel in self._channels.values() if channel.sender is not None]
 
     def _channel(self, name: str) -> Channel:
         """Return a channel; without a sender if the receiver is not configured."""

@@ -38,13 +38,13 @@ class Ledger:
     def of(self, reports: Iterable[tuple[str, int]]) -> Iterator[Notification]:
         """Yield the notifications of incidents, each from a state on (Incident.reports)."""
         for incident, since_state in reports:
-            for each in self._by_incident.get(incident, {}).values():
-                if each.state >= since_state:
-                    yield each
+            for entry in self._by_incident.get(incident, {}).values():
+                if entry.state >= since_state:
+                    yield entry
 
     def is_accepted(self, reports: Iterable[tuple[str, int]]) -> bool:
         """Whether a receiver accepted a notification of them; a Maildir is none."""
-        return any(each.status is NotificationStatus.ACCEPTED for each in self.of(reports))
+        return any(entry.status is NotificationStatus.ACCEPTED for entry in self.of(reports))
 
     # --- changes
 
@@ -56,9 +56,9 @@ class Ledger:
         What waits in no row is deleted: its row was lost. A row that was being sent when the
         program ended may have arrived.
         """
-        for each in stored:
-            if not self._get(each.key):
-                self._by_incident.setdefault(each.incident, {})[each.key] = each
+        for entry in stored:
+            if not self._get(entry.key):
+                self._by_incident.setdefault(entry.incident, {})[entry.key] = entry
         for row in rows:
             self._enter(row)
             if row.maybe_taken:
@@ -85,16 +85,18 @@ class Ledger:
         changed, self._changed = self._changed, {}
         return replace(
             batch,
-            notifications=tuple(each for each in changed.values() if each is not None),
-            forget=tuple(key for key, each in changed.items() if each is None),
+            notifications=tuple(entry for entry in changed.values() if entry is not None),
+            forget=tuple(key for key, entry in changed.items() if entry is None),
         )
 
     def keep(self, incidents: Container[str]) -> None:
         """Forget the notifications of other incidents, unless a row still reports them."""
-        gone = [each for each in self._by_incident if each not in incidents]
-        named = self._named() if gone else set()
-        for key in [key for each in gone for key in self._by_incident[each] if key not in named]:
-            self._delete(key)
+        others = [incident for incident in self._by_incident if incident not in incidents]
+        named = self._named() if others else set()
+        keys = [key for incident in others for key in self._by_incident[incident]]
+        for key in keys:
+            if key not in named:
+                self._delete(key)
 
     def _enter(self, row: OutboxRow) -> None:
         """Note what a new or changed row reports; what only a Maildir has is queued again."""
@@ -123,7 +125,7 @@ class Ledger:
     def _delete_unnamed(self, keys: Collection[NotificationKey]) -> None:
         """Delete what waits in no row."""
         named = self._named() if keys else set()
-        for key in [each for each in keys if each not in named]:
+        for key in [key for key in keys if key not in named]:
             entry = self._get(key)
             if entry is not None and entry.status in _WAITING:
                 self._delete(key)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Labels  # noqa: TC001 - of a field
 from iowarden.daemon import journal
-from iowarden.daemon.notify.attempt import DialogueLine, SendResult
+from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.smtp import AUTHORITIES
 from iowarden.daemon.receivers import http_sender
 from iowarden.daemon.receivers.formats import authorization
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.config.receivers import ReceiverConfig, Url
     from iowarden.daemon.control.documents import MailLine
+    from iowarden.daemon.notify.attempt import DialogueLine
     from iowarden.daemon.notify.delivery import PresentState
     from iowarden.daemon.receivers.http_client import HttpClient, HttpReply
     from iowarden.daemon.transition_log import TransitionLog
@@ -121,11 +122,11 @@ class AlertmanagerReceiver:
         self, now: float, state: PresentState
     ) -> tuple[dict[Labels, SentAlert], dict[Labels, tuple[SentAlert, float]]]:
         """Return what is active, and what has ended within the last 15 minutes."""
-        wanted = set(self._config.severities)
-        shown = [a for a in state.alerts if a.severity.name.lower() in wanted]
+        severities = set(self._config.severities)
+        alerts = [a for a in state.alerts if a.severity.name.lower() in severities]
         active: dict[Labels, SentAlert] = {}
         of = None
-        for alert in life.exported(shown)[0]:
+        for alert in life.exported(alerts)[0]:
             if alert.active:
                 of = state.incidents() if of is None else of
                 sent = self._sent(alert, state, str(of.get(alert.key, "")))
@@ -138,7 +139,7 @@ class AlertmanagerReceiver:
             for labels, alert in self._active.items()
             if labels not in active
         }
-        for alert in shown:
+        for alert in alerts:
             if alert.state is AlertState.RESOLVED and alert.resolved_seconds is not None:
                 if alert.fired_seconds is None or now - alert.resolved_seconds > RESOLVED_SECONDS:
                     continue
@@ -369,12 +370,11 @@ def try_alert(
     for url in config.urls:
         poster = Poster(config, http_sender.client(config, url, authorities))
         result = poster.post(Batch((alert,)), url.origin)
-        wrong = result.error or "; ".join(result.refused.values())
-        text = (
-            f"receiver '{config.name}': {url.origin} accepted the alert 'IowardenTest', which"
-            " resolves by itself after Alertmanager's 'resolve_timeout' (5 min)"
+        accepted = (
+            "accepted the alert 'IowardenTest', which resolves by itself after Alertmanager's"
+            " 'resolve_timeout' (5 min)"
         )
-        yield DialogueLine(wrong or text, good=not wrong)
+        yield http_sender.outcome(config, url, result, accepted)
 
 
 def doubled_alerts(

@@ -100,14 +100,16 @@ def try_message(
     config: ReceiverConfig, data: bytes, authorities: str = AUTHORITIES
 ) -> Iterator[DialogueLine]:
     """Send a message now and yield what came of it."""
-    made = client(config, config.urls[0], authorities)
-    result = deliver(config, made, OutboundMail("test", (config.name,), data))
-    if result.error:
-        yield DialogueLine(result.error, good=False)
-    else:
-        yield DialogueLine(
-            f"receiver '{config.name}': {made.url.origin} accepted it: {result.answer}"
-        )
+    server = client(config, config.urls[0], authorities)
+    result = deliver(config, server, OutboundMail("test", (config.name,), data))
+    yield outcome(config, server.url, result, f"accepted it: {result.answer}")
+
+
+def outcome(config: ReceiverConfig, url: Url, result: SendResult, accepted: str) -> DialogueLine:
+    """Return what came of an attempt at a URL, as a line of `iowarden test-notify`."""
+    problem = result.error or "; ".join(result.refused.values())
+    text = f"receiver '{config.name}': {url.origin} {accepted}"
+    return DialogueLine(problem or text, good=not problem)
 
 
 def failure(config: ReceiverConfig, reply: HttpReply, expected: str = "2xx") -> str:

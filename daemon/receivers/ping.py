@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.daemon import journal
-from iowarden.daemon.notify.attempt import DialogueLine, SendResult
+from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.smtp import AUTHORITIES
 from iowarden.daemon.receivers import http_sender
 from iowarden.daemon.receivers.http_client import ATTEMPT_SECONDS, HttpRequest
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.config.receivers import ReceiverConfig
     from iowarden.daemon.control.documents import MailLine
+    from iowarden.daemon.notify.attempt import DialogueLine
     from iowarden.daemon.notify.delivery import PresentState
     from iowarden.daemon.receivers.http_client import HttpClient
     from iowarden.daemon.transition_log import TransitionLog
@@ -88,12 +89,7 @@ def try_ping(config: ReceiverConfig, authorities: str = AUTHORITIES) -> Iterator
     """Send one ping and yield what came of it."""
     client = http_sender.client(config, config.urls[0], authorities)
     result = _ping(config, client)
-    if result.error:
-        yield DialogueLine(result.error, good=False)
-    else:
-        yield DialogueLine(
-            f"receiver '{config.name}': {client.url.origin} accepted a ping: {result.answer}"
-        )
+    yield http_sender.outcome(config, client.url, result, f"accepted a ping: {result.answer}")
 
 
 def _ping(config: ReceiverConfig, client: HttpClient) -> SendResult:

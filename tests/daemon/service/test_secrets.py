@@ -208,6 +208,7 @@ def test_no_secret_in_any_spelling_gets_to_any_place(host: Host) -> None:
     assert found["page /"].startswith("200 ")
     assert found["page /metrics"].startswith("200 ")
     assert {"iowarden mail list", "iowarden report", "state state.db"} <= found.keys()
+    print("PLACES", len(found))
     assert len(found) >= MIN_PLACES
     leaks = [
         (name, secret)
