@@ -2,7 +2,7 @@
 
 By the network of the client: that of an IPv4 address is itself, of an IPv6 address its /64, which
 is what one host has. One site has a /48 of those, and a provider a /32 of sites: blocks take turns,
-then the blocks in each, so that whoever has many addresses has no more turns than one who has one.
+then the blocks in each, so that a client with many addresses has no more turns than with one.
 Those without a wrong password go before those with one, of which every fourth turn is. Pure.
 
 Source: RFC 6177 (what a site has: more than a /64, up to a /48).

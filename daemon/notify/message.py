@@ -65,7 +65,7 @@ _STATES = {
     Reason.INITIAL: ("INITIAL REPORT",) * 3,
     Reason.DIGEST: ("DIGEST",) * 3,
 }
-"""What a subject says of each reason: in full, in fewer words, and in as few as possible."""
+"""The words of a subject for each reason: in full, in fewer words, and in as few as possible."""
 
 
 def recipients(config: Config) -> tuple[str, ...]:
