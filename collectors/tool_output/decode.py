@@ -35,7 +35,12 @@ _MAX_CONTROLS = 0.05
 
 
 def decoded(content: bytes) -> str:
-    """Decode an output: UTF-8, or UTF-16 as other systems save it.
+    """Decode an output, without the commands and decorations around it. Errors: as `session`."""
+    return without_commands(session(content))
+
+
+def session(content: bytes) -> str:
+    """Decode a text with its commands: UTF-8, or UTF-16 as other systems save it.
 
     Invalid bytes are escaped. Errors: ParseError: it is binary, or too long.
     """
@@ -59,16 +64,17 @@ def decoded(content: bytes) -> str:
     text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
     if all(line.startswith(">") for line in text.split("\n") if line.strip()):  # quoted in a mail
         text = re.sub(r"^> ?", "", text, flags=re.MULTILINE)
+    return text
+
+
+def without_commands(text: str) -> str:
+    """Return a text whose lines with a command, a prompt or a decoration are empty."""
     return _COMMAND.sub("", _AROUND.sub("", text))
 
 
-_TYPED = lazy_pattern(
-    r"^(?:[^\s#$>]{0,80}[#$>]|\[[^\]\n]{1,80}\][#$]|\S{1,40}:[~/]\S{0,80}[#$]) ?(?:sudo )?"
-    r"(?:cat )?(?:[\w./~-]{0,80}/)?(?P<program>[\w-]{1,30})\b",
-    re.MULTILINE | re.ASCII,
-)
+_NO_PROGRAMS = frozenset({Tool.KERNEL, Tool.MDADM, Tool.SERVICES})
 _PROGRAMS: Mapping[str, Tool] = {
-    **{tool.value: tool for tool in Tool if tool not in {Tool.KERNEL, Tool.MDADM}},
+    **{tool.value: tool for tool in Tool if tool not in _NO_PROGRAMS},
     **dict.fromkeys(("storcli64", "storcli2", "perccli", "perccli64", "perccli2"), Tool.STORCLI),
     **dict.fromkeys(("megacli64", "megacli"), Tool.MEGACLI),
     **dict.fromkeys(("hpssacli", "hpacucli"), Tool.SSACLI),
@@ -83,7 +89,7 @@ _COMMAND = lazy_pattern(
     r"^(?:[^\n#$%>\u276f➜]{0,60}[#$%>\u276f➜][ \t]{1,4}(?:[\w~./-]{1,40}[ \t]{1,4}){0,2}?"
     r"(?:sudo (?:-\w+ )?)?"
     rf"(?:cat )?(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?![\w-])[^\n]*"
-    rf"|(?:sudo (?:-\w+ )?)?(?:cat /proc/\w+|(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?: (?:-|/c\d"
+    rf"|(?:sudo (?:-\w+ )?)?(?:cat /proc/\w+|(?:/[\w./-]{{0,80}}/)?(?:{_NAMES})(?: (?:-|/c\d|\|"
     r"|(?:status|smart-log|info|show|display|getconfig|ctrl|rsf|vsf|disk|sys|hw|event)\b)[^\n]*)?))$",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -92,9 +98,12 @@ is a line of the kernel, 'smartctl 7.3 ...' one of smartctl.
 """
 
 
-def typed_tool(content: bytes) -> Tool | None:
-    """Return the program whose command a pasted session has behind its prompt; None: not one."""
-    text = content[:MAX_BYTES].decode(errors="replace")
-    tools = {_PROGRAMS.get(found["program"].casefold()) for found in _TYPED.finditer(text)}
-    tools.discard(None)
-    return tools.pop() if len(tools) == 1 else None
+_NAMED = lazy_pattern(
+    rf"(?:^|[\s/|;&])(?P<program>{_NAMES})(?![\w-])", re.MULTILINE | re.IGNORECASE | re.ASCII
+)
+
+
+def typed_tool(command: str) -> Tool | None:
+    """Return the program that a command runs, or whose file of '/proc' it shows; None: another."""
+    match = _NAMED.search(command)
+    return None if match is None else _PROGRAMS[match["program"].casefold()]

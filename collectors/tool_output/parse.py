@@ -1,7 +1,7 @@
 """Parse the output of a tool or the kernel, without the host that it came from.
 
-One text may contain several outputs of one tool, with prompts between them. Each is tried with
-every parser of its kind; what no parser accepts, and what a parser reports as missing, is
+One text may contain outputs of several tools, with prompts between them (`session`). Each is tried
+with every parser of its kind; what no parser accepts, and what a parser reports as missing, is
 `unparsed`: a text is never healthy only because little of it could be parsed.
 Limits: a text without the line that ends its tool's output is parsed as far as possible, and
 reported as truncated.
@@ -9,9 +9,11 @@ reported as truncated.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.tool_output import decode, session
 from iowarden.collectors.tool_output.areca import parse_areca
 from iowarden.collectors.tool_output.arrays import parse_mdadm, parse_mdstat
 from iowarden.collectors.tool_output.controllers import LOGS, parse_controllers
@@ -23,29 +25,30 @@ from iowarden.collectors.tool_output.memory import parse_memory, parse_vmstat
 from iowarden.collectors.tool_output.multipath import parse_multipath
 from iowarden.collectors.tool_output.mvcli import parse_mvcli
 from iowarden.collectors.tool_output.nvme import parse_nvme
-from iowarden.collectors.tool_output.parsed import SIGNS, Parsed, Tool
+from iowarden.collectors.tool_output.parsed import Parsed, Tool
+from iowarden.collectors.tool_output.service_log import parse_service_log
 from iowarden.collectors.tool_output.zpool import parse_zpool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def guessed(text: str, typed: Tool | None = None) -> Tool:
-    """Return the program that printed a text; `typed` is that of a command behind a prompt.
+def parsed(content: bytes, kind: str = "", *, log: bool = False) -> tuple[Parsed, ...]:
+    """Parse a text: of the program `kind`, or one result for each program that is recognized in it.
 
-    Errors: ParseError if uncertain, with the kinds.
+    Errors: ParseError: it is no text, or no program is recognized, or a tool shows no log.
     """
-    found = [kind for kind, sign in SIGNS.items() if sign.search(text)]
-    if not found and parse_kernel_log(text).events:
-        found = [Tool.KERNEL]  # a line or two of a log, as forums have them
-    if len(found) == 1:
-        return found[0]
-    if typed is not None and (not found or typed in found):
-        return typed
-    got = f"output that may be from {', '.join(found)}" if found else f"{text.strip()[:60]!r}"
-    raise ParseError(
-        f"the program that printed it is not certain: got {got}; add '--as' {', '.join(Tool)}"
-    )
+    if kind:
+        return (parse(decode.decoded(content), Tool(kind), log=log),)
+    text = decode.session(content)
+    found = session.split(text)
+    if not found.texts:
+        raise ParseError(
+            f"the program that printed it is not certain: got {text.strip()[:60]!r};"
+            f" add '--as' {', '.join(Tool)}"
+        )
+    first, *others = (parse(part, tool, log=log) for tool, part in found.texts)
+    return (replace(first, unparsed=(*first.unparsed, *found.unparsed)), *others)
 
 
 def parse(text: str, kind: Tool, *, log: bool = False) -> Parsed:
@@ -74,5 +77,6 @@ _OTHERS: Mapping[Tool, Callable[[str], Parsed]] = {
     Tool.DUMPE2FS: parse_dumpe2fs,
     Tool.NVME: parse_nvme,
     Tool.MVCLI: parse_mvcli,
+    Tool.SERVICES: parse_service_log,
     Tool.KERNEL: parse_kernel_log,
 }

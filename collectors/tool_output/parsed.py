@@ -62,6 +62,8 @@ class Tool(enum.StrEnum):
     """dumpe2fs -b, and the list in dumpe2fs -f."""
     NVME = "nvme"
     """nvme smart-log."""
+    SERVICES = "services"
+    """Lines of smartd, multipathd, mdadm --monitor, ZED, dmeventd, iscsid and systemd in syslog."""
     KERNEL = "kernel"
     """dmesg, the journal, syslog, '/dev/kmsg'."""
 
@@ -180,6 +182,13 @@ SIGNS: Mapping[Tool, re.Pattern[str]] = {
         # smartctl has these names as well, within its own text.
         Tool.NVME: r"^Smart Log for NVME device:|^critical_warning[ \t]*:"
         r"|\A\s*\{\s*\"critical_warning\"",
+        Tool.SERVICES: r"(?:^|[\s/])(?:(?:smartd|multipathd|zed|dmeventd|iscsid|systemd-fsck)"
+        r"(?:\[\d{1,10}\])?|mdadm\[\d{1,10}\]): +\S|^[ \t]*Device: /dev/[^,\n]{1,80}, \S"
+        r"|\w event (?:ha[ds] been )?detected on md device "
+        r'|"SYSLOG_IDENTIFIER" ?: ?"(?:smartd|multipathd|zed|dmeventd|iscsid|mdadm)"'
+        r"|(?:systemd\[\d{1,10}\]: |^\[ ?(?:TIME|FAILED|DEPEND) ?\] )(?:Timed out (?:waiting for"
+        r" device (?:dev-|/dev/)(?!tty)|mounting )|Failed to (?:mount|activate swap|start File)"
+        r"|Dependency failed for /)",
         Tool.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{6}\]|^\S.{0,40} kernel: "
         r'|^\x1e?\{ ?(?:"[^\n]*)?"MESSAGE" ?:'
         r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};",

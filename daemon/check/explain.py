@@ -204,6 +204,30 @@ class Explanation:
         )
 
 
+def explained(
+    results: Sequence[Parsed], groups: Sequence[RuleGroup], table: EventTable
+) -> Explanation:
+    """Evaluate each program's part of a text by itself: the worst of them decides. Errors: none."""
+    first, *others = (explain(each, groups, table) for each in results)
+    for each in others:
+        levels = [worst for worst in (first.worst, each.worst) if worst is not None]
+        alerts = sorted((*first.alerts, *each.alerts), key=lambda a: -Severity[a.severity.upper()])
+        first = Explanation(
+            kind=f"{first.kind}, {each.kind}",
+            outputs=(*first.outputs, *each.outputs),
+            objects=(*first.objects, *each.objects),
+            events=(*first.events, *each.events),
+            events_left_out=first.events_left_out + each.events_left_out,
+            alerts=tuple(dict.fromkeys(alerts)),
+            unparsed=(*first.unparsed, *each.unparsed),
+            worst=max(levels, default=None),
+            lines_read=first.lines_read + each.lines_read,
+            lines_other=first.lines_other + each.lines_other,
+            events_over=first.events_over + each.events_over,
+        )
+    return first
+
+
 def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> Explanation:
     """Evaluate the rules and the event table on a parsed text. Errors: none."""
     engine = Engine(

@@ -13,10 +13,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.tool_output.decode import MAX_BYTES, decoded, typed_tool
-from iowarden.collectors.tool_output.parse import guessed, parse
+from iowarden.collectors.tool_output.decode import MAX_BYTES
+from iowarden.collectors.tool_output.parse import parsed
 from iowarden.collectors.tool_output.parsed import Tool
-from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
+from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explained
 from iowarden.daemon.check.report import count
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.service_client import guarded
@@ -70,15 +70,13 @@ def _explain(arguments: argparse.Namespace) -> int:
     shown = "standard input" if arguments.file == "-" else f"'{arguments.file}'"
     try:
         content = _content(arguments.file)
-        text = decoded(content)
-        kind = Tool(arguments.kind) if arguments.kind else guessed(text, typed_tool(content))
-        parsed = parse(text, kind, log=arguments.log)
+        results = parsed(content, arguments.kind or "", log=arguments.log)
     except (OSError, ParseError) as error:
         told = error.strerror if isinstance(error, OSError) else str(error)
         sys.stderr.write(f"{printable(f'{shown}: {told}')}\n")
         return NOT_UNDERSTOOD
     settings = parse_config("", command.DEFAULT_CONFIG, "text")
-    found = explain(parsed, load_shipped(settings), load_events())
+    found = explained(results, load_shipped(settings), load_events())
     if arguments.json:
         sys.stdout.write(found.json() + "\n")
     else:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.tool_output.decode import decoded, typed_tool
-from iowarden.collectors.tool_output.parse import guessed, parse
-from iowarden.collectors.tool_output.parsed import Tool
-from iowarden.daemon.check.explain import Explanation, explain
+from iowarden.collectors.tool_output.parse import parsed
+from iowarden.daemon.check.explain import Explanation, explained
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
 
@@ -26,6 +24,4 @@ def rules() -> tuple[list[RuleGroup], EventTable]:
 def read(text: str | bytes, kind: str = "", *, log: bool = False) -> Explanation:
     """What iowarden makes of a text."""
     content = text.encode() if isinstance(text, str) else text
-    found = decoded(content)
-    told = Tool(kind) if kind else guessed(found, typed_tool(content))
-    return explain(parse(found, told, log=log), *rules())
+    return explained(parsed(content, kind, log=log), *rules())

@@ -556,9 +556,8 @@ def test_line_ends_controls_and_encodings_of_other_systems(kind: str) -> None:
         (b"\0" * 4096, "binary data"),
         (b"-" * (32 * 1024 * 1024 + 1), "expected at most 33554432 bytes, got more"),
         (b"hello, world\n", "add '--as' storcli, megacli, arcconf"),
-        ((WHOLE + SMART).encode(), "got output that may be from smartctl, mdstat"),
     ],
-    ids=["empty", "blank", "compressed", "zeroes", "huge", "prose", "two at once"],
+    ids=["empty", "blank", "compressed", "zeroes", "huge", "prose"],
 )
 def test_what_cannot_be_read_is_refused_with_its_reason(run: Run, text: bytes, told: str) -> None:
     """Exit status 2, one line, and what to do about it."""
