@@ -342,7 +342,7 @@ EVENTS = _table(
     _all("megaraid_pd_failed megaraid_pd_offline megaraid_pd_hung", Fault.FAILED, _D),
     _all("md_disk_failure", Fault.ERRORS, _D),  # it names the member
     _all("hba_dead megaraid_firmware_crashed", Fault.FAILED, _A),
-    {"hba_device_removed": LOST_A_DISK},
+    {"hba_device_removed": LOST_A_DISK, "hba_disk_lost": LOST_A_DISK},
     _all("megaraid_controller_reset 3ware_controller_reset_occurred", Fault.RESETS, _A),
     # what follows an error of the device: requests that were refused, pages that were not written
     _all("lost_write", Fault.LOST, _F),

@@ -101,6 +101,7 @@ KINDS = {
     "hba_reset": "an adapter's driver resets a device, a bus or the adapter",
     "hba_dead": "an adapter does not answer",
     "hba_device_removed": "an adapter lost a device",
+    "hba_disk_lost": "a SAS adapter lost a disk",
     "hba_link_down": "a link or port of an adapter is down",
     "hba_link_up": "a link or port of an adapter is up",
     "pcie_corrected": "an error on PCI Express that the hardware corrected; evidence",

@@ -267,15 +267,15 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "hba_reset",
         ),
         (rf"(?:mpt[a-z]+: )?{_HOST}: .*(?:task abort)", "hba_abort"),
-        (rf"{_HOST}: removing handle\(0x[0-9a-f]+\)", "hba_device_removed"),
-        (rf"mptsas: {_HOST}: removing (?:ssp|stp|sata) device: ", "hba_device_removed"),
+        (rf"{_HOST}: removing handle\(0x[0-9a-f]+\)", "hba_disk_lost"),
+        (rf"mptsas: {_HOST}: removing (?:ssp|stp|sata) device: ", "hba_disk_lost"),
         (rf"(?:mpt[a-z]+: )?{_HOST}: .*(?:failed|timed? ?out|timeout)\b", "hba_error"),
     ),
     # drivers/message/fusion/mptsas.c, mptsas_del_end_device, by dev_printk.
     "end": (
         (
             rf"end_device-\S+: mptsas: {_HOST}: removing (?:ssp|stp|sata) device: ",
-            "hba_device_removed",
+            "hba_disk_lost",
         ),
     ),
     "EXT": (

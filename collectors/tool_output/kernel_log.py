@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.kmsg import (
@@ -64,6 +65,7 @@ def parse_kernel_log(text: str) -> Parsed:
         if state.pending_sense is not before:
             held_at, asked = line.sequence, True  # also if the pending line is harmless
     events += [LocatedEvent(event, held_at) for event in kernel_events.finish(state)]
+    events = _with_disks(events, text)
     if unlisted:
         reason = f"{len(unlisted)} further lines were not recognized, and are not listed"
         unread.append(UnparsedLine(reason, fault=any(each.fault for each in unlisted)))
@@ -78,6 +80,38 @@ def parse_kernel_log(text: str) -> Parsed:
         lines=count,
         others=others,
     )
+
+
+def _with_disks(events: list[LocatedEvent], text: str) -> list[LocatedEvent]:
+    """Return the events with the names of lost disks, of which the adapter prints only addresses.
+
+    The disk's driver flushes it as it is removed: drivers/scsi/sd.c, sd_shutdown. That line stands
+    above the adapter's (drivers/scsi/mpt3sas/mpt3sas_scsih.c, _scsih_remove_device), or near it.
+    """
+    if not any(each.event.kind == _LOST_DISK for each in events):
+        return events
+    flushes = {
+        number: match[1]
+        for number, line in enumerate(text.split("\n"), 1)
+        if (match := _FLUSH.search(line)) is not None
+    }
+    named = []
+    for each in events:
+        if each.event.kind == _LOST_DISK and each.line is not None and not each.event.device:
+            near = (at for at in flushes if abs(at - each.line) <= _NEAR_LINES)
+            # The last one above it, else the first one below.
+            at = min(near, key=lambda at: (at > each.line, abs(at - each.line)), default=None)  # noqa: B023
+            if at is not None:
+                device = flushes[at]
+                flushes = {line: name for line, name in flushes.items() if name != device}
+                each = replace(each, event=replace(each.event, device=device))  # noqa: PLW2901
+        named.append(each)
+    return named
+
+
+_LOST_DISK = "hba_disk_lost"
+_FLUSH = lazy_pattern(r"\[(sd[a-z]{1,4})\] Synchroniz(?:ing SCSI cache|e Cache)")
+_NEAR_LINES = 8
 
 
 def _unrecognized(state: Classifier, line: KernelLine) -> UnparsedLine | None:

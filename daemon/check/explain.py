@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.events.event_table import EventRule, EventTable
     from iowarden.rules.rulefile.rulefile import RuleGroup
+    from iowarden.rules.topology.slot_map import DeviceMap
 
 NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
 """Exit status."""
@@ -248,8 +249,11 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
     ]
     # What a later line of the text ends is over: an NFS server that responds again.
     happen = [
-        each for each in event_alerts.alerts(state, table, now) if each.absent_seconds is None
+        each
+        for each in event_alerts.alerts(state, table, now)
+        if each.absent_seconds is None and each.name != _SENT
     ]
+    happen += _sent_alerts(batch, engine.devices.places(), table)
     alerts = last_copies.marked([*engine.rules.alerts(), *happen], engine.devices.places())
     waits = findings.required_seconds(groups)
     here = facts.Facts(
@@ -277,6 +281,31 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
         lines_other=parsed.others,
         events_over=sum(_of(each.event) in over for each in known),
     )
+
+
+def _sent_alerts(
+    batch: event_state.EventBatch, places: DeviceMap, table: EventTable
+) -> list[Alert]:
+    """Return the alerts of events that a controller sends, one for each text: states differ.
+
+    A volume that was degraded, then offline, then had its cache pinned, has three faults.
+    """
+    by_text: dict[tuple[str, str, str], list[StorageEvent]] = {}
+    for event in batch.events:
+        if event.kind == _SENT:
+            words = event.text.rpartition(" - ")[2] if len(by_text) < MAX_TEXTS else ""
+            by_text.setdefault((event.controller, event.place, words), []).append(event)
+    alerts: list[Alert] = []
+    for events in by_text.values():
+        part = dataclasses.replace(batch, events=tuple(events))
+        state, _ = event_correlation.correlate(event_state.CorrelationState(), part, places, table)
+        alerts += event_alerts.alerts(state, table, batch.now_seconds)
+    return alerts
+
+
+_SENT = "hba_aen"
+MAX_TEXTS = 200
+"""Texts of controllers' events with an alert each; further ones have one for each object."""
 
 
 def _of(event: StorageEvent) -> tuple[str, str, str, str]:
@@ -310,10 +339,11 @@ def _counted(alerts: Sequence[Alert]) -> Iterator[Alert]:
             yield each
 
 
-def _same(alert: Alert) -> tuple[str, str, tuple[tuple[str, str], ...]]:
+def _same(alert: Alert) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
     # Without a machine a port has no device to be a label of: only the subject tells two apart.
     labels = tuple(pair for pair in alert.labels if pair[0] != "severity")
-    return alert.name, alert.subject, labels
+    text = alert.annotation("summary") if alert.name == _SENT else ""
+    return alert.name, alert.subject, text, labels
 
 
 def _readings(parsed: Parsed, at: float) -> list[Reading[object]]:

@@ -167,6 +167,7 @@ _FIRST_DEVICE = "the line names the file system by one of its devices"
 _COPY = re.compile(r"\bmirror (?P<number>\d{1,3})\b", re.ASCII)
 _SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASCII)
 """Kernel line of a firmware event, by the drivers megaraid_sas, 3w-9xxx and 3w-sas."""
+_REMOVALS = frozenset({"hba_device_removed", "hba_disk_lost"})
 _REMOVED = re.compile(
     r"(?:\b(?:sas_addr|wwid)[ (]0x|: removed \d+:\d+:\S+ )(?P<address>[0-9a-f]{16})\b",
     re.ASCII,
@@ -189,7 +190,7 @@ def _event_text(event: StorageEvent) -> str:
     if event.kind == "oom_kill" and event.code:
         pid, _, name = event.code.partition(" ")
         return f"the kernel killed {name.strip('()')} (pid {pid}) for lack of memory"
-    if event.kind == "hba_device_removed" and (removed := _REMOVED.search(event.text)):
+    if event.kind in _REMOVALS and (removed := _REMOVED.search(event.text)):
         return f"a host adapter lost the device with the address 0x{removed['address']}"
     found = _SENT.fullmatch(event.text) if event.kind == "hba_aen" else None
     return "" if found is None else found["words"]

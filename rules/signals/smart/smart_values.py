@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from iowarden.collectors.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Attribute
     from iowarden.rules.signals.signal import Pairs
@@ -17,6 +19,10 @@ CEILINGS = (100, 200, 252, 253, 254, 255)
 USUAL = 100.0
 """The most common factory value: a value that was always so is not stored."""
 CRITICAL_ATTRIBUTES = frozenset({5, 10, 184, 187, 188, 196, 197, 198})
+_LOST_DATA = CRITICAL_ATTRIBUTES - {188}
+"""Without command timeouts, which lose nothing."""
+_ERRORS = lazy_pattern(r"(?i)realloc|spin_retry|end.to.end|uncorr|pending|unreadable")
+"""Other vendors count other things by the same number."""
 LOW = 3
 """No vendor uses a factory value so far below its ceiling."""
 _USE = frozenset({4, 9, 12, 192, 193, 222, 225, 240, 241, 242})
@@ -90,6 +96,10 @@ def exceeded(attribute: Attribute) -> tuple[str, int]:
     smartctl calls failed is failed, whatever its numbers are. A threshold of 0 never fails. Source:
     smartctl(8), '-A'.
     """
+    # Errors that lost data are no wear, whichever flag the vendor gave the attribute.
+    is_error = attribute.prefail or (
+        attribute.id in _LOST_DATA and _ERRORS.search(attribute.name) is not None
+    )
     wear = attribute.id == _WEAR and "temp" not in attribute.name.casefold()
     if attribute.id in _TEMPERATURE and not wear:
         return "", 0
@@ -97,7 +107,7 @@ def exceeded(attribute: Attribute) -> tuple[str, int]:
     if attribute.failed == "now" or (value is not None and value <= threshold):
         if attribute.id in _USE:
             return "usage", value or 0
-        return "prefail" if attribute.prefail else "old_age", value or 0
+        return "prefail" if is_error else "old_age", value or 0
     worst = attribute.worst
     was = attribute.failed == "past" or (worst is not None and worst <= threshold)
     return ("past", worst or 0) if was and attribute.id not in _USE else ("", 0)

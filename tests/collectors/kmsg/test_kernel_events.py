@@ -269,7 +269,8 @@ EXAMPLES = {
     "pcie_error": ("pcieport 0000:00:1d.0: DPC: ERR_FATAL detected",),
     "pcie_not_recovered": ("pcieport 0000:00:1d.0: AER: device recovery failed",),
     "pcie_recovered": ("pcieport 0000:00:1d.0: AER: device recovery successful",),
-    "hba_device_removed": ("mpt3sas_cm0: removing handle(0x000a), sas_addr(0x4433221100000000)",),
+    "hba_device_removed": ("smartpqi 0000:23:00.0: removed 0:1:0:1 3000000000000001",),
+    "hba_disk_lost": ("mpt3sas_cm0: removing handle(0x000a), sas_addr(0x4433221100000000)",),
     "fs_error": (
         "EXT4-fs error (device sdb1): ext4_find_entry:1455: inode #2: comm ls: reading directory",
         'XFS (sdb1): metadata I/O error: block 0x10 ("xfs_trans_read_buf_map") error 5 numblks 8',

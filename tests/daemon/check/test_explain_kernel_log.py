@@ -142,3 +142,39 @@ def test_what_is_over_at_the_end_of_the_text_is_not_wrong(fault: str, end: str) 
     assert over.summary() == "explain: nothing wrong: 2 events, 1 of them over"
     assert read(f"[10.000000] {fault}\n").status == 1
     assert read(f"[10.000000] {fault}\n[20.000000] {end}\n[30.000000] {fault}\n").status == 1
+
+
+REMOVAL = """\
+sd 0:0:{0}:0: [{1}] Synchronizing SCSI cache
+sd 0:0:{0}:0: [{1}] Synchronize Cache(10) failed: Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK
+mpt3sas_cm0: mpt3sas_transport_port_remove: removed: sas_addr(0x5000cca2530b4a{0}d)
+mpt3sas_cm0: removing handle(0x000{0}), sas_addr(0x5000cca2530b4a{0}d)
+mpt3sas_cm0: enclosure logical id(0x500304801f2a3c3f), slot({0})
+"""
+
+
+def test_a_disk_that_a_sas_adapter_lost_is_named_and_critical() -> None:
+    """As a SATA disk that was lost; the adapter prints an address, the disk's driver its name."""
+    explained = read(REMOVAL.format(5, "sdf") + REMOVAL.format(6, "sdg"), "kernel")
+    lost = [each for each in explained.alerts if each.alert == "hba_disk_lost"]
+    assert {(each.severity, each.object) for each in lost} == {
+        ("critical", "sdf"),
+        ("critical", "sdg"),
+    }
+    alone = read("mpt3sas_cm0: removing handle(0x000e), sas_addr(0x5000cca2530b4a1d)\n", "kernel")
+    (alert,) = alone.alerts
+    assert alert.severity == "critical"
+    assert "0x5000cca2530b4a1d" in alert.text
+
+
+def test_states_that_a_volume_had_one_after_another_are_an_alert_each() -> None:
+    """Degraded, offline, and the cache pinned: the loss of the volume is not hidden by the last."""
+    head = "[  312.552101] megaraid_sas 0000:03:00.0: 1934 (661427345s/0x0001/{}) - {}\n"
+    texts = {
+        "VD 00/0 is now DEGRADED": "CRIT",
+        "VD 00/0 is now OFFLINE": "FATAL",
+        "Controller cache pinned for missing or offline VD 00/0": "CRIT",
+    }
+    explained = read("".join(head.format(level, text) for text, level in texts.items()) * 2)
+    assert {each.text.removesuffix(" (2 times)") for each in explained.alerts} == {*texts}
+    assert all(each.text.endswith(" (2 times)") for each in explained.alerts)

@@ -99,7 +99,7 @@ def test_a_first_poll_that_brought_only_the_verdict_is_no_first_sight(rack: Rack
     rack.poll(ata("A", attributes=()), times=2)
     rack.poll(ata("A", {187: 300, 199: 500}), times=4)
     assert rack.firing() == {
-        ("DiskErrorsInBaseline", "notice"),
+        ("DiskErrorsInBaseline", "warning"),
         ("DiskInterfaceCrcErrorsInBaseline", "info"),
     }
 
