@@ -28,8 +28,10 @@ from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
+    Finding,
     LocatedEvent,
     Parsed,
+    TextObject,
     Tool,
     UnparsedLine,
 )
@@ -61,7 +63,11 @@ def parse_controllers(text: str, kind: Tool, *, log: bool) -> Parsed:
         for each in found.controllers
         for reason in (*each.read_errors, *states.unknown_caches(each.arrays), *_unexplained(each))
     ]
-    if found.outputs and not (log or found.events or _has_content(found.controllers)):
+    listed = {each.name for each in found.controllers if each.arrays or each.disks}
+    # The volumes and disks themselves say more than their number.
+    found = replace(found, findings=tuple(f for f in found.findings if f.object not in listed))
+    has_content = found.events or found.objects or _has_content(found.controllers)
+    if found.outputs and not (log or has_content):
         outputs = ", ".join(found.outputs)
         unread.append(UnparsedLine(f"'{outputs}' contains no state of an array, disk or battery"))
     return replace(found, unparsed=tuple(unread))
@@ -205,8 +211,12 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
         )
     known = {each.name for each in controllers} if kind in _ENRICH else set()
     before = [each for each in found.controllers if each.name not in known]
+    adapters = tries.take(_ADAPTERS, megacli.parse_adapters) if _ADAPTERS in tries.outputs else {}
+    counted = {f"megaraid c{number}": each.counts for number, each in (adapters or {}).items()}
     return replace(
         found,
+        objects=(*found.objects, *(_counts(*each) for each in counted.items() if each[1])),
+        findings=(*found.findings, *(f for each in counted.items() for f in _count_faults(*each))),
         controllers=_merged((*before, *controllers)),
         events=(*found.events, *map(LocatedEvent, events)),
         outputs=tuple(dict.fromkeys((*found.outputs, *tries.outputs))),
@@ -293,6 +303,8 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         one = storcli_volumes.with_volumes(one, volumes or {})
         one = storcli.with_progress(one, progress or ())
         sensors = (*one.sensors, *(() if patrol is None else (patrol,)))
+        battery = tries.take("storcli /cN/cv show all", storcli.parse_battery)
+        one = replace(one, batteries=one.batteries or ((battery,) if battery else ()))
         found = [replace(one, sensors=sensors, read_errors=(*one.read_errors, *errors))]
         if not tries.outputs:
             listed = tries.take("storcli show", storcli.parse_list)
@@ -300,7 +312,13 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
             found = [each for each in found if each.name not in {own.name for own in before}]
     if not told:
         # Of 'show all' without its head: neither the drives nor the volumes have these.
-        headless = {key for each in answers for key in each.data if _OF_CONTROLLER.match(key)}
+        is_battery = "storcli /cN/cv show all" in tries.outputs
+        headless = {
+            key
+            for each in answers
+            for key in each.data
+            if _OF_CONTROLLER.match(key) and not (is_battery and key.endswith("_info"))
+        }
         failed += [f"'{key}': expected 'Basics' before it, got none" for key in sorted(headless)]
     if tries.outputs and failed:
         found[:1] = [replace(each, read_errors=(*each.read_errors, *failed)) for each in found[:1]]
@@ -329,9 +347,9 @@ def _megacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     number = re.search(r"^[ \t]*Adapter\s?[:#]? ?(\d{1,3})", tries.text, re.MULTILINE)
     name = f"megaraid c{number[1] if number else 0}"
     found: list[Controller] = []
-    adapters = tries.take("MegaCli -AdpAllInfo", megacli.parse_adapters) or {}
+    adapters = tries.take(_ADAPTERS, megacli.parse_adapters) or {}
     for at, each in adapters.items():
-        found.append(_counted(replace(each.controller, name=f"megaraid c{at}"), each.counts))
+        found.append(replace(each.controller, name=f"megaraid c{at}"))
     arrays = tries.take("MegaCli -LdPdInfo", megacli.parse_volumes)
     disks = tries.take("MegaCli -PDList", megacli.parse_disks)
     battery = tries.take("MegaCli -AdpBbuCmd -GetBbuStatus", megacli.parse_battery)
@@ -343,17 +361,33 @@ def _megacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     return found
 
 
-def _counted(controller: Controller, counts: Mapping[str, int]) -> Controller:
-    """Return an adapter with the faults that it counts: its arrays and disks may not be listed."""
-    ill = [
-        f"{word}: {counts[word]}"
-        for word in ("degraded", "offline", "critical disks", "failed disks")
-        if counts.get(word)
-    ]
-    if not ill:
-        return controller
-    words = "; ".join(filter(None, (controller.state.word if controller.state else "", *ill)))
-    return replace(controller, state=ComponentState(ComponentHealth.ATTENTION, words))
+_ADAPTERS = "MegaCli -AdpAllInfo"
+_COUNT_FAULTS = {
+    "degraded": ("ControllerArrayDegraded", "degraded virtual drives"),
+    "offline": ("ControllerArrayFailed", "offline virtual drives"),
+    "failed disks": ("ControllerDiskFailed", "failed disks"),
+    "critical disks": ("ControllerDiskFailing", "critical disks"),
+}
+"""What an adapter counts under 'Device Present', and the alert of such a volume or disk."""
+
+
+def _counts(name: str, counts: Mapping[str, int]) -> TextObject:
+    is_ill = any(counts.get(word) for word in _COUNT_FAULTS)
+    health = ComponentHealth.ATTENTION if is_ill else ComponentHealth.OK
+    numbers = {word: float(number) for word, number in counts.items()}
+    return TextObject("counts", "volumes and disks", name, health, counts=numbers)
+
+
+def _count_faults(name: str, counts: Mapping[str, int]) -> Iterator[Finding]:
+    for word, (alert, text) in _COUNT_FAULTS.items():
+        if number := counts.get(word):
+            yield Finding(
+                "critical",
+                alert,
+                name,
+                f"{name} counts {text}: {number}; which ones is not in the text",
+                "List them: MegaCli -LdPdInfo -aALL",
+            )
 
 
 def _part(

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import TYPE_CHECKING
 
 from iowarden.collectors import json_text
 from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.smart import smartctl, smartctl_refusal
+from iowarden.collectors.raid.controller import ComponentHealth
+from iowarden.collectors.smart import error_logs, smartctl, smartctl_refusal
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
     Finding,
     Parsed,
+    TextObject,
     Tool,
     UnparsedLine,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # --- the others
 
@@ -25,6 +31,7 @@ from iowarden.collectors.tool_output.parsed import (
 def parse_smartctl(text: str) -> Parsed:
     """Parse the drives in a text, and those for which smartctl had no health data."""
     drives, refusals = [], []
+    objects: list[TextObject] = []
     findings: list[Finding] = []
     unread: list[UnparsedLine] = []
     reports = _reports(text)
@@ -36,8 +43,10 @@ def parse_smartctl(text: str) -> Parsed:
         except ParseError as error:
             unread.append(UnparsedLine(str(error)))
             continue
+        logs_alone = error_logs.parse_error_logs(piece)
         if isinstance(told, Drive):
             drives.append(told)
+            findings += _of_logs(logs_alone, told)
             findings += _scan_halted(told)
             unread += [UnparsedLine(each, fault=True) for each in told.read_errors]
             others = (each for each in told.messages if each not in told.read_errors)
@@ -57,8 +66,13 @@ def parse_smartctl(text: str) -> Parsed:
                 unread.append(
                     UnparsedLine("smartctl: its exit status reports entries in the error log")
                 )
+        elif logs_alone.logs and told.status is ReadStatus.UNPARSED:
+            objects.append(_logs_object(logs_alone, told.drive))
+            findings += _of_logs(logs_alone, told.drive)
         else:
             refusals.append(told)
+            if told.status is ReadStatus.ASLEEP:
+                findings.append(_asleep(told))
             if told.status not in _NOTHING_TO_READ:
                 fault = told.status is ReadStatus.UNREADABLE and told.drive is not None
                 unread.append(UnparsedLine(f"smartctl: {told.reason}", fault=fault))
@@ -67,9 +81,17 @@ def parse_smartctl(text: str) -> Parsed:
         drives=tuple(drives),
         refusals=tuple(refusals),
         findings=tuple(findings),
-        outputs=("smartctl",) if drives or refusals else (),
+        objects=tuple(objects),
+        outputs=("smartctl",) if drives or refusals or objects else (),
         unparsed=tuple(unread),
     )
+
+
+def _asleep(refused: smartctl_refusal.SmartRefusal) -> Finding:
+    known = refused.drive
+    name = (known and (known.serial or known.model)) or "drive"
+    text = f"{name} was not checked: it sleeps, and smartctl was not to wake it"
+    return Finding("info", "DiskAsleep", name, text)
 
 
 def _scan_halted(drive: Drive) -> tuple[Finding, ...]:
@@ -85,7 +107,51 @@ _SCAN_ADVICE = (
     "Make sure that its data also exists elsewhere. Replace the disk if the self-test fails."
 )
 _ERRORS = smartctl_refusal.ExitStatus.ERRORS
-_NOTHING_TO_READ = frozenset({ReadStatus.NO_SMART, ReadStatus.LUN})
+_NOTHING_TO_READ = frozenset({ReadStatus.NO_SMART, ReadStatus.LUN, ReadStatus.ASLEEP})
+"""A disk that sleeps was left alone on purpose: it is reported as such."""
+_LOG_FAULTS = {
+    "uncorrectable": ("DiskErrorsInBaseline", "warning", "uncorrectable errors"),
+    "uncorrectable writes": ("DiskErrorsInBaseline", "warning", "uncorrectable write errors"),
+    "pending": ("DiskPendingSectors", "warning", "sectors that could not be read (pending)"),
+    "candidates": ("DiskPendingSectors", "warning", "sectors that may have to be reallocated"),
+    "reallocated": ("DiskErrorsInBaseline", "notice", "reallocated sectors"),
+    "failed starts": ("DiskErrorsInBaseline", "warning", "failed starts of its spindle"),
+    "link errors": ("DiskInterfaceCrcErrorsInBaseline", "info", "errors of its link"),
+}
+_MANY_LINK_ERRORS = 1000
+_OF_ATTRIBUTE = {
+    "uncorrectable": 187,
+    "pending": 197,
+    "candidates": 197,
+    "reallocated": 5,
+    "link errors": 199,
+}
+"""Counts that a drive's attributes have as well; of others a whole report has its own rules."""
+
+
+def _logs_object(logs: error_logs.ErrorLogs, drive: Drive | None) -> TextObject:
+    counts = {name: float(count) for name, count in logs.counts.items()}
+    is_ill = any(count for name, count in counts.items() if name != "link errors")
+    health = ComponentHealth.ATTENTION if is_ill else ComponentHealth.OK
+    name = (drive and (drive.serial or drive.model)) or "drive"
+    return TextObject("disk", name, "", health, "", {"logs": ", ".join(logs.logs)}, counts)
+
+
+def _of_logs(logs: error_logs.ErrorLogs, drive: Drive | None) -> Iterator[Finding]:
+    """Yield what logs count that no attribute does."""
+    name = (drive and (drive.serial or drive.model)) or "drive"
+    for kind, count in logs.counts.items():
+        attribute = drive and drive.attribute(_OF_ATTRIBUTE.get(kind, -1))
+        is_pending = kind == "pending" and drive is not None and drive.pending_sectors
+        if not count or attribute or is_pending:
+            continue
+        alert, severity, text = _LOG_FAULTS[kind]
+        if kind == "link errors" and count >= _MANY_LINK_ERRORS:
+            severity = "notice"
+        yield Finding(severity, alert, name, f"{name}: {count} {text}", _LOG_ADVICE)
+
+
+_LOG_ADVICE = "Compare with all of its SMART data: smartctl -x DEVICE"
 _NO_ATTRIBUTES = "smartctl: the drive's attributes ('-A') are missing in it"
 _HEALTH = lazy_pattern(r"SMART (?:overall-health|Health Status)", re.IGNORECASE)
 _NOT_READ = lazy_pattern(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)

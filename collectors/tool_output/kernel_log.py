@@ -100,7 +100,7 @@ def _with_disks(events: list[LocatedEvent], text: str) -> list[LocatedEvent]:
         if each.event.kind == _LOST_DISK and each.line is not None and not each.event.device:
             near = (at for at in flushes if abs(at - each.line) <= _NEAR_LINES)
             # The last one above it, else the first one below.
-            at = min(near, key=lambda at: (at > each.line, abs(at - each.line)), default=None)  # noqa: B023
+            at = min(near, key=lambda at: (at > each.line, abs(at - each.line)), default=None)
             if at is not None:
                 device = flushes[at]
                 flushes = {line: name for line, name in flushes.items() if name != device}

@@ -254,7 +254,8 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
         if each.absent_seconds is None and each.name != _SENT
     ]
     happen += _sent_alerts(batch, engine.devices.places(), table)
-    alerts = last_copies.marked([*engine.rules.alerts(), *happen], engine.devices.places())
+    ruled = [each for each in engine.rules.alerts() if not _claims_absence(each, parsed)]
+    alerts = last_copies.marked([*ruled, *happen], engine.devices.places())
     waits = findings.required_seconds(groups)
     here = facts.Facts(
         facts.advice_inputs(engine.devices.places(), engine.devices.mounts(), alerts)
@@ -281,6 +282,14 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: EventTable) -> E
         lines_other=parsed.others,
         events_over=sum(_of(each.event) in over for each in known),
     )
+
+
+def _claims_absence(alert: Alert, parsed: Parsed) -> bool:
+    """Return whether an alert claims that a battery is absent of which the text has no section."""
+    if alert.name != "ControllerCacheWithoutBattery":
+        return False
+    name = dict(alert.labels).get("controller")
+    return not any(each.batteries for each in parsed.controllers if each.name == name)
 
 
 def _sent_alerts(
@@ -480,7 +489,7 @@ def _objects(parsed: Parsed) -> Iterator[Object]:
         yield _drive(drive, number)
     for refused in parsed.refusals:
         known = refused.drive
-        well = refused.status in {ReadStatus.ASLEEP, ReadStatus.NO_SMART, ReadStatus.LUN}
+        well = refused.status in {ReadStatus.NO_SMART, ReadStatus.LUN}
         yield _object(
             "disk",
             (known and (known.serial or known.model)) or "-",
@@ -611,6 +620,8 @@ def _md(array: MdArray) -> Iterator[Object]:
         yield _object("member", member.device, array.name, bad, states, counts, slot=member.slot)
 
 
+_OF_PYSMART = re.compile(r"pySMART: \w+: ")
+"""The second parser's own exception: it parses whole reports only."""
 _COUNTED = {5: "reallocated", 187: "reported_uncorrectable", 197: "pending", 198: "uncorrectable",
             199: "interface_crc"}  # fmt: skip
 
@@ -636,5 +647,5 @@ def _drive(drive: Drive, number: int) -> Object:
         bytes=drive.capacity_bytes,
         hours=drive.power_on_hours,
         celsius=drive.temperature_celsius,
-        note="; ".join(drive.messages[:3]),
+        note="; ".join([m for m in drive.messages if not _OF_PYSMART.match(m)][:3]),
     )

@@ -413,6 +413,46 @@ def parse_patrol_read(text: str) -> Sensor:
     raise not_answered("storcli /cN show patrolread", "'PR Current State'", answers)
 
 
+def parse_battery(text: str) -> Battery:
+    """Parse the tables of '/cN/cv show all' and '/cN/bbu show all'. Errors: ParseError.
+
+    Source: storcli's reference manual, CacheVault and BBU commands. A property of `_BATTERY_YES`
+    is a fault if it is 'Yes', one of `_BATTERY_OK` if it is not 'OK'.
+    """
+    answers = parse_whole(text)
+    values: dict[str, str] = {}
+    for answer in answers:
+        for row in objects(answer.data):
+            if name := text_of(row, "property").casefold():
+                values.setdefault(name, text_of(row, "value"))
+    word = values.get("state") or values.get("battery state") or values.get("nvcache state")
+    if not word:
+        raise not_answered("storcli /cN/cv show all", "'State'", answers)
+    state = states.classify(word, _BATTERY_STATES)
+    odd = [f"{name}: {values[name]}" for name in _BATTERY_YES if values.get(name) == "Yes"]
+    odd += [
+        f"{name}: {values[name]}" for name in _BATTERY_OK if values.get(name, "OK") not in _FINE
+    ]
+    if odd:
+        health = ComponentHealth.ATTENTION if state.health in states.WELL else state.health
+        state = ComponentState(health, "; ".join((word, *odd))[:300])
+    return Battery(
+        values.get("type") or "battery",
+        state,
+        states.ready(state.health, word),
+        temperature_celsius=output.leading(CELSIUS, values.get("temperature", "").replace(" ", "")),
+    )
+
+
+_BATTERY_YES = (
+    *("replacement required", "battery replacement required", "battery pack missing"),
+    *("no space to cache offload", "remaining capacity low", "learn cycle timeout"),
+    *("i2c errors detected", "pack is about to fail & should be replaced"),
+)
+_BATTERY_OK = ("voltage", "learn cycle status", "nvcache state")
+_FINE = frozenset({"OK", "Ok", "Optimal", "", "-", "N/A"})
+
+
 def pci_address(text: str) -> str:
     """Parse '00:3b:00:00' (domain, bus, device, function) as '0000:3b:00.0', '' without one."""
     found = _PCI.fullmatch(text.strip())

@@ -62,12 +62,12 @@ _CELLS = {
 _COLUMNS = ("Next Learn", "LU/NS Count", "Estimated Time Left")
 """Columns whose values may contain a blank."""
 _KNOWN = frozenset(
-    "EID:Slt DG/VD DG EID Model Type VD VD-ID Drive-ID Drive Ctrl Ctl Ctrl_Prop Type".split()
+    "EID:Slt DG/VD DG EID Model Type VD VD-ID Drive-ID Drive Ctrl Ctl Ctrl_Prop Property".split()
 )
 """First columns of the tables that are parsed."""
 _PLACES = frozenset({"EID:Slt", "EID:Slot", "DG/VD"})
 """Columns whose tables are parsed wherever the column is."""
-_PROPERTY, _VALUE = "Ctrl_Prop", "Value"
+_PROPERTIES, _VALUE = frozenset({"Ctrl_Prop", "Property"}), "Value"
 
 
 def parse_text(text: str) -> list[Tree]:
@@ -123,9 +123,9 @@ def _rows(header: str, rows: Sequence[str], read_errors: list[str]) -> list[Tree
     names = header.split()
     if not names or not (names[0] in _KNOWN or _PLACES & set(names)):
         return []
-    if names[0] == _PROPERTY and _VALUE in header:
+    if names[0] in _PROPERTIES and _VALUE in header:
         at = header.index(_VALUE)
-        return [{_PROPERTY: row[:at].strip(), _VALUE: row[at:].strip()} for row in rows]
+        return [{names[0]: row[:at].strip(), _VALUE: row[at:].strip()} for row in rows]
     columns, pattern = _pattern(header)
 
     def read(row: str) -> Tree:

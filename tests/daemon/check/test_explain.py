@@ -662,9 +662,12 @@ def test_the_overall_health_alone_is_never_well() -> None:
 
 
 def test_a_drive_that_was_asleep_is_unknown() -> None:
-    """'-n standby': nothing was read, neither well nor failed."""
+    """'-n standby': it was left alone on purpose; nothing was read, neither well nor failed."""
     banner = "smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0-28-amd64] (local build)\n\n"
-    assert read(f"{banner}Device is in STANDBY mode, exit(2)\n").status == 2
+    explained = read(f"{banner}Device is in STANDBY mode, exit(2)\n")
+    assert [each.state for each in explained.objects] == ["unknown"]
+    assert [(each.severity, each.alert) for each in explained.alerts] == [("info", "DiskAsleep")]
+    assert (explained.status, explained.unparsed) == (0, ())
 
 
 def test_a_whole_exit_status_without_findings_is_well() -> None:

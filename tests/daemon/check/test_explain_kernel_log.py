@@ -146,7 +146,7 @@ def test_what_is_over_at_the_end_of_the_text_is_not_wrong(fault: str, end: str) 
 
 REMOVAL = """\
 sd 0:0:{0}:0: [{1}] Synchronizing SCSI cache
-sd 0:0:{0}:0: [{1}] Synchronize Cache(10) failed: Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK
+sd 0:0:{0}:0: [{1}] Synchronize Cache(10) failed: Result: hostbyte=DID_NO_CONNECT
 mpt3sas_cm0: mpt3sas_transport_port_remove: removed: sas_addr(0x5000cca2530b4a{0}d)
 mpt3sas_cm0: removing handle(0x000{0}), sas_addr(0x5000cca2530b4a{0}d)
 mpt3sas_cm0: enclosure logical id(0x500304801f2a3c3f), slot({0})

@@ -1,0 +1,124 @@
+"""Error counts in smartctl's logs that are printed alone: statistics, defects, FARM, SAS phys.
+
+Source: smartmontools, ataprint.cpp (device statistics, pending defects log), farmprint.cpp
+(Seagate's Field Access Reliability Metrics), scsiprint.cpp (protocol specific port log page), in
+text and in JSON. Limits: a count that is not valid is None in JSON and '-' in the text: it is no 0.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.collectors.json_text import is_deep
+from iowarden.collectors.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_SECTIONS = (
+    ("device statistics", lazy_pattern(r"^Device Statistics \(|\"ata_device_statistics\"")),
+    ("pending defects", lazy_pattern(r"^Pending Defects log \(|\"ata_pending_defects_log\"")),
+    ("FARM", lazy_pattern(r"Reliability Metrics log \(FARM\)|\"seagate_farm_log\"")),
+    ("SAS phys", lazy_pattern(r"^Protocol Specific port log page|\"scsi_sas_port_\d")),
+)
+_ROW = lazy_pattern(
+    r"0x[0-9a-f]{2}[ \t]+0x[0-9a-f]{3}[ \t]+\d[ \t]+(?P<count>\d{1,20})[ \t]+(?:[-A-Z]{3,4}[ \t]+)?"
+    r"(?P<name>[A-Z].*)"
+)
+"""A row of the device statistics; before smartmontools 6.5 without flags."""
+_PAIR = lazy_pattern(r"[ \t]*(?P<name>[A-Z][\w .()-]{3,80}?)(?::| =)[ \t]+(?P<count>\d{1,20})")
+_DEFECT = lazy_pattern(r"[ \t]*\d{1,6}[ \t]+\d{1,20}[ \t]+(?:\d{1,9}|-)[ \t]*")
+_NAMES = {
+    "number of reported uncorrectable errors": "uncorrectable",
+    "unrecoverable read errors": "uncorrectable",
+    "number of unrecoverable read errors": "uncorrectable",
+    "unrecoverable write errors": "uncorrectable writes",
+    "number of unrecoverable write errors": "uncorrectable writes",
+    "uncorrectable errors": "uncorrectable",
+    "number of reallocated logical sectors": "reallocated",
+    "number of reallocated sectors": "reallocated",
+    "number of realloc. candidate logical sectors": "candidates",
+    "number of reallocated candidate sectors": "candidates",
+    "number of mechanical start failures": "failed starts",
+    "number of interface crc errors": "link errors",
+    "invalid dword count": "link errors",
+    "running disparity error count": "link errors",
+    "loss of dword synchronization": "link errors",
+    "loss of dword synchronization count": "link errors",
+    "phy reset problem": "link errors",
+    "phy reset problem count": "link errors",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorLogs:
+    """Which of these logs a report has, and the highest count of each kind of error in them."""
+
+    logs: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def parse_error_logs(text: str) -> ErrorLogs:
+    """Parse the logs in a report, as text or as JSON; none is no error. Errors: none."""
+    lines = text.splitlines()
+    logs = tuple(name for name, pattern in _SECTIONS if any(pattern.search(line) for line in lines))
+    if not logs:
+        return ErrorLogs()
+    counts: dict[str, int] = {}
+    pairs = _of_json(text) if text.startswith("{") else _of_lines(lines)
+    for name, count in pairs:
+        kind = name if name == "pending" else _NAMES.get(name.casefold().strip())
+        if kind is not None:
+            counts[kind] = max(count, counts.get(kind, 0))
+    return ErrorLogs(logs, counts)
+
+
+def _of_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
+    pending: int | None = None
+    for line in lines:
+        if line.startswith("Pending Defects log ("):
+            pending = 0
+        elif pending is not None and _DEFECT.fullmatch(line):
+            pending += 1
+        elif (row := _ROW.match(line) or _PAIR.match(line)) is not None:
+            yield row["name"], int(row["count"])
+    if pending is not None:
+        yield "pending", pending
+
+
+def _of_json(text: str) -> Iterator[tuple[str, int]]:
+    try:
+        document = {} if is_deep(text) else json.JSONDecoder(strict=False).raw_decode(text)[0]
+    except ValueError:
+        return
+    if not isinstance(document, dict):
+        return
+    log = document.get("ata_pending_defects_log")
+    if isinstance(log, dict) and _is_count(log.get("count")):
+        yield "pending", log["count"]
+    for name, part in document.items():
+        if name.startswith(("ata_device_statistics", "seagate_farm_log", "scsi_sas_port_")):
+            yield from _walk(part)
+
+
+def _walk(value: Any) -> Iterator[tuple[str, int]]:  # noqa: ANN401 - JSON
+    rows = [value]
+    while rows:
+        row = rows.pop()
+        if isinstance(row, list):
+            rows += row
+        elif isinstance(row, dict):
+            if isinstance(row.get("name"), str) and _is_count(row.get("value")):
+                yield row["name"], row["value"]
+            for name, part in row.items():
+                if _is_count(part):
+                    yield name.replace("_", " "), part
+                else:
+                    rows.append(part)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

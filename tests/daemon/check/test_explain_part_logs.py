@@ -1,0 +1,187 @@
+"""'iowarden explain' of parts that stand alone: logs of smartctl, a battery of storcli, counts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.explained import read
+
+HEAD = "smartctl 7.4 2023-08-01 r5530 [x86_64-linux-6.1.0-18-amd64] (local build)\n\n"
+STATISTICS = """\
+Device Statistics (GP Log 0x04)
+Page  Offset Size        Value Flags Description
+0x03  =====  =               =  ===  == Rotating Media Statistics (rev 1) ==
+0x03  0x020  4               0  {flags}Number of Reallocated Logical Sectors
+0x03  0x038  4               -  {flags}Number of Realloc. Candidate Logical Sectors
+0x04  =====  =               =  ===  == General Errors Statistics (rev 1) ==
+0x04  0x008  4              {count}  {flags}Number of Reported Uncorrectable Errors
+                                |||_ C monitored condition met
+
+"""
+DEFECTS = "Pending Defects log (GP Log 0x0c)\n"
+FARM = """\
+Seagate Field Access Reliability Metrics log (FARM) (GP Log 0xa6)
+	FARM Log Page 3: Error Statistics
+		Unrecoverable Read Errors: {count}
+		Number of Reallocated Sectors: 0
+		Number of Mechanical Start Failures: 0
+"""
+PHYS = """\
+Protocol Specific port log page for SAS SSP
+relative target port id = 1
+  phy identifier = 0
+    Invalid DWORD count = {count}
+    Running disparity error count = 0
+    Loss of DWORD synchronization = 0
+    Phy reset problem = 0
+"""
+TEXTS = {
+    "statistics": STATISTICS.replace("{flags}", "---  "),
+    "statistics of smartmontools 6.4": STATISTICS.replace("{flags}", ""),
+    "FARM": FARM,
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_an_error_count_of_a_log_that_stands_alone(name: str) -> None:
+    """'smartctl -l devstat', '-l farm': no refusal, and the errors are a warning."""
+    ill, well = (read(HEAD + TEXTS[name].format(count=count)) for count in (44, 0))
+    assert [(each.severity, each.alert) for each in ill.alerts] == [
+        ("warning", "DiskErrorsInBaseline")
+    ]
+    assert "44 uncorrectable errors" in ill.alerts[0].text
+    assert (ill.status, well.status) == (1, 0)
+    assert (ill.unparsed, well.unparsed, well.alerts) == ((), (), ())
+
+
+def test_pending_defects_alone() -> None:
+    """'smartctl -l defects': two sectors, or the sentence that there are none."""
+    rows = "Index                LBA    Hours\n    0          281920112    38110\n"
+    rows += "    1          281920113    38110\n"
+    explained = read(HEAD + DEFECTS + rows)
+    assert [each.alert for each in explained.alerts] == ["DiskPendingSectors"]
+    assert "2 sectors" in explained.alerts[0].text
+    assert read(f"{HEAD}{DEFECTS}No Defects Logged\n").status == 0
+
+
+@pytest.mark.parametrize(("count", "severity"), [(0, None), (4, "info"), (5000, "notice")])
+def test_errors_of_sas_phys(count: int, severity: str | None) -> None:
+    """'smartctl -l sasphy': some errors at each reset of a link are normal."""
+    explained = read(HEAD + PHYS.format(count=count))
+    assert [each.severity for each in explained.alerts] == ([severity] if severity else [])
+    assert explained.unparsed == ()
+
+
+def test_device_statistics_as_json() -> None:
+    """'smartctl -j -l devstat'."""
+    row = {"offset": 8, "name": "Number of Reported Uncorrectable Errors", "value": 3}
+    document = {
+        "smartctl": {"version": [7, 4], "exit_status": 0},
+        "ata_device_statistics": {"pages": [{"number": 4, "table": [row]}]},
+    }
+    explained = read(json.dumps(document))
+    assert "3 uncorrectable errors" in explained.alerts[0].text
+
+
+def test_a_disk_that_sleeps_is_no_text_that_was_not_parsed() -> None:
+    """'smartctl -n standby': it was left alone on purpose."""
+    explained = read(f"{HEAD}Device is in STANDBY mode, exit(2)\n")
+    assert (explained.status, explained.unparsed) == (0, ())
+    assert explained.objects[0].vendor_state == "asleep"
+
+
+BATTERY = """\
+CLI Version = 007.1912.0000.0000 Nov 23, 2021
+Operating system = Linux 5.4.0-174-generic
+Controller = 0
+Status = Success
+Description = None
+
+
+Cachevault_Info :
+===============
+
+--------------------
+Property    Value
+--------------------
+Type        CVPM05
+Temperature 31 C
+State       {state}
+--------------------
+
+
+Firmware_Status :
+===============
+
+---------------------------------------
+Property                         Value
+---------------------------------------
+Replacement required             {replace}
+No space to cache offload        No
+---------------------------------------
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "replace", "status"),
+    [("Optimal", "No", 0), ("Failed", "Yes", 1), ("Optimal", "Yes", 1)],
+)
+def test_a_battery_alone(state: str, replace: str, status: int) -> None:
+    """'storcli /c0/cv show all'."""
+    explained = read(BATTERY.format(state=state, replace=replace))
+    assert (explained.status, explained.unparsed) == (status, ())
+    assert [each.alert for each in explained.alerts] == ["ControllerBatteryFault"] * status
+
+
+COUNTS = """\
+Adapter #0
+
+==============================================================================
+                    Versions
+                ================
+Product Name    : LSI MegaRAID SAS 9271-8i
+
+                Device Present
+                ================
+Virtual Drives    : 2
+  Degraded        : {degraded}
+  Offline         : 0
+Physical Devices  : 9
+  Disks           : 8
+  Critical Disks  : 0
+  Failed Disks    : {failed}
+
+Exit Code: 0x00
+"""
+
+
+@pytest.mark.parametrize(
+    ("degraded", "failed", "alerts"),
+    [
+        (0, 0, set()),
+        (1, 0, {"ControllerArrayDegraded"}),
+        (0, 1, {"ControllerDiskFailed"}),
+    ],
+)
+def test_an_adapter_that_only_counts(degraded: int, failed: int, alerts: set[str]) -> None:
+    """'MegaCli -AdpAllInfo': what it counts is a state of its volumes and disks."""
+    explained = read(COUNTS.format(degraded=degraded, failed=failed))
+    assert {each.alert for each in explained.alerts if each.severity == "critical"} == alerts
+    assert (explained.status, explained.unparsed) == (1 if alerts else 0, ())
+
+
+def test_a_battery_of_which_the_text_says_nothing_is_not_absent() -> None:
+    """'storcli /c0/vall show' has no section of a battery: no claim about one."""
+    explained = read(
+        "CLI Version = 007.1912.0000.0000 Nov 23, 2021\nController = 0\nStatus = Success\n"
+        "Description = None\n\n\nVirtual Drives :\n==============\n\n"
+        "---------------------------------------------------------------\n"
+        "DG/VD TYPE  State Access Consist Cache Cac sCC     Size Name\n"
+        "---------------------------------------------------------------\n"
+        "0/239 RAID6 Optl  RW     Yes     RWBD  -   OFF  43.6 TB bulk\n"
+        "---------------------------------------------------------------\n\n"
+    )
+    assert explained.alerts == ()
+    assert len(explained.objects) == 2
