@@ -18,6 +18,8 @@ from iowarden.collectors.lazy_pattern import lazy_pattern
 from iowarden.collectors.tool_output.parsed import SIGNS, LocatedEvent, Parsed, Tool, UnparsedLine
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from iowarden.collectors.kmsg.kernel_classifier import Classifier
     from iowarden.collectors.kmsg.kernel_line import KernelLine
 
@@ -97,16 +99,20 @@ def _with_disks(events: list[LocatedEvent], text: str) -> list[LocatedEvent]:
     }
     named = []
     for each in events:
-        if each.event.kind == _LOST_DISK and each.line is not None and not each.event.device:
-            near = (at for at in flushes if abs(at - each.line) <= _NEAR_LINES)
-            # The last one above it, else the first one below.
-            at = min(near, key=lambda at: (at > each.line, abs(at - each.line)), default=None)
-            if at is not None:
-                device = flushes[at]
-                flushes = {line: name for line, name in flushes.items() if name != device}
-                each = replace(each, event=replace(each.event, device=device))  # noqa: PLW2901
-        named.append(each)
+        event = each.event
+        device = event.device
+        if event.kind == _LOST_DISK and each.line is not None and not device:
+            device = _nearest(flushes, each.line)
+            flushes = {line: name for line, name in flushes.items() if name != device}
+        named.append(replace(each, event=replace(event, device=device)))
     return named
+
+
+def _nearest(names: Mapping[int, str], line: int) -> str:
+    """Return the last name in the lines above, else the first one below; '': none is near."""
+    near = [at for at in names if abs(at - line) <= _NEAR_LINES]
+    at = min(near, key=lambda at: (at > line, abs(at - line)), default=None)
+    return "" if at is None else names[at]
 
 
 _LOST_DISK = "hba_disk_lost"
