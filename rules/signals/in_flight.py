@@ -8,6 +8,7 @@ counter for each queue of one request).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -20,27 +21,39 @@ TURNOVERS = 100
 """After so many completions per request that never completed, none of them can be a waiting one."""
 LONG_SECONDS, LONG_TURNOVERS = 300.0, 10
 """Of a disk that is hardly used: in this time the kernel gives up each request, or completes it."""
-IMPROBABLE = 1e-6
+_LOG_IMPROBABLE = math.log(1e-6)
 """A series of samples this improbable shows a wrong counter, not what is in flight."""
 _MILLISECOND = 0.001
-_ROUNDING = 0.1
-"""The times of short requests are counted in ticks of up to 10 ms before 5.0."""
+_MAX_MEAN = 0.9
+"""Next to 1 the mean may be that of one request after the other: before 5.0 times are counted in
+ticks of up to 10 ms."""
 
 
 class Counted(NamedTuple):
-    """One device: the current window, and how many of its requests in flight are leaked."""
+    """One device: since it last showed nothing in flight, and the present window."""
 
-    since_seconds: float
-    completed_total: int
-    milliseconds_total: int
-    min_in_flight: int
-    """The smallest number in flight in any sample of the window."""
+    floor: int
+    """The smallest number in flight in any sample."""
     leaked: int = 0
-    since_sample: int = 0
-    """The number of the first sample of the window."""
+    """How many of them have leaked."""
+    log_probability: float = 0.0
+    """Of samples that all show something in flight, if nothing has leaked, over the windows before."""
+    at_seconds: float = 0.0
+    """The last sample."""
+    total: int = 0
+    """Requests completed since boot, at the last sample."""
+    since_seconds: float = 0.0
+    """The first sample of the window."""
+    milliseconds_total: int = 0
+    """At the first sample of the window."""
+    completed: int = 0
+    """In the window."""
+    working_seconds: float = 0.0
+    """Time between samples between which something completed."""
+    working_samples: int = 0
 
 
-_NONE = Counted(0.0, 0, 0, 0)
+_NONE = Counted(0)
 """Without a request in flight: none has leaked, and the next one begins a window."""
 
 
@@ -50,57 +63,80 @@ def step(
     blocks: Mapping[str, BlockIo],
     names: Iterable[str],
     leaked: Mapping[str, int] | None = None,
-    sample: int = 0,
 ) -> dict[str, Counted]:
-    """Return the state after the sample of number `sample`.
-
-    `leaked`: stored number per device, for the first sample.
+    """Return the state after a sample. `leaked`: stored number per device, for the first sample.
 
     By Little's law the completed requests give the mean number in flight, m, and of all time at
-    most the share m/k has k or more of them. So k in each of n samples has the probability
-    (m/k)^n at most: requests that this makes improbable, while many others completed, have leaked.
+    most the share m has any. So n samples that all show some have the probability m^n at most.
+    Where that is improbable, a sample showed none but those that leaked: the fewest of all samples.
+    A leak lasts until fewer are shown. Time in which nothing completes does not count: what a hung
+    device has in flight waits.
     """
     result: dict[str, Counted] = {}
     for name in names:
         block = blocks.get(name)
         if block is None:
             continue
-        shown = block.in_flight
-        if not shown:
+        if not block.in_flight:
             result[name] = _NONE
             continue
         before, total = state.get(name), block.completed_total
-        if before is None or total < before.completed_total:
-            known = (leaked or {}).get(name, 0)
-            before = Counted(now, total, block.milliseconds_total, shown, known, sample)
-        lost = min(before.leaked, shown)
-        least = min(before.min_in_flight, shown)
-        elapsed, completed = now - before.since_seconds, total - before.completed_total
-        if not least or elapsed < 0:
-            before = Counted(now, total, block.milliseconds_total, shown, lost, sample)
-        elif _is_turned_over(elapsed, completed, least):
-            busy = (block.milliseconds_total - before.milliseconds_total) * _MILLISECOND / elapsed
-            # A counter of milliseconds that wrapped, or that the kernel does not maintain, proves
-            # nothing.
-            if busy > 0:
-                lost = max(least - _plausible(busy, sample - before.since_sample), 0)
-            before = Counted(now, total, block.milliseconds_total, shown, lost, sample)
-        elif least != before.min_in_flight or lost != before.leaked:
-            before = before._replace(min_in_flight=least, leaked=lost)
+        if before is None or total < before.total:
+            before = _began(now, block, (leaked or {}).get(name, 0))
+        elif not before.floor or now < before.at_seconds:
+            before = _began(now, block, before.leaked)
+        elif total != before.total:
+            before = _worked(before, now, block)
+        else:
+            floor = min(before.floor, block.in_flight)
+            before = before._replace(
+                floor=floor, leaked=min(before.leaked, floor), at_seconds=now
+            )
         result[name] = before
     return result
 
 
-def _is_turned_over(elapsed: float, completed: int, least: int) -> bool:
-    """Whether what was in flight when the window began must have completed by now."""
-    return (elapsed >= WINDOW_SECONDS and completed >= TURNOVERS * least) or (
-        elapsed >= LONG_SECONDS and completed >= LONG_TURNOVERS * least
+def _began(now: float, block: BlockIo, leaked: int, log_probability: float = 0.0) -> Counted:
+    """Return a window that begins with this sample."""
+    shown, total = block.in_flight, block.completed_total
+    milliseconds = block.milliseconds_total
+    return Counted(shown, min(leaked, shown), log_probability, now, total, now, milliseconds)
+
+
+def _worked(before: Counted, now: float, block: BlockIo) -> Counted:
+    """Return the state after a sample before which something completed."""
+    floor = min(before.floor, block.in_flight)
+    after = Counted(
+        floor,
+        min(before.leaked, floor),
+        before.log_probability,
+        now,
+        block.completed_total,
+        before.since_seconds,
+        before.milliseconds_total,
+        before.completed + block.completed_total - before.total,
+        before.working_seconds + now - before.at_seconds,
+        before.working_samples + 1,
     )
+    return _classified(after, block) if _is_turned_over(after) else after
 
 
-def _plausible(mean_in_flight: float, samples: int) -> int:
-    """Return the largest number that may really have been in flight in each of so many samples."""
-    # A mean next to a whole number is a queue of constant depth, with the kernel's rounding.
-    nearly = round(mean_in_flight)
-    steady = nearly if abs(mean_in_flight - nearly) <= _ROUNDING * nearly else 0
-    return max(int(mean_in_flight / IMPROBABLE ** (1 / max(samples, 1))), steady)
+def _is_turned_over(window: Counted) -> bool:
+    """Whether what was in flight when the window began must have completed by now."""
+    if window.working_seconds >= WINDOW_SECONDS and window.completed >= TURNOVERS * window.floor:
+        return True
+    elapsed = window.at_seconds - window.since_seconds
+    return elapsed >= LONG_SECONDS and window.completed >= LONG_TURNOVERS * window.floor
+
+
+def _classified(window: Counted, block: BlockIo) -> Counted:
+    """Return the state after a window, with what it shows, and the next window."""
+    milliseconds = block.milliseconds_total - window.milliseconds_total
+    mean = milliseconds * _MILLISECOND / window.working_seconds
+    log_probability = window.log_probability
+    # A counter of milliseconds that wrapped, or that the kernel does not maintain, proves nothing.
+    if 0 < mean < _MAX_MEAN:
+        log_probability += window.working_samples * math.log(mean)
+    leaked = window.floor if log_probability < _LOG_IMPROBABLE else window.leaked
+    after = _began(window.at_seconds, block, leaked, log_probability)
+    return after._replace(floor=window.floor)

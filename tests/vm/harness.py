@@ -445,8 +445,25 @@ class VM:
         )
         self.control("blockdev-reopen", options=[self._image_of(name, f"{name}-faults")])
 
+    def slow_discards(self, name: str, bytes_per_second: int) -> None:
+        """Let a disk discard so many bytes a second, and write no faster, until repaired.
+
+        The limits of `throttle` are not for discards, those of a filter below the image are.
+        Source: QEMU, block/throttle.c, 'throttle_co_pdiscard'.
+        """
+        limits = {"bps-write": bytes_per_second}
+        self.control(
+            "object-add", **{"qom-type": "throttle-group", "id": f"{name}-limits", "limits": limits}
+        )
+        self.control(
+            "blockdev-add",
+            **{"driver": "throttle", "node-name": f"{name}-faults", "file": f"{name}-file"},
+            **{"throttle-group": f"{name}-limits", "discard": "unmap"},
+        )
+        self.control("blockdev-reopen", options=[self._image_of(name, f"{name}-faults")])
+
     def repair(self, name: str) -> None:
-        """Let a disk be as it was before it was damaged."""
+        """Let a disk be as it was before it was damaged, or its discards slow."""
         self.control("blockdev-reopen", options=[self._image_of(name, f"{name}-file")])
         self.control("blockdev-del", **{"node-name": f"{name}-faults"})
 

@@ -97,8 +97,6 @@ class DeviceState:
     kinds: WatchedKinds = hang_thresholds.NOTHING
     resumed_seconds: float = -math.inf
     """When the host was last found to have been suspended."""
-    sample: int = 0
-    """The number of the last sample."""
     restored: Mapping[str, Pairs] = field(default_factory=dict)
     """Stored values of devices that were not seen since the restart, by key."""
     made: dict[str, _Made] = field(default_factory=dict, repr=False, compare=False)
@@ -135,8 +133,7 @@ def step(
                 recalled, leaked[name] = _recalled(pairs, blocks[name], now, uptime_seconds)
                 if recalled is not None:
                     known[name] = recalled
-    sample = state.sample + 1
-    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked, sample)
+    counted = in_flight.step(state.counted, now, blocks, kinds.limits, leaked)
     devices: dict[str, DeviceProgress] = {}
     waits = {name for name, each in counted.items() if blocks[name].in_flight > each.leaked}
     for name, paths in kinds.maps.items():
@@ -153,7 +150,7 @@ def step(
     unproven, proven = _proof(state, now)
     made = state.made if kinds is state.kinds else {}
     resumed = state.resumed_seconds
-    return DeviceState(devices, now, unproven, proven, counted, kinds, resumed, sample, kept, made)
+    return DeviceState(devices, now, unproven, proven, counted, kinds, resumed, kept, made)
 
 
 def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:

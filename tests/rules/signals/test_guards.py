@@ -5,11 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import re
 
-import pytest
-from support.machine import block
-
 from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule, parse_rule_file
-from iowarden.rules.signals import in_flight
 from iowarden.rules.signals.device import device
 from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
 from iowarden.rules.signals.guards import MEANINGS, Guard, min_seconds
@@ -53,42 +49,6 @@ def test_the_guard_that_permits_most_counts() -> None:
     assert min_seconds({Guard.VIRTUAL, Guard.SUSPENDED_MACHINE}) == 30
     assert min_seconds({Guard.IN_FLIGHT_LEAKED}) == 0
     assert min_seconds(()) == 0
-
-
-@pytest.mark.parametrize(
-    ("mean", "shown", "leaked"),
-    [
-        (0.5, 1, 1),  # a leak of one beside a half
-        (0.5, 2, 2),
-        (1.0, 1, 0),  # a writer that waits for each of its writes
-        (0.96, 1, 0),  # the same, as short times are counted
-        (31.0, 32, 0),  # a queue of constant depth
-        (0.1, 3, 3),
-    ],
-)
-def test_what_is_shown_in_flight_in_each_sample_has_leaked_if_that_is_improbable(
-    mean: float, shown: int, leaked: int
-) -> None:
-    """For a minute each sample shows as many at least; the completed ones tell the mean."""
-    state: dict[str, in_flight.Counted] = {}
-    for second in range(61):
-        line = block(
-            "sda",
-            writes=second * 1000,
-            in_flight=shown,
-            write_milliseconds=round(second * mean * 1000),
-        )
-        state = in_flight.step(state, 1000.0 + second, {"sda": line}, ["sda"], sample=second)
-    assert state["sda"].leaked == leaked
-
-
-def test_a_disk_that_is_hardly_used_shows_its_leak_within_minutes() -> None:
-    """A request each ten seconds, one of them always in flight: none waits for five minutes."""
-    state: dict[str, in_flight.Counted] = {}
-    for second in range(301):
-        line = block("sda", writes=second // 10, in_flight=1, write_milliseconds=second)
-        state = in_flight.step(state, 1000.0 + second, {"sda": line}, ["sda"], sample=second)
-    assert state["sda"].leaked == 1
 
 
 def test_a_path_stalls_from_the_time_on_that_its_map_permits() -> None:

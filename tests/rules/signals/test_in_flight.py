@@ -1,0 +1,151 @@
+"""Requests in flight that leaked: when a counter is wrong, and when requests really wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.machine import block
+
+from iowarden.rules.signals import in_flight
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.rules.signals.in_flight import Counted
+
+
+class Disk:
+    """A disk that is sampled each second."""
+
+    def __init__(self, leaked: int = 0) -> None:
+        """Start with so many that are shown until the next boot."""
+        self.leaked = leaked
+        self.second = 0
+        self.writes = 0
+        self.milliseconds = 0.0
+        self.state: Mapping[str, Counted] = {}
+
+    def work(self, seconds: int, *, shown: int, writes: int, mean: float) -> None:
+        """Complete `writes` a second, on average `mean` in flight, of which samples see `shown`."""
+        for _ in range(seconds):
+            self.second += 1
+            self.writes += writes
+            self.milliseconds += mean * 1000
+            line = block(
+                "sda",
+                writes=self.writes,
+                in_flight=shown + self.leaked,
+                write_milliseconds=round(self.milliseconds),
+            )
+            self.state = in_flight.step(self.state, 1000.0 + self.second, {"sda": line}, ["sda"])
+
+    def hang(self, seconds: int, *, shown: int) -> None:
+        """Complete nothing."""
+        self.work(seconds, shown=shown, writes=0, mean=0.0)
+
+    @property
+    def found(self) -> int:
+        """How many have leaked, as far as it shows."""
+        return self.state["sda"].leaked
+
+
+@pytest.mark.parametrize(
+    ("mean", "shown", "leaked"),
+    [
+        (0.5, 1, 1),  # a leak of one beside a half
+        (0.5, 2, 2),
+        (1.0, 1, 0),  # a writer that waits for each of its writes
+        (0.96, 1, 0),  # the same, as short times are counted
+        (31.0, 32, 0),  # a queue of constant depth
+        (0.1, 3, 3),
+    ],
+)
+def test_what_is_shown_in_flight_in_each_sample_has_leaked_if_that_is_improbable(
+    mean: float, shown: int, leaked: int
+) -> None:
+    """For a minute each sample shows as many at least; the completed ones tell the mean."""
+    disk = Disk()
+    disk.work(61, shown=shown, writes=1000, mean=mean)
+    assert disk.found == leaked
+
+
+def test_never_to_see_none_in_500_samples_shows_a_leak_beside_four_fifths() -> None:
+    """Of 30 samples each hundredth series of a healthy disk is like that."""
+    disk = Disk()
+    disk.work(31, shown=1, writes=100, mean=0.8)
+    assert disk.found == 0
+    disk.work(469, shown=1, writes=100, mean=0.8)
+    assert disk.found == 1
+
+
+def test_a_disk_that_is_hardly_used_shows_its_leak_within_minutes() -> None:
+    """A request each ten seconds, one of them always in flight: none waits for five minutes."""
+    disk = Disk(leaked=1)
+    for _ in range(31):
+        disk.work(1, shown=0, writes=1, mean=0.005)
+        disk.hang(9, shown=0)
+    assert disk.found == 1
+
+
+@pytest.mark.parametrize("shown", [1, 2, 8, 32])
+@pytest.mark.parametrize("seconds", [2, 5, 20, 29, 45])
+@pytest.mark.parametrize("writes", [100, 5000])
+def test_what_a_hung_disk_has_in_flight_has_not_leaked(
+    shown: int, seconds: int, writes: int
+) -> None:
+    """It was busy until then, with requests in flight all the time; and it works again later."""
+    disk = Disk()
+    disk.work(seconds, shown=shown, writes=writes, mean=shown * 0.97)
+    disk.hang(400, shown=shown)
+    assert disk.found == 0
+    disk.milliseconds += 400_000 * shown
+    disk.work(90, shown=shown, writes=writes, mean=shown * 0.97)
+    assert disk.found == 0
+
+
+def test_requests_that_a_reset_ends_one_after_the_other_have_not_leaked() -> None:
+    """The first that returns after a hang of 40 s leaves 31 in flight."""
+    disk = Disk()
+    disk.work(20, shown=32, writes=5000, mean=31.0)
+    disk.hang(40, shown=32)
+    for shown in range(31, 0, -1):
+        disk.milliseconds += 40_000
+        disk.work(1, shown=shown, writes=1, mean=0.0)
+        assert disk.found == 0
+
+
+def test_a_leak_is_not_forgotten_while_the_disk_is_busy() -> None:
+    """Six in flight on average, for ten minutes, one of seven has leaked; then it is idle."""
+    disk = Disk(leaked=1)
+    disk.work(60, shown=0, writes=200, mean=0.4)
+    assert disk.found == 1
+    disk.work(600, shown=6, writes=500, mean=6.0)
+    disk.hang(60, shown=0)
+    assert disk.found == 1
+
+
+def test_fewer_in_flight_than_leaked_show_that_none_has() -> None:
+    """Whatever was improbable happened: three were in flight, and now it is one."""
+    disk = Disk(leaked=3)
+    disk.work(60, shown=0, writes=200, mean=0.4)
+    assert disk.found == 3
+    disk.leaked = 1
+    disk.work(1, shown=0, writes=200, mean=0.4)
+    assert disk.found == 1
+    disk.leaked = 0
+    disk.work(1, shown=0, writes=200, mean=0.4)
+    assert disk.found == 0
+
+
+@pytest.mark.parametrize("busy", [0, 1])
+def test_a_leak_ends_with_the_counters_of_a_disk_that_was_plugged_in_again(busy: int) -> None:
+    """The kernel counts from zero, with nothing in flight or already with a request."""
+    disk = Disk(leaked=1)
+    disk.work(60, shown=0, writes=200, mean=0.4)
+    assert disk.found == 1
+    disk.leaked, disk.writes, disk.milliseconds = 0, 0, 0.0
+    disk.work(1, shown=busy, writes=5, mean=0.1)
+    assert disk.found == 0
+    disk.hang(60, shown=1)
+    assert disk.found == 0
