@@ -308,7 +308,7 @@ rules.signals.baseline: signals.signal
 rules.signals.increase: signals.signal
 rules.signals.memory: signals.signal
 rules.signals.sustained: signals.signal
-rules.signals.guards: signals.activity smart
+rules.signals.guards: signals.activity signals.signal smart
 rules.faults: conditions
 rules.tuning: conditions
 rules.rulefile: promql scrape_labels yaml_nodes
@@ -319,7 +319,7 @@ rules.io_usage: conditions faults quantity
 rules.topology: faults quantity smart
 rules.incidents: alerting faults matcher notice quantity severity topology
 rules.signals.device: signals.baseline signals.guards signals.in_flight signals.increase
-    signals.leaves signals.queue signals.signal signals.sustained smart topology
+    signals.leaves signals.queue signals.signal signals.sustained topology
 rules.signals.raid: signals.baseline signals.device signals.signal snapshot topology
 rules.signals.smart: signals.baseline signals.signal smart topology
 rules.advice: alerting faults incidents quantity severity smart topology

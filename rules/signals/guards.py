@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.rules.signals.activity import leaves_below
 from iowarden.rules.smart.plausibility import virtual_device
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable
 
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.scsi import ScsiTopology
     from iowarden.collectors.md.mdstat import MdArray
     from iowarden.collectors.procfs.tasks import BlockedTask
+    from iowarden.rules.signals.signal import Inputs
 
+NO_GUARD: frozenset[Guard] = frozenset()
 HOST = ""
 """The object of a guard that holds for the whole host."""
 BOOT_SECONDS = 120.0
 RESUME_SECONDS = 30.0
 """After a suspend disks spin up, and links and controllers are initialized."""
+DISCARD_RATIO = 0.1
+"""From this share of the time on, discards explain slow requests."""
 LOWERED_RATIO = 0.1
 """So much less is the dirty limit than a minute ago: what is above it was written before."""
 
@@ -88,7 +93,7 @@ MEANINGS: Mapping[Guard, Meaning] = {
 }
 
 _CARD = re.compile(r"mmcblk\d+")
-_NETWORK_NAME = re.compile(r"(nbd|rbd)\d+")
+_REMOTE_NAME = re.compile(r"(nbd|rbd|drbd)\d+")
 _VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
 """Source: proc_name in kernel 6.12, xen-scsifront.c, storvsc_drv.c, virtio_scsi.c, vmw_pvscsi.c."""
 _DISCARDS = (
@@ -127,22 +132,60 @@ _SYNCED = frozenset({"resync", "recover", "check", "repair", "reshape"})
 """Values of sync_action. Source: kernel, admin-guide/md.rst."""
 
 
-def is_removable(device: Device, scsi: ScsiTopology | None, topology: Topology) -> bool:
+class HostKind(NamedTuple):
+    """What a SCSI host adapter is, without its counters. `fabric`: Fibre Channel or iSCSI."""
+
+    driver: str | None
+    fabric: bool
+    usb: bool
+
+
+Hosts = Mapping[str, HostKind]
+"""By the name of a host adapter ('host2')."""
+_UNKNOWN_HOST = HostKind(None, fabric=False, usb=False)
+
+
+def host_kinds(scsi: ScsiTopology | None) -> dict[str, HostKind]:
+    """Return what each host adapter is."""
+    hosts = {} if scsi is None else scsi.hosts
+    return {name: HostKind(host.driver, host.fabric, host.usb) for name, host in hosts.items()}
+
+
+def is_removable(device: Device, hosts: Hosts, topology: Topology) -> bool:
     """Whether a device can be pulled: a USB disk or stick, a disc, a card.
 
     A card is an SD card; built-in eMMC has boot partitions (kernel, drivers/mmc/core/mmc.c).
     """
-    host = None if scsi is None else scsi.hosts.get(device.host or "")
-    is_card = bool(_CARD.fullmatch(device.name)) and f"{device.name}boot0" not in topology.devices
-    return bool(device.removable) or is_card or (host is not None and host.usb)
+    is_card = is_flash_card(device) and f"{device.name}boot0" not in topology.devices
+    is_usb = hosts.get(device.host or "", _UNKNOWN_HOST).usb
+    return bool(device.removable) or is_card or is_usb
 
 
-def is_virtual(device: Device, scsi: ScsiTopology | None) -> bool:
+def is_flash_card(device: Device) -> bool:
+    """Whether a device is an SD card or eMMC: it may take seconds for a flush."""
+    return bool(_CARD.fullmatch(device.name))
+
+
+def is_remote(device: Device) -> bool:
+    """Whether the data of a device are at another host."""
+    return bool(_REMOTE_NAME.fullmatch(device.name))
+
+
+def is_exchangeable(device: Device) -> bool:
+    """Whether the medium or export behind a device may become another one under its name."""
+    return bool(device.removable) or device.name.startswith("nbd")
+
+
+def is_virtual(device: Device, hosts: Hosts) -> bool:
     """Whether a disk belongs to a hypervisor, or is attached by Fibre Channel, iSCSI or network."""
-    if _NETWORK_NAME.fullmatch(device.name) or virtual_device(device):
-        return True
-    host = None if scsi is None else scsi.hosts.get(device.host or "")
-    return host is not None and (host.fabric or host.driver in _VIRTUAL_DRIVERS)
+    host = hosts.get(device.host or "", _UNKNOWN_HOST)
+    of_host = host.fabric or host.driver in _VIRTUAL_DRIVERS
+    return of_host or is_remote(device) or virtual_device(device)
+
+
+def discards_explain(discard_seconds: float, elapsed_seconds: float) -> bool:
+    """Whether a disk discarded for so much of a time that its other requests were slow by it."""
+    return discard_seconds > DISCARD_RATIO * elapsed_seconds
 
 
 def is_discard(task: BlockedTask) -> bool:
@@ -169,18 +212,15 @@ def rebuilding(arrays: Mapping[str, MdArray] | None, topology: Topology) -> froz
     return frozenset(leaf for name in syncing for leaf in leaves_below(topology, name))
 
 
-def of_host(
-    uptime_seconds: float, *, laptop_mode: bool, limit_drop_ratio: float, is_writer_only: bool
-) -> Iterator[Guard]:
-    """Yield the guards of the whole host but that of a suspend."""
-    if is_writer_only:
-        yield Guard.WRITER_ONLY
-    if limit_drop_ratio >= LOWERED_RATIO:
-        yield Guard.LIMIT_LOWERED
-    if laptop_mode:
-        yield Guard.LAPTOP_MODE
-    if uptime_seconds < BOOT_SECONDS:
-        yield Guard.BOOTING
+def of_host(inputs: Inputs) -> frozenset[Guard]:
+    """Return the guards of the whole host that follow from its uptime and its settings."""
+    sysctl = inputs.snapshot.vm_sysctl
+    is_laptop = sysctl is not None and bool(sysctl.laptop_mode)
+    is_booting = inputs.uptime_seconds < BOOT_SECONDS
+    if is_laptop or is_booting:
+        pairs = (Guard.LAPTOP_MODE, is_laptop), (Guard.BOOTING, is_booting)
+        return frozenset(guard for guard, holds in pairs if holds)
+    return NO_GUARD
 
 
 def min_seconds(guards: Collection[Guard]) -> float:

@@ -89,9 +89,7 @@ def step(
             before = _worked(before, now, block)
         else:
             floor = min(before.floor, block.in_flight)
-            before = before._replace(
-                floor=floor, leaked=min(before.leaked, floor), at_seconds=now
-            )
+            before = before._replace(floor=floor, leaked=min(before.leaked, floor), at_seconds=now)
         result[name] = before
     return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import baseline
+from iowarden.rules.signals import baseline, guards
 from iowarden.rules.signals.signal import SignalGroup
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _size_and_mode_changes(
         del remembered[key]
     for name in topology.leaves:
         device = topology.devices[name]
-        if device.removable or name.startswith("nbd"):
+        if guards.is_exchangeable(device):
             continue
         labels = (("device", name),)
         key = _key(device)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH
 from iowarden.rules.signals import guards
-from iowarden.rules.signals.guards import MEANINGS, Guard
+from iowarden.rules.signals.guards import MEANINGS, NO_GUARD, Guard
 from iowarden.rules.topology.stack import DeviceStack
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 WARNING_SECONDS = 10.0
 CRITICAL_SECONDS = (30.0, 180.0)
 """30 s is the default command timeout of SCSI and NVMe; a longer one is respected up to 180 s."""
-NO_GUARD: frozenset[Guard] = frozenset()
 
 
 class HangThresholds(NamedTuple):
@@ -62,16 +61,17 @@ def kinds(
     maps = _maps(topology, mapped or {})
     paths = {path for own in maps.values() for path in own}
     limits: dict[str, HangThresholds] = {}
+    hosts = guards.host_kinds(scsi)
     stack = None if mounts is None else DeviceStack(topology, mounts.mounts)
     for name in topology.leaves:
         device = topology.devices[name]
         critical = _critical(device)
         if name in paths:
             limits[name] = HangThresholds(None, None, WARNING_SECONDS)
-        elif guards.is_removable(device, scsi, topology) and not _wanted(device, stack, mounts):
+        elif guards.is_removable(device, hosts, topology) and not _wanted(device, stack, mounts):
             spins = device.rotational is not False
             limits[name] = _guarded(Guard.REMOVABLE, None, spins=spins)
-        elif guards.is_virtual(device, scsi):
+        elif guards.is_virtual(device, hosts):
             virtual = _guarded(Guard.VIRTUAL, critical)
             limits[name] = virtual._replace(notice_seconds=WARNING_SECONDS)
         else:

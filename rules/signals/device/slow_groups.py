@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.block.block_devices import NVME_PATH
 from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.signals import guards
 from iowarden.rules.signals.queue import volume
-from iowarden.rules.smart.plausibility import virtual_device
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.redundancy import PARITY
 from iowarden.rules.topology.stack import path_maps
@@ -41,8 +41,6 @@ MIN_MEMBERS = 3
 _COPIES = frozenset({"raid1", "raid10"})
 _IMAGE, _METADATA = re.compile(r".*_rimage_\d+"), re.compile(r".*_rmeta_\d+")
 """Parts of a dm-raid volume. Source: lvm2, lib/metadata/raid_manip.c (_generate_raid_name)."""
-_NEVER = re.compile(r"(nbd|rbd|mmcblk|drbd)\d+")
-"""Memory cards take seconds for a flush; the others are at another host."""
 _SYNCED = frozenset({"resync", "reshape"})
 """While these run, any member may be the one that is written."""
 
@@ -78,10 +76,10 @@ class Group(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What the groups follow from; `hosts`: driver, whether of a fabric, and of USB."""
+    """What the groups follow from."""
 
     topology: Topology
-    hosts: Mapping[str, tuple[str | None, bool, bool]]
+    hosts: guards.Hosts
     zoned: frozenset[str]
     slots: Mapping[str, str]
     """Disk -> its enclosure."""
@@ -128,10 +126,9 @@ def facts(
     enclosures: Iterable[EnclosureSlot] | None,
 ) -> Facts:
     """Return the part of the data sources that the groups depend on, and that hardly changes."""
-    hosts = {} if scsi is None else scsi.hosts
     return Facts(
         topology,
-        {name: (host.driver, host.fabric, host.usb) for name, host in hosts.items()},
+        guards.host_kinds(scsi),
         frozenset(n for n, own in (queues or {}).items() if own.zoned not in {None, "none"}),
         {each.device: each.enclosure for each in enclosures or () if each.device},
     )
@@ -140,7 +137,7 @@ def facts(
 def groups(of: Facts) -> Groups:
     """Return the disks that can be compared."""
     topology = of.topology
-    drivers = {name: host[0] for name, host in of.hosts.items() if host[0] is not None}
+    drivers = {name: host.driver for name, host in of.hosts.items() if host.driver is not None}
     kinds: dict[str, Kind] = {}
     classes: dict[str, DiskClass] = {}
     paths = {path for each in path_maps(topology).values() for path in each}
@@ -149,16 +146,16 @@ def groups(of: Facts) -> Groups:
     for leaf in topology.leaves:
         name = _head(topology, leaf)
         device = topology.devices[name]
-        _, fabric, usb = of.hosts.get(device.host or "", (None, False, False))
-        never = _NEVER.fullmatch(name) or NVME_PATH.fullmatch(name) or name in of.zoned
-        if never or usb or device.removable:
+        is_other = guards.is_remote(device) or guards.is_flash_card(device)
+        is_other = is_other or guards.is_removable(device, of.hosts, topology)
+        if is_other or NVME_PATH.fullmatch(name) or name in of.zoned:
             continue
         kinds[name], leaves[name] = _kind(device), leaf
         transport = "ATA" if device.vendor == "ATA" else "SCSI"
         transport = "nvme" if name.startswith("nvme") else transport
         classes[name] = (device.rotational is not False, transport)
-        hidden = fabric or virtual_device(device) or volume.is_raid_volume(device, drivers)
-        hidden = hidden or name in paths
+        hidden = guards.is_virtual(device, of.hosts) or name in paths
+        hidden = hidden or volume.is_raid_volume(device, drivers)
         if (device.serial or device.wwn) and not hidden:
             physical.add(name)
     coupled = tuple(_coupled(topology, classes, {leaf: name for name, leaf in leaves.items()}))

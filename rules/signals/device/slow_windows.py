@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.model import SECTOR_BYTES
+from iowarden.rules.signals import guards
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 STEP_SECONDS = 10.0
 MIN_REQUESTS = 20
 """The mean of fewer requests in ten seconds is no measure of a direction."""
-DISCARD_RATIO = 0.1
-"""From this share of the time on, discards explain slow requests."""
 SIZE_FACTOR = 2.0
 """Mean request sizes further apart are different loads."""
 LOAD_FACTOR = 1.25
@@ -103,7 +102,7 @@ def window(before: BlockIo, after: BlockIo, elapsed: float) -> Window | None:
         None,
         (read_ms + write_ms) * _MILLISECOND / elapsed,
         (a[9] - b[9]) * _MILLISECOND / elapsed,
-        discard_ms * _MILLISECOND > DISCARD_RATIO * elapsed,
+        guards.discards_explain(discard_ms * _MILLISECOND, elapsed),
     )
     return _new(Window, own)
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
+from iowarden.rules.signals import guards
 from iowarden.rules.signals.device import device
-from iowarden.rules.signals.guards import BOOT_SECONDS, Guard, min_seconds
+from iowarden.rules.signals.guards import Guard
 from iowarden.rules.signals.signal import DIGITS, SignalGroup
 from iowarden.rules.signals.waits import device_facts, load, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
@@ -489,21 +490,19 @@ def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, vi
 
 def _guarded_seconds(name: str, cause: FreezeCause | None, view: View, topology: Topology) -> float:
     """Return the threshold of the guards of a device, 0 for an ordinary disk."""
-    if view.inputs.uptime_seconds < BOOT_SECONDS:
+    of_host = guards.of_host(view.inputs)
+    if Guard.BOOTING in of_host:
         return math.inf  # sixty services that start at once wait for each other's reads
     watch = device.GROUP.state(view.states)
     below = device_facts.leaves(name, topology) if name in topology.devices else frozenset({name})
-    active = {guard for one in {name, *below} for guard in watch.guards.get(one, ())}
+    active = {guard for one in {name, *below} for guard in watch.guards.get(one, ())} | of_host
     # Who waits behind a discard is harmed by it: the mail names it.
     active.discard(Guard.DISCARDING)
-    sysctl = view.inputs.snapshot.vm_sysctl
-    if sysctl is not None and sysctl.laptop_mode:
-        active.add(Guard.LAPTOP_MODE)
     if watch.device.is_resumed:
         active.add(Guard.SUSPENDED_MACHINE)
     if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED}:
         active.add(Guard.FROZEN)
-    return min_seconds(active)
+    return guards.min_seconds(active)
 
 
 def _victims_lengths(state: HarmState, ended: tuple[Wait, ...]) -> list[float]:

@@ -79,13 +79,12 @@ def _step(state: GuardState, view: View) -> tuple[GuardState, list[Sample]]:
 
 
 def _of_host(view: View) -> Iterator[Guard]:
-    sysctl, unwritten = view.inputs.snapshot.vm_sysctl, writeback.seen(view)
-    yield from guards.of_host(
-        view.inputs.uptime_seconds,
-        laptop_mode=sysctl is not None and bool(sysctl.laptop_mode),
-        limit_drop_ratio=0.0 if unwritten is None else unwritten.threshold_drop_ratio,
-        is_writer_only=_is_writer_only(view),
-    )
+    yield from guards.of_host(view.inputs)
+    unwritten = writeback.seen(view)
+    if unwritten is not None and unwritten.threshold_drop_ratio >= guards.LOWERED_RATIO:
+        yield Guard.LIMIT_LOWERED
+    if _is_writer_only(view):
+        yield Guard.WRITER_ONLY
     if device.GROUP.state(view.states).device.is_resumed:
         yield Guard.SUSPENDED_MACHINE
 

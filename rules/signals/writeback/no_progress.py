@@ -237,9 +237,7 @@ def _threshold_seconds(state: WriteStallState, history: LeafHistory, view: View)
         stuck = [name for name in busy if leaves[name].in_flight] or busy
         watched = device.GROUP.state(view.states).device
         seconds = min((device.threshold_seconds(watched, name) for name in stuck), default=0.0)
-    sysctl = view.inputs.snapshot.vm_sysctl
-    is_asleep = sysctl is not None and bool(sysctl.laptop_mode)
-    if is_asleep or view.inputs.uptime_seconds < guards.BOOT_SECONDS:
+    if guards.of_host(view.inputs):
         seconds = max(seconds, SLEEPING_SECONDS)
     return max(seconds, BEST_WINDOW_SECONDS)
 

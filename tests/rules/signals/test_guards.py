@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.resources
 import re
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
+
+from iowarden.rules import signals
+from iowarden.rules.promql.ast import Selector, children
+from iowarden.rules.promql.parser import parse
 from iowarden.rules.rulefile.rulefile import SHIPPED, RecordingRule, Rule, parse_rule_file
 from iowarden.rules.signals.device import device
 from iowarden.rules.signals.device.hang_thresholds import HangThresholds, WatchedKinds
 from iowarden.rules.signals.guards import MEANINGS, Guard, min_seconds
 
-_OWN_TESTS = re.compile(
-    r"removable|virtual|discard|laptop_mode|spin|threshold_drop_ratio|blocked_not_writing"
-    r"|clock_monotonic_seconds\s*<"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.rules.promql.ast import LabelMatcher, Node
+
+_FACTS = re.compile(
+    r"removable|virtual|discard|laptop_mode|asleep|spin|leaked|threshold_drop_ratio"
+    r"|blocked_not_writing|clock_(?:uptime|monotonic)|boot_timestamp"
 )
+"""Families and labels that show what a guard is about."""
+_ORDINARY = ("sda", "sdb", "nvme0n1")
+_OF_A_KIND = ("vda", "xvda", "mmcblk0", "mmcblk1", "nbd0", "rbd0", "dm-0", "sr0")
+"""Names that only virtual, removable, network or stacked devices have."""
 _SETTINGS = frozenset({"DirtyWritebackDisabled", "DirtyExpireTooLong"})
 """Alerts about the settings that laptop mode consists of."""
 
@@ -23,19 +40,143 @@ def name(rule: Rule | RecordingRule) -> str:
     return rule.alert if isinstance(rule, Rule) else rule.record
 
 
+def selectors(node: Node) -> Iterator[Selector]:
+    """Yield the selectors of an expression, however deep."""
+    if isinstance(node, Selector):
+        yield node
+    for child in children(node):
+        yield from selectors(child)
+
+
+def takes(matcher: LabelMatcher, value: str) -> bool:
+    """Whether a matcher takes a value of its label."""
+    if matcher.operator in {"=", "!="}:
+        return (matcher.value == value) is (matcher.operator == "=")
+    return bool(re.fullmatch(matcher.value, value)) is (matcher.operator == "=~")
+
+
+def own_tests(text: str) -> list[str]:
+    """Return what an expression tests of the facts behind guards, by their family excepted."""
+    found = []
+    for selector in selectors(parse(text)):
+        if selector.name == "iowarden_guard_active":
+            continue
+        found += [word for word in [selector.name] if _FACTS.search(word)]
+        for matcher in selector.matchers:
+            if _FACTS.search(matcher.label):
+                found.append(matcher.label)
+            if matcher.label == "__name__" and _FACTS.search(matcher.value):
+                found.append(matcher.value)
+            ordinary = {takes(matcher, disk) for disk in _ORDINARY}
+            if matcher.label in {"device", "disk"} and len(ordinary) == 1:
+                found += [disk for disk in _OF_A_KIND if takes(matcher, disk) not in ordinary]
+    return found
+
+
 def test_no_rule_tests_a_guard_by_itself() -> None:
     """A rule compares what a guard permits, or reads the one family of all guards."""
     directory = importlib.resources.files("iowarden.rules")
-    found = [
-        (entry.name, name(rule))
+    found = {
+        f"{entry.name}: {name(rule)}": own
         for entry in directory.iterdir()
         if entry.name.endswith(".yaml")
         for group in parse_rule_file(entry.read_text(), SHIPPED + entry.name)
         for rule in group.rules
-        if name(rule) not in _SETTINGS
-        and _OWN_TESTS.search(re.sub(r"iowarden_guard_active\{[^}]*\}", "", rule.expression.text))
-    ]
-    assert found == []
+        if name(rule) not in _SETTINGS and (own := own_tests(rule.expression.text))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'rate(iowarden_device_discards_completed_total{device="sda"}[5m]) > 0',
+        'a unless on (device) (b{removable="1"} or c)',
+        "max_over_time((iowarden_vm_laptop_mode > 0)[10m:1m])",
+        '{__name__=~"iowarden_device_discard.*"} > 0',
+        'iowarden_device_hang_seconds{device!~"vd.*|xvd.*"} > 10',
+        'iowarden_device_hang_seconds{device!="mmcblk0"} > 10',
+        "a and on () iowarden_clock_uptime_seconds < 120",
+    ],
+)
+def test_a_rule_that_tests_a_guard_by_itself_is_seen(text: str) -> None:
+    """However it is written."""
+    assert own_tests(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a unless on (device) iowarden_guard_active{guard=~"removable|virtual"}',
+        'iowarden_device_hang_seconds{device="sda"}',
+        "iowarden_device_hang_seconds >= on (device) iowarden_device_hang_threshold_seconds",
+    ],
+)
+def test_a_rule_that_reads_the_guards_tests_none(text: str) -> None:
+    """Nor does one that names a disk, or the threshold that follows from them."""
+    assert own_tests(text) == []
+
+
+_ATTRIBUTES = re.compile(
+    r"removable|usb|fabric|virtual_device|VIRTUAL|laptop_mode|.*discard(?:s_completed|ed_bytes).*"
+)
+_NAMES = re.compile(
+    r"\b(?:nbd|rbd|drbd|mmcblk|xvd|vd|virtio\w*|\w*pvscsi|storvsc\w*|scsifront)(?!\w*_)"
+)
+_DETERMINES = {
+    "device/device.py": "whether the queue holds discards, which is a guard",
+    "device/multipath.py": "which disks a fabric has lost: no guard, but a fault",
+}
+
+
+def facts_of(source: str) -> list[str]:
+    """Return what a module reads or names of the facts behind guards, docstrings excepted."""
+    tree = ast.parse(source)
+    texts = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=word) | ast.Name(id=word) | ast.alias(name=word):
+                is_guard = isinstance(node, ast.Attribute) and "Guard" in ast.dump(node.value)
+                found += [word] if _ATTRIBUTES.fullmatch(word) and not is_guard else []
+            case ast.Constant(value=str(word)) if id(node) not in texts:
+                found += [word] if _NAMES.search(word) else []
+    return found
+
+
+def test_no_signal_tests_a_guard_by_itself() -> None:
+    """Whether a device is removable or virtual, or discards, is determined in one module."""
+    (directory,) = signals.__path__
+    found = {
+        place: own
+        for path in sorted(Path(directory).rglob("*.py"))
+        if not (place := path.relative_to(directory).as_posix()).startswith("smart/")
+        if place != "guards.py" and place not in _DETERMINES
+        if (own := facts_of(path.read_text()))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if device.removable: pass",
+        "away = [host for host in hosts if host.fabric]",
+        "from iowarden.rules.smart.plausibility import virtual_device",
+        "_NEVER = re.compile(r'(nbd|rbd)\\d+')",
+        "is_card = name.startswith('mmcblk')",
+        "more = after.discards_completed_total - before",
+        "if host.driver in {'virtio_scsi'}: pass",
+    ],
+)
+def test_a_signal_that_tests_a_guard_by_itself_is_seen(source: str) -> None:
+    """However it is written."""
+    assert facts_of(source)
+    assert not facts_of("active = Guard.VIRTUAL in guards.of(device)")
 
 
 def test_every_guard_has_its_reason() -> None:
