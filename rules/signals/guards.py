@@ -100,10 +100,10 @@ _DISCARDS = (
     "blkdev_issue_discard",  # block/blk-lib.c
     "__blkdev_issue_discard",
     "blkdev_issue_secure_erase",
-    "blkdev_issue_zeroout",
     "blk_ioctl_discard",  # block/ioctl.c: blkdiscard, mkfs
     "blk_ioctl_secure_erase",
-    "blk_ioctl_zeroout",
+    "blk_ioctl_zeroout",  # not blkdev_issue_zeroout: ext4 zeroes a few blocks so for any writer
+    "blkdev_fallocate",  # block/fops.c
     "ext4_trim_",  # fs/ext4/mballoc.c: fstrim
     "ext4_try_to_trim_range",
     "ext4_issue_discard",  # mount option 'discard'
@@ -120,7 +120,7 @@ _DISCARDS = (
 """A task with one of these in its stack waits for a discard."""
 _DISCARD_CALLS = (
     "blk_ioctl_",
-    "blkdev_fallocate",  # block/fops.c
+    "blkdev_fallocate",
     "ext4_trim_fs",
     "xfs_ioc_trim",
     "btrfs_trim_fs",

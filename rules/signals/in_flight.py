@@ -24,6 +24,10 @@ LONG_SECONDS, LONG_TURNOVERS = 300.0, 10
 _LOG_IMPROBABLE = math.log(1e-6)
 """A series of samples this improbable shows a wrong counter, not what is in flight."""
 _MILLISECOND = 0.001
+OVERTAKEN_SECONDS = 10.0
+"""So long nothing completes, and then others within a fraction of that time: what was in flight all
+the while was overtaken by them, and the device does not hang."""
+OVERTAKEN_RATIO = 0.5
 _MAX_MEAN = 0.9
 """Next to 1 the mean may be that of one request after the other: before 5.0 times are counted in
 ticks of up to 10 ms."""
@@ -42,6 +46,10 @@ class Counted(NamedTuple):
     """The last sample."""
     total: int = 0
     """Requests completed since boot, at the last sample."""
+    worked_seconds: float = 0.0
+    """The last sample before which something completed."""
+    worked_milliseconds: int = 0
+    """Total time of all requests that completed, at that sample."""
     since_seconds: float = 0.0
     """The first sample of the window."""
     milliseconds_total: int = 0
@@ -69,8 +77,8 @@ def step(
     By Little's law the completed requests give the mean number in flight, m, and of all time at
     most the share m has any. So n samples that all show some have the probability m^n at most.
     Where that is improbable, a sample showed none but those that leaked: the fewest of all samples.
-    A leak lasts until fewer are shown. Time in which nothing completes does not count: what a hung
-    device has in flight waits.
+    So have those that newer ones overtake. A leak lasts until fewer are shown. Time in which
+    nothing completes does not count: what a hung device has in flight waits.
     """
     result: dict[str, Counted] = {}
     for name in names:
@@ -98,7 +106,17 @@ def _began(now: float, block: BlockIo, leaked: int, log_probability: float = 0.0
     """Return a window that begins with this sample."""
     shown, total = block.in_flight, block.completed_total
     milliseconds = block.milliseconds_total
-    return Counted(shown, min(leaked, shown), log_probability, now, total, now, milliseconds)
+    return Counted(
+        shown,
+        min(leaked, shown),
+        log_probability,
+        now,
+        total,
+        now,
+        milliseconds,
+        now,
+        milliseconds,
+    )
 
 
 def _worked(before: Counted, now: float, block: BlockIo) -> Counted:
@@ -106,10 +124,12 @@ def _worked(before: Counted, now: float, block: BlockIo) -> Counted:
     floor = min(before.floor, block.in_flight)
     after = Counted(
         floor,
-        min(before.leaked, floor),
+        floor if _is_overtaken(before, block) else min(before.leaked, floor),
         before.log_probability,
         now,
         block.completed_total,
+        now,
+        block.milliseconds_total,
         before.since_seconds,
         before.milliseconds_total,
         before.completed + block.completed_total - before.total,
@@ -117,6 +137,15 @@ def _worked(before: Counted, now: float, block: BlockIo) -> Counted:
         before.working_samples + 1,
     )
     return _classified(after, block) if _is_turned_over(after) else after
+
+
+def _is_overtaken(before: Counted, block: BlockIo) -> bool:
+    """Whether what completed now was issued long after what is still in flight."""
+    waited = before.at_seconds - before.worked_seconds
+    if waited < OVERTAKEN_SECONDS or not block.milliseconds_total:
+        return False
+    took = (block.milliseconds_total - before.worked_milliseconds) * _MILLISECOND
+    return 0 <= took < OVERTAKEN_RATIO * waited
 
 
 def _is_turned_over(window: Counted) -> bool:

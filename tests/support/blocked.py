@@ -81,6 +81,8 @@ class Blocked:
         self.has_probe = True
         self.writers: dict[int, tuple[str, int]] = {}
         """By process: its name, and what it has written."""
+        self.readers: dict[int, tuple[str, int]] = {}
+        """By process: its name, and what it has read."""
         self.add_disk("sda")
 
     def add_disk(self, name: str, **files: str) -> None:
@@ -108,6 +110,10 @@ class Blocked:
         processes = tuple(
             ProcessIo(pid, 1_000, 1, command, f"{command}.service", 0, written, 0)
             for pid, (command, written) in self.writers.items()
+        )
+        processes += tuple(
+            ProcessIo(pid, 1_000, 1, command, f"{command}.service", read, 0, 0)
+            for pid, (command, read) in self.readers.items()
         )
         answers = {
             "/.probe/tasks": json.dumps(

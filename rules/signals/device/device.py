@@ -311,7 +311,7 @@ def guards_of(state: DeviceState) -> dict[str, frozenset[Guard]]:
         if progress.stalled_since_seconds is not None:  # requests are in flight
             if progress.discarding:
                 active |= {Guard.DISCARDING}
-            if limits.spins and progress.asleep:
+            elif limits.spins and progress.asleep:
                 active |= {Guard.SPINNING_UP}
         if active:
             result[name] = active

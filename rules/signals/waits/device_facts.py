@@ -7,15 +7,17 @@ itself, by the limits of those signals: slow.py, queue_depth.py.
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import TYPE_CHECKING
 
+from iowarden.rules.signals import guards
 from iowarden.rules.signals.activity import members
 from iowarden.rules.signals.device import device, multipath, slow, slow_windows, suspended
 from iowarden.rules.signals.guards import Guard
 from iowarden.rules.signals.queue import at_limit, queue_depth
 from iowarden.rules.signals.waits import load
-from iowarden.rules.signals.waits.freeze_cause import DeviceFacts
+from iowarden.rules.signals.waits.freeze_cause import DeviceFacts, FreezeCause
 from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
@@ -83,7 +85,6 @@ def device_facts(
     if before is not None and moved[-1].at_seconds - before.at_seconds >= MIN_SECONDS:
         slow_disks |= slow_between(before, moved[-1], below & {*topology.leaves}, topology)
     hanging = _named(one for one in below if values.get((_HANG, one), 0.0) >= HANG_SECONDS)
-    watch = device.GROUP.state(view.states)
     in_use = [values.get((_UTILIZATION, one), 0.0) for one in below]
     if before is not None and moved[-1].at_seconds - before.at_seconds >= IDLE_SECONDS:
         in_use = [_utilization_ratio(before, moved[-1], one) for one in below]
@@ -96,11 +97,9 @@ def device_facts(
         dominant=_by_queue(dominant, moved),
         synchronizing=_synchronizing(values, below, topology) if is_busy else (),
         is_suspended=not stack.isdisjoint(suspended.names(suspended.GROUP.state(view.states))),
-        # Small discards all the time ('-o discard') hold nobody up: it is a long one, or a hang.
-        is_discarding=any(
-            one in watch.discards
-            or (bool(hanging) and Guard.DISCARDING in watch.guards.get(one, ()))
-            for one in below
+        is_discarding=any(_is_discarding(one, view, is_hanging=one in hanging) for one in below),
+        is_discard_overdue=any(
+            values.get((_HANG, one), 0.0) >= device.DISCARD_CRITICAL_SECONDS for one in below
         ),
         is_at_limit=is_at_limit(name, view),
         is_busy=is_busy,
@@ -113,6 +112,14 @@ def device_facts(
         queued_bytes=0.0 if unwritten is None else unwritten.queued_bytes,
         write_bytes_per_second=values.get((_BANDWIDTH, ""), _speed(before, moved, name, view)),
     )
+
+
+def _is_discarding(name: str, view: View, *, is_hanging: bool) -> bool:
+    """Whether a discard holds up what waits for a disk."""
+    watch = device.GROUP.state(view.states)
+    # Small discards all the time ('-o discard') hold nobody up: it is a long one, or a hang.
+    has_guard = is_hanging and Guard.DISCARDING in watch.guards.get(name, ())
+    return has_guard or name in watch.discards
 
 
 def _starved(
@@ -188,12 +195,37 @@ def is_at_limit(name: str, view: View) -> bool:
     """
     if view.derived is None or name not in view.derived.topology.devices:
         return False
-    guards = device.GROUP.state(view.states).guards
+    active = device.GROUP.state(view.states).guards
     limited = {
         value for _, labels, _ in view.earlier.get(at_limit.GROUP.name, ()) for _, value in labels
     }
     below = leaves(name, view.derived.topology)
-    return any(Guard.VIRTUAL in guards.get(one, ()) for one in below & limited)
+    return any(Guard.VIRTUAL in active.get(one, ()) for one in below & limited)
+
+
+def guarded_seconds(
+    name: str, cause: FreezeCause | None, disks: tuple[str, ...], view: View, topology: Topology
+) -> float:
+    """Return the threshold of the guards of a device, 0 for an ordinary disk.
+
+    `disks`: those below it that are the cause. The guards of another one explain nothing then, and
+    of several disks the one that is permitted least counts.
+    """
+    of_host = guards.of_host(view.inputs)
+    if Guard.BOOTING in of_host:
+        return math.inf  # sixty services that start at once wait for each other's reads
+    watch = device.GROUP.state(view.states)
+    if watch.device.is_resumed:
+        of_host |= {Guard.SUSPENDED_MACHINE}
+    if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED}:
+        of_host |= {Guard.FROZEN}
+    # Who waits behind a discard is harmed by it: the mail names it.
+    active = {one: own - {Guard.DISCARDING} for one, own in watch.guards.items()}
+    stack = {name, *members(topology, name)}
+    own_seconds = [guards.min_seconds(active.get(one, of_host)) for one in disks if one in stack]
+    maps = stack.difference(topology.leaves) if own_seconds else stack
+    above = {guard for one in maps for guard in active.get(one, ())}
+    return max(guards.min_seconds(of_host | above), min(own_seconds, default=0.0))
 
 
 def _speed(before: Moved | None, moved: tuple[Moved, ...], name: str, view: View) -> float | None:

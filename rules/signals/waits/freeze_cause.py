@@ -157,6 +157,8 @@ class DeviceFacts:
     synchronizing: tuple[str, ...] = ()
     is_suspended: bool = False
     is_discarding: bool = False
+    is_discard_overdue: bool = False
+    """Whether it has completed nothing for longer than a discard may take: it hangs."""
     is_at_limit: bool = False
     is_busy: bool = False
     """Whether it is in use nearly all of the time: then a limit of a control group is not why."""
@@ -186,7 +188,7 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
     tasks = tuple(victims)
     checks = (
         # A disk completes nothing else meanwhile, and is slow: not its fault.
-        (FreezeCause.DISCARDING, facts.is_discarding or any(map(is_discard, tasks))),
+        (FreezeCause.DISCARDING, _is_discarding(tasks, facts)),
         (FreezeCause.CONNECTION, bool(facts.unreachable)),
         (FreezeCause.HANG, bool(facts.hanging)),
         (FreezeCause.AT_LIMIT, facts.is_at_limit),
@@ -204,6 +206,11 @@ def freeze_cause(victims: Iterable[BlockedTask], facts: DeviceFacts) -> FreezeCa
         (FreezeCause.LOCK, bool(tasks) and all(map(waits_for_lock, tasks))),
     )
     return next((cause for cause, holds in checks if holds), FreezeCause.UNKNOWN)
+
+
+def _is_discarding(tasks: tuple[BlockedTask, ...], facts: DeviceFacts) -> bool:
+    discards = facts.is_discarding or any(map(is_discard, tasks))
+    return discards and not facts.is_discard_overdue
 
 
 def deeper(before: FreezeCause | None, newest: FreezeCause) -> FreezeCause:

@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import guards
-from iowarden.rules.signals.device import device
-from iowarden.rules.signals.guards import Guard
 from iowarden.rules.signals.signal import DIGITS, SignalGroup
 from iowarden.rules.signals.waits import device_facts, load, many_waits
 from iowarden.rules.signals.waits.freeze_cause import (
@@ -230,7 +227,9 @@ def _polled(state: HarmState, view: View, topology: Topology) -> HarmState:
             harms.get(name, Harm()),
             now,
             previous_poll_seconds=now if previous_poll is None else previous_poll,
-            min_seconds=_guarded_seconds(name, found.causes.get(name), view, topology),
+            min_seconds=device_facts.guarded_seconds(
+                name, found.causes.get(name), found.disks.get(name, ()), view, topology
+            ),
             sustained_seconds=sustained.get(name, 0.0),
         )
         if after != NO_FREEZES:
@@ -287,6 +286,8 @@ def _explained(
     for name, on_device in harms.items():
         facts = replace(all_facts[name], is_swap_storm=is_storm)
         found.queued[name] = max(facts.queued_bytes, state.queued.get(name, 0.0))
+        if is_storm and name in found.many.storm_devices:
+            on_device = _with_faults(on_device)  # noqa: PLW2901
         tasks = [victim.wait.task for victim in followed(on_device.victims)]
         cause = freeze_cause(tasks, facts)
         if goes_on := _goes_on(state, name):
@@ -306,6 +307,13 @@ def _explained(
             found.limits[name] = limits_of(tasks, facts)
             found.speeds[name] = facts.write_bytes_per_second or 0.0
     return found
+
+
+def _with_faults(harm: Harm) -> Harm:
+    """Return who is harmed in a swap storm: also those whose own pages are most of its load."""
+    faulting = [victim for victim in harm.evidence if is_fault(victim.wait.task)]
+    rest = tuple(victim for victim in harm.evidence if victim not in faulting)
+    return replace(harm, victims=(*harm.victims, *faulting), evidence=rest)
 
 
 def _goes_on(state: HarmState, name: str) -> bool:
@@ -352,7 +360,11 @@ def _next_many(
     many = many_waits.next_memory(
         many,
         now,
-        faulting=frozenset(name for name, tasks in victims.items() if any(map(is_fault, tasks))),
+        faulting=frozenset(
+            name
+            for name, on_device in harms.items()
+            if any(is_fault(one.wait.task) for one in (*on_device.victims, *on_device.evidence))
+        ),
         swapped_bytes=swapped,
         full_pressure_ratio=None if pressure is None else pressure.full_avg10_ratio,
     )
@@ -486,23 +498,6 @@ def _harm(name: str, waits: list[Wait], state: HarmState, facts: DeviceFacts, vi
             uptime_seconds=view.inputs.uptime_seconds,
         )
     return harm(waits, moved, completed, speed, capable)
-
-
-def _guarded_seconds(name: str, cause: FreezeCause | None, view: View, topology: Topology) -> float:
-    """Return the threshold of the guards of a device, 0 for an ordinary disk."""
-    of_host = guards.of_host(view.inputs)
-    if Guard.BOOTING in of_host:
-        return math.inf  # sixty services that start at once wait for each other's reads
-    watch = device.GROUP.state(view.states)
-    below = device_facts.leaves(name, topology) if name in topology.devices else frozenset({name})
-    active = {guard for one in {name, *below} for guard in watch.guards.get(one, ())} | of_host
-    # Who waits behind a discard is harmed by it: the mail names it.
-    active.discard(Guard.DISCARDING)
-    if watch.device.is_resumed:
-        active.add(Guard.SUSPENDED_MACHINE)
-    if cause in {FreezeCause.FROZEN, FreezeCause.SUSPENDED}:
-        active.add(Guard.FROZEN)
-    return guards.min_seconds(active)
 
 
 def _victims_lengths(state: HarmState, ended: tuple[Wait, ...]) -> list[float]:

@@ -6,6 +6,7 @@ blocked at nearly each poll, in another call each time. Units: seconds of the pr
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,13 +30,15 @@ MIN_FULL_PRESSURE_RATIO = 0.2
 class MemoryPoll(NamedTuple):
     """What one poll shows of memory.
 
-    `is_swapping`: something was swapped in or out since the poll before, and where the kernel
-    measures pressure, all programs have waited for memory a fifth of the time.
+    `is_swapping`: something was swapped in or out since the poll before. `full_pressure_ratio`:
+    share of the last 10 s in which all programs waited for memory, None: the kernel does not
+    measure it.
     """
 
     at_seconds: float
     is_faulting: bool
     is_swapping: bool
+    full_pressure_ratio: float | None
 
 
 Polls = tuple[tuple[float, bool], ...]
@@ -87,17 +90,15 @@ def next_memory(
     """
     before = state.swapped_bytes
     is_swapping = before is not None and swapped_bytes is not None and swapped_bytes > before
-    if full_pressure_ratio is not None and full_pressure_ratio < MIN_FULL_PRESSURE_RATIO:
-        is_swapping = False
     polls = state.memory
     if polls and now - polls[-1].at_seconds > MAX_GAP_SECONDS:
         polls = ()
-    polls = (*polls, MemoryPoll(now, bool(faulting), is_swapping))
+    polls = (*polls, MemoryPoll(now, bool(faulting), is_swapping, full_pressure_ratio))
     is_long = now - polls[0].at_seconds >= STORM_SECONDS
     while len(polls) > 1 and now - polls[1].at_seconds >= STORM_SECONDS:
         polls = polls[1:]
     is_storm = is_long and _is_mostly([poll.is_faulting for poll in polls])
-    is_storm = is_storm and all(poll.is_swapping for poll in polls[1:])
+    is_storm = is_storm and all(poll.is_swapping for poll in polls[1:]) and _is_pressed(polls)
     since = state.storm_since_seconds
     devices = (state.storm_devices if is_storm else frozenset()) | faulting
     return replace(
@@ -121,6 +122,15 @@ def next_limited(state: ManyWaits, now: float, victims: Mapping[str, int]) -> Ma
             polls = polls[1:]
         limited[name] = polls
     return replace(state, limited=limited)
+
+
+def _is_pressed(polls: tuple[MemoryPoll, ...]) -> bool:
+    """Whether all programs waited for memory for a fifth of the time; True if it is not measured.
+
+    On average: while one of them has its pages for a moment, not all wait.
+    """
+    ratios = [poll.full_pressure_ratio for poll in polls if poll.full_pressure_ratio is not None]
+    return not ratios or statistics.fmean(ratios) >= MIN_FULL_PRESSURE_RATIO
 
 
 def _is_mostly(flags: list[bool]) -> bool:

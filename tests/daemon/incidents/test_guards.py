@@ -6,7 +6,7 @@ Each story is played from files of the kernel to the mails that are due.
 from __future__ import annotations
 
 import pytest
-from support.blocked import IOCTL, Blocked, task
+from support.blocked import IOCTL, Blocked, Counters, task
 
 from iowarden.rules.notices.who_waits import sentences
 
@@ -153,6 +153,135 @@ class TestDiscards:
         assert f"because of: {discard['command']} (pid 909), which discards" in said
 
 
+def discarding(seconds: int, *victims: object, disk: str = "8:0") -> Blocked:
+    """Return a host for which fstrim has waited so long, and how."""
+    host = Blocked()
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.disks["sda"].in_flight = 2
+    host.pass_seconds(seconds, [task(9, **{**FSTRIM, "waits_at": disk}), *victims])  # type: ignore[arg-type, list-item]
+    return host
+
+
+def test_a_discard_that_takes_longer_than_the_kernel_permits_is_a_hang() -> None:
+    """After three minutes the mail about two backends behind it no longer says to let it end."""
+    host = discarding(170, task(1), task(2))
+    assert host.cause() == "discarding"
+    host.pass_seconds(40, [task(9, **FSTRIM), task(1), task(2)])  # type: ignore[arg-type]
+    assert host.cause() == "hang"
+    assert "DeviceHang" in host.machine.host.names("critical")
+
+
+def test_a_discard_that_never_ends_and_harms_nobody_is_a_hang_in_the_end() -> None:
+    """Only fstrim waits: a warning after two minutes, critical after three."""
+    host = discarding(240)
+    assert [severity for _, severity in host.mails()] == ["warning", "critical"]
+    assert 115 <= host.mails()[0][0] - 60 <= 130
+
+
+def test_a_hang_that_begins_when_a_discard_has_ended_is_mailed_with_its_victims() -> None:
+    """The discard completed after 30 s, and what was queued behind it never does."""
+    host = discarding(30)
+    assert host.mails() == []
+    host.disks["sda"].discards += 1
+    began = host.second
+    host.pass_seconds(30, [task(1), task(2)])
+    assert host.mails()[0][0] - began <= 20
+
+
+def test_a_disk_that_hangs_beside_one_that_discards_is_mailed_as_hanging() -> None:
+    """fstrim keeps sdb busy; two backends wait for sda, which nothing explains."""
+    host = Blocked()
+    host.add_disk("sdb")
+    host.pass_seconds(60, [], sda=8_000_000, sdb=8_000_000)
+    host.disks["sdb"].in_flight = 1
+    trim = task(9, **{**FSTRIM, "waits_at": "8:16"})  # type: ignore[arg-type]
+    host.pass_seconds(30, [trim])
+    began, host.disks["sda"].in_flight = host.second, 3
+    host.pass_seconds(45, [trim, task(1), task(2)], sdb=0)
+    assert host.mails() != []
+    assert host.mails()[0][0] - began <= 32, "sda was idle, and may have to spin up"
+    assert host.cause() == "hang"
+
+
+def test_an_iowarden_that_starts_during_a_discard_is_silent_about_it() -> None:
+    """It has not seen the disk complete anything; the stack of fstrim says why."""
+    for victims, mails in (((), 0), ((task(1), task(2)), 1)):
+        host = Blocked()
+        host.disks["sda"].in_flight = 1
+        host.disks["sda"].writes, host.disks["sda"].discards = 1000, 30
+        host.pass_seconds(50, [task(9, **FSTRIM), *victims])  # type: ignore[arg-type]
+        assert len(host.mails()) == mails
+        assert all(second <= 20 for second, _ in host.mails())
+
+
+def test_blocks_that_ext4_zeroes_for_a_writer_are_no_discard() -> None:
+    """A commit converts a preallocated extent; the disk hangs, and that is said."""
+    stack = ("submit_bio_wait", "blkdev_issue_zeroout", "ext4_issue_zeroout", "ext4_ext_zeroout")
+    stack += ("ext4_map_blocks", "ext4_writepages", "file_write_and_wait_range", "do_fsync")
+    host = Blocked()
+    host.pass_seconds(60, [], sda=8_000_000)
+    host.disks["sda"].in_flight = 1
+    host.pass_seconds(40, [task(1, stack=stack), task(2)])
+    assert host.cause() == "hang"
+    assert "DeviceHang" in host.machine.host.names("critical")
+
+
+def mirror(*, hanging: str) -> tuple[Blocked, float]:
+    """Return a mirror of a disk and a stick that is not in fstab; one hangs under two programs."""
+    host = Blocked()
+    host.add_disk("sdb", **STICK)
+    host.machine.add_array("md0", "raid1", "sda", "sdb")
+    files = {"/sys/block/md0/dev": "9:0\n", "/etc/fstab": ""}
+    host.machine.memory.write(
+        files | {"/proc/1/mountinfo": "30 1 9:0 / /srv rw - ext4 /dev/md0 rw\n"}
+    )
+    host.pass_seconds(60, [], sda=8_000_000, sdb=8_000_000)
+    host.disks[hanging].in_flight = 4
+    began = host.second
+    (other,) = {"sda", "sdb"} - {hanging}
+    host.pass_seconds(45, [task(n, waits_at="9:0") for n in range(2)], **{other: 1_000_000})
+    return host, began
+
+
+def freeze_second(host: Blocked) -> float:
+    """Return when the first alert about programs that wait was a warning."""
+    fired = host.machine.host.fired
+    return min(at for at, name, severity in fired if name == "Freeze" and severity == "warning")
+
+
+def test_the_guard_of_one_disk_explains_no_hang_of_another_below_the_same_file_system() -> None:
+    """A disk that hangs beside a stick in a mirror is one after 12 s, the stick after 30."""
+    for hanging, least, most in (("sda", 11, 16), ("sdb", 29, 35)):
+        host, began = mirror(hanging=hanging)
+        assert least <= freeze_second(host) - host.machine.uptime - began <= most
+
+
+def test_a_volume_on_a_multipath_map_waits_as_long_as_its_map() -> None:
+    """A path fails over within 45 s, also for what stands on a volume of the map."""
+    host = Blocked()
+    host.add_disk("sdb")
+    base = "/sys/block"
+    files: dict[str, str | bytes | None] = {}
+    for name, below, number, uuid in (
+        ("dm-0", ("sda", "sdb"), "253:0", "mpath-3600a"),
+        ("dm-1", ("dm-0",), "253:1", "LVM-x"),
+    ):
+        files |= {f"{base}/{name}/dev": f"{number}\n", f"{base}/{name}/dm/uuid": f"{uuid}\n"}
+        files |= {f"{base}/{name}/size": "1953525168\n", f"{base}/{name}/dm/suspended": "0\n"}
+        files |= {f"{base}/{name}/dm/name": f"{name}\n"}
+        for one in below:
+            files |= {f"{base}/{name}/slaves/{one}": None, f"{base}/{one}/holders/{name}": None}
+    host.machine.memory.write(files)
+    host.disks["dm-0"] = Counters()
+    host.pass_seconds(60, [], sda=8_000_000, sdb=8_000_000)
+    for name in ("sda", "sdb", "dm-0"):
+        host.disks[name].in_flight = 2
+    host.pass_seconds(35, [task(n, waits_at="253:1") for n in range(2)])
+    assert "Freeze" not in host.machine.host.names("warning")
+    host.pass_seconds(20, [task(n, waits_at="253:1") for n in range(2)])
+    assert "Freeze" in host.machine.host.names("warning")
+
+
 def with_leak() -> Blocked:
     """Return a host whose disk works with half a request in flight, and one that leaked."""
     host = Blocked()
@@ -181,6 +310,45 @@ def test_a_disk_with_a_leaked_counter_that_hangs_is_mailed() -> None:
     host.disks["sda"].in_flight = 2
     host.pass_seconds(40, [task(1), task(2)])
     assert host.mails()[0][0] - began <= 20
+
+
+def test_an_iowarden_that_starts_beside_a_leaked_counter_is_silent() -> None:
+    """A request each half minute is answered at once: the one that is shown was overtaken."""
+    host = Blocked()
+    disk = host.disks["sda"]
+    disk.leaked, disk.writes, disk.milliseconds = 1, 1000, 5000
+    for second in range(400):
+        if second % 28 == 20:
+            disk.writes, disk.milliseconds = disk.writes + 1, disk.milliseconds + 5
+        host.pass_second()
+    assert host.mails() == []
+    assert "in_flight_leaked" in host.guards("sda")
+
+
+def test_a_busy_disk_that_hangs_is_not_taken_for_one_whose_counter_leaked() -> None:
+    """It had two requests in flight all the time for 20 s, and then completes nothing."""
+    host = Blocked()
+    disk = host.disks["sda"]
+    disk.in_flight = 2
+    for _ in range(20):
+        disk.writes, disk.milliseconds = disk.writes + 200, disk.milliseconds + 1950
+        host.pass_second()
+    began = host.second
+    host.pass_seconds(120)
+    assert [severity for _, severity in host.mails()] == ["warning", "critical"]
+    assert host.mails()[0][0] - began <= 15
+    assert "DeviceHang" in host.machine.host.names("critical")
+    assert "in_flight_leaked" not in host.guards("sda")
+
+
+def test_a_stick_that_hangs_beside_the_internal_disk_hides_nothing_of_it() -> None:
+    """Nobody can see who waits: the internal disk is a hang, and writes have stalled."""
+    host = with_stick(**STICK, has_probe=False)
+    began = host.second
+    host.disks["sda"].in_flight = 3
+    host.pass_seconds(45, [copy()])
+    assert host.mails()[0][0] - began <= 35
+    assert "DeviceHang" in host.machine.host.names("critical")
 
 
 def resumed() -> Blocked:

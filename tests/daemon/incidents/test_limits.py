@@ -220,6 +220,41 @@ def test_a_swap_storm_is_mailed_after_a_minute() -> None:
     assert host.cause("") == "swap storm"
 
 
+@pytest.mark.parametrize("programs", [1, 2, 3])
+def test_few_programs_whose_own_pages_are_the_load_are_harmed_by_a_swap_storm(
+    programs: int,
+) -> None:
+    """Each reads a third of what the disk reads, or more; pressure falls for seconds at a time."""
+    host = Blocked()
+    began = host.second
+    for second in range(150):
+        full = 45.0 if second % 3 else 8.0
+        pressure = f"avg10={full:.2f} avg60=9.00 avg300=1.00 total=1\n"
+        host.machine.memory.write({"/proc/pressure/memory": f"some {pressure}full {pressure}"})
+        host.swapped += 900
+        host.disks["sda"].reads += 900
+        waits = [
+            task(
+                number,
+                "python3",
+                pid=500 + number,
+                start_ticks=1_000,
+                system_call=FAULT,
+                waits_at="",
+                file="",
+                counters=(),
+                voluntary_switches=second * 50,
+                stack=("io_schedule", "folio_wait_bit_common", "do_swap_page"),
+            )
+            for number in range(programs)
+        ]
+        for number in range(programs):
+            host.readers[500 + number] = "python3", second * 900 * 4096 // programs
+        host.pass_second(waits)
+    assert 60 <= host.mails()[0][0] - began <= 85
+    assert host.cause("") == "swap storm"
+
+
 def test_programs_that_page_their_own_files_in_are_no_swap_storm() -> None:
     """The same faults at each poll, of programs that start; nothing is swapped."""
     host = Blocked()

@@ -104,6 +104,27 @@ def test_what_a_hung_disk_has_in_flight_has_not_leaked(
     assert disk.found == 0
 
 
+def test_what_newer_requests_overtake_after_a_pause_has_leaked() -> None:
+    """Nothing completes for 12 s, and the next two requests take 5 ms each: one is still shown."""
+    disk = Disk(leaked=1)
+    disk.work(3, shown=0, writes=1, mean=0.005)
+    disk.hang(12, shown=0)
+    assert disk.found == 0
+    disk.work(1, shown=0, writes=2, mean=0.01)
+    assert disk.found == 1
+
+
+@pytest.mark.parametrize("milliseconds", [12_000, 6_500])
+def test_what_completes_after_it_waited_itself_overtakes_nothing(milliseconds: int) -> None:
+    """The first request that returns after a pause has waited for it, and leaves one in flight."""
+    disk = Disk()
+    disk.work(3, shown=2, writes=50, mean=2.0)
+    disk.hang(12, shown=2)
+    disk.milliseconds += milliseconds
+    disk.work(1, shown=1, writes=1, mean=0.0)
+    assert disk.found == 0
+
+
 def test_requests_that_a_reset_ends_one_after_the_other_have_not_leaked() -> None:
     """The first that returns after a hang of 40 s leaves 31 in flight."""
     disk = Disk()
