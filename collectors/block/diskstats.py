@@ -82,9 +82,9 @@ class BlockIo:
         return number if number <= _MAX_IN_FLIGHT else 0
 
     @property
-    def discards_completed_total(self) -> int:
-        """Discards completed; 0 before 4.18."""
-        return self.counters[_DISCARDS] if len(self.counters) > _DISCARDS else 0
+    def discard_milliseconds_total(self) -> int:
+        """Total time of all discards that completed; 0 before 4.18."""
+        return self.counters[_DISCARD_TIME] if len(self.counters) > _DISCARD_TIME else 0
 
     @property
     def milliseconds_total(self) -> int:

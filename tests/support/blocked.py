@@ -33,6 +33,7 @@ class Counters:
     written_sectors: int = 0
     milliseconds: int = 0
     discards: int = 0
+    discard_milliseconds: int = 0
     in_flight: int = 0
     leaked: int = 0
     """Shown in flight until the next boot, whatever the disk does."""
@@ -43,7 +44,8 @@ class Counters:
         return (
             f"8 {number * 16} {name} {self.reads} 0 {self.reads * 8} 0 {self.writes} 0"
             f" {self.written_sectors} {self.milliseconds} {self.in_flight + self.leaked}"
-            f" {self.busy_milliseconds} {self.milliseconds} {self.discards} 0 0 0 0 0\n"
+            f" {self.busy_milliseconds} {self.milliseconds} {self.discards} 0 0"
+            f" {self.discard_milliseconds} 0 0\n"
         )
 
 

@@ -172,6 +172,7 @@ class Database(Live):
             counters[9] += int(1000 * monotonic) if rate else 0
         for name, count in self.discards.items():
             self.counters[name][11] += int(count * monotonic)
+            self.counters[name][14] += int(900 * monotonic) if count else 0
         super().leap(monotonic, wall, {**self.now(), **(files or {})})
 
     def restarted(self) -> None:

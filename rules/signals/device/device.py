@@ -48,6 +48,7 @@ PROOF_SECONDS = 2.0
 _EARLY_SECONDS = 0.5
 SUSPENDED_SECONDS = 1.0
 """CLOCK_BOOTTIME gains so much on CLOCK_MONOTONIC only while the host is suspended."""
+_MILLISECOND = 0.001
 PAIRS = 4
 """Number of pairs stored of a device."""
 
@@ -62,9 +63,10 @@ class DeviceProgress:
     """The last observed completion; None until there is one."""
     asleep: bool = True
     """Whether the disk may have been asleep (spun down) when the current stall began."""
-    discards_total: int = 0
+    discard_milliseconds: int = 0
+    """Total time of all discards since boot."""
     discarded_at_seconds: float | None = None
-    """The last observed completion of a discard."""
+    """When discards last took a large part of the time."""
     discarding: bool = False
     """Whether the queue held discards when the current stall began."""
     wakes: tuple[float, float] = (0.0, 0.0)
@@ -140,8 +142,9 @@ def step(
         if name in counted and not waits.isdisjoint(paths):
             waits.add(name)
     for name in counted:
+        since = now if state.last_seconds is None else state.last_seconds
         devices[name] = _stepped(
-            known.get(name), now, blocks[name], kinds.limits[name], waiting=name in waits
+            known.get(name), (since, now), blocks[name], kinds.limits[name], waiting=name in waits
         )
     # One discard may take longer than it is remembered that any completed.
     for name in discards & devices.keys():
@@ -170,25 +173,29 @@ def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
 
 def _stepped(
     before: DeviceProgress | None,
-    now: float,
+    times: tuple[float, float],
     block: BlockIo,
     limits: HangThresholds,
     *,
     waiting: bool,
 ) -> DeviceProgress:
-    total, discards = block.completed_total, block.discards_completed_total
+    last_sample, now = times
+    total, discards = block.completed_total, block.discard_milliseconds_total
     since = now if waiting else None
     if before is None or total < before.completed_total:
         # A counter that decreased belongs to another device of the same name.
-        return DeviceProgress(total, since, discards_total=discards)
+        return DeviceProgress(total, since, discard_milliseconds=discards)
     if total != before.completed_total:
-        discarded = now if discards > before.discards_total else before.discarded_at_seconds
+        # Short ones all the time ('-o discard') explain no pause.
+        took = (discards - before.discard_milliseconds) * _MILLISECOND
+        is_long = guards.discards_explain(took, now - last_sample)
+        discarded = now if is_long else before.discarded_at_seconds
         return DeviceProgress(
             total,
             since,
             now,
             asleep=False,
-            discards_total=discards,
+            discard_milliseconds=discards,
             discarded_at_seconds=discarded,
             discarding=discarded == now,
             wakes=_wakes(before, now) if limits.spins and before.asleep else before.wakes,
@@ -345,7 +352,7 @@ def woken(state: DeviceState, now: float) -> DeviceState:
     """Return the state after the host was suspended: every disk may have to spin up."""
     devices = {
         name: DeviceProgress(
-            each.completed_total, discards_total=each.discards_total, wakes=each.wakes
+            each.completed_total, discard_milliseconds=each.discard_milliseconds, wakes=each.wakes
         )
         for name, each in state.devices.items()
     }
@@ -391,7 +398,7 @@ def _recalled(
     (since, total), (completed, leaked), (last, longest), (_, second) = pairs
     found = DeviceProgress(
         block.completed_total,
-        discards_total=block.discards_completed_total,
+        discard_milliseconds=block.discard_milliseconds_total,
         wakes=(longest, second),
     )
     if now - last > uptime_seconds or block.completed_total < total:

@@ -183,6 +183,7 @@ def test_a_hang_that_begins_when_a_discard_has_ended_is_mailed_with_its_victims(
     host = discarding(30)
     assert host.mails() == []
     host.disks["sda"].discards += 1
+    host.disks["sda"].discard_milliseconds += 30_000
     began = host.second
     host.pass_seconds(30, [task(1), task(2)])
     assert host.mails()[0][0] - began <= 20
@@ -395,6 +396,24 @@ def test_programs_of_a_container_that_wait_for_the_disk_are_mailed() -> None:
     began = host.second
     host.pass_seconds(30, [task(n, "java", unit="docker-4f2a.scope") for n in range(2)])
     assert host.mails()[0][0] - began <= 20
+
+
+@pytest.mark.parametrize("has_probe", [True, False])
+def test_a_disk_that_is_mounted_with_discard_and_hangs_is_mailed_like_any_other(
+    *, has_probe: bool
+) -> None:
+    """Short discards until the second in which it hangs: they explain nothing of it."""
+    host = Blocked()
+    host.has_probe = has_probe
+    for _ in range(60):
+        host.disks["sda"].discards += 5
+        host.disks["sda"].discard_milliseconds += 8
+        host.pass_seconds(1, [], sda=8_000_000)
+    began, host.disks["sda"].in_flight = host.second, 2
+    host.pass_seconds(40, [task(1), task(2)])
+    assert host.mails()[0][0] - began <= 15
+    assert "DeviceHang" in host.machine.host.names("critical")
+    assert not has_probe or host.cause() == "hang"
 
 
 def test_small_discards_all_the_time_are_not_why_programs_wait() -> None:
