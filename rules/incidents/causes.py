@@ -21,7 +21,7 @@ from iowarden.rules.topology.device_identity import ADAPTER, ITSELF, Identity
 from iowarden.rules.topology.graph import HOST, layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.collectors.model import Labels
     from iowarden.rules.alerting.alerts import Alert
@@ -65,6 +65,8 @@ EXPLAINS: Mapping[Fault, frozenset[Fault]] = MappingProxyType(
     }
 )
 """By kind what it brings about in what is stacked on its object. Nothing else explains anything."""
+_OF_PATH = (CAUSES | SYMPTOMS) - {Fault.FULL}
+"""What a path's fault brings about in its map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +209,9 @@ def explained_by(
         if each.key in found:
             continue
         able = [cause for cause in causes.near(each) if explains(cause, each, graph)]
-        # Of what began lately it is the effect, and not of what is gone for days.
-        able.sort(key=lambda cause: cause.before(each))
         if able:
+            # Of what began lately it is the effect, and not of what is gone for days.
+            able.sort(key=lambda cause: cause.before(each))
             found[each.key] = able[0]
             for other in able[1:]:
                 if _meet(able[0], other, each):
@@ -236,8 +238,9 @@ def _meet(first: Fact, second: Fact, upper: Fact) -> bool:
 class _Causes:
     """Causes in order, indexed by what they may explain: a thousand disks may fail at once."""
 
-    def __init__(self, facts: Iterable[Fact], graph: StorageGraph) -> None:
+    def __init__(self, facts: Sequence[Fact], graph: StorageGraph) -> None:
         causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
+        affected = {each.subject for each in facts}
         self._holding = [each for each in causes if each.what.blocks_programs]
         self._by_object: dict[str, list[Fact]] = {}
         reached: dict[str, list[str]] = {}
@@ -245,10 +248,11 @@ class _Causes:
             for name in maps:
                 reached.setdefault(name, []).append(lower)
         for each in causes:
-            upper = (*graph.above.get(each.subject, ()), *reached.get(each.subject, ()))
-            # A device of an adapter is not always known to be on it, and the other way round.
-            reset = {f"{ADAPTER}{each.adapter}"} if each.adapter else set()
-            for subject in {*upper, *reset, each.subject}:
+            upper = {each.subject, *reached.get(each.subject, ())}
+            upper |= graph.above.get(each.subject, frozenset()) & affected
+            if each.adapter:  # a device is not always known to be on it, and the other way round
+                upper.add(f"{ADAPTER}{each.adapter}")
+            for subject in upper:
                 self._by_object.setdefault(subject, []).append(each)
 
     def near(self, fact: Fact) -> Iterable[Fact]:
@@ -281,8 +285,8 @@ def explains(a: Fact, b: Fact, graph: StorageGraph) -> bool:
     if a.subject == b.subject or not a.is_cause:
         return False
     of_path = a.subject in graph.maps.get(b.subject, ())  # a path is lost: that is the map's fault
-    able = CAUSES | SYMPTOMS if of_path else EXPLAINS.get(_kind(a), frozenset())
-    if b.what.fault not in able - {Fault.FULL}:
+    able = _OF_PATH if of_path else EXPLAINS.get(_kind(a), frozenset())
+    if b.what.fault not in able:
         return False
     if a.after(b) > AFTER_SECONDS or (a.before(b) and not _holds(a, b)):
         return False

@@ -7,6 +7,7 @@ at once; topology.py remembers them. Layers are those of rules/faults.py.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -47,8 +48,9 @@ _LAYERS = (
 )
 
 
+@functools.lru_cache(maxsize=2048)
 def layer_of(subject: str) -> Layer:
-    """Return the layer of an object, by its key."""
+    """Return the layer of an object, by its key. It is needed for each incident at each step."""
     return next((layer for start, layer in _LAYERS if subject.startswith(start)), Layer.HOST)
 
 

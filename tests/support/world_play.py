@@ -48,9 +48,12 @@ BASE = 1_000_000.0
 EPOCH = 1_800_000_000.0
 INSTALL = "world"
 REPORT_SECONDS = 60.0
-LATE = (1, 2, 5, 8, 61)
-AFTER = (16, 31, 61, 91, 121, 181, 241, 301, 481, 601, 661, 901, 1801, 3601)
-"""After the last change, and after each mail, the product is called at these seconds."""
+LATE = (2, 5, 61)
+"""So many seconds after each change a mail may be due: what comes together, settled, grouped."""
+QUIET = (61, 301, 601)
+"""So long after an end, and after the last change, an end is reported."""
+INTERVALS = (30, 60, 120, 240, 480, 960)
+"""The intervals between mails; news that waits for one is due then."""
 EVENT_SECONDS = 600.0
 MANY, MANY_SECONDS = 5, 600.0
 """So many medium errors within that time are critical."""
@@ -443,7 +446,6 @@ class Play:
     def _live(self, life: Life, alive: list[Spell]) -> None:
         self._times = []
         seen: set[int] = set()
-        last = 0.0
         mailed = [spell for spell in alive if spell.row.severity != "notice"]
         changes = sorted(
             {
@@ -458,8 +460,10 @@ class Play:
         for at in changes:
             self._push(at, (0, *LATE))
         for at, following in zip(changes, (*changes[1:], math.inf), strict=True):
-            self._push(at, [offset for offset in AFTER if at + offset < following + 1])
+            self._push(at, [offset for offset in QUIET if at + offset < following + 1])
         for spell in mailed:
+            if spell.absent < life.stop:
+                self._push(math.ceil(spell.absent), QUIET)
             if spell.row.timed or spell.row.keep:  # it may last longer than what was mailed
                 until = int(min(spell.absent, life.stop, self.run.seconds, spell.start + 7200.0))
                 begin = math.ceil(max(spell.start, life.start))
@@ -482,9 +486,8 @@ class Play:
                 life,
                 [spell.at(now) for spell in alive if spell.start <= now < spell.end],
             )
-            if len(self.mails) > mails and now - last > 5:
-                last = now
-                self._push(now, (31, 61, 121, 241))
+            if len(self.mails) > mails:
+                self._push(now, INTERVALS)
 
     def _push(self, at: int, offsets: Iterable[int]) -> None:
         for offset in offsets:
