@@ -208,7 +208,8 @@ def _name_of_today(incident: Incident, topology: Topology | None) -> tuple[str, 
         return "", ()
     then = f"what was {name} then is {today} now" if today else f"what was {name} disappeared"
     shown = identity(topology, today).object if today else ""
-    return shown, (f"{then}; {name} is a different disk",)
+    is_taken = topology is not None and topology.whole(name) is not None
+    return shown, (f"{then}; {name} is a different disk" if is_taken else then,)
 
 
 def _meaning(

@@ -76,25 +76,33 @@ def identity(topology: Topology | None, name: str) -> Identity:
 
 
 def named_now(topology: Topology | None, key: str, name: str) -> str:
-    """Return the current name of a disk that was `name`: names of disks change with each boot.
+    """Return the current name of a disk that was `name`: it changes with a boot or another port.
 
     `key` is that of its incidents, or of those of its file system. '' if it is absent and another
     disk has its name.
     """
     key = device_of(key) or key
-    own = None if topology is None else topology.whole(name)
-    if topology is None or own is None or not own.serial or not key.startswith("disk "):
+    if topology is None or not key.startswith("disk "):
         return name
-    if identity(topology, name).key == key:
+    own, kernel = topology.whole(name), topology.kernel_name(name)
+    match = _DISK_NAME.fullmatch(kernel)
+    if own is None and match is None:  # of a RAID tool, a map that is gone
+        return name
+    if own is not None and (not own.serial or identity(topology, name).key == key):
         return name
     now = next((n for n in sorted(topology.devices) if identity(topology, n).key == key), "")
-    number = topology.kernel_name(name).removeprefix(own.name).removeprefix("p")
-    return f"{now}{'p' if now[-1:].isdigit() else ''}{number}" if now and number else now
+    if not now:
+        return name if own is None else ""
+    part = kernel.removeprefix(own.name) if own is not None else (match and match[1]) or ""
+    number = part.removeprefix("p")
+    return f"{now}{'p' if now[-1:].isdigit() else ''}{number}" if number else now
 
 
 _PARTITION = re.compile(r"(?:(?:[hsv]d|xvd)[a-z]+(?=\d)|.*\d(?=p\d))(p?\d+)")
 """Names of partitions: 'sda1', 'nvme0n1p2'. Source: kernel, block/partitions/core.c (part_devt: a
 'p' after a digit)."""
+_DISK_NAME = re.compile(r"(?:(?:[hsv]d|xvd)[a-z]+|nvme\d+n\d+(?=p|$)|mmcblk\d+(?=p|$))(p?\d+)?")
+"""Names of disks and their partitions, by which a disk that left may be known."""
 
 
 def file_system_key(topology: Topology | None, name: str, device_key: str) -> str:

@@ -133,6 +133,17 @@ def test_a_mail_after_a_reboot_calls_a_disk_by_its_name_of_today(
     assert notice.sentences[1:] == ((said,) if said else ())
 
 
+def test_a_disk_at_another_port_is_not_said_to_have_left_its_name_to_another() -> None:
+    """sdx came back as sdb: nothing is called sdx now."""
+    then = disk("sdx", serial="S2", model="HDD", vendor="ACME")
+    now = topology(disk("sdb", serial="S2", model="HDD", vendor="ACME"))
+    known = identity(topology(then), "sdx")
+    due = DueNotice(Reason.OPENED, incident(member("Slow"), key=known.key, object=known.object))
+    notice = report.notice(due, float, 60.0, (), now)
+    assert notice.object == "sdb (ACME HDD, serial S2)"
+    assert notice.sentences[1:] == ("what was sdx then is sdb now",)
+
+
 def test_what_is_built_on_the_disk_is_named() -> None:
     """The administrator knows the mirror and the volume on it."""
     hung = DueNotice(Reason.OPENED, incident(member("Hung")))

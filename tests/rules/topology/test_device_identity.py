@@ -366,13 +366,21 @@ def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks() -> None:
         ("S2", "sdb2", "nvme0n1p2"),
         ("S9", "sda", ""),
         ("S9", "sdx", "sdx"),
+        ("S1", "sdx", "sdb"),
+        ("S1", "sdx1", "sdb1"),
+        ("S2", "sdx", "nvme0n1"),
+        ("S2", "nvme7n1p2", "nvme0n1p2"),
+        ("S1", "mpathx", "mpathx"),
         ("S1", "dm-0", "dm-0"),
     ],
 )
 def test_after_a_reboot_a_disk_is_found_under_the_name_of_today(
     serial: str, name: str, expected: str
 ) -> None:
-    """sda of yesterday is sdb: what is advised for it must not hit the disk that is sda now."""
+    """sda of yesterday is sdb: what is advised for it must not hit the disk that is sda now.
+
+    So is sdx that came back as sdb at another port, with no other sdx since.
+    """
     machine = topology(
         replace(disk("sda", serial="S3"), partitions=("sda1",)),
         replace(disk("sdb", serial="S1", holders=("dm-0",)), partitions=("sdb1", "sdb2")),
