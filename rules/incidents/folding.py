@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.graph import StorageGraph
 
 _SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
+_LOST = frozenset((Fault.GONE, Fault.FAILED))
 _OF_DISK = CAUSES - BLOCKS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
 
 
@@ -106,7 +107,7 @@ class Targets:
         graph: StorageGraph,
     ) -> None:
         self._incidents, self._facts, self._explained = incidents, facts, explained
-        self._above = graph.above
+        self._above, self._paths = graph.above, graph.maps.keys()
         self.folded: list[Incident] = []
         """Incidents that were merged into another one."""
         there = _open_members(incidents)
@@ -141,6 +142,7 @@ class Targets:
         for key, home in self._home.items():
             if key in alerts:
                 mine[home].append(key)
+        self._join_arrays(mine)
         for home in sorted(mine, key=lambda key: (layer_of(key), key)):
             if target := self._fold(mine[home], home):
                 mine.setdefault(target, []).extend(mine[home])
@@ -208,6 +210,32 @@ class Targets:
                 return self._subjects[each]
         return None
 
+    def _join_arrays(self, mine: dict[str, list[Key]]) -> None:
+        """Join the incidents of an array and of its next member that failed.
+
+        While it syncs the member that is back, the title is the one that failed now.
+        """
+        for fact in self._facts.values():
+            home = self._home.get(fact.key) or fact.subject
+            is_lost = fact.firing and not fact.over and fact.what.fault in _LOST
+            is_alone = home == fact.subject and fact.subject not in self._paths
+            array = self._of_array(fact) if is_lost and is_alone else None
+            if array in {None, home} or layer_of(array) is not Layer.DISK:
+                continue
+            still = any(f.subject == array and f.what.fault in _LOST for f in self._facts.values())
+            if not still:
+                self._join(array, fact.identity)
+                mine[home] = [*mine.get(home, ()), *mine.pop(array, [])]
+            elif home in self._incidents and home in mine:
+                self._join(home, Identity(array, self._incidents[array].object))
+                mine[array] = [*mine[array], *mine.pop(home)]
+
+    def _join(self, home: str, target: Identity) -> None:
+        """Merge an open incident into another one."""
+        self.folded.append(_fold(self._incidents, home, target))
+        self._home |= {k: target.key for k, own in self._home.items() if own == home}
+        self._subjects |= {s: target.key for s, own in self._subjects.items() if own == home}
+
     def _fold(self, mine: list[Key], home: str) -> str:
         """Move what a deeper cause of another incident explains; return the target if all moved."""
         moves = {}
@@ -220,9 +248,7 @@ class Targets:
         incident = self._incidents[home]
         if len(moves) == len(mine) and incident.firing:
             target = self._place(min(moves.values(), key=lambda cause: cause.order))
-            self.folded.append(_fold(self._incidents, home, target))
-            self._home |= {k: target.key for k, own in self._home.items() if own == home}
-            self._subjects |= {s: target.key for s, own in self._subjects.items() if own == home}
+            self._join(home, target)
             return target.key
         gone = moves.keys() - self._reported
         members = tuple(m for m in incident.members if m.key not in gone)
