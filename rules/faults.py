@@ -94,6 +94,10 @@ HARMS = frozenset({"Freeze"})
 """Alerts that programs are blocked which did not cause the load."""
 UNWRITTEN = frozenset({"WriteStall"})
 """Alerts about unwritten data that all disks of the host share."""
+UNREADABLE_SECTORS = frozenset(
+    "block_medium_error scsi_medium_error ata_medium_error nvme_medium_error".split()
+)
+"""Events of sectors that stay unreadable when the disk answers again."""
 WINDOWED = frozenset((Fault.HUNG, Fault.RESETS))
 """Alerts of these count what happened in a window: it lasts longer than the fault."""
 

@@ -55,7 +55,6 @@ _CRITICAL = "critical"
 _HARMFUL = frozenset((Fault.EXHAUSTED, Fault.STOPPED, Fault.LOST))
 _NEVER_EXPECTED = _HARMFUL | {Fault.GONE, Fault.FAILED, Fault.READ_ONLY, Fault.DEGRADED}
 """Faults whose return within an hour is an update: they threaten data."""
-_NOT_REPAIRED = frozenset((Fault.LOST, Fault.READ_ONLY))
 
 
 def reason(incident: Incident, now: float, policy: NotificationPolicy) -> Reason | None:
@@ -261,10 +260,9 @@ def _recovery(incident: Incident, now: float, policy: NotificationPolicy) -> Rea
 def unrepaired(incident: Incident) -> Iterator[FaultRecord]:
     """Yield the faults that do not end by themselves: lost data, a file system that failed."""
     states = {m.fact for m in incident.members if not m.count}
-    logged = {m.fact for m in _logged(incident)}
+    logged = {m.fact for m in incident.members if fault_records.stays(m)}
     for record in incident.faults:
-        lasts = record.fault in _NOT_REPAIRED or record.detail == FILE_SYSTEM
-        if lasts and record.fact in logged - states and record.reported is not None:
+        if record.fact in logged - states and record.reported is not None:
             yield record
 
 

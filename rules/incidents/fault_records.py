@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.faults import SHORT, Fault
+from iowarden.rules.faults import SHORT, UNREADABLE_SECTORS, Fault
 from iowarden.rules.incidents.model import (
     COMES_AND_GOES,
     DAY_SECONDS,
+    FILE_SYSTEM,
     FaultRecord,
     IncidentMember,
     ReportedFault,
@@ -66,6 +67,17 @@ def by_fault(members: Sequence[IncidentMember]) -> dict[Fact, list[IncidentMembe
 def holding(members: Iterable[IncidentMember]) -> list[IncidentMember]:
     """Return the members whose condition holds, as far as is known."""
     return [m for m in members if m.cleared_seconds is None and m.absent_seconds is None]
+
+
+def stays(member: IncidentMember) -> bool:
+    """Whether what a line reported is there until a repair, though nothing goes on to report it.
+
+    That is lost data, a file system that failed, sectors that cannot be read.
+    """
+    if not member.count or member.absent_seconds is not None:
+        return False
+    is_lost = member.what.fault in {Fault.LOST, Fault.READ_ONLY}
+    return is_lost or member.fact[2] == FILE_SYSTEM or member.name in UNREADABLE_SECTORS
 
 
 def _active(members: Iterable[IncidentMember]) -> list[IncidentMember]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BLIND_SECONDS = 86_400.0
 MAX_CLEARED = 50
-"""Resolved members that one incident keeps; the newest ones."""
+"""Resolved members that one incident keeps: the newest, and first of all what is not repaired."""
 
 
 def refreshed(
@@ -64,6 +64,8 @@ def refreshed(
         (m for m in members if m.cleared_seconds is not None),
         key=lambda m: m.cleared_seconds or 0.0,
     )
+    if len(over) > MAX_CLEARED:
+        over.sort(key=fault_records.stays)
     members = [*over[-MAX_CLEARED:], *active]
     holding = keeping_open(members)
     if not holding:
