@@ -2,12 +2,14 @@
 
     PYTHONPATH=tests .venv/bin/python tests/bench/world.py --runs 2000 [--first 0]
     PYTHONPATH=tests .venv/bin/python tests/bench/world.py --seed 17    # one run, in detail
+    PYTHONPATH=tests .venv/bin/python tests/bench/world.py --sequels --runs 500
     PYTHONPATH=tests .venv/bin/python tests/bench/world.py --texts --runs 600
     PYTHONPATH=tests .venv/bin/python tests/bench/world.py --text-seed 98
     PYTHONPATH=tests .venv/bin/python tests/bench/world.py --source linux-source-6.12
 
 Tier A: facts straight into the incidents, without texts; a run is 24 hours. The judge is
-support/world/oracle.py. Tier B (--texts): files and lines of the kernel through the whole product,
+support/world/oracle.py. --sequels: so many of each story of support/world/sequels.py.
+Tier B (--texts): files and lines of the kernel through the whole product,
 some minutes; the judge is support/world_texts.py. --source compares the formats of the lines with
 an unpacked kernel: each must stand at its line. Nothing here passes or fails.
 """
@@ -20,10 +22,15 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from support import world_play, world_texts
 from support.world import oracle, printk
 from support.world.injection import Run, random_run
+from support.world.sequels import STORIES, sequel_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 EXAMPLES = 3
 _OBJECTS = ("object: ", "mail about", "mail on")
@@ -56,11 +63,10 @@ class Row:
             self.seeds[miss.what].append(run.seed)
 
 
-def show(seed: int) -> None:
+def show(run: Run) -> None:
     """Print one run: what was injected, what shows of it, the mails, what is wrong."""
-    run = random_run(seed)
     times = [(round(life.start), round(life.stop)) for life in run.lives]
-    print(f"seed {seed}: {run.group}; iowarden runs {times}")
+    print(f"seed {run.seed}: {run.group}; iowarden runs {times}")
     for injection in run.injections:
         spans = ", ".join(f"{start:.0f} to {end:.0f}" for start, end in injection.spans[:5])
         where = f"{injection.object} ({injection.layer})"
@@ -138,6 +144,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="print this run")
+    parser.add_argument("--sequels", action="store_true", help="stories of two faults, starts")
     parser.add_argument("--texts", action="store_true", help="tier B")
     parser.add_argument("--text-seed", type=int, help="print this run of tier B")
     parser.add_argument("--source", type=Path, help="a kernel's source: check the formats")
@@ -152,21 +159,34 @@ def main() -> None:
         play_texts(chosen.first, chosen.runs)
         return
     if chosen.seed is not None:
-        show(chosen.seed)
+        for run in _runs(chosen.seed, 1, with_sequels=chosen.sequels):
+            show(run)
         return
+    play_facts(_runs(chosen.first, chosen.runs, with_sequels=chosen.sequels))
+
+
+def _runs(first: int, count: int, *, with_sequels: bool) -> Iterator[Run]:
+    """Yield the runs of seeds; with sequels those of each story instead."""
+    for seed in range(first, first + count):
+        if with_sequels:
+            yield from (sequel_run(story, seed) for story in STORIES)
+        else:
+            yield random_run(seed)
+
+
+def play_facts(runs: Iterable[Run]) -> None:
+    """Play tier A, and print the tables."""
     rows: defaultdict[str, Row] = defaultdict(Row)
     began, steps = time.process_time(), 0
-    for seed in range(chosen.first, chosen.first + chosen.runs):
-        run = random_run(seed)
+    for run in runs:
         play = world_play.Play(run)
         mails = play.play()
         steps += play.steps
         misses = oracle.judge(run, mails, world_play.visible(run), play.acks)
         rows[run.group].add(run, misses, len(mails))
-    used = time.process_time() - began
-    last, speed = chosen.first + chosen.runs - 1, chosen.runs / used
-    print(f"{chosen.runs} runs, seeds {chosen.first} to {last}: {used:.0f} s of CPU, {speed:.1f}")
-    print(f"runs a second, {steps / chosen.runs:.0f} steps a run\n")
+    used, count = time.process_time() - began, sum(row.runs for row in rows.values())
+    print(f"{count} runs: {used:.0f} s of CPU, {count / used:.1f}")
+    print(f"runs a second, {steps / count:.0f} steps a run\n")
     _print(rows)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from support.machine import disk, topology
 from support.world.behaviour import By, Fact, Kind
 from support.world.injection import layer_of
 from support.world.machine import Layer
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from support.world.injection import Life, Run
     from support.world.machine import Machine
 
+    from iowarden.collectors.block.block_devices import Topology
     from iowarden.rules.incidents.model import DueNotice
     from iowarden.rules.notice import Notice
 
@@ -54,6 +56,8 @@ QUIET = (61, 301, 601)
 """So long after an end, and after the last change, an end is reported."""
 INTERVALS = (30, 60, 120, 240, 480, 960)
 """The intervals between mails; news that waits for one is due then."""
+FIRST_POLL_SECONDS = 20.0
+"""So soon after its start iowarden has polled everything once."""
 EVENT_SECONDS = 600.0
 MANY, MANY_SECONDS = 5, 600.0
 """So many medium errors within that time are critical."""
@@ -357,13 +361,14 @@ def _of_rule(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
             stored = begins = stored or begins
         start = max(begins + row.after, life.start)
         if row.poll:
-            start = max(_polled(begins, row.poll), life.start + 20.0)
+            first_poll = life.start + FIRST_POLL_SECONDS
+            start = first_poll if begins <= first_poll else _polled(begins, row.poll)
         if start < min(off, life.stop):
             absent = _running(run, _polled(off, row.poll) if row.poll else off)
             end = _running(run, absent + row.keep + 1.0)
-            adapter = _adapter(run, name)
+            adapter, shown = _adapter(run, name), run.name_at(name, first.at)
             yield Spell(
-                row, first, subject, name, adapter, begins, start, absent, end, levels=levels
+                row, first, subject, shown, adapter, begins, start, absent, end, levels=levels
             )
             return
 
@@ -402,11 +407,12 @@ def _of_lines(run: Run, row: Row, facts: list[Fact]) -> Iterator[Spell]:
         received = first + 1.0 if before else burst[-1]
         start = max(_running(run, burst[0] + 0.5), first + 1.0)
         end = _running(run, received + EVENT_SECONDS)
-        adapter = _adapter(run, name)
-        yield Spell(
-            row, facts[0], subject, name, adapter, burst[0], start, end, end, tuple(burst),
-            is_baseline=before,
-        )  # fmt: skip
+        adapter, shown = _adapter(run, name), run.name_at(name, burst[-1])
+        if start < end:
+            yield Spell(
+                row, facts[0], subject, shown, adapter, burst[0], start, end, end, tuple(burst),
+                is_baseline=before,
+            )  # fmt: skip
 
 
 @dataclass
@@ -558,13 +564,20 @@ class Play:
             self.acks[incident.identifier] = Ack(now, content)
 
     def _mail(self, due: DueNotice, now: float) -> None:
-        notice = report.notice(due, lambda at: EPOCH - BASE + at, BASE + now, (), None)
+        topology = self._topology(now)
+        notice = report.notice(due, lambda at: EPOCH - BASE + at, BASE + now, (), topology)
         about = (due.incident, *due.companions)
         members = [member for incident in about for member in incident.members]
         content = frozenset(m.summary for m in members if m.cleared_seconds is None)
         start = due.incident.started_seconds
         ended = frozenset(m.summary for m in members if (m.cleared_seconds or 0.0) >= start)
         self._add(notice, now, content, ended)
+
+    def _topology(self, now: float) -> Topology | None:
+        """Return the disks that have another name than at first: nothing else asks for it."""
+        renamings = [each for each in self.run.renamings if each.at <= now]
+        disks = (replace(disk(each.name), wwn=each.disk) for each in renamings)
+        return topology(*disks) if renamings else None
 
     def _add(
         self,

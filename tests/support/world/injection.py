@@ -40,6 +40,15 @@ class Life:
 
 
 @dataclass(frozen=True)
+class Renaming:
+    """From `at` on the kernel has another name for a disk: it is at another port."""
+
+    disk: str
+    at: float
+    name: str
+
+
+@dataclass(frozen=True)
 class Run:
     """One run: the machine, what happened, and what shows of it."""
 
@@ -51,10 +60,20 @@ class Run:
     seconds: float = DAY_SECONDS
     acknowledged: float | None = None
     """When somebody acknowledges every incident that is open."""
+    story: str = ""
+    """What joins its faults (sequels.py); '': nothing does."""
+    renamings: tuple[Renaming, ...] = ()
+
+    def name_at(self, name: str, at: float) -> str:
+        """Return what the kernel calls an object at a time."""
+        news = (each.name for each in self.renamings if each.disk == name and each.at <= at)
+        return next(news, name)
 
     @property
     def group(self) -> str:
         """Return its class: kind and layer of what was injected."""
+        if self.story:
+            return self.story
         if not self.injections:
             return "healthy"
         if len(self.injections) > 1:
@@ -305,14 +324,15 @@ def random_run(seed: int) -> Run:
     if faults and random.random() < 0.15:
         late = at + 120.0 * 100.0 ** random.random()
     injections = tuple(injection for injection, _ in dice.injections)
-    return Run(seed, machine, injections, lives, _merged(world.facts), acknowledged=late)
+    return Run(seed, machine, injections, lives, merged(world.facts), acknowledged=late)
 
 
-def _merged(facts: list[Fact]) -> tuple[Fact, ...]:
+def merged(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """Return the facts in order; of one state that was entered twice at once, one."""
     states: dict[tuple[str, Kind, By], list[Fact]] = {}
-    lines = [fact for fact in facts if fact.by is By.LINE]
-    for fact in sorted(facts, key=lambda fact: fact.at):
+    ordered = sorted(facts, key=lambda fact: fact.at)
+    lines = [fact for fact in ordered if fact.by is By.LINE]
+    for fact in ordered:
         if fact.by is By.LINE:
             continue
         joined = states.setdefault((fact.object, fact.kind, fact.by), [])

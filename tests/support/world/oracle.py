@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from support.world.machine import Layer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from support.world.injection import Injection, Run
+    from support.world.injection import Injection, Renaming, Run
 
 HOUR_SECONDS = 3600.0
 LESSER_AN_HOUR = 8
@@ -41,6 +41,7 @@ CLEAR_SECONDS = 2100.0
 GOOD = frozenset(("resolved", "rebuilt", "over, not repaired"))
 UNTITLED = frozenset((*GOOD, "data unavailable", "initial report", "digest", "reminder"))
 WORSE = frozenset((Kind.EXHAUSTED, Kind.STOPPED, Kind.LOST))
+_AWAY = frozenset((Kind.GONE, Kind.FAILED))
 URGENT = frozenset((Kind.STOPPED, Kind.EXHAUSTED, Kind.LOST, Kind.GONE))
 _LEAST = {Kind.HANGS: 10.0, Kind.SLOW: 60.0, Kind.FULL: 60.0, Kind.SUSPENDED: 30.0}
 """An occurrence that is shorter is none, for the kinds of which one fault repeats."""
@@ -128,6 +129,7 @@ def judge(
             if mail.tag in {"WARNING", "CRITICAL"} or mail.reason != "initial report"
         ]
     misses = [
+        *_old_names(run, mails),
         *knowledge.titles(),
         *knowledge.budget(),
         *knowledge.incidents(),
@@ -145,6 +147,22 @@ def judge(
     return list(first.values())
 
 
+def _with_first_names(mail: Mail, renamings: Iterable[Renaming]) -> Mail:
+    """Return a mail with the names that the disks of its title had at first."""
+    title = mail.object
+    for renaming in renamings:
+        title = title.replace(renaming.name, renaming.disk)
+    return mail if title == mail.object else replace(mail, object=title)
+
+
+def _old_names(run: Run, mails: Iterable[Mail]) -> Iterator[Miss]:
+    """Yield mails that call a disk by the name that it had before."""
+    for mail in mails:
+        for renaming in run.renamings:
+            if renaming.at <= mail.at and renaming.disk in mail.names:
+                yield Miss("object: by the name that it had before", _shown(mail))
+
+
 def _shown(mail: Mail) -> str:
     return f"{mail.at:.0f} [{mail.tag}] {mail.object}: {mail.reason}: {mail.kind}: {mail.about}"
 
@@ -159,7 +177,8 @@ class _Knowledge:
         seen: Visible,
         acks: Mapping[str, Ack],
     ) -> None:
-        self.run, self.mails, self.acks, self.spells = run, mails, acks, seen
+        self.run, self.acks, self.spells = run, acks, seen
+        self.mails = [_with_first_names(mail, run.renamings) for mail in mails]
         self.seen = {key: min(start for start, _ in spans) for key, spans in seen.items()}
         """When iowarden first had an alert of each object and kind."""
         self.machine = run.machine
@@ -239,6 +258,8 @@ class _Knowledge:
             for number in fact.of
             if f"{fact.kind}: {fact.object}" in self.reported[mail.incident] | mail.content
         } or {injection.number for injection in self.run.injections}
+        if self.run.story:
+            about = self._present(about, mail.at, evident) or about
         right: set[str] = set()
         for number in about:
             right |= self._causes(self.run.injections[number], evident)
@@ -246,6 +267,11 @@ class _Knowledge:
         if len(about) > 1 and (parent := self.machine.common_parent(disks)):
             right.add(parent)
         return right
+
+    def _present(self, about: Iterable[int], at: float, evident: list[Fact]) -> set[int]:
+        """Return the injected faults whose object is away now: not those that are over."""
+        away = {fact.object for fact in evident if fact.kind in _AWAY and at < fact.until}
+        return {number for number in about if self.run.injections[number].object in away}
 
     def _causes(self, injection: Injection, evident: list[Fact]) -> set[str]:
         """Return the right titles of one injected fault, of what can be known of it."""
@@ -325,7 +351,13 @@ class _Knowledge:
             or (shared and (node is None or fact.object in carried))
             or (node is not None and node.layer is Layer.NETWORK and fact.object in carried)
         }
-        return mail.kind in kinds
+        # Of a disk that had something else before, that it is reset is news by itself.
+        resets = {
+            fact.kind.value
+            for fact in self.run.facts
+            if fact.kind is Kind.RESETS and fact.object == mail.name and fact.at <= mail.at
+        }
+        return mail.kind in kinds or (len(self.run.injections) > 1 and mail.kind in resets)
 
     # Number and time
 
@@ -552,6 +584,7 @@ class _Knowledge:
             yield Miss("recurrence: [OK] within a day", f"{len(times)} times")
         worst, worse = self._partly_seen(injection, times[0]), 0
         for start, end in times[1:]:
+            worst = max(worst, self._longest_mailed(times, bad, start))
             if end - start > 1.5 * worst:
                 worse += 1
                 limit = start + max(1.5 * worst, 10.0) + 90.0
@@ -568,6 +601,13 @@ class _Knowledge:
         allowed += "WARNING" in tags and "CRITICAL" in tags[tags.index("WARNING") :]
         if len(mailed) > allowed:
             yield Miss("recurrence: too many mails", f"{len(mailed)} of {len(times)} times")
+
+    def _longest_mailed(
+        self, times: Sequence[tuple[float, float]], mails: Sequence[Mail], until: float
+    ) -> float:
+        """Return how long the longest occurrence was that a mail before a time was about."""
+        last = max((mail.at for mail in mails if mail.at < until), default=0.0)
+        return max((end - start for start, end in times if start <= last), default=0.0)
 
     def _kind_of(self, injection: Injection) -> Kind:
         """Return the kind of a fault that repeats."""

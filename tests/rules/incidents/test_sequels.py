@@ -1,0 +1,82 @@
+"""Faults as real incidents had them: one after the other, during a rebuild, around a start.
+
+All that iowarden gets wrong of them: `tests/bench/world.py --sequels`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support import world_play
+from support.tiers import examples
+from support.world import oracle
+from support.world.sequels import STORIES, sequel_run
+
+AFTER_ANOTHER, REBUILD, RENAMED = (
+    "one after another / disk",
+    "during a rebuild / array",
+    "returns under another name / disk",
+)
+
+
+def mails(story: str, seed: int, *injected: str) -> list[oracle.Mail]:
+    """Return the mails of a story, of which these faults are."""
+    run = sequel_run(story, seed)
+    assert tuple(each.what for each in run.injections) == injected, "choose another seed"
+    return world_play.Play(run).play()
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_titles_mails_and_ends_of_stories_are_right(story: str) -> None:
+    """Two faults of one disk, a second member, the first minutes, restarts, another name."""
+    for seed in range(examples(12)):
+        run = sequel_run(story, seed)
+        play = world_play.Play(run)
+        found = oracle.judge(run, play.play(), world_play.visible(run), play.acks)
+        assert found == [], f"seed {seed}"
+
+
+def test_a_seed_of_a_story_is_the_same_run_each_time() -> None:
+    """So that a miss can be looked at again."""
+    assert all(sequel_run(story, 7) == sequel_run(story, 7) for story in STORIES)
+
+
+def test_sectors_that_cannot_be_read_are_not_ok_when_the_disk_answers_again() -> None:
+    """It hung, then had medium errors: '[OK] sdh' came a minute after the hang's end."""
+    sent = mails(AFTER_ANOTHER, 3, "hang", "errors")
+    assert "over, not repaired" in [mail.reason for mail in sent]
+    assert not any(mail.reason == "resolved" for mail in sent)
+
+
+def test_a_member_that_fails_while_another_syncs_is_the_title() -> None:
+    """The one that came back is in its place: its thread goes on under the disk that left now."""
+    sent = mails(REBUILD, 25, "gone", "gone")
+    assert [(mail.name, mail.kind) for mail in sent if mail.reason in {"opened", "escalated"}] == [
+        ("sdi", "gone"),
+        ("sdg", "gone"),
+        ("sdg", "gone"),
+        ("sdg", "gone"),
+    ]
+    assert len({mail.incident for mail in sent if mail.reason != "initial report"}) == 1
+
+
+def test_a_member_that_hung_before_it_failed_is_one_incident_with_its_array() -> None:
+    """No second mail a second later that blames the disk that is whole, nor an early '[OK]'."""
+    sent = mails(REBUILD, 35, "gone", "offlined")
+    bad = [mail for mail in sent if mail.reason in {"opened", "escalated"}]
+    assert [mail.name for mail in bad] == ["sdae", "sdae", "sdy", "sdy", "sdy"]
+    ends = [mail for mail in sent if mail.reason == "resolved"]
+    assert [mail.name for mail in ends] == ["sdy"]
+
+
+def test_a_failed_file_system_is_remembered_among_many_disks_that_hung() -> None:
+    """Twenty-seven neighbours waited twice: their ends pushed it out, and the end said '[OK]'."""
+    sent = mails(RENAMED, 13, "gone", "offlined")
+    ends = [mail.reason for mail in sent if mail.reason in oracle.GOOD]
+    assert ends == ["over, not repaired"] * 2
+
+
+def test_a_disk_at_another_port_has_its_name_of_today() -> None:
+    """sdaa left and is sdzz now: nothing is called sdaa, so that its name finds no disk."""
+    sent = mails(RENAMED, 5, "gone", "link lost")
+    names = [mail.name for mail in sent if mail.reason != "initial report"]
+    assert names == ["sdaa", "sdaa", "sdzz", "sdzz", "sdzz"]
