@@ -15,7 +15,7 @@ from iowarden.daemon.notify.outbox_queue import MAX_SINGLE, Entry, OutboxQueue
 from iowarden.daemon.notify.retry import ANYTIME, NEVER, NO_REPLY, REFUSALS, Fault, Scope
 from iowarden.daemon.notify.routes import ALL, CONNECTION, Flight
 from iowarden.daemon.storage.state_db import OutboxRow, StateChanges
-from iowarden.rules.incidents.due import REPLACED_SECONDS
+from iowarden.rules.incidents.mailing import REPLACED_SECONDS
 from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 

@@ -18,7 +18,7 @@ from iowarden.daemon.storage.state_db import MAIL
 from iowarden.daemon.views.unnotified import Unnotified, WaitingNotification, reasoned
 from iowarden.rules.advice import advice
 from iowarden.rules.alerting.alerts import AlertState, Transition, same
-from iowarden.rules.incidents import acceptance, incidents, members, model, recurring
+from iowarden.rules.incidents import incidents, mailing, members, model, recurring
 from iowarden.rules.incidents.model import (
     DueNotice,
     Incident,
@@ -113,7 +113,7 @@ class IncidentTracker:
         self.habits = recurring.next_recurrences(self.habits, alerts, now, self.clock.wall_seconds)
         dues, events = self._next_incidents(alerts, graph, now)
         waiting = self.mails.outdated(now)
-        self.incidents, dues = incidents.replacing(
+        self.incidents, dues = mailing.replacing(
             self.incidents,
             dues,
             {key: tuple(row.number for row in rows) for key, rows in waiting.items()},
@@ -121,7 +121,7 @@ class IncidentTracker:
             self.commands.silences.by_incident(),
         )
         if self.summaries.is_restored:
-            self.incidents, dues = acceptance.unqueued(
+            self.incidents, dues = mailing.unqueued(
                 self.incidents,
                 dues,
                 self._is_queued(),
@@ -394,7 +394,7 @@ class IncidentTracker:
         if not (config.mail.enabled or receivers):
             return None
         alerted = self.mails.alerted()
-        return acceptance.unnotified(
+        return mailing.unnotified(
             self.incidents.by_key.values(),
             self.commands.silences.by_incident(),
             lambda i: i.identifier in alerted or self.mails.ledger.is_accepted(i.reports),

@@ -41,6 +41,7 @@ from iowarden.rules.incidents.model import (
     FaultRecord,
     Incident,
     IncidentMember,
+    LastMail,
     ReportedFault,
 )
 from iowarden.rules.incidents.recurring import Occurrence, Recurrence, Recurrences
@@ -115,12 +116,12 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         ),
         _record(
             Incident,
-            "identifier key object severity members mails references faults mailed_severity"
-            " mailed_object last_reason burst firing recurrences advised details mailed_details"
-            " awaits_initial_report first_state",
-            program="opened_seconds mailed_seconds first_mailed_seconds recovery_mails_seconds"
+            "identifier key object severity members mails references faults last_mail burst firing"
+            " recurrences advised details awaits_initial_report first_state",
+            program="opened_seconds first_mailed_seconds recovery_mails_seconds"
             " active_seconds started_seconds begun_seconds closed_seconds",
         ),
+        _record(LastMail, "reason severity object details", program="seconds"),
         _record(
             FaultRecord,
             "subject fault detail severity count earlier_seconds longest_seconds value lines"
@@ -285,7 +286,7 @@ class Document:
 DOCUMENTS: Mapping[str, Document] = {
     "install": Document(str, ("982d9e3eb996f559",)),
     "alerts": Document(tuple[Alert, ...], ("02282df749bc518e",)),
-    "incidents": Document(dict[str, Incident], ("8dd168a9f1e91c6c",)),
+    "incidents": Document(dict[str, Incident], ("7aaff731e3e4c2c1",)),
     "sequences": Document(dict[str, int], ("9124cd72e572a446",)),
     "signals": Document(PersistentSignals, ("d277ff12b69160be",)),
     "devices": Document(Devices, ("639f13c36656dc31",)),

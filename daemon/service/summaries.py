@@ -9,7 +9,7 @@ from iowarden.collectors.dataclass import dataclass
 from iowarden.collectors.model import Outcome
 from iowarden.daemon.views import answers
 from iowarden.rules.advice import advice
-from iowarden.rules.incidents import incidents, model, recurring
+from iowarden.rules.incidents import mailing, model, recurring
 from iowarden.rules.notices import digest, drive_ages
 from iowarden.rules.severity import Severity
 
@@ -129,8 +129,8 @@ class Summaries:
         ):
             return None
         everything = list(present)
-        contained = [each for each in everything if incidents.in_report(each)]
-        separate = [each for each in everything if each.firing and not incidents.in_report(each)]
+        contained = [each for each in everything if mailing.in_report(each)]
+        separate = [each for each in everything if each.firing and not mailing.in_report(each)]
         mounts = engine.last.filesystem
         silent = [s.source.name for s in engine.sources.values() if s.is_silent]
         known = self.situation.facts(now)
@@ -155,7 +155,7 @@ class Summaries:
             now=now,
             realtime_seconds=self.clock.realtime(now),
         )
-        return notice, [incidents.counted_by_report(each, report, now) for each in contained]
+        return notice, [mailing.counted_by_report(each, report, now) for each in contained]
 
     def due(self, now: float, install: str) -> Notice | None:
         """Return the weekly digest, when it is due."""

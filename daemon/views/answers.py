@@ -242,7 +242,7 @@ def _incident(
         firing=found.firing,
         summary="" if worst is None else worst.summary,
         notifications=found.mails,
-        notified_seconds=known.moment(found.mailed_seconds),
+        notified_seconds=known.moment(found.last_mail and found.last_mail.seconds),
         acknowledged=None
         if said is None
         else documents.AcknowledgementLine(
@@ -250,7 +250,7 @@ def _incident(
         ),
         silences=tuple(dict.fromkeys(holding)),
         closed_seconds=known.moment(found.closed_seconds),
-        last_notification_reason=found.last_reason or "",
+        last_notification_reason=found.last_mail.reason if found.last_mail else "",
         recurrences=found.recurrences,
         cleared_seconds=known.moment(cleared),
     )

@@ -108,9 +108,8 @@ def detail(
     It has the whole advice, also what mails have already given, and the evidence of all its alerts.
     Of its events it has the recent ones in `recent`.
     """
-    notice = known.notice(
-        DueNotice(found.last_reason or Reason.OPENED, replace(found, advised=(), mails=1))
-    )
+    reason = Reason.OPENED if found.last_mail is None else found.last_mail.reason
+    notice = known.notice(DueNotice(reason, replace(found, advised=(), mails=1)))
     closed = found.closed_seconds is not None
     line = _closed(known, found) if closed else answers.incident(known, found.identifier)
     return documents.IncidentDetail(

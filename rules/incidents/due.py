@@ -2,12 +2,14 @@
 
 An update is a fault that no mail reported, or that escalated since the last mail reported it. What
 blocks programs or threatens data is mailed at once; a further kind of harm 5 s after it appeared;
-all other updates share mails, at intervals that double. Recoveries share these intervals.
+all other updates share mails, at intervals that double. Recoveries share these intervals. What a
+mail changes in its incident is in mailing.py.
 Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from iowarden.rules.incidents import fault_records
 from iowarden.rules.incidents.causes import AFTER_SECONDS, BEFORE_SECONDS
 from iowarden.rules.incidents.fault_records import COUNTS_UP, is_doubled
 from iowarden.rules.incidents.model import DAY_SECONDS, FILE_SYSTEM, HARMED
-from iowarden.rules.notice import ENDS, RECOVERIES, Reason
+from iowarden.rules.notice import ENDS, Reason
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.graph import layer_of
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         FaultRecord,
         Incident,
         IncidentMember,
+        InitialReport,
         NotificationPolicy,
     )
     from iowarden.rules.incidents.silences import Acknowledgement
@@ -44,8 +47,6 @@ ANOTHER_OBJECT_SECONDS = 240.0
 """The longest interval if what was reported of one object befalls another one: md3 after md0."""
 MAX_RECOVERIES = 2
 """Mails about recoveries within an hour."""
-REPLACED_SECONDS = 60.0
-"""An undelivered mail is replaced by one of the newest state no sooner than this."""
 URGENT_CLEAR_SECONDS = 60.0
 LONGER = 1.5
 """An occurrence that lasts so many times as long as the longest that was reported is an update."""
@@ -66,23 +67,34 @@ def reason(incident: Incident, now: float, policy: NotificationPolicy) -> Reason
     further = [record for record in updates if harm_kinds([record]) - kinds]
     if further and _is_settled(further, now):
         return _of_updates(incident, updates)
-    interval = _interval_seconds(incident, updates)
-    is_interval_over = now - (incident.mailed_seconds or 0.0) >= interval
+    since_mail = seconds_since_mail(incident, now)
+    is_interval_over = since_mail >= _interval_seconds(incident, updates)
     if updates and is_interval_over and _is_settled(updates, now):
         return _of_updates(incident, updates)
     if not is_interval_over or updates:
         return None
-    if incident.firing and _is_further_known(incident):
+    if incident.firing and _has_more_to_tell(incident):
         return _of_updates(incident, updates)
     if any(_unavailable(incident, now, policy)):
         return Reason.DATA_UNAVAILABLE
     if good := _recovery(incident, now, policy):
         recently = [at for at in incident.recovery_mails_seconds if now - at < HOUR_SECONDS]
         return good if len(recently) < MAX_RECOVERIES else None
-    is_unchanged = now - (incident.mailed_seconds or now) >= policy.remind_seconds
-    if incident.firing and is_unchanged and incident.last_reason not in {Reason.REMINDER, *ENDS}:
-        return Reason.REMINDER if any(reportable(incident, now)) else None
+    is_old_news = incident.firing and since_mail >= policy.remind_seconds
+    if is_old_news and not _is_reminded(incident) and any(reportable(incident, now)):
+        return Reason.REMINDER
     return None
+
+
+def _is_reminded(incident: Incident) -> bool:
+    """Whether the last mail is a reminder, which comes once, or reported the end."""
+    mail = incident.last_mail
+    return mail is None or mail.reason in {Reason.REMINDER, *ENDS}
+
+
+def seconds_since_mail(incident: Incident, now: float) -> float:
+    """Return how long ago the last mail was; without one for ever."""
+    return math.inf if incident.last_mail is None else now - incident.last_mail.seconds
 
 
 def unreported(incident: Incident, now: float) -> list[FaultRecord]:
@@ -98,8 +110,9 @@ def unreported(incident: Incident, now: float) -> list[FaultRecord]:
         for record in incident.faults
         if (severity := severities.get(record.fact)) is not None
     ]
-    said = incident.mailed_severity if incident.mails else Severity.INFO
-    return [record for record in present if _is_update(record, said, now)]
+    mail = incident.last_mail
+    mailed_severity = mail.severity if mail is not None and incident.mails else Severity.INFO
+    return [record for record in present if _is_update(record, mailed_severity, now)]
 
 
 def _is_update(record: FaultRecord, mailed_severity: Severity, now: float) -> bool:
@@ -145,10 +158,14 @@ def _kinds(record: FaultRecord, severity: Severity) -> Iterator[str]:
 
 def _reported_kinds(incident: Incident, now: float) -> frozenset[str]:
     """Return the kinds of harm that were mailed since the incident was quiet for an hour."""
-    if now - (incident.mailed_seconds or 0.0) >= HOUR_SECONDS:
+    if seconds_since_mail(incident, now) >= HOUR_SECONDS:
         return frozenset()
-    reports = [(each, each.reported) for each in incident.faults]
-    return frozenset(k for each, said in reports if said for k in _kinds(each, said.severity))
+    return frozenset(
+        kind
+        for record in incident.faults
+        if record.reported is not None
+        for kind in _kinds(record, record.reported.severity)
+    )
 
 
 def _interval_seconds(incident: Incident, updates: Sequence[FaultRecord]) -> float:
@@ -203,16 +220,16 @@ def _of_updates(incident: Incident, updates: Sequence[FaultRecord]) -> Reason:
         each.comes_and_goes and each.reported is not None and each.count > each.reported.count
         for each in updates
     )
-    began_again = incident.started_seconds > (incident.mailed_seconds or 0.0)
-    is_reopened = came_back or began_again or incident.last_reason in ENDS
+    mail = incident.last_mail
+    began_again = mail is None or incident.started_seconds > mail.seconds
+    is_reopened = came_back or began_again or incident.is_end_reported
     return Reason.REOPENED if is_reopened else Reason.ESCALATED
 
 
-def _is_further_known(incident: Incident) -> bool:
+def _has_more_to_tell(incident: Incident) -> bool:
     """Whether it has a deeper title, or details, that no mail had."""
-    is_renamed = incident.mailed_object not in {"", incident.object}
     is_active = any(not m.silenced for m in fault_records.holding(incident.members))
-    return is_active and (is_renamed or incident.details != incident.mailed_details)
+    return is_active and (incident.is_renamed or bool(incident.unmailed_details))
 
 
 def _unavailable(
@@ -290,14 +307,15 @@ def _is_rebuilt(incident: Incident, now: float) -> bool:
     return False
 
 
-def awaits_report(incident: Incident, now: float, *, is_state_unknown: bool) -> bool:
-    """Whether the first mail is the initial report that is not made yet.
+def awaits_report(incident: Incident, now: float, report: InitialReport) -> bool:
+    """Whether the first mail is the initial report, and this is not made yet.
 
     Only what lasts waits for it; what is urgent and happens now never does. While it is not known
     what was mailed before, what is critical does not wait either.
     """
-    if incident.mails or not incident.awaits_initial_report:
+    if report.seconds is not None or incident.mails or not incident.awaits_initial_report:
         return False
+    is_state_unknown = report.is_state_unknown
     if is_state_unknown and incident.severity is Severity.CRITICAL:
         return False
     present = reportable(incident, now)
@@ -409,85 +427,3 @@ def exceeds(incident: Incident, acknowledgement: Acknowledgement, now: float) ->
         or any(m.subject and m.subject not in acknowledgement.subjects for m in present)
         or bool(harm_kinds(updates) - {_CRITICAL, *acknowledgement.kinds})
     )
-
-
-def acknowledged(incident: Incident, now: float) -> Incident:
-    """Return an incident whose faults are known to a user: as if a mail had reported them."""
-    facts = {record.fact for record in unreported(incident, now)}
-    return _with_reports(incident, now, facts) if facts else incident
-
-
-def reported(incident: Incident, now: float) -> Incident:
-    """Return an incident once a mail has reported all of its faults that are not silenced."""
-    facts = {m.fact for m in incident.members if not m.silenced}
-    return _with_reports(incident, now, facts)
-
-
-def _with_reports(incident: Incident, now: float, facts: set[Fact]) -> Incident:
-    groups = fault_records.by_fault([m for m in incident.members if not m.silenced])
-    return replace(
-        incident,
-        faults=tuple(
-            fault_records.reported(record, groups[record.fact], now)
-            if record.fact in facts & groups.keys()
-            else record
-            for record in incident.faults
-        ),
-    )
-
-
-def mailed(incident: Incident, why: Reason, now: float) -> Incident:
-    """Return an incident with one more mail counted."""
-    was_quiet = now - (incident.mailed_seconds or now) >= HOUR_SECONDS
-    recoveries = incident.recovery_mails_seconds
-    if why in RECOVERIES:
-        recoveries = (*recoveries, now)[-MAX_RECOVERIES:]
-    return replace(
-        reported(incident, now),
-        mails=incident.mails + 1,
-        references=incident.first_mails,
-        mailed_object=incident.object,
-        mailed_severity=incident.severity,
-        mailed_seconds=now,
-        first_mailed_seconds=incident.first_mailed_seconds if incident.mails else now,
-        last_reason=why,
-        burst=1 if was_quiet else incident.burst + 1,
-        recovery_mails_seconds=recoveries,
-        mailed_details=incident.details,
-        awaits_initial_report=False,
-    )
-
-
-def replacing(incident: Incident, numbers: Sequence[int], now: float) -> Reason | None:
-    """Return why a mail replaces those `numbers` that are not delivered yet, or None.
-
-    None while there is only one that reports the present state, and for a minute after it.
-    """
-    mailed_seconds = incident.mailed_seconds
-    if mailed_seconds is None:
-        return None
-    stale = now - mailed_seconds >= REPLACED_SECONDS and _has_changed(incident, mailed_seconds)
-    if not stale and len(numbers) == 1:
-        return None
-    is_over = incident.last_reason in ENDS
-    if is_over and not incident.firing:
-        return incident.last_reason
-    if 1 in numbers:
-        return Reason.OPENED
-    return Reason.REOPENED if is_over else incident.last_reason
-
-
-def _has_changed(incident: Incident, since: float) -> bool:
-    """Whether an incident differs from its last mail: its alerts, severity or object."""
-    if all(m.silenced for m in incident.members):
-        return False
-    same = (incident.severity, incident.object) == (
-        incident.mailed_severity,
-        incident.mailed_object,
-    )
-    times = (
-        at
-        for m in incident.members
-        for at in (m.joined_seconds, m.absent_seconds, m.cleared_seconds)
-    )
-    return not same or any(at is not None and at > since for at in times)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.rules.incidents.causes import Fact, Key
-    from iowarden.rules.incidents.model import Incident, IncidentMember
+    from iowarden.rules.incidents.model import Incident, IncidentMember, LastMail
     from iowarden.rules.topology.graph import StorageGraph
 
 _SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
@@ -289,18 +289,27 @@ def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident
             faults=tuple({each.fact: each for each in (*own.faults, *there.faults)}.values()),
             references=(*there.references, *own.references),
             severity=max(there.severity, own.severity),
-            mailed_severity=max(there.mailed_severity, own.mailed_severity),
-            mailed_seconds=_latest(there.mailed_seconds, own.mailed_seconds),
+            last_mail=_last_mail(there, own),
             burst=max(there.burst, own.burst),
             firing=True,
             begun_seconds=(there if there.firing else own).begun_seconds,
             first_state=there.first_state if there.firing else there.mails + 1,
-            # Its thread was mailed under another name: that it is this object is news.
-            mailed_object=own.object if own.mails else there.mailed_object,
         )
     incidents[cause.key] = folded
     return folded
 
 
-def _latest(*times: float | None) -> float | None:
-    return max((at for at in times if at is not None), default=None)
+def _last_mail(there: Incident, own: Incident) -> LastMail | None:
+    """Return the last mail of an incident with another one merged into it.
+
+    Its thread was mailed under another name: that it is this object is news.
+    """
+    before, mail = there.last_mail, own.last_mail
+    if before is None or mail is None or not own.mails:
+        return before or mail
+    return replace(
+        before,
+        seconds=max(before.seconds, mail.seconds),
+        severity=max(before.severity, mail.severity),
+        object=mail.object,
+    )

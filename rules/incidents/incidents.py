@@ -6,7 +6,8 @@ stays where it was reported; a further one about the same object joins it.
 Events are alerts with a count, which fire for some minutes. They are not reported as resolved:
 that no further event occurs does not mean that the fault is gone.
 Silenced alerts are tracked like all others and can be causes, but are no reason for a mail.
-When a mail is due is in rules/incidents/due.py. Units: seconds of the program's clock.
+When a mail is due is in due.py; what it changes in mailing.py.
+Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
-from iowarden.rules.incidents import causes, common_parents, due, folding, openings
+from iowarden.rules.incidents import causes, common_parents, due, folding, mailing, openings
 from iowarden.rules.incidents.members import keeping_open, refreshed, vouched
 from iowarden.rules.incidents.model import (
     DueNotice,
@@ -31,14 +32,13 @@ from iowarden.rules.incidents.model import (
     Incidents,
     InitialReport,
     NotificationPolicy,
-    lasting,
 )
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.graph import HOST, StorageGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from iowarden.collectors.model import Labels
     from iowarden.rules.incidents.causes import Key
@@ -58,7 +58,7 @@ class Surroundings:
     `observe` gives the evidence of an alert; it is called once, when the alert joins its incident.
     `is_observable` is whether a resolved alert, by labels and subject, would be noticed if it
     fired: otherwise there is no resolved mail. `initial_report`: an incident that began with only
-    lasting problems waits for it, see `counted_by_report`. `silenced` is whether an alert is
+    lasting problems waits for it, see mailing.py. `silenced` is whether an alert is
     silenced now, `usual` why it is not mailed because it recurs at this hour each day,
     `acknowledged` the acknowledgements of incidents, by identifier: no mail but the resolved one,
     until the change ACK_EXPIRED ends that; for events that is when the incident is closed. `graph`
@@ -102,40 +102,38 @@ def next_incidents(
     state: Incidents, alerts: Iterable[Alert], now: float, around: Surroundings
 ) -> tuple[Incidents, list[DueNotice], list[IncidentChange]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed."""
-    book = _Book(state, around)
-    placed = _placed(book, list(alerts), now, around)
+    book = _Book(state, around, now)
+    placed = _placed(book, list(alerts))
+    _open_all(book, placed)
     groups = placed.by_incident()
-    # The most severe alert that is not silenced gives the severity from the beginning.
-    for alert in sorted(placed.alerts, key=lambda a: (a.key in placed.quiet, -a.severity)):
-        severity = Severity.INFO if alert.key in placed.quiet else alert.severity
-        book.open(placed.targets[alert.key], severity, now)
-    notices: list[DueNotice] = []
     for key, before in list(book.incidents.items()):
         present = groups.get(key, [])
-        after = _refreshed(before, present, placed, now, around)
+        after = _refreshed(book, before, present, placed)
         book.note_changes(before, after)
-        after, notice = _with_notice(book, after, present, now)
-        if notice is not None:
-            notices.append(notice)
-        book.put(key, after, now)
-    identifiers = {incident.identifier for incident in book.incidents.values()}
-    book.changes += [
-        IncidentChange(IncidentChangeKind.ACK_EXPIRED, incident)  # it was merged into another one
-        for incident in state.by_key.values()
-        if incident.identifier in around.acknowledged and incident.identifier not in identifiers
-    ]
-    notices = openings.shared(book.incidents, state.by_key, notices, now)
+        book.put(_with_report(book, after, present))
+    notices = _mails(book)
+    for incident in list(book.incidents.values()):
+        book.put(_closed(book, incident))
+    book.expire_merged_acknowledgements()
     return book.result(), notices, book.changes
 
 
-def _placed(book: _Book, alerts: list[Alert], now: float, around: Surroundings) -> _Placed:
+def _open_all(book: _Book, placed: _Placed) -> None:
+    """Open the incidents of all alerts: the most severe one that is mailed gives the severity."""
+    for alert in sorted(placed.alerts, key=lambda a: (a.key in placed.quiet, -a.severity)):
+        severity = Severity.INFO if alert.key in placed.quiet else alert.severity
+        book.open(placed.targets[alert.key], severity)
+
+
+def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
     """Return which incident each active alert belongs to; open ones are merged meanwhile."""
+    around = book.around
     active = [a for a in alerts if a.active and a.severity >= Severity.WARNING]
     active = folding.one_of_a_kind(book.incidents, active)
     graph, habits = around.graph, {a.key: around.usual(a) for a in active}
     facts = {
         a.key: causes.fact(
-            a, now, silent=around.silenced(a) or bool(habits[a.key]), seen=graph.seen
+            a, book.now, silent=around.silenced(a) or bool(habits[a.key]), seen=graph.seen
         )
         for a in active
     }
@@ -159,11 +157,9 @@ def _placed(book: _Book, alerts: list[Alert], now: float, around: Surroundings) 
     )
 
 
-def _refreshed(
-    before: Incident, alerts: list[Alert], placed: _Placed, now: float, around: Surroundings
-) -> Incident:
+def _refreshed(book: _Book, incident: Incident, alerts: list[Alert], placed: _Placed) -> Incident:
     """Return an incident with its alerts as they are now."""
-    incident = before
+    around, now = book.around, book.now
     if placed.is_host_stalled and incident.key == HOST and incident.is_end_unreported:
         incident = replace(incident, active_seconds=now)  # reported elsewhere, not resolved
     incident = vouched(incident, now, around.is_observable)
@@ -171,77 +167,65 @@ def _refreshed(
     return vouched(after, now, around.is_observable)  # it may have ended in this very step
 
 
-def _with_notice(
-    book: _Book, incident: Incident, alerts: list[Alert], now: float
-) -> tuple[Incident, DueNotice | None]:
-    """Return an incident, with a mail counted if one is due, and that mail."""
-    around = book.around
-    report = around.initial_report
-    if report is not None:
-        incident = _with_report(incident, alerts, report, now)
-        if report.seconds is None and due.awaits_report(
-            incident, now, is_state_unknown=report.is_state_unknown
-        ):
-            return incident, None
-    acknowledgement = around.acknowledged.get(incident.identifier)
-    why: Reason | None = None
-    if acknowledgement is None:
-        why = due.reason(incident, now, around.policy)
-    elif due.exceeds(incident, acknowledgement, now):
-        book.changes.append(IncidentChange(IncidentChangeKind.ACK_EXPIRED, incident))
-        why = Reason.ESCALATED if incident.mails else due.reason(incident, now, around.policy)
-    else:
-        incident = due.acknowledged(incident, now)
-        quiet_seconds = now - incident.active_seconds
-        if not incident.firing and quiet_seconds >= _forgotten_seconds(incident, around.policy):
-            book.changes.append(IncidentChange(IncidentChangeKind.ACK_EXPIRED, incident))
-            incident = _acknowledged_to_the_end(incident)
-            why = due.reason(incident, now, around.policy)
-            acknowledgement = None
-    if why is None:
-        return _close(book, incident, now), None
-    updates = tuple(record.fact for record in due.unreported(incident, now))
-    details = incident.details[len(incident.mailed_details) :]
-    after = due.mailed(incident, why, now)
-    notice = DueNotice(
-        why,
-        after,
-        updates,
-        incident.mailed_object,
-        incident.mailed_seconds,
-        details=details,
-        acknowledged_by="" if acknowledgement is None else acknowledgement.who,
-    )
-    return _close(book, after, now), notice
+def _with_report(book: _Book, incident: Incident, alerts: list[Alert]) -> Incident:
+    """Return an incident as the initial report leaves it, if that is to be made or was made."""
+    report = book.around.initial_report
+    return incident if report is None else mailing.with_report(incident, alerts, report, book.now)
 
 
-def replacing(
-    state: Incidents,
-    dues: Iterable[DueNotice],
-    waiting: Mapping[str, tuple[int, ...]],
-    now: float,
-    acknowledged: Container[str] = (),
-) -> tuple[Incidents, list[DueNotice]]:
-    """Return the mails that are due, with those that they replace, and the incidents then.
+def _mails(book: _Book) -> list[DueNotice]:
+    """Return the mails that are due, each counted in its incident; some first mails share one."""
+    reasons: dict[str, Reason] = {}
+    users: dict[str, str] = {}
+    """Who had acknowledged an incident whose mail ends that."""
+    for key, incident in list(book.incidents.items()):
+        reason, user = _due(book, incident)
+        if reason is not None:
+            reasons[key], users[key] = reason, user
+    first = [book.incidents[key] for key, why in reasons.items() if why is Reason.OPENED]
+    opening = openings.divided(first, book.before.by_key.values(), book.now)
+    for incident in opening.postponed:
+        del reasons[incident.key]
+    notices = {
+        key: mailing.mail(book.incidents[key], reason, book.now, acknowledged_by=users[key])
+        for key, reason in reasons.items()
+    }
+    if opening.shared:
+        leader, *others = [notices.pop(incident.key) for incident in opening.shared]
+        companions = tuple(
+            replace(each.incident, references=leader.incident.first_mails) for each in others
+        )
+        notices[leader.incident.key] = replace(leader, companions=companions)
+    for notice in notices.values():
+        for incident in (notice.incident, *notice.companions):
+            book.put(incident)
+    return [*notices.values()]
 
-    `waiting` has by an incident's identifier the numbers of its undelivered mails. If it has
-    changed since the last of them a mail is due as well, unless it is `acknowledged`.
+
+def _due(book: _Book, incident: Incident) -> tuple[Reason | None, str]:
+    """Return why a mail is due, or None; and who had acknowledged the incident, if it ends that.
+
+    An acknowledged incident is mailed when it exceeds what was acknowledged, and at its end.
     """
-    notices = [replace(each, replaces=waiting.get(each.incident.identifier, ())) for each in dues]
-    there = {notice.incident.identifier for notice in notices}
-    by_key = dict(state.by_key)
-    for key, incident in state.by_key.items():
-        numbers = waiting.get(incident.identifier, ())
-        if not numbers or incident.identifier in there:
-            continue
-        if incident.identifier in acknowledged:
-            continue
-        why = due.replacing(incident, numbers, now)
-        if why is not None:
-            updates = tuple(record.fact for record in due.unreported(incident, now))
-            by_key[key] = after = due.mailed(incident, why, now)
-            notices.append(DueNotice(why, after, updates, incident.mailed_object, replaces=numbers))
-    return replace(state, by_key=by_key), notices
+    around, now = book.around, book.now
+    report, acknowledgement = around.initial_report, around.acknowledged.get(incident.identifier)
+    if report is not None and due.awaits_report(incident, now, report):
+        return None, ""
+    if acknowledgement is None:
+        return due.reason(incident, now, around.policy), ""
+    if due.exceeds(incident, acknowledgement, now):
+        book.note(IncidentChangeKind.ACK_EXPIRED, incident)
+        is_known = bool(incident.mails)
+        reason = Reason.ESCALATED if is_known else due.reason(incident, now, around.policy)
+        return reason, acknowledgement.who
+    incident = mailing.acknowledged(incident, now)
+    quiet_seconds = now - incident.active_seconds
+    is_over = quiet_seconds >= _forgotten_seconds(incident, around.policy) and not incident.firing
+    if is_over:
+        book.note(IncidentChangeKind.ACK_EXPIRED, incident)
+        incident = _acknowledged_to_the_end(incident)
+    book.put(incident)
+    return (due.reason(incident, now, around.policy) if is_over else None), ""
 
 
 def unwatched(by_key: Mapping[str, Incident], now: float) -> dict[str, Incident]:
@@ -267,15 +251,17 @@ def unwatched(by_key: Mapping[str, Incident], now: float) -> dict[str, Incident]
 class _Book:
     """The incidents during one step."""
 
-    def __init__(self, state: Incidents, around: Surroundings) -> None:
+    def __init__(self, state: Incidents, around: Surroundings, now: float) -> None:
         self.incidents = dict(state.by_key)
         self.sequences = dict(state.sequences)
         self.before = state
         self.around = around
+        self.now = now
         self.changes: list[IncidentChange] = []
 
-    def open(self, identity: Identity, severity: Severity, now: float) -> None:
+    def open(self, identity: Identity, severity: Severity) -> None:
         """Make sure that an incident of this key is open."""
+        now = self.now
         incident = self.incidents.get(identity.key)
         if incident is not None:
             if incident.closed_seconds is None:
@@ -299,22 +285,33 @@ class _Book:
             active_seconds=now,
         )
         self.incidents[identity.key] = opened
-        self.changes.append(IncidentChange(IncidentChangeKind.OPENED, opened))
+        self.note(IncidentChangeKind.OPENED, opened)
+
+    def note(self, change: IncidentChangeKind, incident: Incident) -> None:
+        """Note a change of an incident for the log."""
+        self.changes.append(IncidentChange(change, incident))
 
     def note_changes(self, before: Incident, after: Incident) -> None:
         """Note for the log that an incident began again, or is more severe."""
         if after.firing and not before.firing and before.mails:
-            self.changes.append(IncidentChange(IncidentChangeKind.REOPENED, after))
+            self.note(IncidentChangeKind.REOPENED, after)
         if after.severity > before.severity and before.members:
-            self.changes.append(IncidentChange(IncidentChangeKind.ESCALATED, after))
+            self.note(IncidentChangeKind.ESCALATED, after)
 
-    def put(self, key: str, incident: Incident, now: float) -> None:
+    def put(self, incident: Incident) -> None:
         """Put an incident in place, or delete one that can no longer be reopened."""
         closed = incident.closed_seconds
-        if closed is not None and now - closed > self.around.policy.reopen_seconds:
-            del self.incidents[key]
+        if closed is not None and self.now - closed > self.around.policy.reopen_seconds:
+            del self.incidents[incident.key]
         else:
-            self.incidents[key] = incident
+            self.incidents[incident.key] = incident
+
+    def expire_merged_acknowledgements(self) -> None:
+        """Note that acknowledgements end whose incident was merged into another one."""
+        identifiers = {incident.identifier for incident in self.incidents.values()}
+        for incident in self.before.by_key.values():
+            if incident.identifier in self.around.acknowledged.keys() - identifiers:
+                self.note(IncidentChangeKind.ACK_EXPIRED, incident)
 
     def result(self) -> Incidents:
         """Return the incidents, and which of them are to be persisted."""
@@ -378,75 +375,26 @@ def _forgotten_seconds(incident: Incident, policy: NotificationPolicy) -> float:
 
 def _acknowledged_to_the_end(incident: Incident) -> Incident:
     """Return a resolved incident that was acknowledged to its end: nothing is left to report."""
-    return replace(
-        incident,
-        members=tuple(replace(m, silenced=True) for m in incident.members),
-        mailed_severity=max(incident.mailed_severity, incident.severity),
-    )
+    members = tuple(replace(m, silenced=True) for m in incident.members)
+    last = incident.last_mail
+    if last is not None:
+        last = replace(last, severity=max(last.severity, incident.severity))
+    return replace(incident, members=members, last_mail=last)
 
 
-def _with_report(
-    incident: Incident, alerts: Iterable[Alert], initial_report: InitialReport, now: float
-) -> Incident:
-    """Return an incident that waits for the initial report, or that this has a line about.
-
-    Once it is made, what was pending then and joins now was reported by it. New details of what it
-    contains cause no mail.
-    """
-    current = list(alerts)
-    if initial_report.seconds is None:
-        waits = initial_report.is_state_unknown or all(map(lasting, current))
-        begins = bool(current) and not incident.mails and waits
-        return replace(incident, awaits_initial_report=True) if begins else incident
-    is_in_it = incident.mails and incident.references == (initial_report.reference,)
-    joins = any(m.joined_seconds == now for m in incident.members)
-    has_details = incident.details != incident.mailed_details
-    if (incident.mails and not is_in_it) or not (not incident.mails or joins or has_details):
-        return incident
-    if not current or not all(map(initial_report.contains, current)):
-        return incident
-    if not is_in_it:
-        return counted_by_report(incident, initial_report, initial_report.seconds)
-    return replace(
-        due.reported(incident, now),
-        advised=tuple(dict.fromkeys((*incident.advised, *(a.name for a in current)))),
-        mailed_details=incident.details,
-    )
-
-
-def in_report(incident: Incident) -> bool:
-    """Whether the initial report that is made now contains an incident: it waited for that."""
-    is_due = any(not m.silenced for m in incident.members)
-    waited = incident.awaits_initial_report and not incident.mails
-    return waited and is_due and incident.closed_seconds is None
-
-
-def counted_by_report(incident: Incident, initial_report: InitialReport, now: float) -> Incident:
-    """Return an incident counted as mailed by the initial report, which contains it.
-
-    From then on it escalates and repeats as any that was mailed.
-    """
-    names = (m.name for m in incident.members if not m.silenced)
-    return replace(
-        due.reported(incident, now),
-        mails=1,
-        references=(initial_report.reference,),
-        mailed_object=incident.object,
-        mailed_severity=incident.severity,
-        mailed_seconds=now,
-        last_reason=Reason.OPENED,
-        awaits_initial_report=False,
-        mailed_details=incident.details,
-        advised=tuple(dict.fromkeys((*incident.advised, *names))),
-    )
-
-
-def _close(book: _Book, incident: Incident, now: float) -> Incident:
+def _closed(book: _Book, incident: Incident) -> Incident:
+    """Return an incident, closed if it has been quiet for long enough."""
     if incident.closed_seconds is not None or incident.firing:
         return incident
-    if now - incident.active_seconds < book.around.policy.close_seconds:
+    if book.now - incident.active_seconds < book.around.policy.close_seconds:
         return incident
-    closed = replace(incident, closed_seconds=now, members=(), severity=Severity.WARNING)
-    closed = replace(closed, mailed_severity=Severity.WARNING)
-    book.changes.append(IncidentChange(IncidentChangeKind.CLOSED, closed))
+    last = incident.last_mail
+    closed = replace(
+        incident,
+        closed_seconds=book.now,
+        members=(),
+        severity=Severity.WARNING,
+        last_mail=last and replace(last, severity=Severity.WARNING),
+    )
+    book.note(IncidentChangeKind.CLOSED, closed)
     return closed

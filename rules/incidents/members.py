@@ -20,7 +20,6 @@ from iowarden.rules.incidents.model import (
     Incident,
     IncidentMember,
 )
-from iowarden.rules.notice import ENDS, Evidence
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Labels
     from iowarden.rules.incidents.causes import Key
+    from iowarden.rules.notice import Evidence
 
 BLIND_SECONDS = 86_400.0
 MAX_CLEARED = 50
@@ -74,8 +74,11 @@ def refreshed(
         return _changed(incident, members, now, firing=False, active_seconds=last)
     begins = not incident.firing
     fresh = max((m.severity for m in active if not m.silenced), default=Severity.INFO)
-    was_reported_over = incident.last_reason in ENDS or incident.lost
+    was_reported_over = incident.is_end_reported or incident.lost
     came_back = begins and incident.mails > 0 and (was_reported_over or not incident.ends)
+    last_mail = incident.last_mail
+    if begins and last_mail is not None:
+        last_mail = replace(last_mail, details=())
     return _changed(
         incident,
         members,
@@ -89,7 +92,7 @@ def refreshed(
         # It only rises while the incident is open; after a resolved mail it is the current one.
         severity=fresh if begins and was_reported_over else max(incident.severity, fresh),
         details=() if begins else incident.details,
-        mailed_details=() if begins else incident.mailed_details,
+        last_mail=last_mail,
     )
 
 

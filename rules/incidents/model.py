@@ -6,7 +6,6 @@ Units: seconds of the program's clock.
 from __future__ import annotations
 
 import enum
-import math
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -241,6 +240,21 @@ class FaultRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LastMail:
+    """What the last mail reported of an incident as a whole: the next one is compared with it.
+
+    What it reported of each fault is `FaultRecord.reported`.
+    """
+
+    seconds: float
+    reason: Reason
+    severity: Severity
+    object: str
+    """An incident of the host may become that of a disk."""
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """One cause and its mails."""
 
@@ -256,11 +270,7 @@ class Incident:
     """'identifier.number' of the first mail of this thread and of those folded into it."""
     faults: tuple[FaultRecord, ...] = ()
     """Its faults over time, and what the last mail reported about each."""
-    mailed_severity: Severity = Severity.INFO
-    mailed_object: str = ""
-    """The object of the last mail: a host's incident may become a disk's."""
-    mailed_seconds: float | None = None
-    last_reason: Reason | None = None
+    last_mail: LastMail | None = None
     first_mailed_seconds: float | None = None
     burst: int = 0
     """The number of its mails since a quiet hour: the more, the longer the next one waits."""
@@ -279,8 +289,6 @@ class Incident:
     """Names of the alerts whose advice has been mailed."""
     details: tuple[str, ...] = ()
     """Further details: affected files, that a disk returned."""
-    mailed_details: tuple[str, ...] = ()
-    """Those of them that were known with the last mail."""
     awaits_initial_report: bool = False
     """Whether the initial report is its first mail: it began with lasting problems only."""
     first_state: int = 1
@@ -305,9 +313,24 @@ class Incident:
         return (own, *others) if least <= 1 else (own,)
 
     @property
+    def is_end_reported(self) -> bool:
+        """Whether the last mail reported that nothing of it is left."""
+        return self.last_mail is not None and self.last_mail.reason in ENDS
+
+    @property
+    def unmailed_details(self) -> tuple[str, ...]:
+        """Return what became known since the last mail."""
+        return self.details[len(self.last_mail.details) if self.last_mail else 0 :]
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether the last mail had another object's name."""
+        return self.last_mail is not None and self.last_mail.object != self.object
+
+    @property
     def is_end_unreported(self) -> bool:
         """Whether it is resolved and no mail has reported that."""
-        is_reported = self.last_reason in ENDS or self.closed_seconds is not None
+        is_reported = self.is_end_reported or self.closed_seconds is not None
         return bool(self.mails) and not self.firing and not is_reported and self.ends
 
     @property
@@ -336,13 +359,13 @@ class Incident:
     @property
     def closed_quietly(self) -> bool:
         """Whether its end was never reported: it was quiet for so long that it was closed."""
-        is_reported = self.last_reason in ENDS or not self.mails
+        is_reported = self.is_end_reported or not self.mails
         return self.closed_seconds is not None and not is_reported
 
     @property
     def lost(self) -> bool:
         """Whether it ended without a resolved mail: its data was unavailable, or it was closed."""
-        if self.firing or not self.mails or self.last_reason in ENDS:
+        if self.firing or not self.mails or self.is_end_reported:
             return False
         return not self.members or any(m.state is AlertState.UNKNOWN for m in self.members)
 
@@ -398,10 +421,8 @@ class DueNotice:
     incident: Incident
     updates: tuple[tuple[str, Fault, str], ...] = ()
     """The faults that make it due: no earlier mail reported them as they are now."""
-    previous_object: str = ""
-    """The object of the mail before; '': there was none."""
-    previous_seconds: float | None = None
-    """When the mail before was sent."""
+    previous: LastMail | None = None
+    """The mail before it."""
     replaces: tuple[int, ...] = ()
     """Numbers of the undelivered mails of its thread that it replaces."""
     details: tuple[str, ...] = ()
@@ -413,8 +434,8 @@ class DueNotice:
 
     def is_new(self, member: IncidentMember) -> bool:
         """Whether no earlier mail reported a member, or not its fault as it is now."""
-        joined = member.joined_seconds > (self.previous_seconds or math.inf)
-        return joined or member.fact in self.updates
+        has_joined = self.previous is not None and member.joined_seconds > self.previous.seconds
+        return has_joined or member.fact in self.updates
 
     @property
     def is_only_known_better(self) -> bool:
@@ -425,7 +446,7 @@ class DueNotice:
     @property
     def renamed(self) -> bool:
         """Whether its thread was mailed under another object's name before."""
-        return self.previous_object not in {"", self.incident.object}
+        return self.previous is not None and self.previous.object != self.incident.object
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from iowarden.rules.incidents import due, incidents
+from iowarden.rules.incidents import due, incidents, mailing
 from iowarden.rules.notice import Reason
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ class Recorder:
         """Append to a file; `found` is that of the running test."""
         self.path = path
         self.found: dict[str, Played] = {}
-        self._next, self._replacing = incidents.next_incidents, incidents.replacing
+        self._next, self._replacing = incidents.next_incidents, mailing.replacing
 
     def install(self) -> None:
         """Watch the two functions that return mails."""
         incidents.next_incidents = self._watched(self._next, 2)  # type: ignore[assignment]
-        incidents.replacing = self._watched(self._replacing, 3)
+        mailing.replacing = self._watched(self._replacing, 3)
 
     def _watched(self, function: Callable[..., Any], position: int) -> Callable[..., Any]:
         def watched(*args: Any, **more: Any) -> Any:  # noqa: ANN401 - whatever they take

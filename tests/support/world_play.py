@@ -23,7 +23,7 @@ from support.world.oracle import Ack, Mail
 
 from iowarden.daemon.notify import message
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
-from iowarden.rules.incidents import incidents
+from iowarden.rules.incidents import incidents, mailing
 from iowarden.rules.incidents.model import (
     BASELINE,
     IncidentChangeKind,
@@ -533,7 +533,7 @@ class Play:
     def _report(self, now: float, alerts: list[Alert], initial: InitialReport) -> None:
         """Make the initial report, and count what it contains as mailed by it."""
         by_key = dict(self._state.by_key)
-        contained = {key: i for key, i in by_key.items() if incidents.in_report(i)}
+        contained = {key: i for key, i in by_key.items() if mailing.in_report(i)}
         separate = [i for key, i in by_key.items() if i.firing and key not in contained]
         self._digest, notice = digest.initial_report(
             self._digest,
@@ -543,7 +543,7 @@ class Play:
             realtime_seconds=EPOCH + now,
         )
         for key, incident in contained.items():
-            by_key[key] = incidents.counted_by_report(incident, initial, BASE + now)
+            by_key[key] = mailing.counted_by_report(incident, initial, BASE + now)
         self._state = replace(self._state, by_key=by_key)
         text = " ".join(notice.sentences)
         # Of many objects with one finding a few are listed and the others counted.

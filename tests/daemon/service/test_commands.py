@@ -26,7 +26,7 @@ from iowarden.daemon.views import answers
 from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_table import EventRule, EventTable
-from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
+from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember, LastMail
 from iowarden.rules.incidents.silences import Acknowledgement, Silences
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.notices import report
@@ -110,8 +110,7 @@ OPEN = Incident(
     severity=Severity.CRITICAL,
     members=(HANGS, ERRORS),
     mails=2,
-    mailed_seconds=400.0,
-    last_reason=Reason.ESCALATED,
+    last_mail=LastMail(400.0, Reason.ESCALATED, Severity.CRITICAL, "sda"),
     firing=True,
     recurrences=1,
     advised=("DiskHung", "block_io_error"),
@@ -124,8 +123,7 @@ CLOSED = Incident(
     severity=Severity.WARNING,
     closed_seconds=90.0,
     mails=1,
-    mailed_seconds=20.0,
-    last_reason=Reason.RESOLVED,
+    last_mail=LastMail(20.0, Reason.RESOLVED, Severity.WARNING, "host"),
 )
 
 

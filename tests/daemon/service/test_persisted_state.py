@@ -16,10 +16,10 @@ from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.service.stored_documents import NumberKind
 from iowarden.daemon.storage.state_db import versioned
 from iowarden.rules.alerting.alerts import Alert, AlertState
-from iowarden.rules.incidents.model import Incident, IncidentMember, Incidents
+from iowarden.rules.incidents.model import Incident, IncidentMember, Incidents, LastMail
 from iowarden.rules.incidents.silences import Silence, Silences
 from iowarden.rules.matcher import Matcher
-from iowarden.rules.notice import Evidence
+from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices.digest import Digest
 from iowarden.rules.severity import Severity
 from iowarden.rules.signals.table import PersistentSignals
@@ -92,13 +92,14 @@ def test_each_record_is_read_as_it_was_written(name: str) -> None:
 
 def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
     """A dead battery: 'ends in an hour' must not become 'ends in a year'."""
+    mail = LastMail(980.0, Reason.OPENED, Severity.WARNING, "host")
     before = persisted_state.PersistedState(
-        alerts=(ALERT,), incidents={"host": incident("i", mailed_seconds=980.0)}
+        alerts=(ALERT,), incidents={"host": incident("i", last_mail=mail)}
     )
     after, _ = persisted_state.read(persisted_state.documents(before), 100.0)
     (alert,) = after.alerts
     assert (alert.active_seconds, alert.fired_seconds, alert.absent_seconds) == (100.0,) * 3
-    assert after.incidents["host"].mailed_seconds == 100.0
+    assert after.incidents["host"].last_mail == replace(mail, seconds=100.0)
     assert after.incidents["host"].opened_seconds == 100.0
 
 
@@ -445,7 +446,7 @@ def test_a_declaration_is_reported_in_stored_words_only() -> None:
     text = stored_documents.described(dict[str, Incident])
     for part in (
         "mails: integer,",
-        "mailed_seconds: number (program time) or null",
+        "first_mailed_seconds: number (program time) or null",
         "realtime_seconds: number (wall time)",
         'state: one of ["firing", "inactive", "pending", "resolved", "unknown"]',
     ):

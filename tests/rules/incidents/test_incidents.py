@@ -12,7 +12,7 @@ from support.tiers import examples
 
 from iowarden.daemon.service.persisted_state import PersistedState, documents, read
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
-from iowarden.rules.incidents import incidents, members, model, silences
+from iowarden.rules.incidents import incidents, mailing, members, model, silences
 from iowarden.rules.incidents.model import Incidents, NotificationPolicy
 from iowarden.rules.matcher import parse_matcher
 from iowarden.rules.notice import Evidence, Reason
@@ -109,9 +109,9 @@ class FakeMachine:
         """Make the initial report now, with lines about pending alerts; return its incidents."""
         report = self.initial_report
         assert report is not None
-        contained = {k: i for k, i in self.state.by_key.items() if incidents.in_report(i)}
+        contained = {k: i for k, i in self.state.by_key.items() if mailing.in_report(i)}
         counted = {
-            key: incidents.counted_by_report(each, report, self.now)
+            key: mailing.counted_by_report(each, report, self.now)
             for key, each in contained.items()
         }
         self.state = replace(self.state, by_key={**self.state.by_key, **counted})
@@ -636,7 +636,9 @@ def test_what_gets_worse_before_the_initial_report_is_in_it_as_it_is_then() -> N
     host.run(30, worse)
     assert host.mails == []
     assert host.reports() == ["disk sda"]
-    assert host.state.by_key["disk sda"].mailed_severity is Severity.CRITICAL
+    mail = host.state.by_key["disk sda"].last_mail
+    assert mail is not None
+    assert mail.severity is Severity.CRITICAL
     assert host.run(HOUR, worse) == []
 
 
@@ -724,7 +726,9 @@ def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_initial_report
     learnt = replace(own, details=(model.AFFECTED_FILES,))
     host.state = replace(host.state, by_key={"disk sda": learnt})
     assert host.run(HOUR, first) == []
-    assert host.state.by_key["disk sda"].mailed_seconds == MINUTE
+    mail = host.state.by_key["disk sda"].last_mail
+    assert mail is not None
+    assert mail.seconds == MINUTE
 
 
 def test_an_incident_that_the_initial_report_reported_is_not_written_each_second() -> None:
@@ -1358,7 +1362,7 @@ def test_whatever_is_silenced_and_acknowledged_what_was_reported_ends_in_one_res
     assert host.said.active(host.now) == ()
     assert host.said.acknowledgements == ()
     for incident in host.state.by_key.values():
-        assert incident.mails == 0 or incident.last_reason is Reason.RESOLVED
+        assert incident.mails == 0 or incident.is_end_reported
     reasons: dict[str, list[Reason]] = {}
     for identifier, reason in host.threads:
         reasons.setdefault(identifier, []).append(reason)
@@ -1740,7 +1744,9 @@ def test_lost_data_is_over_but_not_ok() -> None:
     lost = replace(lost, last_seconds=0.0)
     assert host.run(30, HANG, lost) == ["opened"]
     assert host.run(600, lost) + host.run(HOUR) == ["over, not repaired"]
-    assert host.only().last_reason is Reason.NOT_REPAIRED
+    mail = host.only().last_mail
+    assert mail is not None
+    assert mail.reason is Reason.NOT_REPAIRED
 
 
 def test_from_the_fourth_incident_in_ten_minutes_on_first_mails_share_one() -> None:

@@ -508,7 +508,7 @@ def escalated(title: IncidentMember, **of: object) -> str:
         labels=(("alertname", "MdDegraded"), ("device", "md0")),
         since_seconds=55.0,
     )
-    found = incident(title, array, mails=2, mailed_seconds=60.0, **of)
+    found = incident(title, array, mails=2, **of)
     due = DueNotice(Reason.ESCALATED, found, updates=(array.fact,))
     return report.notice(due, float, 60.0, (), MACHINE, STANDING).summary
 
@@ -539,9 +539,7 @@ def test_a_further_mail_about_an_adapter_has_how_many_of_its_disks_are_affected(
     ]
     array = member("MdInactive", subject="device md0", labels=(("device", "md0"),))
     array = replace(array, since_seconds=59.0)
-    found = incident(
-        *gone, array, key="adapter host0", object="host0", mails=2, mailed_seconds=60.0
-    )
+    found = incident(*gone, array, key="adapter host0", object="host0", mails=2)
     due = DueNotice(Reason.ESCALATED, found, updates=(array.fact,))
     said = report.notice(due, float, 60.0, (), MACHINE, standing).summary
     assert said == "2 of 2 disks gone and MdInactive happens"
