@@ -242,7 +242,7 @@ def _incident(
         firing=found.firing,
         summary="" if worst is None else worst.summary,
         notifications=found.mails,
-        notified_seconds=known.moment(found.last_mail and found.last_mail.seconds),
+        notified_seconds=known.moment(found.last_mail.seconds if found.last_mail else None),
         acknowledged=None
         if said is None
         else documents.AcknowledgementLine(
