@@ -100,7 +100,7 @@ def seconds_since_mail(incident: Incident, now: float) -> float:
 def unreported(incident: Incident, now: float) -> list[FaultRecord]:
     """Return the faults that no mail reported, or not as bad as they are now."""
     severities: dict[Fact, Severity] = {}
-    for member in reportable(incident, now):
+    for member in (*reportable(incident, now), *_logged_lately(incident)):
         severities[member.fact] = max(severities.get(member.fact, Severity.INFO), member.severity)
     if not incident.mails and not severities:  # what ended within a minute is reported as well
         severities = {m.fact: m.severity for m in incident.members if not m.silenced}
@@ -113,6 +113,19 @@ def unreported(incident: Incident, now: float) -> list[FaultRecord]:
     mail = incident.last_mail
     mailed_severity = mail.severity if mail is not None and incident.mails else Severity.INFO
     return [record for record in present if _is_update(record, mailed_severity, now)]
+
+
+def _logged_lately(incident: Incident) -> Iterator[IncidentMember]:
+    """Yield what log lines reported, and no mail did before they were no longer recent.
+
+    That no further line was written does not mean that lost data is back. While a mail waited for
+    its interval, or the program did not run, the lines became old.
+    """
+    reported = {record.fact for record in incident.faults if record.reported is not None}
+    for member in _logged(incident) if incident.mails else ():
+        is_old = member.cleared_seconds is not None and not member.silenced
+        if is_old and not member.what.symptom and member.fact not in reported:
+            yield member
 
 
 def _is_update(record: FaultRecord, mailed_severity: Severity, now: float) -> bool:

@@ -373,7 +373,8 @@ def _summary(
         silent = _silent(members)
         return f"{LAST_KNOWN}{silent.summary}", silent
     if reason is Reason.ESCALATED:  # the news: a threat to data, else the deepest new alert
-        active = [m for m in members if m.cleared_seconds is None] or [worst]
+        is_news = [m for m in members if m.cleared_seconds is None or m.fact in due.updates]
+        active = is_news or [worst]
         worst = min(
             active,
             key=lambda m: (
