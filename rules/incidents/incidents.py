@@ -363,14 +363,16 @@ def _differs(before: Incident | None, after: Incident | None) -> bool:
 
 
 def _forgotten_seconds(incident: Incident, policy: NotificationPolicy) -> float:
-    """Return the quiet time after which an acknowledged incident is closed.
+    """Return the quiet time after which an acknowledgement ends with its incident.
 
     Longer for events: the next read error of a disk that is to be replaced is no update. Also for
-    what comes and goes.
+    what comes and goes. A fault that was back without a mail of its own is still what was mailed as
+    over: without an hour of quiet its next return is no news either.
     """
     if not incident.ends:
         return policy.close_seconds
-    return max(policy.all_clear_seconds, due.clear_seconds(incident, policy))
+    least = due.HOUR_SECONDS if incident.is_end_reported else policy.all_clear_seconds
+    return max(least, due.clear_seconds(incident, policy))
 
 
 def _acknowledged_to_the_end(incident: Incident) -> Incident:

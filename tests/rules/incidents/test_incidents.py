@@ -1208,7 +1208,7 @@ def test_an_acknowledged_incident_reports_nothing_until_its_resolved_mail() -> N
     assert host.run(120, HANG) == ["reopened"]
 
 
-def test_an_acknowledged_recurrence_is_over_when_its_resolved_mail_would_be_due() -> None:
+def test_an_acknowledged_recurrence_is_over_after_an_hour_of_quiet() -> None:
     """The stall that returned within an hour had no mail and is acknowledged: nothing remains."""
     host = FakeMachine()
     host.run(120, STALL)
@@ -1217,7 +1217,34 @@ def test_an_acknowledged_recurrence_is_over_when_its_resolved_mail_would_be_due(
     host.acknowledge()
     assert host.run(5, STALL) == []
     assert host.run(HOUR) == []
+    assert host.run(MINUTE) == []
     assert host.said.acknowledgements == ()
+
+
+def test_a_third_time_soon_after_an_acknowledged_one_is_no_news() -> None:
+    """It was mailed as over; each return is as long and as severe as what was acknowledged."""
+    host = FakeMachine()
+    assert host.run(10 * MINUTE, STALL) == ["opened"]
+    assert host.run(12 * MINUTE) == ["resolved"]
+    assert host.run(5 * MINUTE, STALL) == []
+    host.acknowledge()
+    assert host.run(MINUTE, STALL) == []
+    for _ in range(3):
+        assert host.run(15 * MINUTE) == []
+        assert host.run(6 * MINUTE, STALL) == []
+    assert host.run(2 * MINUTE, WORSE) == ["escalated"]
+
+
+def test_a_line_that_grew_old_before_its_mail_was_due_is_mailed_nevertheless() -> None:
+    """A restart reads it ten minutes late: that it is no longer recent repairs nothing."""
+    hung = alert("DeviceHang", "critical", device="sda", condition="device_hang")
+    line = alert("block_medium_error", "critical", device="sda", condition="io_error")
+    line = replace(line, count=1, last_seconds=3.0)
+    host = FakeMachine()
+    assert host.run(5, hung) == ["opened"]
+    assert host.run(10, hung, line) == []
+    assert host.run(HOUR, hung) == ["escalated"]
+    assert [at for at, *_ in host.mails] == [0.0, 30.0]
 
 
 def test_what_is_acknowledged_before_its_first_mail_has_none() -> None:
