@@ -125,8 +125,8 @@ def subject(notice: Notice, host: str) -> str:
     _, brief, least = _STATES[notice.reason]
     if notice.reason is Reason.REOPENED and notice.times:
         brief = "FLAPPING"
-    two = ((state, alone),) if _TWO.search(notice.object) else ()
-    for words, where in ((state, name), *two, (brief, name), (brief, alone), (least, alone)):
+    several = ((state, alone),) if _SEVERAL.search(notice.object) else ()
+    for words, where in ((state, name), *several, (brief, name), (brief, alone), (least, alone)):
         text, is_whole = _subject(notice, where, words)
         if is_whole:
             return text
@@ -175,8 +175,8 @@ def _subject(notice: Notice, host: str, state: str, width: int = WIDTH) -> tuple
 
 
 _MORE = re.compile(r"; \d+ more$", re.ASCII)
-_TWO = re.compile(r"^\S+ and \S+ \(", re.ASCII)
-"""A title of two members of an array: see member_titles.py."""
+_SEVERAL = re.compile(r"^(?:\S+ and \S+|\d+ of \d+ members of \S+) \(", re.ASCII)
+"""A title of several members of an array: see member_titles.py."""
 
 
 def _without_domain(host: str) -> str:

@@ -202,6 +202,12 @@ def test_no_subject_of_an_event_is_cut_before_what_happened() -> None:
             "gone and md0 has no redundancy left",
             "[WARNING] db1: sda and sdb: ESCALATED: gone and md0 has no redundancy left",
         ),
+        (
+            Reason.ESCALATED,
+            "3 of 8 members of md0 (sda ACME HDD S1; sdb ACME HDD S2; sdc ACME HDD S3)",
+            "gone and md0 stopped",
+            "[WARNING] db1: 3 of 8 members of md0: ESCALATED: gone and md0 stopped",
+        ),
     ],
 )
 def test_a_subject_gives_up_its_state_before_what_happened(
