@@ -568,8 +568,15 @@ class Play:
         notice = report.notice(due, lambda at: EPOCH - BASE + at, BASE + now, (), topology)
         about = (due.incident, *due.companions)
         members = [member for incident in about for member in incident.members]
-        content = frozenset(m.summary for m in members if m.cleared_seconds is None)
+        # What lines reported is no longer recent when nothing says that it is over.
+        content = frozenset(
+            m.summary
+            for m in members
+            if m.cleared_seconds is None or (m.count and m.fact in due.updates)
+        )
+        # A mail lists what ended since the one before as well.
         start = due.incident.started_seconds
+        start = start if due.previous is None else min(start, due.previous.seconds)
         ended = frozenset(m.summary for m in members if (m.cleared_seconds or 0.0) >= start)
         self._add(notice, now, content, ended)
 

@@ -583,6 +583,8 @@ class _Knowledge:
         if any(mail.reason == "resolved" and noticed < mail.at < quiet for mail in own):
             yield Miss("recurrence: [OK] within a day", f"{len(times)} times")
         worst, worse = self._partly_seen(injection, times[0]), 0
+        # Of one that was mailed as a whole its length is known, however short its breaks were.
+        worst = max(worst, times[0][1] - times[0][0])
         for start, end in times[1:]:
             worst = max(worst, self._longest_mailed(times, bad, start))
             if end - start > 1.5 * worst:
@@ -593,6 +595,8 @@ class _Knowledge:
                 if end > limit and not any(start <= mail.at <= limit for mail in bad):
                     yield Miss("recurrence: worse, and not mailed at once", f"at {start:.0f}")
                 worst = end - start
+            elif any(start <= mail.at <= end for mail in bad):
+                worst = max(worst, end - start)
         allowed = 3 + worse + sum(len(spans) >= milestone for milestone in (10, 30))
         if times[1][0] - times[0][1] > HOUR_SECONDS:  # the second time is mailed, and has its end
             allowed += 2
