@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.faults import Meaning
+    from iowarden.rules.incidents.model import Incident, IncidentMember
     from iowarden.rules.topology.graph import StorageGraph
 
 BEFORE_SECONDS, AFTER_SECONDS = 300.0, 30.0
@@ -182,6 +183,22 @@ def fact(
         alert.last_seconds if alert.last_seconds is not None else began,
     )
     return alert.remember("known_fact", found) if alert.count else found
+
+
+def ended_fact(member: IncidentMember, incident: Incident) -> Fact:
+    """Return a member that ended, for correlation: its adapter is no longer known."""
+    return Fact(
+        member.key,
+        member.subject,
+        incident.object,
+        "",
+        member.what,
+        member.layer,
+        member.since_seconds,
+        member.since_seconds,
+        silent=member.silenced,
+        over=True,
+    )
 
 
 def _layer(alert: Alert) -> Layer:

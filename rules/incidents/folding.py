@@ -12,7 +12,7 @@ from iowarden.rules.topology.device_identity import ITSELF, Identity
 from iowarden.rules.topology.graph import FABRIC_KEY, layer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from iowarden.rules.incidents.causes import Fact, Key
     from iowarden.rules.incidents.model import Incident, IncidentMember, LastMail
@@ -96,6 +96,27 @@ def quiet(facts: Mapping[Key, Fact], explained: Mapping[Key, Fact]) -> frozenset
     )
 
 
+def ended_causes(
+    incidents: dict[str, Incident], active: Collection[Key], now: float
+) -> dict[Key, tuple[str, Fact]]:
+    """Return what is no longer `active` and may explain what begins, with its incident's key.
+
+    An error of before is noticed only when it is written back: a file system fails some seconds
+    after its map has paths again. Only of states: a line is active for longer.
+    """
+    return {
+        member.key: (key, causes.ended_fact(member, incident))
+        for key, incident in incidents.items()
+        if incident.closed_seconds is None
+        for member in incident.members
+        if now - member.since_seconds <= causes.BEFORE_SECONDS
+        and not member.count
+        and member.key not in active
+        and member.state is not AlertState.UNKNOWN
+        and member.what.fault in causes.STOPS
+    }
+
+
 class Targets:
     """The target incidents of alerts, during one step."""
 
@@ -105,6 +126,7 @@ class Targets:
         facts: Mapping[Key, Fact],
         explained: Mapping[Key, Fact],
         graph: StorageGraph,
+        ended: Mapping[Key, tuple[str, Fact]],
     ) -> None:
         self._incidents, self._facts, self._explained = incidents, facts, explained
         self._above, self._paths = graph.above, graph.maps.keys()
@@ -113,6 +135,7 @@ class Targets:
         there = _open_members(incidents)
         self._home = {key: home for key, (home, _) in there.items()}
         """The incident's key of each alert in an open incident."""
+        self._ended = {key: home for key, (home, _) in ended.items()}
         homes = dict.fromkeys(self._home.values())
         self._parents = [home for home in homes if layer_of(home) is Layer.ADAPTER]
         reported = {
@@ -149,7 +172,7 @@ class Targets:
         return {key: self._place(self._facts[key]) for key in alerts}
 
     def _place(self, fact: Fact) -> Identity:
-        home = self._home.get(fact.key)
+        home = self._home.get(fact.key) or self._ended.get(fact.key)
         cause = self._explained.get(fact.key)
         if home is None and cause is not None:
             return self._place(cause)
@@ -234,6 +257,7 @@ class Targets:
         """Merge an open incident into another one."""
         self.folded.append(_fold(self._incidents, home, target))
         self._home |= {k: target.key for k, own in self._home.items() if own == home}
+        self._ended |= {k: target.key for k, own in self._ended.items() if own == home}
         self._subjects |= {s: target.key for s, own in self._subjects.items() if own == home}
 
     def _fold(self, mine: list[Key], home: str) -> str:

@@ -137,13 +137,16 @@ def _placed(book: _Book, alerts: list[Alert]) -> _Placed:
         )
         for a in active
     }
-    explained = common_parents.explained(facts.values(), graph)
+    ended = folding.ended_causes(book.incidents, facts.keys(), book.now)
+    explained = common_parents.explained(
+        (*facts.values(), *(fact for _, fact in ended.values())), graph
+    )
     active = folding.not_suppressed(book.incidents, active, facts, explained)
     quiet = {
         key: habits[key] or (habits.get(explained[key].key, "") if key in explained else "")
         for key in folding.quiet(facts, explained)
     }
-    places = folding.Targets(book.incidents, facts, explained, graph)
+    places = folding.Targets(book.incidents, facts, explained, graph, ended)
     targets = places.of(active)
     book.changes += [
         IncidentChange(IncidentChangeKind.MERGED, incident) for incident in places.folded

@@ -397,3 +397,26 @@ def test_a_name_that_an_adapter_had_before_a_reboot_joins_nobody() -> None:
         for name, began in (("a", 1.0), ("b", 2.0), ("c", 6.0))
     ]
     assert common_parents.explained(disks, graph) == {}
+
+
+@pytest.mark.parametrize(("later_seconds", "is_one"), [(1.0, True), (6.0, True), (301.0, False)])
+def test_a_file_system_that_fails_soon_after_its_map_had_no_path_is_the_same_incident(
+    later_seconds: float, is_one: bool
+) -> None:
+    """The map has paths again; what could not be written is noticed only at the next commit."""
+    system = "file system on device dm-1"
+    graph = StorageGraph({"device dm-1": frozenset({system})})
+    stopped = alert("MultipathAllPathsLost", "device dm-1", 1000.0)
+    fails = 1005.0 + later_seconds
+    failed = alert("fs_error", system, fails, count=1)
+    failed = replace(
+        failed,
+        labels=(*failed.labels, ("condition", "filesystem_error")),
+        last_seconds=fails,
+    )
+    state, mails = played(
+        (1000.0, [stopped]), (1004.0, [stopped]), (1005.0, []), (fails, [failed]),
+        (fails + 61.0, [failed]), graph=graph,
+    )  # fmt: skip
+    assert len(state.by_key) == (1 if is_one else 2)
+    assert {title for _, title in mails} == ({"device dm-1"} if is_one else {"device dm-1", system})
