@@ -41,7 +41,7 @@ class Counted(NamedTuple):
     leaked: int = 0
     """How many of them have leaked."""
     log_probability: float = 0.0
-    """Of samples that all show something in flight, if nothing has leaked, over the windows before."""
+    """Of samples that all show something in flight if nothing leaked, over the windows before."""
     at_seconds: float = 0.0
     """The last sample."""
     total: int = 0
