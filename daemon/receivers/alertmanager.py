@@ -280,31 +280,40 @@ class Poster:
 
     def post(self, batch: Batch, name: str) -> SendResult:
         """Post all of it; the first failure ends the attempt, an alert that is refused does not."""
-        place = f"receiver '{self.config.name}': {self.client.url.origin}"
-        if self._ahead_seconds is None:
-            reply = self._request("GET", _STATUS_PATH)
-            if not reply.good:
-                return self._failed(reply, name)
         expired = time.monotonic() - REFUSED_SECONDS
-        self._refused = {key: each for key, each in self._refused.items() if each[0] > expired}
+        self._refused = {key: why for key, why in self._refused.items() if why[0] > expired}
         there = {alert.labels for alert in batch.alerts if alert.resolved}
         self._ends = {labels: at for labels, at in self._ends.items() if labels in there}
         alerts = [alert for alert in batch.alerts if alert.labels not in self._refused]
-        for start in range(0, max(len(alerts), 1), MAX_BATCH):
-            problem = self._post(alerts[start : start + MAX_BATCH])
-            if problem is not None:
-                return self._failed(problem, name)
+        problem = self._post_all(alerts)
+        # Also after a failure: those alerts are still not sent.
+        place = f"receiver '{self.config.name}': {self.client.url.origin}"
         present = {alert.labels for alert in batch.alerts}
         refused = {
             str(key): f"{place}: an alert was refused and is not sent for an hour: {why}"
             for key, (_, why) in self._refused.items()
             if key in present
         }
+        if problem is not None:
+            why = http_sender.failure(self.config, problem, "200")
+            result = http_sender.failed(self.config, self.client, problem, name, why)
+            return replace(result, refused=refused)
         taken = (a for a in alerts if not a.resolved and a.labels not in self._refused)
         incidents = frozenset(filter(None, (dict(a.annotations).get("incident") for a in taken)))
         return SendResult(
             name, refused=refused, answer="200", receiver=self.config.name, incidents=incidents
         )
+
+    def _post_all(self, alerts: list[SentAlert]) -> HttpReply | None:
+        """Post alerts in batches; return the reply that ends the attempt, if any."""
+        if self._ahead_seconds is None:
+            reply = self._request("GET", _STATUS_PATH)
+            if not reply.good:
+                return reply
+        for start in range(0, max(len(alerts), 1), MAX_BATCH):
+            if (problem := self._post(alerts[start : start + MAX_BATCH])) is not None:
+                return problem
+        return None
 
     def _post(self, alerts: list[SentAlert]) -> HttpReply | None:
         """Post some alerts; return a reply that ends the attempt, if any."""
@@ -349,10 +358,6 @@ class Poster:
             ended = min(self._ends.setdefault(alert.labels, there), there)
             posted["endsAt"] = timestamp(max(ended, started))
         return posted
-
-    def _failed(self, reply: HttpReply, name: str) -> SendResult:
-        why = http_sender.failure(self.config, reply, "200")
-        return http_sender.failed(self.config, self.client, reply, name, why)
 
 
 def try_alert(

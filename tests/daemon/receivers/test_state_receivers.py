@@ -255,6 +255,22 @@ def test_one_refused_alert_costs_only_itself(answers: Server, status: int) -> No
     assert [each["labels"]["alertname"] for each in posted(answers)] == ["DiskFailing", "DiskGone"]
 
 
+def test_an_alert_that_was_refused_stays_so_while_the_server_fails(answers: Server) -> None:
+    """Neither is 'works again' logged nor does the metric go back while the next attempt fails."""
+
+    def judge(request: Request) -> Answer:
+        return Answer(400, b"bad label") if b"Bad" in request.body else Answer()
+
+    answers.answer = judge
+    host = Host(config(AM, answers.port))
+    both = alert("DiskFailing"), alert("Bad")
+    host.step(*both)
+    answers.answer = lambda _: Answer(503)
+    host.step(*both, seconds=60.0)
+    assert host.value("iowarden_notifications_refused") == 1.0
+    assert not [text for text in host.journal.texts if "works again" in text]
+
+
 def test_of_an_incident_somebody_knows_if_the_last_accepted_state_had_an_alert_of_it(
     answers: Server,
 ) -> None:
