@@ -86,7 +86,7 @@ _MAX_NEXT_CHARACTERS = 200
 """Of base64 next to a secret: what is farther away is not of its user."""
 _MAX_ENCODINGS = 2
 """So often base64 and hex of a text are decoded; a secret is compared with base64 and hex again."""
-_MAX_DECODED = 4
+_MAX_DECODED = 16
 """Times the size of a text that is decoded: a server could send what has many readings."""
 _READABLE = re.compile(r"(?:[ -~]\0?){8}|(?:[ -~]\0?){4}\Z")
 """What has no such part is no text: not base64, or not from this character on."""
