@@ -5,6 +5,7 @@ Files are as the kernel shows them: /sys/block, /sys/class/scsi_*, /proc/mdstat,
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,12 @@ class Server(Live):
         self._numbers: dict[str, str] = {}
         self._done: dict[str, int] = {}
         self._stands: dict[str, int] = {}
+        self._stood: Counter[str] = Counter()
+        """For how many milliseconds each disk stood with requests, which io_ticks counts."""
+        self._stood_since: Counter[str] = Counter()
+        """For how many since they last completed one."""
+        self._waited: Counter[str] = Counter()
+        """For how many these waited in all, which is counted when they complete."""
         self._idle: set[str] = set()
         self._arrays: dict[str, Array] = {}
         self._mounts: dict[str, tuple[str, str]] = {}
@@ -190,7 +197,7 @@ class Server(Live):
     def goes_on(self, *names: str) -> None:
         """Let them complete again."""
         for name in names:
-            self._stands.pop(name, None)
+            self._waited[name] += self._stands.pop(name, 0) * self._stood_since.pop(name, 0)
         self.leap(1.0, 1.0)
 
     def idle(self, *names: str) -> None:
@@ -395,6 +402,9 @@ class Server(Live):
         for name in self._done:
             if name not in self._stands and name not in self._idle:
                 self._done[name] += max(1, int(monotonic * 20))
+        for name in self._stands.keys() & self._done.keys():
+            self._stood[name] += int(monotonic * 1000)
+            self._stood_since[name] += int(monotonic * 1000)
         super().leap(monotonic, wall, {**files, "/proc/diskstats": self._diskstats()})
 
     def _diskstats(self) -> str:
@@ -403,9 +413,9 @@ class Server(Live):
         lines = []
         for name, done in self._done.items():
             number = self._numbers[name].replace(":", " ")
-            flying = self._stands.get(name, 0)
+            flying, waited = self._stands.get(name, 0), self._waited[name]
             lines.append(
-                f"{number} {name} {done} 0 {done * 8} {done} {done} 0 {done * 8} {done} "
-                f"{flying} {done} {done} 0 0 0 0 0 0\n"
+                f"{number} {name} {done} 0 {done * 8} {done} {done} 0 {done * 8} {done + waited} "
+                f"{flying} {done + self._stood[name]} {2 * done + waited} 0 0 0 0 0 0\n"
             )
         return "".join(lines)
