@@ -84,6 +84,10 @@ SYMPTOMS = frozenset(
 CAUSES = frozenset(Fault) - SYMPTOMS - {Fault.SETTING, Fault.ITSELF, Fault.OTHER}
 THREATS = frozenset((Fault.STOPPED, Fault.EXHAUSTED))
 """Data are at risk now, and what was advised before may destroy them. See `Meaning.threatens`."""
+TOO_FEW_MEMBERS = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
+"""Of an array, or of what else has several copies: members are missing."""
+GONE_OR_FAILED = frozenset((Fault.GONE, Fault.FAILED))
+"""One disk can make the others of its adapter hang; it does not make them disappear or fail."""
 BLOCKS_PROGRAMS = frozenset(
     (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
 )

@@ -31,7 +31,7 @@ from iowarden.daemon.notify.mail_format import (
 from iowarden.daemon.sanitize import ELLIPSIS, one_line, shorten
 from iowarden.rules.notice import RECOVERIES, Measurement, Reason
 from iowarden.rules.notices.courses import CELL_SECONDS, CELLS
-from iowarden.rules.notices.report import LAST_KNOWN
+from iowarden.rules.notices.titles import LAST_KNOWN
 from iowarden.rules.quantity import duration, is_command, spelled
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _subject(notice: Notice, host: str, state: str, width: int = WIDTH) -> tuple
 
 _MORE = re.compile(r"; \d+ more$", re.ASCII)
 _SEVERAL = re.compile(r"^(?:\S+ and \S+|\d+ of \d+ members of \S+) \(", re.ASCII)
-"""A title of several members of an array: see member_titles.py."""
+"""A title of several members of an array: see rules/notices/titles.py."""
 
 
 def _without_domain(host: str) -> str:

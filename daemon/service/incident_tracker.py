@@ -27,7 +27,7 @@ from iowarden.rules.incidents.model import (
     Incidents,
 )
 from iowarden.rules.notice import RECOVERIES, Reason
-from iowarden.rules.notices import digest, report
+from iowarden.rules.notices import digest, what_to_do
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes, returned_disks
 
@@ -277,7 +277,7 @@ class IncidentTracker:
             notice = replace(notice, sentences=(*notice.sentences, digest.MAYBE_MAILED))
         # An incident with a mail due may have been closed in the same step.
         known = self.incidents.by_key[incident.key]
-        self._put(replace(known, advised=report.advised(incident)))
+        self._put(replace(known, advised=what_to_do.advised(incident)))
         return self._rows(due, notice, now)
 
     def _rows(self, due: DueNotice, notice: Notice, now: float) -> list[OutboxRow]:

@@ -63,15 +63,17 @@ class Notifier:
         alerts = [a for a in situation.alerts(now) if any(m.key == a.key for m in incident.members)]
         notice = report.notice(
             due,
-            realtime,
-            now,
-            situation.events.evidence(incident, now),
-            engine.last.block,
-            engine.devices.dependents,
-            situation.busy(),
-            situation.waiting(now),
-            text_of=advice.text_of_member(alerts, lambda: situation.facts(now)),
-            measured=situation.measured(alerts, now),
+            report.Sources(
+                realtime,
+                now,
+                situation.events.evidence(incident, now),
+                engine.last.block,
+                engine.devices.dependents,
+                situation.busy(),
+                situation.waiting(now),
+                text_of=advice.text_of_member(alerts, lambda: situation.facts(now)),
+                measured=situation.measured(alerts, now),
+            ),
         )
         notice = self._with_files(notice, incident)
         about = {

@@ -13,7 +13,7 @@ from iowarden.rules.advice import dirty_limits, facts, last_copies
 from iowarden.rules.alerting.alerts import same
 from iowarden.rules.events import hung
 from iowarden.rules.notice import Evidence
-from iowarden.rules.notices import measurements, report
+from iowarden.rules.notices import measurements, why
 from iowarden.rules.notices.courses import Courses
 from iowarden.rules.notices.measurements import Measured
 from iowarden.rules.quantity import duration
@@ -128,7 +128,7 @@ class IncidentContext:
 
     def observed(self, alert: Alert, now: float) -> tuple[Evidence, ...]:
         """Return evidence at the moment an alert starts to fire; blocked tasks are cut off last."""
-        waits = report.observed(
+        waits = why.observed(
             alert,
             self.waiting(now),
             self.busy(),

@@ -202,12 +202,14 @@ def _notice(
     )
     found = report.notice(
         due,
-        known.realtime,
-        known.now,
-        (),
-        engine.last.block,
-        engine.devices.dependents,
-        text_of=advice.text_of_member(own, facts),
-        measured=Measured(tuple(measured), engine.hub.last),
+        report.Sources(
+            known.realtime,
+            known.now,
+            (),
+            engine.last.block,
+            engine.devices.dependents,
+            text_of=advice.text_of_member(own, facts),
+            measured=Measured(tuple(measured), engine.hub.last),
+        ),
     )
     return replace(found, advice=advice.combined(found.advice))

@@ -15,7 +15,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.faults import Fault, Layer, Meaning
+from iowarden.rules.faults import GONE_OR_FAILED, Fault, Layer, Meaning
 from iowarden.rules.incidents.causes import (
     ALONE_SECONDS,
     BEFORE_SECONDS,
@@ -36,7 +36,6 @@ TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
 """So many disks that fail within that time have what they share as their cause; both of two."""
 _MAP_SUFFERS = frozenset((Fault.HANGS, Fault.STOPPED, Fault.DEGRADED))
 _SUFFERS = frozenset((Fault.HANGS, Fault.SLOW, Fault.GONE, Fault.FAILED, Fault.RESETS))
-_LEFT = frozenset((Fault.GONE, Fault.FAILED))
 
 
 def explained(facts: Iterable[Fact], graph: StorageGraph) -> dict[Key, Fact]:
@@ -174,9 +173,9 @@ def _failed_alone(group: Sequence[Fact]) -> bool:
     When a disk became slow is known to ten seconds only: their order proves nothing.
     """
     first, second = group[:2]
-    lost = sum(each.what.fault in _LEFT for each in group[1:])
+    lost = sum(each.what.fault in GONE_OR_FAILED for each in group[1:])
     slow = all(each.what.fault is Fault.SLOW for each in group)
-    alone = first.what.fault not in _LEFT and second.after(first) >= ALONE_SECONDS
+    alone = first.what.fault not in GONE_OR_FAILED and second.after(first) >= ALONE_SECONDS
     return alone and lost < TOGETHER_DISKS and not slow
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.faults import CAUSES, RETRIED, SHORT, SYMPTOMS, Fault, Layer
+from iowarden.rules.faults import CAUSES, GONE_OR_FAILED, RETRIED, SHORT, SYMPTOMS, Fault, Layer
 from iowarden.rules.incidents import fault_records
 from iowarden.rules.incidents.causes import AFTER_SECONDS, BEFORE_SECONDS
 from iowarden.rules.incidents.fault_records import COUNTS_UP, is_doubled
@@ -258,9 +258,7 @@ def _unavailable(
     if not silent:
         return
     gone = {
-        m.subject
-        for m in active
-        if m.what.fault in {Fault.GONE, Fault.FAILED} and m.state is AlertState.FIRING
+        m.subject for m in active if m.what.fault in GONE_OR_FAILED and m.state is AlertState.FIRING
     }
     for record in incident.faults:
         report = record.reported

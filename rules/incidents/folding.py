@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import Alert, AlertState
-from iowarden.rules.faults import BLOCKS_PROGRAMS, CAUSES, WINDOWED, Fault, Layer
+from iowarden.rules.faults import (
+    BLOCKS_PROGRAMS,
+    CAUSES,
+    GONE_OR_FAILED,
+    TOO_FEW_MEMBERS,
+    WINDOWED,
+    Fault,
+    Layer,
+)
 from iowarden.rules.incidents import causes
 from iowarden.rules.topology.device_identity import ITSELF, Identity
 from iowarden.rules.topology.graph import FABRIC_KEY, layer_of
@@ -18,8 +26,6 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import Incident, IncidentMember, LastMail
     from iowarden.rules.topology.graph import StorageGraph
 
-_SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
-_LOST = frozenset((Fault.GONE, Fault.FAILED))
 _OF_DISK = CAUSES - BLOCKS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
 
 
@@ -153,7 +159,9 @@ class Targets:
         self._short = {
             m.subject: key
             for key, (_, m) in there.items()
-            if m.subject in self._subjects and m.what.fault in _SHORT and m.layer >= Layer.VOLUME
+            if m.subject in self._subjects
+            and m.what.fault in TOO_FEW_MEMBERS
+            and m.layer >= Layer.VOLUME
         }
         """Arrays with missing members, and their alert."""
         self._before = _ended_paths(incidents, graph.all_maps())
@@ -240,12 +248,14 @@ class Targets:
         """
         for fact in self._facts.values():
             home = self._home.get(fact.key) or fact.subject
-            is_lost = fact.firing and not fact.over and fact.what.fault in _LOST
+            is_lost = fact.firing and not fact.over and fact.what.fault in GONE_OR_FAILED
             is_alone = home == fact.subject and fact.subject not in self._paths
             array = self._of_array(fact) if is_lost and is_alone else None
             if array in {None, home} or layer_of(array) is not Layer.DISK:
                 continue
-            still = any(f.subject == array and f.what.fault in _LOST for f in self._facts.values())
+            still = any(
+                f.subject == array and f.what.fault in GONE_OR_FAILED for f in self._facts.values()
+            )
             if not still:
                 self._join(array, fact.identity)
                 mine[home] = [*mine.get(home, ()), *mine.pop(array, [])]

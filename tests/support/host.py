@@ -150,7 +150,7 @@ class Host:
         slow = facts.slow(chunks)
         here = Facts(facts.advice_inputs(places, mounts, alerts, slow=slow, unwritten=unwritten))
         said = advice.text_of_member(alerts, lambda: here)
-        notice = report.notice(due, float, now, (), places.topology, text_of=said)
+        notice = report.notice(due, report.Sources(float, now, (), places.topology, text_of=said))
         texts = (*notice.sentences, *notice.meaning, *notice.unknown, notice.summary)
         told = "\n".join(advice.combined(notice.advice))
         found = [fault for text in (told, *texts) for fault in wrong(text, here)]

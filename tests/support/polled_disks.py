@@ -132,12 +132,14 @@ class FakeMachine:
             self.mails += [
                 report.notice(
                     due,
-                    lambda at: at,
-                    self.now,
-                    (),
-                    self.topology,
-                    self.engine.devices.dependents,
-                    measured=self._measured(),
+                    report.Sources(
+                        lambda at: at,
+                        self.now,
+                        (),
+                        self.topology,
+                        self.engine.devices.dependents,
+                        measured=self._measured(),
+                    ),
                 )
                 for due in dues
             ]

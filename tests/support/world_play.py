@@ -564,8 +564,8 @@ class Play:
             self.acks[incident.identifier] = Ack(now, content)
 
     def _mail(self, due: DueNotice, now: float) -> None:
-        topology = self._topology(now)
-        notice = report.notice(due, lambda at: EPOCH - BASE + at, BASE + now, (), topology)
+        sources = report.Sources(lambda at: EPOCH - BASE + at, BASE + now, (), self._topology(now))
+        notice = report.notice(due, sources)
         about = (due.incident, *due.companions)
         members = [member for incident in about for member in incident.members]
         # What lines reported is no longer recent when nothing says that it is over.

@@ -15,7 +15,7 @@ from iowarden.daemon.notify.message import WIDTH, subject
 from iowarden.rules.alerting.unit_tests import parse_unit_tests
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.notice import Notice, Reason
-from iowarden.rules.notices.report import LAST_KNOWN
+from iowarden.rules.notices.titles import LAST_KNOWN
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import alert_subject
 from iowarden.rules.topology.device_changes import Devices

@@ -45,7 +45,7 @@ while (frame := player.advance()) is not None:
     now = frame.realtime_seconds
     host.tick(frame.monotonic_seconds, now)
     while mails < len(host.mails):
-        notice = report.notice(host.mails[mails].due, lambda at: at, now, (), None)
+        notice = report.notice(host.mails[mails].due, report.Sources(lambda at: at, now))
         render(notice, "host", "iowarden@host", ("ops@example.com",)).as_bytes()
         mails += 1
 broken = dataclasses.replace(registry.SOURCES[0], read=lambda root: 1 / 0)

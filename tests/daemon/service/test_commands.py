@@ -172,7 +172,7 @@ class Office:
 
     def notice(self, due: DueNotice) -> Notice:
         """Describe an incident in text, as for a mail."""
-        return report.notice(due, lambda at: START + at, self.now, (), None)
+        return report.notice(due, report.Sources(lambda at: START + at, self.now, (), None))
 
     def ask(self, name: str, **arguments: object) -> None:
         """Send a command."""

@@ -21,7 +21,7 @@ from iowarden.rules.incidents.model import (
     ReportedFault,
 )
 from iowarden.rules.notice import Evidence, Measurement, Reason
-from iowarden.rules.notices import report
+from iowarden.rules.notices import report, what_to_do
 from iowarden.rules.notices.measurements import Measured, stored
 from iowarden.rules.quantity import quantity
 from iowarden.rules.severity import Severity
@@ -70,7 +70,7 @@ STANDING = remember(NO_DEPENDENTS, MACHINE, (), 0.0)
 def test_the_worst_alert_speaks_first() -> None:
     """The subject is that of the critical one, whichever was first."""
     due = DueNotice(Reason.OPENED, incident(member("Slow"), member("Hung", Severity.CRITICAL)))
-    notice = report.notice(due, lambda at: at + 1000, 60.0, (), MACHINE)
+    notice = report.notice(due, report.Sources(lambda at: at + 1000, 60.0, (), MACHINE))
     assert notice.summary == "Hung happens"
     assert notice.realtime_seconds == 1060.0
     assert notice.references == ()
@@ -80,7 +80,9 @@ def test_the_worst_alert_speaks_first() -> None:
 def test_what_a_log_reported_late_began_before_it_opened_anything() -> None:
     """A controller's log is read every few minutes; the mail has the actual start time."""
     late = incident(member("DiskFailed", since_seconds=40.0), opened_seconds=300.0)
-    notice = report.notice(DueNotice(Reason.OPENED, late), float, 300.0, (), MACHINE)
+    notice = report.notice(
+        DueNotice(Reason.OPENED, late), report.Sources(float, 300.0, (), MACHINE)
+    )
     assert notice.opened_seconds == 40.0
 
 
@@ -88,10 +90,14 @@ def test_lines_of_several_devices_name_them() -> None:
     """A disk that hangs and the volume on it: two lines that were the same otherwise."""
     volume = (("alertname", "DeviceHang"), ("device", "dm-0"))
     both = incident(member("DeviceHang"), member("DeviceHang", labels=volume))
-    happened = report.notice(DueNotice(Reason.OPENED, both), float, 60.0, (), MACHINE).sentences
+    happened = report.notice(
+        DueNotice(Reason.OPENED, both), report.Sources(float, 60.0, (), MACHINE)
+    ).sentences
     assert {line.split(": ")[0] for line in happened} == {"sda", "dm-0"}
     alone = incident(member("DeviceHang"))
-    (line,) = report.notice(DueNotice(Reason.OPENED, alone), float, 60.0, (), MACHINE).sentences
+    (line,) = report.notice(
+        DueNotice(Reason.OPENED, alone), report.Sources(float, 60.0, (), MACHINE)
+    ).sentences
     assert line.startswith("warning DeviceHang")
 
 
@@ -100,7 +106,7 @@ def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> No
     """A warning that is not silenced is the subject, next to a more severe one that is."""
     known = member("Hung", Severity.CRITICAL, silenced=True)
     notice = report.notice(
-        DueNotice(reason, incident(known, member("Slow"))), float, 60.0, (), MACHINE
+        DueNotice(reason, incident(known, member("Slow"))), report.Sources(float, 60.0, (), MACHINE)
     )
     assert notice.summary == "Slow happens"
     assert [line.startswith("critical Hung") for line in notice.sentences] == [False, True]
@@ -128,7 +134,7 @@ def test_a_mail_after_a_reboot_calls_a_disk_by_its_name_of_today(
     ]
     known = identity(topology(disk("sda", serial=serial, model="HDD", vendor="ACME")), "sda")
     due = DueNotice(Reason.OPENED, incident(member("Slow"), key=known.key, object=known.object))
-    notice = report.notice(due, float, 60.0, (), topology(*disks))
+    notice = report.notice(due, report.Sources(float, 60.0, (), topology(*disks)))
     assert notice.object == object_
     assert notice.sentences[1:] == ((said,) if said else ())
 
@@ -147,7 +153,7 @@ def test_a_disk_at_another_port_is_not_said_to_have_left_its_name_to_another() -
 def test_what_is_built_on_the_disk_is_named() -> None:
     """The administrator knows the mirror and the volume on it."""
     hung = DueNotice(Reason.OPENED, incident(member("Hung")))
-    notice = report.notice(hung, float, 0.0, (), MACHINE, STANDING)
+    notice = report.notice(hung, report.Sources(float, 0.0, (), MACHINE, STANDING))
     assert notice.affected == ("md0 (raid1) is built on sda", "dm-0 is built on md0")
 
 
@@ -157,13 +163,13 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
     later = remember(STANDING, left, (), 10.0)
     gone = member("DeviceRemoved", subject=identity(MACHINE, "sda").key)
     due = DueNotice(Reason.OPENED, incident(gone, key=gone.subject))
-    notice = report.notice(due, float, 70.0, (), left, later)
+    notice = report.notice(due, report.Sources(float, 70.0, (), left, later))
     assert notice.affected == ("md0 (raid1) was built on sda", "dm-0 was built on md0")
-    (forgotten,) = report.notice(due, float, 311.0, (), left, later).affected
+    (forgotten,) = report.notice(due, report.Sources(float, 311.0, (), left, later)).affected
     assert forgotten.startswith("Not known: ")
     said = replace(gone, labels=(*gone.labels, ("used_by", "md0, /srv")))
     due = DueNotice(Reason.REMINDER, incident(said, key=gone.subject))
-    (last,) = report.notice(due, float, 86_400.0, (), left, NO_DEPENDENTS).affected
+    (last,) = report.notice(due, report.Sources(float, 86_400.0, (), left, NO_DEPENDENTS)).affected
     assert last == "on it when it disappeared: md0, /srv"
 
 
@@ -172,11 +178,13 @@ def test_a_disk_without_anything_on_it_is_not_said_to_be_free() -> None:
     own = identity(MACHINE, "sda").key
     bare = topology(disk("sda", serial="S1", model="HDD", vendor="ACME"))
     due = DueNotice(Reason.OPENED, incident(member("Hung", subject=own), key=own))
-    notice = report.notice(due, float, 0.0, (), bare, remember(NO_DEPENDENTS, bare, (), 0.0))
+    notice = report.notice(
+        due, report.Sources(float, 0.0, (), bare, remember(NO_DEPENDENTS, bare, (), 0.0))
+    )
     (line,) = notice.affected
     assert line.startswith("Nothing that iowarden reads shows a use of it. ")
     imported = remember(NO_DEPENDENTS, replace(bare, pools={"tank": "ONLINE"}), (), 0.0)
-    pool, line = report.notice(due, float, 0.0, (), bare, imported).affected
+    pool, line = report.notice(due, report.Sources(float, 0.0, (), bare, imported)).affected
     assert pool.startswith("It may be a member of a ZFS pool: the kernel does not list the members")
     assert "check that before you remove it" in line
 
@@ -210,7 +218,9 @@ def test_a_write_stall_affects_what_is_on_the_disks_that_take_the_data(
     name = "iowarden_device_write_bandwidth_bytes_per_second"
     rates = [(name, (("device", device),), rate) for device, rate in disks.items()]
     due = DueNotice(Reason.OPENED, incident(member("WriteStall", labels=()), key="host"))
-    notice = report.notice(due, float, 0.0, (), MACHINE, STANDING, measured=Measured(samples=rates))
+    notice = report.notice(
+        due, report.Sources(float, 0.0, (), MACHINE, STANDING, measured=Measured(samples=rates))
+    )
     assert notice.affected == (SHARED, *affected)
 
 
@@ -239,7 +249,7 @@ def test_a_disk_with_requests_in_flight_is_evidence_of_a_stall_and_not_hit(
     """A disk always has requests: a task may wait for it, but that proves no harm."""
     alert = member(name, labels=())
     due = DueNotice(Reason.OPENED, incident(alert, key=key))
-    notice = report.notice(due, float, 0.0, (), MACHINE, STANDING, busy=("sda",))
+    notice = report.notice(due, report.Sources(float, 0.0, (), MACHINE, STANDING, busy=("sda",)))
     assert notice.affected == affected
     text = "requests in flight: sda (ACME HDD, serial S1)"
     assert [line.text for line in notice.evidence] == [text] * busy
@@ -263,7 +273,7 @@ def test_whether_only_this_disk_hangs_is_evidence(busy: tuple[str, ...], expecte
     own = identity(machine, "sda")
     hung = member("DeviceHang", labels=(("alertname", "DeviceHang"), ("device", "sda")))
     due = DueNotice(Reason.OPENED, incident(hung, key=own.key, object=own.object))
-    (line,) = report.notice(due, float, 0.0, (), machine, busy=busy).evidence
+    (line,) = report.notice(due, report.Sources(float, 0.0, (), machine, busy=busy)).evidence
     assert line.text == expected
 
 
@@ -274,18 +284,20 @@ def test_a_resolved_mail_reports_what_changed() -> None:
     over = member("Hung", evidence=begun, joined_seconds=10.0, cleared_seconds=50.0)
     due = DueNotice(Reason.RESOLVED, incident(over, mails=2))
     now = Measured(((*hang[:2], 0.0),))
-    (line,) = report.notice(due, float, 60.0, (), MACHINE, measured=now).evidence
+    (line,) = report.notice(due, report.Sources(float, 60.0, (), MACHINE, measured=now)).evidence
     assert isinstance(line, Measurement)
     assert line.text == "no request completed for: 0 s"
     assert line.before == Evidence(10.0, hang[0], "32 s")
-    assert report.notice(due, float, 60.0, (), MACHINE).evidence == ()
+    assert report.notice(due, report.Sources(float, 60.0, (), MACHINE)).evidence == ()
 
 
 def test_advice_is_given_once_in_a_thread() -> None:
     """The second mail repeats nothing of the first, but gives what is new."""
     first = incident(member("Hung"))
-    again = incident(member("Hung"), member("Slow"), advised=report.advised(first), mails=2)
-    notice = report.notice(DueNotice(Reason.ESCALATED, again), float, 0.0, (), MACHINE)
+    again = incident(member("Hung"), member("Slow"), advised=what_to_do.advised(first), mails=2)
+    notice = report.notice(
+        DueNotice(Reason.ESCALATED, again), report.Sources(float, 0.0, (), MACHINE)
+    )
     assert notice.advice == ("cure Slow",)
     assert notice.references == ("abc.1",)
 
@@ -299,17 +311,19 @@ def test_what_an_alert_means_is_reported_once_in_a_thread() -> None:
         return MemberText(f"cure {one.name}", f"{one.name} means trouble.")
 
     notice = report.notice(
-        DueNotice(Reason.ESCALATED, whole), float, 60.0, (), MACHINE, text_of=said
+        DueNotice(Reason.ESCALATED, whole), report.Sources(float, 60.0, (), MACHINE, text_of=said)
     )
     assert notice.meaning == ("Slow means trouble.",)
     assert notice.advice == ("cure Slow",)
-    later = replace(whole, advised=report.advised(whole), mails=3)
-    again = report.notice(DueNotice(Reason.REMINDER, later), float, 60.0, (), MACHINE, text_of=said)
+    later = replace(whole, advised=what_to_do.advised(whole), mails=3)
+    again = report.notice(
+        DueNotice(Reason.REMINDER, later), report.Sources(float, 60.0, (), MACHINE, text_of=said)
+    )
     assert again.meaning == ("Hung means trouble.",), "whoever reads it may not have the others"
     assert again.advice == ()
     ended = DueNotice(Reason.RESOLVED, incident(over, advised=("Full",), mails=4))
-    assert not report.notice(ended, float, 60.0, (), MACHINE, text_of=said).meaning
-    assert report.advised(whole) == ("Hung", "Full", "Slow")
+    assert not report.notice(ended, report.Sources(float, 60.0, (), MACHINE, text_of=said)).meaning
+    assert what_to_do.advised(whole) == ("Hung", "Full", "Slow")
 
 
 def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
@@ -318,14 +332,17 @@ def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
     due = DueNotice(
         Reason.ESCALATED, incident(member("WriteStall", Severity.CRITICAL), hung, mails=2)
     )
-    assert report.notice(due, float, 60.0, (), MACHINE).summary == "DeviceHang happens"
+    assert (
+        report.notice(due, report.Sources(float, 60.0, (), MACHINE)).summary == "DeviceHang happens"
+    )
 
 
 def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     """What was last known of it; why it cannot be read may be a path, and stands below."""
     silent = member("Hung", state=AlertState.UNKNOWN, unknown="diskstats failed: gone")
     notice = report.notice(
-        DueNotice(Reason.DATA_UNAVAILABLE, incident(silent)), float, 9.0, (), MACHINE
+        DueNotice(Reason.DATA_UNAVAILABLE, incident(silent)),
+        report.Sources(float, 9.0, (), MACHINE),
     )
     assert notice.summary == "last known: Hung happens"
     assert "its data source can no longer be read" in notice.sentences[0]
@@ -342,7 +359,7 @@ def test_what_is_resolved_ended_when_its_condition_did() -> None:
     ended = member("Hung", absent_seconds=30.0, cleared_seconds=90.0)
     before = member("Slow", absent_seconds=5.0, cleared_seconds=65.0)
     due = DueNotice(Reason.RESOLVED, incident(ended, before, active_seconds=10.0))
-    notice = report.notice(due, float, 91.0, (), MACHINE)
+    notice = report.notice(due, report.Sources(float, 91.0, (), MACHINE))
     assert notice.ended_seconds == 10.0
     assert notice.sentences[0].endswith("(resolved 1 min 21 s ago)")
     assert notice.sentences[1].endswith("(resolved 1 min 26 s ago)")
@@ -351,7 +368,9 @@ def test_what_is_resolved_ended_when_its_condition_did() -> None:
 def test_what_holds_no_longer_is_reported_in_the_past() -> None:
     """A freeze of 29 s is mailed when its minute of grouping has passed: it is resolved, too."""
     held = member("Hung", absent_seconds=30.0)
-    notice = report.notice(DueNotice(Reason.OPENED, incident(held)), float, 60.0, (), MACHINE)
+    notice = report.notice(
+        DueNotice(Reason.OPENED, incident(held)), report.Sources(float, 60.0, (), MACHINE)
+    )
     assert notice.summary == "cleared; was: Hung happens"
     assert notice.sentences[0].endswith("(cleared 30 s ago)")
 
@@ -365,7 +384,7 @@ def test_a_warning_and_a_critical_limit_are_one_line() -> None:
 
     def lines(*members: IncidentMember) -> list[str]:
         due = DueNotice(Reason.OPENED, incident(*members))
-        notice = report.notice(due, float, 60.0, (), MACHINE)
+        notice = report.notice(due, report.Sources(float, 60.0, (), MACHINE))
         return [line.partition(",")[0] for line in notice.sentences]
 
     warning, critical = (of("sda", each) for each in (Severity.WARNING, Severity.CRITICAL))
@@ -412,20 +431,22 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     stopped = member("MdInactive", advice="write nothing there", summary="md0 does not run")
     open_now = incident(failed, stopped, advised=("FilesystemErrors",), mails=2)
     notice = report.notice(
-        DueNotice(Reason.ESCALATED, open_now), float, 10.0, (), MACHINE, STANDING
+        DueNotice(Reason.ESCALATED, open_now), report.Sources(float, 10.0, (), MACHINE, STANDING)
     )
     back, new = notice.advice
     assert back.startswith("Do not follow the earlier advice (FilesystemErrors")
     assert back.endswith("): md0 does not run.")
     assert new == "write nothing there"
-    assert report.advised(open_now) == ("FilesystemErrors", "MdInactive")
+    assert what_to_do.advised(open_now) == ("FilesystemErrors", "MdInactive")
 
 
 def test_what_comes_again_is_reported_with_what_to_do() -> None:
     """The first mail was hours ago, and may have gone to another person."""
     hung = member("Hung", Severity.CRITICAL, advice="look at the adapter")
     again = incident(hung, advised=("Hung",), mails=3, recurrences=1)
-    notice = report.notice(DueNotice(Reason.REOPENED, again), float, 10.0, (), MACHINE)
+    notice = report.notice(
+        DueNotice(Reason.REOPENED, again), report.Sources(float, 10.0, (), MACHINE)
+    )
     assert notice.advice == ("look at the adapter",)
 
 
@@ -435,7 +456,9 @@ def test_each_mail_that_takes_advice_back_reports_what_to_do_instead() -> None:
     stopped = member("MdInactive", advice="write nothing there", summary="md0 does not run")
     names = ("FilesystemErrors", "MdInactive")
     third = incident(failed, stopped, advised=names, mails=3)
-    notice = report.notice(DueNotice(Reason.ESCALATED, third), float, 10.0, (), MACHINE, STANDING)
+    notice = report.notice(
+        DueNotice(Reason.ESCALATED, third), report.Sources(float, 10.0, (), MACHINE, STANDING)
+    )
     back, again = notice.advice
     assert back.startswith("Do not follow the earlier advice (FilesystemErrors")
     assert again == "write nothing there"
@@ -447,13 +470,13 @@ def test_a_controller_that_only_says_that_something_is_wrong_leaves_the_word_to_
     battery = member("ControllerBatteryFault", subject="adapter host0", since_seconds=5.0)
     found = incident(sums_up, battery, key="adapter host0", object="megaraid c0")
     assert (
-        report.notice(DueNotice(Reason.OPENED, found), float, 9.0, (), None).summary
+        report.notice(DueNotice(Reason.OPENED, found), report.Sources(float, 9.0, (), None)).summary
         == battery.summary
     )
     failed = replace(sums_up, severity=Severity.CRITICAL)
     found = replace(found, members=(failed, battery))
     assert (
-        report.notice(DueNotice(Reason.OPENED, found), float, 9.0, (), None).summary
+        report.notice(DueNotice(Reason.OPENED, found), report.Sources(float, 9.0, (), None)).summary
         == failed.summary
     )
 
@@ -476,7 +499,7 @@ def test_the_disks_of_an_adapter_are_counted_without_their_array() -> None:
     )
     found = incident(*gone, stopped, key="adapter host0", object="host0 (SCSI host adapter)")
     assert (
-        report.notice(DueNotice(Reason.OPENED, found), float, 9.0, (), None).summary
+        report.notice(DueNotice(Reason.OPENED, found), report.Sources(float, 9.0, (), None)).summary
         == "3 disks: disappeared"
     )
 
@@ -485,7 +508,9 @@ def test_an_adapter_that_does_not_name_the_disk_it_lost_does_not_hit_all_of_them
     """'removing handle(0x0009)' is of one of its 24 disks, and of no array by now."""
     lost = member("hba_device_removed", count=1, subject="adapter host0", labels=())
     found = incident(lost, key="adapter host0", object="host0 (SCSI host adapter)")
-    told = report.notice(DueNotice(Reason.OPENED, found), float, 9.0, (), MACHINE, STANDING)
+    told = report.notice(
+        DueNotice(Reason.OPENED, found), report.Sources(float, 9.0, (), MACHINE, STANDING)
+    )
     assert told.affected == ("Not known yet: which of its disks it lost.",)
 
 
@@ -495,7 +520,8 @@ def test_what_was_measured_before_the_clock_was_set_is_reported_by_the_clock_of_
     own = incident(member("DiskFailed", since_seconds=90.0, joined_seconds=100.0, evidence=(line,)))
     for ahead, shown in ((0.0, 100.2), (3600.0, 3700.0)):
         notice = report.notice(
-            DueNotice(Reason.OPENED, own), lambda at, by=ahead: at + by, 300.0, (), MACHINE
+            DueNotice(Reason.OPENED, own),
+            report.Sources(lambda at, by=ahead: at + by, 300.0, (), MACHINE),
         )
         assert [each.realtime_seconds for each in notice.evidence] == [shown]
 
@@ -510,7 +536,7 @@ def escalated(title: IncidentMember, **of: object) -> str:
     )
     found = incident(title, array, mails=2, **of)
     due = DueNotice(Reason.ESCALATED, found, updates=(array.fact,))
-    return report.notice(due, float, 60.0, (), MACHINE, STANDING).summary
+    return report.notice(due, report.Sources(float, 60.0, (), MACHINE, STANDING)).summary
 
 
 def test_a_further_mail_has_the_fault_of_its_object_before_the_news_of_another_one() -> None:
@@ -541,7 +567,7 @@ def test_a_further_mail_about_an_adapter_has_how_many_of_its_disks_are_affected(
     array = replace(array, since_seconds=59.0)
     found = incident(*gone, array, key="adapter host0", object="host0", mails=2)
     due = DueNotice(Reason.ESCALATED, found, updates=(array.fact,))
-    said = report.notice(due, float, 60.0, (), MACHINE, standing).summary
+    said = report.notice(due, report.Sources(float, 60.0, (), MACHINE, standing)).summary
     assert said == "2 of 2 disks gone and MdInactive happens"
 
 
@@ -557,7 +583,7 @@ def test_a_failed_file_system_affects_where_it_is_mounted_and_no_other_partition
     standing = remember(NO_DEPENDENTS, known, parse_mountinfo(text), 0.0)
     failed = member("FilesystemErrors", subject="file system at 1 disk   S1")
     due = DueNotice(Reason.OPENED, incident(failed, key=failed.subject, object="/srv"))
-    affected = report.notice(due, float, 60.0, (), known, standing).affected
+    affected = report.notice(due, report.Sources(float, 60.0, (), known, standing)).affected
     assert affected == ("/srv (ext4) is on sda1", "/srv/jail (ext4) is on sda1")
 
 
@@ -584,7 +610,9 @@ def test_the_title_of_a_resolved_mail_is_what_the_mails_reported_and_not_the_val
     """The file system was 93 % full; with 79 % the alert ended, which is no fault."""
     full = member("FilesystemFull", summary="79 % full", cleared_seconds=90.0)
     over = incident(full, mails=2, faults=(record(full, until_seconds=90.0),))
-    notice = report.notice(DueNotice(Reason.RESOLVED, over), float, 700.0, (), MACHINE)
+    notice = report.notice(
+        DueNotice(Reason.RESOLVED, over), report.Sources(float, 700.0, (), MACHINE)
+    )
     assert notice.summary == "was: 93 % full"
 
 
@@ -595,7 +623,9 @@ def test_a_fault_that_came_back_is_reported_with_how_often_and_how_long_in_all()
         hang, count=3, earlier_seconds=26.0, since_seconds=1200.0, onsets=(0.0, 600.0, 1200.0)
     )
     again = incident(hang, mails=3, faults=(times,))
-    notice = report.notice(DueNotice(Reason.REOPENED, again), float, 1211.0, (), MACHINE)
+    notice = report.notice(
+        DueNotice(Reason.REOPENED, again), report.Sources(float, 1211.0, (), MACHINE)
+    )
     assert notice.times == 3
     said = notice.sentences[0]
     assert said.startswith("hangs 3 times in the last 20 min 11 s, each time for about 12 s")
@@ -610,7 +640,7 @@ def test_a_first_mail_for_several_incidents_has_a_line_for_each_other() -> None:
         for n in range(2)
     )
     due = DueNotice(Reason.OPENED, incident(slow), companions=others)
-    notice = report.notice(due, float, 61.0, (), MACHINE)
+    notice = report.notice(due, report.Sources(float, 61.0, (), MACHINE))
     assert notice.sentences[:2] == (
         "warning incident i0, sd0: slow for 60 s",
         "warning incident i1, sd1: slow for 60 s",
@@ -620,5 +650,5 @@ def test_a_first_mail_for_several_incidents_has_a_line_for_each_other() -> None:
 def test_a_mail_about_what_was_acknowledged_says_that_this_has_ended() -> None:
     """Who acknowledged it is not sure to read each mail."""
     due = DueNotice(Reason.ESCALATED, incident(member("Hung"), mails=2), acknowledged_by="alice")
-    notice = report.notice(due, float, 61.0, (), MACHINE)
+    notice = report.notice(due, report.Sources(float, 61.0, (), MACHINE))
     assert notice.sentences[0].startswith("it was acknowledged by alice: that ended")

@@ -17,7 +17,7 @@ from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
 from iowarden.rules.notice import Reason
-from iowarden.rules.notices import report
+from iowarden.rules.notices import report, why
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.alert_subject import subject
 from iowarden.rules.topology.device_changes import Devices
@@ -144,7 +144,7 @@ def told(*members: IncidentMember, tasks: BlockedTasks | None) -> list[str]:
     """Return the evidence of the mail about these alerts."""
     incident = Incident("abc", "host", "host", 0.0, Severity.WARNING, members=members, mails=1)
     due = DueNotice(Reason.OPENED, incident)
-    notice = report.notice(due, float, 60.0, (), topology(disk("sda")), tasks=tasks)
+    notice = report.notice(due, report.Sources(float, 60.0, (), topology(disk("sda")), tasks=tasks))
     return [f"{line.source}: {line.text}" for line in notice.evidence]
 
 
@@ -194,14 +194,14 @@ def test_nobody_is_named_where_nobody_is_known_or_hurt(
 def test_who_waited_is_kept_from_the_moment_of_firing() -> None:
     """The mail is sent a minute later, when the writer has ended and another one waits."""
     alert = Alert("WriteStall", STALL.labels, AlertState.FIRING, 1.0, (), 0.0)
-    kept = report.observed(alert, BlockedTasks((WRITER,), 1), ["sda"], topology(disk("sda")), 5.0)
+    kept = why.observed(alert, BlockedTasks((WRITER,), 1), ["sda"], topology(disk("sda")), 5.0)
     later = BlockedTasks((BlockedTask(31, 9, "tar", "folio_wait_writeback", (), None, None),), 1)
     assert told(replace(STALL, evidence=kept), tasks=later) == [
         "diskstats: requests in flight: sda",
         "tasks: postgres (pid 812) waits in balance_dirty_pages, wrote 1.2 GiB since its start",
     ]
     full = replace(alert, name="FilesystemFull")
-    assert report.observed(full, later, ["sda"], None, 5.0) == ()
+    assert why.observed(full, later, ["sda"], None, 5.0) == ()
 
 
 @pytest.mark.parametrize("probe", [True, False])

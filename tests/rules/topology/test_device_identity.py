@@ -347,7 +347,9 @@ def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks() -> None:
     objects = [mail.due.incident.object for mail in simulation.host.mails]
     assert sorted(objects) == ["host0 (SCSI host adapter)", "sdf (SIMULATED HDD, serial S5)"]
     due = next(m.due for m in simulation.host.mails if m.due.incident.key == "adapter host0")
-    notice = report.notice(due, lambda at: at, due.incident.opened_seconds, (), None)
+    notice = report.notice(
+        due, report.Sources(lambda at: at, due.incident.opened_seconds, (), None)
+    )
     assert any(
         line.startswith("5 disks (sda, sdb, sdc, sdd, sde): critical DeviceHang")
         for line in notice.sentences

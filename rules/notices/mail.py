@@ -1,0 +1,176 @@
+"""A mail while it is written: what it is made of, and its incident's members in order. Pure.
+
+Its title is written by titles.py. Its sections are what_happened.py, who_is_affected.py, why.py
+(what it means, and the evidence) and what_to_do.py; where to look, the fifth, is written where a
+mail is rendered (daemon/notify/message.py). report.py puts them together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.advice.advice import MemberText
+from iowarden.rules.faults import LOST_A_DISK, SUMS_UP, SYMPTOMS, Fault, Layer
+from iowarden.rules.notice import ENDS, Reason
+from iowarden.rules.notices.measurements import NOTHING, Measured
+from iowarden.rules.severity import Severity
+from iowarden.rules.topology.device_identity import ADAPTER
+from iowarden.rules.topology.graph import FABRIC_KEY
+from iowarden.rules.topology.topology import NO_DEPENDENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.procfs.tasks import BlockedTasks
+    from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
+    from iowarden.rules.notice import Evidence
+    from iowarden.rules.topology.topology import Dependents
+
+_T = TypeVar("_T")
+
+MAX_DISKS = 24
+"""Disks of an adapter that a line lists."""
+WAITS = SYMPTOMS - {Fault.UNREADABLE, Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SUSPENDED}
+"""Faults in which tasks wait: then it matters which disks have requests in flight."""
+_VAGUE = frozenset((Fault.ERRORS, Fault.WORN, Fault.HOT, Fault.UNPROTECTED, Fault.OTHER))
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a mail is made of in addition to its incident.
+
+    Fields: `realtime` turns the program's clock into Unix time; `current` is evidence of now;
+    `dependents` is which objects carry which; `busy` are the disks with requests in flight; `tasks`
+    are the waiting tasks (None: not known); `text_of` gives the texts of a member in addition to
+    its summary; `measured` are the present samples behind its alerts.
+    """
+
+    realtime: Callable[[float], float]
+    now: float
+    current: Sequence[Evidence] = ()
+    topology: Topology | None = None
+    dependents: Dependents = NO_DEPENDENTS
+    busy: Sequence[str] = ()
+    tasks: BlockedTasks | None = None
+    text_of: Callable[[IncidentMember], MemberText] = lambda member: MemberText(member.advice)
+    measured: Measured = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail that is due, and what it is made of.
+
+    Fields: `reason` is why, as its reader sees it; `members` are those of its incident in the order
+    of cause; `written` the same as sentences write them: one for many disks, one end for all.
+    """
+
+    due: DueNotice
+    sources: Sources
+    reason: Reason
+    members: Sequence[IncidentMember]
+    written: Sequence[IncidentMember]
+
+    @property
+    def incident(self) -> Incident:
+        """Return its incident, in which it is counted."""
+        return self.due.incident
+
+    @property
+    def is_first(self) -> bool:
+        """Whether its reader had none of its incident before."""
+        return self.due.incident.mails == 1 or 1 in self.due.replaces
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it reports that nothing of its incident is left."""
+        return self.due.reason in ENDS
+
+    @property
+    def is_of_adapter(self) -> bool:
+        """Whether its object is what disks share: then one line is about many of them."""
+        return self.due.incident.key.startswith(ADAPTER)
+
+
+def begun(due: DueNotice, sources: Sources) -> Mail:
+    """Return a mail to be written."""
+    incident, members = due.incident, _in_order_of_cause(due.incident)
+    is_first = incident.mails == 1 or 1 in due.replaces
+    nothing_escalated = due.is_only_known_better or (is_first and due.reason is Reason.ESCALATED)
+    written = members
+    if incident.key.startswith(ADAPTER):
+        written = [_of_many(m) for m in written]
+    if due.reason in ENDS:
+        written = _with_one_end(written, incident)
+    reason = Reason.OPENED if nothing_escalated else due.reason
+    return Mail(due, sources, reason, members, written)
+
+
+def _in_order_of_cause(incident: Incident) -> list[IncidentMember]:
+    """Return the members; the alert of the object itself first.
+
+    Of a map that its paths are lost, then of the paths.
+    """
+    fabric = incident.key == FABRIC_KEY
+    return sorted(
+        incident.members,
+        key=lambda m: (
+            *order(m)[:3],
+            m.layer <= Layer.DISK if fabric else m.subject != incident.key,
+            order(m),
+        ),
+    )
+
+
+def order(member: IncidentMember) -> tuple[bool, bool, bool, Layer, bool, int, float]:
+    """Sort key of members: active, causes before symptoms, the deepest first, then severity."""
+    vague = member.what.fault in _VAGUE
+    sums_up = member.name in SUMS_UP and member.severity < Severity.CRITICAL
+    return (
+        member.cleared_seconds is not None,
+        member.silenced,
+        member.what.symptom or sums_up,
+        member.layer,
+        vague,
+        -member.severity,
+        member.since_seconds,
+    )
+
+
+def _of_many(member: IncidentMember) -> IncidentMember:
+    """Return a member whose summary does not begin with its disk: it represents several."""
+    own = dict(member.labels).get("object", "")
+    return replace(member, summary=member.summary.removeprefix(f"{own} ")) if own else member
+
+
+def _with_one_end(members: Sequence[IncidentMember], incident: Incident) -> list[IncidentMember]:
+    """Return the members of a resolved incident: the last one ends with it, as the mail begins.
+
+    It was last seen to hold then; that it no longer holds was seen at the next evaluation.
+    """
+    end = incident.active_seconds
+    last = max((m.over_seconds or 0.0 for m in members), default=0.0)
+    return [replace(m, absent_seconds=end) if m.over_seconds == last else m for m in members]
+
+
+def disk(member: IncidentMember) -> str:
+    """Return the device or disk that a member is about, by its name; '' if it is about none."""
+    own = dict(member.labels)
+    return own.get("device") or own.get("disk", "")
+
+
+def lost_a_disk(member: IncidentMember) -> bool:
+    """Whether an adapter reports a lost disk, but not which one."""
+    return member.what == LOST_A_DISK and member.subject.startswith(ADAPTER)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list, the first ones of many."""
+    return ", ".join(names[:MAX_DISKS]) + (", ..." if names[MAX_DISKS:] else "")
+
+
+def distinct(values: Iterable[_T]) -> tuple[_T, ...]:
+    """Return the values that are not empty, each once."""
+    return tuple(dict.fromkeys(value for value in values if value))

@@ -1,0 +1,197 @@
+"""The title of a mail: what it is about, and in one line what is wrong with it. Pure.
+
+Causes that explain one fault of an array are one incident, which is titled by all of them: two by
+their names, more by their number. An incident has one object; here the mail gets what it is about.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.rules.alerting.alerts import AlertState
+from iowarden.rules.faults import GONE_OR_FAILED, SHORT, TIMED, TOO_FEW_MEMBERS, Fault, Layer
+from iowarden.rules.notice import ENDS, Reason
+from iowarden.rules.notices.mail import disk, order
+from iowarden.rules.topology.device_identity import ADAPTER
+from iowarden.rules.topology.graph import FABRIC_KEY, layer_of
+from iowarden.rules.topology.topology import dependents_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
+    from iowarden.rules.notices.mail import Mail
+    from iowarden.rules.topology.topology import Dependents
+
+LAST_KNOWN = "last known: "
+"""Beginning of the summary of a problem whose data are no longer available."""
+MAX_DESCRIBED = 6
+"""More disks are not listed: the mail reports each of them below."""
+_FAULTS = {
+    Fault.ERRORS: ("has errors", "had errors"),
+    Fault.EXHAUSTED: ("has no redundancy left", "had no redundancy left"),
+    Fault.HANGS: ("hangs", "hung"),
+    Fault.LOST: ("lost data", "lost data"),
+}
+
+
+def summary_of(mail: Mail) -> str:
+    """Return what is wrong in one line: the news, behind the fault of the mail's object."""
+    incident, sources = mail.incident, mail.sources
+    summary, about = _summary(mail.reason, mail.written, mail.due)
+    if about is None:
+        return summary
+    count = _disks_of(incident, sources.dependents, sources.now)
+    return _titled(summary, about, mail.written, incident, count)
+
+
+def _summary(
+    reason: Reason, members: Sequence[IncidentMember], due: DueNotice
+) -> tuple[str, IncidentMember | None]:
+    """Return the summary of a mail, and the member that it is about."""
+    if not members:
+        return "no alert is left", None
+    worst, incident = members[0], due.incident
+    if due.is_only_known_better:
+        return due.details[-1], None
+    if reason in ENDS:  # of the last occurrence, if there were several
+        start = incident.started_seconds
+        last = [m for m in members if m.cleared_seconds is None or m.cleared_seconds >= start]
+        worst = min(last or [worst], key=lambda m: order(m)[1:])
+        return f"was: {_as_reported(worst, incident)}", worst
+    if reason is Reason.REBUILT:
+        ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
+        whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
+        return f"all members are present again; was: {whole.summary}", whole
+    if reason is Reason.DATA_UNAVAILABLE:
+        unread = _unread(members)
+        return f"{LAST_KNOWN}{unread.summary}", unread
+    if reason is Reason.ESCALATED:  # the news: a threat to data, else the deepest new alert
+        is_news = [m for m in members if m.cleared_seconds is None or m.fact in due.updates]
+        active = is_news or [worst]
+        worst = min(
+            active,
+            key=lambda m: (
+                m.silenced,
+                not due.is_new(m),
+                m.what.fault is not Fault.STOPPED,
+                not m.what.threatens,
+                order(m)[:5],
+                m.subject != incident.key,
+                order(m),
+            ),
+        )
+    over = all(m.absent_seconds is not None for m in members if m.cleared_seconds is None)
+    return f"cleared; was: {worst.summary}" if over else worst.summary, worst
+
+
+def _as_reported(member: IncidentMember, incident: Incident) -> str:
+    """Return the summary that the mails had of what ended: its last value is that of the end.
+
+    Of what is measured in seconds the last value is how long it lasted.
+    """
+    reports = (each.reported for each in incident.faults if each.fact == member.fact)
+    said = next((report.summary for report in reports if report is not None), "")
+    return member.summary if member.name in TIMED or not said else said
+
+
+def _titled(
+    summary: str,
+    about: IncidentMember,
+    members: Sequence[IncidentMember],
+    incident: Incident,
+    count: int,
+) -> str:
+    """Return a summary with the fault of the incident's object before news of others.
+
+    `count` is the number of disks of an adapter or expander. Who reads this mail may not have the
+    first one: 'sda: gone and md0 has no redundancy left'. Without a comma between, the subject is
+    cut behind both.
+    """
+    news = about.cleared_seconds is None and about.subject != incident.key
+    if not incident.key.startswith(ADAPTER):
+        own = [m for m in members if m.subject == incident.key and not m.what.symptom]
+        own.sort(key=lambda m: m.over_seconds is not None)
+        where = f" ({disk(about)})" if is_named(about) else ""
+        return f"{_fault(own[0])} and {summary}{where}" if own and news else summary
+    fabric = incident.key == FABRIC_KEY
+    those = [m for m in members if (m.layer > Layer.DISK if fabric else m.layer <= Layer.DISK)]
+    what = "multipath maps" if fabric else "disks"
+    # By disk, not by name: a line may name its partition. The adapter is the object of lines about
+    # itself, and of disks that it hides, which are known by their serial numbers.
+    hidden = {dict(m.labels).get("disk", "") for m in those if m.subject.startswith(ADAPTER)}
+    shown = {m.subject for m in those if not m.subject.startswith(ADAPTER)}
+    failed = len((hidden | shown) - {""})
+    if failed < 2 or not disk(about):
+        return summary
+    many = f"{failed} of {count}" if count >= failed else f"{failed}"
+    if about in those or not news:
+        return f"{many} {what}: {summary}"
+    faulty = [m for m in those if disk(m) and not m.what.symptom]
+    return f"{many} {what} {_fault(faulty[0])} and {summary}" if faulty else summary
+
+
+def _fault(member: IncidentMember) -> str:
+    """Return what is or was wrong with an object, in a word or two."""
+    fault = member.what.fault
+    now, before = _FAULTS.get(fault, (fault.value, f"was {fault.value}"))
+    return now if member.over_seconds is None else before
+
+
+def _disks_of(incident: Incident, dependents: Dependents, now: float) -> int:
+    """Return how many disks an adapter or expander has, with those that it lost lately."""
+    name = incident.key.removeprefix(ADAPTER)
+    above = dependents_of(dependents, incident.key, now)
+    return len({each.key for each in above if each.on == name})
+
+
+def _unread(members: Sequence[IncidentMember]) -> IncidentMember:
+    """Return the member whose data source can no longer be read."""
+    return next(
+        (m for m in members if m.state is AlertState.UNKNOWN and not m.silenced), members[0]
+    )
+
+
+def is_named(member: IncidentMember) -> bool:
+    """Whether its device has to be named, since its summary does not."""
+    return bool(disk(member)) and disk(member) not in member.summary
+
+
+def object_of(
+    incident: Incident, members: Sequence[IncidentMember], dependents: Dependents, now: float
+) -> str:
+    """Return what a mail is about: 'sda and sdb (members of md0: ...)', else the incident's object.
+
+    In parentheses stands which disks these are, with model and serial number.
+    `members` are those of the mail, in its order. A disk that left more than 300 s ago counts as a
+    member if nothing else is known to have been on it.
+    """
+    active = [m for m in members if m.cleared_seconds is None]
+    arrays = {
+        m.subject for m in active if m.layer is Layer.ARRAY and m.what.fault in TOO_FEW_MEMBERS
+    }
+    arrays = {subject for subject in arrays if subject.startswith("device md")}
+    if layer_of(incident.key) is not Layer.DISK or len(arrays) != 1:
+        return incident.object
+    (array,) = arrays
+    above = dependents.above(now)
+    names: dict[str, str] = {}
+    for member in active:
+        is_lost = (
+            member.layer is Layer.DISK and member.what.fault in GONE_OR_FAILED and not member.count
+        )
+        if is_lost and array in above.get(member.subject, (array,)):
+            names.setdefault(member.subject, dict(member.labels).get("device", ""))
+    if len(names) < 2 or incident.key not in names or not all(names.values()):
+        return incident.object
+    described = sorted(
+        f"{name} {subject.removeprefix('disk ')}" if subject.startswith("disk ") else name
+        for subject, name in names.items()
+    )
+    disks = "; ".join(described[:MAX_DESCRIBED] + ["..."] * (len(described) > MAX_DESCRIBED))
+    name = array.removeprefix("device ")
+    if len(names) == 2:
+        return f"{' and '.join(sorted(names.values()))} (members of {name}: {disks})"
+    carrying = {key for key, upper in above.items() if array in upper}
+    every = {key for key in carrying if layer_of(key) is Layer.DISK} | names.keys()
+    return f"{len(names)} of {len(every)} members of {name} ({disks})"

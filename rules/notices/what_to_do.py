@@ -1,0 +1,121 @@
+"""What to do: the advice of a mail that is new and may be followed now. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.dataclass import dataclass
+from iowarden.rules.faults import THREATS, Fault, Layer
+from iowarden.rules.notice import Reason
+from iowarden.rules.notices.mail import distinct, lost_a_disk
+from iowarden.rules.severity import Severity
+from iowarden.rules.topology.device_identity import ADAPTER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iowarden.rules.advice.advice import MemberText
+    from iowarden.rules.incidents.model import DueNotice, Incident, IncidentMember
+    from iowarden.rules.notices.mail import Mail
+
+_BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What may be followed now.
+
+    Fields: `valid` are the members whose advice may be; `retracted` is which earlier advice may no
+    longer be; `texts` are those of the members that are advised about in this mail.
+    """
+
+    valid: Sequence[IncidentMember]
+    retracted: tuple[str, ...]
+    texts: Sequence[MemberText]
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Return the steps in words: first what must not be done any more."""
+        return distinct((*self.retracted, *(text.advice.strip("\n") for text in self.texts)))
+
+
+def advice_of(mail: Mail) -> Advice:
+    """Return the advice of a mail: what earlier mails advised is not repeated."""
+    valid = valid_members(mail.members)
+    retracted = tuple(_retracted(mail.due, mail.members, valid))
+    texts = [mail.sources.text_of(m) for m in _newly_advised(mail, valid, retracted)]
+    return Advice(valid, retracted, texts)
+
+
+def _newly_advised(
+    mail: Mail, valid: Sequence[IncidentMember], retracted: Sequence[str]
+) -> list[IncidentMember]:
+    """Return the members whose advice is in the mail: it is not repeated.
+
+    But hours later another person may be woken, and retracted advice is followed by the valid one.
+    """
+    due, incident = mail.due, mail.incident
+    is_repeated = bool(due.replaces) or mail.reason in {Reason.REBUILT, Reason.REOPENED}
+    already_advised = set() if is_repeated or retracted else set(incident.advised)
+    fresh = [m for m in valid if m.name not in already_advised or _has_become_critical(m, due)]
+    if any(m.cleared_seconds is None for m in incident.members):  # what ended needs no advice
+        fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
+    if incident.key.startswith(ADAPTER):  # one of many disks represents all
+        fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
+    fresh.sort(key=lambda m: not (m.what.fault is Fault.EXHAUSTED and m.layer is Layer.DISK))
+    return fresh
+
+
+def _has_become_critical(member: IncidentMember, due: DueNotice) -> bool:
+    """Whether this mail is the first to report it as critical: it repeats the advice."""
+    rose = member.severity is Severity.CRITICAL and not member.count
+    return rose and member.fact in due.updates
+
+
+def valid_members(members: Sequence[IncidentMember]) -> list[IncidentMember]:
+    """Return the members whose advice may be followed in the present state.
+
+    Advice for a disk or a file system may destroy an array that has stopped; for an array without
+    redundancy only the advice about that and about what it lost is valid. Advice for an adapter
+    only reads.
+    """
+    now = {m.what.fault for m in members if m.cleared_seconds is None}
+    if not now & THREATS:
+        return list(members)
+    valid = {Fault.STOPPED} if Fault.STOPPED in now else _BARE
+    return [
+        m
+        for m in members
+        if _is_read_only(m)
+        or (
+            m.what.fault in valid
+            and m.layer < Layer.FILE_SYSTEM
+            and (m.cleared_seconds is None or m.what.fault not in THREATS)
+        )
+    ]
+
+
+def _is_read_only(member: IncidentMember) -> bool:
+    """Whether the advice for a member is safe whatever other faults there are."""
+    return lost_a_disk(member) or member.name == "hba_aen"
+
+
+def _retracted(
+    due: DueNotice, members: Sequence[IncidentMember], valid: Sequence[IncidentMember]
+) -> Iterator[str]:
+    """Yield which advice of earlier mails is dangerous now, and why."""
+    incident = due.incident
+    given = [m for m in members if m.name in incident.advised and 1 not in due.replaces]
+    adapter = due.renamed and incident.key.startswith(ADAPTER)
+    void = distinct(m.summary for m in given if adapter or m not in valid)
+    if not void:
+        return
+    why = f"several of its disks fail together: {incident.object}"
+    if len(valid) < len(members):
+        why = "; ".join(distinct(m.summary for m in valid if not _is_read_only(m)))
+    yield f"Do not follow the earlier advice ({'; '.join(void)}): {why}."
+
+
+def advised(incident: Incident) -> tuple[str, ...]:
+    """Return the alerts whose advice the mails of this incident have given: it is not repeated."""
+    return distinct((*incident.advised, *(m.name for m in valid_members(incident.members))))
