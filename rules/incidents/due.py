@@ -73,7 +73,7 @@ def reason(incident: Incident, now: float, policy: NotificationPolicy) -> Reason
         return _of_updates(incident, updates)
     if not is_interval_over or updates:
         return None
-    if incident.firing and _has_more_to_tell(incident):
+    if incident.firing and _has_unmailed_facts(incident):
         return _of_updates(incident, updates)
     if any(_unavailable(incident, now, policy)):
         return Reason.DATA_UNAVAILABLE
@@ -239,7 +239,7 @@ def _of_updates(incident: Incident, updates: Sequence[FaultRecord]) -> Reason:
     return Reason.REOPENED if is_reopened else Reason.ESCALATED
 
 
-def _has_more_to_tell(incident: Incident) -> bool:
+def _has_unmailed_facts(incident: Incident) -> bool:
     """Whether it has a deeper title, or details, that no mail had."""
     is_active = any(not m.silenced for m in fault_records.holding(incident.members))
     return is_active and (incident.is_renamed or bool(incident.unmailed_details))

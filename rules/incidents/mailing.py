@@ -1,4 +1,4 @@
-"""What a mail changes in its incident: the one path of all mails, whoever decides that one is due.
+"""What a mail changes in its incident: the one path of all mails, for each reason.
 
 A mail is a function of an incident's state and of what was mailed last: `mail` makes it, and counts
 it in the incident. It is due because of news (due.py, which incidents.py calls), because an

@@ -1,6 +1,6 @@
 """A mail while it is written: what it is made of, and its incident's members in order. Pure.
 
-Its title is written by titles.py. Its sections are what_happened.py, who_is_affected.py, why.py
+Its title is written by titles.py. Its sections are course_of_events.py, who_is_affected.py, why.py
 (what it means, and the evidence) and what_to_do.py; where to look, the fifth, is written where a
 mail is rendered (daemon/notify/message.py). report.py puts them together.
 """

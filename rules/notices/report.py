@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from iowarden.rules.notice import Notice
-from iowarden.rules.notices import mail, titles, what_happened, what_to_do, who_is_affected, why
+from iowarden.rules.notices import course_of_events, mail, titles, what_to_do, who_is_affected, why
 from iowarden.rules.notices.mail import Sources
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def notice(due: DueNotice, sources: Sources) -> Notice:
     """Return the mail that is due."""
     letter = mail.begun(due, sources)
     incident, realtime, now = due.incident, sources.realtime, sources.now
-    name_of_today, renamed = what_happened.name_of_today(incident, sources.topology)
+    name_of_today, renamed = course_of_events.name_of_today(incident, sources.topology)
     title = name_of_today or titles.object_of(incident, letter.written, sources.dependents, now)
     advice = what_to_do.advice_of(letter)
     return Notice(
@@ -37,7 +37,7 @@ def notice(due: DueNotice, sources: Sources) -> Notice:
         opened_seconds=realtime(_begun(incident)),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
-        sentences=(*what_happened.sentences_of(letter), *renamed),
+        sentences=(*course_of_events.sentences_of(letter), *renamed),
         affected=who_is_affected.lines_of(letter),
         meaning=why.meaning_of(letter, advice),
         evidence=tuple(why.evidence_of(letter)),

@@ -64,8 +64,8 @@ def _summary(
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
         return f"all members are present again; was: {whole.summary}", whole
     if reason is Reason.DATA_UNAVAILABLE:
-        unread = _unread(members)
-        return f"{LAST_KNOWN}{unread.summary}", unread
+        unreadable = _unreadable(members)
+        return f"{LAST_KNOWN}{unreadable.summary}", unreadable
     if reason is Reason.ESCALATED:  # the news: a threat to data, else the deepest new alert
         is_news = [m for m in members if m.cleared_seconds is None or m.fact in due.updates]
         active = is_news or [worst]
@@ -145,7 +145,7 @@ def _disks_of(incident: Incident, dependents: Dependents, now: float) -> int:
     return len({each.key for each in above if each.on == name})
 
 
-def _unread(members: Sequence[IncidentMember]) -> IncidentMember:
+def _unreadable(members: Sequence[IncidentMember]) -> IncidentMember:
     """Return the member whose data source can no longer be read."""
     return next(
         (m for m in members if m.state is AlertState.UNKNOWN and not m.silenced), members[0]

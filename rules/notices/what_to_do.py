@@ -35,7 +35,7 @@ class Advice:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Return the steps in words: first what must not be done any more."""
+        """Return the steps in words: first what must no longer be done."""
         return distinct((*self.retracted, *(text.advice.strip("\n") for text in self.texts)))
 
 
