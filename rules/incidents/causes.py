@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from iowarden.collectors.dataclass import dataclass
 from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, AlertState
-from iowarden.rules.faults import CAUSES, SYMPTOMS, Fault, Layer
+from iowarden.rules.faults import CAUSES, HARMS, SYMPTOMS, Fault, Layer
 from iowarden.rules.topology.device_identity import ADAPTER, ITSELF, Identity
 from iowarden.rules.topology.graph import HOST, layer_of
 
@@ -111,6 +111,11 @@ class Fact:
         if is_unknown_disk and self.subject.startswith(ADAPTER):
             return False
         return self.firing and (self.what.fault in CAUSES or self.is_reset)
+
+    @property
+    def is_mere_symptom(self) -> bool:
+        """Whether it is a symptom, and not that programs are harmed."""
+        return self.what.symptom and dict(self.key[0]).get("alertname", "") not in HARMS
 
     @property
     def is_reset(self) -> bool:

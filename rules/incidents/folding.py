@@ -93,12 +93,13 @@ def quiet(facts: Mapping[Key, Fact], explained: Mapping[Key, Fact]) -> frozenset
     """Return the alerts that no mail is due for: silenced ones, and their symptoms.
 
     A silence of a hanging disk also applies to the stalls that it causes. They are reported if a
-    cause that is not silenced explains them as well.
+    cause that is not silenced explains them as well. That programs are harmed is always reported,
+    unless that is silenced itself.
     """
     return frozenset(
         key
         for key, fact in facts.items()
-        if fact.silent or (fact.what.symptom and key in explained and explained[key].silent)
+        if fact.silent or (fact.is_mere_symptom and key in explained and explained[key].silent)
     )
 
 

@@ -1169,6 +1169,16 @@ def test_a_silenced_disk_does_not_unleash_the_stalls_that_it_causes() -> None:
     assert host.run(HOUR, HANG, STALL, WORSE, other)[0] == "opened"
 
 
+def test_programs_that_a_silenced_disk_harms_are_reported() -> None:
+    """That it hangs is known; that the database waits for it is not."""
+    host = FakeMachine()
+    host.silence("DeviceHang", "device=sda", seconds=2 * HOUR)
+    assert host.run(MINUTE, HANG, STALL) == []
+    freeze = alert("Freeze", "critical", condition="freeze", since=host.now)
+    assert host.run(HOUR, HANG, STALL, freeze) == ["opened"]
+    assert host.mails[0][:3] == (MINUTE, Reason.OPENED, "sda (serial sda)")
+
+
 def test_stalls_are_reported_once_the_silenced_disk_hangs_no_more() -> None:
     """Then it is something else that holds the writers."""
     host = FakeMachine()
