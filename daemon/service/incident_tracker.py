@@ -32,7 +32,7 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.topology import device_changes, returned_disks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
@@ -113,21 +113,7 @@ class IncidentTracker:
         self.habits = recurring.next_recurrences(self.habits, alerts, now, self.clock.wall_seconds)
         dues, events = self._next_incidents(alerts, graph, now)
         waiting = self.mails.outdated(now)
-        self.incidents, dues = mailing.replacing(
-            self.incidents,
-            dues,
-            {key: tuple(row.number for row in rows) for key, rows in waiting.items()},
-            now,
-            self.commands.silences.by_incident(),
-        )
-        if self.summaries.is_restored:
-            self.incidents, dues = mailing.unqueued(
-                self.incidents,
-                dues,
-                self._is_queued(),
-                now,
-                self.commands.silences.by_incident(),
-            )
+        dues = self._with_mails_again(dues, waiting, now)
         silences = self.commands.silences
         self._log_changes(changes, events, now)
         lesser = self.events.log_and_store(self.incidents.by_key, graph, now)
@@ -160,6 +146,22 @@ class IncidentTracker:
             or self.summaries.state != before,
             had_events=happened,
         )
+
+    def _with_mails_again(
+        self, dues: list[DueNotice], waiting: Mapping[str, Sequence[OutboxRow]], now: float
+    ) -> list[DueNotice]:
+        """Return the mails that are due, with those in place of outdated and of lost ones.
+
+        `waiting` has the undelivered mails of each incident.
+        """
+        acknowledged = self.commands.silences.by_incident()
+        numbers = {key: tuple(row.number for row in rows) for key, rows in waiting.items()}
+        self.incidents, dues = mailing.replacing(self.incidents, dues, numbers, now, acknowledged)
+        if self.summaries.is_restored:  # before that nobody knows what was mailed
+            self.incidents, dues = mailing.unqueued(
+                self.incidents, dues, self._is_queued(), now, acknowledged
+            )
+        return dues
 
     def _next_incidents(
         self, alerts: Sequence[Alert], graph: StorageGraph, now: float

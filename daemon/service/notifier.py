@@ -23,12 +23,12 @@ from iowarden.rules.notices import report, who_waits
 from iowarden.rules.topology import returned_disks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.receivers import ReceiverConfig
     from iowarden.daemon.config.schema import Config
-    from iowarden.daemon.locate.affected_files import AffectedFiles
+    from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
     from iowarden.daemon.polling.io_watch import IoWatch
     from iowarden.daemon.service.flight_recorder import FlightArchive
     from iowarden.daemon.service.situation import IncidentContext
@@ -57,83 +57,103 @@ class Notifier:
     """Whether messages are written for the receivers other than mail."""
 
     def notice(self, due: DueNotice, now: float) -> Notice:
-        """Return the notification of an incident, in text."""
-        incident, situation, engine = due.incident, self.situation, self.situation.engine
-        realtime, date = self.clock.realtime, self.clock.date
-        alerts = [a for a in situation.alerts(now) if any(m.key == a.key for m in incident.members)]
-        notice = report.notice(
-            due,
-            report.Sources(
-                realtime,
-                now,
-                situation.events.evidence(incident, now),
-                engine.last.block,
-                engine.devices.dependents,
-                situation.busy(),
-                situation.waiting(now),
-                text_of=advice.text_of_member(alerts, lambda: situation.facts(now)),
-                measured=situation.measured(alerts, now),
+        """Return the notification of an incident, in text: each section with what the host adds."""
+        incident, is_over = due.incident, due.reason in ENDS
+        notice = report.notice(due, self._sources(incident, now))
+        hits = self._failed_sectors(incident)
+        who_waits_first, *others = self._who_waits_and_why(incident, now) or [""]
+        if not notice.meaning:
+            who_waits_first, others = "", [who_waits_first, *others]
+        return replace(
+            notice,
+            meaning=_with_sentence(notice.meaning, who_waits_first),
+            sentences=(
+                *notice.sentences,
+                *affected_files.seen_during(hits, incident.members, self.clock.date),
+                *filter(None, others),
+                *selftest_schedule.seen_during(
+                    self.self_tests(), incident.members, now, self.clock.date
+                ),
+                *self._disks_back(incident),
             ),
+            affected=(*notice.affected, *affected_files.affected(hits)),
+            evidence=(
+                *notice.evidence,
+                *affected_files.evidence(hits, self.clock.realtime),
+                *self._recorded(incident),
+            ),
+            advice=advice.combined(
+                (
+                    *notice.advice,
+                    *affected_files.advice(hits),
+                    *(() if is_over else self._taking_back(incident, now)),
+                )
+            ),
+            unknown=(*notice.unknown, *(() if is_over else self._unknown_waits(incident, now))),
         )
-        notice = self._with_files(notice, incident)
-        about = {
+
+    def _sources(self, incident: Incident, now: float) -> report.Sources:
+        """Return what the mail of an incident is made of."""
+        situation, engine = self.situation, self.situation.engine
+        keys = {member.key for member in incident.members}
+        alerts = [alert for alert in situation.alerts(now) if alert.key in keys]
+        return report.Sources(
+            self.clock.realtime,
+            now,
+            situation.events.evidence(incident, now),
+            engine.last.block,
+            engine.devices.dependents,
+            situation.busy(),
+            situation.waiting(now),
+            advice.text_of_member(alerts, lambda: situation.facts(now)),
+            situation.measured(alerts, now),
+        )
+
+    def _failed_sectors(self, incident: Incident) -> list[SectorLookup]:
+        """Return the files that were found in failed sectors of an incident's disks."""
+        if self.files is None:
+            return []
+        subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))
+        return self.files.lookups(subjects, incident.started_seconds)
+
+    def _who_waits_and_why(self, incident: Incident, now: float) -> list[str]:
+        """Return who waits, who reads without need, and who reads and writes most."""
+        conditions = {
             io_usage.condition(member.name, member.labels)
             for member in incident.members
             if self.io_watch.is_of(member.since_seconds, member.over_seconds)
         }
-        who = (
+        return [
             *self._who_waits(incident, now),
             *self._who_causes_reads(incident),
-            *self.io_watch.sentences(about, now),
-        )
-        meaning = notice.meaning
-        if who and meaning:  # whom to stop is the first question, before the advice
-            named = f"{who[0][0].upper()}{who[0][1:]}."
-            meaning, who = (f"{meaning[0].rstrip()} {named}", *meaning[1:]), who[1:]
-        during = selftest_schedule.seen_during(self.self_tests(), incident.members, now, date)
-        back = situation.returned(incident)
-        said = [returned_disks.sentence(each.was, each.name, each.object) for each in back]
-        over = due.reason in ENDS
-        known = situation.facts(now) if back and not over else None
-        steps = [step for each in back if known for step in advice.taking_back(each, known)]
-        hangs = any(faults.meaning(m.name).fault is Fault.HANGS for m in incident.members)
-        if hangs and not over and not situation.engine.signals.harm().is_seen(now):
-            notice = replace(notice, unknown=(*notice.unknown, who_waits.NOT_KNOWN))
-        notice = replace(
-            notice,
-            meaning=meaning,
-            sentences=(*notice.sentences, *who, *during, *said),
-            advice=(*notice.advice, *steps),
-        )
-        return self._with_recordings(notice, incident)
+            *self.io_watch.sentences(conditions, now),
+        ]
 
-    def _with_files(self, notice: Notice, incident: Incident) -> Notice:
-        """Return a notification with the files in failed sectors."""
-        if self.files is None:
-            return notice
-        subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))
-        hits = self.files.lookups(subjects, incident.started_seconds)
-        seen = affected_files.seen_during(hits, incident.members, self.clock.date)
-        evidence = affected_files.evidence(hits, self.clock.realtime)
-        return replace(
-            notice,
-            sentences=(*notice.sentences, *seen),
-            evidence=(*notice.evidence, *evidence),
-            affected=(*notice.affected, *affected_files.affected(hits)),
-            advice=(*notice.advice, *affected_files.advice(hits)),
-        )
+    def _disks_back(self, incident: Incident) -> list[str]:
+        """Return which disks of an incident are back, and under which name."""
+        back = self.situation.returned(incident)
+        return [returned_disks.sentence(disk.was, disk.name, disk.object) for disk in back]
 
-    def _with_recordings(self, notice: Notice, incident: Incident) -> Notice:
-        """Return a notification with the flight recording and the trace of its incident."""
+    def _taking_back(self, incident: Incident, now: float) -> list[str]:
+        """Return the steps to take disks back that are there again."""
+        back = self.situation.returned(incident)
+        facts = self.situation.facts(now) if back else None
+        return [step for disk in back if facts for step in advice.taking_back(disk, facts)]
+
+    def _unknown_waits(self, incident: Incident, now: float) -> list[str]:
+        """Return that it is not known who waits for a disk that hangs, if no poll has shown it."""
+        is_hang = any(faults.meaning(m.name).fault is Fault.HANGS for m in incident.members)
+        is_seen = self.situation.engine.signals.harm().is_seen(now)
+        return [who_waits.NOT_KNOWN] if is_hang and not is_seen else []
+
+    def _recorded(self, incident: Incident) -> Iterator[Evidence]:
+        """Yield the flight recording and the trace of an incident."""
         realtime = self.clock.realtime
         if self.flights is not None and (saved := self.flights.saved(incident.identifier)):
             at, path = saved
-            seen = Evidence(realtime(at), "recorded", f"iowarden replay {path}")
-            notice = replace(notice, evidence=(*notice.evidence, seen))
+            yield Evidence(realtime(at), "recorded", f"iowarden replay {path}")
         if self.traces is not None:
-            traced = self.traces.evidence(incident, realtime)
-            notice = replace(notice, evidence=(*notice.evidence, *traced))
-        return replace(notice, advice=advice.combined(notice.advice))
+            yield from self.traces.evidence(incident, realtime)
 
     def _who_waits(self, incident: Incident, now: float) -> list[str]:
         """Return who waits for the devices of an incident, because of whom, and in what rhythm."""
@@ -233,6 +253,14 @@ class Notifier:
             for name in names
         ]
         return rows
+
+
+def _with_sentence(meaning: Sequence[str], sentence: str) -> tuple[str, ...]:
+    """Return the meaning with a sentence behind its first text: before the advice, whom to stop."""
+    if not meaning or not sentence:
+        return tuple(meaning)
+    named = f"{sentence[0].upper()}{sentence[1:]}."
+    return (f"{meaning[0].rstrip()} {named}", *meaning[1:])
 
 
 def _page_address(config: Config, notice: Notice) -> str:

@@ -375,37 +375,21 @@ def weekly(
     `silenced`, by `entry_key`, is only counted, and reported when it is no longer silenced.
     """
     began = now if state.begun_seconds is None else state.begun_seconds
-    entries = sorted(state.entries.items(), key=lambda e: (-e[1].severity, e[1].name, e[1].object))
-    # What continues as it was reported once is no news.
-    told = [
-        (key, entry)
-        for key, entry in entries
-        if entry.times or (entry.firing and key not in state.advised)
-    ]
-    news = [(key, entry) for key, entry in told if key not in silenced]
-    kept = {
-        key: entry if key in silenced else replace(entry, times=0)
-        for key, entry in state.entries.items()
-        if entry.firing
-    }
-    after = replace(
-        state,
-        begun_seconds=now,
-        entries=kept,
-        events=(),
-        events_total=0,
-        advised=_advised(state, (key for key, _ in news)),
-    )
+    findings = _unreported_findings(state)
+    news = {key: entry for key, entry in findings.items() if key not in silenced}
+    after = _next_week(state, now, news, silenced)
     if not news and not state.events and not heartbeat:
         return after, None
     after = replace(after, number=state.number + 1)
-    left_out = state.events_total - len(state.events)
-    lines = [heartbeat] if heartbeat else []
-    lines += _lines([entry for _, entry in news], now)
-    quiet = len(told) - len(news)
-    lines += [f"{_counted(quiet, 'finding')} silenced: iowarden silence list"] if quiet else []
-    lines += [f"{left_out} earlier changes of disks are not listed"] if left_out else []
-    lines += notes
+    omitted = state.events_total - len(state.events)
+    quiet = len(findings) - len(news)
+    lines = [
+        *([heartbeat] if heartbeat else []),
+        *_lines([*news.values()], now),
+        *([f"{_counted(quiet, 'finding')} silenced: iowarden silence list"] if quiet else []),
+        *([f"{omitted} earlier changes of disks are not listed"] if omitted else []),
+        *notes,
+    ]
     parts = [
         _counted(len(news), "finding") if news else "",
         f"{_counted(state.events_total, 'change')} of disks" if state.events_total else "",
@@ -416,7 +400,7 @@ def weekly(
         number=after.number,
         references=(),
         reason=Reason.DIGEST,
-        severity=max((entry.severity for _, entry in news), default=Severity.INFO),
+        severity=max((entry.severity for entry in news.values()), default=Severity.INFO),
         object="host",
         summary=f"{summary} in {duration(now - began)}",
         opened_seconds=realtime(began),
@@ -425,8 +409,35 @@ def weekly(
         sentences=(*lines, *state.events),
         evidence=(),
         affected=(),
-        advice=_advice([entry for key, entry in news if key not in state.advised]),
+        advice=_advice([entry for key, entry in news.items() if key not in state.advised]),
         unknown=(),
+    )
+
+
+def _unreported_findings(state: Digest) -> dict[str, DigestEntry]:
+    """Return the findings of this week: what continues as it was reported once is no news."""
+    entries = sorted(state.entries.items(), key=lambda e: (-e[1].severity, e[1].name, e[1].object))
+    return {
+        key: entry
+        for key, entry in entries
+        if entry.times or (entry.firing and key not in state.advised)
+    }
+
+
+def _next_week(state: Digest, now: float, news: Iterable[str], silenced: Container[str]) -> Digest:
+    """Return the digest of the next week: what is silenced is counted until it no longer is."""
+    continued = {
+        key: entry if key in silenced else replace(entry, times=0)
+        for key, entry in state.entries.items()
+        if entry.firing
+    }
+    return replace(
+        state,
+        begun_seconds=now,
+        entries=continued,
+        events=(),
+        events_total=0,
+        advised=_advised(state, news),
     )
 
 

@@ -146,8 +146,9 @@ def measurements(
     samples = list(dict.fromkeys(measured.samples))[:MAX_SAMPLES]
     newest: dict[str, list[Sample]] = {}
     limits = {sample: _limit(sample, measured, severity, newest) for sample in samples}
-    used = {found[0] for found in limits.values() if found is not None and found[0] is not None}
+    thresholds = {limit[0] for limit in limits.values() if limit is not None}
     first: dict[tuple[str, str], Evidence] = {}
+    """By metric and labels the value when its alert began."""
     others: list[Evidence] = []
     for line in begun:
         if not is_metric(line):
@@ -155,37 +156,16 @@ def measurements(
             continue
         prefix, _, rest = line.text.rpartition(": ")
         first.setdefault((line.source, prefix), replace(line, text=rest))
-    plain = [word.strip("(),") for word in object_.split()]
-    names = {*plain, *(" ".join(pair) for pair in pairwise(plain))}
+    words = [word.strip("(),") for word in object_.split()]
+    names = {*words, *(" ".join(pair) for pair in pairwise(words))}
     items = []
     for sample in samples:
         metric, labels, value = sample
         before = first.pop((metric, labelled(labels).removesuffix(": ")), None)
-        state = dict(labels).get("state")
-        is_state = state is not None and metric.endswith("_state")
         # A state that is a label: the present one; numbers by state: those above 0.
-        if sample in used or metric in REDUNDANT or (state is not None and not value):
-            continue
-        limit = limits[sample]
-        text = str(state) if is_state else value_text(metric, value)
-        without = {"state"} if is_state else set()
-        if text == "yes" and (why := [own for own in REASONS if own in dict(labels)]):
-            text, without = safe_name(dict(labels)[why[0]]), {why[0]}
-        if before is not None:
-            same = before.text in {text, quantity(metric, value)}
-            before = None if same else replace(before, text=yes_or_no(metric, before.text))
-        about = _about(labels, names, without=without)
-        items.append(
-            _Item(
-                metric,
-                about,
-                text,
-                limit[1] if limit else "",
-                sample,
-                limit[2] if limit else None,
-                before,
-            )
-        )
+        is_absent_state = "state" in dict(labels) and not value
+        if sample not in thresholds and metric not in REDUNDANT and not is_absent_state:
+            items.append(_item(sample, limits[sample], before, names))
     lines = [_line(group, measured, realtime_seconds) for group in _grouped(items)]
     present = {sample[0] for sample in samples}
     others += [
@@ -198,6 +178,28 @@ def measurements(
         if metric not in present and metric not in REDUNDANT and not _is_threshold(metric)
     ]
     return lines, others
+
+
+def _item(
+    sample: Sample,
+    limit: tuple[Sample | None, str, float | None] | None,
+    before: Evidence | None,
+    names: set[str],
+) -> _Item:
+    """Return a sample in words; `before` is its value when the alert began."""
+    metric, labels, value = sample
+    own_labels = dict(labels)
+    text, without = value_text(metric, value), set[str]()
+    if "state" in own_labels and metric.endswith("_state"):
+        text, without = own_labels["state"], {"state"}
+    if text == "yes" and (reasons := [label for label in REASONS if label in own_labels]):
+        text, without = safe_name(own_labels[reasons[0]]), {reasons[0]}
+    if before is not None:
+        is_same = before.text in {text, quantity(metric, value)}
+        before = None if is_same else replace(before, text=yes_or_no(metric, before.text))
+    about = _about(labels, names, without=without)
+    _, limit_text, threshold = limit or (None, "", None)
+    return _Item(metric, about, text, limit_text, sample, threshold, before)
 
 
 def _is_threshold(metric: str) -> bool:
