@@ -113,7 +113,7 @@ class IncidentTracker:
         self.habits = recurring.next_recurrences(self.habits, alerts, now, self.clock.wall_seconds)
         dues, events = self._next_incidents(alerts, graph, now)
         waiting = self.mails.outdated(now)
-        dues = self._with_mails_again(dues, waiting, now)
+        dues = self._with_replacing_mails(dues, waiting, now)
         silences = self.commands.silences
         self._log_changes(changes, events, now)
         lesser = self.events.log_and_store(self.incidents.by_key, graph, now)
@@ -147,7 +147,7 @@ class IncidentTracker:
             had_events=happened,
         )
 
-    def _with_mails_again(
+    def _with_replacing_mails(
         self, dues: list[DueNotice], waiting: Mapping[str, Sequence[OutboxRow]], now: float
     ) -> list[DueNotice]:
         """Return the mails that are due, with those in place of outdated and of lost ones.

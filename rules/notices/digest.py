@@ -371,27 +371,27 @@ def weekly(
 ) -> tuple[Digest, Notice | None]:
     """Return the digest that begins the next week, and the mail if there is anything to report.
 
-    `heartbeat` is a line that causes a mail even without news, `notes` cause none. What is
+    `heartbeat` is a line that causes a mail even without updates, `notes` cause none. What is
     `silenced`, by `entry_key`, is only counted, and reported when it is no longer silenced.
     """
     began = now if state.begun_seconds is None else state.begun_seconds
     findings = _unreported_findings(state)
-    news = {key: entry for key, entry in findings.items() if key not in silenced}
-    after = _next_week(state, now, news, silenced)
-    if not news and not state.events and not heartbeat:
+    updates = {key: entry for key, entry in findings.items() if key not in silenced}
+    after = _next_week(state, now, updates, silenced)
+    if not updates and not state.events and not heartbeat:
         return after, None
     after = replace(after, number=state.number + 1)
     omitted = state.events_total - len(state.events)
-    quiet = len(findings) - len(news)
+    quiet = len(findings) - len(updates)
     lines = [
         *([heartbeat] if heartbeat else []),
-        *_lines([*news.values()], now),
+        *_lines([*updates.values()], now),
         *([f"{_counted(quiet, 'finding')} silenced: iowarden silence list"] if quiet else []),
         *([f"{omitted} earlier changes of disks are not listed"] if omitted else []),
         *notes,
     ]
     parts = [
-        _counted(len(news), "finding") if news else "",
+        _counted(len(updates), "finding") if updates else "",
         f"{_counted(state.events_total, 'change')} of disks" if state.events_total else "",
     ]
     summary = ", ".join(part for part in parts if part) or "no changes"
@@ -400,7 +400,7 @@ def weekly(
         number=after.number,
         references=(),
         reason=Reason.DIGEST,
-        severity=max((entry.severity for entry in news.values()), default=Severity.INFO),
+        severity=max((entry.severity for entry in updates.values()), default=Severity.INFO),
         object="host",
         summary=f"{summary} in {duration(now - began)}",
         opened_seconds=realtime(began),
@@ -409,13 +409,13 @@ def weekly(
         sentences=(*lines, *state.events),
         evidence=(),
         affected=(),
-        advice=_advice([entry for key, entry in news.items() if key not in state.advised]),
+        advice=_advice([entry for key, entry in updates.items() if key not in state.advised]),
         unknown=(),
     )
 
 
 def _unreported_findings(state: Digest) -> dict[str, DigestEntry]:
-    """Return the findings of this week: what continues as it was reported once is no news."""
+    """Return the findings of this week: what continues as it was reported once is no update."""
     entries = sorted(state.entries.items(), key=lambda e: (-e[1].severity, e[1].name, e[1].object))
     return {
         key: entry
@@ -424,7 +424,9 @@ def _unreported_findings(state: Digest) -> dict[str, DigestEntry]:
     }
 
 
-def _next_week(state: Digest, now: float, news: Iterable[str], silenced: Container[str]) -> Digest:
+def _next_week(
+    state: Digest, now: float, updates: Iterable[str], silenced: Container[str]
+) -> Digest:
     """Return the digest of the next week: what is silenced is counted until it no longer is."""
     continued = {
         key: entry if key in silenced else replace(entry, times=0)
@@ -437,7 +439,7 @@ def _next_week(state: Digest, now: float, news: Iterable[str], silenced: Contain
         entries=continued,
         events=(),
         events_total=0,
-        advised=_advised(state, news),
+        advised=_advised(state, updates),
     )
 
 

@@ -145,7 +145,7 @@ def test_a_disk_at_another_port_is_not_said_to_have_left_its_name_to_another() -
     now = topology(disk("sdb", serial="S2", model="HDD", vendor="ACME"))
     known = identity(topology(then), "sdx")
     due = DueNotice(Reason.OPENED, incident(member("Slow"), key=known.key, object=known.object))
-    notice = report.notice(due, float, 60.0, (), now)
+    notice = report.notice(due, report.Sources(float, 60.0, (), now))
     assert notice.object == "sdb (ACME HDD, serial S2)"
     assert notice.sentences[1:] == ("what was sdx then is sdb now",)
 
